@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Class says what kind of thing an entry below a pod directory is, and with it when it
+// may go. The zero value is ClassData: what is not known is a user's.
+type Class uint8
+
+// The classes, from the one that only a person may remove to the one that holds nothing
+// of a user's.
+const (
+	ClassData      Class = iota // may be a user's: kept until a person purges it
+	ClassEphemeral              // emptyDir: purged after Rules.Retention
+	ClassProjected              // secret, configMap, projected, downwardAPI payloads
+	ClassSkeleton               // the kubelet's own files, and directories that hold nothing
+)
+
+var classNames = [...]string{"data", "ephemeral", "projected", "skeleton"}
+
+// String returns the class's name as in JSON, records and metrics.
+func (c Class) String() string {
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return fmt.Sprintf("class(%d)", uint8(c))
+}
+
+// MarshalText writes the class as String does.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. Any other word is data: an older program
+// that reads a newer manifest must not purge what it does not know.
+func (c *Class) UnmarshalText(b []byte) error {
+	*c = ClassData
+	for i, name := range classNames {
+		if name == string(b) {
+			*c = Class(i)
+		}
+	}
+	return nil
+}
+
+// EntryType is the type of a directory entry, as far as classes need it.
+type EntryType uint8
+
+// The types of entries.
+const (
+	TypeOther EntryType = iota // FIFO, socket, device, or not known
+	TypeRegular
+	TypeSymlink
+	TypeDirectory
+)
+
+// projectedPlugins write payloads that the API server holds; the kubelet makes them anew.
+var projectedPlugins = map[string]bool{
+	"kubernetes.io~secret": true, "kubernetes.io~configmap": true,
+	"kubernetes.io~projected": true, "kubernetes.io~downward-api": true,
+}
+
+const (
+	emptyDirPlugin = "kubernetes.io~empty-dir"
+	csiPlugin      = "kubernetes.io~csi"
+	// VolData is the CSI plugin's own file beside the mount directory.
+	VolData = "vol_data.json"
+)
+
+// ClassOfTree says what class everything below the directory rel has, rel being its path
+// from the pod directory in components (empty for the pod directory itself). It is false
+// where the children differ and each must be asked for itself.
+//
+// A tree of ClassData or ClassEphemeral is kept or taken as a whole; only when it holds
+// nothing but directories is it skeleton.
+func ClassOfTree(rel []string) (Class, bool) {
+	if len(rel) == 0 {
+		return ClassData, false
+	}
+	switch rel[0] {
+	case "containers":
+		return ClassData, len(rel) > 2
+	case "plugins":
+		return ClassData, len(rel) > 3
+	case "volumes":
+		return classOfVolumeTree(rel)
+	case "volume-subpaths":
+		// volume-subpaths/VOLUME/CONTAINER/INDEX: a bind target that the kubelet made. What
+		// lies in a directory there was written while nothing was mounted.
+		return ClassData, len(rel) > 3
+	case "volumeDevices":
+		return ClassData, len(rel) > 2
+	}
+	return ClassData, true
+}
+
+// classOfVolumeTree: volumes/PLUGIN/VOLUME is the volume path; for CSI the mount point is
+// volumes/kubernetes.io~csi/VOLUME/mount, with vol_data.json beside it.
+func classOfVolumeTree(rel []string) (Class, bool) {
+	if len(rel) < 3 {
+		return ClassData, false
+	}
+	switch plugin := rel[1]; {
+	case projectedPlugins[plugin]:
+		return ClassProjected, true
+	case plugin == emptyDirPlugin:
+		return ClassEphemeral, true
+	case plugin == csiPlugin:
+		return ClassData, len(rel) > 3
+	}
+	return ClassData, true
+}
+
+// ClassOf says what class the entry at rel is that is no directory; size is its size in
+// bytes. Directories have the class of what they hold: ClassOfTree.
+func ClassOf(rel []string, t EntryType, size int64) Class {
+	if c, ok := ClassOfTree(rel[:len(rel)-1]); ok {
+		return c
+	}
+	regular := t == TypeRegular
+	switch path := strings.Join(rel, "/"); {
+	case path == "etc-hosts" && regular:
+		return ClassSkeleton
+	case rel[0] == "containers" && len(rel) == 3 && regular:
+		// containers/NAME/HASH: the termination message that the kubelet has the container write.
+		return ClassSkeleton
+	case rel[0] == "plugins" && len(rel) == 4 && rel[3] == "ready" && regular:
+		return ClassSkeleton
+	case rel[0] == "volumes" && len(rel) == 4 && rel[1] == csiPlugin && rel[3] == VolData && regular:
+		return ClassSkeleton
+	case rel[0] == "volume-subpaths" && len(rel) == 4 && regular && size == 0:
+		return ClassSkeleton
+	case rel[0] == "volumeDevices" && len(rel) == 3 && t == TypeSymlink:
+		return ClassSkeleton
+	}
+	return ClassData
+}
+
+// ClassSet says which classes a removal may take.
+type ClassSet uint8
+
+// Classes returns the set of the given classes.
+func Classes(cs ...Class) ClassSet {
+	var s ClassSet
+	for _, c := range cs {
+		s |= 1 << c
+	}
+	return s
+}
+
+// Has says whether the set holds c.
+func (s ClassSet) Has(c Class) bool { return s&(1<<c) != 0 }
+
+// The sets that exist: after confirm, after retention, and by a person's word.
+var (
+	TakeStrip = Classes(ClassSkeleton, ClassProjected)
+	TakeAged  = Classes(ClassSkeleton, ClassProjected, ClassEphemeral)
+	TakeAll   = Classes(ClassSkeleton, ClassProjected, ClassEphemeral, ClassData)
+)

@@ -1,0 +1,12 @@
+// Package policy holds every rule of orphan-reaper and the word "why".
+//
+// Evidence goes in, values with reasons come out: Judge says Keep, Wait or Reap,
+// MakePlan says what would be done, JudgeParked whether a parked pod proved dead,
+// ClassOf what may go and when. Nothing here makes a system call, reads the clock or
+// writes a log; whoever reads this package and reaper/removal has read the whole
+// safety argument.
+//
+// The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
+// each rule names the one truth that lets a pod go; the other, and Unknown, keep it.
+// Reasons are a union: one source that says alive wins over all that say dead.
+package policy

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Instant is one moment on two clocks: the wall's, for people and for file times, and
+// CLOCK_BOOTTIME within one boot, for every decision about how long something lasts.
+// The wall clock may jump; the boot clock cannot.
+type Instant struct {
+	Wall   time.Time     `json:"wall"`
+	BootID string        `json:"boot_id"` // /proc/sys/kernel/random/boot_id
+	Boot   time.Duration `json:"boot"`    // CLOCK_BOOTTIME, nanoseconds
+}
+
+// Since returns how long ago earlier was, and false where that cannot be known because
+// the machine has booted in between.
+func (i Instant) Since(earlier Instant) (time.Duration, bool) {
+	if i.BootID == "" || i.BootID != earlier.BootID || earlier.Boot > i.Boot {
+		return 0, false
+	}
+	return i.Boot - earlier.Boot, true
+}
+
+// DirID tells one directory from another that has taken its name.
+type DirID struct {
+	Dev   uint64 `json:"dev"`
+	Ino   uint64 `json:"ino"`
+	Btime int64  `json:"btime"` // birth time, nanoseconds since the epoch; 0 where the file system has none
+}
+
+// KubeletID tells one run of a kubelet from the next.
+type KubeletID struct {
+	PID   int           `json:"pid"`
+	Start time.Duration `json:"start"` // its start on CLOCK_BOOTTIME, from /proc/PID/stat
+}
+
+// Node is what one look found out about the node itself.
+type Node struct {
+	// Kubelet says whether a kubelet with our root directory runs, and KubeletID which.
+	Kubelet   Fact
+	KubeletID KubeletID
+	// RuntimeLists says whether the runtime answered in time (Unknown: it did not) with
+	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
+	RuntimeLists Fact
+	// MayEnforce says whether this process sees the node's own mounts and processes.
+	MayEnforce Fact
+	// FreeBytes and FreeInodes are what is free on the quarantine's file system, as a
+	// share from 0 to 1; negative where it is not known.
+	FreeBytes, FreeInodes float64
+}
+
+// Residue is something that a dead pod left.
+type Residue struct {
+	Path    string `json:"path"` // relative to the pod directory, quoted where it is no clean UTF-8
+	Class   Class  `json:"class"`
+	Bytes   int64  `json:"bytes"`   // allocated bytes
+	Entries int64  `json:"entries"` // directory entries, itself included
+	// Partial is true where there is more below Path than was counted.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// Evidence is all that one look found out about one entry of the pods directory, or
+// about one parked pod.
+type Evidence struct {
+	Name      string         // the name in the pods directory; may hold any byte but slash and NUL
+	UID       parsers.PodUID // "" where Name is no UID
+	Entry     string         // the name in quarantine, "" for a pod that is not parked
+	Namespace string         // the pod's namespace and name, "" where nobody told
+	PodName   string
+	ID        DirID
+	// Changed is the later of the directory's birth and change times by the wall clock;
+	// zero where it is not known.
+	Changed time.Time
+	Facts   Facts
+	Residue []Residue
+	// VolData holds the content of each vol_data.json by its path, for the record.
+	VolData map[string]string
+}
+
+// Look is one gathering of facts about the whole pods directory.
+type Look struct {
+	At     Instant
+	Node   Node
+	Pods   []Evidence // one for each entry of the pods directory, sorted by name
+	Parked []Evidence // one for each pod that the request said is parked
+	Errors []string   // what could not be read, in words, for people
+}

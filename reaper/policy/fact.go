@@ -1,0 +1,91 @@
+package policy
+
+import "fmt"
+
+// Truth is what is known of one question. The zero value is Unknown, and Unknown
+// never lets anything go.
+type Truth uint8
+
+// The three truths.
+const (
+	Unknown Truth = iota
+	No
+	Yes
+)
+
+// String returns "unknown", "no" or "yes".
+func (t Truth) String() string {
+	switch t {
+	case No:
+		return "no"
+	case Yes:
+		return "yes"
+	case Unknown:
+	}
+	return "unknown"
+}
+
+// MarshalText writes the truth as String does.
+func (t Truth) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what MarshalText writes; anything else is an error.
+func (t *Truth) UnmarshalText(b []byte) error {
+	for _, v := range []Truth{Unknown, No, Yes} {
+		if v.String() == string(b) {
+			*t = v
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot read %q as a truth: want unknown, no or yes", b)
+}
+
+// Fact is the answer to one question about one pod, with where it was read.
+type Fact struct {
+	Truth  Truth  `json:"value"`
+	Origin string `json:"origin,omitempty"` // the file, socket or directory that was read
+	Detail string `json:"detail,omitempty"` // what was found there, or the error
+}
+
+// FactName names one question. The names are those of the JSON output.
+type FactName uint8
+
+// The questions that one look answers for a pod.
+const (
+	FactDirectory   FactName = iota // is pods/UID a directory, and no symlink?
+	FactOwnMount                    // is pods/UID a mount point of its own?
+	FactMounted                     // does a mount of any namespace name the UID?
+	FactSandbox                     // does the runtime list a sandbox, in any state?
+	FactContainer                   // does the runtime list a container, in any state?
+	FactCgroup                      // is there a cgroup of the pod?
+	FactNamed                       // has the kubelet that runs now named this UID as an orphan?
+	FactSwept                       // has the kubelet that runs now named any orphan at all?
+	FactHeld                        // does its volume manager still work on the pod?
+	FactKubeletFile                 // does a state file of the kubelet name the UID?
+	FactStaged                      // is a volume of the pod staged or mapped on the node?
+	FactInUse                       // does a process hold something below it open?
+	FactRestored                    // did a person restore it from quarantine?
+	FactContent                     // could its content be read and classed?
+	FactRemade                      // parked pods only: is there a pods/UID again?
+	NumFacts
+)
+
+var factNames = [NumFacts]string{
+	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
+	"held", "kubelet_file", "staged", "in_use", "restored", "content", "remade",
+}
+
+// String returns the fact's name as it stands in JSON and in records.
+func (n FactName) String() string {
+	if n < NumFacts {
+		return factNames[n]
+	}
+	return fmt.Sprintf("fact(%d)", uint8(n))
+}
+
+// Facts are the answers for one pod. The zero value knows nothing.
+type Facts [NumFacts]Fact
+
+// Set records the answer to one question.
+func (f *Facts) Set(n FactName, t Truth, origin, detail string) {
+	f[n] = Fact{Truth: t, Origin: origin, Detail: detail}
+}

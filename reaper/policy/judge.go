@@ -1,0 +1,206 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Rules are the operator's choices. All durations are as configured; none is read from
+// the node.
+type Rules struct {
+	Hold       time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
+	Settle     time.Duration // how long the kubelet must have run
+	Confirm    time.Duration // how long a parked pod waits for a sign of life
+	Retention  time.Duration // how long ephemeral data stays in quarantine
+	MaxPerLook int           // most pods taken in one look; 0 is no limit
+	Observe    bool          // change nothing
+	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
+	// none). A source that says alive keeps all the same.
+	Waive bool
+}
+
+// Decision is what Judge says of a pod.
+type Decision string
+
+// Keep until something changes on the node or a person acts; Wait, which ends by
+// itself; Reap.
+const (
+	Keep Decision = "keep"
+	Wait Decision = "wait"
+	Reap Decision = "reap"
+)
+
+// Hold remembers the first of an unbroken row of good looks at one directory.
+type Hold struct {
+	Since Instant `json:"since"`
+	ID    DirID   `json:"id"`
+}
+
+// Verdict is Judge's word on one pod, with every reason. Reap has no reason but
+// ReasonWaived.
+type Verdict struct {
+	UID      parsers.PodUID
+	Name     string
+	Decision Decision
+	Why      []Why
+	// Hold is what to remember for the next look; zero where the evidence was not good.
+	Hold Hold
+	// Due says how long from now time alone could change the verdict; 0 where it cannot.
+	Due time.Duration
+}
+
+// rule names the one truth of a fact that lets a pod go, and the reasons that keep it
+// otherwise. A waivable rule is left out under Rules.Waive unless the fact says alive.
+type rule struct {
+	fact     FactName
+	dead     Truth
+	alive    Reason
+	unknown  Reason
+	decision Decision
+	waivable bool
+}
+
+// rules is the table of evidence of docs/how-it-decides.md. The facts named and swept are
+// judged together by letGo, time by Judge itself.
+var rules = [...]rule{
+	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false},
+	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false},
+	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false},
+	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true},
+	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true},
+	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false},
+	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true},
+	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true},
+	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false},
+	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false},
+	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false},
+	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false},
+}
+
+// Judge says what may happen to one entry of the pods directory, from one look's
+// evidence, the hold that the looks before it left, the rules and the time. It is pure:
+// the same values give the same verdict.
+func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
+	v := Verdict{UID: e.UID, Name: e.Name, Decision: Reap}
+	if e.UID == "" {
+		v.keep(Keep, ReasonInvalidUID, "the name is no pod UID")
+		return v
+	}
+	for _, rule := range rules {
+		v.apply(rule, e.Facts[rule.fact], n, r)
+	}
+	if r.Waive {
+		v.add(ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
+	} else {
+		v.kubelet(e.Facts, n, r, now)
+	}
+	good := v.Decision == Reap
+	v.age(e.Changed, r, now)
+	if good {
+		v.hold(e.ID, h, r, now)
+	}
+	return v
+}
+
+// apply adds the rule's reason unless the fact is the one truth that lets the pod go.
+func (v *Verdict) apply(rule rule, f Fact, n Node, r Rules) {
+	switch {
+	case f.Truth == rule.dead:
+		return
+	case f.Truth != Unknown:
+		v.keep(rule.decision, rule.alive, f.Detail)
+	case rule.waivable && r.Waive:
+		return
+	case rule.unknown == ReasonRuntimeUnknown && n.RuntimeLists.Truth == No:
+		v.keep(Keep, ReasonRuntimeEmpty, n.RuntimeLists.Detail)
+	default:
+		v.keep(Keep, rule.unknown, unknownDetail(rule.fact, f))
+	}
+}
+
+func unknownDetail(n FactName, f Fact) string {
+	if f.Detail != "" {
+		return f.Detail
+	}
+	return n.String() + " is not known"
+}
+
+// kubelet judges whether the kubelet that runs now has let the pod go.
+func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
+	if n.Kubelet.Truth != Yes {
+		v.keep(Keep, ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
+		return
+	}
+	if up := now.Boot - n.KubeletID.Start; up < r.Settle {
+		v.keep(Wait, ReasonKubeletStarting, fmt.Sprintf("the kubelet (PID %d) has run for %s of %s",
+			n.KubeletID.PID, up.Round(time.Second), r.Settle))
+		v.due(r.Settle - up)
+	}
+	if !letGo(f) {
+		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other")
+	}
+}
+
+// letGo says whether the kubelet that runs now has shown that it does not want the pod:
+// it named the UID; or it named some orphan, which it does only once its sources are
+// ready, and neither runtime nor cgroups know the pod. The kubelet makes a living pod's
+// cgroup before its directory, so a pod that merely waits for a volume has one.
+func letGo(f Facts) bool {
+	if f[FactNamed].Truth == Yes {
+		return true
+	}
+	return f[FactSwept].Truth == Yes && f[FactCgroup].Truth == No &&
+		f[FactSandbox].Truth == No && f[FactContainer].Truth == No
+}
+
+// age waits until the directory has not changed for a hold, by the wall clock that file
+// times use. A time in the future is young: the clock was set back, and doubt waits.
+func (v *Verdict) age(changed time.Time, r Rules, now Instant) {
+	if r.Hold <= 0 {
+		return
+	}
+	if changed.IsZero() {
+		v.keep(Keep, ReasonYoung, "the directory's age is not known")
+		return
+	}
+	if age := now.Wall.Sub(changed); age < r.Hold {
+		v.keep(Wait, ReasonYoung, fmt.Sprintf("changed %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
+		v.due(r.Hold - age)
+	}
+}
+
+// hold waits until two looks at the same directory, a hold apart in one boot, agree.
+func (v *Verdict) hold(id DirID, h Hold, r Rules, now Instant) {
+	since, ok := now.Since(h.Since)
+	if !ok || h.ID != id {
+		since, h = 0, Hold{Since: now, ID: id}
+	}
+	v.Hold = h
+	if since < r.Hold {
+		v.keep(Wait, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
+		v.due(r.Hold - since)
+	}
+}
+
+// keep adds a reason and makes the decision no weaker than d.
+func (v *Verdict) keep(d Decision, reason Reason, detail string) {
+	if v.Decision != Keep {
+		v.Decision = d
+	}
+	v.add(reason, detail)
+}
+
+// add adds a reason once: the first detail is the one that is shown.
+func (v *Verdict) add(reason Reason, detail string) {
+	for _, w := range v.Why {
+		if w.Reason == reason {
+			return
+		}
+	}
+	v.Why = append(v.Why, Why{reason, detail})
+}
+
+// due keeps the longest wait: only when all are over can the verdict change.
+func (v *Verdict) due(d time.Duration) { v.Due = max(v.Due, d) }

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// ActionKind is one way to change the disk. There are no others.
+type ActionKind string
+
+// Park moves a pod directory from the pods directory into quarantine, PutBack moves it
+// back. Strip removes, in quarantine, what holds no user's data; Purge also what is
+// ephemeral, or all of it.
+const (
+	Park    ActionKind = "park"
+	PutBack ActionKind = "put-back"
+	Strip   ActionKind = "strip"
+	Purge   ActionKind = "purge"
+)
+
+// Action is one change to one pod. It is used once.
+type Action struct {
+	Kind  ActionKind
+	UID   parsers.PodUID
+	Entry string // the name in quarantine
+	// ID is the directory that was judged; another one that has taken its name is left
+	// alone. The zero value means any, and is for PutBack and later only.
+	ID   DirID
+	Take ClassSet
+	Why  []Why
+	// Manifest is the text that is laid beside the entry in quarantine, so that a person
+	// without our state directory still knows what it is. Park only.
+	Manifest []byte
+	// Evidence is what the action was judged from, for the record.
+	Evidence *Evidence
+}
+
+// BatchSize is the most actions of one plan: facts, scans and syncs are per batch.
+const BatchSize = 256
+
+// Plan is what one step changes. Execute runs it, a dry run prints it.
+type Plan struct {
+	Actions []Action
+}
+
+// Gate is what stops enforcing whatever the evidence says.
+type Gate struct {
+	Breaker bool // open: a parked pod turned out to live, and no person has said go on
+	Proven  bool // one pod has been parked and confirmed since the start
+	InWork  int  // pods parked now and not yet confirmed
+}
+
+// MakePlan turns the verdicts of one look into plans of at most BatchSize, and adds to
+// the verdicts that are Reap and not planned the reason for that. entry names a pod in
+// quarantine.
+func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID) string) []Plan {
+	limit := len(verdicts)
+	if r.MaxPerLook > 0 {
+		limit = min(limit, r.MaxPerLook)
+	}
+	if !g.Proven {
+		limit = min(limit, max(0, 1-g.InWork))
+	}
+	var actions []Action
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Decision != Reap {
+			continue
+		}
+		if why, stopped := gate(n, g, r); stopped {
+			v.keep(Keep, why.Reason, why.Detail)
+			continue
+		}
+		if len(actions) >= limit {
+			v.keep(Wait, ReasonLimit, limitDetail(g, r))
+			continue
+		}
+		actions = append(actions, Action{
+			Kind: Park, UID: v.UID, Entry: entry(v.UID), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
+		})
+	}
+	var plans []Plan
+	for batch := range slices.Chunk(actions, BatchSize) {
+		plans = append(plans, Plan{Actions: batch})
+	}
+	return plans
+}
+
+func gate(n Node, g Gate, r Rules) (Why, bool) {
+	switch {
+	case n.MayEnforce.Truth != Yes:
+		return Why{ReasonNamespaces, n.MayEnforce.Detail}, true
+	case g.Breaker:
+		return Why{ReasonBreaker, "a parked pod turned out to live; orphan-reaper quarantine resume lets it go on"}, true
+	case r.Observe:
+		return Why{ReasonObserve, "mode observe changes nothing"}, true
+	}
+	return Why{}, false
+}
+
+func limitDetail(g Gate, r Rules) string {
+	if !g.Proven {
+		return "the first pod after a start is confirmed before the rest"
+	}
+	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
+}

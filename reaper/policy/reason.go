@@ -1,0 +1,61 @@
+package policy
+
+// Reason is a word of the closed list that says why a pod is kept or waits: log text,
+// metric label and JSON value alike.
+type Reason string
+
+// The closed list. Each is explained in docs/reasons.md.
+const (
+	ReasonNotADirectory   Reason = "not-a-directory"
+	ReasonOwnMount        Reason = "own-mount"
+	ReasonYoung           Reason = "young"
+	ReasonMounted         Reason = "mounted"
+	ReasonMountsUnknown   Reason = "mounts-unknown"
+	ReasonSandbox         Reason = "sandbox"
+	ReasonContainer       Reason = "container"
+	ReasonRuntimeUnknown  Reason = "runtime-unknown"
+	ReasonRuntimeEmpty    Reason = "runtime-empty"
+	ReasonCgroup          Reason = "cgroup"
+	ReasonCgroupUnknown   Reason = "cgroup-unknown"
+	ReasonKubeletUnknown  Reason = "kubelet-unknown"
+	ReasonKubeletStarting Reason = "kubelet-starting"
+	ReasonKubeletHolds    Reason = "kubelet-holds"
+	ReasonKubeletFile     Reason = "kubelet-file"
+	ReasonStaged          Reason = "staged"
+	ReasonInUse           Reason = "in-use"
+	ReasonRestored        Reason = "restored"
+	ReasonHold            Reason = "hold"
+	ReasonContentUnknown  Reason = "content-unknown"
+	ReasonInvalidUID      Reason = "invalid-uid"
+	// ReasonNamespaces: this process does not see the node's own mounts and processes.
+	ReasonNamespaces Reason = "namespaces"
+	// ReasonRemade: the pod directory was made again while it was parked: the pod lives.
+	ReasonRemade Reason = "remade"
+	// ReasonConfirm: a parked pod waits for a sign of life.
+	ReasonConfirm    Reason = "confirm"
+	ReasonCannotMove Reason = "cannot-move"
+	ReasonLimit      Reason = "limit"
+	ReasonBreaker    Reason = "breaker"
+	ReasonObserve    Reason = "observe"
+	ReasonWaived     Reason = "waived"
+	// ReasonRemoval: the removal itself was refused by the kernel or the file system.
+	ReasonRemoval Reason = "removal"
+)
+
+// Reasons lists the whole closed list, for metrics that must exist before they count.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
+		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
+		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
+		ReasonKubeletFile, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold, ReasonContentUnknown,
+		ReasonInvalidUID, ReasonNamespaces, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
+		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonRemoval,
+	}
+}
+
+// Why is one reason with the words of the fact behind it.
+type Why struct {
+	Reason Reason `json:"reason"`
+	Detail string `json:"detail,omitempty"`
+}

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Kind says what a record tells. Each kind has a MESSAGE_ID of its own in the journal.
+type Kind string
+
+// The kinds of records. Those that end in "ing" are intents: they are written to the
+// ledger before the disk changes, and are not shown to people.
+const (
+	KindSeen       Kind = "seen"        // a kubelet named an orphan for the first time
+	KindKept       Kind = "kept"        // a verdict, when its reasons changed
+	KindParking    Kind = "parking"     // intent
+	KindParked     Kind = "parked"      // moved to quarantine
+	KindPutting    Kind = "putting"     // intent: back to the pods directory
+	KindPutBack    Kind = "put-back"    // back in the pods directory
+	KindStripping  Kind = "stripping"   // intent
+	KindStripped   Kind = "stripped"    // what holds no data is gone, the rest stays in quarantine
+	KindRemoved    Kind = "removed"     // nothing is left of it
+	KindPurging    Kind = "purging"     // intent
+	KindRestoring  Kind = "restoring"   // intent, by a person
+	KindRestored   Kind = "restored"    // by a person
+	KindConflict   Kind = "conflict"    // a directory that was made again went to quarantine
+	KindFailed     Kind = "failed"      // an action that a person should look at
+	KindBreaker    Kind = "breaker"     // enforcing stopped
+	KindResumed    Kind = "resumed"     // a person let it go on
+	KindStarted    Kind = "started"     // the daemon
+	KindStopped    Kind = "stopped"     // the daemon
+	KindBadRuntime Kind = "bad-runtime" // the runtime cannot be asked
+)
+
+// Record is one entry of the ledger, and what the journal shows of it. The ledger is the
+// truth; the journal is its picture.
+type Record struct {
+	Seq       int64            `json:"seq"` // counts up over the ledger's whole life
+	Kind      Kind             `json:"kind"`
+	At        Instant          `json:"at"`
+	UID       parsers.PodUID   `json:"uid,omitempty"`
+	Namespace string           `json:"namespace,omitempty"`
+	PodName   string           `json:"pod_name,omitempty"`
+	Entry     string           `json:"entry,omitempty"` // name in quarantine
+	ID        DirID            `json:"id,omitzero"`
+	Kubelet   KubeletID        `json:"kubelet,omitzero"`
+	Decision  Decision         `json:"decision,omitempty"`
+	Why       []Why            `json:"why,omitempty"`
+	Taken     map[string]Tally `json:"taken,omitempty"` // by class
+	Left      []Residue        `json:"left,omitempty"`
+	// VolData holds each removed vol_data.json's content by its path.
+	VolData map[string]string `json:"vol_data,omitempty"`
+	Err     string            `json:"error,omitempty"`
+	Undo    string            `json:"undo,omitempty"` // the command that takes it back
+	Text    string            `json:"text"`           // one line for people
+}
+
+// Phase is where a quarantine entry stands, as the ledger tells it.
+type Phase string
+
+// The phases. PhaseParking, PhasePutting, PhaseStripping and PhasePurging are intents
+// whose outcome is not written down: after a crash, disk and Recover settle them.
+const (
+	PhaseNone      Phase = ""
+	PhaseParking   Phase = "parking"
+	PhaseParked    Phase = "parked"
+	PhasePutting   Phase = "putting"
+	PhaseStripping Phase = "stripping"
+	PhaseHeld      Phase = "held" // confirmed; what is left stays until retention or a person
+	PhasePurging   Phase = "purging"
+	PhaseRestoring Phase = "restoring"
+	PhaseConflict  Phase = "conflict" // never purged but by a person
+	PhaseGone      Phase = "gone"     // no longer in quarantine
+)
+
+// EntryState is one quarantine entry, folded from the ledger.
+type EntryState struct {
+	Entry     string
+	UID       parsers.PodUID
+	Phase     Phase
+	Namespace string
+	PodName   string
+	Parked    Parked
+	ID        DirID
+	HeldSince Instant
+	Why       []Why
+	Left      []Residue
+	Taken     map[string]Tally
+	VolData   map[string]string
+	// Restored is set where a person put the pod back: the UID is then kept for ever.
+	Restored bool
+}
+
+// Fold applies one record to the states of the entries, keyed by Entry. A record without
+// an entry changes nothing.
+func Fold(states map[string]*EntryState, r Record) {
+	if r.Entry == "" {
+		return
+	}
+	s := states[r.Entry]
+	if s == nil {
+		s = &EntryState{Entry: r.Entry, UID: r.UID}
+		states[r.Entry] = s
+	}
+	switch r.Kind {
+	case KindParking:
+		s.Phase, s.ID, s.Why, s.Namespace, s.PodName = PhaseParking, r.ID, r.Why, r.Namespace, r.PodName
+		s.Parked = Parked{At: r.At, Kubelet: r.Kubelet}
+	case KindParked:
+		s.Phase, s.Parked = PhaseParked, Parked{At: r.At, Kubelet: r.Kubelet}
+	case KindPutting:
+		s.Phase = PhasePutting
+	case KindRestoring:
+		s.Phase = PhaseRestoring
+	case KindPutBack:
+		s.Phase = PhaseGone
+	case KindRestored:
+		s.Phase, s.Restored = PhaseGone, true
+	case KindStripping:
+		s.Phase = PhaseStripping
+	case KindStripped:
+		s.Phase, s.HeldSince, s.Left = PhaseHeld, r.At, r.Left
+		s.take(r)
+	case KindPurging:
+		s.Phase = PhasePurging
+	case KindRemoved:
+		s.Phase, s.Left = PhaseGone, nil
+		s.take(r)
+	case KindConflict:
+		s.Phase = PhaseConflict
+	case KindFailed, KindSeen, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindBadRuntime:
+	}
+}
+
+func (s *EntryState) take(r Record) {
+	if s.Taken == nil {
+		s.Taken = map[string]Tally{}
+	}
+	for class, t := range r.Taken {
+		sum := s.Taken[class]
+		sum.Add(t)
+		s.Taken[class] = sum
+	}
+	for path, text := range r.VolData {
+		if s.VolData == nil {
+			s.VolData = map[string]string{}
+		}
+		s.VolData[path] = text
+	}
+}
