@@ -12,6 +12,10 @@ type Line struct {
 	// Journal holds journald's own fields for the entry, nil for a line of a file.
 	// Text is then the entry's MESSAGE.
 	Journal *JournalFields
+	// CatchUp is true where the line was in the log before its follower had reached the
+	// end for the first time. Without a time that is certain, such a line may be of any
+	// age: it may start a look, and is no evidence.
+	CatchUp bool
 }
 
 // JournalFields are the fields of a journal entry that journald itself adds and no
@@ -60,6 +64,8 @@ type Sighting struct {
 	// Trusted is true where journald's own fields say that a kubelet's unit wrote the
 	// line. Only then, or when PID is the kubelet that runs now, is it evidence.
 	Trusted bool
+	// CatchUp is that of the line.
+	CatchUp bool
 	// BootID is journald's _BOOT_ID, "" elsewhere.
 	BootID string
 	// Path is the volume path that a ReportTeardown or removal error names, "" where it

@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Heard is what one run of a kubelet has said in its log about orphans, as far as its
+// lines count as evidence. It is kept across our own restarts and begins anew with each
+// kubelet.
+type Heard struct {
+	Kubelet KubeletID               `json:"kubelet"`
+	BootID  string                  `json:"boot_id"`
+	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
+	Held    map[parsers.PodUID]Held `json:"held,omitempty"`
+}
+
+// Held is the kubelet's last word on a volume that its volume manager cannot tear down.
+type Held struct {
+	At   Instant `json:"at"`
+	Path string  `json:"path,omitempty"` // the volume path it named
+}
+
+// Claim is one sighting that counts once the kubelet that made it is known to run.
+type Claim struct {
+	Sighting parsers.Sighting
+	At       Instant // when we read it
+}
+
+// startSlack is how far the start of a process, which /proc/PID/stat gives in ticks of
+// 10 ms against the boot clock, may lie after the first line that the process wrote.
+const startSlack = 2 * time.Second
+
+// Evident says whether the claim is the word of the kubelet k of this boot: by
+// journald's trusted fields, or by its PID in a line that cannot be older than it.
+func (c Claim) Evident(k KubeletID, now Instant) bool {
+	s := c.Sighting
+	if k.PID == 0 || s.PID != k.PID || c.At.BootID != now.BootID {
+		return false
+	}
+	if s.BootID != "" && s.BootID != strings.ReplaceAll(now.BootID, "-", "") {
+		return false
+	}
+	start := now.Wall.Add(k.Start - now.Boot - startSlack)
+	if !s.Time.IsZero() {
+		return !s.Time.Before(start)
+	}
+	// A line without a certain time counts only where it was read as it was written.
+	return !s.CatchUp && c.At.Boot >= k.Start
+}
+
+// Learn takes the claims that are evident for the kubelet that runs now, and forgets what
+// another kubelet said.
+func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
+	if n.Kubelet.Truth != Yes {
+		return
+	}
+	if h.Kubelet != n.KubeletID || h.BootID != now.BootID {
+		*h = Heard{Kubelet: n.KubeletID, BootID: now.BootID}
+	}
+	for _, c := range claims {
+		if !c.Evident(n.KubeletID, now) {
+			continue
+		}
+		uid := c.Sighting.UID
+		if c.Sighting.Report == parsers.ReportTeardown {
+			if h.Held == nil {
+				h.Held = map[parsers.PodUID]Held{}
+			}
+			h.Held[uid] = Held{At: c.At, Path: c.Sighting.Path}
+			continue
+		}
+		if h.Named == nil {
+			h.Named = map[parsers.PodUID]bool{}
+		}
+		h.Named[uid] = true
+	}
+}
+
+// Tell sets the facts that only the kubelet's log can give: named, swept and held. With
+// no kubelet running all three stay unknown.
+func (h *Heard) Tell(e *Evidence, n Node) {
+	if n.Kubelet.Truth != Yes || h.Kubelet != n.KubeletID {
+		return
+	}
+	origin := fmt.Sprintf("log of the kubelet, PID %d", h.Kubelet.PID)
+	named, swept, held := No, No, No
+	if h.Named[e.UID] {
+		named = Yes
+	}
+	if len(h.Named) > 0 {
+		swept = Yes
+	}
+	var detail string
+	if by, ok := h.Held[e.UID]; ok {
+		held, detail = Yes, "the kubelet's volume manager cannot tear down "+by.Path
+	}
+	e.Facts.Set(FactNamed, named, origin, "")
+	e.Facts.Set(FactSwept, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
+	e.Facts.Set(FactHeld, held, origin, detail)
+}
