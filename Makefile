@@ -1,0 +1,124 @@
+# Everything that is done to this repository by hand or by CI. make help lists it.
+# Nothing here needs more than Go, git and a POSIX shell; the tools come from the two
+# module files in packaging/.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+export CGO_ENABLED ?= 0
+
+# What a caller may set.
+FUZZTIME ?= 60s
+BENCH ?= .
+COUNT ?= 1
+BASE ?= HEAD~1
+TESTFLAGS ?=
+
+# The commit goes into the binary where git can tell it, and nothing else does: no date,
+# no path, no host. Outside a checkout (a source archive) the build works without it.
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS)
+
+# Where packaging/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
+export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin
+
+TOOL = go tool -modfile=packaging/tools.mod
+# The linter is built once for its modules and a Go; removing .cache only costs the time.
+LINT_MODULE = github.com/golangci/golangci-lint/v2
+LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/golangci.mod)
+LINT_SUM := $(shell cksum <packaging/golangci.sum | cut -d' ' -f1)
+LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
+
+##@ Build
+.PHONY: build
+build: ## Build bin/orphan-reaper: static, no paths and no dates inside
+	$(GOBUILD) -o bin/orphan-reaper ./cmd/orphan-reaper
+
+.PHONY: demo
+demo: build ## Show the daemon at work on a node made for it, without root
+	sh testdata/demo/run.sh
+
+.PHONY: repro
+repro: ## Build the committed tree twice, in two directories and two caches, and compare
+	sh packaging/repro.sh
+
+.PHONY: clean
+clean: ## Remove what was built; the linter's cache stays
+	rm -rf bin dist coverage
+
+##@ Test
+.PHONY: test
+test: ## Run all tests; as root on Debian get what they need, elsewhere say what could not run
+	sh packaging/test.sh $(TESTFLAGS)
+
+.PHONY: test-mounts
+test-mounts: ## Run the tests with real mounts in a user and mount namespace, without root
+	go test -exec 'unshare --user --map-root-user --mount' ./reaper/...
+
+.PHONY: test-root
+test-root: ## Run the tests as root; the compiler stays with you, only the tests go through sudo
+	$(if $(filter 0,$(shell id -u)),REQUIRE_ROOT=1 go test ./...,go test -exec 'sudo -n env REQUIRE_ROOT=1 PATH=$(PATH)' ./...)
+
+.PHONY: race
+race: ## Run all tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 sh packaging/test.sh -race $(TESTFLAGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (60s)
+	sh packaging/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Run the benchmarks that match BENCH (all), COUNT times (1)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m ./...
+
+.PHONY: benchcmp
+benchcmp: ## Compare the benchmarks that match BENCH with those of the commit BASE (HEAD~1)
+	sh packaging/benchcmp.sh '$(BASE)' '$(BENCH)'
+
+.PHONY: cover
+cover: ## Measure coverage over every way the tests can run here: coverage/coverage.html
+	sh packaging/cover.sh
+
+.PHONY: golden
+golden: ## Write the expected files anew from what the code says now; read the diff
+	UPDATE_GOLDEN=1 go test ./...
+	git diff --stat
+
+##@ Check
+.PHONY: check
+check: test lint lint-selftest demo ## What CI runs
+
+.PHONY: lint
+lint: $(LINT) ## Check the layers, the bans and the style
+	$(LINT) config verify
+	$(LINT) run ./...
+	go vet ./...
+	go fix -diff ./...
+	go mod tidy -diff
+
+.PHONY: lint-selftest
+lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
+	sh packaging/lint-selftest.sh $(LINT)
+
+# A build of minutes, so it says what it does.
+$(LINT):
+	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
+	go build -modfile=packaging/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
+
+.PHONY: fmt
+fmt: ## Format the Go files
+	$(TOOL) gofumpt -w -extra=group_params,clothe_returns cmd parsers reaper
+
+.PHONY: fix
+fix: ## Bring the code to today's idioms (go fix)
+	go fix ./...
+
+.PHONY: vuln
+vuln: ## Look for known holes in what we use (asks vuln.go.dev, so no part of check)
+	$(TOOL) govulncheck ./...
+
+##@ Help
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Gives the tests the programs that they call. As root on Debian and its kin it
+# installs what is missing and nothing else; elsewhere it only names what is missing.
+#
+#   packaging/test-deps.sh        install
+#   packaging/test-deps.sh list   print "command package" pairs, one a line
+#
+# promtool and the node exporter come out of their packages with dpkg-deb -x, into
+# .cache/debian: so no service is started, no user is made, and the host stays as it
+# was. The Makefile puts that directory at the end of PATH.
+set -eu
+cd "$(dirname "$0")/.."
+
+# The one list. Columns: command, Debian package.
+installed='
+unshare util-linux
+mount mount
+mkfs.ext4 e2fsprogs
+chattr e2fsprogs
+setfattr attr
+journalctl systemd
+'
+extracted='
+promtool prometheus
+prometheus-node-exporter prometheus-node-exporter
+'
+prefix=.cache/debian
+
+if [ "${1:-}" = list ]; then
+	printf '%s%s' "$installed" "$extracted" | sed '/^$/d'
+	exit 0
+fi
+
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:$PWD/$prefix/usr/bin
+
+# missing LIST prints the packages of LIST whose command is not on PATH.
+missing() {
+	printf '%s' "$1" | while read -r command package; do
+		[ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || echo "$package"
+	done | sort -u | tr '\n' ' '
+}
+
+install=$(missing "$installed")
+extract=$(missing "$extracted")
+[ -n "$install$extract" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+	echo "test-deps: missing, and not installed since this is not root on Debian: $install$extract" >&2
+	echo "test-deps: tests that need them skip, or fail where REQUIRE_ROOT=1" >&2
+	exit 0
+fi
+
+echo "test-deps: getting $install$extract" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+if [ -n "$install" ]; then
+	# shellcheck disable=SC2086 # one word a package
+	apt-get install -qq -y --no-install-recommends $install </dev/null >/dev/null
+fi
+if [ -n "$extract" ]; then
+	down=$(mktemp -d)
+	trap 'rm -rf "$down"' EXIT
+	mkdir -p "$prefix"
+	# shellcheck disable=SC2086 # one word a package
+	(cd "$down" && apt-get download -qq -o APT::Sandbox::User=root $extract)
+	for deb in "$down"/*.deb; do
+		dpkg-deb -x "$deb" "$prefix"
+	done
+fi
+
+still="$(missing "$installed")$(missing "$extracted")"
+if [ -n "$still" ]; then
+	echo "test-deps: still missing: $still" >&2
+	exit 1
+fi
