@@ -42,7 +42,7 @@ repro: ## Build the committed tree twice, in two directories and two caches, and
 	sh packaging/repro.sh
 
 .PHONY: clean
-clean: ## Remove what was built; the linter's cache stays
+clean: ## Remove what was built; the caches in .cache stay
 	rm -rf bin dist coverage
 
 ##@ Test
