@@ -13,7 +13,7 @@ COUNT ?= 1
 BASE ?= HEAD~1
 TESTFLAGS ?=
 
-# The commit goes into the binary where git can tell it, and nothing else does: no date,
+# The commit goes into the binary where git can tell it, and nothing else does: no build date,
 # no path, no host. Outside a checkout (a source archive) the build works without it.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS)
@@ -30,7 +30,7 @@ LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT
 
 ##@ Build
 .PHONY: build
-build: ## Build bin/orphan-reaper: static, no paths and no dates inside
+build: ## Build bin/orphan-reaper: static, no paths and no build date inside
 	$(GOBUILD) -o bin/orphan-reaper ./cmd/orphan-reaper
 
 .PHONY: demo
