@@ -1,0 +1,189 @@
+package fakecri
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Version says which CRI a server speaks.
+type Version uint8
+
+// The versions.
+const (
+	V1       Version = iota // runtime.v1: containerd 1.6, CRI-O 1.20 and later
+	V1Alpha2                // runtime.v1alpha2 only: containerd before 1.6, dockershim
+	NoCRI                   // a gRPC server without CRI, as containerd with the plugin off
+)
+
+// Call names one of the two calls that the server answers.
+type Call uint8
+
+// The calls.
+const (
+	ListPodSandbox Call = iota
+	ListContainers
+	numCalls
+)
+
+// Fault is how a call goes wrong. The zero value is a call that goes well. The parts are
+// taken in the order of the fields.
+type Fault struct {
+	Delay time.Duration // wait so long first, or until the caller is gone
+	Hang  bool          // answer only when the caller is gone
+	Die   bool          // close every connection and the socket in the middle of the call
+	Err   error         // answer this; made by status.Error to have a code
+}
+
+// Options are what cannot change while a server runs.
+type Options struct {
+	Version Version
+	// CutAfter closes each connection once the server has written so many bytes to it: a
+	// runtime that dies in the middle of an answer. 0 never does.
+	CutAfter int
+}
+
+// Server is a runtime that lists what it is told to. Its methods may be called at any
+// time from any goroutine.
+type Server struct {
+	socket string
+	grpc   *grpc.Server
+	done   chan struct{}
+
+	mu         sync.Mutex
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+	faults     [numCalls]Fault
+	calls      [numCalls]int
+	filtered   bool
+}
+
+// Start listens on the unix socket and serves until Close. Whoever may write to the
+// socket's directory decides who is heard: keep it in a directory of your own.
+func Start(ctx context.Context, socket string, o Options) (*Server, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	if o.CutAfter > 0 {
+		l = cutListener{Listener: l, after: o.CutAfter}
+	}
+	s := &Server{socket: socket, grpc: grpc.NewServer(), done: make(chan struct{})}
+	if o.Version != NoCRI {
+		s.grpc.RegisterService(service(o.Version), s)
+	}
+	go func() {
+		defer close(s.done)
+		// Serve ends with an error only when the listener is closed under it, by Close or
+		// by Fault.Die: the caller knows.
+		_ = s.grpc.Serve(l)
+	}()
+	return s, nil
+}
+
+// Endpoint returns the address as --runtime-endpoint takes it.
+func (s *Server) Endpoint() string { return "unix://" + s.socket }
+
+// Close ends the server, its connections and its calls, and takes the socket away.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	<-s.done
+}
+
+// SetSandboxes replaces the list of sandboxes. The caller must not change them after.
+func (s *Server) SetSandboxes(list ...*runtimeapi.PodSandbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sandboxes = list
+}
+
+// SetContainers replaces the list of containers. The caller must not change them after.
+func (s *Server) SetContainers(list ...*runtimeapi.Container) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.containers = list
+}
+
+// SetPods replaces both lists by those of the pods.
+func (s *Server) SetPods(pods ...Pod) {
+	var sandboxes []*runtimeapi.PodSandbox
+	var containers []*runtimeapi.Container
+	for _, p := range pods {
+		sandboxes = append(sandboxes, p.Sandbox())
+		containers = append(containers, p.Containers()...)
+	}
+	s.SetSandboxes(sandboxes...)
+	s.SetContainers(containers...)
+}
+
+// SetFault says how the call goes wrong from now on; the zero Fault ends that.
+func (s *Server) SetFault(c Call, f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[c] = f
+}
+
+// Calls returns how often the call has come.
+func (s *Server) Calls(c Call) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[c]
+}
+
+// Filtered says whether any call carried a filter, and so could not list all states.
+func (s *Server) Filtered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.filtered
+}
+
+// enter counts the call and goes wrong as the fault says.
+func (s *Server) enter(ctx context.Context, c Call, filtered bool) error {
+	s.mu.Lock()
+	s.calls[c]++
+	s.filtered = s.filtered || filtered
+	f := s.faults[c]
+	s.mu.Unlock()
+	if f.Delay > 0 {
+		t := time.NewTimer(f.Delay)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if f.Die {
+		go s.grpc.Stop() // it waits for the connections, and this call sits on one
+		f.Hang = true
+	}
+	if f.Hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.Err
+}
+
+func (s *Server) listPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	if err := s.enter(ctx, ListPodSandbox, r.GetFilter() != nil); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &runtimeapi.ListPodSandboxResponse{Items: s.sandboxes}, nil
+}
+
+func (s *Server) listContainers(ctx context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	if err := s.enter(ctx, ListContainers, r.GetFilter() != nil); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
+}

@@ -1,0 +1,133 @@
+package fakecri
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// service describes the two calls by hand rather than by cri-api's RuntimeServiceServer,
+// so that the same handlers also answer under the name of v1alpha2. Messages of the two
+// versions have the same fields on the wire, which is how containerd 1.6 and 1.7 served
+// both. Any other call is Unimplemented.
+func service(v Version) *grpc.ServiceDesc {
+	name := "runtime.v1.RuntimeService"
+	if v == V1Alpha2 {
+		name = "runtime.v1alpha2.RuntimeService"
+	}
+	return &grpc.ServiceDesc{
+		ServiceName: name,
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{
+			method("ListPodSandbox", (*Server).listPodSandbox),
+			method("ListContainers", (*Server).listContainers),
+		},
+	}
+}
+
+// method wraps a handler as generated code would, without interceptors: there are none.
+func method[Request, Response any](name string, handle func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{
+		MethodName: name,
+		Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(Request)
+			if err := decode(in); err != nil {
+				return nil, err
+			}
+			return handle(srv.(*Server), ctx, in) //nolint:forcetypeassert // Start registers nothing but a *Server
+		},
+	}
+}
+
+// Pod is a pod as the kubelet would have the runtime make it.
+type Pod struct {
+	UID, Namespace, Name string
+	Created              int64 // nanoseconds since the epoch
+	NotReady             bool  // the sandbox has stopped and is still listed
+	Running              int   // containers that run
+	Exited               int   // containers that have ended and are still listed
+}
+
+// Sandbox returns the pod's sandbox, with the labels and annotations of a real one.
+func (p Pod) Sandbox() *runtimeapi.PodSandbox {
+	state := runtimeapi.PodSandboxState_SANDBOX_READY
+	if p.NotReady {
+		state = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	}
+	return &runtimeapi.PodSandbox{
+		Id:          "sandbox-of-" + p.UID,
+		Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Uid: p.UID, Namespace: p.Namespace},
+		State:       state,
+		CreatedAt:   p.Created,
+		Labels:      p.labels(),
+		Annotations: map[string]string{"kubernetes.io/config.source": "api"},
+	}
+}
+
+// Containers returns the pod's containers, those that run first.
+func (p Pod) Containers() []*runtimeapi.Container {
+	var list []*runtimeapi.Container
+	for i := range p.Running + p.Exited {
+		state := runtimeapi.ContainerState_CONTAINER_RUNNING
+		if i >= p.Running {
+			state = runtimeapi.ContainerState_CONTAINER_EXITED
+		}
+		labels := p.labels()
+		labels["io.kubernetes.container.name"] = "main"
+		list = append(list, &runtimeapi.Container{
+			Id:           "container-of-" + p.UID,
+			PodSandboxId: "sandbox-of-" + p.UID,
+			Metadata:     &runtimeapi.ContainerMetadata{Name: "main"},
+			State:        state,
+			CreatedAt:    p.Created,
+			Labels:       labels,
+		})
+	}
+	return list
+}
+
+func (p Pod) labels() map[string]string {
+	return map[string]string{
+		"io.kubernetes.pod.uid":       p.UID,
+		"io.kubernetes.pod.namespace": p.Namespace,
+		"io.kubernetes.pod.name":      p.Name,
+	}
+}
+
+// cutListener hands out connections that end after a number of bytes.
+type cutListener struct {
+	net.Listener
+	after int
+}
+
+// Accept waits for the next connection.
+func (l cutListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &cutConn{Conn: c, left: l.after}, nil
+}
+
+// cutConn closes itself once it has written its share. gRPC writes from one goroutine.
+type cutConn struct {
+	net.Conn
+	left int
+}
+
+// Write writes what is left of the connection's share.
+func (c *cutConn) Write(b []byte) (int, error) {
+	if len(b) <= c.left {
+		c.left -= len(b)
+		return c.Conn.Write(b)
+	}
+	n, err := c.Conn.Write(b[:c.left])
+	c.left = 0
+	_ = c.Close() // the close is the fault that was asked for
+	if err == nil {
+		err = net.ErrClosed
+	}
+	return n, err
+}
