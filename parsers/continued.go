@@ -1,0 +1,112 @@
+package parsers
+
+import (
+	"bytes"
+	"strings"
+)
+
+// What a line says can depend on the line before it, in two cases.
+//
+// A CRI runtime cuts lines at 16 KiB: the record after a partial one (tag P) starts
+// somewhere within a line, where a container's output may stand.
+//
+// klog prints an error that holds a newline as a block. Its first line is the
+// kubelet's, the others are the error's:
+//
+//	E0117 09:15:33.123456    2154 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err=<
+//		orphaned pod "UID" found, but …
+//		the rest of a name
+//	 > numErrs=1
+
+// context is what earlier lines say of the next one.
+type context struct {
+	partial [2]bool   // CRI streams, stderr and stdout, whose last record was partial
+	block   *envelope // the line before opened a block
+}
+
+// criIndex returns a CRI stream's place in context.partial.
+func criIndex(stream string) int {
+	if stream == "stderr" {
+		return 0
+	}
+	return 1
+}
+
+// observe notes what a line says of the lines after it.
+func (p *Parser) observe(text []byte, j *JournalFields) {
+	p.prev.block = nil
+	if stream, partial, ok := criRecord(text); ok {
+		p.prev.partial[criIndex(stream)] = partial
+	}
+	if !opensBlock(text) {
+		return
+	}
+	var e envelope
+	if j != nil {
+		if !p.trusted(j.Unit, j.Comm, "") {
+			return
+		}
+		e = journalEnvelope(j, string(text))
+	} else {
+		var ok bool
+		if e, ok = p.unwrap(stripColour(strings.TrimRight(string(text), "\r\n"))); !ok {
+			return
+		}
+	}
+	head := trimEnd(strings.TrimPrefix(e.text, " "))
+	h, msg, ok := cutHeader(head)
+	quoted, isHead := strings.CutSuffix(msg, " err=<")
+	if ok && isHead && h.file == "kubelet_volumes.go" && (quoted == `"`+msgManyErrors+`"` || quoted == `"`+msgOrphanPod+`"`) {
+		e.block = h.pid
+		p.prev.block = &e
+	}
+}
+
+// opensBlock is a cheap look at a line's end.
+func opensBlock(text []byte) bool {
+	return bytes.Contains(text[max(0, len(text)-24):], []byte(" err=<"))
+}
+
+// criRecord reads a CRI record's stream and whether more of its line follows.
+func criRecord(text []byte) (stream string, partial, ok bool) {
+	if len(text) < 30 || text[4] != '-' || text[10] != 'T' {
+		return "", false, false
+	}
+	rest, _, ok := cutISO(string(text[:min(len(text), 128)]))
+	if !ok {
+		return "", false, false
+	}
+	stream, rest, ok = strings.Cut(rest, " ")
+	if !ok || (stream != "stderr" && stream != "stdout") {
+		return "", false, false
+	}
+	tags, _, _ := strings.Cut(rest, " ")
+	tag, _, _ := strings.Cut(tags, ":")
+	return stream, tag == "P", tag == "P" || tag == "F"
+}
+
+// continued parses the first line of a block, when the line before opened one in the
+// same transport, for the same program and process.
+func (p *Parser) continued(e envelope) (Sighting, bool) {
+	head := p.prev.block
+	if head == nil || e.transport != head.transport || e.program != head.program || e.pid != head.pid {
+		return Sighting{}, false
+	}
+	text := strings.TrimPrefix(e.text, " ")
+	first, ok := strings.CutPrefix(text, "\t")
+	if !ok {
+		if first, ok = strings.CutPrefix(text, "#011"); !ok {
+			return Sighting{}, false
+		}
+	}
+	r := record{file: "kubelet_volumes.go", structured: true, msg: msgOrphanPod}
+	r.fields = []field{{key: "err", value: trimEnd(first), cut: true}}
+	rep, ok := parseRecord(&r)
+	if !ok {
+		return Sighting{}, false
+	}
+	if e.transport == "" {
+		e.transport = transportKlog
+	}
+	return e.make(rep, head.block), true
+}

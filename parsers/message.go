@@ -1,0 +1,215 @@
+package parsers
+
+import "strings"
+
+// A report is what a kubelet's message says, before anything is known about the line
+// that carried it.
+type report struct {
+	uid   PodUID
+	kind  Report
+	count int
+	path  string
+}
+
+// The constant messages of structured calls (1.21 and newer).
+const (
+	msgManyErrors = "There were many similar errors. Turn up verbosity to see them."
+	msgOrphanPod  = "Orphan pod"
+	msgFoundBut   = "Orphaned pod found, but "
+	msgFailedDir  = "Failed to remove orphaned pod dir"
+	msgFailedSub  = "Failed to remove orphaned pod subdir"
+)
+
+// countTail ends the roll-up of a formatted report; the number stands between the two.
+// 1.7 has two spaces before "Turn", all others one.
+const (
+	countHead = " : There were a total of "
+	countTail = " errors similar to this. Turn up verbosity to see them."
+)
+
+// parseRecord reads a record from its beginning, by the grammar of the kubelet's own
+// format strings. Nothing is searched for: a report inside another message, a path or
+// a quoted output is at no place where the grammar looks.
+func parseRecord(r *record) (report, bool) {
+	switch r.file {
+	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
+		return parseOrphan(r)
+	default:
+		return parseTeardown(r)
+	}
+}
+
+func parseOrphan(r *record) (report, bool) {
+	if !r.structured {
+		return orphanText(r.msg)
+	}
+	switch {
+	case r.msg == msgManyErrors, r.msg == msgOrphanPod:
+		if r.file == "kubelet_pods.go" || r.file == "kubelet.go" {
+			return report{}, false
+		}
+		return orphanInErr(r)
+	case strings.HasPrefix(r.msg, msgFoundBut), r.msg == msgFailedDir, r.msg == msgFailedSub:
+		return orphanInPodUID(r)
+	case r.json && len(r.fields) == 0:
+		// A formatted message in the JSON format is msg as a whole, without fields.
+		return orphanText(r.msg)
+	}
+	return report{}, false
+}
+
+// orphanInErr reads err="orphaned pod \"UID\" found, but …" with numErrs.
+func orphanInErr(r *record) (report, bool) {
+	err, ok := r.get("err")
+	if !ok {
+		return report{}, false
+	}
+	text := err.value
+	if err.cut {
+		text = trimCutMark(text)
+	}
+	rest, ok := strings.CutPrefix(text, "orphaned pod ")
+	if !ok {
+		return report{}, false
+	}
+	rep, ok := orphanFound(rest, false)
+	if !ok || !agrees(r, rep.uid) {
+		return report{}, false
+	}
+	if n, ok := r.get("numErrs"); ok && r.msg == msgManyErrors {
+		if v, ok := number(n.value); ok {
+			rep.count = v
+		}
+	}
+	return rep, true
+}
+
+// orphanInPodUID reads the messages that name the pod in podUID. In JSON only
+// kubelet_volumes.go is believed: other files have a podUID in every second line.
+func orphanInPodUID(r *record) (report, bool) {
+	if r.file != "kubelet_volumes.go" && (r.json || r.file != "kubelet_pods.go") {
+		return report{}, false
+	}
+	f, ok := r.get("podUID")
+	if !ok || f.cut {
+		return report{}, false
+	}
+	uid, ok := ParsePodUID(f.value)
+	if !ok || !agrees(r, uid) {
+		return report{}, false
+	}
+	rep := report{uid: uid, kind: ReportOther, count: NoCount}
+	if p, ok := r.get("path"); ok && !p.cut {
+		rep.path = p.value
+	}
+	return rep, true
+}
+
+// agrees reports whether no other field of the record names another pod.
+func agrees(r *record, uid PodUID) bool {
+	if r.has("podUID") {
+		f, ok := r.get("podUID")
+		if !ok || (f.value != string(uid) && !f.cut) {
+			return false
+		}
+	}
+	if r.has("path") {
+		f, ok := r.get("path")
+		if !ok || namesOther(f.value, uid) {
+			return false
+		}
+	}
+	if f, ok := r.get("err"); ok && namesOther(f.value, uid) {
+		return false
+	}
+	return true
+}
+
+// orphanText reads a formatted message (1.20 and older, and the V(3) lines):
+//
+//	Orphaned pod "UID" found, but …
+//	Orphan pod: orphaned pod "UID" found, but …
+//	Failed to remove orphaned pod "UID" dir; err: …
+//	Failed to remove orphaned pod "UID" subdir "…"; err: …
+func orphanText(msg string) (report, bool) {
+	msg = strings.TrimRight(msg, " ")
+	if rest, ok := strings.CutPrefix(msg, "Failed to remove orphaned pod "); ok {
+		uid, rest, ok := cutUID(rest)
+		if !ok || (rest != "" && !strings.HasPrefix(rest, " dir; err: ") && !strings.HasPrefix(rest, " subdir ")) || namesOther(rest, uid) {
+			return report{}, false
+		}
+		return report{uid: uid, kind: ReportOther, count: NoCount, path: volumePath(rest, uid)}, true
+	}
+	msg = strings.TrimPrefix(msg, "Orphan pod: ")
+	if len(msg) == 0 || (msg[0] != 'o' && msg[0] != 'O') {
+		return report{}, false
+	}
+	rest, ok := strings.CutPrefix(msg[1:], "rphaned pod ")
+	if !ok {
+		return report{}, false
+	}
+	return orphanFound(rest, true)
+}
+
+// orphanFound reads `"UID" found, but …`. rollup says that the count, if there is one,
+// ends the text.
+func orphanFound(s string, rollup bool) (report, bool) {
+	uid, rest, ok := cutUID(s)
+	if !ok {
+		return report{}, false
+	}
+	rep := report{uid: uid, kind: ReportOther, count: NoCount}
+	if rest = trimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
+		return rep, true // Cut right here; "found, removing" is none.
+	}
+	rest, ok = strings.CutPrefix(rest, " found, but ")
+	if !ok || namesOther(rest, uid) {
+		return report{}, false
+	}
+	if rollup {
+		rest, rep.count = cutCount(rest)
+	}
+	rep.kind, ok = classify(rest)
+	rep.path = volumePath(rest, uid)
+	return rep, ok
+}
+
+// cutUID takes a quoted UID from the front of s. The kubelet quotes with %q whatever a
+// directory is called, so that the first quote after the opening one closes it, or
+// belongs to a name that is no UID.
+func cutUID(s string) (PodUID, string, bool) {
+	if !strings.HasPrefix(s, `"`) {
+		return "", "", false
+	}
+	name, rest, ok := strings.Cut(s[1:], `"`)
+	if !ok {
+		return "", "", false
+	}
+	uid, ok := ParsePodUID(name)
+	return uid, rest, ok
+}
+
+// cutCount takes the roll-up's count from the end of s, or what a cut line left of it.
+// The last one is the kubelet's; an earlier one stands in a path or an error.
+func cutCount(s string) (string, int) {
+	i := strings.LastIndex(s, countHead)
+	if i < 0 {
+		for n := len(countHead) - 1; n > 2; n-- {
+			if text, ok := strings.CutSuffix(trimCutMark(s), countHead[:n]); ok {
+				return text, NoCount
+			}
+		}
+		return s, NoCount
+	}
+	tail := s[i+len(countHead):]
+	d := digits(tail)
+	rest := trimCutMark(strings.Replace(tail[d:], ".  Turn", ". Turn", 1))
+	if !strings.HasPrefix(countTail, rest) {
+		return s, NoCount
+	}
+	n, ok := number(tail[:d])
+	if !ok || len(rest) < len(" e") {
+		return s[:i], NoCount // The number itself may be cut.
+	}
+	return s[:i], n
+}

@@ -1,0 +1,196 @@
+package parsers
+
+import (
+	"strings"
+	"time"
+)
+
+// maxLine bounds what is looked at of one line. The kubelet's own lines are a few
+// hundred bytes; paths are below 4,096 bytes each.
+const maxLine = 64 << 10
+
+// Options say what a Parser takes for a kubelet's and what the caller wants to see.
+type Options struct {
+	// Units are journal units that the operator named, beside KubeletUnits.
+	Units []string
+	// Hints asks for ReportTeardown sightings too.
+	Hints bool
+}
+
+// A Parser turns lines into sightings. It keeps what must be known of the lines
+// before: a line can be the continuation of one that a container runtime or klog
+// broke up, and a continuation's beginning is no beginning. Use one Parser for each
+// file or journal, and give it the lines in order.
+type Parser struct {
+	units []string
+	hints bool
+	prev  context
+}
+
+// NewParser returns a Parser.
+func NewParser(o Options) *Parser { return &Parser{units: o.Units, hints: o.Hints} }
+
+// ParseLine parses one line by itself, with hints and without further units.
+func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true}).Parse(l) }
+
+// Parse returns what the next line reports, and false where it reports nothing.
+func (p *Parser) Parse(l Line) (Sighting, bool) {
+	text := l.Text
+	if len(text) > maxLine {
+		text = text[:maxLine]
+	}
+	if !Interesting(text) {
+		p.observe(text, l.Journal)
+		return Sighting{}, false
+	}
+	line := string(text)
+	var s Sighting
+	var ok bool
+	if l.Journal != nil {
+		s, ok = p.journalEntry(l.Journal, line)
+	} else {
+		s, ok = p.fileLine(line)
+	}
+	p.observe(text, l.Journal)
+	if !ok || (s.Report == ReportTeardown && !p.hints) {
+		return Sighting{}, false
+	}
+	return s, true
+}
+
+// envelope is what a transport says around a message.
+type envelope struct {
+	transport string
+	program   string
+	named     bool // the transport names a program, which must be a kubelet's
+	pid       int
+	block     int // the process ID of the klog header that opened a block
+	time      time.Time
+	text      string // what is left: the program's own words
+	bare      bool   // a line without any transport: there may be no header at all
+	whole     bool   // journald delivers whole lines: a header that is cut is no header
+}
+
+// sighting parses the words inside an envelope.
+func (e *envelope) sighting() (Sighting, bool) {
+	if e.named && !kubeletProgram(e.program) {
+		return Sighting{}, false
+	}
+	text := cutRepeated(strings.TrimPrefix(e.text, " "))
+	text = trimEnd(text)
+	if strings.HasPrefix(text, "{") {
+		return e.klogJSON(text)
+	}
+	h, msg, ok := cutHeader(text)
+	if !ok && !e.whole {
+		h, msg, ok = cutHeaderTail(text)
+	}
+	if !ok {
+		if !e.bare || !bareStart(text) {
+			return Sighting{}, false
+		}
+		msg = text
+		if strings.HasPrefix(text, "err=") {
+			msg = `"` + msgManyErrors + `" ` + text
+		}
+	}
+	if e.transport == "" {
+		e.transport = transportFragment
+		if h.full {
+			e.transport = transportKlog
+		}
+	}
+	r, ok := textRecord(h.file, msg)
+	if !ok {
+		return Sighting{}, false
+	}
+	rep, ok := parseRecord(&r)
+	if !ok {
+		return Sighting{}, false
+	}
+	return e.make(rep, h.pid), true
+}
+
+// bareStart reports whether a line without any header starts as a report does. People
+// cut lines so; it is a hint like the others, and never evidence.
+func bareStart(s string) bool {
+	for _, start := range [...]string{
+		`Orphaned pod "`, `orphaned pod "`, "Orphan pod: ", "Failed to remove orphaned pod ",
+		`"There were many similar errors. `, `"Orphan pod" err=`, `err="orphaned pod `,
+	} {
+		if strings.HasPrefix(s, start) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *envelope) make(rep report, klogPID int) Sighting {
+	s := Sighting{
+		UID: rep.uid, Report: rep.kind, Count: rep.count, Path: rep.path,
+		Transport: e.transport, Program: e.program, Time: e.time, PID: klogPID,
+	}
+	if s.PID == 0 {
+		s.PID = e.pid
+	}
+	return s
+}
+
+// The transports, as Sighting.Transport has them.
+const (
+	transportKlog     = "klog"
+	transportKlogJSON = "klog-json"
+	transportFragment = "fragment"
+	transportSyslog   = "syslog"
+	transport5424     = "syslog-5424"
+	transportShort    = "journal-short" // the forms of journalctl that syslog does not have
+	transportJournal  = "journal"       // an entry with its trusted fields
+	transportJSON     = "journal-json"
+	transportVerbose  = "journal-verbose"
+	transportExport   = "journal-export"
+	transportCRI      = "cri"
+	transportDocker   = "docker-json"
+	transportGCP      = "gcp-json"
+)
+
+// journalEntry parses an entry that a journal source delivers.
+func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
+	if !p.trusted(j.Unit, j.Comm, "") {
+		return Sighting{}, false
+	}
+	e := journalEnvelope(j, msg)
+	s, ok := e.sighting()
+	if !ok {
+		if s, ok = p.continued(e); !ok {
+			return Sighting{}, false
+		}
+	}
+	if j.PID != 0 {
+		s.PID = j.PID
+	}
+	s.Trusted, s.BootID = true, j.BootID
+	return s, true
+}
+
+func journalEnvelope(j *JournalFields, msg string) envelope {
+	return envelope{transport: transportJournal, program: j.Identifier, pid: j.PID, time: j.Time, text: msg, whole: true}
+}
+
+// fileLine parses a line of a file.
+func (p *Parser) fileLine(line string) (Sighting, bool) {
+	line = stripColour(strings.TrimRight(line, "\r\n"))
+	e, ok := p.unwrap(line)
+	if !ok {
+		if strings.HasPrefix(line, "\t") {
+			return p.continued(envelope{text: line})
+		}
+		return Sighting{}, false
+	}
+	if e.transport == transportCRI && p.prev.partial[criIndex("stderr")] {
+		return Sighting{}, false
+	}
+	if s, ok := e.sighting(); ok {
+		return s, true
+	}
+	return p.continued(e)
+}

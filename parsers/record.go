@@ -1,0 +1,205 @@
+package parsers
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A record is one klog call, whether klog printed it as text or as JSON.
+type record struct {
+	file       string // a key of sourceDirs, "" for a fragment without one
+	msg        string
+	structured bool // msg is a constant, and what varies is in the fields
+	json       bool
+	fields     []field
+}
+
+// field is one key and value of a structured call.
+type field struct {
+	key, value string
+	cut        bool // the line ends inside the value
+}
+
+// get returns the value of key. A key that comes twice has no value: the kubelet
+// never writes one twice.
+func (r *record) get(key string) (f field, ok bool) {
+	for _, x := range r.fields {
+		if x.key != key {
+			continue
+		}
+		if ok {
+			return field{}, false
+		}
+		f, ok = x, true
+	}
+	return f, ok
+}
+
+func (r *record) has(key string) bool {
+	for _, x := range r.fields {
+		if x.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// textRecord parses the message part of a klog text line. Structured calls look like
+//
+//	"Constant message" err="quoted by Go" podUID="…" path="…" numErrs=2
+//
+// and everything else is a formatted message as a whole.
+func textRecord(file, msg string) (record, bool) {
+	r := record{file: file, msg: msg}
+	if !strings.HasPrefix(msg, `"`) {
+		return r, true
+	}
+	quoted, rest, cut := cutQuoted(msg)
+	text, err := strconv.Unquote(quoted)
+	if cut || err != nil {
+		return record{}, false
+	}
+	r.msg, r.structured = text, true
+	r.fields, err = textFields(rest)
+	return r, err == nil
+}
+
+// textFields parses the " key=value" pairs of a structured line. A value is quoted by
+// Go, bare up to the next space, or, where it holds a newline, a block (klog 2.x):
+//
+//	err=<
+//		first line
+//		second line
+//	 > numErrs=1
+//
+// What is neither ends the parsing with an error, so that nothing after it counts.
+func textFields(s string) ([]field, error) {
+	var fields []field
+	for {
+		s = strings.TrimRight(s, " ")
+		if s == "" {
+			return fields, nil
+		}
+		key, rest, ok := strings.Cut(s, "=")
+		if !ok {
+			if isCutKey(key) {
+				return fields, nil
+			}
+			return nil, strconv.ErrSyntax
+		}
+		if !strings.HasPrefix(key, " ") || !isKey(key[1:]) {
+			return nil, strconv.ErrSyntax
+		}
+		f := field{key: key[1:]}
+		var err error
+		if f, s, err = cutValue(f, rest); err != nil {
+			return nil, err
+		}
+		fields = append(fields, f)
+	}
+}
+
+// cutValue takes one value from the front of s.
+func cutValue(f field, s string) (field, string, error) {
+	switch {
+	case strings.HasPrefix(s, `"`):
+		quoted, rest, cut := cutQuoted(s)
+		if cut {
+			f.value, f.cut = unquotePart(quoted), true
+			return f, "", nil
+		}
+		text, err := strconv.Unquote(quoted)
+		f.value = text
+		return f, rest, err
+	case strings.HasPrefix(s, "<"):
+		body, ok := cutBlock(s)
+		if !ok {
+			return f, "", strconv.ErrSyntax
+		}
+		f.value, f.cut = body, true
+		return f, "", nil
+	default:
+		end := strings.IndexByte(s, ' ')
+		if end < 0 {
+			end = len(s)
+		}
+		f.value = s[:end]
+		return f, s[end:], nil
+	}
+}
+
+// cutBlock returns the first line of a block value, in one piece as a transport gives
+// it that keeps newlines, or as rsyslog escapes them. The other lines are the error's
+// and may hold anything that a directory may be called.
+func cutBlock(s string) (string, bool) {
+	for _, sep := range [...][2]string{{"<\n\t", "\n"}, {"<#012#011", "#012"}} {
+		if body, ok := strings.CutPrefix(s, sep[0]); ok {
+			first, _, _ := strings.Cut(body, sep[1])
+			return first, true
+		}
+	}
+	return "", false
+}
+
+// cutQuoted splits s, which starts with a quote, after the quote that ends it; cut
+// says that none does.
+func cutQuoted(s string) (quoted, rest string, cut bool) {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[:i+1], s[i+1:], false
+		}
+	}
+	return s, "", true
+}
+
+// unquotePart unquotes a string that lost its end: up to the last whole escape.
+func unquotePart(quoted string) string {
+	var b strings.Builder
+	for s := quoted[1:]; s != ""; {
+		r, multi, tail, err := strconv.UnquoteChar(s, '"')
+		if err != nil {
+			break
+		}
+		if r < 0x80 || multi {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
+		s = tail
+	}
+	return b.String()
+}
+
+func isKey(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '_' && s[i] != '.' && s[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isCutKey reports whether s is what a cut line leaves of " key", or a pager's mark
+// that the line was cut.
+func isCutKey(s string) bool {
+	s, ok := strings.CutPrefix(s, " ")
+	s = trimCutMark(s)
+	return (ok && (s == "" || isKey(s))) || s == ""
+}
+
+// trimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
+func trimCutMark(s string) string {
+	for _, mark := range [...]string{">", "…", "..."} {
+		if t, ok := strings.CutSuffix(s, mark); ok {
+			return t
+		}
+	}
+	return s
+}

@@ -1,0 +1,137 @@
+package parsers
+
+import (
+	"strconv"
+	"strings"
+)
+
+// parseTeardown reads the errors of volume operations that take a volume away from a
+// pod, which say that the kubelet's volume manager still holds it:
+//
+//	Operation for "KEY" failed. No retries permitted until T (durationBeforeRetry 4s). Error: DETAIL
+//	operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume … : DETAIL
+//	volumeHandler.UnmountVolumeHandler for UnmountVolume failed for volume … : DETAIL
+//	UnmountVolume.TearDown failed for volume "V" (UniqueName: "U") pod "P" (UID: "UID") : error
+//
+// KEY names the pod too ({volumeName:… podName:UID nodeName:}, or older "\"…\" (\"UID\")").
+// DETAIL is the last form, plain or quoted by Go as a whole.
+func parseTeardown(r *record) (report, bool) {
+	msg := r.msg
+	if err, ok := r.get("err"); ok && r.file == "nestedpendingoperations.go" {
+		msg = err.value
+	}
+	if rest, ok := strings.CutPrefix(msg, "Operation for "); ok {
+		return teardownOperation(rest)
+	}
+	return teardownDetail(msg)
+}
+
+func teardownOperation(s string) (report, bool) {
+	if !strings.HasPrefix(s, `"`) {
+		return report{}, false
+	}
+	quoted, rest, cut := cutQuoted(s)
+	key, err := strconv.Unquote(quoted)
+	if cut || err != nil {
+		return report{}, false
+	}
+	rest, ok := strings.CutPrefix(rest, " failed. ")
+	if !ok {
+		return report{}, false
+	}
+	// Between here and the error are only the kubelet's times.
+	_, detail, ok := strings.Cut(rest, "Error: ")
+	if !ok {
+		return report{}, false
+	}
+	if strings.HasPrefix(detail, `"`) {
+		quoted, _, _ := cutQuoted(detail)
+		detail = unquotePart(quoted)
+	}
+	rep, ok := teardownDetail(detail)
+	if !ok {
+		return report{}, false
+	}
+	if uid, ok := keyPod(key); ok && uid != rep.uid {
+		return report{}, false
+	}
+	return rep, true
+}
+
+// keyPod returns the pod that an operation's key names.
+func keyPod(key string) (PodUID, bool) {
+	if i := strings.LastIndex(key, " podName:"); i >= 0 {
+		name, _, _ := strings.Cut(key[i+len(" podName:"):], " ")
+		return ParsePodUID(name)
+	}
+	name, ok := strings.CutSuffix(key, `")`)
+	i := strings.LastIndex(name, ` ("`)
+	if !ok || i < 0 {
+		return "", false
+	}
+	return ParsePodUID(name[i+len(` ("`):])
+}
+
+// teardownStarts are the beginnings of a failed operation's text. MountVolume and
+// attach errors are none: a pod that is being given a volume is not being torn down.
+var teardownStarts = [...]string{
+	"UnmountVolume.", "UnmapVolume.",
+	"operationExecutor.UnmountVolume failed", "operationExecutor.UnmapVolume failed",
+	"volumeHandler.UnmountVolumeHandler for UnmountVolume failed",
+	"volumeHandler.UnmountVolumeHandler for UnmapVolume failed",
+	"error cleaning subPath mounts",
+}
+
+func teardownDetail(s string) (report, bool) {
+	var start string
+	for _, p := range teardownStarts {
+		if strings.HasPrefix(s, p) {
+			start = p
+		}
+	}
+	if start == "" {
+		return report{}, false
+	}
+	// Up to here and on to the volume's quoted name nothing comes from a pod.
+	head, rest, ok := strings.Cut(s, " for volume ")
+	if !ok || strings.Contains(head, `"`) || !(start == "error cleaning subPath mounts" || strings.Contains(head, " failed")) {
+		return report{}, false
+	}
+	if rest, ok = skipQuoted(rest, ""); !ok {
+		return report{}, false
+	}
+	if r, ok := skipQuoted(rest, " (UniqueName: "); ok {
+		rest = r
+	} else if r, ok := skipQuoted(rest, " (volume.spec.Name: "); ok {
+		rest = r
+	} else {
+		return report{}, false
+	}
+	rest, ok = strings.CutPrefix(rest, ") pod ")
+	if !ok || !strings.HasPrefix(rest, `"`) {
+		return report{}, false
+	}
+	quoted, rest, cut := cutQuoted(rest)
+	rest, ok = strings.CutPrefix(rest, " (UID: ")
+	if cut || !ok {
+		return report{}, false
+	}
+	uid, rest, ok := cutUID(rest)
+	if !ok || !strings.HasPrefix(rest, ")") || namesOther(rest, uid) {
+		return report{}, false
+	}
+	if pod, ok := ParsePodUID(strings.Trim(quoted, `"`)); ok && pod != uid {
+		return report{}, false
+	}
+	return report{uid: uid, kind: ReportTeardown, count: NoCount, path: volumePath(rest, uid)}, true
+}
+
+// skipQuoted takes lead and a quoted string from the front of s.
+func skipQuoted(s, lead string) (string, bool) {
+	s, ok := strings.CutPrefix(s, lead)
+	if !ok || !strings.HasPrefix(s, `"`) {
+		return "", false
+	}
+	_, rest, cut := cutQuoted(s)
+	return rest, !cut
+}

@@ -1,0 +1,141 @@
+package parsers
+
+import (
+	"strings"
+)
+
+// unwrap takes the transport off a line of a file. Every transport is recognised from
+// the line's first byte on, each has one place for the program's words, and a line
+// that starts like none of them is no kubelet's.
+func (p *Parser) unwrap(line string) (envelope, bool) {
+	if line == "" {
+		return envelope{}, false
+	}
+	if e, ok := p.unwrapStructured(line); ok {
+		return e, true
+	}
+	if bullet, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "* "); ok {
+		return dated(bullet) // minikube logs up to 1.13
+	}
+	if e, ok := dated(line); ok {
+		return e, true
+	}
+	if _, _, ok := cutHeader(line); ok {
+		return envelope{text: line, bare: true}, true
+	}
+	if e, ok := programLed(line, envelope{transport: transportSyslog}); ok {
+		return e, true
+	}
+	if rest, ok := cutGrepPrefix(line); ok {
+		if e, ok := p.unwrapGrepped(rest); ok {
+			return e, true
+		}
+	}
+	if line[0] == ' ' || line[0] == '\t' {
+		// A continuation of something: klog puts a tab before every line but the first.
+		return envelope{}, false
+	}
+	return envelope{text: line, bare: true}, true
+}
+
+// unwrapGrepped takes the transport off what follows a file name or line number of
+// grep: everything but a bare fragment, which may start after any colon.
+func (p *Parser) unwrapGrepped(rest string) (envelope, bool) {
+	if e, ok := p.unwrapStructured(rest); ok {
+		return e, true
+	}
+	if e, ok := dated(rest); ok {
+		return e, true
+	}
+	_, _, ok := cutHeader(rest)
+	return envelope{text: rest}, ok
+}
+
+// unwrapStructured takes off the transports that one first byte or key tells.
+func (p *Parser) unwrapStructured(line string) (envelope, bool) {
+	if rest, ok := strings.CutPrefix(line, "data: {"); ok { // journalctl -o json-sse
+		return p.unwrapJSON("{" + rest)
+	}
+	switch line[0] {
+	case 0x1e: // journalctl -o json-seq, RFC 7464
+		return p.unwrapJSON(line[1:])
+	case '{':
+		return p.unwrapJSON(line)
+	case '<':
+		return withPriority(line)
+	case '[':
+		return monotonic(line)
+	}
+	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
+		// One line of journalctl -o verbose or export. Where the whole entry is at
+		// hand, Scanner judges it by its trusted fields instead.
+		return envelope{transport: transportVerbose, text: msg}, true
+	}
+	if e, ok := cri(line); ok {
+		return e, true
+	}
+	return envelope{}, false
+}
+
+// cutGrepPrefix takes off what grep puts before a line: "file:", "line:" or
+// "file:line:".
+func cutGrepPrefix(s string) (string, bool) {
+	name, rest, ok := strings.Cut(s, ":")
+	if !ok || name == "" || strings.ContainsAny(name, " \t\"'={}[]<>\\()") {
+		return "", false
+	}
+	if d := digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
+		rest = rest[d+1:]
+	}
+	return rest, rest != ""
+}
+
+// cutRepeated takes off what syslog daemons put around repetitions:
+// "message repeated 3 times: [ message]".
+func cutRepeated(s string) string {
+	rest, ok := strings.CutPrefix(s, "message repeated ")
+	if !ok {
+		return s
+	}
+	d := digits(rest)
+	inner, ok := strings.CutPrefix(rest[d:], " times: [")
+	if d == 0 || !ok {
+		return s
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(inner, " "), "]")
+}
+
+// trimEnd takes off the escaped newlines that rsyslog leaves of messages that end with
+// one (octal, or as sd-journal and others print them), and white space.
+func trimEnd(s string) string {
+	for {
+		t := strings.TrimRight(s, " \r\n\t")
+		for _, end := range [...]string{"#012", "#015", `\x0a`} {
+			t = strings.TrimSuffix(t, end)
+		}
+		if len(t) == len(s) {
+			return t
+		}
+		s = t
+	}
+}
+
+// stripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
+// colour lines where they think that a person reads.
+func stripColour(s string) string {
+	if strings.IndexByte(s, 0x1b) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != 0x1b || i+1 >= len(s) || s[i+1] != '[' {
+			b.WriteByte(s[i])
+			continue
+		}
+		i += 2
+		for i < len(s) && s[i] >= 0x20 && s[i] < 0x40 {
+			i++
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,231 @@
+package parsers
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// object is one JSON object's own keys; the values below them are not looked into.
+type object map[string]json.RawMessage
+
+var errNotObject = errors.New("not one JSON object with different keys")
+
+// parseObject parses s as one object. A key that comes twice makes it none: which of
+// the two counts would be a matter of the reader.
+func parseObject(s string) (object, error) {
+	dec := json.NewDecoder(strings.NewReader(s))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errNotObject
+	}
+	o := object{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := t.(string)
+		if _, twice := o[key]; !ok || twice {
+			return nil, errNotObject
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		o[key] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(s[dec.InputOffset():]) != "" {
+		return nil, errNotObject
+	}
+	return o, nil
+}
+
+// text returns a string value, and false where key is absent or something else.
+func (o object) text(key string) (string, bool) {
+	raw, ok := o[key]
+	if !ok || len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err == nil
+}
+
+// unwrapJSON tells the JSON transports apart by their keys:
+//
+//	{"ts":…,"caller":…,"msg":…}                              klog's own format
+//	{"__REALTIME_TIMESTAMP":…,"_SYSTEMD_UNIT":…,"MESSAGE":…} journalctl -o json
+//	{"jsonPayload":{"MESSAGE":…,"_SYSTEMD_UNIT":…},…}        Google Cloud's and fluentd's wrapper of it
+//	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
+func (p *Parser) unwrapJSON(s string) (envelope, bool) {
+	o, err := parseObject(s)
+	if err != nil {
+		return envelope{}, false
+	}
+	switch {
+	case o["MESSAGE"] != nil:
+		return p.journalObject(o, transportJSON)
+	case o["jsonPayload"] != nil:
+		inner, err := parseObject(string(o["jsonPayload"]))
+		if err != nil {
+			return envelope{}, false
+		}
+		return p.journalObject(inner, transportGCP)
+	case o["log"] != nil:
+		return dockerObject(o)
+	case o["msg"] != nil:
+		return envelope{text: s}, true
+	}
+	return envelope{}, false
+}
+
+// dockerObject reads one record of Docker's json-file driver. Its keys are log,
+// stream, time and attrs; others are another program's.
+func dockerObject(o object) (envelope, bool) {
+	for key := range o {
+		switch key {
+		case "log", "stream", "time", "attrs":
+		default:
+			return envelope{}, false
+		}
+	}
+	e := envelope{transport: transportDocker}
+	stream, _ := o.text("stream")
+	text, ok := o.text("log")
+	if stream != "stderr" || !ok {
+		return envelope{}, false
+	}
+	e.text = text
+	if stamp, ok := o.text("time"); ok {
+		e.time, _ = parseISO(stamp)
+	}
+	return e, true
+}
+
+// journalObject reads a journal entry in JSON, by its trusted fields.
+func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
+	var unit, comm, uid string
+	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
+		if o[key] == nil {
+			continue
+		}
+		var ok bool
+		if *to, ok = o.text(key); !ok {
+			return envelope{}, false
+		}
+	}
+	if !p.trusted(unit, comm, uid) {
+		return envelope{}, false
+	}
+	text, ok := o.text("MESSAGE")
+	if !ok {
+		if text, ok = byteArray(o["MESSAGE"]); !ok {
+			return envelope{}, false
+		}
+	}
+	e := envelope{transport: transport, text: stripColour(text), whole: true}
+	e.program, _ = o.text("SYSLOG_IDENTIFIER")
+	if pid, ok := o.text("_PID"); ok {
+		e.pid, _ = number(pid)
+	}
+	if stamp, ok := o.text("__REALTIME_TIMESTAMP"); ok {
+		e.time, _ = micros(stamp)
+	}
+	return e, true
+}
+
+// byteArray reads a MESSAGE that journalctl prints as numbers, because it holds bytes
+// that are no UTF-8 or not printable.
+func byteArray(raw json.RawMessage) (string, bool) {
+	var numbers []uint8Number
+	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &numbers) != nil {
+		return "", false
+	}
+	b := make([]byte, len(numbers))
+	for i, n := range numbers {
+		b[i] = byte(n)
+	}
+	return string(b), true
+}
+
+// uint8Number makes encoding/json read a byte as a number, where a []byte would be
+// base64.
+type uint8Number uint8
+
+// micros parses microseconds since 1970.
+func micros(s string) (time.Time, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(n).UTC(), true
+}
+
+// klogJSON reads klog's JSON format (component-base, 1.19 and newer):
+//
+//	{"ts":1795221215791.6343,"caller":"kubelet/kubelet_volumes.go:263","msg":"…","numErrs":3,"err":"…"}
+//
+// ts is milliseconds since 1970. Only msg, err, numErrs and podUID (and path, for
+// display and for contradictions) are looked at.
+func (e *envelope) klogJSON(s string) (Sighting, bool) {
+	o, err := parseObject(s)
+	if err != nil {
+		return Sighting{}, false
+	}
+	var ts float64
+	if o["ts"] == nil || json.Unmarshal(o["ts"], &ts) != nil {
+		return Sighting{}, false
+	}
+	r := record{structured: true, json: true}
+	file, ok := o.callerFile()
+	if !ok {
+		return Sighting{}, false
+	}
+	r.file = file
+	if r.msg, ok = o.text("msg"); !ok {
+		return Sighting{}, false
+	}
+	for _, key := range [...]string{"err", "podUID", "path"} {
+		if v, ok := o.text(key); ok {
+			r.fields = append(r.fields, field{key: key, value: v})
+		} else if o[key] != nil {
+			return Sighting{}, false
+		}
+	}
+	if n := o["numErrs"]; n != nil {
+		r.fields = append(r.fields, field{key: "numErrs", value: string(n)})
+	}
+	rep, ok := parseRecord(&r)
+	if !ok {
+		return Sighting{}, false
+	}
+	if e.transport == "" {
+		e.transport = transportKlogJSON
+	}
+	if ts > 1e11 && ts < 1e14 && e.time.IsZero() {
+		e.time = time.UnixMicro(int64(ts * 1000)).UTC()
+	}
+	return e.make(rep, 0), true
+}
+
+// callerFile returns the source file of a klog object. 1.19 and 1.20 wrote no caller:
+// such an object counts when it has none but klog's own keys.
+func (o object) callerFile() (string, bool) {
+	if o["caller"] != nil {
+		caller, _ := o.text("caller")
+		return sourceFile(caller)
+	}
+	for key := range o {
+		switch key {
+		case "ts", "v", "msg", "err", "numErrs":
+		default:
+			return "", false
+		}
+	}
+	return "", true
+}
