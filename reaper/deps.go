@@ -2,33 +2,21 @@ package reaper
 
 import (
 	"context"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// Request says what a look must cover besides the pods directory.
-type Request struct {
-	// Parked are the quarantine entries to look at as parked pods.
-	Parked []policy.EntryState
-	// Only limits the look to these UIDs; empty means the whole pods directory.
-	Only []parsers.PodUID
-}
-
 // Prober reads the node and changes nothing.
 type Prober interface {
-	// Look gathers the facts. Whatever cannot be read is Unknown and told in Look.Errors;
-	// the error is for a look that could not be taken at all (the pods directory is not
-	// there). It returns in bounded time whatever hangs.
-	Look(ctx context.Context, req Request) (policy.Look, error)
+	// Look gathers the facts on the pods directory, or on the UIDs of only where that is
+	// not empty, and on the parked quarantine entries. Whatever cannot be read is Unknown
+	// and told in Look.Errors; the error is for a look that could not be taken at all (the
+	// pods directory is not there). It returns in bounded time whatever hangs.
+	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
 	// Mounts says for each UID whether a mount of any namespace names it, as FactMounted.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
-}
-
-// Place is where a pod directory was found.
-type Place struct {
-	InPods       bool // there is a pods/UID
-	InQuarantine bool // there is a quarantine entry
 }
 
 // Remover is the only thing that changes the disk outside our own state directory.
@@ -36,17 +24,22 @@ type Remover interface {
 	// Execute carries out the plan and says for each action how it ended, in order. It
 	// stops early only where ctx ends; actions that were not begun are then Refused.
 	Execute(ctx context.Context, plan policy.Plan) []policy.Outcome
-	// Where looks for a pod directory and its quarantine entry.
-	Where(uid parsers.PodUID, entry string) (Place, error)
+	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
+	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
 }
 
 // Ledger is the durable record of every intent and outcome.
 type Ledger interface {
+	// Enter takes the lock under which anything is changed, and reads what other processes
+	// (orphan-reaper quarantine restore) have appended since. The function ends it.
+	Enter(ctx context.Context) (leave func(), err error)
 	// Append numbers the records, writes them in one write, syncs, and returns them.
 	Append(records ...policy.Record) ([]policy.Record, error)
 	// Entries returns the quarantine entries, folded from all records; the caller must not
 	// change them.
 	Entries() map[string]*policy.EntryState
+	// BreakerOpen says whether enforcing stopped and no person has said go on.
+	BreakerOpen() bool
 	// Unsent returns the records that the journal has not got, and Sent says that it has
 	// got all up to seq.
 	Unsent() []policy.Record
@@ -69,6 +62,17 @@ type Teller interface {
 	Tell(r policy.Record) error
 }
 
+// Meter counts for the metrics.
+type Meter interface {
+	Sighting(report parsers.Report)
+	Look(look policy.Look, verdicts []policy.Verdict, took time.Duration)
+	Outcome(o policy.Outcome)
+	Quarantine(entries map[string]*policy.EntryState)
+	Breaker(open bool)
+	// Flush writes the metrics out.
+	Flush() error
+}
+
 // Report is all that one pass found and did: what scan, explain and sweep print.
 type Report struct {
 	Look     policy.Look
@@ -76,5 +80,9 @@ type Report struct {
 	Parked   []policy.ParkedVerdict
 	Planned  []policy.Action
 	Outcomes []policy.Outcome
-	Entries  []policy.EntryState // what lies in quarantine
+	Entries  []policy.EntryState // what lies in quarantine, sorted by entry
+	// Next is when time alone could change something, from the end of the pass; 0 is now.
+	Next time.Duration
+	// Pending is true where waiting for Next can take a pod further.
+	Pending bool
 }

@@ -88,13 +88,13 @@ func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		v.keep(Keep, ReasonInvalidUID, "the name is no pod UID")
 		return v
 	}
-	for _, rule := range rules {
-		v.apply(rule, e.Facts[rule.fact], n, r)
-	}
 	if r.Waive {
-		v.add(ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
+		v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
 	} else {
 		v.kubelet(e.Facts, n, r, now)
+	}
+	for _, rule := range rules {
+		v.apply(rule, e.Facts[rule.fact], n, r)
 	}
 	good := v.Decision == Reap
 	v.age(e.Changed, r, now)
@@ -165,10 +165,16 @@ func (v *Verdict) age(changed time.Time, r Rules, now Instant) {
 		v.keep(Keep, ReasonYoung, "the directory's age is not known")
 		return
 	}
-	if age := now.Wall.Sub(changed); age < r.Hold {
-		v.keep(Wait, ReasonYoung, fmt.Sprintf("changed %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
-		v.due(r.Hold - age)
+	age := now.Wall.Sub(changed)
+	if age >= r.Hold {
+		return
 	}
+	detail := fmt.Sprintf("changed %s ago, less than the hold of %s", age.Round(time.Second), r.Hold)
+	if age < 0 {
+		detail = fmt.Sprintf("changed at %s, which the clock has not reached", changed.UTC().Format(time.RFC3339))
+	}
+	v.keep(Wait, ReasonYoung, detail)
+	v.due(r.Hold - age)
 }
 
 // hold waits until two looks at the same directory, a hold apart in one boot, agree.
@@ -189,18 +195,34 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 	if v.Decision != Keep {
 		v.Decision = d
 	}
-	v.add(reason, detail)
+	v.Why = addWhy(v.Why, reason, detail)
 }
 
-// add adds a reason once: the first detail is the one that is shown.
-func (v *Verdict) add(reason Reason, detail string) {
-	for _, w := range v.Why {
+// addWhy adds a reason once: the first detail is the one that is shown.
+func addWhy(why []Why, reason Reason, detail string) []Why {
+	for _, w := range why {
 		if w.Reason == reason {
-			return
+			return why
 		}
 	}
-	v.Why = append(v.Why, Why{reason, detail})
+	return append(why, Why{reason, detail})
 }
 
 // due keeps the longest wait: only when all are over can the verdict change.
 func (v *Verdict) due(d time.Duration) { v.Due = max(v.Due, d) }
+
+// For says whether the verdict has the reason.
+func (v *Verdict) For(reason Reason) bool {
+	for _, w := range v.Why {
+		if w.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
+// or the cgroups know it.
+func (v *Verdict) Living() bool {
+	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup)
+}

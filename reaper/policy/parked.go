@@ -92,5 +92,5 @@ func (v *ParkedVerdict) turn(s Settle, reason Reason, detail string) {
 	if v.Settle != SettlePutBack {
 		v.Settle = s
 	}
-	v.Why = append(v.Why, Why{reason, detail})
+	v.Why = addWhy(v.Why, reason, detail)
 }

@@ -30,6 +30,8 @@ type Action struct {
 	ID   DirID
 	Take ClassSet
 	Why  []Why
+	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
+	ByPerson bool
 	// Manifest is the text that is laid beside the entry in quarantine, so that a person
 	// without our state directory still knows what it is. Park only.
 	Manifest []byte
@@ -49,7 +51,7 @@ type Plan struct {
 type Gate struct {
 	Breaker bool // open: a parked pod turned out to live, and no person has said go on
 	Proven  bool // one pod has been parked and confirmed since the start
-	InWork  int  // pods parked now and not yet confirmed
+	InWork  int  // pods parked now that have yet to prove dead
 }
 
 // MakePlan turns the verdicts of one look into plans of at most BatchSize, and adds to
@@ -81,11 +83,29 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 			Kind: Park, UID: v.UID, Entry: entry(v.UID), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
 		})
 	}
+	return Batches(actions)
+}
+
+// Batches cuts actions into plans of at most BatchSize.
+func Batches(actions []Action) []Plan {
 	var plans []Plan
 	for batch := range slices.Chunk(actions, BatchSize) {
 		plans = append(plans, Plan{Actions: batch})
 	}
 	return plans
+}
+
+// Back is the way back of a pod that was just parked and that the mount scan hit, or
+// could not clear.
+func Back(parked Action, mounted Fact) Action {
+	why := Why{ReasonMounted, mounted.Detail}
+	if mounted.Truth != Yes {
+		why = Why{ReasonMountsUnknown, unknownDetail(FactMounted, mounted)}
+	}
+	return Action{
+		Kind: PutBack, UID: parked.UID, Entry: parked.Entry, ID: parked.ID,
+		Why: []Why{why}, Evidence: parked.Evidence,
+	}
 }
 
 func gate(n Node, g Gate, r Rules) (Why, bool) {

@@ -14,6 +14,7 @@ const (
 	KindKept       Kind = "kept"        // a verdict, when its reasons changed
 	KindParking    Kind = "parking"     // intent
 	KindParked     Kind = "parked"      // moved to quarantine
+	KindNotParked  Kind = "not-parked"  // refused, or the kubelet was faster
 	KindPutting    Kind = "putting"     // intent: back to the pods directory
 	KindPutBack    Kind = "put-back"    // back in the pods directory
 	KindStripping  Kind = "stripping"   // intent
@@ -72,6 +73,16 @@ const (
 	PhaseGone      Phase = "gone"     // no longer in quarantine
 )
 
+// Intent says whether the phase is an intent whose outcome is not written down.
+func (p Phase) Intent() bool {
+	switch p {
+	case PhaseParking, PhasePutting, PhaseStripping, PhasePurging, PhaseRestoring:
+		return true
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseGone:
+	}
+	return false
+}
+
 // EntryState is one quarantine entry, folded from the ledger.
 type EntryState struct {
 	Entry     string
@@ -111,7 +122,7 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.Phase = PhasePutting
 	case KindRestoring:
 		s.Phase = PhaseRestoring
-	case KindPutBack:
+	case KindPutBack, KindNotParked:
 		s.Phase = PhaseGone
 	case KindRestored:
 		s.Phase, s.Restored = PhaseGone, true

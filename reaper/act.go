@@ -1,0 +1,164 @@
+package reaper
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// act carries out the plans: what is parked first, then, unless one of those turned out to
+// live, the new ones; and then one mount scan for all that was parked.
+func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
+	if r.Remover == nil {
+		return
+	}
+	if slices.ContainsFunc(rep.Parked, func(v policy.ParkedVerdict) bool { return v.Alive }) {
+		r.openBreaker(rep)
+	}
+	var parked []policy.Action
+	for _, plan := range plans {
+		outs := r.execute(ctx, rep, plan)
+		for _, o := range outs {
+			switch {
+			case o.Action.Kind == policy.Park && o.Result == policy.Done:
+				parked = append(parked, o.Action)
+			case o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly):
+				r.proven = true
+			}
+		}
+		if outs == nil {
+			break
+		}
+	}
+	r.scanParked(ctx, rep, parked)
+}
+
+// execute writes the intents of one plan to the ledger, carries it out, and writes down how
+// it ended. It returns nil where the intents could not be written: then nothing is done.
+func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []policy.Outcome {
+	now := r.Clock.Now()
+	intents := make([]policy.Record, 0, len(plan.Actions))
+	for i := range plan.Actions {
+		a := &plan.Actions[i]
+		rec := policy.Intent(*a, rep.Look.Node, now)
+		intents = append(intents, rec)
+		if a.Kind == policy.Park {
+			a.Manifest = manifest(rec)
+		}
+	}
+	if _, err := r.Ledger.Append(intents...); err != nil {
+		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
+		return nil
+	}
+	outs := r.Remover.Execute(ctx, plan)
+	now = r.Clock.Now()
+	var done []policy.Record
+	for _, o := range outs {
+		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
+		r.Meter.Outcome(o)
+	}
+	if _, err := r.Ledger.Append(done...); err != nil {
+		// The intents are there: the next pass, or the next start, finds out from the disk.
+		r.fail(rep, "cannot write outcomes to the ledger; they are settled at the next look: "+err.Error())
+	}
+	rep.Outcomes = append(rep.Outcomes, outs...)
+	return outs
+}
+
+// scanParked looks at the mounts of all namespaces once more, now that no path leads to
+// the parked pods. A mount that came between look and rename was carried along: such a
+// pod goes back, and a scan that failed counts as a hit.
+func (r *Reaper) scanParked(ctx context.Context, rep *Report, parked []policy.Action) {
+	if len(parked) == 0 {
+		return
+	}
+	uids := make([]parsers.PodUID, len(parked))
+	for i, a := range parked {
+		uids[i] = a.UID
+	}
+	facts := r.Prober.Mounts(ctx, uids)
+	var back []policy.Action
+	for _, a := range parked {
+		if f := facts[a.UID]; f.Truth != policy.No {
+			back = append(back, policy.Back(a, f))
+		}
+	}
+	for _, plan := range policy.Batches(back) {
+		// The pods go back even when the daemon is told to stop.
+		r.execute(context.WithoutCancel(ctx), rep, plan)
+	}
+}
+
+func (r *Reaper) openBreaker(rep *Report) {
+	if r.Ledger.BreakerOpen() {
+		return
+	}
+	rec := policy.Record{Kind: policy.KindBreaker, At: r.Clock.Now()}
+	for i, v := range rep.Parked {
+		if v.Alive {
+			e := rep.Look.Parked[i]
+			rec.UID, rec.Namespace, rec.PodName, rec.Why = e.UID, e.Namespace, e.PodName, v.Why
+			break
+		}
+	}
+	if _, err := r.Ledger.Append(rec); err != nil {
+		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
+	}
+}
+
+// recover settles the intents whose outcome is not in the ledger, from what is on disk: a
+// crash, or a ledger that could not be written. Stripping and purging are finished by the
+// pass itself, since only a look may say that nothing is mounted.
+func (r *Reaper) recover(ctx context.Context) error {
+	var again []policy.Action
+	var settled []policy.Record
+	now := r.Clock.Now()
+	for _, e := range entries(r.Ledger.Entries()) {
+		if !e.Phase.Intent() {
+			continue
+		}
+		inPods, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
+		if err != nil {
+			return err
+		}
+		rec, action := policy.Recover(e, inPods, inQuarantine, now)
+		if rec != nil {
+			settled = append(settled, *rec)
+		}
+		if action != nil {
+			again = append(again, *action)
+		}
+	}
+	if len(settled) > 0 {
+		if _, err := r.Ledger.Append(settled...); err != nil {
+			return err
+		}
+	}
+	var rep Report
+	for _, plan := range policy.Batches(again) {
+		r.execute(ctx, &rep, plan)
+	}
+	return nil
+}
+
+func (r *Reaper) fail(rep *Report, text string) {
+	rep.Look.Errors = append(rep.Look.Errors, text)
+	r.Log.Error("the pass was cut short", "err", text)
+}
+
+// manifest is what lies beside a quarantine entry, for a person who has lost our state
+// directory.
+func manifest(r policy.Record) []byte {
+	b, err := json.MarshalIndent(struct {
+		About string `json:"about"`
+		policy.Record
+	}{"The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. " +
+		"Move it back with: " + r.Undo, r}, "", "  ")
+	if err != nil {
+		return []byte("{}\n")
+	}
+	return append(b, '\n')
+}

@@ -1,0 +1,133 @@
+package reaper
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Daemon runs passes when the log, the clock or a person asks for one.
+type Daemon struct {
+	*Reaper
+	// Lines are the log lines of all sources; Parse makes sightings of them.
+	Lines <-chan parsers.Line
+	Parse func(parsers.Line) (parsers.Sighting, bool)
+	// Reload brings new rules at run time.
+	Reload <-chan policy.Rules
+	// Status is told what the daemon does, in one line, when it changes.
+	Status func(string)
+	// Checkpoint keeps how far the sources have read; called after passes, at most once a
+	// minute while lines come, and at the end.
+	Checkpoint func()
+	// beat is when the pass last got somewhere, or 0 while none runs.
+	beat atomic.Int64
+}
+
+// checkpointEvery is how often the sources' positions are kept while lines come.
+const checkpointEvery = time.Minute
+
+type passed struct {
+	rep    Report
+	claims []policy.Claim
+	err    error
+}
+
+// Run looks once at the start and then whenever something asks for it, until ctx ends. A
+// pass that is under way is then finished as far as it must be. At most one pass is in
+// flight; sightings that come meanwhile are coalesced for the next.
+func (d *Daemon) Run(ctx context.Context) error {
+	p := &pending{gap: minGap}
+	p.ask(d.Clock.Now().Boot)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var (
+		running  bool
+		done     = make(chan passed, 1)
+		rules    *policy.Rules
+		kept     time.Duration
+		shutdown = ctx.Done()
+	)
+	for {
+		now := d.Clock.Now().Boot
+		if !running && rules != nil {
+			d.Rules, rules = *rules, nil
+			p.ask(now)
+		}
+		if !running && ctx.Err() == nil && p.due != 0 && p.due <= now {
+			running = true
+			d.beat.Store(int64(now))
+			go d.pass(ctx, p.take(), done)
+		}
+		if !running && ctx.Err() != nil {
+			d.Checkpoint()
+			return nil
+		}
+		if !running && p.due > now {
+			timer.Reset(p.due - now)
+		}
+		select {
+		case <-shutdown:
+			shutdown = nil
+		case line, ok := <-d.Lines:
+			if !ok {
+				d.Lines = nil
+				continue
+			}
+			d.line(p, line)
+			if now-kept > checkpointEvery {
+				kept = now
+				d.Checkpoint()
+			}
+		case r := <-d.Reload:
+			rules = &r
+		case end := <-done:
+			running = false
+			d.beat.Store(0)
+			d.ended(p, end)
+			d.Checkpoint()
+		case <-timer.C:
+		}
+	}
+}
+
+func (d *Daemon) pass(ctx context.Context, claims []policy.Claim, done chan<- passed) {
+	rep, err := d.Pass(ctx, Options{Claims: claims})
+	done <- passed{rep, claims, err}
+}
+
+func (d *Daemon) line(p *pending, line parsers.Line) {
+	s, ok := d.Parse(line)
+	if !ok {
+		return
+	}
+	d.Meter.Sighting(s.Report)
+	p.sighted(policy.Claim{Sighting: s, At: d.Clock.Now()})
+}
+
+func (d *Daemon) ended(p *pending, end passed) {
+	now := d.Clock.Now().Boot
+	if end.err != nil {
+		d.Log.Error("cannot look at the node", "err", end.err)
+		d.Status("cannot look at the node: " + end.err.Error())
+		// What the lines said is not lost: they count at the next look.
+		for _, c := range end.claims {
+			p.sighted(c)
+		}
+		p.ended, p.gap = now, maxGap
+		p.due = now + lookSoon
+		return
+	}
+	p.looked(end.rep, end.claims, now)
+	d.Status(end.rep.Summary(d.Rules))
+}
+
+// Stuck says for how long the pass under way has been running; 0 where none runs.
+func (d *Daemon) Stuck(now time.Duration) time.Duration {
+	if b := d.beat.Load(); b != 0 {
+		return now - time.Duration(b)
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package reaper
+
+import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	// gather is how long sightings are coalesced before the look that they ask for.
+	gather = 100 * time.Millisecond
+	// A look that sightings asked for and that found nothing new doubles the least time to
+	// the next, up to maxGap: forged lines cannot buy more than one look in 5 s.
+	minGap = 250 * time.Millisecond
+	maxGap = 5 * time.Second
+	// A pod that is known and kept is looked at again after knownGap, doubled up to
+	// knownMax, however often the kubelet names it.
+	knownGap = 10 * time.Second
+	knownMax = 5 * time.Minute
+	// maxClaims bounds what a flood can make us remember between two looks.
+	maxClaims = 16384
+)
+
+// pending gathers sightings until the next look and says when that is due. It knows time
+// only as what is passed in, on CLOCK_BOOTTIME.
+type pending struct {
+	claims map[claimKey]policy.Claim
+	known  map[parsers.PodUID]*acquaintance
+	due    time.Duration // when to look; 0: nothing asks for a look
+	ended  time.Duration // when the last look ended
+	gap    time.Duration
+}
+
+// claimKey keeps one claim per pod, kind and kubelet: a forged line cannot push out the
+// kubelet's own.
+type claimKey struct {
+	uid      parsers.PodUID
+	teardown bool
+	pid      int
+	trusted  bool
+}
+
+type acquaintance struct {
+	verdict string
+	next    time.Duration // no look on its account before this
+	gap     time.Duration
+}
+
+// sighted takes one sighting.
+func (p *pending) sighted(c policy.Claim) {
+	s := c.Sighting
+	if p.claims == nil {
+		p.claims = map[claimKey]policy.Claim{}
+	}
+	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.PID, s.Trusted}
+	if _, ok := p.claims[key]; ok || len(p.claims) < maxClaims {
+		p.claims[key] = c
+	}
+	when := max(c.At.Boot+gather, p.ended+p.gap)
+	if a := p.known[s.UID]; a != nil {
+		when = max(when, a.next)
+	}
+	p.ask(when)
+}
+
+// ask makes sure that there is a look at the latest at when.
+func (p *pending) ask(when time.Duration) {
+	if p.due == 0 || when < p.due {
+		p.due = max(when, 1)
+	}
+}
+
+// take empties the claims for a look that begins now.
+func (p *pending) take() []policy.Claim {
+	claims := make([]policy.Claim, 0, len(p.claims))
+	for _, c := range p.claims {
+		claims = append(claims, c)
+	}
+	p.claims, p.due = nil, 0
+	return claims
+}
+
+// looked learns from the report of the look that has just ended.
+func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
+	fresh := len(rep.Outcomes) > 0
+	known := make(map[parsers.PodUID]*acquaintance, len(rep.Verdicts))
+	for _, v := range rep.Verdicts {
+		if v.UID == "" {
+			continue
+		}
+		verdict := signature(v)
+		a := p.known[v.UID]
+		if a == nil || a.verdict != verdict {
+			fresh = fresh || a == nil
+			a = &acquaintance{verdict: verdict, gap: knownGap}
+		}
+		known[v.UID] = a
+	}
+	for _, c := range claims {
+		if a := known[c.Sighting.UID]; a != nil && a.next <= now {
+			a.next = now + a.gap
+			a.gap = min(2*a.gap, knownMax)
+		}
+	}
+	p.known, p.ended = known, now
+	p.gap = min(max(2*p.gap, minGap), maxGap)
+	if fresh || len(claims) == 0 {
+		p.gap = minGap
+	}
+	p.ask(now + rep.Next)
+	// Claims that came while the look ran ask anew, by what is known now.
+	for _, c := range p.claims {
+		p.sighted(c)
+	}
+}

@@ -1,0 +1,338 @@
+package policy
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the golden files")
+
+const testUID = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
+
+// scene is a node and a pod as the golden cases describe them: each begins dead in every
+// respect, and each line changes one thing.
+type scene struct {
+	ev     Evidence
+	parked Parked
+	node   Node
+	hold   Hold
+	rules  Rules
+	now    Instant
+	gate   Gate
+}
+
+func deadScene() *scene {
+	now := Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "boot-1", Boot: 100 * time.Hour}
+	s := &scene{
+		now:   now,
+		rules: Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
+		gate:  Gate{Proven: true},
+		node: Node{
+			Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 812, Start: time.Hour},
+			RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
+		},
+		ev: Evidence{Name: string(testUID), UID: testUID, ID: DirID{1, 2, 3}, Changed: now.Wall.Add(-time.Hour)},
+	}
+	for n := range NumFacts {
+		s.ev.Facts.Set(n, No, "test", "")
+	}
+	for _, n := range []FactName{FactDirectory, FactContent, FactNamed, FactSwept} {
+		s.ev.Facts.Set(n, Yes, "test", "")
+	}
+	s.hold = Hold{Since: s.ago(6 * time.Minute), ID: s.ev.ID}
+	s.parked = Parked{At: s.ago(3 * time.Minute), Kubelet: s.node.KubeletID}
+	return s
+}
+
+func (s *scene) ago(d time.Duration) Instant {
+	return Instant{Wall: s.now.Wall.Add(-d), BootID: s.now.BootID, Boot: s.now.Boot - d}
+}
+
+// set applies one line of a case: "fact mounted yes", "kubelet up 10s", "hold none" ...
+func (s *scene) set(t *testing.T, line string) {
+	t.Helper()
+	f := strings.Fields(line)
+	arg := func(i int) string {
+		if i >= len(f) {
+			t.Fatalf("%q is too short", line)
+		}
+		return f[i]
+	}
+	dur := func(i int) time.Duration {
+		d, err := time.ParseDuration(arg(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	truth := func(i int) (v Truth) {
+		if err := v.UnmarshalText([]byte(arg(i))); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	switch f[0] + " " + arg(1) {
+	case "kubelet up":
+		s.node.KubeletID.Start = s.now.Boot - dur(2)
+	case "kubelet restarted":
+		s.node.KubeletID = KubeletID{PID: 4711, Start: s.now.Boot - dur(2)}
+	case "kubelet runs":
+		s.node.Kubelet.Truth = truth(2)
+	case "runtime lists":
+		s.node.RuntimeLists.Truth = truth(2)
+	case "enforce may":
+		s.node.MayEnforce = Fact{Truth: truth(2), Detail: "own mount namespace"}
+	case "hold none":
+		s.hold = Hold{}
+	case "hold since":
+		s.hold.Since = s.ago(dur(2))
+	case "hold boot":
+		s.hold.Since.BootID = arg(2)
+	case "hold directory":
+		s.hold.ID.Ino++
+	case "changed ago":
+		s.ev.Changed = s.now.Wall.Add(-dur(2))
+	case "changed unknown":
+		s.ev.Changed = time.Time{}
+	case "parked ago":
+		s.parked.At = s.ago(dur(2))
+	case "parked boot":
+		s.parked.At.BootID = arg(2)
+	case "rules waive":
+		s.rules.Waive = true
+	case "rules hold":
+		s.rules.Hold = dur(2)
+	case "rules confirm":
+		s.rules.Confirm = dur(2)
+	case "rules observe":
+		s.rules.Observe = true
+	case "name is":
+		s.ev.Name, s.ev.UID = arg(2), ""
+	case "gate breaker":
+		s.gate.Breaker = true
+	case "gate unproven":
+		s.gate.Proven = false
+	case "gate parked":
+		s.gate.InWork = 1
+	default:
+		s.setFact(t, f[0], arg(1), truth(2))
+	}
+}
+
+func (s *scene) setFact(t *testing.T, word, name string, v Truth) {
+	t.Helper()
+	i := slices.Index(factNames[:], name)
+	if word != "fact" || i < 0 {
+		t.Fatalf("no such line: %s %s", word, name)
+	}
+	s.ev.Facts[i].Truth = v
+}
+
+// say gives what the rules say of the scene, as the golden files have it.
+func (s *scene) say(parked bool) string {
+	var b strings.Builder
+	if parked {
+		v := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
+		fmt.Fprintf(&b, "%s alive=%t\n", v.Settle, v.Alive)
+		writeWhy(&b, v.Why)
+		return b.String()
+	}
+	vs := []Verdict{Judge(s.ev, s.node, s.hold, s.rules, s.now)}
+	plans := MakePlan([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID) string { return string(u) + ".1" })
+	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
+	writeWhy(&b, vs[0].Why)
+	return b.String()
+}
+
+func writeWhy(b *strings.Builder, why []Why) {
+	for _, w := range why {
+		fmt.Fprintf(b, "%s: %s\n", w.Reason, w.Detail)
+	}
+}
+
+// TestGolden runs the named cases of testdata. Each archive is a list of pairs: a case and
+// what the rules say of it.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parked := strings.Contains(file, "parked")
+		for i := range ar.Files {
+			f := &ar.Files[i]
+			in, want, _ := bytesCut(f.Data)
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+f.Name, func(t *testing.T) {
+				s := deadScene()
+				for line := range strings.Lines(in) {
+					if line = strings.TrimSpace(line); line != "" {
+						s.set(t, line)
+					}
+				}
+				got := s.say(parked)
+				if *update {
+					f.Data = []byte(in + "=>\n" + got)
+				} else if got != want {
+					t.Errorf("the rules say\n%s\nwant\n%s", got, want)
+				}
+			})
+		}
+		if *update {
+			if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func bytesCut(data []byte) (in, want string, ok bool) {
+	return strings.Cut(string(data), "=>\n")
+}
+
+// allFacts calls f for scenes with every fact in every truth, one or two changed at a time.
+func allScenes(f func(name string, s *scene)) {
+	for a := range NumFacts {
+		for b := a; b < NumFacts; b++ {
+			for _, va := range []Truth{Unknown, No, Yes} {
+				for _, vb := range []Truth{Unknown, No, Yes} {
+					s := deadScene()
+					s.ev.Facts[a].Truth, s.ev.Facts[b].Truth = va, vb
+					f(fmt.Sprintf("%s=%s %s=%s", a, va, b, vb), s)
+				}
+			}
+		}
+	}
+}
+
+// TestDoubtKeeps: turning any fact to Unknown never turns Keep or Wait into Reap, nor lets a
+// parked pod go that would have stayed (law 2).
+func TestDoubtKeeps(t *testing.T) {
+	for _, waive := range []bool{false, true} {
+		allScenes(func(name string, s *scene) {
+			s.rules.Waive = waive
+			before := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+			parked := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
+			for n := range NumFacts {
+				if waive && waivable(n) {
+					// The operator has said that there is nobody to ask: only a yes counts.
+					continue
+				}
+				e := s.ev
+				e.Facts[n] = Fact{}
+				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
+					t.Errorf("waive=%t %s: with %s unknown the verdict turns from %s to reap", waive, name, n, before.Decision)
+				}
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Settle != SettleStrip && after.Settle == SettleStrip {
+					t.Errorf("waive=%t %s: with %s unknown a parked pod turns from %s to strip", waive, name, n, parked.Settle)
+				}
+			}
+			for _, break_ := range []func(*Node){
+				func(n *Node) { n.Kubelet = Fact{} }, func(n *Node) { n.RuntimeLists = Fact{} },
+			} {
+				n := s.node
+				break_(&n)
+				if after := Judge(s.ev, n, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
+					t.Errorf("waive=%t %s: an unknown node fact turns %s to reap", waive, name, before.Decision)
+				}
+			}
+		})
+	}
+}
+
+func waivable(n FactName) bool {
+	for _, r := range rules {
+		if r.fact == n {
+			return r.waivable
+		}
+	}
+	return n == FactNamed || n == FactSwept
+}
+
+// TestOneAliveSourceWins: whatever the rest says, one source that says alive keeps, waived
+// or not.
+func TestOneAliveSourceWins(t *testing.T) {
+	for _, r := range rules {
+		for _, waive := range []bool{false, true} {
+			s := deadScene()
+			s.rules.Waive = waive
+			alive := Yes
+			if r.dead == Yes {
+				alive = No
+			}
+			s.ev.Facts[r.fact].Truth = alive
+			if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision == Reap || !v.For(r.alive) {
+				t.Errorf("%s=%s waive=%t: %s %v", r.fact, alive, waive, v.Decision, v.Why)
+			}
+		}
+	}
+}
+
+// TestNothingKnownNothingReaped: the zero values reap nothing, with any rules.
+func TestNothingKnownNothingReaped(t *testing.T) {
+	for _, waive := range []bool{false, true} {
+		e := Evidence{UID: testUID, Name: string(testUID)}
+		if v := Judge(e, Node{}, Hold{}, Rules{Waive: waive}, Instant{}); v.Decision != Keep {
+			t.Errorf("waive=%t: nothing is known, and the verdict is %s", waive, v.Decision)
+		}
+		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Settle == SettleStrip {
+			t.Errorf("waive=%t: nothing is known, and a parked pod is stripped", waive)
+		}
+	}
+}
+
+// FuzzJudge holds the laws over any mixture of facts, times and rules.
+func FuzzJudge(f *testing.F) {
+	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
+	f.Fuzz(func(t *testing.T, facts []byte, hold, changed int64, bits byte) {
+		s := deadScene()
+		for i := range min(len(facts), int(NumFacts)) {
+			s.ev.Facts[i].Truth = Truth(facts[i] % 3)
+		}
+		s.hold.Since = s.ago(time.Duration(hold))
+		s.ev.Changed = s.now.Wall.Add(-time.Duration(changed))
+		s.rules.Waive = bits&1 != 0
+		s.node.Kubelet.Truth = Truth(bits >> 1 % 3)
+		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+		if again := Judge(s.ev, s.node, s.hold, s.rules, s.now); again.Decision != v.Decision {
+			t.Fatal("not pure")
+		}
+		if v.Decision != Reap {
+			if len(v.Why) == 0 {
+				t.Fatal("kept without a reason")
+			}
+			return
+		}
+		for _, r := range rules {
+			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && !(s.rules.Waive && r.waivable && tr == Unknown) {
+				t.Fatalf("reaped with %s %s", r.fact, tr)
+			}
+		}
+		if held := time.Duration(hold); held < s.rules.Hold || time.Duration(changed) < s.rules.Hold {
+			t.Fatalf("reaped after %s, changed %s ago", held, time.Duration(changed))
+		}
+		for n := range NumFacts {
+			e := s.ev
+			if e.Facts[n].Truth = Unknown; s.rules.Waive && waivable(n) {
+				continue
+			}
+			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
+				n != FactRemade && n != FactNamed && n != FactSwept {
+				t.Fatalf("reaped without knowing %s", n)
+			}
+		}
+	})
+}

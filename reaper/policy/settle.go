@@ -1,0 +1,130 @@
+package policy
+
+import "time"
+
+// Below these shares of free space or inodes the retention of ephemeral data shrinks to
+// pressedRetention: the kubelet evicts living pods at nodefs.available<10% and
+// nodefs.inodesFree<5% (its default thresholds), and dead ones must go first.
+const (
+	pressedBytes     = 0.15
+	pressedInodes    = 0.08
+	pressedRetention = 10 * time.Minute
+)
+
+// Pressed says whether the file system nears the kubelet's eviction thresholds.
+func (n Node) Pressed() bool {
+	return (n.FreeBytes >= 0 && n.FreeBytes < pressedBytes) || (n.FreeInodes >= 0 && n.FreeInodes < pressedInodes)
+}
+
+// Due says whether a quarantine entry has something to wait for that a look can settle:
+// it is parked, or half removed, or holds ephemeral data past its retention.
+func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
+	switch e.Phase {
+	case PhaseParked, PhaseStripping, PhasePurging:
+		return true
+	case PhaseHeld:
+		left, ephemeral := PurgeIn(e, r, now, pressed)
+		return ephemeral && left <= 0
+	case PhaseNone, PhaseParking, PhasePutting, PhaseRestoring, PhaseConflict, PhaseGone:
+	}
+	return false
+}
+
+// PurgeIn says how long the ephemeral data of a held entry still stays, and false where it
+// holds none.
+func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, bool) {
+	ephemeral := false
+	for _, l := range e.Left {
+		ephemeral = ephemeral || l.Class == ClassEphemeral
+	}
+	if !ephemeral || e.Phase != PhaseHeld {
+		return 0, false
+	}
+	retention := r.Retention
+	if pressed {
+		retention = min(retention, pressedRetention)
+	}
+	since, ok := now.Since(e.HeldSince)
+	if !ok {
+		// Another boot: only the wall clock knows, and a clock that was set back knows nothing.
+		since = max(0, now.Wall.Sub(e.HeldSince.Wall))
+	}
+	return retention - since, true
+}
+
+// SettleEntry says what becomes of one quarantine entry that is due, and the action for
+// it, nil where there is none.
+func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+	if e.Namespace == "" && e.PodName == "" {
+		e.Namespace, e.PodName = s.Namespace, s.PodName
+	}
+	v, action := settle(e, n, s, r, now)
+	if action == nil || n.MayEnforce.Truth != Yes {
+		return v, nil
+	}
+	action.UID, action.Entry, action.ID, action.Evidence, action.Why = s.UID, s.Entry, s.ID, &e, v.Why
+	return v, action
+}
+
+func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+	if e.Facts[FactDirectory].Truth == No {
+		// Somebody moved it away: Strip finds nothing and the ledger learns that it is gone.
+		return ParkedVerdict{Settle: SettleStrip}, &Action{Kind: Strip, Take: TakeStrip}
+	}
+	if s.Phase != PhaseParked {
+		return finish(e, s)
+	}
+	if e.ID != s.ID {
+		return ParkedVerdict{Settle: SettlePutBack, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
+			&Action{Kind: PutBack}
+	}
+	v := JudgeParked(e, n, s.Parked, r, now)
+	switch v.Settle {
+	case SettleStrip:
+		return v, &Action{Kind: Strip, Take: TakeStrip}
+	case SettlePutBack:
+		return v, &Action{Kind: PutBack}
+	case SettleWait:
+	}
+	return v, nil
+}
+
+// finish goes on with what was begun, or purges what is due, once nothing is mounted or in
+// use there. A half-stripped pod is never put back: an old kubelet that finds one deletes
+// through its binds.
+func finish(e Evidence, s EntryState) (ParkedVerdict, *Action) {
+	v := ParkedVerdict{Settle: SettleStrip}
+	for _, rule := range parkedRules {
+		if rule.fact != FactMounted && rule.fact != FactInUse {
+			continue
+		}
+		switch f := e.Facts[rule.fact]; f.Truth {
+		case No:
+		case Yes:
+			v.turn(SettleWait, rule.alive, f.Detail)
+		case Unknown:
+			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
+		}
+	}
+	switch {
+	case v.Settle == SettleWait:
+		return v, nil
+	case s.Phase == PhaseStripping:
+		return v, &Action{Kind: Strip, Take: TakeStrip}
+	}
+	return v, &Action{Kind: Purge, Take: TakeAged}
+}
+
+// Unproven says whether the pod still has to prove dead: one that waits only for a process
+// to let go of a file does not hold up the others.
+func (v ParkedVerdict) Unproven() bool {
+	if v.Settle != SettleWait {
+		return false
+	}
+	for _, w := range v.Why {
+		if w.Reason != ReasonInUse {
+			return true
+		}
+	}
+	return false
+}

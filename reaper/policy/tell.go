@@ -1,0 +1,126 @@
+package policy
+
+import "fmt"
+
+// Undo is the command that takes a removal back as far as it can be taken back.
+func Undo(a Action) string { return "orphan-reaper quarantine restore " + string(a.UID) }
+
+// Intent is the record that stands in the ledger before the action changes the disk.
+func Intent(a Action, n Node, now Instant) Record {
+	r := recordOf(a, n, now)
+	switch a.Kind {
+	case Park:
+		r.Kind, r.Undo = KindParking, Undo(a)
+	case PutBack:
+		r.Kind = KindPutting
+		if a.ByPerson {
+			r.Kind = KindRestoring
+		}
+	case Strip:
+		r.Kind = KindStripping
+	case Purge:
+		r.Kind = KindPurging
+	}
+	return r
+}
+
+func recordOf(a Action, n Node, now Instant) Record {
+	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Why: a.Why, Kubelet: n.KubeletID}
+	if a.Evidence != nil {
+		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
+	}
+	return r
+}
+
+// Recorded tells the outcome of one action, in one record or, for a conflict, two.
+func Recorded(o Outcome, n Node, now Instant) []Record {
+	r := recordOf(o.Action, n, now)
+	if len(o.Why) > 0 {
+		r.Why = o.Why
+	}
+	r.Err, r.Left, r.VolData = o.Err, o.Left, o.VolData
+	for class, t := range o.Taken {
+		if r.Taken == nil {
+			r.Taken = map[string]Tally{}
+		}
+		r.Taken[class.String()] = t
+	}
+	r.Kind = kindOf(o)
+	if r.Kind == KindParked || r.Kind == KindStripped {
+		r.Undo = Undo(o.Action)
+	}
+	if o.Result != Conflict {
+		return []Record{r}
+	}
+	c := r
+	c.Kind, c.Entry, c.ID, c.Err = KindConflict, o.Conflict, DirID{}, ""
+	return []Record{r, c}
+}
+
+// kindOf names the record of an outcome. A failure leaves the intent open: the next pass
+// settles it from the disk.
+func kindOf(o Outcome) Kind {
+	ended := o.Result == Done || o.Result == Gone || o.Result == Conflict
+	switch o.Action.Kind {
+	case Park:
+		switch o.Result {
+		case Done:
+			return KindParked
+		case Gone, Refused:
+			return KindNotParked
+		case Partly, Failed, Conflict:
+		}
+	case PutBack:
+		if ended && o.Action.ByPerson && o.Result != Gone {
+			return KindRestored
+		}
+		if ended {
+			return KindPutBack
+		}
+	case Strip, Purge:
+		if ended {
+			return KindRemoved
+		}
+		if o.Result == Partly {
+			return KindStripped
+		}
+	}
+	return KindFailed
+}
+
+// Recover settles an intent whose outcome is not in the ledger, from where the directory
+// is found on disk: a record that says how it ended, or the action that ends it, or
+// neither, where a look must come first.
+func Recover(e EntryState, inPods, inQuarantine bool, now Instant) (*Record, *Action) {
+	r := &Record{
+		At: now, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, Kubelet: e.Parked.Kubelet,
+		Namespace: e.Namespace, PodName: e.PodName,
+	}
+	switch e.Phase {
+	case PhaseParking:
+		r.Kind, r.Text = KindNotParked, fmt.Sprintf("pod %s had not been moved when orphan-reaper was stopped", e.UID)
+		if inQuarantine {
+			// The confirm time begins anew.
+			r.Kind, r.Text, r.Undo = KindParked, "", Undo(Action{UID: e.UID})
+		}
+		return r, nil
+	case PhasePutting, PhaseRestoring:
+		byPerson := e.Phase == PhaseRestoring
+		if inQuarantine {
+			return nil, &Action{Kind: PutBack, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, ByPerson: byPerson}
+		}
+		r.Kind = KindPutBack
+		if byPerson && inPods {
+			r.Kind = KindRestored
+		}
+		return r, nil
+	case PhaseStripping, PhasePurging:
+		if inQuarantine {
+			return nil, nil
+		}
+		r.Kind = KindRemoved
+		return r, nil
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseGone:
+	}
+	return nil, nil
+}

@@ -1,0 +1,210 @@
+package reaper
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Reaper takes passes over the node. It is not safe for concurrent use: at most one look
+// is in flight, whoever asks for it.
+type Reaper struct {
+	Prober  Prober
+	Remover Remover // nil where nothing may change
+	Ledger  Ledger
+	Store   Store // nil: nothing is remembered
+	Clock   Clock
+	Teller  Teller
+	Meter   Meter
+	Log     *slog.Logger
+	Rules   policy.Rules
+
+	memory memory
+	heard  policy.Heard
+	proven bool // one pod has been parked and confirmed since the start
+	// pressed is what the last look said of the free space.
+	pressed bool
+}
+
+// memory is what a look leaves for the next, across restarts.
+type memory struct {
+	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
+	// Told is the last refusal that was told of a pod: told again only when it changes.
+	Told map[parsers.PodUID]string `json:"told"`
+}
+
+// Load reads what earlier looks left. Without it every hold begins anew.
+func (r *Reaper) Load() error {
+	if r.Store == nil {
+		return nil
+	}
+	if _, err := r.Store.Load("holds", &r.memory); err != nil {
+		return err
+	}
+	_, err := r.Store.Load("heard", &r.heard)
+	return err
+}
+
+// Options say what one pass is for.
+type Options struct {
+	Claims []policy.Claim   // what the log has said since the last pass
+	Only   []parsers.PodUID // empty: the whole pods directory
+	DryRun bool             // the same way, without the last step and without a trace
+}
+
+// Pass is one look and all that follows from it: judge, settle what is parked, plan, park.
+// A dry run is the same way and changes nothing, neither on the node nor in the state.
+func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
+	var rep Report
+	if !opt.DryRun {
+		leave, err := r.Ledger.Enter(ctx)
+		if err != nil {
+			return rep, err
+		}
+		defer leave()
+		if err := r.recover(ctx); err != nil {
+			return rep, err
+		}
+	}
+	start := r.Clock.Now()
+	look, err := r.Prober.Look(ctx, r.inWork(start), opt.Only)
+	if err != nil {
+		return rep, err
+	}
+	rep.Look = look
+	r.pressed = look.Node.Pressed()
+	r.judge(&rep, opt.Claims)
+	plans := r.plan(&rep, opt)
+	if !opt.DryRun {
+		r.act(ctx, &rep, plans)
+		r.remember(&rep, opt)
+		r.Meter.Look(look, rep.Verdicts, r.Clock.Now().Boot-start.Boot)
+		r.tell(&rep, opt.Claims)
+	}
+	rep.Entries = entries(r.Ledger.Entries())
+	rep.schedule(r.Rules, r.Clock.Now())
+	return rep, nil
+}
+
+// inWork lists the quarantine entries that this pass may take further.
+func (r *Reaper) inWork(now policy.Instant) []policy.EntryState {
+	var in []policy.EntryState
+	for _, e := range entries(r.Ledger.Entries()) {
+		if policy.Due(e, r.Rules, now, r.pressed) {
+			in = append(in, e)
+		}
+	}
+	return in
+}
+
+// entries returns those that are still in quarantine, sorted.
+func entries(all map[string]*policy.EntryState) []policy.EntryState {
+	var in []policy.EntryState
+	for _, e := range all {
+		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone {
+			in = append(in, *e)
+		}
+	}
+	slices.SortFunc(in, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+	return in
+}
+
+// judge fills in the facts that the log and the ledger give, and judges every pod.
+func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
+	look := &rep.Look
+	r.heard.Learn(claims, look.Node, look.At)
+	restored := map[parsers.PodUID]bool{}
+	for _, e := range r.Ledger.Entries() {
+		if e.Restored {
+			restored[e.UID] = true
+		}
+	}
+	rep.Verdicts = make([]policy.Verdict, len(look.Pods))
+	for i := range look.Pods {
+		e := &look.Pods[i]
+		r.heard.Tell(e, look.Node)
+		truth, detail := policy.No, ""
+		if restored[e.UID] {
+			truth, detail = policy.Yes, "a person restored it from quarantine"
+		}
+		e.Facts.Set(policy.FactRestored, truth, "ledger", detail)
+		rep.Verdicts[i] = policy.Judge(*e, look.Node, r.memory.Holds[e.UID], r.Rules, look.At)
+	}
+}
+
+// plan settles what is parked and plans what to park. In a dry run the slow start is left
+// out, so that the plan shows all that would go in the end.
+func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
+	var settled []policy.Action
+	states := r.Ledger.Entries()
+	gate := policy.Gate{Breaker: r.Ledger.BreakerOpen(), Proven: r.proven || opt.DryRun}
+	for i := range rep.Look.Parked {
+		e := &rep.Look.Parked[i]
+		state := states[e.Entry]
+		if state == nil {
+			rep.Parked = append(rep.Parked, policy.ParkedVerdict{Settle: policy.SettleWait})
+			continue
+		}
+		v, action := policy.SettleEntry(*e, rep.Look.Node, *state, r.Rules, rep.Look.At)
+		rep.Parked = append(rep.Parked, v)
+		if v.Unproven() {
+			gate.InWork++
+		}
+		if v.Alive {
+			gate.Breaker = true
+		}
+		if action != nil && !r.Rules.Observe {
+			settled = append(settled, *action)
+		}
+	}
+	plans := policy.Batches(settled)
+	if !r.proven && slices.ContainsFunc(settled, func(a policy.Action) bool { return a.Kind == policy.Strip }) {
+		// The first pod is confirmed by what this look saw; the rest may follow it at once.
+		gate.Proven, gate.InWork = true, 0
+	}
+	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID) string {
+		return string(uid) + "." + strconv.FormatInt(rep.Look.At.Wall.Unix(), 10)
+	})
+	for _, p := range append(plans, parks...) {
+		rep.Planned = append(rep.Planned, p.Actions...)
+	}
+	return append(plans, parks...)
+}
+
+// remember keeps the holds of all pods that this look has seen, and what the kubelet said.
+func (r *Reaper) remember(rep *Report, opt Options) {
+	holds := map[parsers.PodUID]policy.Hold{}
+	if len(opt.Only) > 0 {
+		holds = maps.Clone(r.memory.Holds)
+	}
+	told := map[parsers.PodUID]string{}
+	for _, v := range rep.Verdicts {
+		delete(holds, v.UID)
+		if v.UID != "" && v.Hold != (policy.Hold{}) {
+			holds[v.UID] = v.Hold
+		}
+		if t, ok := r.memory.Told[v.UID]; ok {
+			told[v.UID] = t
+		}
+	}
+	if len(opt.Only) > 0 {
+		told = r.memory.Told
+	}
+	changed := !maps.Equal(holds, r.memory.Holds)
+	r.memory = memory{Holds: holds, Told: told}
+	if r.Store == nil || (!changed && len(opt.Claims) == 0) {
+		return
+	}
+	for name, v := range map[string]any{"holds": r.memory, "heard": r.heard} {
+		if err := r.Store.Save(name, v); err != nil {
+			// Nothing is lost: after a restart the hold begins anew.
+			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", "name", name, "err", err)
+		}
+	}
+}

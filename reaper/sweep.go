@@ -1,0 +1,99 @@
+package reaper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// SweepOptions say how a sweep goes.
+type SweepOptions struct {
+	Options
+	// NoWait leaves what has to wait for hold or confirm to the next run.
+	NoWait bool
+	// Progress is told before each wait how long it is; nil for silence.
+	Progress func(rep Report, wait time.Duration)
+	// Sleep waits, or returns early with ctx's error.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Sweep takes passes until nothing is left that time alone could take further, and returns
+// all that they found and did.
+func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
+	var total Report
+	for {
+		rep, err := r.Pass(ctx, opt.Options)
+		if err != nil {
+			return total, err
+		}
+		total.merge(rep)
+		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
+			return total, ctx.Err()
+		}
+		opt.Claims = nil
+		if rep.Next == 0 {
+			continue
+		}
+		if opt.Progress != nil {
+			opt.Progress(rep, rep.Next)
+		}
+		if err := opt.Sleep(ctx, rep.Next); err != nil {
+			return total, err
+		}
+	}
+}
+
+// merge adds a later pass: newer verdicts win, a pod that a pass has taken keeps what was
+// last known of it, and outcomes add up.
+func (rep *Report) merge(later Report) {
+	outcomes := append(rep.Outcomes, later.Outcomes...)
+	planned := append(rep.Planned, later.Planned...)
+	seen := map[string]bool{}
+	for _, e := range later.Look.Pods {
+		seen[e.Name] = true
+	}
+	for i, e := range rep.Look.Pods {
+		if !seen[e.Name] && took(outcomes, e.UID) {
+			later.Look.Pods = append(later.Look.Pods, e)
+			later.Verdicts = append(later.Verdicts, rep.Verdicts[i])
+		}
+	}
+	errors := append(rep.Look.Errors, later.Look.Errors...)
+	slices.Sort(errors)
+	*rep = later
+	rep.Outcomes, rep.Planned, rep.Look.Errors = outcomes, planned, slices.Compact(errors)
+}
+
+func took(outcomes []policy.Outcome, uid parsers.PodUID) bool {
+	return slices.ContainsFunc(outcomes, func(o policy.Outcome) bool { return o.Action.UID == uid })
+}
+
+// Summary is the one line that systemctl status shows.
+func (rep *Report) Summary(rules policy.Rules) string {
+	var keep, wait, strays int
+	for _, v := range rep.Verdicts {
+		switch {
+		case v.UID == "":
+			strays++
+		case v.Living():
+		case v.Decision == policy.Keep:
+			keep++
+		default:
+			wait++
+		}
+	}
+	mode := "enforce"
+	if rules.Observe {
+		mode = "observe"
+	}
+	text := fmt.Sprintf("mode %s: %d pod directories, %d orphans wait, %d kept; %d in quarantine",
+		mode, len(rep.Verdicts)-strays, wait, keep, len(rep.Entries))
+	if strays > 0 {
+		text += fmt.Sprintf("; %d names are no pod UID", strays)
+	}
+	return text
+}

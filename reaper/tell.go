@@ -1,0 +1,154 @@
+package reaper
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// How soon to look again where nothing but a look can tell whether something changed.
+const (
+	lookSoon   = 30 * time.Second // a parked pod waits for an answer
+	lookAgain  = 5 * time.Minute  // an orphan is kept
+	lookRarely = time.Hour        // nothing is known to be left
+)
+
+// tell shows people what is new: refusals whose reasons changed, and every record of the
+// ledger that the journal has not got. What cannot be told now is told at the next pass.
+func (r *Reaper) tell(rep *Report, claims []policy.Claim) {
+	named := map[parsers.PodUID]bool{}
+	for _, c := range claims {
+		named[c.Sighting.UID] = true
+	}
+	changed := false
+	for i, v := range rep.Verdicts {
+		changed = r.tellVerdict(v, rep.Look.Pods[i], named[v.UID], rep.Look.At) || changed
+	}
+	if changed && r.Store != nil {
+		if err := r.Store.Save("holds", r.memory); err != nil {
+			r.Log.Error("cannot keep what was told; it may be told again after a restart", "err", err)
+		}
+	}
+	var sent int64
+	for _, rec := range r.Ledger.Unsent() {
+		if err := r.Teller.Tell(rec); err != nil {
+			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", "err", err)
+			break
+		}
+		sent = rec.Seq
+	}
+	if sent > 0 {
+		if err := r.Ledger.Sent(sent); err != nil {
+			r.Log.Error("cannot note that records were sent; they may be sent again", "err", err)
+		}
+	}
+	r.Meter.Breaker(r.Ledger.BreakerOpen())
+	r.Meter.Quarantine(r.Ledger.Entries())
+	if err := r.Meter.Flush(); err != nil {
+		r.Log.Error("cannot write the metrics file", "err", err)
+	}
+}
+
+// tellVerdict tells why a pod is kept or waits, once for each set of reasons. Pods that
+// plainly live are not worth a word unless the kubelet's log named them.
+func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at policy.Instant) bool {
+	if v.UID == "" {
+		return false
+	}
+	last, known := r.memory.Told[v.UID]
+	if !known && v.Living() && !named {
+		return false
+	}
+	now := signature(v)
+	if v.Decision == policy.Reap || now == last {
+		return false
+	}
+	rec := policy.Record{
+		Kind: policy.KindKept, At: at, UID: v.UID, Namespace: e.Namespace, PodName: e.PodName,
+		Decision: v.Decision, Why: v.Why, Left: e.Residue,
+	}
+	if err := r.Teller.Tell(rec); err != nil {
+		return false
+	}
+	if r.memory.Told == nil {
+		r.memory.Told = map[parsers.PodUID]string{}
+	}
+	r.memory.Told[v.UID] = now
+	return true
+}
+
+// signature is what makes two refusals the same: the reasons, not the seconds in their
+// details.
+func signature(v policy.Verdict) string {
+	words := []string{string(v.Decision)}
+	for _, w := range v.Why {
+		words = append(words, string(w.Reason))
+	}
+	slices.Sort(words[1:])
+	return strings.Join(words, " ")
+}
+
+// schedule says when to look again although nobody calls.
+func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
+	next := lookRarely
+	pending := false
+	soon := func(d time.Duration, waiting bool) {
+		next = min(next, max(0, d))
+		pending = pending || waiting
+	}
+	for _, v := range rep.Verdicts {
+		switch {
+		case v.UID == "" || v.Living():
+		case v.Decision == policy.Wait && v.Due > 0:
+			soon(v.Due, true)
+		case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
+			soon(lookSoon, true)
+		case v.Decision == policy.Wait:
+			soon(lookSoon, false)
+		case v.Decision == policy.Keep:
+			soon(lookAgain, false)
+		}
+	}
+	for _, e := range rep.Entries {
+		switch e.Phase {
+		case policy.PhaseParked:
+			wait := lookSoon
+			if since, ok := now.Since(e.Parked.At); ok && since < rules.Confirm {
+				wait = rules.Confirm - since
+			} else if rep.justParked(e.Entry) {
+				wait = 0
+			}
+			soon(wait, true)
+		case policy.PhaseHeld:
+			if left, ok := policy.PurgeIn(e, rules, now, rep.Look.Node.Pressed()); ok {
+				soon(max(left, time.Second), false)
+			}
+		case policy.PhaseParking, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
+			soon(lookAgain, false)
+		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseGone:
+		}
+	}
+	if rep.progressed() {
+		// What was taken may let the next one go, and the kubelet names the next at once.
+		next = 0
+	}
+	rep.Next, rep.Pending = next, pending
+}
+
+// justParked: with no confirm time the pod can be confirmed by a look right now.
+func (rep *Report) justParked(entry string) bool {
+	return slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
+		return o.Action.Entry == entry && o.Action.Kind == policy.Park && o.Result == policy.Done
+	})
+}
+
+// progressed: the first pod after a start has been confirmed, and others wait for that.
+func (rep *Report) progressed() bool {
+	stripped := slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
+		return o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly)
+	})
+	return stripped && slices.ContainsFunc(rep.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) })
+}
