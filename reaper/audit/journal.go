@@ -1,0 +1,217 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Identifier is the SYSLOG_IDENTIFIER of all that we send: journalctl -t orphan-reaper.
+const Identifier = "orphan-reaper"
+
+// prefix of our own journal fields. A client's field may not begin with an underscore
+// (systemd.journal-fields(7)).
+const prefix = "ORPHAN_REAPER_"
+
+// sendTimeout bounds how long one record waits for journald. A socket whose queue is full
+// makes the sender wait, and a journald that hangs never empties it.
+const sendTimeout = 5 * time.Second
+
+// ErrStuck says that journald takes no record now. The record was not shown; it is sent
+// again later, since the ledger does not say sent.
+var ErrStuck = errors.New("journald takes no records")
+
+// Format says how records look on a stream.
+type Format string
+
+// The formats: a line for people, or a JSON object a line.
+const (
+	FormatText Format = "text"
+	FormatJSON Format = "json"
+)
+
+// JournalOptions are the choices of NewJournal.
+type JournalOptions struct {
+	// Fallback gets the records where there is no journal: stderr. Nil makes that an error.
+	Fallback io.Writer
+	Format   Format // of Fallback; the zero value is text
+	// NoJournal sends everything to Fallback, as --log-format text and json ask.
+	NoJournal bool
+}
+
+// Journal shows records in the journal, or on a stream where there is none. Its methods
+// may be called from several goroutines.
+type Journal struct {
+	opts JournalOptions
+	mu   sync.Mutex // one record at a time on the stream
+	out  sender
+}
+
+// NewJournal returns a Journal. It does not ask whether there is a journal: that may
+// change, and each record finds out for itself.
+func NewJournal(opts JournalOptions) *Journal {
+	return &Journal{opts: opts, out: sender{send: journal.Send, timeout: sendTimeout}}
+}
+
+// Tell shows one record. An error means that nobody saw it.
+func (j *Journal) Tell(r policy.Record) error {
+	if j.opts.NoJournal {
+		return j.write(r)
+	}
+	err := j.out.do(Text(r), lookOf(r.Kind).priority, Fields(r))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrStuck):
+		// Under systemd our stderr ends in the same journald, and would hang us for good.
+		return err
+	}
+	if j.opts.Fallback == nil {
+		return fmt.Errorf("cannot send a record to the journal: %w", err)
+	}
+	return j.write(r)
+}
+
+// write shows the record on the stream, in one write.
+func (j *Journal) write(r policy.Record) error {
+	if j.opts.Fallback == nil {
+		return errors.New("cannot show a record: no journal and no stream")
+	}
+	line, err := Line(r, j.opts.Format)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.opts.Fallback.Write(line); err != nil {
+		return fmt.Errorf("cannot show a record: %w", err)
+	}
+	return nil
+}
+
+// Line returns the record as one line of a stream, with its newline: as text, the pod's
+// UID and the kind come first, where eye and grep find them; as JSON, the record as it
+// stands in the ledger, with a level.
+func Line(r policy.Record, f Format) ([]byte, error) {
+	if f != FormatJSON {
+		uid := string(r.UID)
+		if uid == "" {
+			uid = "-"
+		}
+		return []byte(clean(fmt.Sprintf("%s %s: %s", uid, r.Kind, Text(r))) + "\n"), nil
+	}
+	r.Text, r.Undo = Text(r), Undo(r)
+	b, err := json.Marshal(struct {
+		Time  time.Time `json:"time"`
+		Level string    `json:"level"`
+		policy.Record
+	}{r.At.Wall, levelName(lookOf(r.Kind).priority), r})
+	if err != nil {
+		return nil, fmt.Errorf("cannot show record %d: %w", r.Seq, err)
+	}
+	return append(b, '\n'), nil
+}
+
+func levelName(p journal.Priority) string {
+	switch {
+	case p <= journal.PriErr:
+		return "ERROR"
+	case p == journal.PriWarning:
+		return "WARN"
+	case p == journal.PriDebug:
+		return "DEBUG"
+	}
+	return "INFO"
+}
+
+// Fields returns the journal fields of a record besides MESSAGE and PRIORITY. Fields
+// without a value are left out.
+func Fields(r policy.Record) map[string]string {
+	f := map[string]string{"SYSLOG_IDENTIFIER": Identifier}
+	set := func(name, value string) {
+		if value != "" {
+			f[name] = strings.ToValidUTF8(value, "\uFFFD")
+		}
+	}
+	own := func(name, value string) { set(prefix+name, value) }
+	set("MESSAGE_ID", MessageID(r.Kind))
+	set("ERROR", r.Err)
+	own("KIND", string(r.Kind))
+	own("POD_UID", string(r.UID))
+	own("POD_NAMESPACE", r.Namespace)
+	own("POD_NAME", r.PodName)
+	own("ENTRY", r.Entry)
+	own("VERDICT", string(r.Decision))
+	own("UNDO", Undo(r))
+	own("BOOT_ID", r.At.BootID)
+	if r.Seq != 0 {
+		own("SEQ", strconv.FormatInt(r.Seq, 10))
+	}
+	reasons, details := make([]string, len(r.Why)), make([]string, 0, len(r.Why))
+	for i, w := range r.Why {
+		reasons[i] = string(w.Reason)
+		if w.Detail != "" {
+			details = append(details, string(w.Reason)+": "+clean(w.Detail))
+		}
+	}
+	own("REASONS", strings.Join(reasons, ","))
+	own("REASON_DETAIL", strings.Join(details, "\n"))
+	takenFields(own, r.Taken)
+	jsonField(own, "LEFT", r.Left, len(r.Left))
+	jsonField(own, "VOL_DATA", r.VolData, len(r.VolData))
+	return f
+}
+
+// takenFields gives the sum and each class: ORPHAN_REAPER_TAKEN_BYTES and
+// ORPHAN_REAPER_TAKEN_PROJECTED_BYTES.
+func takenFields(own func(name, value string), t map[string]policy.Tally) {
+	if len(t) == 0 {
+		return
+	}
+	var sum policy.Tally
+	for _, class := range slices.Sorted(maps.Keys(t)) {
+		sum.Add(t[class])
+		name := "TAKEN_" + fieldName(class) + "_"
+		own(name+"ENTRIES", strconv.FormatInt(t[class].Entries, 10))
+		own(name+"BYTES", strconv.FormatInt(t[class].Bytes, 10))
+	}
+	own("TAKEN_ENTRIES", strconv.FormatInt(sum.Entries, 10))
+	own("TAKEN_BYTES", strconv.FormatInt(sum.Bytes, 10))
+}
+
+// jsonField gives a list or a map as JSON, which holds any name.
+func jsonField(own func(name, value string), name string, v any, n int) {
+	if n == 0 {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		own(name, "cannot be shown: "+err.Error())
+		return
+	}
+	own(name, string(b))
+}
+
+// fieldName makes a word fit for the name of a journal field.
+func fieldName(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_':
+			return c
+		case c >= 'a' && c <= 'z':
+			return c - 'a' + 'A'
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,274 @@
+package audit
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// namespace is the first word of every metric.
+const namespace = "orphan_reaper"
+
+// reasonNone is the label of a verdict without a reason: an empty label is none at all.
+const reasonNone = "none"
+
+// The operations of orphan_reaper_failures_total besides the kinds of actions.
+const (
+	OpLook    = "look"    // a look could not be taken
+	OpLedger  = "ledger"  // the ledger could not be written
+	OpJournal = "journal" // a record could not be shown
+	OpMetrics = "metrics" // the metrics file could not be written
+)
+
+// Metrics counts what the daemon sees and does. The counters begin at 0 with each
+// process, which Prometheus takes for what it is, a counter's reset; every series is
+// there from the start, so that its first increase is seen. The methods may be called
+// from several goroutines.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	sightings, verdicts               *prometheus.CounterVec
+	parked, reaped, putBack           prometheus.Counter
+	removedEntries, removedBytes      *prometheus.CounterVec
+	failures                          *prometheus.CounterVec
+	podDirectories, stray, oldest     prometheus.Gauge
+	orphans                           *prometheus.GaugeVec
+	quarantineEntries                 *prometheus.GaugeVec
+	quarantineBytes                   *prometheus.GaugeVec
+	breaker, enforcing                prometheus.Gauge
+	lastLook, lastSuccess, lookLength prometheus.Gauge
+	sourceUp, sourceLastLine          *prometheus.GaugeVec
+}
+
+// The labels' values, all of them.
+var (
+	reports = []parsers.Report{
+		parsers.ReportPathsPresent, parsers.ReportSubpathsPresent, parsers.ReportNotADirectory,
+		parsers.ReportRmdirNotEmpty, parsers.ReportReadError, parsers.ReportOther, parsers.ReportTeardown,
+	}
+	decisions  = []policy.Decision{policy.Keep, policy.Wait, policy.Reap}
+	classes    = []policy.Class{policy.ClassData, policy.ClassEphemeral, policy.ClassProjected, policy.ClassSkeleton}
+	operations = []string{
+		string(policy.Park), string(policy.PutBack), string(policy.Strip), string(policy.Purge),
+		OpLook, OpLedger, OpJournal, OpMetrics,
+	}
+	phases = []policy.Phase{
+		policy.PhaseParking, policy.PhaseParked, policy.PhasePutting, policy.PhaseStripping, policy.PhaseHeld,
+		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseConflict,
+	}
+)
+
+// NewMetrics returns metrics of a program of the given version, all at 0.
+func NewMetrics(version string) *Metrics {
+	reg := prometheus.NewRegistry()
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		reg.MustRegister(g)
+		return g
+	}
+	gauge := func(name, help string) prometheus.Gauge { return gauges(name, help).WithLabelValues() }
+	m := &Metrics{
+		registry:          reg,
+		sightings:         counters("sightings_total", "Log lines in which a kubelet named a pod, by what it reported.", "reason"),
+		verdicts:          counters("verdicts_total", "Verdicts on pod directories, one look counting each directory once for every reason of its verdict.", "verdict", "reason"),
+		parked:            counter("parked_pods_total", "Pod directories moved to quarantine."),
+		reaped:            counter("reaped_pods_total", "Pods of whose directory nothing is left."),
+		putBack:           counter("put_back_pods_total", "Pod directories moved back from quarantine."),
+		removedEntries:    counters("removed_entries_total", "Directory entries removed for good, by class of content.", "class"),
+		removedBytes:      counters("removed_bytes_total", "Allocated bytes removed for good, by class of content.", "class"),
+		failures:          counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
+		podDirectories:    gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
+		orphans:           gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
+		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
+		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
+		quarantineEntries: gauges("quarantine_entries", "Pod directories in quarantine, by phase.", "phase"),
+		quarantineBytes:   gauges("quarantine_bytes", "Allocated bytes in quarantine by class of content, as far as they were counted.", "class"),
+		breaker:           gauge("breaker_open", "1 while nothing is removed because a parked pod turned out to live."),
+		enforcing:         gauge("enforcing", "1 in mode enforce, 0 in mode observe."),
+		lastLook:          gauge("last_look_timestamp_seconds", "When the last look was taken, seconds since the epoch."),
+		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),
+		lookLength:        gauge("look_duration_seconds", "How long the last look took."),
+		sourceUp:          gauges("source_up", "1 while the log source is followed.", "source"),
+		sourceLastLine:    gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
+	}
+	gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
+		WithLabelValues(clean(version), runtime.Version()).Set(1)
+	m.create()
+	return m
+}
+
+// create makes every series whose labels are known.
+func (m *Metrics) create() {
+	for _, r := range reports {
+		m.sightings.WithLabelValues(string(r))
+	}
+	for _, r := range policy.Reasons() {
+		m.verdicts.WithLabelValues(string(policy.Keep), string(r))
+		m.verdicts.WithLabelValues(string(policy.Wait), string(r))
+	}
+	m.verdicts.WithLabelValues(string(policy.Reap), reasonNone)
+	m.verdicts.WithLabelValues(string(policy.Reap), string(policy.ReasonWaived))
+	for _, d := range decisions {
+		m.orphans.WithLabelValues(string(d))
+	}
+	for _, c := range classes {
+		m.removedEntries.WithLabelValues(c.String())
+		m.removedBytes.WithLabelValues(c.String())
+		m.quarantineBytes.WithLabelValues(c.String())
+	}
+	for _, op := range operations {
+		m.failures.WithLabelValues(op)
+	}
+	for _, p := range phases {
+		m.quarantineEntries.WithLabelValues(string(p))
+	}
+}
+
+// Registry returns the registry, for tests and for whoever serves metrics otherwise.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Sighting counts one line in which a kubelet named a pod.
+func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(string(r)).Inc() }
+
+// Look takes in one look and its verdicts, one for each of look.Pods.
+func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Duration) {
+	var stray int
+	var oldest time.Duration
+	states := map[policy.Decision]int{}
+	for i, e := range look.Pods {
+		if e.UID == "" {
+			stray++
+		}
+		if i >= len(verdicts) || !Orphan(e) {
+			continue
+		}
+		states[verdicts[i].Decision]++
+		if !e.Changed.IsZero() {
+			oldest = max(oldest, look.At.Wall.Sub(e.Changed))
+		}
+	}
+	for _, v := range verdicts {
+		if len(v.Why) == 0 {
+			m.verdicts.WithLabelValues(string(v.Decision), reasonNone).Inc()
+		}
+		for _, w := range v.Why {
+			m.verdicts.WithLabelValues(string(v.Decision), string(w.Reason)).Inc()
+		}
+	}
+	for _, d := range decisions {
+		m.orphans.WithLabelValues(string(d)).Set(float64(states[d]))
+	}
+	m.podDirectories.Set(float64(len(look.Pods)))
+	m.stray.Set(float64(stray))
+	m.oldest.Set(oldest.Seconds())
+	m.lastLook.Set(seconds(look.At.Wall))
+	m.lookLength.Set(took.Seconds())
+}
+
+// Orphan says whether the metrics count an entry of the pods directory as an orphaned pod:
+// the kubelet has named it, or nothing on the node shows that it lives: no cgroup, and no
+// sandbox or container that the runtime knows. It is for counting; policy.Judge decides.
+func Orphan(e policy.Evidence) bool {
+	if e.UID == "" {
+		return false
+	}
+	f := &e.Facts
+	return f[policy.FactNamed].Truth == policy.Yes || f[policy.FactCgroup].Truth == policy.No &&
+		f[policy.FactSandbox].Truth != policy.Yes && f[policy.FactContainer].Truth != policy.Yes
+}
+
+// Outcome counts what one action did.
+func (m *Metrics) Outcome(o policy.Outcome) {
+	for class, t := range o.Taken {
+		m.removedEntries.WithLabelValues(class.String()).Add(float64(t.Entries))
+		m.removedBytes.WithLabelValues(class.String()).Add(float64(t.Bytes))
+	}
+	if o.Result == policy.Failed {
+		m.Failure(string(o.Action.Kind))
+		return
+	}
+	done := o.Result == policy.Done
+	switch o.Action.Kind {
+	case policy.Park:
+		if done {
+			m.parked.Inc()
+		}
+	case policy.PutBack:
+		if done || o.Result == policy.Conflict {
+			m.putBack.Inc()
+		}
+	case policy.Strip, policy.Purge:
+		if done && len(o.Left) == 0 {
+			m.reaped.Inc()
+		}
+	}
+}
+
+// Failure counts one failed operation: a kind of action, or one of the Op constants.
+func (m *Metrics) Failure(operation string) { m.failures.WithLabelValues(operation).Inc() }
+
+// Success says that a pass ended at the given time and nothing failed.
+func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall)) }
+
+// Quarantine takes in what lies in quarantine.
+func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
+	byPhase, byClass := map[policy.Phase]int{}, map[policy.Class]int64{}
+	for _, e := range entries {
+		if e.Phase == policy.PhaseGone || e.Phase == policy.PhaseNone {
+			continue
+		}
+		byPhase[e.Phase]++
+		for _, r := range e.Left {
+			byClass[r.Class] += r.Bytes
+		}
+	}
+	for _, p := range phases {
+		m.quarantineEntries.WithLabelValues(string(p)).Set(float64(byPhase[p]))
+	}
+	for _, c := range classes {
+		m.quarantineBytes.WithLabelValues(c.String()).Set(float64(byClass[c]))
+	}
+}
+
+// Breaker says whether the breaker is open.
+func (m *Metrics) Breaker(open bool) { m.breaker.Set(flag(open)) }
+
+// Enforcing says whether the daemon may change anything.
+func (m *Metrics) Enforcing(yes bool) { m.enforcing.Set(flag(yes)) }
+
+// Source says whether a log source is followed, and when its last line came (zero: none
+// yet). name is "journald" or a path.
+func (m *Metrics) Source(name string, up bool, lastLine time.Time) {
+	name = clean(name)
+	m.sourceUp.WithLabelValues(name).Set(flag(up))
+	m.sourceLastLine.WithLabelValues(name).Set(seconds(lastLine))
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds returns a time as metrics hold it, 0 for the zero time.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+// textfileDirs are where packages have the node exporter read textfiles: Debian and its
+// kin, then what the node exporter's own examples, roles and charts use.
+var textfileDirs = [...]string{
+	"/var/lib/prometheus/node-exporter",
+	"/var/lib/node_exporter/textfile_collector",
+	"/var/lib/node-exporter/textfile_collector",
+	"/var/lib/prometheus/node_exporter",
+	"/var/lib/node_exporter/textfile",
+	"/var/lib/node_exporter",
+	"/var/lib/node-exporter",
+}
+
+// TextfileDir returns the first of the usual directories of the node exporter's textfile
+// collector that is there, and false where none is.
+func TextfileDir(isDir func(path string) bool) (string, bool) {
+	for _, dir := range textfileDirs {
+		if isDir(dir) {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+// WriteFile replaces the file at path by all metrics. A reader sees the old file or the
+// new one, never a part; on an error the old one stays and the failure is counted. It is
+// for after something happened: the node exporter shows the file's time
+// (node_textfile_mtime_seconds), which is then the daemon's heartbeat.
+//
+// It is not prometheus.WriteToTextfile, which changes the mode by the temporary file's
+// path: where the node exporter's user owns the directory, that user can put a symlink
+// there and have root open any file to all. Here the mode is set on the open file, every
+// name is reached through the held directory, and rename follows no symlink.
+//
+// The file is not synced: after a power cut it tells of a boot that is over.
+func (m *Metrics) WriteFile(path string) error {
+	if err := m.writeFile(path); err != nil {
+		m.Failure(OpMetrics)
+		return fmt.Errorf("cannot write metrics to %s: %w", path, err)
+	}
+	return nil
+}
+
+func (m *Metrics) writeFile(path string) error {
+	name := filepath.Base(path)
+	if !strings.HasSuffix(name, ".prom") {
+		return errors.New("the node exporter reads only files whose name ends in .prom")
+	}
+	content, err := m.text()
+	if err != nil {
+		return err
+	}
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	// One name, so that nothing piles up when the process is killed; it does not end in
+	// .prom, so no node exporter reads it.
+	tmp := "." + name + ".tmp"
+	err = replace(dir, tmp, name, content)
+	if err != nil {
+		if rm := dir.Remove(tmp); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+	}
+	return errors.Join(err, dir.Close())
+}
+
+func replace(dir *os.Root, tmp, name string, content []byte) error {
+	if err := dir.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(0o644) // whatever the umask: the node exporter is another user
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return dir.Rename(tmp, name)
+}
+
+// text returns all metrics in the text format.
+func (m *Metrics) text() ([]byte, error) {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}

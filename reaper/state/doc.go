@@ -1,0 +1,21 @@
+// Package state keeps what must outlive the process: the ledger of every intent and
+// outcome, small values such as holds and checkpoints, and the clock that both are told
+// by. All of it lies in one directory of root's.
+//
+// It must not know Kubernetes, judge, or touch anything outside its directory.
+//
+// Why it is safe:
+//
+//   - A batch of records is one write(2) and one fdatasync(2), so an intent is on disk
+//     before the first change of the batch. What a crash leaves of an unfinished write is
+//     cut off at the next open and kept beside the ledger; it was acknowledged to nobody.
+//   - A line that is damaged anywhere else stops the program with the file's name and the
+//     line: nothing is cut off that may be valid, and nothing is judged from half a story.
+//   - Every other file is replaced as a whole: written beside, synced, renamed, and the
+//     directory synced. A value that is damaged all the same is moved aside and counts as
+//     absent, which only ever makes the daemon wait longer.
+//   - Several processes may append (the daemon, quarantine restore). A short lock around
+//     each append makes numbers unique and has each process read first what the others
+//     wrote. The locks are flock(2) locks: the kernel drops them with their process.
+//   - A directory written by a newer version is refused before anything is changed.
+package state

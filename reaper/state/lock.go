@@ -1,0 +1,115 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// appendWait bounds how long an append waits for another process's append: that one is a
+// write and a sync, so longer than this the disk hangs or the process was stopped.
+const appendWait = 30 * time.Second
+
+// lockPoll is how often a lock that another process holds is tried again. flock(2) can
+// wait by itself, but not with a limit; nobody waits here in the ordinary run of things.
+const lockPoll = 20 * time.Millisecond
+
+// LockRun takes the lock that one daemon or sweep at a time holds, without waiting. The
+// error names the process that holds it.
+func (s *Store) LockRun() (release func(), err error) {
+	release, err = s.tryLock(runLock, true)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("cannot run: another orphan-reaper (PID %s) uses %s", s.holder(runLock), s.dir)
+	}
+	return release, err
+}
+
+// LockAct takes the lock around one batch of the daemon or one action of a person, and
+// waits for it until ctx ends. It then reads what other processes have written meanwhile.
+func (s *Store) LockAct(ctx context.Context) (release func(), err error) {
+	release, err = s.waitLock(ctx, actLock, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Refresh(); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// lockAppend takes the short lock around each change of a file of the directory.
+func (s *Store) lockAppend() (release func(), err error) {
+	release, err = s.tryLock(appendLock, false)
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return release, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), appendWait)
+	defer cancel()
+	return s.waitLock(ctx, appendLock, false)
+}
+
+func (s *Store) waitLock(ctx context.Context, name string, sign bool) (release func(), err error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		release, err = s.tryLock(name, sign)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cannot get %s: another orphan-reaper (PID %s) holds it: %w",
+				filepath.Join(s.dir, name), s.holder(name), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// tryLock takes a lock or returns EWOULDBLOCK. sign writes our PID into the file, for the
+// error of whoever comes next; the lock itself is the kernel's and never stale.
+func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
+	if s.readOnly {
+		return nil, ErrReadOnly
+	}
+	f, err := s.openRegular(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
+	}
+	if sign {
+		// A full disk must not keep the daemon from its lock: the PID is for people.
+		_ = f.Truncate(0)
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return func() {
+		if sign {
+			_ = f.Truncate(0)
+		}
+		_ = f.Close() // drops the lock: nobody else has this open file description
+	}, nil
+}
+
+// holder returns the PID in a lock's file.
+func (s *Store) holder(name string) string {
+	b, err := s.root.ReadFile(name)
+	if pid := strings.TrimSpace(string(b)); err == nil && pid != "" {
+		return pid
+	}
+	return "unknown"
+}

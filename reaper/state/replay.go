@@ -1,0 +1,220 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// DamagedError says that the ledger holds a line that no crash of ours can have left.
+// Nothing was changed; a person must look.
+type DamagedError struct {
+	Path   string
+	Line   int
+	Reason string
+}
+
+// Error says which line and what to do.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s: line %d is damaged (%s): nothing was changed and nothing will be removed until a person has looked: "+
+		"keep a copy, then take that line out, or move the file away to begin a new one "+
+		"(what lies in quarantine is then left alone; each entry has a manifest beside it)", e.Path, e.Line, e.Reason)
+}
+
+func errAttr(err error) slog.Attr { return slog.Any("error", err) }
+
+// load opens the ledger and reads all of it. The caller holds the append lock, or reads
+// only.
+func (s *Store) load() error {
+	if s.ledger.file != nil {
+		if err := s.ledger.file.Close(); err != nil {
+			return fmt.Errorf("cannot close %s: %w", s.ledgerPath(), err)
+		}
+	}
+	s.ledger.reset()
+	sent, err := s.readSent()
+	if err != nil && !s.readOnly { // a reader shows nothing anew, so it need not know
+		return err
+	}
+	s.ledger.sent = sent
+	if s.readOnly {
+		f, err := s.openRegular(ledgerFile, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.ledger.file = f
+		return s.readOn()
+	}
+	_, err = s.root.Lstat(ledgerFile)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := s.openRegular(ledgerFile, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	s.ledger.file = f
+	if isNew {
+		return s.syncDir()
+	}
+	return s.readOn()
+}
+
+// refresh takes in what other processes have changed. The caller holds the append lock.
+func (s *Store) refresh() error {
+	if s.ledger.file == nil {
+		return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), fs.ErrClosed)
+	}
+	there, err := s.root.Lstat(ledgerFile)
+	if err != nil {
+		return fmt.Errorf("cannot find the ledger that this process writes: %w", err)
+	}
+	ours, err := s.ledger.file.Stat()
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+	}
+	if !os.SameFile(there, ours) {
+		return s.load() // another process has compacted it
+	}
+	if ours.Size() == s.ledger.size {
+		return nil
+	}
+	return s.readOn()
+}
+
+// readOn reads and folds what lies behind the last line that was read.
+func (s *Store) readOn() error {
+	l := &s.ledger
+	info, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+	}
+	end := info.Size()
+	if end < l.size {
+		return fmt.Errorf("cannot read on in %s: it was cut from %d bytes to %d while it was open; the records behind are lost", s.ledgerPath(), l.size, end)
+	}
+	for line, err := range lines(l.file, l.size, end) {
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+		}
+		r, err := decode(line)
+		if err == nil && r.Seq <= l.seq {
+			return &DamagedError{s.ledgerPath(), l.lines + 1, fmt.Sprintf("number %d comes after %d", r.Seq, l.seq)}
+		}
+		if err != nil {
+			return s.unfinished(end, err)
+		}
+		l.apply(r, len(line))
+	}
+	return nil
+}
+
+// errNoNewline says that a line was not written to its end.
+var errNoNewline = errors.New("it does not end")
+
+// decode reads one line with its newline. Fields that it does not know are left out; the
+// version of the directory says whether that is safe.
+func decode(line []byte) (policy.Record, error) {
+	var r policy.Record
+	if !bytes.HasSuffix(line, []byte{'\n'}) {
+		return r, errNoNewline
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, err
+	}
+	if r.Kind == "" || r.Seq <= 0 {
+		return r, errors.New("it has no kind or no number")
+	}
+	return r, nil
+}
+
+// lines yields the lines of f from offset to end, each with its newline; the last may
+// lack it. A line is good until the next.
+func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, end-offset), 64<<10)
+		var long []byte
+		for {
+			part, err := r.ReadSlice('\n')
+			if errors.Is(err, bufio.ErrBufferFull) {
+				long = append(long, part...)
+				continue
+			}
+			if len(long) > 0 {
+				long = append(long, part...)
+				part = long
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(nil, err)
+				return
+			}
+			if len(part) > 0 && !yield(part, nil) || err != nil {
+				return
+			}
+			long = long[:0]
+		}
+	}
+}
+
+// unfinished deals with a line that cannot be read, the first behind the last good one.
+// What a crash leaves of one write is a beginning of it, or, where the power failed
+// between the file's size and its data, zeros. Both lie at the end with no good line
+// behind them; anything else is damage.
+func (s *Store) unfinished(end int64, cause error) error {
+	l := &s.ledger
+	whole, zeros, good := false, false, false
+	for line, err := range lines(l.file, l.size, end) {
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
+		}
+		_, bad := decode(line)
+		good = good || bad == nil
+		whole = whole || !errors.Is(bad, errNoNewline)
+		zeros = zeros || bytes.IndexByte(line, 0) >= 0
+	}
+	if good || whole && !zeros {
+		return &DamagedError{s.ledgerPath(), l.lines + 1, cause.Error()}
+	}
+	if s.readOnly {
+		return nil
+	}
+	return s.cutOff(end)
+}
+
+// cutOff takes the unfinished rest from the ledger and keeps it beside.
+func (s *Store) cutOff(end int64) error {
+	l := &s.ledger
+	aside, err := s.freeName("ledger.torn-")
+	if err != nil {
+		return err
+	}
+	err = s.replace(aside, func(f *os.File) error {
+		_, err := io.Copy(f, io.NewSectionReader(l.file, l.size, end-l.size))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.file.Truncate(l.size); err != nil {
+		return fmt.Errorf("cannot cut off an unfinished line: %w", err)
+	}
+	if err := unix.Fdatasync(int(l.file.Fd())); err != nil {
+		return fmt.Errorf("cannot cut off an unfinished line: %w", err)
+	}
+	s.log.Warn("the last write to the ledger was not finished: it was cut off and kept",
+		slog.String("path", s.ledgerPath()), slog.Int64("offset", l.size), slog.Int64("bytes", end-l.size),
+		slog.String("kept_as", aside))
+	return nil
+}

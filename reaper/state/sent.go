@@ -1,0 +1,89 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sentFormat has a fixed width, so that overwriting the number in place is one write
+// within one block: a crash leaves the old number or the new one.
+const sentFormat = "%020d\n"
+
+// Sent says that the journal has got all records up to seq. It is not synced: after a
+// crash some records are shown again, which is better than not at all. Who shows the
+// records of Unsent calls it, under LockAct where several processes do.
+func (s *Store) Sent(seq int64) error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq > s.ledger.seq {
+		return fmt.Errorf("cannot mark record %d as sent: the last one is %d", seq, s.ledger.seq)
+	}
+	release, err := s.lockAppend()
+	if err != nil {
+		return err
+	}
+	defer release()
+	there, err := s.readSent()
+	if err != nil {
+		return err
+	}
+	if seq > there {
+		if _, err := s.sent.WriteAt(fmt.Appendf(nil, sentFormat, seq), 0); err != nil {
+			return fmt.Errorf("cannot mark records as sent: %w", err)
+		}
+	}
+	l := &s.ledger
+	l.sent = max(l.sent, there, seq)
+	n, _ := slices.BinarySearchFunc(l.unsent, l.sent+1, func(p position, seq int64) int { return int(p.seq - seq) })
+	if l.unsent = l.unsent[n:]; len(l.unsent) == 0 {
+		l.unsent = nil // lets the array go
+	}
+	return nil
+}
+
+// openSent opens the marker and makes it where it is missing or damaged: then every
+// record that is kept is shown again.
+func (s *Store) openSent() error {
+	b, err := s.root.ReadFile(sentFile)
+	if err == nil {
+		_, err = parseSent(b)
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.log.Warn("cannot tell which records the journal has got: all are shown again", errAttr(err))
+		}
+		if err := s.writeFile(sentFile, fmt.Appendf(nil, sentFormat, 0)); err != nil {
+			return err
+		}
+	}
+	s.sent, err = s.openRegular(sentFile, os.O_RDWR)
+	return err
+}
+
+// readSent returns the marker's number, 0 where there is none.
+func (s *Store) readSent() (int64, error) {
+	b, err := s.root.ReadFile(sentFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the marker of sent records: %w", err)
+	}
+	return parseSent(b)
+}
+
+func parseSent(b []byte) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(b), "\n"), 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("cannot read the marker of sent records: %.30q is no number", b)
+	}
+	return n, nil
+}

@@ -1,0 +1,294 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Version is the version of the state directory that this program reads and writes.
+const Version = 1
+
+// The files of the state directory. Values are NAME.json besides.
+const (
+	versionFile = "version"
+	ledgerFile  = "ledger.jsonl"
+	sentFile    = "sent"
+	runLock     = "run.lock"
+	actLock     = "act.lock"
+	appendLock  = "append.lock"
+)
+
+// The errors that a caller may ask for.
+var (
+	// ErrNewer says that a newer version wrote the file or directory. Nothing was changed.
+	ErrNewer = errors.New("written by a newer version of orphan-reaper")
+	// ErrReadOnly says that the store was opened by OpenReadOnly.
+	ErrReadOnly = errors.New("the state directory is open for reading only")
+)
+
+// Options are the choices of Open and OpenReadOnly. The zero value is good.
+type Options struct {
+	// Log gets what a person should know and is no error: a torn line that was cut off, a
+	// damaged value that was moved aside. Nil is silent.
+	Log *slog.Logger
+	// CompactBytes is the size of the ledger above which Open drops old records; 0 means
+	// 16 MiB.
+	CompactBytes int64
+	// KeepRecords is how many of the last records Open never drops; 0 means 10,000.
+	KeepRecords int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.CompactBytes == 0 {
+		o.CompactBytes = 16 << 20
+	}
+	if o.KeepRecords == 0 {
+		o.KeepRecords = 10_000
+	}
+	return o
+}
+
+// Store is one open state directory: the ledger, the values and the locks. Its methods
+// may be called from several goroutines.
+type Store struct {
+	dir      string
+	root     *os.Root // nil in a read-only store whose directory is not there
+	readOnly bool
+	log      *slog.Logger
+	opts     Options
+
+	mu     sync.Mutex
+	ledger ledger
+	sent   *os.File // nil in a read-only store
+}
+
+// Open opens dir for a process that may append, and makes it with mode 0700 where it is
+// missing. It cuts off what a crash left of an unfinished write, and drops old records
+// of a ledger that has grown large. A directory that is a symlink, that another user
+// owns or may write to, or that a newer version wrote is an error, and nothing is touched.
+func Open(dir string, opts Options) (*Store, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	s, err := openDir(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openForWriting(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) openForWriting() error {
+	version, err := s.readVersion()
+	if err != nil {
+		return err
+	}
+	release, err := s.lockAppend()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if version == 0 {
+		if err := s.writeFile(versionFile, []byte(strconv.Itoa(Version)+"\n")); err != nil {
+			return err
+		}
+	}
+	if err := s.openSent(); err != nil {
+		return err
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	if s.ledger.size > s.opts.CompactBytes {
+		return s.compact()
+	}
+	return nil
+}
+
+// OpenReadOnly opens dir for scan, explain and quarantine list: it changes nothing, takes
+// no lock, works for any user who may read the files, and reads a directory that is not
+// there as an empty one. An unfinished last line, which may be an append going on now, is
+// left out.
+func OpenReadOnly(dir string, opts Options) (*Store, error) {
+	s, err := openDir(dir, opts)
+	if errors.Is(err, fs.ErrNotExist) {
+		s = &Store{dir: dir, log: opts.withDefaults().Log, readOnly: true}
+		s.ledger.reset()
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.readOnly = true
+	if _, err := s.readVersion(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close closes the files. Locks that are still held go with them.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.ledger.file != nil {
+		errs = append(errs, s.ledger.file.Close())
+		s.ledger.file = nil
+	}
+	if s.sent != nil {
+		errs = append(errs, s.sent.Close())
+		s.sent = nil
+	}
+	if s.root != nil {
+		errs = append(errs, s.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Dir returns the directory's path as it was given.
+func (s *Store) Dir() string { return s.dir }
+
+// makeDir makes dir where it is missing, and syncs its parent, since the ledger's first
+// intent is only as durable as the directory's own name.
+func makeDir(dir string) error {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil // there, or told by checkDir
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the state directory: %w", err)
+	}
+	parent, err := os.Open(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return fmt.Errorf("cannot sync the state directory's parent: %w", err)
+	}
+	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+		return fmt.Errorf("cannot sync the state directory's parent: %w", err)
+	}
+	return nil
+}
+
+// openDir opens dir as the root that every file is reached through, so that a directory
+// that takes its name later is never written to.
+func openDir(dir string, opts Options) (*Store, error) {
+	opts = opts.withDefaults()
+	before, err := os.Lstat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the state directory: %w", err)
+	}
+	if !before.IsDir() {
+		return nil, fmt.Errorf("cannot use %s as state directory: it is no directory (a symlink is not followed)", dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the state directory: %w", err)
+	}
+	s := &Store{dir: dir, root: root, log: opts.Log, opts: opts}
+	now, err := root.Stat(".")
+	if err == nil && !os.SameFile(before, now) {
+		err = errors.New("another directory took its name")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open the state directory %s: %w", dir, err), root.Close())
+	}
+	return s, nil
+}
+
+// checkOwner refuses a directory that somebody else could write to: who writes the ledger
+// says which pods a person has restored.
+func (s *Store) checkOwner() error {
+	info, err := s.root.Stat(".")
+	if err != nil {
+		return fmt.Errorf("cannot look at the state directory: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("cannot tell who owns %s", s.dir)
+	}
+	if uid := os.Geteuid(); int(st.Uid) != uid {
+		return fmt.Errorf("cannot use %s as state directory: user %d owns it, and this process runs as user %d", s.dir, st.Uid, uid)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("cannot use %s as state directory: others may write to it (mode %04o); chmod go-w it", s.dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// readVersion returns the directory's version, 0 where it has none yet.
+func (s *Store) readVersion() (int, error) {
+	if !s.readOnly {
+		if err := s.checkOwner(); err != nil {
+			return 0, err
+		}
+	}
+	b, err := s.root.ReadFile(versionFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the state directory's version: %w", err)
+	}
+	path := filepath.Join(s.dir, versionFile)
+	v, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || v < 1 {
+		return 0, fmt.Errorf("cannot read %s: it holds %.20q and should hold a number; if the directory is orphan-reaper's, write %d there", path, b, Version)
+	}
+	if v > Version {
+		return 0, fmt.Errorf("cannot use %s: version %d, and this program knows version %d: %w; install that one, or name another --state-dir", s.dir, v, Version, ErrNewer)
+	}
+	return v, nil
+}
+
+// openRegular opens a file of the directory, and refuses what is no regular file before
+// opening it: the open of a FIFO waits for ever.
+func (s *Store) openRegular(name string, flag int) (*os.File, error) {
+	info, err := s.root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot open %s: it is no regular file", filepath.Join(s.dir, name))
+	}
+	f, err := s.root.OpenFile(name, flag|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", filepath.Join(s.dir, name), err)
+	}
+	return f, nil
+}
+
+// syncDir makes names in the directory durable.
+func (s *Store) syncDir() error {
+	d, err := s.root.Open(".")
+	if err != nil {
+		return fmt.Errorf("cannot sync %s: %w", s.dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("cannot sync %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// Breaker returns the record that opened the breaker, and true where no person has let
+// enforcing go on since.
+func (s *Store) Breaker() (policy.Record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.ledger.breaker
+	return b, b.Seq > s.ledger.resumed
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// valueVersion is the version of the wrapper around each value.
+const valueVersion = 1
+
+// envelope is what NAME.json holds.
+type envelope struct {
+	Version int             `json:"version"`
+	Value   json.RawMessage `json:"value"`
+}
+
+// Load reads the value that Save kept under name into v, and returns false where there is
+// none. A file that is damaged is moved aside to NAME.corrupt-N, logged, and counts as
+// none: holds that are lost begin anew, which waits longer. A file of a newer version is
+// an error, and stays.
+func (s *Store) Load(name string, v any) (bool, error) {
+	file, err := valueFile(name)
+	if err != nil {
+		return false, err
+	}
+	if s.root == nil {
+		return false, nil
+	}
+	b, err := s.root.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot load %s: %w", filepath.Join(s.dir, file), err)
+	}
+	var e envelope
+	if err = json.Unmarshal(b, &e); err == nil && e.Version > valueVersion {
+		return false, fmt.Errorf("cannot load %s: version %d: %w", filepath.Join(s.dir, file), e.Version, ErrNewer)
+	}
+	if err == nil && (e.Version < 1 || len(e.Value) == 0) {
+		err = errors.New("it has no version or no value")
+	}
+	if err == nil {
+		err = json.Unmarshal(e.Value, v)
+	}
+	if err == nil {
+		return true, nil
+	}
+	return false, s.setAside(name, file, err)
+}
+
+// setAside moves a damaged value out of the way, so that it is told once and kept.
+func (s *Store) setAside(name, file string, cause error) error {
+	path := slog.String("path", filepath.Join(s.dir, file))
+	if s.readOnly {
+		s.log.Warn("a saved value is damaged and was not used", path, slog.Any("error", cause))
+		return nil
+	}
+	release, err := s.lockAppend()
+	if err != nil {
+		return err
+	}
+	defer release()
+	aside, err := s.freeName(name + ".corrupt-")
+	if err != nil {
+		return err
+	}
+	if err := s.root.Rename(file, aside); err != nil {
+		return fmt.Errorf("cannot move a damaged value aside: %w", err)
+	}
+	s.log.Error("a saved value was damaged: it begins anew, and the file was kept",
+		path, slog.String("kept_as", aside), slog.Any("error", cause))
+	return s.syncDir()
+}
+
+// freeName returns prefix with the first number that no file has. The caller holds the
+// append lock.
+func (s *Store) freeName(prefix string) (string, error) {
+	for n := 1; n < 100_000; n++ {
+		name := fmt.Sprintf("%s%d", prefix, n)
+		if _, err := s.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		} else if err != nil {
+			return "", fmt.Errorf("cannot find a free name in %s: %w", s.dir, err)
+		}
+	}
+	return "", fmt.Errorf("cannot find a free name for %sN in %s", prefix, s.dir)
+}
+
+// Save keeps v under name. After a crash the file holds either v or what it held before.
+func (s *Store) Save(name string, v any) error {
+	file, err := valueFile(name)
+	if err != nil {
+		return err
+	}
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	value, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("cannot save %s: %w", name, err)
+	}
+	b, err := json.Marshal(envelope{Version: valueVersion, Value: value})
+	if err != nil {
+		return fmt.Errorf("cannot save %s: %w", name, err)
+	}
+	release, err := s.lockAppend()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.writeFile(file, append(b, '\n'))
+}
+
+// valueFile returns the file of a value. Names come from the program, never from input;
+// the check keeps them from ever being a path.
+func valueFile(name string) (string, error) {
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		return "", fmt.Errorf("cannot use %q as the name of a value: lower-case letters, digits and dashes only", name)
+	}
+	return name + ".json", nil
+}
+
+// writeFile replaces a file as a whole. The caller holds the append lock, so the name of
+// the temporary file is ours, and what a crash left of it is overwritten.
+func (s *Store) writeFile(name string, content []byte) error {
+	return s.replace(name, func(f *os.File) error {
+		_, err := f.Write(content)
+		return err
+	})
+}
+
+func (s *Store) replace(name string, write func(*os.File) error) error {
+	tmp := name + ".tmp"
+	f, err := s.openRegular(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = s.root.Rename(tmp, name)
+	}
+	if err != nil {
+		// On a full disk the half-written file must not stay and keep it full.
+		if rm := s.root.Remove(tmp); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+		return fmt.Errorf("cannot write %s: %w", filepath.Join(s.dir, name), err)
+	}
+	return s.syncDir()
+}
