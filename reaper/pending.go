@@ -41,6 +41,9 @@ type claimKey struct {
 	trusted  bool
 }
 
+// absent is the verdict on a pod that the log named and no look found.
+const absent = "absent"
+
 type acquaintance struct {
 	verdict string
 	next    time.Duration // no look on its account before this
@@ -98,19 +101,36 @@ func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
 		known[v.UID] = a
 	}
 	for _, c := range claims {
-		if a := known[c.Sighting.UID]; a != nil && a.next <= now {
-			a.next = now + a.gap
-			a.gap = min(2*a.gap, knownMax)
-		}
+		p.acquaint(known, c.Sighting.UID, now)
 	}
 	p.known, p.ended = known, now
 	p.gap = min(max(2*p.gap, minGap), maxGap)
 	if fresh || len(claims) == 0 {
 		p.gap = minGap
 	}
+	p.due = 0
 	p.ask(now + rep.Next)
 	// Claims that came while the look ran ask anew, by what is known now.
 	for _, c := range p.claims {
 		p.sighted(c)
+	}
+}
+
+// acquaint puts off the next look on account of a pod that a look has just seen, or has
+// just not found.
+func (p *pending) acquaint(known map[parsers.PodUID]*acquaintance, uid parsers.PodUID, now time.Duration) {
+	a := known[uid]
+	if a == nil {
+		if a = p.known[uid]; a == nil || a.verdict != absent {
+			a = &acquaintance{verdict: absent, gap: knownGap}
+		}
+		if len(known) >= maxClaims {
+			return
+		}
+		known[uid] = a
+	}
+	if a.next <= now {
+		a.next = now + a.gap
+		a.gap = min(2*a.gap, knownMax)
 	}
 }

@@ -104,8 +104,9 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		case v.UID == "" || v.Living():
 		case v.Decision == policy.Wait && v.Due > 0:
 			soon(v.Due, true)
-		case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
+		case v.Decision == policy.Wait && v.For(policy.ReasonLimit) && !rep.confirming():
 			soon(lookSoon, true)
+		case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
 		case v.Decision == policy.Wait:
 			soon(lookSoon, false)
 		case v.Decision == policy.Keep:
@@ -136,6 +137,11 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		next = 0
 	}
 	rep.Next, rep.Pending = next, pending
+}
+
+// confirming: a parked pod waits for its confirm time, and others for it.
+func (rep *Report) confirming() bool {
+	return slices.ContainsFunc(rep.Entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
 }
 
 // justParked: with no confirm time the pod can be confirmed by a look right now.

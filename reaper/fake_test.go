@@ -1,0 +1,308 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
+// every room of the loop, and can be cut off after any step, as by kill -9: everything
+// that is on "disk" stays, and the next Reaper on it begins anew.
+type fakeNode struct {
+	now        policy.Instant
+	node       policy.Node
+	pods       map[parsers.PodUID]*fakePod
+	quarantine map[string]*fakePod
+	records    []policy.Record
+	sent       int64
+	told       []policy.Record
+	files      map[string]any
+	scans      map[parsers.PodUID]policy.Fact // what the mount scan after parking says, if not no
+	looks      int
+	steps      int // calls that touch the disk so far
+	cutAt      int // panic with errCut at this step; 0: never
+	ledgerErr  error
+}
+
+type fakePod struct {
+	id    policy.DirID
+	facts map[policy.FactName]policy.Truth
+	data  bool // holds a user's data
+	files int  // what a strip removes
+}
+
+var errCut = errors.New("cut off")
+
+func newFakeNode() *fakeNode {
+	return &fakeNode{
+		now: policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
+		node: policy.Node{
+			Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour},
+			RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes},
+			FreeBytes: 0.5, FreeInodes: 0.5,
+		},
+		pods: map[parsers.PodUID]*fakePod{}, quarantine: map[string]*fakePod{},
+		files: map[string]any{}, scans: map[parsers.PodUID]policy.Fact{},
+	}
+}
+
+func uidOf(i int) parsers.PodUID {
+	return parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
+}
+
+func (n *fakeNode) add(i int, facts map[policy.FactName]policy.Truth) *fakePod {
+	p := &fakePod{id: policy.DirID{Dev: 1, Ino: uint64(i + 1), Btime: 1}, facts: facts, files: 3}
+	n.pods[uidOf(i)] = p
+	return p
+}
+
+// reaper starts a Reaper on the node, as a daemon that has just been started.
+func (n *fakeNode) reaper(t *testing.T, rules policy.Rules) *Reaper {
+	t.Helper()
+	r := &Reaper{
+		Prober: n, Remover: n, Ledger: n, Store: n, Clock: n, Teller: n, Meter: nopMeter{},
+		Log: slog.New(slog.DiscardHandler), Rules: rules,
+	}
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (n *fakeNode) pass(d time.Duration) {
+	n.now.Boot += d
+	n.now.Wall = n.now.Wall.Add(d)
+}
+
+// step is one change of the disk; the cut comes before it.
+func (n *fakeNode) step() {
+	n.steps++
+	if n.steps == n.cutAt {
+		panic(errCut)
+	}
+}
+
+func (n *fakeNode) Now() policy.Instant { return n.now }
+
+func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
+	e := policy.Evidence{Name: string(uid), UID: uid, ID: p.id, Changed: n.now.Wall.Add(-time.Hour)}
+	for f := range policy.NumFacts {
+		e.Facts.Set(f, policy.No, "fake", "")
+	}
+	e.Facts.Set(policy.FactDirectory, policy.Yes, "fake", "")
+	e.Facts.Set(policy.FactContent, policy.Yes, "fake", "")
+	for f, v := range p.facts {
+		e.Facts.Set(f, v, "fake", "as the test says")
+	}
+	return e
+}
+
+func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parsers.PodUID) (policy.Look, error) {
+	n.looks++
+	look := policy.Look{At: n.now, Node: n.node}
+	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
+		look.Pods = append(look.Pods, n.evidence(uid, n.pods[uid]))
+	}
+	for _, s := range parked {
+		e := policy.Evidence{UID: s.UID, Entry: s.Entry}
+		e.Facts.Set(policy.FactDirectory, policy.No, "fake", "")
+		if p := n.quarantine[s.Entry]; p != nil {
+			e = n.evidence(s.UID, p)
+			e.Entry = s.Entry
+		}
+		if n.pods[s.UID] != nil {
+			e.Facts.Set(policy.FactRemade, policy.Yes, "fake", "there is a pods/UID again")
+		}
+		look.Parked = append(look.Parked, e)
+	}
+	return look, nil
+}
+
+func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	facts := map[parsers.PodUID]policy.Fact{}
+	for _, uid := range uids {
+		facts[uid] = policy.Fact{Truth: policy.No}
+		if f, ok := n.scans[uid]; ok {
+			facts[uid] = f
+		}
+	}
+	return facts
+}
+
+func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error) {
+	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
+}
+
+func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome {
+	outs := make([]policy.Outcome, 0, len(plan.Actions))
+	for _, a := range plan.Actions {
+		if a.Kind == policy.Park || a.Kind == policy.PutBack {
+			outs = append(outs, n.move(a))
+		} else {
+			outs = append(outs, n.take(a))
+		}
+	}
+	return outs
+}
+
+func (n *fakeNode) move(a policy.Action) policy.Outcome {
+	o := policy.Outcome{Action: a, Result: policy.Done}
+	there, parked := n.pods[a.UID], n.quarantine[a.Entry]
+	switch {
+	case a.Kind == policy.Park && there == nil, a.Kind == policy.PutBack && parked == nil:
+		o.Result = policy.Gone
+	case a.Kind == policy.Park:
+		n.step()
+		delete(n.pods, a.UID)
+		n.quarantine[a.Entry] = there
+	default:
+		n.step()
+		n.pods[a.UID] = parked
+		delete(n.quarantine, a.Entry)
+		if there != nil {
+			o.Result, o.Conflict = policy.Conflict, a.Entry+".conflict"
+			n.quarantine[o.Conflict] = there
+		}
+	}
+	return o
+}
+
+func (n *fakeNode) take(a policy.Action) policy.Outcome {
+	o := policy.Outcome{Action: a, Result: policy.Done}
+	p := n.quarantine[a.Entry]
+	if p == nil {
+		o.Result = policy.Gone
+		return o
+	}
+	for ; p.files > 0; p.files-- {
+		n.step()
+	}
+	if p.data && !a.Take.Has(policy.ClassData) {
+		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: policy.ClassData}}
+		return o
+	}
+	n.step()
+	delete(n.quarantine, a.Entry)
+	return o
+}
+
+func (n *fakeNode) Enter(context.Context) (func(), error) { return func() {}, nil }
+
+func (n *fakeNode) Append(records ...policy.Record) ([]policy.Record, error) {
+	if n.ledgerErr != nil {
+		return nil, n.ledgerErr
+	}
+	n.step()
+	for _, r := range records {
+		r.Seq = int64(len(n.records) + 1)
+		n.records = append(n.records, r)
+	}
+	return records, nil
+}
+
+func (n *fakeNode) Entries() map[string]*policy.EntryState {
+	states := map[string]*policy.EntryState{}
+	for _, r := range n.records {
+		policy.Fold(states, r)
+	}
+	return states
+}
+
+func (n *fakeNode) BreakerOpen() bool {
+	open := false
+	for _, r := range n.records {
+		open = (open || r.Kind == policy.KindBreaker) && r.Kind != policy.KindResumed
+	}
+	return open
+}
+
+func (n *fakeNode) Unsent() []policy.Record {
+	return n.records[n.sent:]
+}
+
+func (n *fakeNode) Sent(seq int64) error {
+	n.sent = seq
+	return nil
+}
+
+func (n *fakeNode) Tell(r policy.Record) error {
+	n.told = append(n.told, r)
+	return nil
+}
+
+func (n *fakeNode) Load(name string, v any) (bool, error) {
+	switch v := v.(type) {
+	case *memory:
+		if m, ok := n.files[name].(memory); ok {
+			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told)}
+		}
+	case *policy.Heard:
+		if h, ok := n.files[name].(policy.Heard); ok {
+			*v = h
+		}
+	}
+	return n.files[name] != nil, nil
+}
+
+func (n *fakeNode) Save(name string, v any) error {
+	n.step()
+	n.files[name] = v
+	return nil
+}
+
+func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
+	var kinds []policy.Kind
+	for _, r := range n.told {
+		if r.UID == uid {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds
+}
+
+// claim is the kubelet's own word, by journald's trusted fields.
+func (n *fakeNode) claim(i int, report parsers.Report) policy.Claim {
+	return policy.Claim{At: n.now, Sighting: parsers.Sighting{
+		UID: uidOf(i), Report: report, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Time: n.now.Wall,
+	}}
+}
+
+type nopMeter struct{}
+
+func (nopMeter) Sighting(parsers.Report)                           {}
+func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}
+func (nopMeter) Outcome(policy.Outcome)                            {}
+func (nopMeter) Quarantine(map[string]*policy.EntryState)          {}
+func (nopMeter) Breaker(bool)                                      {}
+func (nopMeter) Flush() error                                      { return nil }
+
+// TestFakeNode: the fake itself keeps what it is given, and cuts off where it is told.
+func TestFakeNode(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	a := policy.Action{Kind: policy.Park, UID: uidOf(1), Entry: "e"}
+	if o := n.move(a); o.Result != policy.Done || n.quarantine["e"] != p || n.pods[uidOf(1)] != nil {
+		t.Fatalf("park: %+v", o)
+	}
+	n.add(1, nil)
+	a.Kind = policy.PutBack
+	if o := n.move(a); o.Result != policy.Conflict || n.pods[uidOf(1)] != p || n.quarantine["e.conflict"] == nil {
+		t.Fatalf("put back: %+v", o)
+	}
+	n.cutAt = n.steps + 1
+	defer func() {
+		if recover() != errCut { //nolint:errorlint // the very value that was thrown
+			t.Fatal("not cut off")
+		}
+	}()
+	_, _ = n.Append(policy.Record{})
+}

@@ -1,0 +1,359 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var testRules = policy.Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour}
+
+func mustPass(t *testing.T, r *Reaper, claims ...policy.Claim) Report {
+	t.Helper()
+	rep, err := r.Pass(context.Background(), Options{Claims: claims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+// TestOnePodsStory follows a pod from the kubelet's line to its removal: two looks a hold
+// apart, parked, confirmed, removed; each step told once.
+func TestOnePodsStory(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	rep := mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	if rep.Verdicts[0].Decision != policy.Wait || rep.Next != testRules.Hold {
+		t.Fatalf("first look: %+v, next %s", rep.Verdicts[0], rep.Next)
+	}
+	n.pass(rep.Next)
+	rep = mustPass(t, r)
+	if len(n.quarantine) != 1 || len(n.pods) != 0 || rep.Next != testRules.Confirm {
+		t.Fatalf("after the hold: pods %v, quarantine %v, next %s", n.pods, n.quarantine, rep.Next)
+	}
+	n.pass(rep.Next)
+	rep = mustPass(t, r)
+	if len(n.quarantine) != 0 {
+		t.Fatalf("after confirm: %v", n.quarantine)
+	}
+	if rep.Next != lookRarely || rep.Pending {
+		t.Errorf("nothing is left, and the next look is in %s", rep.Next)
+	}
+	want := []policy.Kind{policy.KindKept, policy.KindParking, policy.KindParked, policy.KindStripping, policy.KindRemoved}
+	if got := n.kinds(uidOf(1)); !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
+	}
+}
+
+// TestHoldSurvivesRestart: the second of the two looks may be another process's.
+func TestHoldSurvivesRestart(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	n.pass(testRules.Hold)
+	mustPass(t, n.reaper(t, testRules))
+	if len(n.quarantine) != 1 {
+		t.Error("the hold began anew with the restart")
+	}
+	n = newFakeNode()
+	n.add(1, nil)
+	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	n.pass(testRules.Hold)
+	n.now.BootID = "another boot"
+	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	if len(n.quarantine) != 0 {
+		t.Error("a hold was kept across a reboot")
+	}
+}
+
+// TestSlowStart: the first enforcement after a start takes one pod and confirms it before
+// the rest.
+func TestSlowStart(t *testing.T) {
+	n := newFakeNode()
+	for i := range 10 {
+		n.add(i, nil)
+	}
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(0, parsers.ReportNotADirectory))
+	n.pass(testRules.Hold)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 {
+		t.Fatalf("the first enforcement took %d", len(n.quarantine))
+	}
+	n.pass(testRules.Confirm / 2)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 {
+		t.Fatalf("before the first was confirmed %d were taken", len(n.quarantine))
+	}
+	n.pass(testRules.Confirm / 2)
+	mustPass(t, r)
+	mustPass(t, r)
+	if len(n.pods) != 0 {
+		t.Errorf("after the first was confirmed %d are left", len(n.pods))
+	}
+}
+
+// TestMountBetweenLookAndRename: what the scan after parking finds, or cannot read, goes
+// back; without the scan the pod would be stripped with the mount in it.
+func TestMountBetweenLookAndRename(t *testing.T) {
+	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
+		n := newFakeNode()
+		p := n.add(1, nil)
+		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
+		rules := testRules
+		rules.Hold = 0
+		rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+		if n.pods[uidOf(1)] != p || len(n.quarantine) != 0 || p.files != 3 {
+			t.Errorf("%s: not put back: %v", truth, rep.Outcomes)
+		}
+		if n.BreakerOpen() {
+			t.Errorf("%s: a mount that came late opened the breaker", truth)
+		}
+	}
+}
+
+// TestSignOfLife: a parked pod whose directory was made again goes back, the new one
+// becomes a conflict, and nothing more is taken until a person says go on.
+func TestSignOfLife(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold = 0
+	p := n.add(1, nil)
+	n.add(2, nil)
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	remade := n.add(1, nil)
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	if n.pods[uidOf(1)] != p || p.files != 3 {
+		t.Fatal("the living pod's directory was not put back whole")
+	}
+	if len(n.quarantine) != 1 {
+		t.Fatalf("quarantine: %v", n.quarantine)
+	}
+	for _, q := range n.quarantine {
+		if q != remade {
+			t.Error("the conflict is not the directory that was made again")
+		}
+	}
+	if !n.BreakerOpen() {
+		t.Fatal("the breaker is closed")
+	}
+	for range 3 {
+		n.pass(time.Hour)
+		mustPass(t, n.reaper(t, rules), n.claim(2, parsers.ReportNotADirectory))
+	}
+	if n.pods[uidOf(2)] == nil {
+		t.Fatal("a pod was taken with the breaker open")
+	}
+	if err := r.Resume(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
+	mustPass(t, r, n.claim(2, parsers.ReportNotADirectory))
+	if n.pods[uidOf(2)] != nil {
+		t.Error("after resume nothing is taken")
+	}
+	if len(n.quarantine) < 1 || n.quarantine[remadeEntry(n, remade)] == nil {
+		t.Error("the conflict was purged")
+	}
+}
+
+func remadeEntry(n *fakeNode, p *fakePod) string {
+	for entry, q := range n.quarantine {
+		if q == p {
+			return entry
+		}
+	}
+	return ""
+}
+
+// TestCutOff kills the process before every single step of a story with a safe pod, one
+// with data and one that turns out to live, and lets the next start finish: the end is
+// always the same, and ledger and disk agree.
+func TestCutOff(t *testing.T) {
+	for cut := 1; ; cut++ {
+		n := newFakeNode()
+		n.add(1, nil)
+		n.add(2, nil).data = true
+		n.add(3, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
+		n.cutAt = cut
+		wasCut := story(t, n)
+		n.cutAt = 0
+		for range 3 {
+			story(t, n)
+		}
+		if len(n.pods) != 1 || n.pods[uidOf(3)] == nil || len(n.quarantine) != 1 {
+			t.Fatalf("cut at %d: pods %v, quarantine %v", cut, n.pods, n.quarantine)
+		}
+		for entry, s := range n.Entries() {
+			if on := n.quarantine[entry] != nil; on != (s.Phase == policy.PhaseHeld) {
+				t.Fatalf("cut at %d: the ledger says %s of %s, on disk is %t", cut, s.Phase, entry, on)
+			}
+		}
+		if !wasCut {
+			if cut < 15 {
+				t.Fatalf("the story has only %d steps", cut)
+			}
+			return
+		}
+	}
+}
+
+// story starts a daemon and lets it work until nothing changes, or until it is cut off.
+func story(t *testing.T, n *fakeNode) (cut bool) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			if err, ok := r.(error); !ok || !errors.Is(err, errCut) {
+				panic(r)
+			}
+			cut = true
+		}
+	}()
+	rules := testRules
+	r := n.reaper(t, rules)
+	for range 6 {
+		mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+		n.pass(rules.Hold)
+	}
+	return false
+}
+
+// TestLedgerFirst: an intent that cannot be written is not carried out (law 6).
+func TestLedgerFirst(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	rules := testRules
+	rules.Hold = 0
+	n.ledgerErr = errors.New("no space left on device")
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	if n.pods[uidOf(1)] == nil {
+		t.Fatal("a pod was moved without an intent in the ledger")
+	}
+	if len(rep.Look.Errors) == 0 {
+		t.Error("nobody was told")
+	}
+}
+
+// TestDryRunChangesNothing: the same way, without the last step and without a trace.
+func TestDryRunChangesNothing(t *testing.T) {
+	n := newFakeNode()
+	for i := range 3 {
+		n.add(i, nil)
+	}
+	rules := testRules
+	rules.Hold = 0
+	n.cutAt = 1 // any change panics
+	rep, err := n.reaper(t, rules).Pass(context.Background(), Options{
+		DryRun: true, Claims: []policy.Claim{n.claim(0, parsers.ReportNotADirectory)},
+	})
+	if err != nil || len(rep.Planned) != 3 {
+		t.Errorf("planned %d, %v", len(rep.Planned), err)
+	}
+}
+
+// TestObserve: mode observe judges, tells and changes nothing.
+func TestObserve(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	rules := testRules
+	rules.Hold, rules.Observe = 0, true
+	mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
+		t.Error("observe has changed something")
+	}
+	if got := n.kinds(uidOf(1)); !slices.Equal(got, []policy.Kind{policy.KindKept}) {
+		t.Errorf("told %v", got)
+	}
+}
+
+// TestRefusalToldOnce: a refusal is told when its reasons change, and not at every look,
+// also across restarts; a pod that plainly lives is told only when the log names it.
+func TestRefusalToldOnce(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
+	n.add(2, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes})
+	for range 5 {
+		mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+		n.pass(time.Minute)
+	}
+	if len(n.told) != 1 {
+		t.Fatalf("told %d times", len(n.told))
+	}
+	p.facts[policy.FactInUse] = policy.Yes
+	mustPass(t, n.reaper(t, testRules), n.claim(2, parsers.ReportNotADirectory))
+	if len(n.kinds(uidOf(1))) != 2 || len(n.kinds(uidOf(2))) != 1 {
+		t.Errorf("told %v and %v", n.kinds(uidOf(1)), n.kinds(uidOf(2)))
+	}
+}
+
+// TestRestore: what a person restored is kept from then on.
+func TestRestore(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil).data = true
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, r)
+	o, err := r.Restore(context.Background(), uidOf(1))
+	if err != nil || o.Result != policy.Done || n.pods[uidOf(1)] == nil {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	if n.pods[uidOf(1)] == nil || !rep.Verdicts[0].For(policy.ReasonRestored) {
+		t.Error("a restored pod was taken again")
+	}
+	if _, err := r.Restore(context.Background(), uidOf(7)); err == nil {
+		t.Error("a pod that is not in quarantine was restored")
+	}
+}
+
+// TestDataStays: what may be a user's data is never purged but by a person (law 5).
+func TestDataStays(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil).data = true
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	r := n.reaper(t, rules)
+	for range 4 {
+		mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+		n.pass(1000 * time.Hour)
+	}
+	if len(n.quarantine) != 1 {
+		t.Fatal("data was purged")
+	}
+	if o, err := r.PurgeEntry(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || len(n.quarantine) != 0 {
+		t.Errorf("a person could not purge: %+v, %v", o, err)
+	}
+}
+
+// TestSweep waits out hold and confirm, and takes a whole backlog of which the kubelet named
+// one.
+func TestSweep(t *testing.T) {
+	n := newFakeNode()
+	for i := range 2044 {
+		n.add(i, nil)
+	}
+	r := n.reaper(t, testRules)
+	rep, err := r.Sweep(context.Background(), SweepOptions{
+		Options: Options{Claims: []policy.Claim{n.claim(0, parsers.ReportNotADirectory)}},
+		Sleep:   func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
+	})
+	if err != nil || len(n.pods) != 0 || len(n.quarantine) != 0 {
+		t.Fatalf("left %d and %d, %v", len(n.pods), len(n.quarantine), err)
+	}
+	if len(rep.Look.Pods) != 2044 || len(rep.Verdicts) != 2044 {
+		t.Errorf("the report has %d pods", len(rep.Look.Pods))
+	}
+	if n.looks > 5 {
+		t.Errorf("%d looks", n.looks)
+	}
+}
