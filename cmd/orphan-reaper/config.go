@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+const (
+	defaultConfigFile = "/etc/orphan-reaper/config.yaml"
+	defaultRootDir    = "/var/lib/kubelet"
+)
+
+// Config is what holds for one call: the defaults, the configuration file over them, the
+// flags over both. It holds no secrets.
+type Config struct {
+	RootDir         string
+	Mode            string // modeObserve or modeEnforce
+	Hold            time.Duration
+	Settle          time.Duration
+	Confirm         time.Duration
+	Retention       time.Duration
+	MaxPerLook      int
+	QuarantineDir   string
+	StateDir        string
+	LogSources      []string // auto alone, or journald and file in any order
+	JournalUnits    []string
+	LogFiles        []string
+	RuntimeEndpoint string // auto, none or unix:///PATH
+	NodeNamespaces  string // auto or self
+	CgroupRoot      string
+	Kubeconfig      string // none or a path
+	CNICacheDir     string
+	CNIDataDir      string
+	CNIOlderThan    time.Duration
+	MetricsFile     string // auto, none or a path
+	LogLevel        string
+	LogFormat       string // auto, text, json or journal
+
+	// File is the configuration file that was read, "" where there is none.
+	File string
+	// sources says where each value came from, by key.
+	sources map[string]string
+}
+
+// The sources of a value, beside FILE:LINE of the file and "flag --NAME".
+const sourceDefault = "default"
+
+// defaultConfig returns what holds where nobody says otherwise.
+func defaultConfig() Config {
+	return Config{
+		RootDir:         defaultRootDir,
+		Mode:            modeEnforce,
+		Hold:            5 * time.Minute,
+		Settle:          5 * time.Minute,
+		Confirm:         2 * time.Minute,
+		Retention:       24 * time.Hour,
+		StateDir:        "/var/lib/orphan-reaper",
+		LogSources:      []string{auto},
+		JournalUnits:    parsers.KubeletUnits(),
+		LogFiles:        []string{"/var/log/messages", "/var/log/syslog"},
+		RuntimeEndpoint: auto,
+		NodeNamespaces:  auto,
+		CgroupRoot:      "/sys/fs/cgroup",
+		Kubeconfig:      none,
+		CNICacheDir:     "/var/lib/cni",
+		CNIDataDir:      "/var/lib/cni/networks",
+		CNIOlderThan:    24 * time.Hour,
+		MetricsFile:     auto,
+		LogLevel:        "info",
+		LogFormat:       auto,
+		sources:         map[string]string{},
+	}
+}
+
+// PodsDir returns the directory that holds a directory for each pod.
+func (c Config) PodsDir() string { return filepath.Join(c.RootDir, "pods") }
+
+// Observe says whether nothing may be changed.
+func (c Config) Observe() bool { return c.Mode != modeEnforce }
+
+// Waive says whether there is neither kubelet nor runtime here (--runtime-endpoint none).
+func (c Config) Waive() bool { return c.RuntimeEndpoint == none }
+
+// Source says where the value of a key came from: "flag --NAME", FILE:LINE, "default", or
+// "discovered: …".
+func (c Config) Source(key string) string {
+	if s := c.sources[key]; s != "" {
+		return s
+	}
+	return sourceDefault
+}
+
+// Diff names the keys whose values differ in another configuration: those that a running
+// daemon takes over at once, and those that need a restart. A root directory that was
+// discovered may come and go with the kubelet; it counts like any other.
+func (c Config) Diff(other Config) (live, needsRestart []string) {
+	for i := range settings {
+		s := &settings[i]
+		if slices.Equal(s.values(&c), s.values(&other)) {
+			continue
+		}
+		if s.live {
+			live = append(live, s.key)
+		} else {
+			needsRestart = append(needsRestart, s.key)
+		}
+	}
+	return live, needsRestart
+}
+
+// config makes the configuration of this call. An error carries exit code 2. A daemon
+// calls it again to reload.
+func (a *app) config(ctx context.Context) (Config, error) {
+	c := defaultConfig()
+	file, explicit := a.configFile, a.configFile != ""
+	if !explicit {
+		file = defaultConfigFile
+	}
+	data, err := readConfigFile(file)
+	switch {
+	case err == nil:
+		c.File = file
+		if err := c.applyFile(file, data); err != nil {
+			return Config{}, err
+		}
+	case explicit || !errors.Is(err, fs.ErrNotExist):
+		return Config{}, usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
+	}
+	if err := c.applyFlags(a.given); err != nil {
+		return Config{}, err
+	}
+	c.discover(ctx, a.deps.discover)
+	if err := c.check(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// applyFlags lets the flags win. A relative path is one below the working directory.
+func (c *Config) applyFlags(given map[string][]string) error {
+	for i := range settings {
+		s := &settings[i]
+		values, ok := given[s.flag]
+		if !ok {
+			continue
+		}
+		if err := s.set(c, values); err != nil {
+			return usagef("", "--%s: %w", s.flag, err)
+		}
+		c.sources[s.key] = "flag --" + s.flag
+	}
+	for _, p := range c.paths() {
+		if _, flag := given[p.flag]; !flag || !isPath(*p.value) {
+			continue
+		}
+		abs, err := filepath.Abs(*p.value)
+		if err != nil {
+			return usagef("", "--%s: %w", p.flag, err)
+		}
+		*p.value = abs
+	}
+	return nil
+}
+
+// discover fills in what nobody named: the running kubelet's root directory, and the
+// quarantine below it.
+func (c *Config) discover(ctx context.Context, find discoverer) {
+	if _, named := c.sources["root_dir"]; !named && find != nil {
+		if dir, origin, ok := find(ctx); ok {
+			c.RootDir, c.sources["root_dir"] = dir, "discovered: "+origin
+		}
+	}
+	if c.QuarantineDir == "" {
+		c.QuarantineDir = filepath.Join("/", c.RootDir, "orphan-reaper") // An empty root_dir is told by check.
+		c.sources["quarantine_dir"] = "default, below root_dir"
+	}
+}

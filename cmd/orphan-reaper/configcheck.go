@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// namedPath is one path of the configuration.
+type namedPath struct {
+	flag, key string
+	value     *string
+}
+
+// paths returns every value that is a path.
+func (c *Config) paths() []namedPath {
+	ps := []namedPath{
+		{"root-dir", "root_dir", &c.RootDir},
+		{"quarantine-dir", "quarantine_dir", &c.QuarantineDir},
+		{"state-dir", "state_dir", &c.StateDir},
+		{"cgroup-root", "cgroup_root", &c.CgroupRoot},
+		{"kubeconfig", "kubeconfig", &c.Kubeconfig},
+		{"cni-cache-dir", "cni_cache_dir", &c.CNICacheDir},
+		{"cni-data-dir", "cni_data_dir", &c.CNIDataDir},
+		{"metrics-file", "metrics_file", &c.MetricsFile},
+	}
+	for i := range c.LogFiles {
+		ps = append(ps, namedPath{"log-file", "log_files", &c.LogFiles[i]})
+	}
+	return ps
+}
+
+// isPath says whether a value that may be a path is one, and not a word that stands for
+// one or for none.
+func isPath(v string) bool { return v != "" && v != auto && v != none }
+
+// problems collects what is wrong, each with the place that says so.
+type problems struct {
+	c    *Config
+	errs []error
+}
+
+// add tells a problem of a key: by its flag where a flag gave the value, by file and line
+// where the file did.
+func (p *problems) add(key, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	switch source := p.c.Source(key); {
+	case strings.HasPrefix(source, "flag "):
+		text = strings.TrimPrefix(source, "flag ") + ": " + text
+	case p.c.File != "" && strings.HasPrefix(source, p.c.File+":"):
+		text = source + ": " + key + ": " + text
+	default:
+		text = key + ": " + text
+	}
+	p.errs = append(p.errs, errors.New(text))
+}
+
+// check says what is wrong with the values, all at once.
+func (c *Config) check() error {
+	p := &problems{c: c}
+	c.checkNumbers(p)
+	c.checkPaths(p)
+	c.checkSources(p)
+	c.checkRuntime(p)
+	if len(p.errs) == 0 {
+		return nil
+	}
+	return &statusError{
+		code: exitUsage, err: errors.Join(p.errs...),
+		hint: "orphan-reaper run --help describes every setting",
+	}
+}
+
+func (c *Config) checkNumbers(p *problems) {
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"hold", c.Hold}, {"settle", c.Settle}, {"confirm", c.Confirm},
+		{"retention", c.Retention}, {"cni_older_than", c.CNIOlderThan},
+	} {
+		if d.value < 0 {
+			p.add(d.key, "%s is less than nothing", d.value)
+		}
+	}
+	if c.Confirm == 0 && c.Hold != 0 {
+		// Without the wait nothing proves the hold's evidence: tests and demos only.
+		p.add("confirm", "0s is taken only together with --hold 0s")
+	}
+	if c.MaxPerLook < 0 {
+		p.add("max_per_look", "%d is less than nothing; 0 is no limit", c.MaxPerLook)
+	}
+}
+
+func (c *Config) checkPaths(p *problems) {
+	for _, path := range c.paths() {
+		v := *path.value
+		switch {
+		case v == "":
+			p.add(path.key, "is empty")
+		case (v == auto && path.key != "metrics_file") || (v == none && path.key != "metrics_file" && path.key != "kubeconfig"):
+			p.add(path.key, "%s is not a path", quote(v))
+		case !isPath(v):
+		case clean(v) != v:
+			p.add(path.key, "%s holds a character that cannot be printed", quote(v))
+		case !filepath.IsAbs(v):
+			p.add(path.key, "%s is not an absolute path", quote(v))
+		default:
+			*path.value = filepath.Clean(v)
+		}
+	}
+	if isPath(c.MetricsFile) && !strings.HasSuffix(c.MetricsFile, ".prom") {
+		p.add("metrics_file", "%s does not end in .prom, and the node exporter reads no other", quote(c.MetricsFile))
+	}
+	for _, dir := range []struct{ key, path string }{{"quarantine_dir", c.QuarantineDir}, {"state_dir", c.StateDir}} {
+		if !filepath.IsAbs(c.RootDir) || !filepath.IsAbs(dir.path) {
+			continue // That is told already.
+		}
+		if within(dir.path, c.PodsDir()) || within(c.PodsDir(), dir.path) {
+			p.add(dir.key, "%s and the pods directory %s lie in one another", dir.path, c.PodsDir())
+		}
+	}
+	if within(c.StateDir, c.QuarantineDir) {
+		p.add("state_dir", "%s lies in the quarantine %s", c.StateDir, c.QuarantineDir)
+	}
+}
+
+// within says whether path is dir or lies below it, by their names.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func (c *Config) checkSources(p *problems) {
+	switch {
+	case len(c.LogSources) == 0:
+		p.add("log_sources", "is empty")
+	case len(c.LogSources) > 1 && slices.Contains(c.LogSources, auto):
+		p.add("log_sources", "auto stands alone")
+	}
+	if c.journald() && len(c.JournalUnits) == 0 {
+		p.add("journal_units", "is empty")
+	}
+	if slices.Contains(c.LogSources, "file") && len(c.LogFiles) == 0 {
+		p.add("log_files", "is empty")
+	}
+	for _, unit := range c.JournalUnits {
+		// systemd.unit(5), "Unit names".
+		if unit == "" || len(unit) > 255 || strings.ContainsAny(unit, "/ \t*?[") || strings.HasPrefix(unit, "-") || clean(unit) != unit {
+			p.add("journal_units", "%s is not the name of a unit", quote(unit))
+		}
+	}
+}
+
+func (c *Config) journald() bool {
+	return slices.Contains(c.LogSources, "journald") || slices.Contains(c.LogSources, auto)
+}
+
+func (c *Config) checkRuntime(p *problems) {
+	const key = "runtime_endpoint"
+	e := c.RuntimeEndpoint
+	path, isURL := strings.CutPrefix(e, "unix://")
+	switch {
+	case e == auto:
+	case e == none && c.NodeNamespaces != self:
+		p.add(key, "none is taken only together with --node-namespaces self")
+	case e == none:
+	case !isURL && strings.HasPrefix(e, "/"):
+		p.add(key, "%s has no scheme: write unix://%s", quote(e), e)
+	case !isURL || !filepath.IsAbs(path) || clean(path) != path:
+		p.add(key, "%s is not one of unix:///PATH, auto, none", quote(e))
+	}
+}

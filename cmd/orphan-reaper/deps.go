@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// surveyor takes one look and judges it; it changes nothing. No UIDs means all.
+type surveyor func(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Report, error)
+
+// lister returns what the ledger knows of the quarantine's entries, sorted by Entry;
+// entries that are gone may be among them.
+type lister func(ctx context.Context, cfg Config) ([]policy.EntryState, error)
+
+// restorer puts a pod directory back by a person's word.
+type restorer func(ctx context.Context, cfg Config, uid parsers.PodUID) (policy.Outcome, error)
+
+// purger removes for ever, by a person's word, what lies in quarantine of these pods.
+type purger func(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Outcome, error)
+
+// resumer closes the breaker.
+type resumer func(ctx context.Context, cfg Config) error
+
+// discoverer finds the root directory of the kubelet that runs here, and says in words
+// where it was read. It is false where no kubelet runs or more than one does.
+type discoverer func(ctx context.Context) (dir, origin string, ok bool)
+
+// deps are what the commands do to the node. The real ones are in wire.go; tests give
+// their own, so that a command's arguments, words and exit codes are tested without one.
+type deps struct {
+	survey   surveyor
+	list     lister
+	restore  restorer
+	purge    purger
+	resume   resumer
+	discover discoverer
+	now      func() time.Time
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func newExplainCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain UID",
+		Short: "Explain one pod: what was found, what would happen, what to do",
+		Long: `Take one look at one pod and explain it: each fact with its source, the verdict
+with what each reason means and what to do about it, what would become of each
+thing that the pod left, and how to undo it. Changes nothing.
+
+` + attentionHelp,
+		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("orphan-reaper scan lists all pods", "name one pod UID")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			uids, err := podUIDs(args)
+			if err != nil {
+				return err
+			}
+			cfg, err := a.config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			report, err := a.deps.survey(cmd.Context(), cfg, uids)
+			if err != nil {
+				return fmt.Errorf("cannot look at %s: %w", cfg.PodsDir(), err)
+			}
+			return a.explain(cfg, report, uids[0])
+		},
+	}
+}
+
+// explain shows what a report says of one pod.
+func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) error {
+	view := viewReport(report, a.quarantineRules(cfg))
+	pods := sameUID(view.Pods, uid)
+	var entries []policy.EntryState
+	for _, e := range report.Entries {
+		if e.UID == uid && e.Phase != policy.PhaseNone {
+			entries = append(entries, e)
+		}
+	}
+	var err error
+	if a.json() {
+		err = a.writeJSON(explainView(view, pods, uid))
+	} else {
+		p := a.printer(a.stdout)
+		x := explainer{printer: p, cfg: cfg, now: a.deps.now()}
+		for _, pod := range pods {
+			x.pod(pod, view.Node)
+		}
+		for i := range entries {
+			if !shown(pods, entries[i].Entry) {
+				x.entry(&entries[i], a.quarantineRules(cfg))
+			}
+		}
+		p.looked(&view)
+		err = p.flush()
+	}
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 && len(entries) == 0 {
+		return failf("orphan-reaper scan and orphan-reaper quarantine list show what there is",
+			"there is no pod %s in %s, and none in quarantine", uid, cfg.PodsDir())
+	}
+	for _, pod := range pods {
+		if pod.outlook() == look {
+			return attention(true)
+		}
+	}
+	return nil
+}
+
+// shown says whether a quarantine entry has been explained as a parked pod.
+func shown(pods []*podView, entry string) bool {
+	for _, pod := range pods {
+		if pod.Entry == entry {
+			return true
+		}
+	}
+	return false
+}
+
+// adviceView explains one reason in JSON.
+type adviceView struct {
+	Reason policy.Reason `json:"reason"`
+	Means  string        `json:"means"`
+	Advice string        `json:"advice"`
+}
+
+// explainView is the report of one pod with the words for each of its reasons.
+func explainView(v reportView, pods []*podView, uid parsers.PodUID) any {
+	one := struct {
+		reportView
+		Advice []adviceView `json:"advice"`
+	}{v, []adviceView{}}
+	one.Pods = []podView{}
+	for _, pod := range pods {
+		one.Pods = append(one.Pods, *pod)
+		for _, r := range pod.Reasons {
+			a := adviceFor(r)
+			one.Advice = append(one.Advice, adviceView{r, a.means, a.todo})
+		}
+	}
+	one.Quarantine = []entryView{}
+	for _, e := range v.Quarantine {
+		if e.UID == string(uid) {
+			one.Quarantine = append(one.Quarantine, e)
+		}
+	}
+	return one
+}
+
+// explainer writes one pod for a person.
+type explainer struct {
+	*printer
+	cfg Config
+	now time.Time
+}
+
+const labelWidth = 14
+
+func (x explainer) line(label, text string) { x.item("", label, labelWidth, "", text) }
+
+func (x explainer) pod(pod *podView, n *nodeView) {
+	e := &pod.evidence
+	x.f("%s\n", x.paint(bold, "Pod "+pod.title()))
+	if name := podName(e.Namespace, e.PodName); name != "" {
+		x.line("name", name)
+	}
+	if pod.Parked {
+		x.line("parked", clean(x.cfg.QuarantineDir+"/"+e.Entry))
+	} else {
+		x.line("directory", clean(x.cfg.PodsDir()+"/"+e.Name))
+	}
+	if !e.Changed.IsZero() {
+		x.line("changed", fmt.Sprintf("%s, %s ago", when(e.Changed), age(x.now.Sub(e.Changed))))
+	}
+	sum := total(e.Residue)
+	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
+
+	word, c := x.verdictWord(pod)
+	x.f("\n%s\n", x.paint(bold, "Verdict: ")+x.paint(c, word))
+	x.para("", x.summary(pod))
+	for _, w := range pod.Why {
+		x.reason(w)
+	}
+	x.heading("What was looked at")
+	x.facts(pod, n)
+	if len(e.Residue) > 0 {
+		x.heading("What it left, and what would become of it")
+		x.residue(e.Residue)
+	}
+	x.heading("How to undo")
+	x.para("  ", x.undo(pod))
+}
+
+// summary says the verdict in a sentence.
+func (x explainer) summary(pod *podView) string {
+	wait := ""
+	if pod.DueSeconds > 0 {
+		wait = fmt.Sprintf(" Look again in %s.", age(time.Duration(pod.DueSeconds)*time.Second))
+	}
+	switch {
+	case pod.outlook() == alive:
+		return "This pod lives. It is left alone."
+	case pod.Verdict == policy.Reap && pod.Parked:
+		return "No sign of life came while it was parked. What holds no data of a user may go."
+	case pod.Verdict == policy.Reap:
+		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
+	case pod.Verdict == policy.Wait:
+		return "Not yet. The reasons end by themselves." + wait
+	case pod.outlook() == quiet:
+		return "Kept, as a person asked."
+	}
+	return "Kept. Each reason by itself is enough:"
+}
+
+// reason writes one reason: what was seen, what it means, what to do.
+func (x explainer) reason(w policy.Why) {
+	a := adviceFor(w.Reason)
+	x.f("\n  %s\n", x.paint(bold, string(w.Reason)))
+	if w.Detail != "" {
+		x.item("    ", "seen", 7, "", clean(w.Detail))
+	}
+	x.item("    ", "means", 7, "", a.means)
+	x.item("    ", "do", 7, "", a.todo)
+}
+
+// factWords say what each fact asks.
+var factWords = [policy.NumFacts]string{
+	policy.FactDirectory:   "a directory",
+	policy.FactOwnMount:    "a mount point",
+	policy.FactMounted:     "mounts below it",
+	policy.FactSandbox:     "sandbox",
+	policy.FactContainer:   "container",
+	policy.FactCgroup:      "cgroup",
+	policy.FactNamed:       "named as orphan",
+	policy.FactSwept:       "any orphan named",
+	policy.FactHeld:        "kubelet holds it",
+	policy.FactKubeletFile: "in kubelet's files",
+	policy.FactStaged:      "volume staged",
+	policy.FactInUse:       "files in use",
+	policy.FactRestored:    "restored before",
+	policy.FactContent:     "content read",
+	policy.FactRemade:      "made again",
+}
+
+// facts writes each fact with its value, where it was read and what was found there.
+func (x explainer) facts(pod *podView, n *nodeView) {
+	write := func(name string, f policy.Fact) {
+		c := colour("")
+		if f.Truth == policy.Unknown {
+			c = yellow
+		}
+		text := clean(f.Origin)
+		if f.Detail != "" {
+			text = strings.TrimPrefix(text+": "+clean(f.Detail), ": ")
+		}
+		if text == "" {
+			text = "-"
+		}
+		lines := wrap(text, x.width-31)
+		x.f("  %s%s%s\n", pad(name, 20), x.paint(c, pad(f.Truth.String(), 9)), lines[0])
+		for _, line := range lines[1:] {
+			x.f("%31s%s\n", "", line)
+		}
+	}
+	for name := range policy.NumFacts {
+		if name == policy.FactRemade && !pod.Parked {
+			continue
+		}
+		write(factWords[name], pod.evidence.Facts[name])
+	}
+	if n != nil {
+		write("kubelet runs", n.Kubelet)
+		write("runtime has pods", n.RuntimeLists)
+		write("whole node seen", n.MayEnforce)
+	}
+}
+
+// residue writes what each thing that the pod left is and what would become of it.
+func (x explainer) residue(rs []policy.Residue) {
+	used := map[policy.Class]bool{}
+	for _, r := range rs {
+		used[r.Class] = true
+		text := size(r.Bytes)
+		if r.Entries > 1 {
+			text += " in " + count(int(r.Entries), "entry")
+		}
+		if r.Partial {
+			text = "at least " + text
+		}
+		path := clean(r.Path)
+		if path == "" {
+			path = "."
+		}
+		x.item("  ", r.Class.String(), 11, "", path+"  ("+text+")")
+	}
+	x.f("\n")
+	for c := policy.ClassSkeleton; ; c-- {
+		if used[c] {
+			x.item("  ", c.String(), 11, "", x.fate(c))
+		}
+		if c == policy.ClassData {
+			return
+		}
+	}
+}
+
+// fate says what becomes of a class.
+func (x explainer) fate(c policy.Class) string {
+	switch c {
+	case policy.ClassSkeleton:
+		return fmt.Sprintf("the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.cfg.Confirm))
+	case policy.ClassProjected:
+		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.cfg.Confirm))
+	case policy.ClassEphemeral:
+		return fmt.Sprintf("emptyDir: purged after %s in quarantine", span(x.cfg.Retention))
+	case policy.ClassData:
+	}
+	return "may be a user's: stays in quarantine until a person purges it"
+}
+
+func (x explainer) undo(pod *podView) string {
+	if pod.UID == "" {
+		return "Nothing is ever done to it."
+	}
+	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// allSettings marks the command whose help describes every setting; the others point
+// there, so that their own flags can be seen.
+const allSettings = "all-settings"
+
+// help writes a command's help in at most 80 columns.
+func (a *app) help(cmd *cobra.Command) {
+	p := a.printer(a.stdout)
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	p.f("%s\n", text)
+	usage := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		usage = cmd.CommandPath() + " COMMAND [flags]"
+	}
+	p.heading("Usage:")
+	p.f("  %s\n", usage)
+	if cmd.HasAvailableSubCommands() {
+		p.heading("Commands:")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				p.item("  ", c.Name(), 13, "", c.Short)
+			}
+		}
+	}
+	if cmd.Example != "" {
+		p.heading("Examples:")
+		p.f("%s\n", cmd.Example)
+	}
+	own, shared := helpFlags(cmd)
+	if own.HasAvailableFlags() {
+		p.heading("Flags:")
+		p.f("%s", own.FlagUsagesWrapped(p.width))
+	}
+	switch {
+	case cmd.Annotations[allSettings] != "":
+		p.heading("Settings, here as flags or with underscores in the file of --config:")
+		p.f("%s", shared.FlagUsagesWrapped(p.width))
+	case cmd.Annotations[noSettings] == "":
+		p.f("\nEvery setting of \"orphan-reaper run --help\" is taken here, too.\n")
+	}
+	if !cmd.HasParent() {
+		p.f("\n%s\n", exitCodes)
+	}
+	_ = p.flush() // Nobody is left to tell.
+}
+
+// helpFlags divides a command's flags into those of its own, with --output and --config,
+// and the settings.
+func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
+	own, shared = pflag.NewFlagSet("own", pflag.ContinueOnError), pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	own.SortFlags, shared.SortFlags = false, false
+	cmd.InitDefaultHelpFlag()
+	each := func(f *pflag.Flag) {
+		_, setting := f.Value.(flagValue)
+		switch {
+		case setting && f.Name != cmd.Annotations[usesFlag]:
+			if shared.Lookup(f.Name) == nil {
+				shared.AddFlag(f)
+			}
+		case f.Name == "config" && cmd.Annotations[noSettings] != "":
+		case f.Name == "output" && cmd.Annotations[noOutput] != "":
+		case own.Lookup(f.Name) == nil:
+			own.AddFlag(f)
+		}
+	}
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			each(f)
+		}
+	})
+	cmd.Root().PersistentFlags().VisitAll(each)
+	own.AddFlag(cmd.Flags().Lookup("help"))
+	return own, shared
+}
+
+// noOutput marks a command that has one form of output.
+const noOutput = "no-output"
+
+// marks makes the annotations of a command.
+func marks(words ...string) map[string]string {
+	m := map[string]string{}
+	for _, w := range words {
+		m[w] = "yes"
+	}
+	return m
+}

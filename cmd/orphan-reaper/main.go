@@ -1,0 +1,12 @@
+// Command orphan-reaper removes the directories of orphaned pods from a Kubernetes node,
+// and says what it took, what it kept, and why.
+//
+// This package holds flags, configuration, wiring and printing, one file for each
+// subcommand. It holds no rules: those are in reaper/policy.
+package main
+
+import "os"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// maxParsedLine bounds the memory for one line; what is longer is cut there. The parser
+// itself looks at less.
+const maxParsedLine = 128 << 10
+
+func newParseCommand(a *app) *cobra.Command {
+	var hints bool
+	cmd := &cobra.Command{
+		Use:   "parse [FILE...]",
+		Short: "Show the orphans that log lines name; touches nothing",
+		Long: `Read log lines (stdin by default) and write one JSON object for each line in
+which a kubelet reports an orphaned pod. The lines may be in any transport:
+klog text or JSON, syslog, every form of journalctl, container logs. With
+-o text the objects are lines for people.`,
+		Example: `  orphan-reaper parse /var/log/syslog
+  journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u`,
+		Annotations: map[string]string{noSettings: "yes", usesFlag: "journal-unit"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := cmd.Flags().Changed("output") && !a.json()
+			return a.parse(cmd, args, parsers.Options{Units: a.given["journal-unit"], Hints: hints}, text)
+		},
+	}
+	cmd.Flags().BoolVar(&hints, "hints", false, "also show volume tear-down errors, reason \"teardown\"")
+	return cmd
+}
+
+// sightingView is one line of parse's output; the order of the keys is that of the
+// command line's contract.
+type sightingView struct {
+	Line      int            `json:"line"`
+	UID       parsers.PodUID `json:"uid"`
+	Reason    parsers.Report `json:"reason"`
+	Count     *int           `json:"count"`
+	Transport string         `json:"transport"`
+	Program   string         `json:"program"`
+	Time      *string        `json:"time"`
+	// File tells several inputs apart; with one input it is left out.
+	File string `json:"file,omitempty"`
+}
+
+func viewSighting(s parsers.Sighting, line int, file string) sightingView {
+	v := sightingView{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, File: file}
+	if s.Count != parsers.NoCount {
+		v.Count = &s.Count
+	}
+	if !s.Time.IsZero() {
+		v.Time = new(s.Time.Format(time.RFC3339Nano))
+	}
+	return v
+}
+
+// parse reads each file in turn. One that cannot be read does not stop the others.
+func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
+	p := a.printer(a.stdout)
+	enc := json.NewEncoder(p.w)
+	enc.SetEscapeHTML(false)
+	emit := func(v sightingView) error { return enc.Encode(v) }
+	if text {
+		emit = func(v sightingView) error { p.f("%s\n", sightingText(v)); return nil }
+	}
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	var errs []error
+	for _, name := range files {
+		label := ""
+		if len(files) > 1 {
+			label = name
+		}
+		err := a.parseFile(name, o, func(s parsers.Sighting, line int) error {
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			return emit(viewSighting(s, line, label))
+		})
+		if errors.Is(err, syscall.EPIPE) {
+			return nil
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := p.flush(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// parseFile reads one input, "-" being stdin.
+func (a *app) parseFile(name string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+	if name == "-" {
+		return parseLines(a.stdin, "stdin", o, emit)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("cannot read: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return fmt.Errorf("cannot read: %s is a directory", name)
+	}
+	return parseLines(f, name, o, emit)
+}
+
+// parseLines gives every line to one parser, in order. Lines have any length; memory is
+// bounded.
+func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+	parser := parsers.NewParser(o)
+	in := bufio.NewReaderSize(r, maxParsedLine)
+	for line := 1; ; line++ {
+		text, err := readLine(in)
+		if len(text) > 0 {
+			if s, ok := parser.Parse(parsers.Line{Text: text, Source: source}); ok {
+				if err := emit(s, line); err != nil {
+					return err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read on after line %d of %s: %w", line, source, err)
+		}
+	}
+}
+
+// readLine returns the next line without its newline, cut at the buffer's size; what is
+// over is skipped. The bytes are valid until the next call.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	text, err := in.ReadSlice('\n')
+	if err == nil {
+		return text[:len(text)-1], nil
+	}
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return text, err
+	}
+	kept := append([]byte(nil), text...) // The buffer is used again for the rest.
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
+	}
+	return kept, err
+}
+
+// sightingText is a sighting as one line for people.
+func sightingText(v sightingView) string {
+	number, at := "-", "-"
+	if v.Count != nil {
+		number = fmt.Sprint(*v.Count)
+	}
+	if v.Time != nil {
+		at = *v.Time
+	}
+	place := fmt.Sprint(v.Line)
+	if v.File != "" {
+		place = clean(v.File) + ":" + place
+	}
+	return fmt.Sprintf("%s: %s %s count=%s %s %s %s", place, v.UID, v.Reason, number, at, v.Transport, clean(v.Program))
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func newQuarantineCommand(a *app) *cobra.Command {
+	group := newGroup("quarantine", "Show, restore or purge what was taken",
+		"What was taken lies in quarantine until it is purged. Data that may be a\nuser's is purged by a person only.")
+	group.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "Show what lies in quarantine, and when it goes",
+			Example: "  orphan-reaper quarantine list -o json", Args: noArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "restore UID", Short: "Put a pod directory back",
+			Long: `Put a pod directory back where it was, and say what cannot be brought back.
+The pod is then kept for ever.`,
+			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
+			Args:    oneUID,
+			RunE:    func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
+		},
+		newPurgeCommand(a),
+		&cobra.Command{
+			Use: "resume", Short: "Let enforcing go on after the breaker has stopped it",
+			Long: `Let enforcing go on. The breaker stops it when a pod that was taken turns out
+to live; find out why before you let it go on.`,
+			Example: "  orphan-reaper quarantine resume", Args: noArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.resume(cmd.Context()) },
+		},
+	)
+	return group
+}
+
+func oneUID(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID", cmd.CommandPath())
+	}
+	return nil
+}
+
+func newPurgeCommand(a *app) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "purge [UID]", Short: "Remove for ever what lies in quarantine",
+		Long: `Remove for ever what lies in quarantine of one pod, or of all pods that are
+confirmed dead. That includes data that may be a user's. It cannot be undone,
+so it asks first; without a terminal it wants --yes.`,
+		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --yes",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return oneUID(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes) },
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// inQuarantine returns the entries that are there, of one pod or of all.
+func (a *app) inQuarantine(ctx context.Context, cfg Config, uid parsers.PodUID) ([]policy.EntryState, error) {
+	all, err := a.deps.list(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
+	}
+	var entries []policy.EntryState
+	for _, e := range all {
+		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone && (uid == "" || e.UID == uid) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// restore puts one pod back and says what that cannot bring back.
+func (a *app) restore(ctx context.Context, args []string) error {
+	uids, err := podUIDs(args)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := a.inQuarantine(ctx, cfg, uids[0])
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return failf("orphan-reaper quarantine list shows what there is", "there is no pod %s in quarantine", uids[0])
+	}
+	outcome, err := a.deps.restore(ctx, cfg, uids[0])
+	if err != nil {
+		return fmt.Errorf("cannot restore %s: %w", uids[0], err)
+	}
+	if outcome.Result != policy.Done {
+		return outcomeError("restore", outcome)
+	}
+	entry := entries[0]
+	if i := slices.IndexFunc(entries, func(e policy.EntryState) bool { return e.Entry == outcome.Action.Entry }); i >= 0 {
+		entry = entries[i]
+	}
+	if a.json() {
+		return a.writeJSON(outcomeViews([]policy.Outcome{outcome}))
+	}
+	p := a.printer(a.stdout)
+	left := total(entry.Left)
+	p.f("put back: %s/%s\n", clean(cfg.PodsDir()), uids[0])
+	if left.Entries > 0 {
+		p.f("  %s, %s\n", count(int(left.Entries), "entry"), size(left.Bytes))
+	}
+	if len(entry.Taken) > 0 {
+		p.heading("Not brought back, since it was removed before")
+		for _, line := range takenLines(entry.Taken) {
+			p.para("  ", line)
+		}
+		p.para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
+	}
+	p.volData(entry.VolData)
+	p.f("\n")
+	p.para("", "The pod is kept for ever from now on (reason restored).")
+	return p.flush()
+}
+
+// outcomeError turns an action that did not end as planned into an error.
+func outcomeError(verb string, o policy.Outcome) error {
+	text := o.Err
+	if text == "" {
+		var words []string
+		for _, w := range o.Why {
+			words = append(words, strings.TrimSuffix(string(w.Reason)+": "+w.Detail, ": "))
+		}
+		text = strings.Join(words, "; ")
+	}
+	if text == "" {
+		text = string(o.Result)
+	}
+	return fmt.Errorf("cannot %s %s: %s", verb, o.Action.UID, text)
+}
+
+// purge removes for ever, after a person said so.
+func (a *app) purge(ctx context.Context, args []string, yes bool) error {
+	uids, err := podUIDs(args)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	var one parsers.PodUID
+	if len(uids) == 1 {
+		one = uids[0]
+	}
+	entries, err := a.inQuarantine(ctx, cfg, one)
+	if err != nil {
+		return err
+	}
+	if one != "" && len(entries) == 0 {
+		return failf("orphan-reaper quarantine list shows what there is", "there is no pod %s in quarantine", one)
+	}
+	if one == "" {
+		uids, entries = confirmed(entries)
+	}
+	if len(entries) == 0 {
+		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
+	}
+	if !yes {
+		if err := a.confirm(purgeQuestion(entries)); err != nil {
+			return err
+		}
+	}
+	outcomes, err := a.deps.purge(ctx, cfg, uids)
+	return a.purged(outcomes, err)
+}
+
+// say writes one line, or with -o json an empty list of outcomes.
+func (a *app) say(text string) error {
+	if a.json() {
+		return a.writeJSON(outcomeViews(nil))
+	}
+	p := a.printer(a.stdout)
+	p.para("", text)
+	return p.flush()
+}
+
+// confirmed leaves out every pod that has an entry which is not confirmed dead, a conflict
+// among them: those are purged by name only.
+func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntryState) {
+	open := map[parsers.PodUID]bool{}
+	for _, e := range entries {
+		if e.Phase != policy.PhaseHeld {
+			open[e.UID] = true
+		}
+	}
+	var uids []parsers.PodUID
+	var held []policy.EntryState
+	for _, e := range entries {
+		if open[e.UID] {
+			continue
+		}
+		held = append(held, e)
+		if !slices.Contains(uids, e.UID) {
+			uids = append(uids, e.UID)
+		}
+	}
+	return uids, held
+}
+
+// purgeQuestion says what a purge would remove.
+func purgeQuestion(entries []policy.EntryState) string {
+	var sum policy.Tally
+	data := 0
+	for _, e := range entries {
+		sum.Add(total(e.Left))
+		if hasData(e.Left) {
+			data++
+		}
+	}
+	text := fmt.Sprintf("Remove for ever %s with %s in quarantine", count(len(entries), "pod"), size(sum.Bytes))
+	if data > 0 {
+		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
+	}
+	return text + "? This cannot be undone."
+}
+
+func hasData(rs []policy.Residue) bool {
+	return slices.ContainsFunc(rs, func(r policy.Residue) bool { return r.Class == policy.ClassData || r.Partial })
+}
+
+// errNotConfirmed: the person said no.
+var errNotConfirmed = errors.New("not confirmed; nothing was removed")
+
+// confirm asks on the terminal. Only "yes" is yes.
+func (a *app) confirm(question string) error {
+	f, ok := a.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return usagef("--yes purges without asking", "there is no terminal to ask on: %s", question)
+	}
+	return ask(f, a.stderr, question)
+}
+
+func ask(in io.Reader, out io.Writer, question string) error {
+	if _, err := fmt.Fprintf(out, "%s\nType yes: ", question); err != nil {
+		return fmt.Errorf("cannot ask: %w", err)
+	}
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if strings.TrimSpace(answer) == "yes" {
+		return nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read the answer: %w", err)
+	}
+	return errNotConfirmed
+}
+
+func (a *app) resume(ctx context.Context) error {
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.deps.resume(ctx, cfg); err != nil {
+		return fmt.Errorf("cannot resume: %w", err)
+	}
+	if a.json() {
+		return a.writeJSON(map[string]bool{"resumed": true})
+	}
+	return a.say("Enforcing goes on.")
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// quarantineRules are what decides when an entry goes, for display.
+type quarantineRules struct {
+	now                time.Time
+	confirm, retention time.Duration
+}
+
+func (a *app) quarantineRules(cfg Config) quarantineRules {
+	return quarantineRules{now: a.deps.now(), confirm: cfg.Confirm, retention: cfg.Retention}
+}
+
+// The words of "purge" in JSON: how an entry ends.
+const (
+	purgeConfirming = "confirming"      // it waits for a sign of life first
+	purgeRetention  = "after-retention" // at purge_at
+	purgePerson     = "by-a-person"     // never by itself
+)
+
+// entryView is one quarantine entry.
+type entryView struct {
+	UID       string           `json:"uid"`
+	Entry     string           `json:"entry"`
+	Phase     policy.Phase     `json:"phase"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Since     *time.Time       `json:"since"`
+	Bytes     int64            `json:"bytes"`
+	Residue   []policy.Residue `json:"residue"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Purge     string           `json:"purge"`
+	// PurgeAt is when it is purged by itself, null where it is not. A full file system
+	// brings it forward.
+	PurgeAt *time.Time `json:"purge_at"`
+
+	since time.Time
+	data  bool // data that may be a user's is among it
+}
+
+func viewEntry(e policy.EntryState, q quarantineRules) entryView {
+	v := entryView{
+		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
+		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
+		Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+	}
+	for _, w := range e.Why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	switch e.Phase {
+	case policy.PhaseHeld:
+		v.since = e.HeldSince.Wall
+		v.Purge = purgePerson
+		// Ephemeral data goes after retention even where data stays behind.
+		if ephemeral(e.Left) {
+			at := e.HeldSince.Wall.Add(q.retention).UTC()
+			v.Purge, v.PurgeAt = purgeRetention, &at
+		}
+	case policy.PhaseConflict:
+		v.Purge = purgePerson
+	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhasePutting, policy.PhaseStripping,
+		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseGone:
+	}
+	if !v.since.IsZero() {
+		v.Since = new(v.since.UTC())
+	}
+	return v
+}
+
+func ephemeral(rs []policy.Residue) bool {
+	for _, r := range rs {
+		if r.Class == policy.ClassEphemeral {
+			return true
+		}
+	}
+	return false
+}
+
+// fate says in words when the entry goes.
+func (v *entryView) fate(now time.Time) string {
+	switch {
+	case v.Phase == policy.PhaseConflict:
+		return "made again while it was parked; only a person purges it"
+	case v.PurgeAt != nil && v.data:
+		return "emptyDir " + v.in(now) + ", the rest when a person purges it"
+	case v.PurgeAt != nil:
+		return "purged " + v.in(now)
+	case v.Purge == purgePerson:
+		return "when a person purges it"
+	}
+	return "waits for a sign of life first"
+}
+
+// in says how long it takes until PurgeAt.
+func (v *entryView) in(now time.Time) string {
+	if wait := v.PurgeAt.Sub(now); wait > 0 {
+		return "in " + age(wait)
+	}
+	return "now"
+}
+
+func (a *app) quarantineList(ctx context.Context) error {
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := a.inQuarantine(ctx, cfg, "")
+	if err != nil {
+		return err
+	}
+	q := a.quarantineRules(cfg)
+	views := []entryView{}
+	for _, e := range entries {
+		views = append(views, viewEntry(e, q))
+	}
+	if a.json() {
+		return a.writeJSON(struct {
+			Quarantine []entryView `json:"quarantine"`
+		}{views})
+	}
+	p := a.printer(a.stdout)
+	p.entryTable(views, q.now)
+	return p.flush()
+}
+
+// entryTable writes one row for each entry: UID and name, phase, how long it has been in
+// it, what is left, and when it goes.
+func (p *printer) entryTable(views []entryView, now time.Time) {
+	if len(views) == 0 {
+		p.f("Nothing lies in quarantine.\n")
+		return
+	}
+	const indent = 2
+	p.f("%s\n", p.paint(bold, pad("POD", 38)+pad("PHASE", 11)+fmt.Sprintf("%7s %8s  GOES", "SINCE", "LEFT")))
+	var sum int64
+	data := 0
+	for i := range views {
+		v := &views[i]
+		sum += v.Bytes
+		if v.data {
+			data++
+		}
+		since := "-"
+		if v.Since != nil {
+			since = age(now.Sub(v.since))
+		}
+		goes := map[string]string{purgeConfirming: "waits", purgePerson: "by you"}[v.Purge]
+		if v.PurgeAt != nil {
+			goes = v.in(now)
+		}
+		p.f("%s%s%7s %8s  %s\n", pad(short(clean(v.UID), 36), 38), pad(string(v.Phase), 11), since, size(v.Bytes), goes)
+		second := podName(v.Namespace, v.Name)
+		if v.Entry != v.UID {
+			second = strings.TrimSpace(second + " entry " + clean(v.Entry))
+		}
+		if v.PurgeAt != nil && v.data {
+			second = strings.TrimSpace(second + " (the rest goes by you)")
+		}
+		if second != "" {
+			p.para(strings.Repeat(" ", indent), second)
+		}
+	}
+	p.f("\n%s, %s", count(len(views), "entry"), size(sum))
+	if data > 0 {
+		p.f("; %d with data that may be a user's", data)
+	}
+	p.f("\n")
+	p.item("  ", "restore", 9, green, "orphan-reaper quarantine restore UID puts a pod back.")
+	p.item("  ", "purge", 9, red, "orphan-reaper quarantine purge UID removes it for ever; \"by you\" says that nothing else does.")
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The words of "outcome" in sweep's output.
+const (
+	outcomeQuarantined     = "quarantined"
+	outcomeRemoved         = "removed"
+	outcomeKept            = "kept"
+	outcomeFailed          = "failed"
+	outcomeWouldQuarantine = "would-quarantine"
+	outcomeWouldRemove     = "would-remove"
+)
+
+// reportView is a reaper.Report as JSON has it. Lists are never null.
+type reportView struct {
+	Pods       []podView   `json:"pods"`
+	CNI        []cniView   `json:"cni"`
+	Errors     []string    `json:"errors"`
+	Quarantine []entryView `json:"quarantine"`
+	Node       *nodeView   `json:"node,omitempty"`
+}
+
+// cniView is residue of a dead pod in the CNI caches or the IPAM store.
+type cniView struct {
+	Path        string   `json:"path"`
+	Kind        string   `json:"kind"`
+	UID         string   `json:"uid"`
+	ContainerID string   `json:"container_id"`
+	Verdict     string   `json:"verdict"`
+	Reasons     []string `json:"reasons"`
+}
+
+// podView is one pod directory, or one parked pod.
+type podView struct {
+	UID       string           `json:"uid"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Verdict   policy.Decision  `json:"verdict"`
+	Outcome   string           `json:"outcome,omitempty"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Facts     factsView        `json:"facts"`
+	Residue   []policy.Residue `json:"residue"`
+	// Directory is the entry's name, quoted, where it is no UID.
+	Directory string `json:"directory,omitempty"`
+	Parked    bool   `json:"parked,omitempty"`
+	Entry     string `json:"entry,omitempty"`
+	// DueSeconds says how long from now time alone could change the verdict.
+	DueSeconds int    `json:"due_seconds,omitempty"`
+	Error      string `json:"error,omitempty"`
+
+	evidence policy.Evidence
+}
+
+// nodeView is what the look found out about the node itself.
+type nodeView struct {
+	Kubelet      policy.Fact `json:"kubelet"`
+	KubeletPID   int         `json:"kubelet_pid,omitempty"`
+	RuntimeLists policy.Fact `json:"runtime_lists"`
+	MayEnforce   policy.Fact `json:"may_enforce"`
+}
+
+// factsView writes the facts in their own order; remade is asked of parked pods only.
+type factsView struct {
+	facts  policy.Facts
+	parked bool
+}
+
+// MarshalJSON writes an object of all facts by name.
+func (v factsView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for n := range policy.NumFacts {
+		if n == policy.FactRemade && !v.parked {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(n.String()) + ":")
+		fact, err := json.Marshal(v.facts[n])
+		if err != nil {
+			return nil, err
+		}
+		b.Write(fact)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// list returns s, or an empty list where it is nil: JSON has no null lists.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podView {
+	v := podView{
+		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
+		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
+		Facts: factsView{e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, evidence: e,
+	}
+	for _, w := range why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	if e.UID == "" {
+		v.Directory = strconv.Quote(e.Name)
+	}
+	return v
+}
+
+// viewReport turns a report into what is shown. now is for what lies in quarantine.
+func viewReport(r reaper.Report, q quarantineRules) reportView {
+	v := reportView{Pods: []podView{}, CNI: []cniView{}, Errors: list(r.Look.Errors), Quarantine: []entryView{}}
+	for i, e := range r.Look.Pods {
+		verdict := policy.Verdict{Decision: policy.Keep}
+		if i < len(r.Verdicts) {
+			verdict = r.Verdicts[i]
+		}
+		pod := viewEvidence(e, verdict.Decision, verdict.Why)
+		pod.DueSeconds = int(verdict.Due.Seconds())
+		v.Pods = append(v.Pods, pod)
+	}
+	for i, e := range r.Look.Parked {
+		verdict := policy.ParkedVerdict{Settle: policy.SettleWait}
+		if i < len(r.Parked) {
+			verdict = r.Parked[i]
+		}
+		v.Pods = append(v.Pods, viewEvidence(e, settled(verdict.Settle), verdict.Why))
+	}
+	for _, e := range r.Entries {
+		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone {
+			v.Quarantine = append(v.Quarantine, viewEntry(e, q))
+		}
+	}
+	n := r.Look.Node
+	v.Node = &nodeView{n.Kubelet, n.KubeletID.PID, n.RuntimeLists, n.MayEnforce}
+	return v
+}
+
+// settled gives a parked pod's verdict the words of the others: what is put back is kept,
+// what is stripped is reaped.
+func settled(s policy.Settle) policy.Decision {
+	switch s {
+	case policy.SettlePutBack:
+		return policy.Keep
+	case policy.SettleStrip:
+		return policy.Reap
+	case policy.SettleWait:
+	}
+	return policy.Wait
+}
+
+// outlook says what the pod asks of a person.
+func (v *podView) outlook() outlook { return outlookOf(v.Verdict, v.Why) }
+
+// title is what a person calls the pod: its UID, or its quoted name.
+func (v *podView) title() string {
+	if v.UID == "" {
+		return strconv.QuoteToASCII(v.evidence.Name)
+	}
+	return v.UID
+}
+
+// podName is NAMESPACE/NAME, "" where nobody told.
+func podName(namespace, name string) string {
+	if name == "" {
+		return ""
+	}
+	return clean(namespace + "/" + name)
+}
+
+// needsPerson says whether anything in the report is kept that a person should look at.
+func (v *reportView) needsPerson() bool {
+	for i := range v.Pods {
+		if v.Pods[i].outlook() == look || v.Pods[i].Outcome == outcomeFailed {
+			return true
+		}
+	}
+	return false
+}
+
+// missing tells of each UID that was asked for and is not there.
+func (v *reportView) missing(uids []parsers.PodUID) {
+	for _, uid := range uids {
+		there := len(sameUID(v.Pods, uid)) > 0 || slices.ContainsFunc(v.Quarantine, func(e entryView) bool { return e.UID == string(uid) })
+		if !there {
+			v.Errors = append(v.Errors, string(uid)+": no such pod directory, and none in quarantine")
+		}
+	}
+}
+
+// sameUID finds the pods of one UID.
+func sameUID(pods []podView, uid parsers.PodUID) []*podView {
+	var found []*podView
+	for i := range pods {
+		if pods[i].UID == string(uid) {
+			found = append(found, &pods[i])
+		}
+	}
+	return found
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// noSettings marks a command that reads no configuration: a setting's flag is then an
+// error, and not something that is silently without effect.
+const noSettings = "no-settings"
+
+// usesFlag names the one setting that a command without settings takes.
+const usesFlag = "uses-flag"
+
+const rootLong = `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
+It acts only on what it has proved dead, moves it to quarantine first, and says
+what it took, what it kept, and why.`
+
+const rootExample = `  orphan-reaper scan              what is on this node; changes nothing
+  orphan-reaper explain UID       why one pod is kept, and what to do
+  orphan-reaper run --mode observe`
+
+const exitCodes = `Exit codes:
+  0  done, nothing left to say
+  1  failed
+  2  wrong usage or configuration
+  3  done, and something is kept that a person should look at`
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
+		Long: rootLong, Example: rootExample,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: noCommand, RunE: func(*cobra.Command, []string) error { return nil },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.before(cmd) },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.help(cmd) })
+	root.SetFlagErrorFunc(flagError)
+	a.addFlags(root.PersistentFlags())
+	root.Version = version().Version // What people try first; the command says more.
+	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
+	root.AddCommand(
+		newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
+		newQuarantineCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
+	)
+	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
+	return root
+}
+
+func helpCommand(cmd *cobra.Command, args []string) error {
+	target, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return unknownCommand(cmd.Root(), strings.Join(args, " "))
+	}
+	return target.Help()
+}
+
+// addFlags adds the flags of the command line's contract.
+func (a *app) addFlags(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
+	flags.Lookup("output").DefValue = "text"
+	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are an error, flags win over it (default: "+defaultConfigFile+", if there)")
+	c := defaultConfig()
+	for i := range settings {
+		s := &settings[i]
+		shown := ""
+		if !strings.Contains(s.usage, "(default") && s.key != "quarantine_dir" {
+			shown = strings.Join(s.values(&c), ", ")
+		}
+		flags.Var(flagValue{s, a.given, shown}, s.flag, s.usage)
+	}
+	a.output = "text"
+}
+
+// choiceValue is a flag that takes one of some words.
+type choiceValue struct {
+	value   *string
+	choices []string
+	meta    string
+}
+
+// String returns the value.
+func (v *choiceValue) String() string { return *v.value }
+
+// Type returns what stands for the value in --help.
+func (v *choiceValue) Type() string { return v.meta }
+
+// Set takes one of the words.
+func (v *choiceValue) Set(s string) error {
+	for _, c := range v.choices {
+		if s == c {
+			*v.value = s
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not one of %s", quote(s), strings.Join(v.choices, ", "))
+}
+
+// before runs ahead of every command.
+func (a *app) before(cmd *cobra.Command) error {
+	if cmd.Annotations[noSettings] == "" {
+		cmd.SetContext(a.catchSignals(cmd.Context()))
+		return nil
+	}
+	// Nothing is changed here, so a signal may end the program where it is.
+	for flag := range a.given {
+		if flag == cmd.Annotations[usesFlag] {
+			continue
+		}
+		return usagef("", "%s does not use --%s", cmd.CommandPath(), flag)
+	}
+	if a.configFile != "" {
+		return usagef("", "%s does not use --config", cmd.CommandPath())
+	}
+	return nil
+}
+
+// flagError puts pflag's errors into one line, with what was meant where that is likely.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := cmd.CommandPath() + " --help"
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+		collect := func(f *pflag.Flag) { names = append(names, f.Name) }
+		cmd.Flags().VisitAll(collect)
+		cmd.InheritedFlags().VisitAll(collect)
+		name := e.GetSpecifiedName()
+		if best := nearest(name, names); best != "" && len(name) > 1 {
+			hint = "did you mean --" + best + "?"
+		}
+		if e.GetSpecifiedShortnames() != "" {
+			return usagef(hint, "unknown flag -%s", name)
+		}
+		return usagef(hint, "unknown flag --%s", name)
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usagef(hint, "--%s: %w", e.GetFlag().Name, e.Unwrap())
+	}
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usagef(hint, "--%s wants a value", e.GetFlag().Name)
+	}
+	return usagef(hint, "%w", err)
+}
+
+// newGroup makes a command that only holds others.
+func newGroup(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: noCommand, RunE: func(*cobra.Command, []string) error { return nil },
+	}
+}
+
+// noCommand refuses a group that is called without a command it knows.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return usagef(cmd.CommandPath()+" --help", "no command given")
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	hint := cmd.CommandPath() + " --help"
+	if best := nearest(name, names); best != "" {
+		hint = "did you mean " + cmd.CommandPath() + " " + best + "?"
+	}
+	return usagef(hint, "unknown command %s", quote(name))
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), quote(args[0]))
+	}
+	return nil
+}
+
+// podUIDs reads arguments as pod UIDs.
+func podUIDs(args []string) ([]parsers.PodUID, error) {
+	var uids []parsers.PodUID
+	for _, arg := range args {
+		uid, ok := parsers.ParsePodUID(arg)
+		if !ok {
+			hint := "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; orphan-reaper scan lists them"
+			if lower, ok := parsers.ParsePodUID(strings.ToLower(arg)); ok {
+				hint = "did you mean " + string(lower) + "?"
+			}
+			return nil, usagef(hint, "%s is not a pod UID", quote(arg))
+		}
+		uids = append(uids, uid)
+	}
+	return uids, nil
+}
+
+// json says whether the output is JSON.
+func (a *app) json() bool { return a.output == "json" }
+
+// writeJSON writes a value as JSON that a person can read, too.
+func (a *app) writeJSON(v any) error {
+	p := a.printer(a.stdout)
+	enc := json.NewEncoder(p.w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil && quietPipe(err) != nil {
+		return quietPipe(err)
+	}
+	return p.flush()
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const attentionHelp = `Exit code 3 says that something is kept that a person should look at. A pod
+that lives (sandbox, container, cgroup), that waits for a time to pass, or that
+is kept by a person's own word (mode observe, restored) is no such thing.`
+
+func newScanCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "scan [UID...]",
+		Short:   "Show every pod directory and its verdict; changes nothing",
+		Long:    "Take one look at the pods directory and show for each entry what would happen\nto it and why. Changes nothing.\n\n" + attentionHelp,
+		Example: "  orphan-reaper scan\n  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			uids, err := podUIDs(args)
+			if err != nil {
+				return err
+			}
+			cfg, err := a.config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			report, err := a.deps.survey(cmd.Context(), cfg, uids)
+			if err != nil {
+				return fmt.Errorf("cannot look at %s: %w", cfg.PodsDir(), err)
+			}
+			view := viewReport(report, a.quarantineRules(cfg))
+			view.missing(uids)
+			if a.json() {
+				err = a.writeJSON(view)
+			} else {
+				err = a.writeScan(a.stdout, &view)
+			}
+			if err != nil {
+				return err
+			}
+			return attention(view.needsPerson())
+		},
+	}
+}
+
+// writeScan is scan for a person: the table, the totals, and what to do.
+func (a *app) writeScan(w io.Writer, v *reportView) error {
+	p := a.printer(w)
+	if len(v.Pods) == 0 {
+		p.f("No pod directories.\n")
+	} else {
+		p.podTable(v.Pods, "VERDICT", 9, func(pod *podView) (string, colour) { return p.verdictWord(pod) })
+	}
+	p.looked(v)
+	counts := map[string]int{}
+	var longest time.Duration
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		counts[verdictOf(pod)]++
+		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
+	}
+	p.f("\n%s: %d reap, %d wait, %d keep, %d alive; %d in quarantine\n",
+		entries(len(v.Pods)), counts["reap"], counts["wait"], counts["keep"], counts["alive"], len(v.Quarantine))
+	if n := counts["reap"]; n > 0 {
+		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
+	}
+	if n := counts["wait"]; n > 0 {
+		text := "Nothing to do: it ends by itself."
+		if longest > 0 {
+			text = "Nothing to do: it ends by itself, the next change comes within " + age(longest) + "."
+		}
+		p.item("  ", "wait", 7, yellow, text)
+	}
+	if n := counts["keep"]; n > 0 {
+		p.item("  ", "keep", 7, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
+	}
+	return p.flush()
+}
+
+// entries counts pod directories.
+func entries(n int) string {
+	if n == 1 {
+		return "1 pod directory"
+	}
+	return fmt.Sprintf("%d pod directories", n)
+}
+
+// verdictOf is the verdict with the living told apart: a person does not look for them.
+func verdictOf(pod *podView) string {
+	if pod.outlook() == alive {
+		return "alive"
+	}
+	return string(pod.Verdict)
+}
+
+func (p *printer) verdictWord(pod *podView) (string, colour) {
+	word := verdictOf(pod)
+	return word, map[string]colour{"reap": green, "wait": yellow, "keep": red, "alive": faint}[word]
+}
+
+// tableOrder is the order of the table: what goes, what waits, what is kept, what lives.
+var tableOrder = []string{"reap", "wait", "keep", "alive"}
+
+// podTable writes one row for each pod: a word, the UID with the pod's name below it,
+// the size, the reasons.
+func (p *printer) podTable(pods []podView, head string, width int, word func(*podView) (string, colour)) {
+	const uidWidth, sizeWidth = 36, 8
+	left := width + uidWidth + 2 + sizeWidth + 2
+	p.f("%s\n", p.paint(bold, pad(head, width)+pad("POD", uidWidth+2)+fmt.Sprintf("%*s  REASONS", sizeWidth, "SIZE")))
+	for _, group := range tableOrder {
+		for i := range pods {
+			pod := &pods[i]
+			if verdictOf(pod) != group {
+				continue
+			}
+			text, c := word(pod)
+			var reasons []string
+			for _, r := range pod.Reasons {
+				reasons = append(reasons, string(r))
+			}
+			lines := wrap(strings.Join(reasons, ", "), p.width-left)
+			second := podName(pod.Namespace, pod.Name)
+			if pod.Parked {
+				second = strings.TrimSpace("parked " + second)
+			}
+			p.f("%s\n", strings.TrimRight(p.paint(c, pad(text, width))+pad(short(pod.title(), uidWidth), uidWidth+2)+
+				fmt.Sprintf("%*s  ", sizeWidth, size(total(pod.Residue).Bytes))+lines[0], " "))
+			for n := 1; n < len(lines) || (n == 1 && second != ""); n++ {
+				name, more := "", ""
+				if n == 1 {
+					name = short(second, uidWidth)
+				}
+				if n < len(lines) {
+					more = lines[n]
+				}
+				p.f("%s\n", strings.TrimRight(pad("", width)+pad(name, uidWidth+2)+strings.Repeat(" ", sizeWidth+2)+more, " "))
+			}
+		}
+	}
+}
+
+// looked says what could not be looked at.
+func (p *printer) looked(v *reportView) {
+	if len(v.Errors) == 0 {
+		return
+	}
+	p.f("\n%s\n", p.paint(yellow, "Not everything could be looked at:"))
+	for _, e := range v.Errors {
+		p.item("  ", "-", 2, "", clean(e))
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// outcomeView is how one action by a person's word ended.
+type outcomeView struct {
+	UID     string                  `json:"uid"`
+	Entry   string                  `json:"entry"`
+	Result  policy.Result           `json:"result"`
+	Taken   map[string]policy.Tally `json:"taken"`
+	Residue []policy.Residue        `json:"residue"`
+	Why     []policy.Why            `json:"why"`
+	Error   string                  `json:"error,omitempty"`
+}
+
+func outcomeViews(outcomes []policy.Outcome) any {
+	views := []outcomeView{}
+	for _, o := range outcomes {
+		views = append(views, outcomeView{
+			string(o.Action.UID), o.Action.Entry, o.Result, takenByName(o.Taken), list(o.Left), list(o.Why), o.Err,
+		})
+	}
+	return struct {
+		Outcomes []outcomeView `json:"outcomes"`
+	}{views}
+}
+
+func takenByName(taken map[policy.Class]policy.Tally) map[string]policy.Tally {
+	byName := map[string]policy.Tally{}
+	for class, t := range taken {
+		byName[class.String()] = t
+	}
+	return byName
+}
+
+// purged shows what a purge did; whatever did not go is an error.
+func (a *app) purged(outcomes []policy.Outcome, err error) error {
+	var errs []error
+	if err != nil {
+		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
+	}
+	for _, o := range outcomes {
+		if o.Result != policy.Done && o.Result != policy.Gone {
+			errs = append(errs, outcomeError("purge", o))
+		}
+	}
+	if a.json() {
+		return errors.Join(append(errs, a.writeJSON(outcomeViews(outcomes)))...)
+	}
+	p := a.printer(a.stdout)
+	for _, o := range outcomes {
+		switch o.Result {
+		case policy.Done:
+			var sum policy.Tally
+			for _, t := range o.Taken {
+				sum.Add(t)
+			}
+			p.f("purged: %s  %s, %s\n", o.Action.UID, count(int(sum.Entries), "entry"), size(sum.Bytes))
+		case policy.Gone:
+			p.f("gone already: %s\n", o.Action.UID)
+		case policy.Refused, policy.Partly, policy.Failed, policy.Conflict:
+		}
+	}
+	return errors.Join(append(errs, p.flush())...)
+}
+
+// printSweep writes what a sweep did, or with dryRun would do, and returns the error that
+// carries its exit code.
+func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool) error {
+	view := viewReport(report, a.quarantineRules(cfg))
+	view.addOutcomes(report, dryRun)
+	var err error
+	if a.json() {
+		err = a.writeJSON(view)
+	} else {
+		err = a.writeSweep(a.stdout, &view)
+	}
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for i := range view.Pods {
+		if view.Pods[i].Outcome == outcomeFailed {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
+	}
+	return attention(view.needsPerson())
+}
+
+// addOutcomes says of each pod how the sweep ended for it. A pod that the report's look
+// does not show, since it was taken before, is added from its action.
+func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
+	last := map[parsers.PodUID]policy.Outcome{}
+	for _, o := range r.Outcomes {
+		last[o.Action.UID] = o
+		if len(sameUID(v.Pods, o.Action.UID)) == 0 {
+			e := policy.Evidence{UID: o.Action.UID, Name: string(o.Action.UID)}
+			if o.Action.Evidence != nil {
+				e = *o.Action.Evidence
+			}
+			v.Pods = append(v.Pods, viewEvidence(e, policy.Reap, o.Action.Why))
+		}
+	}
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		o, acted := last[parsers.PodUID(pod.UID)]
+		switch {
+		case acted && pod.UID != "":
+			pod.Outcome, pod.Error = outcomeWord(o), o.Err
+			pod.decided(o)
+		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
+			pod.Outcome = outcomeKept
+		case dryRun && pod.Verdict == policy.Reap:
+			pod.Outcome = wouldBecome(pod.Residue)
+		case pod.Parked:
+			pod.Outcome = outcomeQuarantined
+		default:
+			pod.Outcome = outcomeKept
+		}
+	}
+}
+
+// decided brings the verdict in line with an outcome that nobody foresaw: what was left
+// or put back is kept, with the reasons that the removal gave.
+func (v *podView) decided(o policy.Outcome) {
+	switch o.Result {
+	case policy.Refused, policy.Failed, policy.Conflict:
+		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), []policy.Reason{}
+		for _, w := range o.Why {
+			v.Reasons = append(v.Reasons, w.Reason)
+		}
+	case policy.Done, policy.Gone, policy.Partly:
+		if len(o.Left) > 0 {
+			v.Residue = o.Left
+		}
+	}
+}
+
+// outcomeWord says how an action's end reads for the pod. Gone means that the kubelet was
+// faster: nothing is left of it.
+func outcomeWord(o policy.Outcome) string {
+	switch o.Result {
+	case policy.Failed:
+		return outcomeFailed
+	case policy.Refused, policy.Conflict:
+		if o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge {
+			return outcomeQuarantined // Nothing was removed, and it lies where it lay.
+		}
+		return outcomeKept
+	case policy.Partly:
+		return outcomeQuarantined
+	case policy.Gone:
+		return outcomeRemoved
+	case policy.Done:
+	}
+	switch o.Action.Kind {
+	case policy.Park:
+		return outcomeQuarantined
+	case policy.PutBack:
+		return outcomeKept
+	case policy.Strip, policy.Purge:
+	}
+	return outcomeRemoved
+}
+
+// wouldBecome says how a sweep would end: a pod that holds nothing but the kubelet's own
+// files and projected payloads is removed wholly.
+func wouldBecome(rs []policy.Residue) string {
+	for _, r := range rs {
+		if r.Partial || !policy.TakeStrip.Has(r.Class) {
+			return outcomeWouldQuarantine
+		}
+	}
+	return outcomeWouldRemove
+}
+
+var outcomeColours = map[string]colour{
+	outcomeRemoved: green, outcomeWouldRemove: green, outcomeQuarantined: yellow, outcomeWouldQuarantine: yellow, outcomeFailed: red,
+}
+
+// writeSweep is sweep for a person: the table, the totals, and what to do.
+func (a *app) writeSweep(w io.Writer, v *reportView) error {
+	p := a.printer(w)
+	if len(v.Pods) == 0 {
+		p.f("No pod directories.\n")
+		p.looked(v)
+		return p.flush()
+	}
+	p.podTable(v.Pods, "OUTCOME", 18, func(pod *podView) (string, colour) {
+		return pod.Outcome, outcomeColours[pod.Outcome]
+	})
+	p.looked(v)
+	counts := map[string]int{}
+	keeps := 0
+	for i := range v.Pods {
+		counts[v.Pods[i].Outcome]++
+		if v.Pods[i].outlook() == look {
+			keeps++
+		}
+	}
+	text := entries(len(v.Pods)) + ":"
+	for _, word := range []string{
+		outcomeRemoved, outcomeQuarantined, outcomeWouldRemove, outcomeWouldQuarantine, outcomeKept, outcomeFailed,
+	} {
+		if n := counts[word]; n > 0 {
+			text += fmt.Sprintf(" %d %s,", n, word)
+		}
+	}
+	p.f("\n%s\n", text[:len(text)-1])
+	for i := range v.Pods {
+		if v.Pods[i].Error != "" {
+			p.item("  ", "failed", 13, red, v.Pods[i].UID+": "+clean(v.Pods[i].Error))
+		}
+	}
+	if counts[outcomeQuarantined] > 0 {
+		p.item("  ", "quarantined", 13, yellow, "orphan-reaper quarantine list says when it goes; quarantine restore UID puts it back.")
+	}
+	if keeps > 0 {
+		p.item("  ", "kept", 13, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
+	}
+	return p.flush()
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// versionView is what the build says of itself.
+type versionView struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"` // the commit's, not the build's
+	Modified bool   `json:"modified"`       // built from a tree with changes
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// version reads the build information that the Go linker puts into every binary, so that
+// no build needs flags of its own.
+func version() versionView {
+	v := versionView{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this program",
+		Example:     "  orphan-reaper version -o json",
+		Annotations: marks(noSettings), Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := version()
+			if a.json() {
+				return a.writeJSON(v)
+			}
+			p := a.printer(a.stdout)
+			p.f("orphan-reaper %s %s %s\n", v.Version, v.Go, v.Platform)
+			if v.Revision != "" {
+				changed := ""
+				if v.Modified {
+					changed = ", with changes"
+				}
+				p.f("commit %s of %s%s\n", v.Revision, v.Time, changed)
+			}
+			return p.flush()
+		},
+	}
+}
+
+func newCompletionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "completion bash|zsh|fish", Short: "Write a shell's completion script",
+		Long:        "Write a completion script for a shell.",
+		Example:     "  orphan-reaper completion bash >/etc/bash_completion.d/orphan-reaper\n  orphan-reaper completion zsh >\"${fpath[1]}/_orphan-reaper\"\n  orphan-reaper completion fish >~/.config/fish/completions/orphan-reaper.fish",
+		Annotations: marks(noSettings, noOutput),
+		ValidArgs:   []string{"bash", "zsh", "fish"},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("one of bash, zsh, fish", "name one shell")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := a.printer(a.stdout)
+			var err error
+			switch root := cmd.Root(); args[0] {
+			case "bash":
+				err = root.GenBashCompletionV2(p.w, true)
+			case "zsh":
+				err = root.GenZshCompletion(p.w)
+			case "fish":
+				err = root.GenFishCompletion(p.w, true)
+			default:
+				return usagef("one of bash, zsh, fish", "there is no completion for %s", quote(args[0]))
+			}
+			if quietPipe(err) != nil {
+				return quietPipe(err)
+			}
+			return p.flush()
+		},
+	}
+}
