@@ -1,0 +1,140 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cgroups are the pods' cgroups in all hierarchies.
+type cgroups struct {
+	pods map[parsers.PodUID]string // where each was found first
+	kube string                    // the first kubepods hierarchy
+	err  error
+}
+
+// fact: a pod's cgroup is a sign of life whether a process is in it or not. The kubelet
+// makes it before the pod's directory and removes it itself.
+func (c *cgroups) fact(uid parsers.PodUID, root string) policy.Fact {
+	if path, ok := c.pods[uid]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: root, Detail: "the cgroup " + clean(path) + " exists"}
+	}
+	switch {
+	case c.err != nil:
+		return policy.Fact{Origin: root, Detail: c.err.Error()}
+	case c.kube == "":
+		// cgroupsPerQOS: false, the wrong root, or no kubelet ever: no cgroup proves nothing.
+		return policy.Fact{Origin: root, Detail: "no kubepods hierarchy is there"}
+	}
+	return policy.Fact{Truth: policy.No, Origin: root}
+}
+
+func (p *Probe) cgroups(ctx context.Context) *cgroups {
+	c, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() *cgroups { return p.readCgroups(ctx) })
+	if err != nil {
+		return &cgroups{err: fmt.Errorf("cannot read the cgroups: %w", err)}
+	}
+	return c
+}
+
+// deepestCgroup bounds the walk; real hierarchies are less than ten deep.
+const deepestCgroup = 32
+
+// readCgroups walks the directories below the cgroup root: the unified hierarchy, or all
+// those of version 1 below it. Each is a mount of its own, so mounts are crossed here,
+// symlinks (cpu to cpu,cpuacct) are not followed.
+func (p *Probe) readCgroups(ctx context.Context) *cgroups {
+	c := &cgroups{pods: map[parsers.PodUID]string{}}
+	fd, err := retry(func() (int, error) {
+		return unix.Open(p.cfg.CgroupRoot, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		c.err = fmt.Errorf("cannot read the cgroups: %w", pathError("open", p.cfg.CgroupRoot, err))
+		return c
+	}
+	c.walk(ctx, fd, p.cfg.CgroupRoot, 0, make([]byte, 32<<10))
+	return c
+}
+
+// walk takes fd over. It does not go below a pod's cgroup: pods there belong to a kubelet
+// inside that pod, with another root directory.
+func (c *cgroups) walk(ctx context.Context, fd int, path string, depth int, buf []byte) {
+	defer closeFD(fd)
+	if err := ctx.Err(); err != nil {
+		c.fail(path, err)
+		return
+	}
+	if depth > deepestCgroup {
+		c.fail(path, errors.New("too deep"))
+		return
+	}
+	var below []string
+	err := readNames(fd, buf, func(d dirent) bool {
+		if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+			return true
+		}
+		if uid, ok := cgroupPod(d.name); ok {
+			if _, known := c.pods[uid]; !known {
+				c.pods[uid] = filepath.Join(path, d.name)
+			}
+			return true
+		}
+		if c.kube == "" && isKubepods(d.name) {
+			c.kube = filepath.Join(path, d.name)
+		}
+		below = append(below, d.name)
+		return true
+	})
+	c.fail(path, err)
+	for _, name := range below {
+		next, err := retry(func() (int, error) {
+			return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		})
+		if err != nil {
+			if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+				c.fail(filepath.Join(path, name), err)
+			}
+			continue
+		}
+		c.walk(ctx, next, filepath.Join(path, name), depth+1, buf)
+	}
+}
+
+// fail keeps the first error. A cgroup that is removed meanwhile gives ENOENT on open and
+// ENODEV on read, and is gone.
+func (c *cgroups) fail(path string, err error) {
+	if c.err == nil && err != nil && !gone(err) && !errors.Is(err, unix.ENODEV) {
+		c.err = fmt.Errorf("cannot read the cgroups: %w", pathError("read", path, err))
+	}
+}
+
+func isKubepods(name string) bool {
+	name = strings.TrimSuffix(name, ".slice")
+	return name == "kubepods" || strings.HasSuffix(name, "-kubepods")
+}
+
+// cgroupPod reads the name of a pod's cgroup: podUID by the cgroupfs driver,
+// kubepods-burstable-podUID.slice by the systemd driver, where dashes in the UID are
+// underscores, since a dash means a level of slices there.
+func cgroupPod(name string) (parsers.PodUID, bool) {
+	slice, ok := strings.CutSuffix(name, ".slice")
+	if !ok {
+		rest, ok := strings.CutPrefix(name, "pod")
+		if !ok {
+			return "", false
+		}
+		return parsers.ParsePodUID(rest)
+	}
+	i := strings.LastIndex(slice, "-pod")
+	if i < 0 {
+		return "", false
+	}
+	return parsers.ParsePodUID(strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"))
+}

@@ -1,0 +1,13 @@
+// Package probe reads the node: pod directories, the mounts of all namespaces, cgroups,
+// the kubelet's state files, staged volumes, processes, runtime and kubelet.
+//
+// It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
+// and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
+// held handle by one name at a time (openat2 with RESOLVE_BENEATH, NO_XDEV, NO_SYMLINKS
+// and NO_MAGICLINKS, or its fallback), so that neither a symlink nor a mount leads a look
+// astray; nothing but directories and a few known regular files is ever opened; and no
+// file system is asked for anything across a mount, since a dead one never answers.
+//
+// Why this is fast: each source is read once per look, not once per pod, and pods are
+// found in what was read by looking their UIDs up in a hash table.
+package probe

@@ -1,0 +1,286 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// looking is one look while it is taken.
+type looking struct {
+	probe   *Probe
+	rootDir string // the root directory as configured, for people
+	listing
+	quarantine *handle // nil where there is none
+	csi        *handle // plugins/kubernetes.io/csi, nil where there is none
+	csiErr     error
+	wanted     wanted
+
+	runtime runtimeAnswer
+	node    policy.Node
+	mounts  *mountMap
+	cgroups *cgroups
+	stated  *stated
+	users   *users
+	blocks  *blocks
+	logged  map[parsers.PodUID]podName // names from the log directory
+	errors  []string
+}
+
+// Look gathers the facts about every entry of the pods directory, or about those of only,
+// and about the parked pods. What cannot be read is Unknown and told in Look.Errors; the
+// error is for a look that could not be taken at all. It returns in bounded time whatever
+// hangs: what has not answered by then is Unknown.
+//
+// The pods directory is listed before anything else is asked, so that no answer is older
+// than the listing: a pod that appears in between is then not in the look at all.
+func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	at := p.cfg.Clock.Now()
+	list, err := p.list(ctx)
+	if err != nil {
+		return policy.Look{At: at}, err
+	}
+	l := &looking{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}}
+	defer l.close()
+	pods := l.choose(only)
+	l.openBeside(ctx)
+	all := l.readings(pods, parked)
+	reads := l.gather(ctx, all)
+	look := policy.Look{At: at, Node: l.node}
+	for i, d := range pods {
+		if !reads[i].gone { // the kubelet was faster
+			look.Pods = append(look.Pods, l.evidence(d.name, reads[i]))
+		}
+	}
+	for i, e := range parked {
+		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
+	}
+	look.Errors = l.errors
+	return look, nil
+}
+
+func (l *looking) close() {
+	l.root.drop()
+	l.pods.drop()
+	l.quarantine.drop()
+	l.csi.drop()
+}
+
+// choose returns the entries to look at.
+func (l *looking) choose(only []parsers.PodUID) []dirent {
+	if len(only) == 0 {
+		for _, d := range l.names {
+			if uid, ok := parsers.ParsePodUID(d.name); ok {
+				l.wanted[uid] = true
+			}
+		}
+		return l.names
+	}
+	for _, uid := range only {
+		l.wanted[uid] = true
+	}
+	var chosen []dirent
+	for _, d := range l.names {
+		if l.wanted[parsers.PodUID(d.name)] {
+			chosen = append(chosen, d)
+		}
+	}
+	return chosen
+}
+
+// openBeside opens what a look needs besides the pods directory.
+func (l *looking) openBeside(ctx context.Context) {
+	p := l.probe
+	type answer struct {
+		quarantine, csi *handle
+		err, csiErr     error
+	}
+	a, err := guardedOn(ctx, &p.guard, "quarantine", p.patience, l.root, func(root int) (a answer) {
+		fd, err := retry(func() (int, error) {
+			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		})
+		if err == nil {
+			a.quarantine = newHandle(fd)
+		} else if !gone(err) {
+			a.err = fmt.Errorf("cannot open the quarantine: %w", pathError("open", p.cfg.QuarantineDir, err))
+		}
+		fd, err = p.open.walk(root, "plugins", "kubernetes.io", "csi")
+		if err == nil {
+			a.csi = newHandle(fd)
+		} else if !gone(err) {
+			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
+		}
+		return a
+	})
+	if err != nil {
+		a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
+	}
+	l.quarantine, l.csi, l.csiErr = a.quarantine, a.csi, a.csiErr
+	l.complain(a.err)
+	l.complain(a.csiErr)
+}
+
+// readings lists the directories to read: the pods' and then the parked pods'.
+func (l *looking) readings(pods []dirent, parked []policy.EntryState) []reading {
+	all := make([]reading, 0, len(pods)+len(parked))
+	for _, d := range pods {
+		r := reading{parent: l.pods, name: d.name, kind: d.kind, origin: l.rootDir + "/pods/" + clean(d.name), hosts: true}
+		_, r.isPod = parsers.ParsePodUID(d.name)
+		all = append(all, r)
+	}
+	for _, e := range parked {
+		l.wanted[e.UID] = true
+		all = append(all, reading{
+			parent: l.quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData, isPod: true,
+			origin: filepath.Join(l.probe.cfg.QuarantineDir, clean(e.Entry)), hosts: e.PodName == "",
+		})
+	}
+	return all
+}
+
+// gather asks everything at once. Each part has its own time and its own error.
+func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
+	p := l.probe
+	var wg, mounts sync.WaitGroup
+	var kubelet policy.Fact
+	var kubeletID policy.KubeletID
+	wg.Go(func() { l.runtime = p.askRuntime(ctx) })
+	wg.Go(func() { kubelet, kubeletID = p.findKubelet(ctx) })
+	mounts.Go(func() { l.mounts = p.mounts(ctx, l.wanted) })
+	wg.Go(func() { l.cgroups = p.cgroups(ctx) })
+	wg.Go(func() { l.stated = p.stated(ctx, l.root, l.wanted) })
+	wg.Go(func() { l.users = p.users(ctx, l.wanted) })
+	wg.Go(func() { l.blocks = p.blocks(ctx, l.root, l.wanted) })
+	wg.Go(func() { l.logged = p.logNames(ctx) })
+	if p.open.fallback {
+		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
+		mounts.Wait()
+		for i := range all {
+			if uid, ok := parsers.ParsePodUID(all[i].name); ok && all[i].parent == l.pods {
+				if _, mounted := l.mounts.pods[uid]; mounted {
+					all[i].skip = "not read: something is mounted below it, and there is no openat2"
+				}
+			}
+		}
+	}
+	reads := p.readAll(ctx, all, l.csi)
+	mounts.Wait()
+	wg.Wait()
+	l.node = p.node(ctx, l, kubelet, kubeletID)
+	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
+		l.complain(err)
+	}
+	if kubelet.Truth == policy.Unknown && !p.cfg.Waive {
+		l.complain(errors.New(kubelet.Detail))
+	}
+	l.complainOfPods(reads)
+	return reads
+}
+
+func (l *looking) complain(err error) {
+	if err != nil && err.Error() != "" {
+		l.errors = append(l.errors, err.Error())
+	}
+}
+
+// mostComplaints bounds the errors of single pods in one look.
+const mostComplaints = 50
+
+func (l *looking) complainOfPods(reads []*podRead) {
+	more := 0
+	for _, r := range reads {
+		err := r.err
+		if err == nil && r.content != nil && r.content.err != nil {
+			err = fmt.Errorf("%s: %w", r.directory.Origin, r.content.err)
+		}
+		switch {
+		case err == nil:
+		case len(l.errors) < mostComplaints:
+			l.complain(err)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		l.complain(fmt.Errorf("and %d more pods that could not be read", more))
+	}
+}
+
+// evidence puts together what is known about one entry of the pods directory.
+func (l *looking) evidence(name string, r *podRead) policy.Evidence {
+	uid, ok := parsers.ParsePodUID(name)
+	if !ok {
+		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
+	}
+	e := policy.Evidence{Name: name, UID: uid}
+	l.fill(&e, r)
+	return e
+}
+
+// parkedEvidence does so for a parked pod.
+func (l *looking) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidence {
+	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
+	l.fill(&e, r)
+	remade := policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods"}
+	if kind, ok := l.lists(string(p.UID)); ok {
+		remade.Truth = policy.Yes
+		remade.Detail = fmt.Sprintf("%s/pods/%s is there again (%s)", l.rootDir, p.UID, kindName(kind))
+	}
+	e.Facts[policy.FactRemade] = remade
+	return e
+}
+
+func kindName(kind uint8) string {
+	return typeName(uint16(kind) << 12) // IFTODT of dirent.h
+}
+
+// lists says whether the pods directory held name when it was listed.
+func (l *looking) lists(name string) (uint8, bool) {
+	i, ok := l.find(name)
+	if !ok {
+		return 0, false
+	}
+	return l.names[i].kind, true
+}
+
+// fill sets the facts that every pod has, and what tells people which pod it is.
+func (l *looking) fill(e *policy.Evidence, r *podRead) {
+	p, f := l.probe, &e.Facts
+	e.ID, e.Changed = r.id, r.changed
+	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
+	f[policy.FactContent] = r.fact()
+	f[policy.FactMounted] = l.mounts.fact(e.UID, p.cfg.ProcDir)
+	if c := r.content; c != nil {
+		e.Residue, e.VolData = c.rows, c.volData
+		if c.mount != "" && f[policy.FactMounted].Truth != policy.Yes {
+			f[policy.FactMounted] = policy.Fact{Truth: policy.Yes, Origin: r.directory.Origin, Detail: "mounted at " + c.mount + " below it"}
+		}
+	}
+	if r.ownMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
+		f[policy.FactMounted] = r.ownMount
+	}
+	f[policy.FactCgroup] = l.cgroups.fact(e.UID, p.cfg.CgroupRoot)
+	f[policy.FactKubeletFile] = l.stated.fact(e.UID, l.rootDir)
+	f[policy.FactStaged] = l.stagedFact(e.UID, r)
+	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
+	l.name(e, r)
+	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
+}
+
+func (l *looking) name(e *policy.Evidence, r *podRead) {
+	if e.PodName != "" {
+		return
+	}
+	name, ok := l.logged[e.UID]
+	if !ok && r.content != nil {
+		name = hostsName(r.content.hosts)
+	}
+	e.Namespace, e.PodName = name.namespace, name.name
+}

@@ -1,0 +1,184 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// A line of /proc/PID/mountinfo, proc_pid_mountinfo(5):
+//
+//	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+//	(1)(2)(3)  (4)   (5)   (6)        (7)     (8)(9)  (10)      (11)
+//
+// (4) is the root of the mount within its file system: a container's bind of a pod's
+// emptyDir is named there only. (5) is the mount point, seen from the process's root.
+// Space, tab, newline, backslash and # are written as octal escapes, so neither a slash
+// nor a UID is ever changed by them, and both can be searched for in the raw bytes.
+
+// longestLine is what bufio.Scanner, and with it the parser, takes. A longer line is read
+// by nobody here: it makes the whole file unreadable, and that keeps.
+const longestLine = 64 << 10
+
+// hit is a mount that names a pod or a place below the kubelet's plugins directory.
+type hit struct {
+	view   *view
+	root   string
+	target string
+	fsType string
+}
+
+// words says where the mount is, for people. comm is read only now, for what is shown.
+func (h hit) words(procDir string) string {
+	at := "mounted at " + clean(h.target)
+	if h.root != "/" {
+		at += ", from " + clean(h.root)
+	}
+	return fmt.Sprintf("%s (%s) in the mount namespace of PID %s", at, clean(h.fsType), h.view.who(procDir))
+}
+
+// mountFields cuts fields 4 and 5 out of a line without parsing it.
+func mountFields(line []byte) (root, target []byte, ok bool) {
+	for range 3 {
+		_, rest, found := bytes.Cut(line, []byte{' '})
+		if !found {
+			return nil, nil, false
+		}
+		line = rest
+	}
+	root, line, ok1 := bytes.Cut(line, []byte{' '})
+	target, _, ok2 := bytes.Cut(line, []byte{' '})
+	return root, target, ok1 && ok2 && len(root) > 0 && len(target) > 0
+}
+
+var pluginsDir = []byte("/plugins/")
+
+// wanted are the pods that a look asks about.
+type wanted map[parsers.PodUID]bool
+
+// find appends the wanted UIDs that are a component of path, or begin one that goes on
+// with a dot: a quarantine entry is UID.n. The lengths come first, they rule out nearly
+// all components of a node's mounts at the price of finding the slashes.
+func (w wanted) find(found []parsers.PodUID, path []byte) []parsers.PodUID {
+	for len(path) >= 32 {
+		part := path
+		if i := bytes.IndexByte(path, '/'); i >= 0 {
+			part, path = path[:i], path[i+1:]
+		} else {
+			path = nil
+		}
+		if uid, ok := w.component(part); ok {
+			found = append(found, uid)
+		}
+	}
+	return found
+}
+
+func (w wanted) component(part []byte) (parsers.PodUID, bool) {
+	for _, n := range [...]int{36, 32} {
+		if len(part) == n || len(part) > n && part[n] == '.' {
+			// The map is asked with the bytes themselves; only a hit makes a string.
+			if w[parsers.PodUID(part[:n])] {
+				return parsers.PodUID(part[:n]), true
+			}
+		}
+	}
+	return "", false
+}
+
+// scanMounts finds in one mountinfo the lines that name a wanted pod or something below
+// a plugins directory, and parses those only: the parser costs nine times the search.
+func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
+	var uids []parsers.PodUID
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSuffix(line, []byte{'\n'})
+		if len(line) >= longestLine {
+			return fmt.Errorf("a line of %d bytes", len(line))
+		}
+		root, target, ok := mountFields(line)
+		if !ok {
+			return errors.New("a line without root and mount point")
+		}
+		if !v.whole && string(target) == "/" {
+			v.whole = true
+		}
+		plugins := bytes.Contains(target, pluginsDir) || bytes.Contains(root, pluginsDir)
+		uids = w.find(w.find(uids[:0], target), root)
+		if len(uids) == 0 && !plugins {
+			continue
+		}
+		h, err := parseHit(v, line)
+		if err != nil {
+			return err
+		}
+		for _, uid := range uids {
+			m.addPod(uid, h)
+		}
+		if plugins {
+			m.addPlugin(h)
+		}
+	}
+	return nil
+}
+
+func parseHit(v *view, line []byte) (hit, error) {
+	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(line), nil)
+	if err != nil {
+		return hit{}, err
+	}
+	if len(infos) != 1 {
+		return hit{}, fmt.Errorf("%d mounts in one line", len(infos))
+	}
+	return hit{view: v, root: infos[0].Root, target: infos[0].Mountpoint, fsType: infos[0].FSType}, nil
+}
+
+// addPod remembers the first mount that names a pod: one is enough to keep it.
+func (m *mountMap) addPod(uid parsers.PodUID, h hit) {
+	if _, ok := m.pods[uid]; !ok {
+		m.pods[uid] = h
+	}
+}
+
+// addPlugin files what is mounted below plugins/ under every name that a pod's volume
+// could ask for: each directory that leads to it, and for the volume plugins of the
+// kubelet's own tree the pair of plugin and path component, since they put the volume's
+// name at differing depths. The plugins directory is found by its name, not by the root
+// directory's path: a CSI driver's container may see it elsewhere.
+func (m *mountMap) addPlugin(h hit) {
+	for _, path := range [...]string{h.target, h.root} {
+		path = strings.TrimSuffix(path, "//deleted")
+		for {
+			_, tail, ok := strings.Cut(path, string(pluginsDir))
+			if !ok {
+				break
+			}
+			m.addTail(tail, h)
+			path = "/" + tail
+		}
+	}
+}
+
+func (m *mountMap) addTail(tail string, h hit) {
+	if m.seen[tail] {
+		return
+	}
+	m.seen[tail] = true
+	parts := strings.Split(tail, "/")
+	for i := range parts {
+		addFirst(m.below, strings.Join(parts[:i+1], "/"), h)
+		if i >= 2 {
+			addFirst(m.named, parts[0]+"/"+parts[1]+"\x00"+parts[i], h)
+		}
+	}
+}
+
+func addFirst(to map[string]hit, key string, h hit) {
+	if _, ok := to[key]; !ok {
+		to[key] = h
+	}
+}

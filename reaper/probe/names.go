@@ -1,0 +1,91 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// podName is a pod's namespace and name.
+type podName struct{ namespace, name string }
+
+// mostLogDirs bounds one listing of the log directory.
+const mostLogDirs = 100_000
+
+// logNames reads the pods' names from the directories of their containers' logs, which
+// outlive them for a while: NAMESPACE_NAME_UID since 1.14. A name is told to people and
+// decides nothing, so what cannot be read is left out.
+func (p *Probe) logNames(ctx context.Context) map[parsers.PodUID]podName {
+	names, err := guarded(ctx, &p.guard, "log names", p.patience, func() map[parsers.PodUID]podName {
+		fd, err := retry(func() (int, error) {
+			return unix.Open(p.cfg.LogPodsDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		})
+		if err != nil {
+			return nil
+		}
+		defer closeFD(fd)
+		entries, _ := listDir(fd, mostLogDirs)
+		names := make(map[parsers.PodUID]podName, len(entries))
+		for _, d := range entries {
+			if uid, name, ok := logName(d.name); ok {
+				names[uid] = name
+			}
+		}
+		return names
+	})
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+func logName(dir string) (parsers.PodUID, podName, bool) {
+	namespace, rest, ok := strings.Cut(dir, "_")
+	i := strings.LastIndexByte(rest, '_')
+	if !ok || i < 0 {
+		return "", podName{}, false
+	}
+	uid, ok := parsers.ParsePodUID(rest[i+1:])
+	name := podName{namespace, rest[:i]}
+	return uid, name, ok && isDNSName(name.namespace) && isDNSName(name.name)
+}
+
+// hostsName reads the pod's host name, which is its name unless its spec says otherwise,
+// from the etc-hosts that the kubelet writes:
+//
+//	# Kubernetes-managed hosts file.
+//	127.0.0.1	localhost
+//	10.0.0.7	web-0.web.shop.svc.cluster.local	web-0
+//
+// With the host's network it is a copy of the host's file and tells nothing.
+func hostsName(text []byte) podName {
+	if !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file.\n")) {
+		return podName{}
+	}
+	var last [][]byte
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("# Entries added by HostAliases")) {
+			break
+		}
+		if len(line) > 0 && line[0] != '#' {
+			last = bytes.Fields(line)
+		}
+	}
+	if len(last) < 2 {
+		return podName{}
+	}
+	name := podName{name: string(last[len(last)-1])}
+	if parts := strings.Split(string(last[1]), "."); len(last) == 3 && len(parts) > 4 && parts[3] == "svc" {
+		name.namespace = parts[2]
+	}
+	if !isDNSName(name.name) || strings.HasPrefix(name.name, "ip6-") || name.name == "localhost" ||
+		name.namespace != "" && !isDNSName(name.namespace) {
+		return podName{}
+	}
+	return name
+}

@@ -1,0 +1,254 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// errMount is what an opener returns for a name that is a mount point. Nothing was asked
+// of the file system that is mounted there.
+var errMount = fmt.Errorf("it is a mount point: %w", unix.EXDEV)
+
+// resolve is how every step down is taken: not above the directory that is held, across
+// no mount, through no symlink.
+const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+
+// retries bounds EAGAIN (openat2 gives it when a rename or mount raced with it) and EINTR.
+const retries = 128
+
+// opener opens one name below a held directory. With openat2 the kernel itself refuses
+// mounts and symlinks inside the open; if openat2 works it is used for everything, and no
+// failure of it is ever answered by the weaker way.
+type opener struct {
+	fallback bool
+}
+
+// newOpener asks the kernel for openat2: RHEL 8's 4.18 may have it, a seccomp filter may
+// take it away (ENOSYS or EPERM, from RestrictSUIDSGID for one), so no version is read.
+func newOpener() opener {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	fd, err := retry(func() (int, error) { return unix.Openat2(unix.AT_FDCWD, ".", &how) })
+	if err == nil {
+		closeFD(fd)
+	}
+	return opener{fallback: errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) ||
+		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.E2BIG)}
+}
+
+// dir opens the directory name below parent for reading. errMount: a mount point.
+// ELOOP, ENOTDIR: no directory.
+func (o opener) dir(parent int, name string) (int, error) {
+	// Looking must not change the access time. O_NOATIME needs the owner or CAP_FOWNER.
+	fd, err := o.at(parent, name, openDir|unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) {
+		fd, err = o.at(parent, name, openDir)
+	}
+	if err != nil {
+		return -1, pathError("open", name, err)
+	}
+	return fd, nil
+}
+
+// at opens name with flags, which for anything but a directory must hold O_PATH.
+func (o opener) at(parent int, name string, flags int) (int, error) {
+	if name == "" || name == ".." || bytes.ContainsAny([]byte(name), "/\x00") {
+		return -1, unix.EINVAL
+	}
+	if o.fallback {
+		return openCompared(parent, name, flags)
+	}
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
+	fd, err := retry(func() (int, error) { return unix.Openat2(parent, name, &how) })
+	if errors.Is(err, unix.EXDEV) {
+		return -1, errMount
+	}
+	return fd, err
+}
+
+// openCompared is the way without openat2: hold the name by O_PATH, which opens nothing,
+// compare its mount with the parent's, and only then open the directory that is held.
+func openCompared(parent int, name string, flags int) (int, error) {
+	held, err := retry(func() (int, error) {
+		return unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, err
+	}
+	same, err := sameMount(parent, held)
+	if err == nil && !same {
+		err = errMount
+	}
+	if err != nil {
+		closeFD(held)
+		return -1, err
+	}
+	if flags&unix.O_DIRECTORY == 0 {
+		return held, nil
+	}
+	defer closeFD(held)
+	st, err := statHandle(held)
+	switch {
+	case err != nil:
+		return -1, err
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return -1, unix.ELOOP
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return -1, unix.ENOTDIR
+	case flags&unix.O_PATH != 0:
+		return retry(func() (int, error) { return unix.Dup(held) })
+	}
+	return retry(func() (int, error) { return unix.Openat(held, ".", flags, 0) })
+}
+
+// sameMount compares by one source for both: what the kernel has to say differs in kind.
+func sameMount(a, b int) (bool, error) {
+	var sa, sb unix.Statx_t
+	const flags = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
+	errA := unix.Statx(a, "", flags, unix.STATX_MNT_ID, &sa)
+	errB := unix.Statx(b, "", flags, unix.STATX_MNT_ID, &sb)
+	if errA == nil && errB == nil && sa.Mask&sb.Mask&unix.STATX_MNT_ID != 0 {
+		return sa.Mnt_id == sb.Mnt_id, nil
+	}
+	idA, errA := fdinfoMount(a)
+	idB, errB := fdinfoMount(b)
+	if err := errors.Join(errA, errB); err != nil {
+		return false, err
+	}
+	return idA == idB, nil
+}
+
+// fdinfoMount reads the mount ID that /proc/self/fdinfo/FD has had since Linux 3.15;
+// statx has had it only since 5.8.
+func fdinfoMount(fd int) (int, error) {
+	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
+			return strconv.Atoi(string(bytes.TrimSpace(rest)))
+		}
+	}
+	return 0, errors.New("no mnt_id in /proc/self/fdinfo")
+}
+
+// regular opens the regular file name below parent for reading. A FIFO, socket or device
+// is never opened: the name is held by O_PATH, looked at, and opened through its handle.
+func (o opener) regular(parent int, name string) (*os.File, error) {
+	held, err := o.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	defer closeFD(held)
+	st, err := statHandle(held)
+	if err != nil {
+		return nil, pathError("statx", name, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, pathError("open", name, errors.New("it is "+typeName(st.Mode)+", no regular file"))
+	}
+	self := "/proc/self/fd/" + strconv.Itoa(held)
+	fd, err := retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOATIME, 0) })
+	if errors.Is(err, unix.EPERM) {
+		fd, err = retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	}
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// walk opens a directory several names down, each as dir does.
+func (o opener) walk(parent int, names ...string) (int, error) {
+	fd, err := retry(func() (int, error) { return unix.Dup(parent) })
+	if err != nil {
+		return -1, err
+	}
+	for _, name := range names {
+		next, err := o.dir(fd, name)
+		closeFD(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+const statMask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_BTIME |
+	unix.STATX_SIZE | unix.STATX_BLOCKS | unix.STATX_MNT_ID
+
+// statHandle asks about what is held. DONT_SYNC: a file system whose server is gone is
+// not asked.
+func statHandle(fd int) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, statMask, &st)
+	return st, err
+}
+
+// statName asks about a name, following no symlink. On a mount point it answers for what
+// is mounted there, without asking its server.
+func statName(parent int, name string) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	err := unix.Statx(parent, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, statMask, &st)
+	return st, err
+}
+
+func devOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
+
+func typeName(mode uint16) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return "a symlink"
+	case unix.S_IFREG:
+		return "a regular file"
+	case unix.S_IFDIR:
+		return "a directory"
+	case unix.S_IFIFO:
+		return "a FIFO"
+	case unix.S_IFSOCK:
+		return "a socket"
+	}
+	return "a device"
+}
+
+func retry(f func() (int, error)) (int, error) {
+	for range retries {
+		v, err := f()
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return v, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+// closeFD closes a handle that was only read from: there is nothing to lose in an error.
+func closeFD(fd int) { _ = unix.Close(fd) }
+
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: clean(name), Err: err}
+}
+
+// gone says that somebody was faster, which is no error.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// kernelOlderThan reads the release that uname gives; what cannot be read counts as old.
+func kernelOlderThan(major, minor int) bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return true
+	}
+	var a, b int
+	if n, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 || err != nil {
+		return true
+	}
+	return a < major || a == major && b < minor
+}

@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Clock tells the time on both clocks.
+type Clock interface {
+	Now() policy.Instant
+}
+
+// Config says where the node's things are. The zero value of a path is its usual place.
+type Config struct {
+	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
+	QuarantineDir string // where parked pods are, default RootDir/orphan-reaper
+	CgroupRoot    string // default /sys/fs/cgroup
+	ProcDir       string // default /proc
+	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
+	// NodeNamespacesSelf says that this process's own namespaces are the node.
+	NodeNamespacesSelf bool
+	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
+	Waive           bool
+	RuntimeEndpoint string
+	Logger          *slog.Logger
+	Clock           Clock
+}
+
+// Probe reads one node. Looks may follow each other without end; two at once are safe but
+// ask everything twice.
+type Probe struct {
+	cfg   Config
+	log   *slog.Logger
+	open  opener
+	guard guard
+	// patience is how long one part of a look may take before its facts are Unknown.
+	patience time.Duration
+	// rereads is set on kernels that may lose lines of mountinfo under churn.
+	rereads bool
+}
+
+// New returns a Probe. It asks the kernel which ways of opening it has, and reads nothing
+// of the node yet.
+func New(cfg Config) (*Probe, error) {
+	if cfg.Clock == nil {
+		return nil, errors.New("cannot probe without a clock")
+	}
+	for _, d := range []struct {
+		path  *string
+		usual string
+	}{
+		{&cfg.RootDir, "/var/lib/kubelet"},
+		{&cfg.CgroupRoot, "/sys/fs/cgroup"},
+		{&cfg.ProcDir, "/proc"},
+		{&cfg.LogPodsDir, "/var/log/pods"},
+	} {
+		if *d.path == "" {
+			*d.path = d.usual
+		}
+	}
+	if cfg.QuarantineDir == "" {
+		cfg.QuarantineDir = filepath.Join(cfg.RootDir, "orphan-reaper")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Probe{
+		cfg: cfg, log: cfg.Logger, open: newOpener(), patience: 10 * time.Second,
+		rereads: kernelOlderThan(5, 8),
+	}, nil
+}

@@ -1,0 +1,112 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// stateFiles are the kubelet's own files below its root directory that name the pods it
+// knows: releases differ in which there are. allocated_pods_state and
+// actuated_pods_state since 1.33, pod_status_manager_state from 1.27 to 1.32.
+var stateFiles = [...]string{
+	"allocated_pods_state", "actuated_pods_state", "pod_status_manager_state",
+	"cpu_manager_state", "memory_manager_state", "dra_manager_state",
+	"device-plugins/kubelet_internal_checkpoint",
+}
+
+// biggestStateFile bounds what is read; a real one has some 100 KiB.
+const biggestStateFile = 64 << 20
+
+// stated is what the state files say about the wanted pods.
+type stated struct {
+	pods map[parsers.PodUID]string // the file that names it
+	read int
+	err  error
+}
+
+func (s *stated) fact(uid parsers.PodUID, root string) policy.Fact {
+	if file, ok := s.pods[uid]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: root + "/" + file, Detail: "the kubelet's " + file + " names it"}
+	}
+	if s.err != nil {
+		return policy.Fact{Origin: root, Detail: s.err.Error()}
+	}
+	return policy.Fact{Truth: policy.No, Origin: fmt.Sprintf("%s, %d state files", root, s.read)}
+}
+
+func (p *Probe) stated(ctx context.Context, root *handle, w wanted) *stated {
+	s, err := guardedOn(ctx, &p.guard, "state files", p.patience, root, func(fd int) *stated { return p.readStated(fd, w) })
+	if err != nil {
+		return &stated{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
+	}
+	return s
+}
+
+func (p *Probe) readStated(root int, w wanted) *stated {
+	s := &stated{pods: map[parsers.PodUID]string{}}
+	for _, file := range stateFiles {
+		text, err := p.readBelow(root, file, biggestStateFile)
+		switch {
+		case err == nil:
+			s.read++
+			w.scan(text, func(uid parsers.PodUID) { s.pods[uid] = file })
+		case !gone(err) && s.err == nil:
+			s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file, err)
+		}
+	}
+	return s
+}
+
+// readBelow reads a regular file some names below root.
+func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, error) {
+	dir, name := filepath.Split(path)
+	parent := root
+	if dir != "" {
+		fd, err := p.open.walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
+		if err != nil {
+			return nil, err
+		}
+		defer closeFD(fd)
+		parent = fd
+	}
+	f, err := p.open.regular(parent, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(f, limit)
+}
+
+// scan finds every wanted UID in text, whatever stands around it: the "d" of "podUID" is
+// a hexadecimal digit too, so each window of a run of such bytes is looked up.
+func (w wanted) scan(text []byte, found func(parsers.PodUID)) {
+	for i := 0; i < len(text); {
+		if !uidByte[text[i]] {
+			i++
+			continue
+		}
+		start := i
+		for i < len(text) && uidByte[text[i]] {
+			i++
+		}
+		for run := text[start:i]; len(run) >= 32; run = run[1:] {
+			for _, n := range [...]int{36, 32} {
+				if len(run) >= n && w[parsers.PodUID(run[:n])] {
+					found(parsers.PodUID(run[:n]))
+				}
+			}
+		}
+	}
+}
+
+var uidByte = func() (t [256]bool) {
+	for _, c := range "0123456789abcdef-" {
+		t[c] = true
+	}
+	return t
+}()
