@@ -62,10 +62,24 @@ func (rep *Report) merge(later Report) {
 			later.Verdicts = append(later.Verdicts, rep.Verdicts[i])
 		}
 	}
+	// A pod that this sweep parked is in the report already, with what it was judged from.
+	later.dropParked(func(uid parsers.PodUID) bool { return took(outcomes, uid) })
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later
 	rep.Outcomes, rep.Planned, rep.Look.Errors = outcomes, planned, slices.Compact(errors)
+}
+
+func (rep *Report) dropParked(drop func(parsers.PodUID) bool) {
+	var look []policy.Evidence
+	var verdicts []policy.ParkedVerdict
+	for i, e := range rep.Look.Parked {
+		if drop(e.UID) && slices.ContainsFunc(rep.Look.Pods, func(p policy.Evidence) bool { return p.UID == e.UID }) {
+			continue
+		}
+		look, verdicts = append(look, e), append(verdicts, rep.Parked[i])
+	}
+	rep.Look.Parked, rep.Parked = look, verdicts
 }
 
 func took(outcomes []policy.Outcome, uid parsers.PodUID) bool {

@@ -63,7 +63,8 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 		return false
 	}
 	now := signature(v)
-	if v.Decision == policy.Reap || now == last {
+	// The slow start is over in a moment: no word for that.
+	if v.Decision == policy.Reap || now == last || v.For(policy.ReasonLimit) {
 		return false
 	}
 	rec := policy.Record{

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// stuckAfter is how long one pass may take before the watchdog is no longer told that all
+// is well. Removing a million files takes minutes; a pass that takes this long hangs.
+const stuckAfter = time.Hour
+
+func newRunCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon",
+		Long: "Follow the kubelet's log and remove what orphaned pods left, once they have\nproved dead. Runs until SIGTERM; SIGHUP reads the configuration again.\n\n" +
+			"With --mode observe nothing is changed: the records say what would be.",
+		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
+		Annotations: marks(allSettings, noOutput), Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.daemon(cmd.Context(), cfg)
+		},
+	}
+}
+
+// daemon wires the daemon and runs it until ctx ends.
+func (a *app) daemon(ctx context.Context, cfg Config) error {
+	// The heap is a few MiB and grows only while a look runs: collect early, give back.
+	debug.SetGCPercent(50)
+	log := newLogger(cfg, a.stderr)
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(store)
+	release, err := lockRun(store)
+	if err != nil {
+		return err
+	}
+	defer release()
+	metrics := audit.Textfile{Metrics: audit.NewMetrics(version().Version), Path: metricsFile(cfg)}
+	metrics.Enforcing(!cfg.Observe())
+	teller := newTeller(cfg, a.stderr)
+	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
+	if err != nil {
+		return err
+	}
+	var from checkpoints
+	if _, err := store.Load("checkpoints", &from); err != nil {
+		return err
+	}
+	all := newSources(cfg, log)
+	if len(all) == 0 {
+		return failf("name one with --log-source and --log-file", "%w", errNoSource)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logs := follow(ctx, all, from, log)
+	d := &reaper.Daemon{
+		Reaper: r, Lines: logs.lines, Parse: newParse(cfg), Reload: a.reloads(ctx, cfg, log, metrics),
+		Status:     func(text string) { notify("STATUS=" + text); debug.FreeOSMemory() },
+		Checkpoint: func() { logs.keep(store, log) },
+	}
+	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
+	notify(daemon.SdNotifyReady)
+	go watchdog(ctx, d, r.Clock)
+	err = d.Run(ctx)
+	notify(daemon.SdNotifyStopping)
+	cancel()
+	logs.done.Wait()
+	say(teller, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
+	return err
+}
+
+// say tells a record of the daemon itself, which is no pod's and so not in the ledger.
+func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {
+	if err := teller.Tell(r); err != nil {
+		log.Error("cannot write a record", "kind", string(r.Kind), "err", err)
+	}
+}
+
+func started(cfg Config, all []source.Source) string {
+	text := "orphan-reaper started: mode " + cfg.Mode + ", pods directory " + cfg.PodsDir() + ", following"
+	for i, s := range all {
+		if i > 0 {
+			text += ","
+		}
+		text += " " + s.Name()
+	}
+	return text
+}
+
+// notify tells systemd (sd_notify(3)); without systemd nobody listens, and that is fine.
+func notify(text string) { _, _ = daemon.SdNotify(false, text) }
+
+// watchdog tells systemd that all is well, as often as it asked for, while passes end.
+func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || every == 0 {
+		return
+	}
+	tick := time.NewTicker(every / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if d.Stuck(clock.Now().Boot) < stuckAfter {
+				notify(daemon.SdNotifyWatchdog)
+			}
+		}
+	}
+}
+
+// reloads reads the configuration again at each SIGHUP. What can change at run time does;
+// the rest is named. A configuration that is wrong changes nothing.
+func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics audit.Textfile) <-chan policy.Rules {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	out := make(chan policy.Rules)
+	go func() {
+		defer signal.Stop(hup)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hup:
+			}
+			notify(reloading())
+			next, err := a.config(ctx)
+			if err != nil {
+				log.Error("the configuration is wrong; the old one stays", "err", err)
+				notify(daemon.SdNotifyReady)
+				continue
+			}
+			live, restart := cfg.Diff(next)
+			if len(restart) > 0 {
+				log.Warn("some settings change only with a restart: systemctl restart orphan-reaper", "settings", restart)
+			}
+			cfg = cfg.take(next, live)
+			metrics.Enforcing(!cfg.Observe())
+			select {
+			case out <- cfg.rules():
+				log.Info("the configuration was read again", "changed", live)
+			case <-ctx.Done():
+				return
+			}
+			notify(daemon.SdNotifyReady)
+		}
+	}()
+	return out
+}
+
+// reloading is the message of Type=notify-reload, which wants the time with it.
+func reloading() string {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return daemon.SdNotifyReloading
+	}
+	return daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(ts.Nano()/1000, 10)
+}
+
+// take takes over the values of the named keys, with where they came from.
+func (c Config) take(next Config, keys []string) Config {
+	c.sources = maps.Clone(c.sources)
+	for i := range settings {
+		s := &settings[i]
+		if !slices.Contains(keys, s.key) {
+			continue
+		}
+		if err := s.set(&c, s.values(&next)); err != nil {
+			continue // it was read from the same text a moment ago
+		}
+		c.sources[s.key] = next.sources[s.key]
+	}
+	return c
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// newSources makes the followers that the configuration names. auto is the journal where
+// journald runs: the files hold the same lines then, without the fields that cannot be
+// forged.
+func newSources(cfg Config, log *slog.Logger) []source.Source {
+	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
+	journald := wants("journald") || (wants(auto) && source.JournaldRuns())
+	var all []source.Source
+	if journald {
+		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits}))
+	}
+	if wants("file") || (wants(auto) && !journald) {
+		for _, path := range cfg.LogFiles {
+			all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
+		}
+	}
+	return all
+}
+
+// newParse parses the lines of several sources, each in its own order.
+func newParse(cfg Config) func(parsers.Line) (parsers.Sighting, bool) {
+	each := map[string]*parsers.Parser{}
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		p := each[l.Source]
+		if p == nil {
+			p = parsers.NewParser(parsers.Options{Units: cfg.JournalUnits, Hints: true})
+			each[l.Source] = p
+		}
+		return p.Parse(l)
+	}
+}
+
+// checkpoints are the positions of all sources, by name.
+type checkpoints map[string]source.Position
+
+// following runs the sources until its context ends.
+type following struct {
+	all   []source.Source
+	lines chan parsers.Line
+	done  sync.WaitGroup
+}
+
+// follow starts all sources where the checkpoints say, each in its own goroutine. A source
+// that cannot go on is told once; the others go on without it.
+func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger) *following {
+	f := &following{all: all, lines: make(chan parsers.Line)}
+	for _, s := range all {
+		f.done.Go(func() {
+			if err := s.Run(ctx, from[s.Name()], f.lines); err != nil {
+				log.Error("a log is no longer followed; restart orphan-reaper once that is mended", "source", s.Name(), "err", err)
+			}
+		})
+	}
+	return f
+}
+
+// keep writes the positions down.
+func (f *following) keep(store *state.Store, log *slog.Logger) {
+	at := checkpoints{}
+	for _, s := range f.all {
+		at[s.Name()] = s.Position()
+	}
+	if err := store.Save("checkpoints", at); err != nil {
+		log.Error("cannot keep how far the logs were read; they are read again after a restart", "err", err)
+	}
+}
+
+// listen is how long a command that runs once listens: the kubelet repeats itself every 2 s.
+const listen = 2500 * time.Millisecond
+
+// hear listens to the logs for a moment, for a command that runs once, and returns what
+// the kubelet says there. Nothing is remembered, so the logs are read as on a first start.
+func hear(ctx context.Context, cfg Config, clock reaper.Clock, log *slog.Logger) []policy.Claim {
+	if cfg.Waive() {
+		return nil // there is no kubelet whose word could count
+	}
+	ctx, cancel := context.WithTimeout(ctx, listen)
+	defer cancel()
+	f := follow(ctx, newSources(cfg, log), nil, log)
+	parse := newParse(cfg)
+	last := map[parsers.PodUID]policy.Claim{}
+	var held []policy.Claim
+	for {
+		select {
+		case line := <-f.lines:
+			s, ok := parse(line)
+			switch c := (policy.Claim{Sighting: s, At: clock.Now()}); {
+			case !ok:
+			case s.Report == parsers.ReportTeardown:
+				held = append(held, c)
+			case !last[s.UID].Sighting.Trusted || s.Trusted:
+				last[s.UID] = c
+			}
+		case <-ctx.Done():
+			f.done.Wait()
+			for _, c := range last {
+				held = append(held, c)
+			}
+			return held
+		}
+	}
+}

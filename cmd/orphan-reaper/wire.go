@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// procDir is where the kernel shows processes.
+const procDir = "/proc"
+
+func realDeps() deps {
+	return deps{
+		survey: survey, list: listQuarantine, restore: restore, purge: purge, resume: resume,
+		discover: discoverRoot, now: time.Now,
+	}
+}
+
+func discoverRoot(ctx context.Context) (dir, origin string, ok bool) {
+	dir, origin, err := probe.KubeletRootDir(ctx, procDir)
+	return dir, origin, err == nil
+}
+
+// rules are the operator's choices as policy knows them.
+func (c Config) rules() policy.Rules {
+	return policy.Rules{
+		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention,
+		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
+	}
+}
+
+// newReaper puts the rooms together. With a store that is open for reading only nothing
+// can be changed, whoever asks.
+func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Logger, teller reaper.Teller, meter reaper.Meter) (*reaper.Reaper, error) {
+	clock, err := state.NewClock()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Waive() {
+		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, probe.UsualSockets()); err != nil {
+			return nil, &statusError{code: exitUsage, err: err}
+		}
+	}
+	p, err := probe.New(probe.Config{
+		RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot,
+		NodeNamespacesSelf: cfg.NodeNamespaces == self, Waive: cfg.Waive(),
+		RuntimeEndpoint: cfg.RuntimeEndpoint, Logger: log, Clock: clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	r := &reaper.Reaper{
+		Prober: p, Remover: rem, Ledger: store, Store: store, Clock: clock,
+		Teller: teller, Meter: meter, Log: log, Rules: cfg.rules(),
+	}
+	return r, r.Load()
+}
+
+// survey takes one look for scan and explain: a dry run on a state that is only read.
+func survey(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Report, error) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	defer closeQuietly(store)
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	return r.Pass(ctx, reaper.Options{DryRun: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+}
+
+// byPerson opens the state for one action of a person, beside a daemon that may run. The
+// record of it goes where the daemon's go; the metrics are the daemon's.
+func byPerson(ctx context.Context, cfg Config, act func(*reaper.Reaper) error) error {
+	log := newLogger(cfg, os.Stderr)
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(store)
+	cfg.Mode = modeEnforce // a person's word is not observing
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, io.Discard), silent{})
+	if err != nil {
+		return err
+	}
+	return act(r)
+}
+
+func restore(ctx context.Context, cfg Config, uid parsers.PodUID) (o policy.Outcome, err error) {
+	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+		o, err = r.Restore(ctx, uid)
+		return err
+	})
+	return o, err
+}
+
+func purge(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Outcome, error) {
+	var outs []policy.Outcome
+	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+		var errs []error
+		for _, uid := range uids {
+			o, err := r.PurgeEntry(ctx, uid)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			outs = append(outs, o)
+		}
+		return errors.Join(errs...)
+	})
+	return outs, err
+}
+
+func resume(ctx context.Context, cfg Config) error {
+	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+}
+
+func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	var entries []policy.EntryState
+	for _, e := range store.Entries() {
+		entries = append(entries, *e)
+	}
+	slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+	return entries, nil
+}
+
+// closeQuietly closes what was synced already.
+func closeQuietly(c io.Closer) { _ = c.Close() }
+
+// underJournal says whether our log should go to the journal itself: systemd runs us with
+// stderr connected to it (systemd.exec(5), $JOURNAL_STREAM).
+func underJournal(cfg Config) bool {
+	if cfg.LogFormat == auto {
+		ok, err := journal.StderrIsJournalStream()
+		return err == nil && ok
+	}
+	return cfg.LogFormat == "journal"
+}
+
+func newLogger(cfg Config, stderr io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewTextHandler(stderr, opts)
+	switch {
+	case cfg.LogFormat == "json":
+		h = slog.NewJSONHandler(stderr, opts)
+	case underJournal(cfg):
+		h = audit.NewHandler(level, h)
+	}
+	return slog.New(h)
+}
+
+// newTeller says where records go: to the journal where there is one, else to stderr.
+func newTeller(cfg Config, fallback io.Writer) *audit.Journal {
+	format := audit.FormatText
+	if cfg.LogFormat == "json" {
+		format = audit.FormatJSON
+	}
+	return audit.NewJournal(audit.JournalOptions{
+		Fallback: fallback, Format: format,
+		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json",
+	})
+}
+
+// metricsFile says where the metrics go, "" for nowhere.
+func metricsFile(cfg Config) string {
+	switch cfg.MetricsFile {
+	case none:
+		return ""
+	case auto:
+		isDir := func(path string) bool {
+			st, err := os.Stat(path)
+			return err == nil && st.IsDir()
+		}
+		dir, ok := audit.TextfileDir(isDir)
+		if !ok {
+			return ""
+		}
+		return filepath.Join(dir, "orphan-reaper.prom")
+	}
+	return cfg.MetricsFile
+}
+
+// silent tells nobody and counts nothing.
+type silent struct{}
+
+func (silent) Tell(policy.Record) error                          { return nil }
+func (silent) Sighting(parsers.Report)                           {}
+func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
+func (silent) Outcome(policy.Outcome)                            {}
+func (silent) Quarantine(map[string]*policy.EntryState)          {}
+func (silent) Breaker(bool)                                      {}
+func (silent) Flush() error                                      { return nil }
+
+// lockRun makes this process the only one that takes pods by itself.
+func lockRun(store *state.Store) (release func(), err error) {
+	release, err = store.LockRun()
+	if err != nil {
+		return nil, failf("the daemon does by itself what sweep does: systemctl status orphan-reaper", "%w", err)
+	}
+	return release, nil
+}
+
+// errNoSource is for a configuration whose logs cannot be followed.
+var errNoSource = fmt.Errorf("no log can be followed")
