@@ -1,0 +1,303 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The programs that are a kubelet or hold one. rke2, k0s and the distributions' packages
+// run a kubelet under its own name.
+const (
+	nameKubelet   = "kubelet"
+	nameHyperkube = "hyperkube" // Kubernetes up to 1.18, OpenShift
+	nameK3s       = "k3s"
+	nameKubelite  = "kubelite" // microk8s
+)
+
+// Where microk8s and k3s keep what is not on their command lines.
+const (
+	microk8sCommon  = "/var/snap/microk8s/common"
+	microk8sData    = "/var/snap/microk8s/current"
+	microk8sRootDir = microk8sCommon + "/var/lib/kubelet"
+	k3sConfig       = "/etc/rancher/k3s/config.yaml"
+)
+
+// maxConfig bounds a configuration file.
+const maxConfig = 1 << 20
+
+// splitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
+// does, to hide tokens) leaves one string with spaces and pads it with NULs.
+func splitCmdline(b []byte) []string {
+	b = bytes.TrimRight(b, "\x00")
+	if len(b) == 0 {
+		return nil
+	}
+	args := strings.Split(string(b), "\x00")
+	if len(args) == 1 && strings.Contains(args[0], " ") {
+		return strings.Fields(args[0])
+	}
+	return args
+}
+
+// parseCommand says whether a process is a kubelet, by its name and its command line.
+//
+// A script named kubelet has that name too, but its command line begins with the
+// interpreter, followed by the script (execve(2)). A shell whose arguments merely mention
+// a kubelet has neither the name nor the first argument.
+func parseCommand(comm string, args []string) (*kubelet, bool) {
+	if len(args) == 0 {
+		return nil, false // a kernel thread or a zombie
+	}
+	base, rest := filepath.Base(args[0]), args[1:]
+	k := &kubelet{name: base, args: rest}
+	if k.holdsKubelet() {
+		return k, true
+	}
+	k.name = comm
+	for i, a := range rest[:min(2, len(rest))] {
+		if filepath.Base(a) == comm {
+			k.script, k.args = true, rest[i+1:]
+			break
+		}
+	}
+	// Where the first argument is a known name, its subcommand has decided already.
+	return k, !isKnown(base) && k.holdsKubelet()
+}
+
+func isKnown(name string) bool {
+	return slices.Contains([]string{nameKubelet, nameHyperkube, nameK3s, "k3s-server", "k3s-agent", nameKubelite}, name)
+}
+
+// holdsKubelet says whether the program of that name and arguments runs a kubelet, and
+// takes a subcommand off the arguments.
+func (k *kubelet) holdsKubelet() bool {
+	var subcommand string
+	if len(k.args) > 0 {
+		subcommand = strings.TrimPrefix(k.args[0], "/")
+	}
+	switch k.name {
+	case nameKubelet, nameKubelite:
+		return true
+	case "k3s-server", "k3s-agent":
+		k.name = nameK3s
+		return true
+	case nameHyperkube:
+		if subcommand != nameKubelet {
+			return false
+		}
+	case nameK3s:
+		if subcommand != "server" && subcommand != "agent" {
+			return false
+		}
+	default:
+		return false
+	}
+	k.args = k.args[1:]
+	return true
+}
+
+// flags is a command line as pflag reads it: --name=value or --name value, the last one
+// holds, and the kubelet takes an underscore for a dash.
+type flags []string
+
+func (f flags) all(name string) []string {
+	var values []string
+	for i, arg := range f {
+		if arg == "--" {
+			break
+		}
+		key, value, inline := strings.Cut(arg, "=")
+		if strings.ReplaceAll(key, "_", "-") != "--"+name {
+			continue
+		}
+		if !inline && i+1 < len(f) {
+			value = f[i+1]
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+func (f flags) last(name string) string {
+	if values := f.all(name); len(values) > 0 {
+		return values[len(values)-1]
+	}
+	return ""
+}
+
+// effective returns the flags that the kubelet itself gets.
+func (k kubelet) effective() (flags, error) {
+	switch own := flags(k.args); k.name {
+	case nameKubelite:
+		return kubeliteFlags(own)
+	case nameK3s:
+		return k3sFlags(own)
+	default:
+		return own, nil
+	}
+}
+
+// kubeliteFlags reads microk8s's file of kubelet arguments: one a line, with the snap's
+// variables.
+func kubeliteFlags(own flags) (flags, error) {
+	path := own.last("kubelet-args-file")
+	if path == "" {
+		return own, nil
+	}
+	b, err := readConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	snap := map[string]string{"SNAP": "/snap/microk8s/current", "SNAP_COMMON": microk8sCommon, "SNAP_DATA": microk8sData}
+	var f flags
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		line = os.Expand(line, func(name string) string { return snap[name] })
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			if key, value, ok = strings.Cut(line, " "); !ok {
+				f = append(f, line+"=")
+				continue
+			}
+		}
+		f = append(f, key+"="+strings.Trim(value, `"'`))
+	}
+	return f, nil
+}
+
+// k3sFlags turns k3s's own flags and its configuration file into the kubelet's. The
+// command line wins: it comes last.
+func k3sFlags(own flags) (flags, error) {
+	path := own.last("config")
+	named := path != ""
+	if !named {
+		path = k3sConfig
+	}
+	var f flags
+	files, err := filepath.Glob(escapeGlob(path) + ".d/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range append([]string{path}, files...) {
+		b, err := readConfig(file)
+		if errors.Is(err, fs.ErrNotExist) && !named {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var config map[string]any
+		if err := yaml.Unmarshal(b, &config); err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		}
+		f = append(f, k3sValues(config)...)
+	}
+	for _, arg := range own.all("kubelet-arg") {
+		f = append(f, "--"+strings.TrimLeft(arg, "-"))
+	}
+	if e := own.last("container-runtime-endpoint"); e != "" {
+		f = append(f, "--container-runtime-endpoint="+e)
+	}
+	return f, nil
+}
+
+func k3sValues(config map[string]any) flags {
+	var f flags
+	for _, key := range []string{"kubelet-arg", "kubelet-arg+"} {
+		list, ok := config[key].([]any)
+		if one, isString := config[key].(string); isString {
+			list, ok = []any{one}, true
+		}
+		if !ok {
+			continue
+		}
+		for _, v := range list {
+			f = append(f, "--"+strings.TrimLeft(fmt.Sprint(v), "-"))
+		}
+	}
+	if e, ok := config["container-runtime-endpoint"].(string); ok && e != "" {
+		f = append(f, "--container-runtime-endpoint="+e)
+	}
+	return f
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// findRootDir returns --root-dir. A relative one starts at the process's working
+// directory, the link cwd.
+func (k kubelet) findRootDir(cwd string) (string, error) {
+	dir := k.flags.last("root-dir")
+	switch {
+	case dir == "" && k.name == nameKubelite:
+		return microk8sRootDir, nil
+	case dir == "":
+		return defaultRootDir, nil
+	case filepath.IsAbs(dir):
+		return filepath.Clean(dir), nil
+	}
+	base, err := os.Readlink(cwd)
+	return filepath.Join(base, dir), err
+}
+
+// runtimeEndpoint returns the CRI endpoint that the kubelet was told to use, "" where it
+// was told none. The flag wins over the drop-in directory, and that over the file.
+func (k kubelet) runtimeEndpoint() (string, error) {
+	if e := k.flags.last("container-runtime-endpoint"); e != "" {
+		return e, nil
+	}
+	var files []string
+	if path := k.flags.last("config"); path != "" {
+		files = append(files, path)
+	}
+	if dir := k.flags.last("config-dir"); dir != "" {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && filepath.Ext(path) == ".conf" {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	var endpoint string
+	for _, path := range files {
+		b, err := readConfig(path)
+		if err != nil {
+			return "", err
+		}
+		var config struct {
+			Endpoint string `yaml:"containerRuntimeEndpoint"`
+		}
+		// JSON, which the kubelet also takes, is YAML.
+		if err := yaml.Unmarshal(b, &config); err != nil {
+			return "", fmt.Errorf("cannot read %s: %w", path, err)
+		}
+		if config.Endpoint != "" {
+			endpoint = config.Endpoint
+		}
+	}
+	return endpoint, nil
+}
+
+// readConfig reads a file that a kubelet's command line names. Only root's and our own
+// processes come so far: nobody else can have us open a file.
+func readConfig(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("cannot read %q: the path is not absolute", path)
+	}
+	return readRegular(path, maxConfig)
+}

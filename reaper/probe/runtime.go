@@ -1,0 +1,166 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The words of --runtime-endpoint that are no address.
+const (
+	endpointAuto = "auto"
+	endpointNone = "none"
+)
+
+// runtimeAnswer is what the container runtime, or all of several, said in one look.
+//
+// A UID that was found is known to live even where a list failed; a UID that was not
+// found is known to be gone only where that list was answered wholly, in time, by every
+// runtime of the node, and the runtime knows at least one pod.
+type runtimeAnswer struct {
+	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
+	Lists policy.Fact
+	// Sandboxes and Containers hold, for each pod that has some, words for people.
+	Sandboxes, Containers map[parsers.PodUID]string
+	// Names holds namespace and name.
+	Names map[parsers.PodUID][2]string
+	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
+	SandboxErr, ContainerErr error
+	Origin                   string // the sockets
+	Err                      error  // both errors, for Look.Errors
+}
+
+// tell sets the two facts that only the runtime can give, and the pod's name.
+func (a runtimeAnswer) tell(e *policy.Evidence) {
+	e.Facts[policy.FactSandbox] = a.fact(a.Sandboxes[e.UID], a.SandboxErr)
+	e.Facts[policy.FactContainer] = a.fact(a.Containers[e.UID], a.ContainerErr)
+	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
+		e.Namespace, e.PodName = name[0], name[1]
+	}
+}
+
+func (a runtimeAnswer) fact(found string, err error) policy.Fact {
+	f := policy.Fact{Origin: a.Origin}
+	switch {
+	case found != "":
+		f.Truth, f.Detail = policy.Yes, found
+	case err != nil:
+		f.Detail = err.Error()
+	case a.Lists.Truth != policy.Yes:
+		// A runtime that knows no pod at all has just been made anew, or is not the
+		// kubelet's: its silence about one pod proves nothing.
+		f.Detail = a.Lists.Detail
+	default:
+		f.Truth = policy.No
+	}
+	return f
+}
+
+// unanswered is the answer of nobody.
+func unanswered(err error) runtimeAnswer {
+	return runtimeAnswer{
+		Lists:      policy.Fact{Detail: err.Error()},
+		SandboxErr: err, ContainerErr: err, Err: err,
+	}
+}
+
+// askRuntime asks the runtime for all sandboxes and containers in every state, one call
+// each. It returns within three times the probe's patience whatever hangs, and keeps no
+// connection: between looks the runtime costs nothing.
+//
+// It must be called after the pods directory was listed: a pod that is made between the
+// two is then in the answer, not in the listing.
+func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
+	return p.askRuntimeAt(ctx, usualSockets)
+}
+
+func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
+		a := unanswered(errors.New("not asked: --runtime-endpoint none"))
+		a.Err = nil // it is a choice, no failure
+		return a
+	}
+	found, err := guarded(ctx, &p.guard, "the runtime's sockets", p.patience, func() sockets { return p.findSockets(usual) })
+	if err == nil {
+		err = found.err
+	}
+	if err != nil {
+		return unanswered(fmt.Errorf("cannot find the runtime: %w", err))
+	}
+	client := criClient{timeout: p.patience, maxAnswer: maxAnswer}
+	answers := make([]criAnswer, len(found.paths))
+	var wg sync.WaitGroup
+	for i, path := range found.paths {
+		wg.Go(func() { answers[i] = client.ask(ctx, path) })
+	}
+	wg.Wait()
+	return merge(answers, found, p.cfg.Clock.Now().Wall)
+}
+
+// merge makes one answer of those of all sockets. A socket that speaks no CRI is left
+// out where it was merely found at a usual place; one that was named must answer.
+func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
+	c := newCensus(now)
+	var origins []string
+	var sandboxErrs, containerErrs []error
+	for _, a := range answers {
+		if a.noCRI && !found.named {
+			continue
+		}
+		origins = append(origins, "unix://"+a.path)
+		if err := a.sandboxErr; err != nil {
+			sandboxErrs = append(sandboxErrs, found.explain(a.path, err))
+		}
+		if err := a.containerErr; err != nil {
+			containerErrs = append(containerErrs, found.explain(a.path, err))
+		}
+		c.add(a)
+	}
+	if len(origins) == 0 {
+		return unanswered(found.nobody())
+	}
+	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
+	r := runtimeAnswer{
+		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
+		SandboxErr: oneLine(sandboxErrs), ContainerErr: oneLine(containerErrs),
+		Origin: strings.Join(origins, ", "),
+	}
+	r.Err = oneLine([]error{r.SandboxErr, r.ContainerErr})
+	r.Lists = policy.Fact{Origin: r.Origin}
+	switch {
+	case r.SandboxErr != nil:
+		r.Lists.Detail = r.SandboxErr.Error()
+	case c.pods == 0:
+		r.Lists.Truth = policy.No
+		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + adviceSet
+	default:
+		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
+	}
+	return r
+}
+
+// adviceSet is what a person can do about the wrong socket.
+const adviceSet = "if it is not the kubelet's, set --runtime-endpoint"
+
+// oneLine joins errors as one line, each text once: details stand in tables and records.
+func oneLine(errs []error) error {
+	var texts []string
+	seen := map[string]bool{}
+	for _, err := range errs {
+		if err == nil || seen[err.Error()] {
+			continue
+		}
+		seen[err.Error()] = true
+		texts = append(texts, err.Error())
+	}
+	if texts == nil {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

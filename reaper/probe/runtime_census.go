@@ -1,0 +1,216 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// The labels and annotations by which the kubelet marks what it has the runtime make.
+const (
+	labelUID       = "io.kubernetes.pod.uid"
+	labelName      = "io.kubernetes.pod.name"
+	labelNamespace = "io.kubernetes.pod.namespace"
+	// annotationHash is the UID of a static pod, which is also the name of its directory,
+	// where a mirror pod's own UID stands in the label.
+	annotationHash = "kubernetes.io/config.hash"
+	marks          = "io.kubernetes."
+	markAnnotation = "kubernetes.io/config."
+)
+
+// census counts what the runtimes listed, by pod.
+//
+// Of what names no pod, two kinds are told apart. A sandbox or container without any of
+// the kubelet's marks was made by somebody else (crictl, a test, another client of the
+// runtime): the kubelet marks everything, so it belongs to no pod, and it is counted and
+// left out. One with some of the marks but no UID was the kubelet's and has lost its
+// owner: it may belong to any pod, so that list decides nothing.
+type census struct {
+	now                   time.Time
+	sandboxes, containers map[parsers.PodUID]*tally
+	names                 map[parsers.PodUID][2]string
+	pods                  int // sandboxes that name a pod
+	contained             int // containers that name a pod
+	strangers             int // made by others
+	lostSandboxes         []string
+	lostContainers        []string
+}
+
+// tally is what a pod has in one list: the one to show, and how many more there are.
+type tally struct {
+	words string
+	live  bool // words tell of one that is ready or running
+	more  int
+}
+
+func newCensus(now time.Time) *census {
+	return &census{
+		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
+		names: map[parsers.PodUID][2]string{},
+	}
+}
+
+// String sums up for people.
+func (c *census) String() string {
+	s := fmt.Sprintf("%d sandboxes, %d containers", c.pods, c.contained)
+	if c.strangers > 0 {
+		s += fmt.Sprintf("; %d more are no pod's", c.strangers)
+	}
+	return s
+}
+
+// add counts the answer of one socket. IDs mean something within it only.
+func (c *census) add(a criAnswer) {
+	owners := map[string][]string{}
+	for _, s := range a.sandboxes {
+		names := owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])
+		owners[s.GetId()] = names
+		if len(names) == 0 {
+			c.stranger(&c.lostSandboxes, s.GetId(), s.GetLabels(), s.GetAnnotations())
+			continue
+		}
+		c.pods++
+		state := strings.TrimPrefix(s.GetState().String(), "SANDBOX_")
+		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+		c.count(c.sandboxes, names, live, c.words("sandbox", s.GetId(), state, s.GetCreatedAt()))
+		c.name(names, s)
+	}
+	for _, k := range a.containers {
+		names := owner(slices.Concat([]string{k.GetLabels()[labelUID]}, owners[k.GetPodSandboxId()])...)
+		if len(names) == 0 {
+			c.stranger(&c.lostContainers, k.GetId(), k.GetLabels(), k.GetAnnotations())
+			continue
+		}
+		c.contained++
+		state := strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
+		live := k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
+		c.count(c.containers, names, live, c.words("container", k.GetId(), state, k.GetCreatedAt()))
+	}
+}
+
+// owner returns the names of the pod, each once. They need not be well-formed UIDs: a
+// manifest's metadata.uid is taken as it is, and a pod whose name is no UID is a pod.
+func owner(names ...string) []string {
+	var found []string
+	for _, n := range names {
+		if n != "" && !slices.Contains(found, n) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func (c *census) stranger(lost *[]string, id string, maps ...map[string]string) {
+	for _, m := range maps {
+		for key := range m {
+			if strings.HasPrefix(key, marks) || strings.HasPrefix(key, markAnnotation) {
+				*lost = append(*lost, shortID(id))
+				return
+			}
+		}
+	}
+	c.strangers++
+}
+
+func (c *census) count(list map[parsers.PodUID]*tally, names []string, live bool, words string) {
+	for _, n := range names {
+		uid, ok := parsers.ParsePodUID(n)
+		if !ok {
+			continue // Judge keeps a directory with such a name whatever the runtime says
+		}
+		switch t := list[uid]; {
+		case t == nil:
+			list[uid] = &tally{words: words, live: live}
+		case live && !t.live:
+			list[uid] = &tally{words: words, live: true, more: t.more + 1}
+		default:
+			t.more++
+		}
+	}
+}
+
+func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
+	namespace, name := s.GetLabels()[labelNamespace], s.GetLabels()[labelName]
+	if namespace == "" || name == "" {
+		namespace, name = s.GetMetadata().GetNamespace(), s.GetMetadata().GetName()
+	}
+	if !isDNSName(namespace) || !isDNSName(name) {
+		return
+	}
+	for _, n := range names {
+		if uid, ok := parsers.ParsePodUID(n); ok {
+			c.names[uid] = [2]string{namespace, name}
+		}
+	}
+}
+
+// isDNSName says whether s can be shown as the name of a namespace or pod: these are DNS
+// subdomains, and anything else may hold control characters.
+func isDNSName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	return strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// words describes one of them, as "sandbox 02538aa466dd NOTREADY, created 3h ago".
+func (c *census) words(what, id, state string, created int64) string {
+	s := what + " " + shortID(id) + " " + state
+	if age := c.now.Sub(time.Unix(0, created)); created > 0 && age >= 0 {
+		s += ", created " + roughly(age) + " ago"
+	}
+	return s
+}
+
+// shortID is how crictl and ctr show an ID.
+func shortID(id string) string {
+	if len(id) > 12 {
+		id = id[:12]
+	}
+	if !isDNSName(id) {
+		return fmt.Sprintf("%q", id)
+	}
+	return id
+}
+
+// roughly writes a duration in its largest unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+func (c *census) sandboxWords() map[parsers.PodUID]string   { return told(c.sandboxes) }
+func (c *census) containerWords() map[parsers.PodUID]string { return told(c.containers) }
+
+func told(list map[parsers.PodUID]*tally) map[parsers.PodUID]string {
+	words := make(map[parsers.PodUID]string, len(list))
+	for uid, t := range list {
+		words[uid] = t.words
+		if t.more > 0 {
+			words[uid] += fmt.Sprintf(", and %d more", t.more)
+		}
+	}
+	return words
+}
+
+func (c *census) sandboxDoubt() error   { return doubt("sandbox", c.lostSandboxes) }
+func (c *census) containerDoubt() error { return doubt("container", c.lostContainers) }
+
+func doubt(what string, lost []string) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %s (of %d) has the kubelet's labels but no pod UID: it may belong to any pod", what, lost[0], len(lost))
+}

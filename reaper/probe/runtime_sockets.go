@@ -1,0 +1,134 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// usualSockets are the places where the runtimes of the common distributions listen.
+var usualSockets = []string{
+	"/run/containerd/containerd.sock",
+	"/run/crio/crio.sock",
+	"/run/k3s/containerd/containerd.sock", // k3s and rke2
+	"/run/k0s/containerd.sock",
+	"/var/snap/microk8s/common/run/containerd.sock",
+	"/run/cri-dockerd.sock",
+	"/run/cri-dockerd/cri-dockerd.sock",
+	"/run/k3s/cri-dockerd/cri-dockerd.sock",
+	// Usually the same as those in /run; where /var/run is a directory of its own, not.
+	"/var/run/containerd/containerd.sock",
+	"/var/run/crio/crio.sock",
+	"/var/run/cri-dockerd.sock",
+	"/var/run/dockershim.sock", // the kubelet itself, before 1.24
+	"/run/dockershim.sock",
+}
+
+// sockets says where to ask.
+type sockets struct {
+	paths []string
+	// named says that somebody chose the socket: the operator or the kubelet's own
+	// configuration. It must then be a CRI.
+	named bool
+	from  string   // who named it, for people
+	tried []string // the usual places, where none was named
+	err   error
+}
+
+// explain adds to an error of one socket what can be done about it.
+func (s sockets) explain(path string, err error) error {
+	if s.named {
+		return fmt.Errorf("cannot ask the runtime at %s, named by %s: %w", path, s.from, err)
+	}
+	return fmt.Errorf("cannot ask the runtime at %s: %w; set --runtime-endpoint to the kubelet's runtime, "+
+		"or remove the socket if nothing serves it", path, err)
+}
+
+// nobody is the error where no place was left to ask.
+func (s sockets) nobody() error {
+	return fmt.Errorf("no CRI socket found at %s; set --runtime-endpoint", strings.Join(s.tried, ", "))
+}
+
+// findSockets decides where to ask: where the operator says; else where the running
+// kubelet's own configuration says; else at every usual place that exists, since nothing
+// tells which of several runtimes holds a pod.
+func (p *Probe) findSockets(usual []string) sockets {
+	if e := p.cfg.RuntimeEndpoint; e != "" && e != endpointAuto {
+		return namedSocket(e, "--runtime-endpoint")
+	}
+	// Where it is not certain which kubelet runs, every socket must answer for itself.
+	if k, err := oneKubelet(p.cfg.ProcDir, p.cfg.RootDir); err == nil && k != nil {
+		endpoint, err := k.runtimeEndpoint()
+		if err != nil {
+			return sockets{err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; set --runtime-endpoint", k.id.PID, err)}
+		}
+		if endpoint != "" {
+			return namedSocket(endpoint, fmt.Sprintf("the kubelet (PID %d)", k.id.PID))
+		}
+	}
+	found, err := existingSockets(usual)
+	return sockets{paths: found, tried: usual, err: err}
+}
+
+// namedSocket reads an endpoint as the kubelet does: a URL, or a bare path.
+func namedSocket(endpoint, from string) sockets {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok {
+		path = strings.TrimPrefix(endpoint, "unix:")
+	}
+	if !strings.HasPrefix(path, "/") {
+		return sockets{err: fmt.Errorf("%q, named by %s, is no unix:///PATH", endpoint, from)}
+	}
+	s := sockets{paths: []string{path}, named: true, from: from}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		// connect(2) would say "connection refused", which sends people looking for a
+		// runtime that is down.
+		err = fmt.Errorf("it is %s, no socket", kindOf(info.Mode()))
+	}
+	if err != nil {
+		s.err = s.explain(path, err)
+	}
+	return s
+}
+
+// existingSockets returns those of the paths that are sockets, each socket once though it
+// may be reached by several paths. What is no socket is left out: nothing can listen
+// there, and container engines leave a directory wherever somebody bind-mounted a socket
+// that was not there yet. A path that cannot be looked at is an error.
+func existingSockets(paths []string) ([]string, error) {
+	var found []string
+	var infos []fs.FileInfo
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("%w; set --runtime-endpoint", err)
+		}
+		same := func(other fs.FileInfo) bool { return os.SameFile(info, other) }
+		if info.Mode().Type() != fs.ModeSocket || slices.ContainsFunc(infos, same) {
+			continue
+		}
+		found, infos = append(found, path), append(infos, info)
+	}
+	return found, nil
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "a regular file"
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	}
+	return "a device"
+}
