@@ -19,6 +19,7 @@ var looks = map[policy.Kind]look{
 	policy.KindKept:       {"601e98e0d10844e88c0cebcc4cfa852a", journal.PriInfo},
 	policy.KindParking:    {"2b73170186e54758b4c92a3ebaccd4b0", journal.PriDebug},
 	policy.KindParked:     {"770d890e15114caab7fc14a24a19f47f", journal.PriNotice},
+	policy.KindNotParked:  {"f2e8fdcfa44a4d4e85897a89298e216d", journal.PriInfo},
 	policy.KindPutting:    {"28eb60529b854d4b8c236c79e2360fa5", journal.PriDebug},
 	policy.KindPutBack:    {"0e1d4734eda74789a8503625d5561bd6", journal.PriWarning},
 	policy.KindStripping:  {"4321d21ee607460cae948a99e8aa91c9", journal.PriDebug},

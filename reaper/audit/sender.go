@@ -16,7 +16,7 @@ type sender struct {
 	timeout time.Duration
 
 	mu    sync.Mutex
-	stuck chan error // the result of the send that hangs, nil where none does
+	stuck <-chan struct{} // ends when the send that hangs comes back, nil where none does
 }
 
 func (s *sender) do(message string, p journal.Priority, vars map[string]string) error {
@@ -30,12 +30,16 @@ func (s *sender) do(message string, p journal.Priority, vars map[string]string) 
 			return ErrStuck
 		}
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.send(message, p, vars) }()
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = s.send(message, p, vars)
+	}()
 	timer := time.NewTimer(s.timeout)
 	defer timer.Stop()
 	select {
-	case err := <-done:
+	case <-done:
 		if err != nil {
 			return fmt.Errorf("cannot send to the journal: %w", err)
 		}

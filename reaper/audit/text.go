@@ -30,19 +30,21 @@ func compose(r policy.Record) string {
 	who := pod(r)
 	switch r.Kind {
 	case policy.KindSeen:
-		fmt.Fprintf(&b, "The kubelet cannot remove the directory of orphaned %s%s", who, because(r, ": "))
+		fmt.Fprintf(&b, "The kubelet cannot remove the directory of orphaned %s%s", who, because(r))
 	case policy.KindKept:
 		word := "Keeping"
 		if r.Decision == policy.Wait {
 			word = "Waiting with"
 		}
-		fmt.Fprintf(&b, "%s %s%s", word, who, because(r, ": "))
+		fmt.Fprintf(&b, "%s %s%s", word, who, because(r))
 	case policy.KindParking, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
 		fmt.Fprintf(&b, "About to act (%s) on %s", r.Kind, who)
 	case policy.KindParked:
 		fmt.Fprintf(&b, "Moved the directory of %s to quarantine, to see whether anything misses it", who)
+	case policy.KindNotParked:
+		fmt.Fprintf(&b, "Left the directory of %s where it was%s", who, because(r))
 	case policy.KindPutBack:
-		fmt.Fprintf(&b, "Put the directory of %s back where it was%s", who, because(r, ": "))
+		fmt.Fprintf(&b, "Put the directory of %s back where it was%s", who, because(r))
 	case policy.KindStripped:
 		fmt.Fprintf(&b, "Removed %s of %s; %s stays in quarantine", taken(r.Taken), who, left(r.Left))
 	case policy.KindRemoved:
@@ -52,9 +54,9 @@ func compose(r policy.Record) string {
 	case policy.KindConflict:
 		fmt.Fprintf(&b, "The directory of %s had been made again; that one is in quarantine%s and only a person removes it", who, entry(r))
 	case policy.KindFailed:
-		fmt.Fprintf(&b, "Something failed for %s and needs a person's eye%s", who, because(r, ": "))
+		fmt.Fprintf(&b, "Something failed for %s and needs a person's eye%s", who, because(r))
 	case policy.KindBreaker:
-		fmt.Fprintf(&b, "Stopped removing anything, since %s turned out to live%s; find out why, then let it go on: orphan-reaper quarantine resume", who, because(r, ": "))
+		fmt.Fprintf(&b, "Stopped removing anything, since %s turned out to live%s; find out why, then let it go on: orphan-reaper quarantine resume", who, because(r))
 	case policy.KindResumed:
 		b.WriteString("A person let orphan-reaper go on removing")
 	case policy.KindStarted:
@@ -62,9 +64,9 @@ func compose(r policy.Record) string {
 	case policy.KindStopped:
 		b.WriteString("orphan-reaper has stopped")
 	case policy.KindBadRuntime:
-		fmt.Fprintf(&b, "The container runtime cannot be asked, so every pod is kept%s", because(r, ": "))
+		fmt.Fprintf(&b, "The container runtime cannot be asked, so every pod is kept%s", because(r))
 	default:
-		fmt.Fprintf(&b, "%s: %s%s", r.Kind, who, because(r, ": "))
+		fmt.Fprintf(&b, "%s: %s%s", r.Kind, who, because(r))
 	}
 	if r.Err != "" {
 		fmt.Fprintf(&b, ": %s", r.Err)
@@ -85,7 +87,7 @@ func Undo(r policy.Record) string {
 		if r.UID != "" {
 			return "orphan-reaper quarantine restore " + string(r.UID)
 		}
-	case policy.KindSeen, policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack,
+	case policy.KindSeen, policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack, policy.KindNotParked,
 		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
 		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
 		policy.KindStopped, policy.KindBadRuntime:
@@ -113,8 +115,8 @@ func entry(r policy.Record) string {
 	return " as " + r.Entry
 }
 
-// because gives the reasons with their words behind sep, "" where there are none.
-func because(r policy.Record, sep string) string {
+// because gives the reasons with their words behind a colon, "" where there are none.
+func because(r policy.Record) string {
 	if len(r.Why) == 0 {
 		return ""
 	}
@@ -125,7 +127,7 @@ func because(r policy.Record, sep string) string {
 			parts[i] += " (" + w.Detail + ")"
 		}
 	}
-	return sep + strings.Join(parts, ", ")
+	return ": " + strings.Join(parts, ", ")
 }
 
 func taken(t map[string]policy.Tally) string {

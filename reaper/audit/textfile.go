@@ -54,6 +54,22 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
+// Textfile is Metrics with the file that Flush writes them to. With no path Flush does
+// nothing.
+type Textfile struct {
+	*Metrics
+
+	Path string
+}
+
+// Flush writes all metrics to the file.
+func (t Textfile) Flush() error {
+	if t.Path == "" {
+		return nil
+	}
+	return t.WriteFile(t.Path)
+}
+
 func (m *Metrics) writeFile(path string) error {
 	name := filepath.Base(path)
 	if !strings.HasSuffix(name, ".prom") {

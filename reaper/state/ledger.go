@@ -17,7 +17,7 @@ import (
 
 // unsentBatch is the most records that Unsent returns at once. It bounds memory where
 // the journal has been away for long.
-const unsentBatch = 4096
+const unsentBatch = 16384
 
 // ledger is what is known of the ledger's file: everything up to size has been read and
 // folded.
@@ -49,7 +49,7 @@ func visible(k policy.Kind) bool {
 	switch k {
 	case policy.KindParking, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
 		return false
-	case policy.KindSeen, policy.KindKept, policy.KindParked, policy.KindPutBack, policy.KindStripped,
+	case policy.KindSeen, policy.KindKept, policy.KindParked, policy.KindNotParked, policy.KindPutBack, policy.KindStripped,
 		policy.KindRemoved, policy.KindRestored, policy.KindConflict, policy.KindFailed, policy.KindBreaker,
 		policy.KindResumed, policy.KindStarted, policy.KindStopped, policy.KindBadRuntime:
 	}
@@ -177,7 +177,7 @@ func (s *Store) Refresh() error {
 	return s.refresh()
 }
 
-// Unsent returns the first records, at most 4,096, that people should see and the journal
+// Unsent returns the first records, at most 16,384, that people should see and the journal
 // has not got. Call it again after Sent.
 func (s *Store) Unsent() []policy.Record {
 	s.mu.Lock()

@@ -31,44 +31,45 @@ func (s *Store) LockRun() (release func(), err error) {
 	return release, err
 }
 
-// LockAct takes the lock around one batch of the daemon or one action of a person, and
-// waits for it until ctx ends. It then reads what other processes have written meanwhile.
-func (s *Store) LockAct(ctx context.Context) (release func(), err error) {
-	release, err = s.waitLock(ctx, actLock, true)
+// Enter takes the lock around one pass of the daemon or one action of a person, and waits
+// for it until ctx ends. It then reads what other processes have written meanwhile.
+func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
+	leave, err = waitLock(s, actLock, true, ctx.Done())
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Refresh(); err != nil {
-		release()
+		leave()
 		return nil, err
 	}
-	return release, nil
+	return leave, nil
 }
 
 // lockAppend takes the short lock around each change of a file of the directory.
 func (s *Store) lockAppend() (release func(), err error) {
-	release, err = s.tryLock(appendLock, false)
+	limit := time.NewTimer(appendWait)
+	defer limit.Stop()
+	return waitLock(s, appendLock, false, limit.C)
+}
+
+// waitLock takes a lock, or gives up when end says so.
+func waitLock[T any](s *Store, name string, sign bool, end <-chan T) (release func(), err error) {
+	release, err = s.tryLock(name, sign)
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return release, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), appendWait)
-	defer cancel()
-	return s.waitLock(ctx, appendLock, false)
-}
-
-func (s *Store) waitLock(ctx context.Context, name string, sign bool) (release func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
+		select {
+		case <-end:
+			return nil, fmt.Errorf("cannot wait any longer for %s: another orphan-reaper (PID %s) holds it: %w",
+				filepath.Join(s.dir, name), s.holder(name), os.ErrDeadlineExceeded)
+		case <-tick.C:
+		}
 		release, err = s.tryLock(name, sign)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return release, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot get %s: another orphan-reaper (PID %s) holds it: %w",
-				filepath.Join(s.dir, name), s.holder(name), ctx.Err())
-		case <-tick.C:
 		}
 	}
 }

@@ -124,6 +124,10 @@ func (s *Store) readOn() error {
 // errNoNewline says that a line was not written to its end.
 var errNoNewline = errors.New("it does not end")
 
+// maxSeq is the highest number that a record can have. It takes longer to get there than
+// anything lasts; a number beyond it is damage, and counting on from it would overflow.
+const maxSeq = 1 << 53
+
 // decode reads one line with its newline. Fields that it does not know are left out; the
 // version of the directory says whether that is safe.
 func decode(line []byte) (policy.Record, error) {
@@ -134,7 +138,7 @@ func decode(line []byte) (policy.Record, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return r, err
 	}
-	if r.Kind == "" || r.Seq <= 0 {
+	if r.Kind == "" || r.Seq <= 0 || r.Seq > maxSeq {
 		return r, errors.New("it has no kind or no number")
 	}
 	return r, nil

@@ -16,7 +16,7 @@ const sentFormat = "%020d\n"
 
 // Sent says that the journal has got all records up to seq. It is not synced: after a
 // crash some records are shown again, which is better than not at all. Who shows the
-// records of Unsent calls it, under LockAct where several processes do.
+// records of Unsent calls it, between Enter and its end where several processes do.
 func (s *Store) Sent(seq int64) error {
 	if s.readOnly {
 		return ErrReadOnly
@@ -82,7 +82,7 @@ func (s *Store) readSent() (int64, error) {
 
 func parseSent(b []byte) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSuffix(string(b), "\n"), 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > maxSeq {
 		return 0, fmt.Errorf("cannot read the marker of sent records: %.30q is no number", b)
 	}
 	return n, nil

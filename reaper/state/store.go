@@ -292,3 +292,9 @@ func (s *Store) Breaker() (policy.Record, bool) {
 	b := s.ledger.breaker
 	return b, b.Seq > s.ledger.resumed
 }
+
+// BreakerOpen says whether enforcing stopped and no person has said go on.
+func (s *Store) BreakerOpen() bool {
+	_, open := s.Breaker()
+	return open
+}

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// FuzzLedger opens any bytes as a ledger. Either that is refused and the bytes stay, or
+// what is read is in order, nothing whole is lost, and the ledger goes on.
+func FuzzLedger(f *testing.F) {
+	line := func(seq int, kind string) string {
+		return `{"seq":` + string(rune('0'+seq)) + `,"kind":"` + kind + `","at":{"wall":"2026-01-02T03:04:05Z","boot_id":"b","boot":1},` +
+			`"uid":"u","entry":"e","text":""}` + "\n"
+	}
+	whole := line(1, "parking") + line(2, "parked") + line(3, "stripping")
+	f.Add([]byte(whole))
+	f.Add([]byte(whole[:len(whole)-20]))
+	f.Add([]byte(whole + "\x00\x00\x00\n"))
+	f.Add([]byte(line(1, "parking") + "{}\n" + line(2, "parked")))
+	f.Add([]byte(line(2, "breaker") + line(1, "restored")))
+	f.Add([]byte(`{"seq":9223372036854775807,"kind":"x"}` + "\n"))
+	f.Add([]byte("\n\n"))
+	f.Add([]byte(strings.Repeat("[", 20_000)))
+	dir := memDir(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, name := range []string{sentFile, "ledger.torn-1"} {
+			_ = removeFile(dir, name)
+		}
+		writeFile(t, b, dir, ledgerFile)
+		s, err := Open(dir, Options{})
+		if err != nil {
+			if _, ok := errors.AsType[*DamagedError](err); !ok {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(readFile(t, dir, ledgerFile), b) {
+				t.Fatal("refused, and changed all the same")
+			}
+			return
+		}
+		rest := readFile(t, dir, ledgerFile)
+		if !bytes.HasPrefix(b, rest) {
+			t.Fatal("more than the end was changed")
+		}
+		if len(rest) < len(b) && !bytes.Equal(readFile(t, dir, "ledger.torn-1"), b[len(rest):]) {
+			t.Fatal("what was cut off was not kept")
+		}
+		before := all(t, s)
+		for i, r := range before {
+			if r.Seq <= 0 || r.Kind == "" || i > 0 && r.Seq <= before[i-1].Seq {
+				t.Fatalf("record %d is %+v", i, r)
+			}
+		}
+		done, err := s.Append(policy.Record{Kind: policy.KindStarted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(before); n > 0 && done[0].Seq != before[n-1].Seq+1 {
+			t.Fatalf("number %d comes after %d", done[0].Seq, before[n-1].Seq)
+		}
+		must(t, s.Close())
+		again, err := Open(dir, Options{})
+		must(t, err)
+		if n := len(all(t, again)); n != len(before)+1 {
+			t.Fatalf("%d records after the next open, want %d", n, len(before)+1)
+		}
+		must(t, again.Close())
+	})
+}

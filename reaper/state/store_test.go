@@ -1,0 +1,455 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// snapshot returns the names and contents of everything in dir.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			files[e.Name()] = string(readFile(t, dir, e.Name()))
+		} else {
+			files[e.Name()] = e.Type().String()
+		}
+	}
+	return files
+}
+
+func TestOpenMakesAPrivateDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	open(t, dir, Options{})
+	info, err := os.Lstat(dir)
+	must(t, err)
+	if info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("mode %v, want drwx------", info.Mode())
+	}
+	files, err := os.ReadDir(dir)
+	must(t, err)
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s has mode %v, %v; want -rw-------", f.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(t *testing.T, dir string)
+		want string
+		root bool
+	}{
+		"symlink": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, os.Symlink(t.TempDir(), dir))
+		}, want: "a symlink is not followed"},
+		"file": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			writeFile(t, nil, dir)
+		}, want: "is no directory"},
+		"others may write": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o770)))
+		}, want: "others may write to it"},
+		"another owner": {root: true, make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 4711, 0)))
+		}, want: "user 4711 owns it"},
+		"newer version": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, os.Mkdir(dir, 0o700))
+			writeFile(t, []byte("2\n"), dir, versionFile)
+			writeFile(t, []byte("a form that we do not know"), dir, ledgerFile)
+		}, want: "newer version"},
+		"version that is none": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, os.Mkdir(dir, 0o700))
+			writeFile(t, []byte("x\n"), dir, versionFile)
+		}, want: "should hold a number"},
+		"ledger that is a FIFO": {make: func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, errors.Join(os.Mkdir(dir, 0o700), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600)))
+		}, want: "no regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.root {
+				needRoot(t)
+			}
+			dir := filepath.Join(t.TempDir(), "state")
+			tc.make(t, dir)
+			_, err := Open(dir, Options{})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestNewerVersionIsLeftUntouched(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	writeFile(t, []byte("2\n"), dir, versionFile)
+	writeFile(t, []byte("half a li"), dir, ledgerFile)
+	before := snapshot(t, dir)
+	for _, open := range []func(string, Options) (*Store, error){Open, OpenReadOnly} {
+		if _, err := open(dir, Options{}); !errors.Is(err, ErrNewer) {
+			t.Errorf("error %v, want ErrNewer", err)
+		}
+	}
+	if after := snapshot(t, dir); !reflect.DeepEqual(before, after) {
+		t.Errorf("the directory was changed: %v, before %v", after, before)
+	}
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	w := open(t, dir, Options{})
+	appendTo(t, w, life(1, policy.KindParked)...)
+	must(t, w.Save("holds", 7))
+	must(t, w.Close())
+	writeFile(t, []byte("{"), dir, "bad.json")
+	before := snapshot(t, dir)
+
+	s, err := OpenReadOnly(dir, Options{})
+	must(t, err)
+	defer func() { _ = s.Close() }()
+	var n int
+	if ok, err := s.Load("holds", &n); !ok || err != nil || n != 7 {
+		t.Errorf("Load gave %d, %v, %v", n, ok, err)
+	}
+	if ok, err := s.Load("bad", &n); ok || err != nil {
+		t.Errorf("Load of a damaged value gave %v, %v", ok, err)
+	}
+	if len(s.Entries()) != 1 || len(s.Unsent()) != 1 {
+		t.Errorf("%d entries and %d unsent records, want 1 and 1", len(s.Entries()), len(s.Unsent()))
+	}
+	_, errAppend := s.Append(policy.Record{Kind: policy.KindSeen})
+	_, errRun := s.LockRun()
+	_, errEnter := s.Enter(t.Context())
+	for _, err := range []error{errAppend, errRun, errEnter, s.Save("holds", 8), s.Sent(1)} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("error %v, want ErrReadOnly", err)
+		}
+	}
+	if after := snapshot(t, dir); !reflect.DeepEqual(before, after) {
+		t.Errorf("the directory was changed: %v, before %v", after, before)
+	}
+	// It sees what is appended later.
+	w = open(t, dir, Options{})
+	appendTo(t, w, life(2, policy.KindParked)...)
+	must(t, s.Refresh())
+	if len(s.Entries()) != 2 {
+		t.Errorf("%d entries after Refresh, want 2", len(s.Entries()))
+	}
+}
+
+func TestReadOnlyWithoutADirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	s, err := OpenReadOnly(dir, Options{})
+	must(t, err)
+	var v int
+	ok, err := s.Load("holds", &v)
+	if ok || err != nil || len(s.Entries()) != 0 || s.BreakerOpen() || len(s.Unsent()) != 0 || len(all(t, s)) != 0 {
+		t.Errorf("an absent directory is not empty: %v, %v", ok, err)
+	}
+	must(t, s.Refresh())
+	must(t, s.Close())
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the directory was made")
+	}
+}
+
+func TestReadOnlyForOtherUsers(t *testing.T) {
+	needRoot(t)
+	dir := memDir(t) // its parents are open to all
+	w := open(t, dir, Options{})
+	appendTo(t, w, life(1, policy.KindParked)...)
+
+	// setfsuid(2) is of the thread, and takes its capabilities on files with it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	must(t, unix.Setfsuid(65534))
+	_, err := OpenReadOnly(dir, Options{})
+	must(t, unix.Setfsuid(0))
+	if !errors.Is(err, os.ErrPermission) {
+		t.Errorf("error %v, want one of permission", err)
+	}
+	must(t, os.Chmod(dir, 0o755))
+	for _, f := range []string{versionFile, ledgerFile, sentFile} {
+		must(t, os.Chmod(filepath.Join(dir, f), 0o644))
+	}
+	must(t, unix.Setfsuid(65534))
+	s, err := OpenReadOnly(dir, Options{})
+	must(t, unix.Setfsuid(0))
+	must(t, err)
+	if len(s.Entries()) != 1 {
+		t.Errorf("%d entries, want 1", len(s.Entries()))
+	}
+	must(t, s.Close())
+}
+
+func TestValues(t *testing.T) {
+	dir := t.TempDir()
+	log, said := logged()
+	s := open(t, dir, Options{Log: log})
+	type value struct {
+		Holds map[string]policy.Hold
+	}
+	want := value{Holds: map[string]policy.Hold{"x": {Since: policy.Instant{Boot: 5, BootID: "b"}, ID: policy.DirID{Ino: 9}}}}
+	var got value
+	if ok, err := s.Load("holds", &got); ok || err != nil {
+		t.Fatalf("Load of nothing gave %v, %v", ok, err)
+	}
+	must(t, s.Save("holds", want))
+	if ok, err := s.Load("holds", &got); !ok || err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("Load gave %+v, %v, %v", got, ok, err)
+	}
+	whole := readFile(t, dir, "holds.json")
+	for n := range len(whole) - 1 { // without its last newline it is whole
+		writeFile(t, whole[:n], dir, "holds.json")
+		said.Reset()
+		for i := range 2 {
+			if ok, err := s.Load("holds", &value{}); ok || err != nil {
+				t.Fatalf("cut at %d: Load gave %v, %v", n, ok, err)
+			}
+			if told := strings.Contains(said.String(), "holds.corrupt-"); told != (i == 0) {
+				if i == 0 || strings.Count(said.String(), "holds.corrupt-") > 1 {
+					t.Fatalf("cut at %d: told %v at load %d: %s", n, told, i, said)
+				}
+			}
+		}
+		if kept := readFile(t, dir, fmt.Sprintf("holds.corrupt-%d", n+1)); string(kept) != string(whole[:n]) {
+			t.Fatalf("cut at %d: kept %q", n, kept)
+		}
+	}
+	writeFile(t, []byte(`{"version":2,"value":{}}`), dir, "holds.json")
+	if _, err := s.Load("holds", &got); !errors.Is(err, ErrNewer) {
+		t.Errorf("a newer value gave %v, want ErrNewer", err)
+	}
+	for _, name := range []string{"", "..", "a/b", "A", "a.b", "\x00"} {
+		if err := s.Save(name, 1); err == nil {
+			t.Errorf("a value may be called %q", name)
+		}
+	}
+	if err := s.Save("fn", func() {}); err == nil {
+		t.Error("Save took a function")
+	}
+}
+
+func TestSent(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	rs := appendTo(t, s, life(1, policy.KindRemoved)...)
+	kinds := func(s *Store) (k []policy.Kind) {
+		for _, r := range s.Unsent() {
+			k = append(k, r.Kind)
+		}
+		return k
+	}
+	if got := kinds(s); !reflect.DeepEqual(got, []policy.Kind{policy.KindParked, policy.KindStripped, policy.KindRemoved}) {
+		t.Fatalf("unsent: %v", got)
+	}
+	if got := s.Unsent()[1]; !reflect.DeepEqual(got, rs[3]) {
+		t.Errorf("an unsent record is\n%+v\nwant\n%+v", got, rs[3])
+	}
+	must(t, s.Sent(rs[1].Seq))
+	must(t, s.Sent(1)) // an older word changes nothing
+	want := []policy.Kind{policy.KindStripped, policy.KindRemoved}
+	if got := kinds(s); !reflect.DeepEqual(got, want) {
+		t.Errorf("unsent: %v, want %v", got, want)
+	}
+	other := open(t, dir, Options{})
+	if got := kinds(other); !reflect.DeepEqual(got, want) {
+		t.Errorf("unsent in another process: %v, want %v", got, want)
+	}
+	must(t, s.Sent(rs[5].Seq))
+	must(t, other.Sent(rs[3].Seq))
+	if got := kinds(other); got != nil {
+		t.Errorf("what one process has sent, another would send again: %v", got)
+	}
+	if err := s.Sent(99); err == nil {
+		t.Error("a record was sent that there is not")
+	}
+	must(t, errors.Join(s.Close(), other.Close()))
+
+	// Without the marker everything is shown again; without the ledger numbers go on.
+	writeFile(t, nil, dir, sentFile)
+	s = open(t, dir, Options{})
+	if got := kinds(s); len(got) != 3 {
+		t.Errorf("unsent after the marker was lost: %v", got)
+	}
+	must(t, s.Sent(6))
+	must(t, errors.Join(s.Close(), os.Remove(filepath.Join(dir, ledgerFile))))
+	s = open(t, dir, Options{})
+	if got := appendTo(t, s, policy.Record{Kind: policy.KindSeen}); got[0].Seq != 7 || len(s.Unsent()) != 1 {
+		t.Errorf("a new ledger begins at number %d, and %d records are unsent; want 7 and 1", got[0].Seq, len(s.Unsent()))
+	}
+}
+
+func TestCompact(t *testing.T) {
+	dir := memDir(t)
+	s := open(t, dir, Options{})
+	appendTo(t, s, policy.Record{Kind: policy.KindBreaker, UID: uid(0)})
+	appendTo(t, s, life(1, policy.KindStripped)...)
+	appendTo(t, s, policy.Record{Kind: policy.KindResumed}, policy.Record{Kind: policy.KindBreaker, UID: uid(2)})
+	appendTo(t, s, policy.Record{Kind: policy.KindRestoring, UID: uid(3), Entry: "three"}, policy.Record{Kind: policy.KindRestored, UID: uid(3), Entry: "three"})
+	for i := range 300 {
+		appendTo(t, s, life(100+i, policy.KindRemoved)...)
+	}
+	last := appendTo(t, s, life(9999, policy.KindParked)...)
+	unsentFrom := last[0].Seq - 31
+	must(t, s.Sent(unsentFrom))
+	unsent, entries, story := s.Unsent(), s.Entries(), all(t, s)
+	must(t, s.Close())
+	reader, err := OpenReadOnly(dir, Options{})
+	must(t, err)
+	defer func() { _ = reader.Close() }()
+
+	small := Options{CompactBytes: 1000, KeepRecords: 50}
+	s = open(t, dir, small)
+	got := all(t, s)
+	if n := len(got); n < 50 || n > 50+12 {
+		t.Errorf("%d records are left", n)
+	}
+	if !reflect.DeepEqual(got[len(got)-50:], story[len(story)-50:]) {
+		t.Error("the last records are not those of before")
+	}
+	if !reflect.DeepEqual(s.Entries(), entries) || !reflect.DeepEqual(s.Unsent(), unsent) {
+		t.Errorf("entries or unsent records differ:\n%+v\n%+v", s.Entries(), entries)
+	}
+	if r, open := s.Breaker(); !open || r.UID != uid(2) {
+		t.Errorf("the breaker is %v of %s", open, r.UID)
+	}
+	// A process that had the old file open goes on in the new one.
+	must(t, reader.Refresh())
+	if !reflect.DeepEqual(reader.Entries(), entries) {
+		t.Error("a reader's entries differ after Refresh")
+	}
+	if next := appendTo(t, s, policy.Record{Kind: policy.KindResumed}); next[0].Seq != last[1].Seq+1 {
+		t.Errorf("the next number is %d, want %d", next[0].Seq, last[1].Seq+1)
+	}
+	size := s.ledger.size
+	must(t, s.Close())
+	before, err := os.Stat(filepath.Join(dir, ledgerFile))
+	must(t, err)
+	s = open(t, dir, small)
+	after, err := os.Stat(filepath.Join(dir, ledgerFile))
+	must(t, err)
+	if s.ledger.size != size || !os.SameFile(before, after) {
+		t.Error("a ledger that is needed was written anew")
+	}
+}
+
+func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
+	dir := memDir(t)
+	a := open(t, dir, Options{})
+	for i := range 100 {
+		appendTo(t, a, life(i, policy.KindRemoved)...)
+	}
+	must(t, a.Sent(600))
+	b := open(t, dir, Options{CompactBytes: 1000, KeepRecords: 10})
+	if n := len(all(t, b)); n != 10 {
+		t.Fatalf("%d records are left, want 10", n)
+	}
+	if done := appendTo(t, a, policy.Record{Kind: policy.KindStarted}); done[0].Seq != 601 {
+		t.Errorf("number %d, want 601", done[0].Seq)
+	}
+	must(t, b.Refresh())
+	if rs := all(t, b); len(rs) != 11 || rs[10].Seq != 601 {
+		t.Error("the record went to the file that is no more")
+	}
+}
+
+func TestLocks(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, Options{}), open(t, dir, Options{})
+	release, err := a.LockRun()
+	must(t, err)
+	if _, err := b.LockRun(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
+		t.Errorf("a second daemon gets %v, want an error with the PID", err)
+	}
+	release()
+	release, err = b.LockRun()
+	must(t, err)
+	release()
+
+	leave, err := a.Enter(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := b.Enter(ctx); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
+		t.Errorf("Enter gives %v, want an error with the PID", err)
+	}
+	entered := make(chan int)
+	go func() {
+		leave, err := b.Enter(t.Context())
+		if err != nil {
+			t.Error(err)
+			close(entered)
+			return
+		}
+		defer leave()
+		entered <- len(b.Entries())
+	}()
+	// Appending needs no more than a moment's lock, whoever is inside.
+	appendTo(t, b, policy.Record{Kind: policy.KindSeen})
+	appendTo(t, a, life(1, policy.KindParked)...)
+	leave()
+	if n := <-entered; n != 1 {
+		t.Errorf("who enters sees %d entries, want 1", n)
+	}
+}
+
+func TestLocksEndWithTheirProcess(t *testing.T) {
+	dir := memDir(t)
+	cmd, out := startWriter(t, dir, "w", 100_000)
+	if !out.Scan() {
+		t.Fatal("the writer ended by itself")
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	s := open(t, dir, Options{})
+	release, err := s.LockRun()
+	must(t, err)
+	release()
+	appendTo(t, s, policy.Record{Kind: policy.KindSeen})
+}
+
+func TestClock(t *testing.T) {
+	c, err := NewClock()
+	must(t, err)
+	a := c.Now()
+	b := c.Now()
+	if !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(a.BootID) {
+		t.Errorf("boot ID %q", a.BootID)
+	}
+	if d, ok := b.Since(a); !ok || d < 0 || a.Boot <= 0 {
+		t.Errorf("from %v to %v: %v, %v", a.Boot, b.Boot, d, ok)
+	}
+	text, err := json.Marshal(a)
+	must(t, err)
+	var back policy.Instant
+	must(t, json.Unmarshal(text, &back))
+	if back != a {
+		t.Errorf("read back %+v, want %+v", back, a)
+	}
+}
