@@ -1,0 +1,130 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// entry is one journal entry.
+type entry struct {
+	cursor   string
+	messages [][]byte
+	fields   parsers.JournalFields
+}
+
+// values are all values of one field. journalctl prints a field as (journal JSON format,
+// systemd.io/JOURNAL_EXPORT_FORMATS)
+//
+//	"text"             a value that is UTF-8
+//	[104,105]          one that is not, as numbers
+//	["a", [104,105]]   a field that the entry has more than once
+//	null               one that is too long, without --all
+type values [][]byte
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	*v = nil
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || bytes.Equal(b, []byte("null")) {
+		return nil
+	}
+	if b[0] != '[' {
+		one, err := value(b)
+		if err == nil {
+			*v = values{one}
+		}
+		return err
+	}
+	var parts []json.RawMessage
+	if len(b) > 1 && bytes.IndexAny(b[1:2], "0123456789") == 0 {
+		one, err := value(b)
+		if err == nil {
+			*v = values{one}
+		}
+		return err
+	}
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if bytes.Equal(p, []byte("null")) {
+			continue
+		}
+		one, err := value(p)
+		if err != nil {
+			return err
+		}
+		*v = append(*v, one)
+	}
+	return nil
+}
+
+// value decodes a string or an array of numbers.
+func value(b []byte) ([]byte, error) {
+	if len(b) > 0 && b[0] == '[' {
+		var numbers []uint8Number
+		if err := json.Unmarshal(b, &numbers); err != nil {
+			return nil, err
+		}
+		text := make([]byte, len(numbers))
+		for i, n := range numbers {
+			text[i] = byte(n)
+		}
+		return text, nil
+	}
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, err
+	}
+	return []byte(s), nil
+}
+
+// uint8Number keeps encoding/json from reading an array of bytes as base64.
+type uint8Number uint8
+
+// single returns the value of a field that can be there only once, "" where it is not.
+// More than one is doubt, which is as good as none.
+func (v values) single() string {
+	if len(v) != 1 {
+		return ""
+	}
+	return string(v[0])
+}
+
+var errNoEntry = errors.New("it is no journal entry")
+
+// decodeEntry decodes one line of journalctl --output=json.
+func decodeEntry(line []byte) (entry, error) {
+	var raw struct {
+		Cursor     values `json:"__CURSOR"`
+		Realtime   values `json:"__REALTIME_TIMESTAMP"`
+		Message    values `json:"MESSAGE"`
+		PID        values `json:"_PID"`
+		Comm       values `json:"_COMM"`
+		Unit       values `json:"_SYSTEMD_UNIT"`
+		BootID     values `json:"_BOOT_ID"`
+		Identifier values `json:"SYSLOG_IDENTIFIER"`
+	}
+	if err := json.Unmarshal(line, &raw); err != nil {
+		return entry{}, fmt.Errorf("cannot decode a journal entry: %w", err)
+	}
+	if raw.Cursor.single() == "" {
+		return entry{}, errNoEntry
+	}
+	e := entry{cursor: raw.Cursor.single(), messages: raw.Message}
+	e.fields = parsers.JournalFields{
+		Unit: raw.Unit.single(), Comm: raw.Comm.single(), BootID: raw.BootID.single(), Identifier: raw.Identifier.single(),
+	}
+	if pid, err := strconv.ParseInt(raw.PID.single(), 10, 32); err == nil && pid > 0 {
+		e.fields.PID = int(pid)
+	}
+	if us, err := strconv.ParseInt(raw.Realtime.single(), 10, 64); err == nil && us > 0 {
+		e.fields.Time = time.UnixMicro(us)
+	}
+	return e, nil
+}

@@ -1,0 +1,309 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+const (
+	// aliveMargin is taken off the time that everything had been read: journald writes
+	// with a delay, and clocks are set.
+	aliveMargin = 10 * time.Minute
+	// overlap is the same between the end of catching up and following.
+	overlap = 10 * time.Second
+	// firstLook is how far back a first start reads.
+	firstLook = time.Hour
+)
+
+// pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
+// operations TearDown, NewUnmounter, UnmapDevice and UnmapPodDevice, which all are steps
+// of UnmountVolume or UnmapVolume. The needles of parsers.Index are in it, and it is case sensitive
+// because a pattern in lower case would not be.
+const pattern = `rphaned pod|Un(mount|map)Volume.*failed`
+
+// outputFields are all that is read of an entry. journalctl adds its cursor and times.
+const outputFields = "MESSAGE,_PID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"
+
+// DefaultUnits returns the units that a kubelet usually runs in.
+func DefaultUnits() []string {
+	return []string{
+		"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
+		"snap.microk8s.daemon-kubelite.service", "snap.microk8s.daemon-kubelet.service",
+		"snap.kubelet.daemon.service", "snap.k8s.kubelet.service", "k0scontroller.service", "k0sworker.service",
+	}
+}
+
+// JournaldRuns reports whether journald takes messages here and journalctl can read them.
+func JournaldRuns() bool {
+	var st unix.Stat_t
+	if err := unix.Stat("/run/systemd/journal/socket", &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return false
+	}
+	_, err := exec.LookPath("journalctl")
+	return err == nil
+}
+
+// JournalOptions say how the journal is read.
+type JournalOptions struct {
+	Logger  *slog.Logger
+	Now     func() time.Time // the wall clock
+	Units   []string         // DefaultUnits where empty; ".service" is added where there is no suffix
+	Program string           // "journalctl" where empty
+	Args    []string         // more arguments for it: --directory=DIR, --namespace=NAME
+}
+
+// Journal follows journald through a journalctl child.
+type Journal struct {
+	opts      JournalOptions
+	matches   []string
+	retryMin  time.Duration
+	retryMax  time.Duration
+	ability   ability // of this journalctl
+	cursorBad bool    // it refused the cursor
+	started   time.Time
+	caughtUp  bool // the end was reached once
+	said      string
+
+	mu   sync.Mutex
+	pos  Position
+	idle bool // following, and nothing waits to be received
+}
+
+// ability is what a journalctl can do, best first.
+type ability int
+
+const (
+	abilityGrep   ability = iota // --grep, built with PCRE2
+	abilityFields                // --output-fields, since 236
+	abilityPlain                 // neither
+)
+
+// NewJournal returns a follower of the journal. It starts nothing yet.
+func NewJournal(opts JournalOptions) *Journal {
+	if len(opts.Units) == 0 {
+		opts.Units = DefaultUnits()
+	}
+	if opts.Program == "" {
+		opts.Program = "journalctl"
+	}
+	j := &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute}
+	for _, u := range opts.Units {
+		j.matches = append(j.matches, "_SYSTEMD_UNIT="+unitName(u))
+	}
+	return j
+}
+
+// unitName completes a unit's name the way systemctl does.
+func unitName(u string) string {
+	switch _, suffix, _ := cutLast(u, "."); suffix {
+	case "service", "scope", "slice", "socket", "mount", "timer", "path", "target", "swap", "device", "automount":
+		return u
+	}
+	return u + ".service"
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// Name returns "journald".
+func (j *Journal) Name() string { return "journald" }
+
+// Position implements Source.
+func (j *Journal) Position() Position {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p := j.pos
+	if j.idle {
+		p.Alive = j.opts.Now()
+	}
+	return p
+}
+
+// Run implements Source.
+func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.Line) error {
+	if cap(lines) != 0 {
+		return ErrBuffered
+	}
+	j.mu.Lock()
+	j.pos = Position{Cursor: from.Cursor, Hit: from.Hit, Alive: from.Alive}
+	j.mu.Unlock()
+	j.started = j.opts.Now()
+	for delay := j.retryMin; ; delay = min(2*delay, j.retryMax) {
+		begun := j.opts.Now()
+		err := j.session(ctx, lines)
+		switch classify(ctx, err) {
+		case classShutdown:
+			return nil
+		case classHopeless:
+			return err
+		case classRetry:
+		}
+		if j.adapt(ctx, err) {
+			delay = j.retryMin
+			continue
+		}
+		if j.opts.Now().Sub(begun) > j.retryMax {
+			delay = j.retryMin // It worked for long.
+		}
+		j.report(ctx, err, delay)
+		if !pause(ctx, delay) {
+			return nil
+		}
+	}
+}
+
+// session reads up to the end, then follows. Two children, because only one that exits
+// says that the end was reached, without which no time could be noted up to which all
+// is read.
+func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
+	begun := j.opts.Now()
+	err := j.child(ctx, j.arguments(j.start(aliveMargin)), lines)
+	if !reachedEnd(err) {
+		return err
+	}
+	j.mu.Lock()
+	j.pos.Alive = begun
+	j.mu.Unlock()
+	j.caughtUp = true
+	j.report(ctx, nil, 0)
+	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap))...)
+	err = j.child(ctx, args, lines)
+	if err == nil {
+		return errEnded
+	}
+	return err
+}
+
+// errEnded is for a follower that ended of itself.
+var errEnded = errors.New("journalctl stopped following")
+
+// reachedEnd reports whether a child that does not follow has read everything. Exit
+// status 1 without a word is what --grep gives when nothing matches.
+func reachedEnd(err error) bool {
+	e, ok := errors.AsType[*childError](err)
+	return err == nil || (ok && e.status == 1 && e.stderr == "")
+}
+
+// adapt draws conclusions from how a child failed, and reports whether there was one to
+// draw, so that another try is worth while at once. journalctl tells by text only; its
+// messages are not translated under LC_ALL=C. Each conclusion is drawn once, which bounds the tries.
+func (j *Journal) adapt(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*childError](err)
+	if !ok || e.status <= 0 {
+		return false
+	}
+	switch {
+	case strings.Contains(e.stderr, "cursor") && !j.cursorBad:
+		j.cursorBad = true
+	case (strings.Contains(e.stderr, "pattern matching support") || strings.Contains(e.stderr, "grep") ||
+		strings.Contains(e.stderr, "case-sensitive")) && j.ability < abilityFields:
+		j.ability = abilityFields
+	case strings.Contains(e.stderr, "output-fields") && j.ability < abilityPlain:
+		j.ability = abilityPlain
+	default:
+		return false
+	}
+	j.opts.Logger.InfoContext(ctx, "journalctl refused an option, going on without it", slog.String("stderr", e.stderr))
+	return true
+}
+
+// start returns the option that says where to begin: the cursor, or the time up to which
+// all was read less the margin, whichever is younger.
+func (j *Journal) start(margin time.Duration) string {
+	j.mu.Lock()
+	p := j.pos
+	j.mu.Unlock()
+	now := j.opts.Now()
+	if p.Alive.After(now.Add(time.Minute)) {
+		p.Alive = time.Time{} // The clock was wrong then, or is now.
+	}
+	floor := p.Alive.Add(-margin)
+	switch hit, ok := cursorTime(p.Cursor); {
+	case ok && hit.Equal(p.Hit) && !j.cursorBad && (p.Alive.IsZero() || !hit.Before(floor)):
+		return "--after-cursor=" + p.Cursor
+	case ok && hit.Equal(p.Hit) && hit.After(floor) && !hit.After(now):
+		return since(hit)
+	case p.Alive.IsZero():
+		return since(now.Add(-firstLook))
+	}
+	return since(floor)
+}
+
+func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
+
+// cursorTime returns the realtime that a cursor carries, and whether it looks like one of
+// journald's:
+//
+//	s=SEQNUM-ID;i=SEQNUM;b=BOOT-ID;m=MONOTONIC;t=REALTIME;x=XOR-HASH (all hexadecimal)
+//
+// One of another machine or of a journal that is gone looks the same and may be accepted
+// in silence (journalctl then seeks by its time), so the time must be the one noted
+// with it.
+func cursorTime(cursor string) (time.Time, bool) {
+	var t time.Time
+	if len(cursor) > 512 {
+		return t, false
+	}
+	for part := range strings.SplitSeq(cursor, ";") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok || len(key) != 1 || value == "" || strings.Trim(value, "0123456789abcdef") != "" {
+			return time.Time{}, false
+		}
+		if key == "t" {
+			us, err := strconv.ParseInt(value, 16, 64)
+			if err != nil {
+				return time.Time{}, false
+			}
+			t = time.UnixMicro(us)
+		}
+	}
+	return t, !t.IsZero()
+}
+
+// arguments returns journalctl's arguments besides those for following. --all keeps a
+// long MESSAGE from being null.
+func (j *Journal) arguments(start string) []string {
+	args := append([]string(nil), j.opts.Args...)
+	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", start)
+	switch j.ability {
+	case abilityGrep:
+		args = append(args, "--output-fields="+outputFields, "--case-sensitive=yes", "--grep="+pattern)
+	case abilityFields:
+		args = append(args, "--output-fields="+outputFields)
+	case abilityPlain:
+	}
+	return append(args, j.matches...)
+}
+
+// report logs how the journal is doing, once per change.
+func (j *Journal) report(ctx context.Context, err error, delay time.Duration) {
+	said := ""
+	if err != nil {
+		said = fmt.Sprint(err)
+	}
+	if said == j.said {
+		return
+	}
+	j.said = said
+	if err == nil {
+		j.opts.Logger.InfoContext(ctx, "following the journal")
+		return
+	}
+	j.opts.Logger.WarnContext(ctx, "journalctl failed, starting it again", slog.Any("error", err), slog.Duration("after", delay))
+}

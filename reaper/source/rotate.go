@@ -1,0 +1,342 @@
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// look brings cur in line with what the name stands for now. A file that has lost its
+// name stays open and is read on as an old one.
+func (f *File) look() error {
+	info, err := statRegular(f.opts.Path)
+	if err != nil {
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, errNotRegular)
+		if gone && f.cur != nil {
+			f.setCurrent(nil)
+		}
+		return err
+	}
+	if f.cur != nil && f.cur.dev == info.dev && f.cur.ino == info.ino && !f.cur.broken {
+		return nil
+	}
+	if i := slices.IndexFunc(f.old, func(t *tailed) bool { return t.dev == info.dev && t.ino == info.ino }); i >= 0 {
+		t := f.old[i] // It has got its name back.
+		f.mu.Lock()
+		f.old = append(f.old[:i:i], f.old[i+1:]...)
+		f.mu.Unlock()
+		f.setCurrent(t)
+		return nil
+	}
+	t, _, err := openTailed(f.opts.Path)
+	if err != nil {
+		if f.cur != nil && (f.cur.dev != info.dev || f.cur.ino != info.ino) {
+			f.setCurrent(nil)
+		}
+		return err
+	}
+	f.install(t)
+	return nil
+}
+
+// install makes t the current file, at the place where its content has been read to.
+func (f *File) install(t *tailed) {
+	f.opened = true
+	size := t.size()
+	switch {
+	case f.cur != nil && f.cur.position().matches(t.ino, size, t.prefix, maxPrefix):
+		// Opened again after an error, or edited by a tool that writes a copy and renames it.
+		t.goOn(f.cur.position())
+		old := f.cur
+		f.remark(t)
+		f.mu.Lock()
+		f.cur = t
+		f.mu.Unlock()
+		if old.ino != t.ino {
+			f.remember(old)
+		}
+		old.close()
+		return
+	case f.cur != nil && known([]*tailed{f.cur}, fileInfo{dev: t.dev, ino: t.ino}):
+		// Truncated between a failed read and now: its own end is not to be waited for.
+		f.cur.close()
+		f.mu.Lock()
+		f.cur = nil
+		f.mu.Unlock()
+	case !f.settled:
+		f.take(t, size, maxPrefix)
+	case f.reopen(t, size):
+	case !f.newest.IsZero():
+		f.addMissed(t)
+	}
+	f.note(t)
+	f.setCurrent(t)
+}
+
+// setCurrent moves the current file among the old ones and puts t in its place.
+func (f *File) setCurrent(t *tailed) {
+	if t != nil {
+		f.remark(t)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t != nil {
+		f.closed = slices.DeleteFunc(f.closed, t.is)
+	}
+	if f.cur != nil {
+		f.cur.quiet = 0
+		f.old = append(f.old, f.cur)
+	}
+	f.cur = t
+}
+
+// is reports whether the position is one in this inode.
+func (t *tailed) is(p FilePosition) bool { return p.Dev == t.dev && p.Inode == t.ino }
+
+func (t *tailed) size() int64 {
+	info, err := t.stat()
+	if err != nil {
+		return 0
+	}
+	return info.size
+}
+
+// goOn sets where reading goes on.
+func (t *tailed) goOn(p FilePosition) { t.next, t.done = p.Offset, p.Offset }
+
+// take looks for t among the wanted files and, if it is one, goes on where it stood.
+func (f *File) take(t *tailed, size int64, least int) bool {
+	for i, p := range f.want {
+		if p.matches(t.ino, size, t.prefix, least) {
+			t.goOn(p)
+			f.mu.Lock()
+			f.want = append(f.want[:i:i], f.want[i+1:]...)
+			f.mu.Unlock()
+			return true
+		}
+	}
+	return false
+}
+
+// reopen goes on in a file that was closed as an old one and has got its name back.
+func (f *File) reopen(t *tailed, size int64) bool {
+	i := slices.IndexFunc(f.closed, t.is)
+	if i < 0 || !f.closed[i].matches(t.ino, size, t.prefix, maxPrefix) {
+		return false
+	}
+	t.goOn(f.closed[i])
+	return true
+}
+
+// settle finds, once after a start, the files of the last run that have been rotated
+// since, and those that came and went in the meantime.
+func (f *File) settle() {
+	if f.settled {
+		return
+	}
+	names, err := siblings(f.opts.Path)
+	if err != nil {
+		return // Tried again at the next step.
+	}
+	f.settled = true
+	var found []*tailed
+	for _, name := range names {
+		t, info, err := openTailed(name)
+		if err != nil {
+			continue // Gone, or not readable: as good as compressed.
+		}
+		if known(f.files(), info) || known(found, info) {
+			t.close()
+			continue
+		}
+		if !f.take(t, info.size, 1) && (f.newest.IsZero() || info.mtime.Before(f.newest)) {
+			t.close()
+			continue
+		}
+		f.remark(t)
+		found = append(found, t)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.want = nil
+	f.old = append(byAge(found), f.old...)
+	f.opened = true
+}
+
+// addMissed follows the rotated files that came and went between two looks.
+func (f *File) addMissed(next *tailed) {
+	names, err := siblings(f.opts.Path)
+	if err != nil {
+		return
+	}
+	var found []*tailed
+	for _, name := range names {
+		info, err := statRegular(name)
+		if err != nil || info.mtime.Before(f.newest) || f.seen(next, info) {
+			continue
+		}
+		t, info, err := openTailed(name)
+		if err != nil {
+			continue
+		}
+		if f.seen(next, info) || known(found, info) || f.copied(t, info) {
+			t.close()
+			continue
+		}
+		f.remark(t)
+		found = append(found, t)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.old = append(f.old, byAge(found)...)
+	f.opened = f.opened || len(found) > 0
+}
+
+// seen reports whether the file is or was followed in this run.
+func (f *File) seen(next *tailed, info fileInfo) bool {
+	return known(f.files(), info) || known([]*tailed{next}, info) ||
+		slices.ContainsFunc(f.closed, (&tailed{dev: info.dev, ino: info.ino}).is)
+}
+
+// copied reports whether t is a copy of a file that is followed.
+func (f *File) copied(t *tailed, info fileInfo) bool {
+	return slices.ContainsFunc(f.files(), func(o *tailed) bool {
+		return o.position().matches(t.ino, info.size, t.prefix, maxPrefix)
+	})
+}
+
+// truncated begins t anew. What had not been read of it is looked for in the copy that
+// logrotate's copytruncate makes first.
+func (f *File) truncated(t *tailed) {
+	f.mu.Lock()
+	was := t.position()
+	f.mu.Unlock()
+	var copies []*tailed
+	if names, err := siblings(f.opts.Path); err == nil && was.Length > 0 {
+		for _, name := range names {
+			c, info, err := openTailed(name)
+			if err != nil {
+				continue
+			}
+			if len(copies) > 0 || f.seen(t, info) || info.size < t.next || !was.matches(c.ino, info.size, c.prefix, 1) {
+				c.close()
+				continue
+			}
+			c.goOn(was)
+			f.remark(c)
+			copies = append(copies, c)
+		}
+	}
+	f.mu.Lock()
+	t.forget()
+	t.done = 0
+	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Fingerprint: fingerprint(nil)}
+	f.old = append(f.old, copies...)
+	f.mu.Unlock()
+	f.addMissed(t)
+}
+
+// byAge sorts files by when they were last written to.
+func byAge(files []*tailed) []*tailed {
+	age := make(map[*tailed]time.Time, len(files))
+	for _, t := range files {
+		if info, err := t.stat(); err == nil {
+			age[t] = info.mtime
+		}
+	}
+	slices.SortStableFunc(files, func(a, b *tailed) int { return age[a].Compare(age[b]) })
+	return files
+}
+
+// siblings returns the paths beside the log that look like rotated forms of it and are not compressed.
+func siblings(path string) ([]string, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }() // Only read.
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, name := range names {
+		if rotated(base, name) {
+			found = append(found, filepath.Join(dir, name))
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// rotated reports whether name is what logrotate(8) and others make of base:
+//
+//	messages.1  messages-20260101  messages.2026-01-01  kube-20260101.log  kube.1.log  messages.old
+func rotated(base, name string) bool {
+	switch filepath.Ext(name) {
+	case ".gz", ".xz", ".zst", ".bz2", ".lz4", ".lzma", ".Z", ".zip":
+		return false
+	}
+	if name == base+".old" {
+		return true
+	}
+	ext := filepath.Ext(base)
+	for _, stem := range []string{base, strings.TrimSuffix(base, ext)} {
+		rest, ok := strings.CutPrefix(name, stem)
+		if ok && len(rest) > 1 && (rest[0] == '.' || rest[0] == '-') && rest[1] >= '0' && rest[1] <= '9' {
+			return true
+		}
+	}
+	return false
+}
+
+// maxLinks is the kernel's own bound on symlinks in one path (path_resolution(7)).
+const maxLinks = 40
+
+// watches returns what must wake the follower: each open file by its descriptor, and the
+// directory of the name and of every link on the way to the file. Where such a
+// directory is missing, the nearest one above that exists.
+func (f *File) watches() []watch {
+	all := make([]watch, 0, 4)
+	for _, t := range f.files() {
+		all = append(all, watch{path: "/proc/self/fd/" + strconv.Itoa(int(t.file.Fd()))})
+	}
+	path := f.opts.Path
+	for range maxLinks {
+		dir, name := filepath.Dir(path), filepath.Base(path)
+		for {
+			var st unix.Stat_t
+			if err := unix.Stat(dir, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+				break
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+			dir, name = filepath.Dir(dir), filepath.Base(dir)
+		}
+		all = append(all, watch{path: dir, name: name})
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return all
+}

@@ -1,0 +1,274 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+const (
+	// blockSize is what one read takes: large enough that the search costs more than
+	// the call, small enough to stay in the processor's cache.
+	blockSize = 256 << 10
+	// maxStep bounds what is read before names and watches are looked at again.
+	maxStep = 64 << 20
+)
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errTruncated  = errors.New("the file was truncated")
+)
+
+// tailed is one open file that is read forward.
+type tailed struct {
+	file     *os.File
+	dev, ino uint64
+	prefix   []byte // the first maxPrefix bytes, fewer while the file is shorter
+	next     int64  // where the next read begins
+	carry    []byte // the line that has no newline yet, at most maxText of it
+	cut      bool   // carry is full; the line goes on
+	broken   bool   // a read failed; open it again
+	quiet    time.Duration
+
+	// done is where the first line begins that has not been handed over, and mark the
+	// fingerprint; both are guarded by File.mu.
+	done int64
+	mark FilePosition
+}
+
+// fileInfo is what one stat tells.
+type fileInfo struct {
+	dev, ino uint64
+	size     int64
+	mtime    time.Time
+}
+
+func infoOf(st *unix.Stat_t) fileInfo {
+	return fileInfo{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: time.Unix(st.Mtim.Unix())}
+}
+
+// statRegular follows symlinks, as log files often are some.
+func statRegular(path string) (fileInfo, error) {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Stat(path, &st) }); err != nil {
+		return fileInfo{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fileInfo{}, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
+	}
+	return infoOf(&st), nil
+}
+
+// openTailed opens a regular file at its beginning. What it is, is asked before the open as
+// well as after: opening a FIFO or a device can do something. O_NONBLOCK keeps a FIFO
+// that is swapped in between from blocking.
+func openTailed(path string) (*tailed, fileInfo, error) {
+	if _, err := statRegular(path); err != nil {
+		return nil, fileInfo{}, err
+	}
+	fd := -1
+	err := ignoringEINTR(func() (err error) {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fileInfo{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	t := &tailed{file: os.NewFile(uintptr(fd), path)}
+	info, err := t.stat()
+	if err == nil {
+		t.dev, t.ino = info.dev, info.ino
+		_, err = t.same(0)
+	}
+	if err != nil {
+		t.close()
+		return nil, fileInfo{}, err
+	}
+	return t, info, nil
+}
+
+func ignoringEINTR(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func (t *tailed) close() { _ = t.file.Close() } // Nothing is written to it.
+
+func (t *tailed) stat() (fileInfo, error) {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Fstat(int(t.file.Fd()), &st) }); err != nil {
+		return fileInfo{}, &os.PathError{Op: "fstat", Path: t.file.Name(), Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fileInfo{}, &os.PathError{Op: "open", Path: t.file.Name(), Err: errNotRegular}
+	}
+	return infoOf(&st), nil
+}
+
+// same reports whether the file still is what it was when its prefix was read, up to
+// size end, and lengthens the prefix when the file has grown. It is asked after a
+// block has been read and before it is used: if it says yes, the block was read from
+// the content that the prefix belongs to.
+func (t *tailed) same(end int64) (bool, error) {
+	info, err := t.stat()
+	if err != nil {
+		return false, err
+	}
+	if info.size < end {
+		return false, nil
+	}
+	var buf [maxPrefix]byte
+	n, err := t.file.ReadAt(buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if !bytes.HasPrefix(buf[:n], t.prefix) {
+		return false, nil
+	}
+	if n > len(t.prefix) {
+		t.prefix = bytes.Clone(buf[:n])
+	}
+	return true, nil
+}
+
+// forget begins the file anew.
+func (t *tailed) forget() {
+	t.next, t.carry, t.cut, t.prefix = 0, t.carry[:0], false, nil
+}
+
+// drain reads t to its end, or to maxStep, and hands over what may be sightings. more
+// says that the end has not been reached. errTruncated: the file is not the one that
+// it was; nothing of the new content has been used.
+func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) (more bool, err error) {
+	if f.buf == nil {
+		f.buf = make([]byte, maxText+blockSize)
+	}
+	for limit := t.next + maxStep; t.next < limit; {
+		k := copy(f.buf, t.carry)
+		n, readErr := t.file.ReadAt(f.buf[k:k+blockSize], t.next)
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			return false, fmt.Errorf("cannot read the log: %w", readErr)
+		}
+		ok, err := t.same(t.next + int64(n))
+		if err != nil {
+			return false, fmt.Errorf("cannot read the log: %w", err)
+		}
+		if !ok {
+			return false, errTruncated
+		}
+		f.remark(t)
+		if n > 0 {
+			t.quiet = 0
+			if err := f.scan(ctx, t, f.buf[:k+n], k, lines); err != nil {
+				return false, err
+			}
+		}
+		if readErr != nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// scan hands over the lines of data that may be sightings and keeps the unfinished
+// last one. The first k bytes are what was kept of the last block, the rest begins at
+// t.next in the file.
+func (f *File) scan(ctx context.Context, t *tailed, data []byte, k int, lines chan<- parsers.Line) error {
+	offset := func(i int) int64 { return t.next + int64(i-k) } // for i >= k
+	first := bytes.IndexByte(data[k:], '\n')
+	if first < 0 {
+		t.keep(data, offset(len(data)))
+		return nil
+	}
+	begin := 0
+	if t.cut {
+		begin = k + first + 1
+		if err := f.emit(ctx, t, data[:k], offset(begin), lines); err != nil {
+			return err
+		}
+	}
+	end := k + bytes.LastIndexByte(data[k:], '\n') + 1
+	for begin < end {
+		hit := parsers.Index(data[begin:end])
+		if hit < 0 {
+			break
+		}
+		hit += begin
+		start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
+		stop := hit + bytes.IndexByte(data[hit:end], '\n')
+		if err := f.emit(ctx, t, data[start:stop], offset(stop+1), lines); err != nil {
+			return err
+		}
+		begin = stop + 1
+	}
+	f.setDone(t, offset(end))
+	t.cut = false
+	next := offset(len(data))
+	t.keep(data[end:], next)
+	return nil
+}
+
+// keep remembers an unfinished line and where the next read begins.
+func (t *tailed) keep(line []byte, next int64) {
+	t.next = next
+	if t.cut {
+		return
+	}
+	t.cut = len(line) > maxText
+	t.carry = append(t.carry[:0], line[:min(len(line), maxText)]...)
+}
+
+// emit hands over one line, if it may be a sighting in what is kept of it, and moves the
+// position to end, which is where the next line begins.
+func (f *File) emit(ctx context.Context, t *tailed, line []byte, end int64, lines chan<- parsers.Line) error {
+	// A writer that does not append leaves a hole of NULs when its file is truncated.
+	line = bytes.TrimLeft(line[:min(len(line), maxText)], "\x00")
+	if parsers.Interesting(line) {
+		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: !f.fresh}
+		if err := send(ctx, lines, l); err != nil {
+			return err
+		}
+	}
+	f.setDone(t, end)
+	return nil
+}
+
+func (f *File) setDone(t *tailed, offset int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.done = offset
+}
+
+// remark renews the fingerprint when the prefix has changed.
+func (f *File) remark(t *tailed) {
+	if t.mark.Length == len(t.prefix) && t.mark.Fingerprint != "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Length: len(t.prefix), Fingerprint: fingerprint(t.prefix)}
+}
+
+// position returns where the file stands; File.mu is held.
+func (t *tailed) position() FilePosition {
+	p := t.mark
+	p.Offset = t.done
+	return p
+}
+
+// known reports whether one of the files is this inode.
+func known(files []*tailed, info fileInfo) bool {
+	return slices.ContainsFunc(files, func(t *tailed) bool { return t.dev == info.dev && t.ino == info.ino })
+}
