@@ -1,0 +1,244 @@
+package probe
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
+
+// rows is the residue as "path class" in order.
+func rows(e policy.Evidence) string {
+	var out []string
+	for _, r := range e.Residue {
+		row := r.Path + " " + r.Class.String()
+		if r.Partial {
+			row += " partial"
+		}
+		out = append(out, row)
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestLeftovers makes each leftover that real kubelets report or pass over in silence.
+func TestLeftovers(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		cases := []struct {
+			name string
+			make func(n *testNode, pod string)
+			want facts
+			rows string
+		}{
+			{"empty", func(*testNode, string) {}, dead(), ". skeleton"},
+			{"csi vol_data.json, mount absent", func(n *testNode, pod string) {
+				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton"},
+			{"csi vol_data.json, mount empty", func(n *testNode, pod string) {
+				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+				n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1/mount")
+			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount skeleton"},
+			{"csi with data in mount", func(n *testNode, pod string) {
+				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
+			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount data"},
+			{"empty volume directories", func(n *testNode, pod string) {
+				n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
+			}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp skeleton, volumes/kubernetes.io~nfs/a skeleton"},
+			{"data in a volume directory", func(n *testNode, pod string) {
+				n.write(pod+"/volumes/kubernetes.io~local-volume/pv-2/f", "data")
+				n.write(pod+"/volumes/kubernetes.io~empty-dir/tmp/f", "data")
+				n.write(pod+"/volumes/kubernetes.io~secret/token/..data/token", "x")
+			}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp ephemeral, " +
+				"volumes/kubernetes.io~local-volume/pv-2 data, volumes/kubernetes.io~secret/token projected"},
+			{"tmpfs mounted", func(n *testNode, pod string) {
+				n.mount("", pod+"/volumes/kubernetes.io~empty-dir/tmp")
+			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton"},
+			{"bind of the same file system", func(n *testNode, pod string) {
+				n.mkdir("elsewhere", pod+"/containers/c")
+				n.mount("elsewhere", pod+"/containers/c")
+			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, containers skeleton"},
+			{"subpath: file and empty directory", func(n *testNode, pod string) {
+				n.write(pod+"/volume-subpaths/v/c/0", "")
+				n.mkdir(pod + "/volume-subpaths/v/c/1")
+			}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/1 skeleton"},
+			{"subpath with data", func(n *testNode, pod string) {
+				n.write(pod+"/volume-subpaths/v/c/0/f", "data")
+			}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/0 data"},
+			{"subpath: a bound file", func(n *testNode, pod string) {
+				n.write("elsewhere-file", "data")
+				n.write(pod+"/volume-subpaths/v/c/0", "")
+				n.mount("elsewhere-file", pod+"/volume-subpaths/v/c/0")
+			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, volume-subpaths/v skeleton"},
+			{"file and symlink as volumes", func(n *testNode, pod string) {
+				n.write(pod+"/volumes/kubernetes.io~nfs/f", "data")
+				n.symlink("/etc", pod+"/volumes/kubernetes.io~nfs/l")
+			}, dead(), ". skeleton, volumes/kubernetes.io~nfs/f data, volumes/kubernetes.io~nfs/l data"},
+			{"volume-subpaths is a file", func(n *testNode, pod string) {
+				n.write(pod+"/volume-subpaths", "")
+			}, dead(), ". skeleton, volume-subpaths data"},
+			{"containers, plugins, etc-hosts", func(n *testNode, pod string) {
+				n.write(pod+"/containers/c/0123abcd", "message")
+				n.write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_x/ready", "")
+				n.write(pod+"/etc-hosts", "# Kubernetes-managed hosts file.\n")
+			}, dead(), ". skeleton, containers skeleton, etc-hosts skeleton, plugins skeleton"},
+			{"what is not known", func(n *testNode, pod string) {
+				n.write(pod+"/new\nthing/f", "x")
+				n.mkdir(pod + "/bad\xff")
+				must(n.t, unix.Mkfifo(n.path(pod+"/fifo"), 0o600))
+				n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
+				must(n.t, unix.Mkfifo(n.path(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json"), 0o600))
+			}, dead(), `"bad\xff" skeleton, "new\nthing" data, . skeleton, fifo data, ` +
+				"volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/vol_data.json data"},
+		}
+		both(t, func(t *testing.T, n *testNode) {
+			for _, c := range cases {
+				t.Run(c.name, func(t *testing.T) {
+					uid := newUID()
+					n := &testNode{t: t, dir: n.dir, cfg: n.cfg, fallback: n.fallback, patience: n.patience}
+					n.mkdir(n.pod(uid))
+					c.make(n, n.pod(uid))
+					want, wantRows := c.want, c.rows
+					if n.fallback && want[policy.FactMounted] == policy.Yes {
+						// Known from mountinfo: such a pod is not entered.
+						want, wantRows = but(facts{
+							policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown,
+						}), ""
+					}
+					e := n.one(uid)
+					check(t, e, want)
+					if got := rows(e); got != wantRows {
+						t.Errorf("residue is\n%s, want\n%s", got, wantRows)
+					}
+					if e.ID.Ino == 0 || e.ID.Dev == 0 || e.Changed.IsZero() {
+						t.Errorf("the directory's identity is not known: %+v, %v", e.ID, e.Changed)
+					}
+				})
+			}
+		})
+	})
+}
+
+// TestIdentity compares with what the other rooms get from stat.
+func TestIdentity(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	e := n.one(uid)
+	var st unix.Stat_t
+	must(t, unix.Stat(n.path(n.pod(uid)), &st))
+	if e.ID.Dev != st.Dev || e.ID.Ino != st.Ino || e.Changed.Unix() < st.Ctim.Sec {
+		t.Errorf("identity is %+v, changed %v; stat says %+v", e.ID, e.Changed, st)
+	}
+	if vd := e.VolData; vd != nil {
+		t.Errorf("vol_data out of nowhere: %v", vd)
+	}
+}
+
+func TestNamesThatAreNoPodDirectory(t *testing.T) {
+	both(t, func(t *testing.T, n *testNode) {
+		file, link, static := newUID(), newUID(), newStaticUID()
+		n.write(n.pod(file), "x")
+		n.symlink("/etc", n.pod(link))
+		n.mkdir(n.pod(static), "kubelet/pods/lost+found", "kubelet/pods/a\nb\xff", "kubelet/pods/"+strings.ToUpper(string(newUID())))
+		must(t, unix.Mkfifo(n.path("kubelet/pods/fifo"), 0o600))
+		look := n.look()
+		notDir := facts{policy.FactDirectory: policy.No, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No, policy.FactStaged: policy.No}
+		check(t, find(t, look, file), notDir)
+		check(t, find(t, look, link), notDir)
+		check(t, find(t, look, static), dead())
+		wantDetail(t, find(t, look, file).Facts[policy.FactDirectory], "a regular file")
+		wantDetail(t, find(t, look, link).Facts[policy.FactDirectory], "a symlink")
+		strange := 0
+		for i, e := range look.Pods {
+			if i > 0 && look.Pods[i-1].Name >= e.Name {
+				t.Errorf("%q stands before %q", look.Pods[i-1].Name, e.Name)
+			}
+			if e.UID == "" {
+				strange++
+				if e.Facts != (policy.Facts{}) || e.Residue != nil {
+					t.Errorf("%q is no pod and was looked at", e.Name)
+				}
+			}
+		}
+		if strange != 4 {
+			t.Errorf("%d strange names, want 4", strange)
+		}
+	})
+}
+
+func TestOwnMount(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			uid := newUID()
+			n.mount("", n.pod(uid))
+			e := n.one(uid)
+			check(t, e, facts{policy.FactOwnMount: policy.Yes, policy.FactDirectory: policy.Yes, policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown})
+		})
+	})
+}
+
+func TestOnly(t *testing.T) {
+	n, a, b := newNode(t), newUID(), newUID()
+	n.mkdir(n.pod(a), n.pod(b), "kubelet/pods/junk")
+	look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{a, newUID()})
+	must(t, err)
+	if len(look.Pods) != 1 || look.Pods[0].UID != a {
+		t.Fatalf("the look has %d pods, want the one that was asked for", len(look.Pods))
+	}
+	check(t, look.Pods[0], dead())
+}
+
+// TestLookChangesNothing compares every time stamp of a tree before and after.
+func TestLookChangesNothing(t *testing.T) {
+	both(t, func(t *testing.T, n *testNode) {
+		uid := newUID()
+		n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+		n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount/f", "data")
+		n.write(n.pod(uid)+"/etc-hosts", "x")
+		old := unix.NsecToTimespec(1e18)
+		stamp := func() map[string]unix.Stat_t {
+			all := map[string]unix.Stat_t{}
+			for _, p := range strings.Fields(walkAll(t, n.path(n.pod(uid)))) {
+				var st unix.Stat_t
+				must(t, unix.Lstat(p, &st))
+				all[p] = st
+			}
+			return all
+		}
+		for p := range stamp() {
+			must(t, unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{old, old}, 0))
+		}
+		before := stamp()
+		n.look()
+		for p, st := range stamp() {
+			if st != before[p] {
+				t.Errorf("%s was changed: %+v, was %+v", p, st, before[p])
+			}
+		}
+	})
+}
+
+// walkAll lists a tree by names, which does not touch access times of what is in it.
+func walkAll(t *testing.T, dir string) string {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOATIME|unix.O_CLOEXEC, 0)
+	must(t, err)
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	must(t, err)
+	out := dir
+	for _, e := range entries {
+		if p := dir + "/" + e.Name(); e.IsDir() {
+			out += "\n" + walkAll(t, p)
+		} else {
+			out += "\n" + p
+		}
+	}
+	return out
+}
