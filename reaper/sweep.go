@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,10 +65,25 @@ func (rep *Report) merge(later Report) {
 	}
 	// A pod that this sweep parked is in the report already, with what it was judged from.
 	later.dropParked(func(uid parsers.PodUID) bool { return took(outcomes, uid) })
+	later.sortPods()
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later
 	rep.Outcomes, rep.Planned, rep.Look.Errors = outcomes, planned, slices.Compact(errors)
+}
+
+// sortPods brings pods and verdicts, which belong together, into the order of the names.
+func (rep *Report) sortPods() {
+	order := make([]int, len(rep.Look.Pods))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rep.Look.Pods[a].Name, rep.Look.Pods[b].Name) })
+	pods, verdicts := make([]policy.Evidence, len(order)), make([]policy.Verdict, len(order))
+	for to, from := range order {
+		pods[to], verdicts[to] = rep.Look.Pods[from], rep.Verdicts[from]
+	}
+	rep.Look.Pods, rep.Verdicts = pods, verdicts
 }
 
 func (rep *Report) dropParked(drop func(parsers.PodUID) bool) {
