@@ -89,7 +89,7 @@ func criRecord(text []byte) (stream string, partial, ok bool) {
 // same transport, for the same program and process.
 func (p *Parser) continued(e envelope) (Sighting, bool) {
 	head := p.prev.block
-	if head == nil || e.transport != head.transport || e.program != head.program || e.pid != head.pid {
+	if head == nil || e.transport != head.transport || e.program != head.program || e.pid != head.pid || (e.named && !kubeletProgram(e.program)) {
 		return Sighting{}, false
 	}
 	text := strings.TrimPrefix(e.text, " ")

@@ -22,23 +22,26 @@ const (
 // verboseHead starts an entry of journalctl -o verbose: a time and the cursor.
 var verboseHead = regexp.MustCompile(`^[^=\[]{1,64} \[s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};`)
 
-// entryKindOf tells the format from a log's beginning. In the middle of other text
-// nothing switches to a format of entries: what can be written there is not known.
-func entryKindOf(head []byte) entryKind {
+// entryKindOf tells the format from a log's beginning, and false where that is too
+// short to tell. In the middle of other text nothing switches to a format of entries:
+// what can be written there is not known.
+func entryKindOf(head []byte) (entryKind, bool) {
 	for line := range strings.Lines(string(head[:min(len(head), 4096)])) {
 		switch {
+		case !strings.HasSuffix(line, "\n"):
+			return entryNone, len(line) >= 512
 		case strings.HasPrefix(line, "-- "): // "-- Journal begins at …"
 			continue
 		case strings.HasPrefix(line, "__CURSOR="), strings.HasPrefix(line, "__REALTIME_TIMESTAMP="):
-			return entryExport
+			return entryExport, true
 		case line == "{\n":
-			return entryPretty
+			return entryPretty, true
 		case verboseHead.MatchString(line):
-			return entryVerbose
+			return entryVerbose, true
 		}
-		return entryNone
+		return entryNone, true
 	}
-	return entryNone
+	return entryNone, false
 }
 
 // entry is one journal entry's fields that matter here.
@@ -100,37 +103,40 @@ func (s *Scanner) scanEntries() bool {
 	return false
 }
 
-// judge parses an entry by its trusted fields.
-func (er *entryReader) judge(e *entry, object string) (Sighting, bool) {
-	p := er.parser
-	var s Sighting
-	var ok bool
+// judge parses an entry by its trusted fields; text is the whole object of json-pretty.
+func (er *entryReader) judge(e *entry, text string) (Sighting, bool) {
+	env, ok := envelope{}, false
 	if er.kind == entryPretty {
-		if !Interesting([]byte(object)) {
-			return Sighting{}, false
+		if Interesting([]byte(text)) {
+			env, ok = er.parser.unwrapJSON(text)
 		}
-		env, isEntry := p.unwrapJSON(object)
-		if !isEntry {
-			return Sighting{}, false
-		}
-		s, ok = env.sighting()
 	} else {
-		msg := e.fields["MESSAGE"]
-		if e.twice || !Interesting([]byte(msg)) || !p.trusted(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"]) {
-			return Sighting{}, false
-		}
-		env := envelope{transport: transportExport, program: e.fields["SYSLOG_IDENTIFIER"], text: msg, whole: true}
-		if er.kind == entryVerbose {
-			env.transport = transportVerbose
-			_, env.time, _ = cutFull(e.time)
-		}
-		env.pid, _ = number(e.fields["_PID"])
-		if at, ok := micros(e.fields["__REALTIME_TIMESTAMP"]); ok {
-			env.time = at
-		}
-		s, ok = env.sighting()
+		text = e.fields["MESSAGE"]
+		env, ok = er.envelope(e)
+		ok = ok && Interesting([]byte(text))
 	}
-	return s, ok && (s.Report != ReportTeardown || p.hints)
+	if !ok {
+		return Sighting{}, false
+	}
+	s, ok := env.sighting()
+	return s, ok && er.parser.wants([]byte(text), s)
+}
+
+// envelope returns an entry's message, when its trusted fields are a kubelet's.
+func (er *entryReader) envelope(e *entry) (envelope, bool) {
+	if e.twice || !er.parser.trusted(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"]) {
+		return envelope{}, false
+	}
+	env := envelope{transport: transportExport, program: e.fields["SYSLOG_IDENTIFIER"], text: e.fields["MESSAGE"], whole: true}
+	if er.kind == entryVerbose {
+		env.transport = transportVerbose
+		_, env.time, _ = cutFull(e.time)
+	}
+	env.pid, _ = number(e.fields["_PID"])
+	if at, ok := micros(e.fields["__REALTIME_TIMESTAMP"]); ok {
+		env.time = at
+	}
+	return env, true
 }
 
 // next reads one entry, or for json-pretty one object's text.
@@ -195,7 +201,7 @@ func (er *entryReader) binary() (string, bool) {
 	n, err := io.ReadFull(er.r, length[:])
 	er.consumed += int64(n)
 	if err != nil {
-		er.done, er.err = true, err
+		er.cut(err)
 		return "", false
 	}
 	er.line += strings.Count(string(length[:]), "\n")
@@ -212,10 +218,18 @@ func (er *entryReader) binary() (string, bool) {
 		left -= uint64(n)
 	}
 	if err != nil {
-		er.done, er.err = true, err
+		er.cut(err)
 		return "", false
 	}
 	return string(kept), true
+}
+
+// cut ends the log inside a field. A log that is still being written ends so: no error.
+func (er *entryReader) cut(err error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	er.done, er.err = true, err
 }
 
 // verbose reads journalctl -o verbose: a head with time and cursor, then

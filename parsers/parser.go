@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"bytes"
 	"strings"
 	"time"
 )
@@ -52,10 +53,32 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 		s, ok = p.fileLine(line)
 	}
 	p.observe(text, l.Journal)
-	if !ok || (s.Report == ReportTeardown && !p.hints) {
+	if !ok || !p.wants(text, s) {
 		return Sighting{}, false
 	}
 	return s, true
+}
+
+// wants is the last check of a sighting: hints only where they are asked for, and only
+// a UID that the text holds.
+func (p *Parser) wants(text []byte, s Sighting) bool {
+	return (p.hints || s.Report != ReportTeardown) && literal(text, s.UID)
+}
+
+// literal reports whether the line holds uid as it is, with no hex digit before it. No
+// program that passes a kubelet's line on has a reason to escape letters and digits;
+// only an array of numbers hides them.
+func literal(text []byte, uid PodUID) bool {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], []byte(uid))
+		if i < 0 {
+			return needleArray.find(text, arrayFollows) >= 0
+		}
+		if i += from; i == 0 || !isHexAnyCase(text[i-1]) {
+			return true
+		}
+		from = i + 1
+	}
 }
 
 // envelope is what a transport says around a message.
@@ -76,7 +99,11 @@ func (e *envelope) sighting() (Sighting, bool) {
 	if e.named && !kubeletProgram(e.program) {
 		return Sighting{}, false
 	}
-	text := cutRepeated(strings.TrimPrefix(e.text, " "))
+	text := e.text
+	if !e.whole {
+		// rsyslog keeps the space after the tag's colon with the message.
+		text = cutRepeated(strings.TrimPrefix(text, " "))
+	}
 	text = trimEnd(text)
 	if strings.HasPrefix(text, "{") {
 		return e.klogJSON(text)
@@ -150,6 +177,7 @@ const (
 	transportExport   = "journal-export"
 	transportCRI      = "cri"
 	transportDocker   = "docker-json"
+	transportStamped  = "container-timestamps"
 	transportGCP      = "gcp-json"
 )
 

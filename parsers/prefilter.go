@@ -1,75 +1,91 @@
 package parsers
 
-// The prefilter is one pass over a block of bytes for all needles at once, after Wu
-// and Manber ("A fast algorithm for multi-pattern searching", 1994): the two bytes
-// below the window's end say how far the window may move before a needle can end
-// there. Ordinary log text moves it by most of the shortest needle's length, so a
-// block costs less than one look per byte, however many needles there are.
+import "bytes"
 
-// needles are the byte strings without which no line can be a sighting. Each form of
-// a report holds one of them in every transport: "Orphaned" and "orphaned" share a
-// tail; a MESSAGE that journalctl prints as an array of numbers hides its text, so
-// that every such array counts; a hint names the volume operation that failed.
-var needles = [...]string{
-	"rphaned pod",
-	`MESSAGE":[`,
-	`MESSAGE": [`,
-	`MESSAGE" : [`,
-	"UnmountVolume",
-	"UnmapVolume",
-	"cleaning subPath mounts",
-}
+// The prefilter looks for needles: byte strings without which no line can be a
+// sighting in any transport. Each is searched for from a place in it that is rare in
+// logs, since bytes.Index looks for a first byte with the processor's vector
+// instructions and is as fast as that byte is rare; what stands before the place is
+// compared afterwards. Measured on a syslog against one pass for all needles (Wu and
+// Manber): two to three times faster.
 
-// window is the length of the shortest needle; all needles are compared by their
-// first window bytes before the rest is looked at.
-const window = 10
+// chunk is how much is searched for all needles in turn, so that it is read from the
+// processor's first cache after the first time.
+const chunk = 16 << 10
 
-// shifts holds, for each pair of bytes, how far the window may move when it ends with
-// that pair: 0 where a needle's first window bytes end with it.
-var shifts = makeShifts()
+// needle is a byte string, split where the search starts.
+type needle struct{ before, search []byte }
 
-func makeShifts() *[1 << 16]uint8 {
-	var t [1 << 16]uint8
-	for i := range t {
-		t[i] = window - 1
-	}
-	for _, n := range needles {
-		for i := 1; i < window; i++ {
-			pair := int(n[i-1])<<8 | int(n[i])
-			t[pair] = min(t[pair], uint8(window-1-i))
+var (
+	// "Orphaned pod" and "orphaned pod": every report in words.
+	needleReport = needle{[]byte("rp"), []byte("haned pod")}
+	// A MESSAGE that journalctl prints as an array of numbers hides its words, so that
+	// every such array counts; spaces and a colon follow (arrayFollows).
+	needleArray = needle{[]byte(`"MESSA`), []byte(`GE"`)}
+	// What hints name: UnmountVolume and UnmapVolume, or an error of subpaths.
+	needleUnmount = needle{nil, []byte("UnmountVolume")}
+	needleUnmap   = needle{nil, []byte("UnmapVolume")}
+	needleSubpath = needle{[]byte("cleaning sub"), []byte("Path mounts")}
+)
+
+// find returns where n starts in b, and -1 where it is not. ok says what must follow.
+func (n *needle) find(b []byte, ok func([]byte) bool) int {
+	for from := 0; ; {
+		i := bytes.Index(b[from:], n.search)
+		if i < 0 {
+			return -1
 		}
-	}
-	return &t
-}
-
-// Index returns where the first needle in block starts, -1 where there is none. A
-// line that holds no needle is no sighting in any transport; one that does may be.
-func Index(block []byte) int {
-	t := shifts
-	for end := window - 1; end < len(block); {
-		s := int(t[int(block[end-1])<<8|int(block[end])])
-		if s != 0 {
-			end += s
-			continue
-		}
-		if start := end - window + 1; needleAt(block[start:]) {
+		i += from
+		from = i + 1
+		start := i - len(n.before)
+		if start >= 0 && bytes.Equal(b[start:i], n.before) && (ok == nil || ok(b[i+len(n.search):])) {
 			return start
 		}
-		end++
+	}
+}
+
+// arrayFollows reports whether b goes on with a colon and a bracket.
+func arrayFollows(b []byte) bool {
+	b = bytes.TrimLeft(b[:min(len(b), 16)], " ")
+	return len(b) > 0 && b[0] == ':' && bytes.HasPrefix(bytes.TrimLeft(b[1:], " "), []byte{'['})
+}
+
+// overlap is how far a chunk reaches into the next, so that no needle is cut.
+const overlap = 32
+
+// index returns where the first needle in block starts, -1 where there is none.
+func index(block []byte, hints bool) int {
+	for from := 0; from < len(block); from += chunk {
+		part := block[from:min(from+chunk+overlap, len(block))]
+		first := -1
+		look := func(n *needle, ok func([]byte) bool) {
+			b := part
+			if first >= 0 {
+				b = part[:min(first+overlap, len(part))]
+			}
+			if i := n.find(b, ok); i >= 0 && (first < 0 || i < first) {
+				first = i
+			}
+		}
+		look(&needleReport, nil)
+		look(&needleArray, arrayFollows)
+		if hints {
+			look(&needleUnmount, nil)
+			look(&needleUnmap, nil)
+			look(&needleSubpath, nil)
+		}
+		if first >= 0 {
+			return from + first
+		}
 	}
 	return -1
 }
 
-func needleAt(b []byte) bool {
-	for _, n := range needles {
-		if len(b) >= len(n) && string(b[:len(n)]) == n {
-			return true
-		}
-	}
-	return false
-}
+// Index returns where in block the first line that may be a sighting has what makes it
+// one, and -1 where no line may. Whoever reads blocks of its own can skip those: a
+// line without a needle is a sighting in no transport. A needle that the block's end
+// cuts is the caller's to carry over.
+func Index(block []byte) int { return index(block, true) }
 
-// Interesting reports whether block, a line or many, may hold a sighting. Whoever
-// reads blocks of its own can skip those that hold none; a needle cut by the block's
-// end is the caller's to carry over.
-func Interesting(block []byte) bool { return Index(block) >= 0 }
+// Interesting reports whether block, a line or many, may hold a sighting.
+func Interesting(block []byte) bool { return index(block, true) >= 0 }

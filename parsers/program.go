@@ -5,25 +5,27 @@ import (
 	"strings"
 )
 
-// kubelets are the names of programs that hold a kubelet.
-var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3s", "rke2"}
+// kubelets are the names of programs that hold a kubelet: kubelite is MicroK8s',
+// kubenswrapper and openshift are OpenShift's (4 and 3), localkube was minikube's.
+var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3s", "rke2", "openshift", "localkube"}
 
 // wrapping are the words that distributions put around them.
 var wrapping = []string{
 	"wrapper", "daemon", "start", "run", "launch", "sh", "bash", "service", "snap",
-	"microk8s", "server", "agent", "worker", "node", "eks", "docker",
+	"microk8s", "server", "agent", "worker", "node", "eks", "docker", "atomic", "kube", "kubernetes",
 }
 
-// shells may stand for a kubelet that a unit starts through them. A shell writes
-// nothing that looks like klog by itself.
-var shells = []string{"sh", "bash", "dash"}
+// whole are names that stand for a kubelet without having its name: shells through
+// which a unit starts one, and OpenShift Origin 3's unit. A shell writes nothing that
+// looks like klog by itself.
+var whole = []string{"sh", "bash", "dash", "origin-node", "origin-node.service"}
 
 // kubeletProgram reports whether a transport's program name is one under which
 // kubelets log: a kubelet's name with nothing but wrapping words around it (kubelet,
-// kubelet-wrapper, start-kubelet.sh, microk8s.daemon-kubelite, kubelet.service), or a
-// shell. Any other program's text names nothing, whatever it says.
+// kubelet-wrapper, start-kubelet.sh, microk8s.daemon-kubelite, kubelet.service), or
+// one of a few others. Any other program's text names nothing, whatever it says.
 func kubeletProgram(name string) bool {
-	if slices.Contains(shells, name) {
+	if slices.Contains(whole, name) {
 		return true
 	}
 	held := false
@@ -39,7 +41,7 @@ func kubeletProgram(name string) bool {
 }
 
 // kubeletUnits are the systemd units that run a kubelet, by distribution. Standalone
-// kubelet, k3s, RKE2, MicroK8s (new and old), Charmed Kubernetes, CoreOS.
+// kubelet, k3s, RKE2, MicroK8s (new and old), Charmed Kubernetes, CoreOS, OpenShift 3.
 var kubeletUnits = []string{
 	"kubelet.service",
 	"k3s.service", "k3s-agent.service",
@@ -47,11 +49,12 @@ var kubeletUnits = []string{
 	"snap.microk8s.daemon-kubelite.service", "snap.microk8s.daemon-kubelet.service",
 	"snap.kubelet.daemon.service", "snap.kubelet-eks.daemon.service",
 	"kubelet-wrapper.service", "hyperkube.service",
+	"atomic-openshift-node.service", "origin-node.service",
 }
 
 // comms are command names (_COMM) under which a kubelet or its wrapper writes, beside
-// those that kubeletProgram knows: container clients that run one in the foreground.
-var comms = []string{"docker", "podman", "nerdctl", "crictl", "rkt", "nsenter", "exe"}
+// those that have its name: container clients that run one in the foreground.
+var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "nsenter", "exe", "tini"}
 
 // KubeletUnits returns the units whose journal entries are believed by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }
@@ -67,8 +70,8 @@ func (p *Parser) trusted(unit, comm, uid string) bool {
 	if slices.Contains(p.units, unit) {
 		return true
 	}
-	// The kernel cuts a command's name at 15 bytes, "start-kubelet.s" being one.
-	known := comm == "" || kubeletProgram(comm) || slices.Contains(comms, comm) ||
-		(len(comm) == 15 && strings.Contains(comm, "kubelet"))
+	// Which command of the unit it is matters less: kubelet-1.30 and what the kernel cut
+	// to start-kubelet.s are kubelets too; logger is not.
+	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
 	return known && slices.Contains(kubeletUnits, unit)
 }

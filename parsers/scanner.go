@@ -62,7 +62,7 @@ func (s *Scanner) Scan() bool {
 	for {
 		limit := s.limit()
 		if limit > s.start {
-			at := Index(s.buf[s.start:limit])
+			at := index(s.buf[s.start:limit], s.parser.hints)
 			if at < 0 {
 				s.start = limit
 			} else if s.candidate(s.start+at, limit) {
@@ -86,10 +86,15 @@ func (s *Scanner) Scan() bool {
 func (s *Scanner) open() {
 	s.buf = make([]byte, lookBack+blockSize)
 	s.began = true
-	for !s.eof && bytes.IndexByte(s.buf[:s.end], '\n') < 0 && s.end < len(s.buf) {
+	kind, known := entryNone, false
+	for !known {
+		if s.eof || s.end == len(s.buf) {
+			break
+		}
 		s.fill()
+		kind, known = entryKindOf(s.buf[:s.end])
 	}
-	if kind := entryKindOf(s.buf[:s.end]); kind != entryNone {
+	if kind != entryNone {
 		head := io.Reader(bytes.NewReader(s.buf[:s.end]))
 		if !s.eof {
 			head = io.MultiReader(head, s.src)
@@ -172,11 +177,13 @@ func (s *Scanner) parse(from, to int) bool {
 var newline = []byte{'\n'}
 
 // setContext tells the parser what the lines before from say. It returns false where
-// that matters and is not known.
+// that matters and is not known: a CRI record may be the continuation of one that is
+// no longer in the buffer.
 func (s *Scanner) setContext(text []byte, from int) bool {
 	s.parser.prev = context{}
 	stream, _, isCRI := criRecord(text)
-	for n := 0; n < 64 && from > 0; n++ {
+	otherStream := false
+	for n := 0; from > 0; n++ {
 		to := from - 1 // The newline.
 		from = bytes.LastIndexByte(s.buf[:to], '\n') + 1
 		before := s.buf[from:to]
@@ -189,13 +196,15 @@ func (s *Scanner) setContext(text []byte, from int) bool {
 		if st, partial, ok := criRecord(before); ok && st == stream {
 			s.parser.prev.partial[criIndex(stream)] = partial
 			return true
+		} else if ok {
+			otherStream = true
 		}
 	}
-	if !isCRI || (from == 0 && s.began) {
-		return true
+	if st, partial, ok := criRecord(s.before); ok && isCRI {
+		s.parser.prev.partial[criIndex(stream)] = partial
+		return st == stream
 	}
-	st, partial, ok := criRecord(s.before)
-	return from == 0 && ok && st == stream && !partial
+	return s.began || !otherStream
 }
 
 // shift makes room: it drops what is searched, but for the last lookBack bytes of

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"net/netip"
 	"strings"
 )
 
@@ -22,6 +23,12 @@ func (p *Parser) unwrap(line string) (envelope, bool) {
 	}
 	if _, _, ok := cutHeader(line); ok {
 		return envelope{text: line, bare: true}, true
+	}
+	if node, rest, ok := strings.Cut(line, ": "); ok {
+		// talosctl logs kubelet puts the node's address before each line.
+		if _, err := netip.ParseAddr(node); err == nil {
+			return p.unwrapGrepped(rest)
+		}
 	}
 	if e, ok := programLed(line, envelope{transport: transportSyslog}); ok {
 		return e, true
@@ -109,7 +116,7 @@ func cutRepeated(s string) string {
 // one (octal, or as sd-journal and others print them), and white space.
 func trimEnd(s string) string {
 	for {
-		t := strings.TrimRight(s, " \r\n\t")
+		t := strings.TrimRight(s, " \r\n")
 		for _, end := range [...]string{"#012", "#015", `\x0a`} {
 			t = strings.TrimSuffix(t, end)
 		}

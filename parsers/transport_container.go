@@ -24,5 +24,5 @@ func cri(s string) (envelope, bool) {
 	if !ok || (tag != "F" && tag != "P") {
 		return envelope{}, false
 	}
-	return envelope{transport: transportCRI, time: at, text: text}, true
+	return envelope{transport: transportCRI, time: at, text: text, whole: true}, true
 }

@@ -94,7 +94,7 @@ func dockerObject(o object) (envelope, bool) {
 			return envelope{}, false
 		}
 	}
-	e := envelope{transport: transportDocker}
+	e := envelope{transport: transportDocker, whole: true}
 	stream, _ := o.text("stream")
 	text, ok := o.text("log")
 	if stream != "stderr" || !ok {

@@ -14,11 +14,16 @@ import (
 //	2024-09-16T06:24:14+0000 host kubelet[2]: text  short-iso, rsyslog's and syslog-ng's ISO 8601
 //	Tue 2024-08-23 10:31:01 UTC host kubelet[1]: t  short-full, with-unit
 //	1705393812.044483 host kubelet[1]: text         short-unix
+//	2024-03-31 15:47:45.892 host kubelet[1]: text   other daemons
+//	2024-01-04T18:51:21.080528000Z E0104 18:51:21…  docker logs --timestamps, kubectl logs --timestamps
 //
 // A time without a year or without a certain zone is not taken over.
 func dated(s string) (envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if rest, at, ok := cutISO(s); ok {
+		if _, _, ok := cutHeader(rest); ok || strings.HasPrefix(rest, "{") {
+			return envelope{transport: transportStamped, time: at, text: rest, whole: true}, true
+		}
 		return hostLed(rest, envelope{transport: transportSyslog, time: at})
 	}
 	if rest, ok := cutMonthDay(s); ok {
@@ -29,6 +34,9 @@ func dated(s string) (envelope, bool) {
 	}
 	if rest, at, ok := cutUnix(s); ok {
 		return hostLed(rest, envelope{transport: transportShort, time: at})
+	}
+	if rest, ok := cutPlain(s); ok {
+		return hostLed(rest, envelope{transport: transportSyslog})
 	}
 	return envelope{}, false
 }
@@ -113,6 +121,18 @@ func cutFull(s string) (string, time.Time, bool) {
 		}
 	}
 	return rest, time.Time{}, ok
+}
+
+// cutPlain takes "YYYY-MM-DD clock " off, whose zone nothing tells.
+func cutPlain(s string) (string, bool) {
+	if len(s) < 20 || !allDigits(s[:4]) || s[4] != '-' || s[7] != '-' || s[10] != ' ' {
+		return "", false
+	}
+	n := clock(s[11:])
+	if n == 0 {
+		return "", false
+	}
+	return strings.CutPrefix(s[11+n:], " ")
 }
 
 // cutUnix takes "seconds.microseconds " off.

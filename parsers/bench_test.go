@@ -1,0 +1,146 @@
+package parsers
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchLog writes a syslog as nodes have them: mostly other lines of the kubelet, of
+// containerd and systemd, of 100 to 400 bytes, and one report in ten thousand.
+func benchLog(tb testing.TB, size int) string {
+	tb.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	lines := []string{
+		`Nov 21 00:37:12 node1 kubelet[21115]: I1121 00:37:12.892209   21115 kubelet_getters.go:219] "Pod status updated" pod="kube-system/hostnet-labnode%d" status="Running"`,
+		`Nov 21 00:37:12 node1 kubelet[21115]: I1121 00:37:12.017770   21115 kubelet_volumes.go:163] "Cleaned up orphaned pod volumes dir" podUID="%08x-0000-4000-8000-000000000004" path="/var/lib/kubelet/pods/00000000-0000-4000-8000-000000000004/volumes"`,
+		`Nov 21 00:37:12 node1 kubelet[21115]: E1121 00:37:12.126823   21115 pod_workers.go:1298] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"web\" with CrashLoopBackOff: \"back-off 5m0s restarting failed container=web pod=web-%d_default(6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01)\"" pod="default/web" podUID="6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01"`,
+		`Nov 21 00:37:12 node1 containerd[811]: time="2026-11-21T00:37:12.014099021Z" level=info msg="StopPodSandbox for \"%064x\" returns successfully"`,
+		`Nov 21 00:37:12 node1 systemd[1]: run-containerd-runc-k8s.io-%040x-runc.abcdef.mount: Deactivated successfully.`,
+		`Nov 21 00:37:12 node1 kernel: [11859608.%06d] IPv6: ADDRCONF(NETDEV_CHANGE): veth0: link becomes ready`,
+		`Nov 21 00:37:12 node1 kubelet[21115]: I1121 00:37:12.475744   21115 reconciler_common.go:218] "operationExecutor.MountVolume started for volume \"kube-api-access-%d\" (UniqueName: \"kubernetes.io/projected/6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01-kube-api-access\") pod \"web\" (UID: \"6f1c2d3e-4a5b-4c6d-8e7f-00112233aa01\") " pod="default/web"`,
+	}
+	// The second kind carries the searched words; real kubelets write it seldom.
+	path := filepath.Join(tb.TempDir(), "messages")
+	var b bytes.Buffer
+	for n := 0; b.Len() < size; n++ {
+		i := rnd.IntN(len(lines))
+		if i == 1 && rnd.IntN(100) != 0 {
+			i = 0
+		}
+		if n%10000 == 9999 {
+			fmt.Fprintf(&b, `Nov 21 00:37:12 node1 kubelet[21115]: E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"%08x-0000-4000-8000-000000000004\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/%08x-0000-4000-8000-000000000004/volumes/kubernetes.io~nfs/v1: directory not empty" numErrs=8`+"\n", n, n)
+			continue
+		}
+		fmt.Fprintf(&b, lines[i]+"\n", n)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+func benchSize(tb testing.TB) int {
+	tb.Helper()
+	size := 64 << 20
+	if v := os.Getenv("ORPHAN_REAPER_BENCH_BYTES"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		size = n
+	}
+	return size
+}
+
+func scanFile(tb testing.TB, path string, o Options) int {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	sc, n := NewScanner(f, o), 0
+	for sc.Scan() {
+		n++
+	}
+	if err := sc.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// BenchmarkScan reads a log from the page cache, in turns with grep -c -F writing to a
+// pipe, and reports the ratio of both's best time. ORPHAN_REAPER_BENCH_BYTES sets the
+// log's size (64 MiB by default; 1073741824 for 1 GiB).
+func BenchmarkScan(b *testing.B) {
+	path := benchLog(b, benchSize(b))
+	b.Run("reports", func(b *testing.B) { benchScan(b, path, Options{}) })
+	b.Run("hints", func(b *testing.B) { benchScan(b, path, Options{Hints: true}) })
+}
+
+func benchScan(b *testing.B, path string, o Options) {
+	var ours, grep time.Duration
+	best := func(d *time.Duration, f func()) {
+		start := time.Now()
+		f()
+		if t := time.Since(start); *d == 0 || t < *d {
+			*d = t
+		}
+	}
+	b.SetBytes(int64(benchSize(b)))
+	for b.Loop() {
+		best(&ours, func() {
+			if scanFile(b, path, o) == 0 {
+				b.Fatal("nothing found")
+			}
+		})
+		b.StopTimer()
+		best(&grep, func() {
+			out, err := exec.Command("grep", "-c", "-F", "orphaned pod", path).Output()
+			if err != nil || strings.TrimSpace(string(out)) == "0" {
+				b.Skip("no grep: ", err)
+			}
+		})
+		b.StartTimer()
+	}
+	b.ReportMetric(ours.Seconds()/grep.Seconds(), "of-grep")
+}
+
+// BenchmarkIndex is the prefilter alone, on a log without any report.
+func BenchmarkIndex(b *testing.B) {
+	data, err := os.ReadFile(benchLog(b, 4<<20))
+	if err != nil {
+		b.Fatal(err)
+	}
+	data = bytes.ReplaceAll(data, []byte("rphaned"), []byte("ther"))
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if Index(data) >= 0 {
+			b.Fatal("found something")
+		}
+	}
+}
+
+// BenchmarkJunk is the worst that a program may write: every line holds a needle and
+// none is a report.
+func BenchmarkJunk(b *testing.B) {
+	line := `Aug 31 14:21:49 mgt02 logger[991]: E0831 14:21:49.324206 2240370 kubelet_volumes.go:154] Orphaned pod "5da3387d-ad1c-11ea-a025-525400767782" found` + "\n"
+	data := strings.Repeat(line, 10000)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		sc := NewScanner(io.LimitReader(strings.NewReader(data), int64(len(data))), Options{})
+		if sc.Scan() {
+			b.Fatal("found something")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/line")
+}
