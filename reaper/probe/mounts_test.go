@@ -1,0 +1,371 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestMountInAnotherNamespaceOnly: our own mountinfo has no line of it.
+func TestMountInAnotherNamespaceOnly(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			uid, other := newUID(), newUID()
+			vol := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp"
+			n.mkdir(vol, n.pod(other))
+			pid := child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
+			own, err := os.ReadFile("/proc/self/mountinfo")
+			must(t, err)
+			if strings.Contains(string(own), string(uid)) {
+				t.Fatal("the mount is in our own namespace: the test shows nothing")
+			}
+			look := n.look()
+			check(t, find(t, look, uid), facts{policy.FactMounted: policy.Yes})
+			wantDetail(t, find(t, look, uid).Facts[policy.FactMounted], fmt.Sprintf("mounted at %s (tmpfs) in the mount namespace of PID %d (sh)", n.path(vol), pid))
+			check(t, find(t, look, other), dead())
+		})
+	})
+}
+
+// TestContainerBind: a container's bind of an emptyDir shows in field 4 of the
+// container's namespace only, also when the source has been removed.
+func TestContainerBind(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n := newNode(t)
+		// A file system of its own, so that field 4 is the path from its root.
+		n.mount("", "kubelet")
+		n.mkdir("kubelet/pods", "target")
+		kept, removed := newUID(), newUID()
+		for _, uid := range []parsers.PodUID{kept, removed} {
+			vol := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+			must(t, os.MkdirAll(vol, 0o755))
+			child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", fmt.Sprintf("mount --bind '%s' '%s'", vol, n.path("target")))
+		}
+		must(t, os.Remove(n.path(n.pod(removed)+"/volumes/kubernetes.io~empty-dir/tmp")))
+		look := n.look()
+		for _, uid := range []parsers.PodUID{kept, removed} {
+			e := find(t, look, uid)
+			check(t, e, but(facts{policy.FactMounted: policy.Yes}))
+			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path("target")+", from /pods/"+string(uid))
+		}
+	})
+}
+
+// TestParkedMount: a mount below a parked pod names UID.n.
+func TestParkedMount(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
+		n.mount("", "kubelet/orphan-reaper/"+string(uid)+".3/volumes/kubernetes.io~nfs/v")
+		f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
+		if f.Truth != policy.Yes {
+			t.Errorf("the mount below the parked pod is not seen: %+v", f)
+		}
+		look := n.look(policy.EntryState{Entry: string(uid) + ".3", UID: uid})
+		check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
+	})
+}
+
+// TestChrootedProcess: it shows the mounts below its root only, as seen from there. In a
+// namespace that nobody else is in, that is not enough.
+func TestChrootedProcess(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid), "jail")
+		check(t, n.one(uid), dead())
+		t.Run("in our namespace", func(t *testing.T) {
+			jailed(t, n.path("jail"), 0)
+			check(t, n.one(uid), dead())
+		})
+		t.Run("alone in its namespace", func(t *testing.T) {
+			jailed(t, n.path("jail"), unix.CLONE_NEWNS)
+			e := n.one(uid)
+			check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
+			wantDetail(t, e.Facts[policy.FactMounted], "another root")
+		})
+	})
+}
+
+// jailEnv makes a copy of the test binary change its root and wait for its input to end.
+const jailEnv = "ORPHAN_REAPER_TEST_JAIL"
+
+// TestJail is what runs in a jail; on its own it does nothing.
+func TestJail(t *testing.T) {
+	dir := os.Getenv(jailEnv)
+	if dir == "" {
+		return
+	}
+	must(t, unix.Chroot(dir))
+	fmt.Println("ready")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+// jailed runs TestJail until the test ends.
+func jailed(t *testing.T, root string, flags uintptr) {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
+	cmd.Env = append(os.Environ(), jailEnv+"="+root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags}
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	buf := make([]byte, 16)
+	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
+		t.Fatalf("the jailed process is not ready: %q, %v", buf[:n], err)
+	}
+}
+
+// TestZombies: their mountinfo gives EINVAL, and that is no doubt.
+func TestZombies(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	cmd := exec.CommandContext(t.Context(), "/bin/true")
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() })
+	// WNOWAIT: wait until it has ended, and leave it a zombie.
+	must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", cmd.Process.Pid)); !errors.Is(err, unix.EINVAL) {
+		t.Fatalf("a zombie's mountinfo gives %v", err)
+	}
+	check(t, n.one(uid), dead())
+}
+
+// procFixture is a proc directory made of files.
+func procFixture(t *testing.T, mountinfo map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for pid, text := range mountinfo {
+		must(t, os.MkdirAll(filepath.Join(dir, pid), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, pid, "mountinfo"), []byte(text), 0o600))
+	}
+	return dir
+}
+
+func line(id int, root, target string) string {
+	return fmt.Sprintf("%d 1 8:1 %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", id, root, target)
+}
+
+func TestMountsFromFixtures(t *testing.T) {
+	uid, static := newUID(), newStaticUID()
+	rootLine := line(20, "/", "/")
+	pods := "/var/lib/kubelet/pods/"
+	long := strings.Repeat("x", 70<<10)
+	cases := []struct {
+		name   string
+		proc   map[string]string
+		spoil  string // a PID whose mountinfo is a directory
+		want   policy.Truth
+		static policy.Truth
+		detail string
+	}{
+		{"none", map[string]string{"1": rootLine}, "", policy.No, policy.No, ""},
+		{"mount point", map[string]string{"1": rootLine + line(21, "/", pods+string(uid)+"/volumes/x/y")}, "", policy.Yes, policy.No, "PID 1"},
+		{"the pod directory itself", map[string]string{"1": rootLine + line(21, "/", pods+string(static))}, "", policy.No, policy.Yes, ""},
+		{"root", map[string]string{"1": rootLine, "7": line(30, "/", "/") + line(31, "/pods/"+string(uid)+"/volumes/a/b//deleted", "/data")}, "", policy.Yes, policy.No, "mounted at /data"},
+		{"both in one line", map[string]string{"1": rootLine + line(21, "/"+string(uid), "/a/"+string(static))}, "", policy.Yes, policy.Yes, ""},
+		{"two in one path", map[string]string{"1": rootLine + line(21, "/", "/"+string(uid)+"/"+string(static))}, "", policy.Yes, policy.Yes, ""},
+		{"quarantine entry", map[string]string{"1": rootLine + line(21, "/", "/q/"+string(uid)+".12/v")}, "", policy.Yes, policy.No, ""},
+		{"escapes beside it", map[string]string{"1": rootLine + line(21, "/", `/my\040disk/`+string(uid)+`/a\134b`)}, "", policy.Yes, policy.No, `/my disk/`},
+		{"near misses", map[string]string{"1": rootLine + line(21, "/", "/q/x"+string(uid)) + line(22, "/", "/q/"+string(uid)+"x/y") +
+			line(23, "/", `/q/`+string(uid)+`\040`) + line(24, "/", "/q/"+string(uid)[:35])}, "", policy.No, policy.No, ""},
+		{"in a field that names no path", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1", "/"+string(uid)+"/", 1)}, "", policy.No, policy.No, ""},
+		{"same mount, another root", map[string]string{"1": rootLine, "2": line(20, "/sub", "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"long first line", map[string]string{"1": line(20, "/"+strings.Repeat("y", 3000), "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long) + line(22, "/", "/"+string(uid))}, "", policy.Unknown, policy.Unknown, "a line of"},
+		{"a hit and a line over 64 KiB", map[string]string{"1": rootLine + line(22, "/", "/"+string(uid)) + line(21, "/", "/"+long)}, "", policy.Yes, policy.Unknown, ""},
+		{"a bad line", map[string]string{"1": rootLine + "21 1 8:1 /\n"}, "", policy.Unknown, policy.Unknown, "a line without"},
+		{"a hit that cannot be parsed", map[string]string{"1": rootLine + "21 1 8:1 / /" + string(uid) + " rw\n"}, "", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 1"},
+		{"a file that cannot be read", map[string]string{"1": rootLine, "8": ""}, "8", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 8"},
+		{"a hit and a file that cannot be read", map[string]string{"1": rootLine + line(22, "/", "/"+string(uid)), "8": ""}, "8", policy.Yes, policy.Unknown, ""},
+		{"no PID 1", map[string]string{"3": rootLine}, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
+		{"no process", nil, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
+		{"nothing mounted below a root", map[string]string{"1": rootLine, "5": ""}, "", policy.No, policy.No, ""},
+		{"more than one block", map[string]string{"1": rootLine + strings.Repeat(line(9, "/", "/filler"), 5000) + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+	}
+	for _, c := range cases {
+		for _, rereads := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/rereads=%v", c.name, rereads), func(t *testing.T) {
+				n := newNode(t)
+				n.cfg.ProcDir = procFixture(t, c.proc)
+				if c.spoil != "" {
+					f := filepath.Join(n.cfg.ProcDir, c.spoil, "mountinfo")
+					must(t, os.Remove(f))
+					must(t, os.Mkdir(f, 0o755))
+				}
+				p := n.probe()
+				p.rereads = rereads
+				got := p.Mounts(t.Context(), []parsers.PodUID{uid, static})
+				if got[uid].Truth != c.want || got[static].Truth != c.static {
+					t.Errorf("mounted is %+v and %+v, want %s and %s", got[uid], got[static], c.want, c.static)
+				}
+				wantDetail(t, got[uid], c.detail)
+			})
+		}
+	}
+}
+
+// TestNamespacesAreReadOnce: equal first lines are one namespace.
+func TestNamespacesAreReadOnce(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	one, two := line(20, "/", "/")+line(21, "/", "/a"), line(40, "/", "/")+line(41, "/", "/a")
+	n.cfg.ProcDir = procFixture(t, map[string]string{"1": one, "2": one, "3": two, "4": one})
+	f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
+	if f.Truth != policy.No || !strings.Contains(f.Origin, "2 mount namespaces") {
+		t.Errorf("mounted is %+v, want no from 2 mount namespaces", f)
+	}
+}
+
+func TestMountsWithoutProc(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	n.cfg.ProcDir = n.path("nowhere")
+	look := n.look()
+	check(t, find(t, look, uid), but(facts{
+		policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown, policy.FactInUse: policy.Unknown,
+	}))
+	if !strings.Contains(strings.Join(look.Errors, "\n"), "cannot list processes") {
+		t.Errorf("the look does not tell what it could not read: %q", look.Errors)
+	}
+}
+
+// TestMountsUnderChurn counts the namespaces of processes that come and go while the scan
+// runs: none of them is an error.
+func TestMountsUnderChurn(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan int)
+		go func() {
+			runs := 0
+			for ; ctx.Err() == nil; runs++ {
+				cmd := exec.CommandContext(ctx, "/bin/true")
+				cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+				_ = cmd.Run()
+			}
+			done <- runs
+		}()
+		p := n.probe()
+		for range 30 {
+			if f := p.Mounts(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
+				t.Errorf("mounted is %+v, want no", f)
+			}
+		}
+		stop()
+		if runs := <-done; runs == 0 {
+			t.Error("no process came and went: the test shows nothing")
+		}
+	})
+}
+
+// TestHungFUSE mounts a FUSE file system whose server never answers below one pod and as
+// another pod's directory. The look returns, says mounted, and serves the others.
+func TestHungFUSE(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			below, itself, other := newUID(), newUID(), newUID()
+			vol := n.pod(below) + "/volumes/kubernetes.io~csi/pv-1/mount"
+			n.mkdir(vol, n.pod(itself), n.pod(other))
+			release := hungFUSE(t, n.path(vol))
+			hungFUSE(t, n.path(n.pod(itself)))
+			// What a careless look would do hangs.
+			stat := make(chan error, 1)
+			go func() {
+				var st unix.Stat_t
+				stat <- unix.Stat(n.path(vol), &st)
+			}()
+			look := n.look()
+			check(t, find(t, look, below), facts{policy.FactMounted: policy.Yes, policy.FactDirectory: policy.Yes})
+			wantDetail(t, find(t, look, below).Facts[policy.FactMounted], "(fuse)")
+			check(t, find(t, look, itself), facts{policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown})
+			check(t, find(t, look, other), dead())
+			select {
+			case err := <-stat:
+				t.Errorf("stat came back with %v: the file system does not hang, and the test shows nothing", err)
+			default:
+			}
+			release()
+			<-stat
+		})
+	})
+}
+
+// hungFUSE mounts a FUSE file system that nobody serves; release ends all who wait for it.
+func hungFUSE(t *testing.T, dir string) (release func()) {
+	t.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		skipWithout(t, "/dev/fuse", err)
+	}
+	opts := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)
+	if err := unix.Mount("hung", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
+		_ = unix.Close(fd)
+		skipWithout(t, "FUSE", err)
+	}
+	closed := false
+	release = func() {
+		if !closed {
+			closed = true
+			_ = unix.Close(fd)
+		}
+	}
+	t.Cleanup(func() {
+		release()
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+	})
+	return release
+}
+
+// TestHungParts puts a hung file system where a whole part of the look is read: that part
+// is Unknown, the rest is served, and the next look does not wait behind it again.
+func TestHungParts(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid), "kubelet/orphan-reaper")
+		n.patience = 300 * time.Millisecond
+		release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
+		p := n.probe()
+		for _, words := range []string{errHangs.Error(), errStuck.Error()} {
+			look, err := p.Look(t.Context(), nil, nil)
+			must(t, err)
+			e := find(t, look, uid)
+			check(t, e, but(facts{policy.FactCgroup: policy.Unknown, policy.FactStaged: policy.Unknown}))
+			wantDetail(t, e.Facts[policy.FactCgroup], words)
+		}
+		p.guard.mu.Lock()
+		stuck := len(p.guard.busy)
+		p.guard.mu.Unlock()
+		if stuck != len(release) {
+			t.Errorf("%d goroutines are stuck after two looks, want one for each hung part, %d", stuck, len(release))
+		}
+		for _, f := range release {
+			f()
+		}
+		t.Run("root directory", func(t *testing.T) {
+			n := newNode(t)
+			n.patience = 100 * time.Millisecond
+			hungFUSE(t, n.cfg.RootDir)
+			if _, err := n.probe().Look(t.Context(), nil, nil); !errors.Is(err, errHangs) {
+				t.Errorf("the look of a hung root directory gives %v", err)
+			}
+		})
+	})
+}
