@@ -79,8 +79,11 @@ func (c *Config) checkNumbers(p *problems) {
 		key   string
 		value time.Duration
 	}{
-		{"hold", c.Hold}, {"settle", c.Settle}, {"confirm", c.Confirm},
-		{"retention", c.Retention}, {"cni_older_than", c.CNIOlderThan},
+		{"hold", c.Hold},
+		{"settle", c.Settle},
+		{"confirm", c.Confirm},
+		{"retention", c.Retention},
+		{"cni_older_than", c.CNIOlderThan},
 	} {
 		if d.value < 0 {
 			p.add(d.key, "%s is less than nothing", d.value)

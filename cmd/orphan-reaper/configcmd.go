@@ -10,7 +10,7 @@ import (
 func newConfigCommand(a *app) *cobra.Command {
 	group := newGroup("config", "Show or check the configuration",
 		"The configuration is the defaults, the file over them, the flags over both.")
-	print := &cobra.Command{
+	show := &cobra.Command{
 		Use:   "print",
 		Short: "Show every setting, its value and where the value came from",
 		Long: `Show every setting, its value and where the value came from. What it prints is
@@ -22,12 +22,12 @@ itself a configuration file.`,
 	check := &cobra.Command{
 		Use:     "check",
 		Short:   "Say whether the configuration is good",
-		Long:    "Say whether the configuration is good: exit code 0, or 2 with a line for each error.",
+		Long:    "Say whether the configuration is good: exit code 0, or 2 with a line for each\nerror.",
 		Example: "  orphan-reaper config check --config ./config.yaml",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.configCheck(cmd) },
 	}
-	group.AddCommand(print, check)
+	group.AddCommand(show, check)
 	return group
 }
 

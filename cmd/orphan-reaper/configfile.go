@@ -181,6 +181,7 @@ func describe(n *yaml.Node) string {
 		return "keys with values"
 	case yaml.SequenceNode:
 		return "a list"
+	case yaml.ScalarNode, yaml.AliasNode, yaml.DocumentNode:
 	}
 	switch n.Tag {
 	case "!!null":

@@ -22,7 +22,7 @@ thing that the pod left, and how to undo it. Changes nothing.
 
 ` + attentionHelp,
 		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("orphan-reaper scan lists all pods", "name one pod UID")
 			}

@@ -72,7 +72,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 	enc.SetEscapeHTML(false)
 	emit := func(v sightingView) error { return enc.Encode(v) }
 	if text {
-		emit = func(v sightingView) error { p.f("%s\n", sightingText(v)); return nil }
+		emit = func(v sightingView) error { _, err := io.WriteString(p.w, sightingText(v)); return err }
 	}
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -171,5 +171,5 @@ func sightingText(v sightingView) string {
 	if v.File != "" {
 		place = clean(v.File) + ":" + place
 	}
-	return fmt.Sprintf("%s: %s %s count=%s %s %s %s", place, v.UID, v.Reason, number, at, v.Transport, clean(v.Program))
+	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, clean(v.Program))
 }

@@ -22,66 +22,126 @@ const (
 
 // reasonTable explains every reason, in the order in which docs/reasons.md has them.
 var reasonTable = []advice{
-	{policy.ReasonSandbox, "The container runtime still lists a sandbox of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.", alive},
-	{policy.ReasonContainer, "The container runtime still lists a container of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.", alive},
-	{policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, starts, or is being torn down.",
-		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.", alive},
-	{policy.ReasonMounted, "Something is mounted below the pod directory, in some mount namespace of this node. Removing would reach into the volume.",
-		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. Never remove below it by hand.", look},
-	{policy.ReasonOwnMount, "The pod directory itself is a mount point.",
-		"The kubelet makes no such mount; somebody else did. findmnt PATH says what it is.", look},
-	{policy.ReasonMountsUnknown, "The mounts of some process could not be read, so nobody knows whether something is mounted here.",
-		"The fact names the process and the error. Run as root, in the host's PID namespace.", look},
-	{policy.ReasonStaged, "A volume of this pod is still staged or mapped on the node, or its record cannot be read.",
-		"The kubelet or the CSI driver must unstage it. See that the driver's node pod runs here; the fact names the path.", look},
-	{policy.ReasonInUse, "A process holds a file below the pod directory open, or works in it.",
-		"Nothing: it ends when the process does. The fact names the process; look at it where it should have ended.", look},
-	{policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"The kubelet's log says which volume and why (UnmountVolume.TearDown failed). Put that right; a kubelet that has been restarted forgets it.", look},
-	{policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
-		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look},
-	{policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
-		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.", look},
-	{policy.ReasonKubeletStarting, "The kubelet has not run for as long as --settle asks. After a restart living pods look dead until its sources are ready.",
-		"Nothing: it ends by itself.", look},
-	{policy.ReasonRuntimeUnknown, "The container runtime could not be asked, or answered too late.",
-		"See that it runs: crictl info. Name its socket with --runtime-endpoint if it is at an unusual place.", look},
-	{policy.ReasonRuntimeEmpty, "The container runtime lists no sandbox at all: it is fresh, or this is not the socket that the kubelet uses.",
-		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.", look},
-	{policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy. With cgroupsPerQOS: false there is none, and a pod that starts cannot be told from a dead one.",
-		"See that --cgroup-root is where the cgroup file system is.", look},
-	{policy.ReasonNotADirectory, "The entry is not a directory, or is a symbolic link. The kubelet makes neither.",
-		"See what it is and who made it; it is left alone for ever.", look},
-	{policy.ReasonInvalidUID, "The name is not a pod UID. Only names that a kubelet gives are touched.",
-		"See who made it; it is left alone for ever.", look},
-	{policy.ReasonContentUnknown, "What lies in the directory could not be read wholly, so nobody knows what would be taken.",
-		"The fact names the path and the error: a file system error, a dead network mount, or a missing right.", look},
-	{policy.ReasonYoung, "The directory was made or changed less than a hold ago, or its age is not known.",
-		"Nothing: it ends by itself. A time in the future counts as young; see the node's clock.", look},
-	{policy.ReasonHold, "Everything says dead, but not yet for as long as --hold asks.",
-		"Nothing: it ends by itself.", look},
-	{policy.ReasonConfirm, "The pod directory was moved aside and waits in quarantine for a sign of life, as long as --confirm asks.",
-		"Nothing: it ends by itself.", look},
-	{policy.ReasonRemade, "The pod directory was made again while it was parked: the pod lives, and was judged wrongly.",
-		"It was put back, and enforcing has stopped. Please look at the pod and report what you find; orphan-reaper quarantine resume lets it go on.", look},
-	{policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",
-		"Nothing. Remove the directory by hand when nobody needs it, with an eye on its mounts.", quiet},
-	{policy.ReasonCannotMove, "The pod directory could not be moved to quarantine: it lies on another mount, or something holds it.",
-		"Set --quarantine-dir to a directory on the same mount as the pods directory: findmnt -T PODS-DIR shows it.", look},
-	{policy.ReasonRemoval, "The kernel or the file system refused the removal itself.",
-		"The detail has the error. Immutable files (lsattr) and read-only file systems are the usual causes; dmesg tells the rest.", look},
-	{policy.ReasonLimit, "It is this pod's turn later: --max-per-look is reached, or the first pod after a start is confirmed before the rest.",
-		"Nothing: it ends by itself.", look},
-	{policy.ReasonBreaker, "Enforcing has stopped, since a parked pod turned out to live.",
-		"Find out why it did (orphan-reaper explain, and the journal's records), then orphan-reaper quarantine resume.", look},
-	{policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
-		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).", look},
-	{policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",
-		"Read what would be taken; --mode enforce lets it happen.", quiet},
-	{policy.ReasonWaived, "The facts that only a kubelet or a runtime can give were left out (--runtime-endpoint none).",
-		"Nothing. On a node with a kubelet, leave that flag out.", quiet},
+	{
+		policy.ReasonSandbox, "The container runtime still lists a sandbox of this pod.",
+		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.", alive,
+	},
+	{
+		policy.ReasonContainer, "The container runtime still lists a container of this pod.",
+		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.", alive,
+	},
+	{
+		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, starts, or is being torn down.",
+		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.", alive,
+	},
+	{
+		policy.ReasonMounted, "Something is mounted below the pod directory, in some mount namespace of this node. Removing would reach into the volume.",
+		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. Never remove below it by hand.", look,
+	},
+	{
+		policy.ReasonOwnMount, "The pod directory itself is a mount point.",
+		"The kubelet makes no such mount; somebody else did. findmnt PATH says what it is.", look,
+	},
+	{
+		policy.ReasonMountsUnknown, "The mounts of some process could not be read, so nobody knows whether something is mounted here.",
+		"The fact names the process and the error. Run as root, in the host's PID namespace.", look,
+	},
+	{
+		policy.ReasonStaged, "A volume of this pod is still staged or mapped on the node, or its record cannot be read.",
+		"The kubelet or the CSI driver must unstage it. See that the driver's node pod runs here; the fact names the path.", look,
+	},
+	{
+		policy.ReasonInUse, "A process holds a file below the pod directory open or works in it, or nobody could see whether one does.",
+		"Nothing: it ends when the process does. The fact names the process; look at it where it should have ended.", look,
+	},
+	{
+		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
+		"The kubelet's log says which volume and why (UnmountVolume.TearDown failed). Put that right; a kubelet that has been restarted forgets it.", look,
+	},
+	{
+		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
+		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look,
+	},
+	{
+		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
+		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.", look,
+	},
+	{
+		policy.ReasonKubeletStarting, "The kubelet has not run for as long as --settle asks. After a restart living pods look dead until its sources are ready.",
+		"Nothing: it ends by itself.", look,
+	},
+	{
+		policy.ReasonRuntimeUnknown, "The container runtime could not be asked, or answered too late.",
+		"See that it runs: crictl info. Name its socket with --runtime-endpoint if it is at an unusual place.", look,
+	},
+	{
+		policy.ReasonRuntimeEmpty, "The container runtime lists no sandbox at all: it is fresh, or this is not the socket that the kubelet uses.",
+		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.", look,
+	},
+	{
+		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy. With cgroupsPerQOS: false there is none, and a pod that starts cannot be told from a dead one.",
+		"See that --cgroup-root is where the cgroup file system is.", look,
+	},
+	{
+		policy.ReasonNotADirectory, "The entry is not a directory, or is a symbolic link. The kubelet makes neither.",
+		"See what it is and who made it; it is left alone for ever.", look,
+	},
+	{
+		policy.ReasonInvalidUID, "The name is not a pod UID. Only names that a kubelet gives are touched.",
+		"See who made it; it is left alone for ever.", look,
+	},
+	{
+		policy.ReasonContentUnknown, "What lies in the directory could not be read wholly, so nobody knows what would be taken.",
+		"The fact names the path and the error: a file system error, a dead network mount, or a missing right.", look,
+	},
+	{
+		policy.ReasonYoung, "The directory was made or changed less than a hold ago, or its age is not known.",
+		"Nothing: it ends by itself. A time in the future counts as young; see the node's clock.", look,
+	},
+	{
+		policy.ReasonHold, "Everything says dead, but not yet for as long as --hold asks.",
+		"Nothing: it ends by itself.", look,
+	},
+	{
+		policy.ReasonConfirm, "The pod directory was moved aside and waits in quarantine for a sign of life, as long as --confirm asks.",
+		"Nothing: it ends by itself.", look,
+	},
+	{
+		policy.ReasonRemade, "The pod directory was made again while it was parked: the pod lives, and was judged wrongly.",
+		"It was put back, and enforcing has stopped. Please look at the pod and report what you find; orphan-reaper quarantine resume lets it go on.", look,
+	},
+	{
+		policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",
+		"Nothing. Remove the directory by hand when nobody needs it, with an eye on its mounts.", quiet,
+	},
+	{
+		policy.ReasonCannotMove, "The pod directory could not be moved to quarantine: it lies on another mount, or something holds it.",
+		"Set --quarantine-dir to a directory on the same mount as the pods directory: findmnt -T PODS-DIR shows it.", look,
+	},
+	{
+		policy.ReasonRemoval, "The kernel or the file system refused the removal itself.",
+		"The detail has the error. Immutable files (lsattr) and read-only file systems are the usual causes; dmesg tells the rest.", look,
+	},
+	{
+		policy.ReasonLimit, "It is this pod's turn later: --max-per-look is reached, or the first pod after a start is confirmed before the rest.",
+		"Nothing: it ends by itself.", look,
+	},
+	{
+		policy.ReasonBreaker, "Enforcing has stopped, since a parked pod turned out to live.",
+		"Find out why it did (orphan-reaper explain, and the journal's records), then orphan-reaper quarantine resume.", look,
+	},
+	{
+		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
+		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).", look,
+	},
+	{
+		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",
+		"Read what would be taken; --mode enforce lets it happen.", quiet,
+	},
+	{
+		policy.ReasonWaived, "The facts that only a kubelet or a runtime can give were left out (--runtime-endpoint none).",
+		"Nothing. On a node with a kubelet, leave that flag out.", quiet,
+	},
 }
 
 // adviceFor returns what is known of a reason; of one that is newer than the table, only

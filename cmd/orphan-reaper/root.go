@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,11 +100,9 @@ func (v *choiceValue) Type() string { return v.meta }
 
 // Set takes one of the words.
 func (v *choiceValue) Set(s string) error {
-	for _, c := range v.choices {
-		if s == c {
-			*v.value = s
-			return nil
-		}
+	if slices.Contains(v.choices, s) {
+		*v.value = s
+		return nil
 	}
 	return fmt.Errorf("%s is not one of %s", quote(s), strings.Join(v.choices, ", "))
 }

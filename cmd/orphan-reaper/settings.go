@@ -35,50 +35,94 @@ const (
 
 // settings is every setting, in the order of --help and of config print.
 var settings = []setting{
-	{flag: "root-dir", key: "root_dir", meta: "DIR", usage: "the kubelet's --root-dir (default: the running kubelet's, else " + defaultRootDir + ")",
-		field: func(c *Config) any { return &c.RootDir }},
-	{flag: "mode", key: "mode", meta: "MODE", usage: "observe or enforce; observe changes nothing",
-		choices: []string{modeObserve, modeEnforce}, field: func(c *Config) any { return &c.Mode }, live: true},
-	{flag: "hold", key: "hold", meta: "DURATION", usage: "how long evidence must stay good",
-		field: func(c *Config) any { return &c.Hold }, live: true},
-	{flag: "settle", key: "settle", meta: "DURATION", usage: "how long the kubelet must have run",
-		field: func(c *Config) any { return &c.Settle }, live: true},
-	{flag: "confirm", key: "confirm", meta: "DURATION", usage: "how long a parked pod waits for a sign of life; 0s only with --hold 0s",
-		field: func(c *Config) any { return &c.Confirm }, live: true},
-	{flag: "retention", key: "retention", meta: "DURATION", usage: "how long ephemeral data stays in quarantine",
-		field: func(c *Config) any { return &c.Retention }, live: true},
-	{flag: "max-per-look", key: "max_per_look", meta: "N", usage: "most pods taken in one look; 0 is no limit",
-		field: func(c *Config) any { return &c.MaxPerLook }, live: true},
-	{flag: "quarantine-dir", key: "quarantine_dir", meta: "DIR", usage: "on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
-		field: func(c *Config) any { return &c.QuarantineDir }},
-	{flag: "state-dir", key: "state_dir", meta: "DIR", usage: "ledger, holds, checkpoints",
-		field: func(c *Config) any { return &c.StateDir }},
-	{flag: "log-source", key: "log_sources", meta: "SOURCE", usage: "auto, journald or file; may be repeated; auto is journald where it runs",
-		choices: []string{auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources }},
-	{flag: "journal-unit", key: "journal_units", meta: "UNIT", usage: "a unit that runs a kubelet; may be repeated (default: the usual ones)",
-		field: func(c *Config) any { return &c.JournalUnits }},
-	{flag: "log-file", key: "log_files", meta: "FILE", usage: "a log to follow; may be repeated",
-		field: func(c *Config) any { return &c.LogFiles }},
-	{flag: "runtime-endpoint", key: "runtime_endpoint", meta: "URL", usage: "CRI socket: unix:///PATH, auto, or none with --node-namespaces self",
-		field: func(c *Config) any { return &c.RuntimeEndpoint }},
-	{flag: "node-namespaces", key: "node_namespaces", meta: "WHICH", usage: "auto, or self where this process's own namespaces are the node",
-		choices: []string{auto, self}, field: func(c *Config) any { return &c.NodeNamespaces }},
-	{flag: "cgroup-root", key: "cgroup_root", meta: "DIR", usage: "where the cgroup file system is",
-		field: func(c *Config) any { return &c.CgroupRoot }},
-	{flag: "kubeconfig", key: "kubeconfig", meta: "FILE", usage: "for the API server, which may add reasons to keep",
-		field: func(c *Config) any { return &c.Kubeconfig }},
-	{flag: "cni-cache-dir", key: "cni_cache_dir", meta: "DIR", usage: "libcni's cache",
-		field: func(c *Config) any { return &c.CNICacheDir }},
-	{flag: "cni-data-dir", key: "cni_data_dir", meta: "DIR", usage: "host-local's dataDir",
-		field: func(c *Config) any { return &c.CNIDataDir }},
-	{flag: "cni-older-than", key: "cni_older_than", meta: "DURATION", usage: "how old CNI residue must be",
-		field: func(c *Config) any { return &c.CNIOlderThan }, live: true},
-	{flag: "metrics-file", key: "metrics_file", meta: "FILE", usage: "node exporter textfile, *.prom; auto: where its directory is found; none",
-		field: func(c *Config) any { return &c.MetricsFile }},
-	{flag: "log-level", key: "log_level", meta: "LEVEL", usage: "debug, info, warn or error",
-		choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, live: true},
-	{flag: "log-format", key: "log_format", meta: "FORMAT", usage: "auto, text, json or journal; auto is by where it runs",
-		choices: []string{auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat }},
+	{
+		flag: "root-dir", key: "root_dir", meta: "DIR", usage: "the kubelet's --root-dir (default: the running kubelet's, else " + defaultRootDir + ")",
+		field: func(c *Config) any { return &c.RootDir },
+	},
+	{
+		flag: "mode", key: "mode", meta: "MODE", usage: "observe or enforce; observe changes nothing",
+		choices: []string{modeObserve, modeEnforce}, field: func(c *Config) any { return &c.Mode }, live: true,
+	},
+	{
+		flag: "hold", key: "hold", meta: "DURATION", usage: "how long evidence must stay good",
+		field: func(c *Config) any { return &c.Hold }, live: true,
+	},
+	{
+		flag: "settle", key: "settle", meta: "DURATION", usage: "how long the kubelet must have run",
+		field: func(c *Config) any { return &c.Settle }, live: true,
+	},
+	{
+		flag: "confirm", key: "confirm", meta: "DURATION", usage: "how long a parked pod waits for a sign of life; 0s only with --hold 0s",
+		field: func(c *Config) any { return &c.Confirm }, live: true,
+	},
+	{
+		flag: "retention", key: "retention", meta: "DURATION", usage: "how long ephemeral data stays in quarantine",
+		field: func(c *Config) any { return &c.Retention }, live: true,
+	},
+	{
+		flag: "max-per-look", key: "max_per_look", meta: "N", usage: "most pods taken in one look; 0 is no limit",
+		field: func(c *Config) any { return &c.MaxPerLook }, live: true,
+	},
+	{
+		flag: "quarantine-dir", key: "quarantine_dir", meta: "DIR", usage: "on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
+		field: func(c *Config) any { return &c.QuarantineDir },
+	},
+	{
+		flag: "state-dir", key: "state_dir", meta: "DIR", usage: "ledger, holds, checkpoints",
+		field: func(c *Config) any { return &c.StateDir },
+	},
+	{
+		flag: "log-source", key: "log_sources", meta: "SOURCE", usage: "auto, journald or file; may be repeated; auto is journald where it runs",
+		choices: []string{auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources },
+	},
+	{
+		flag: "journal-unit", key: "journal_units", meta: "UNIT", usage: "a unit that runs a kubelet; may be repeated (default: the usual ones)",
+		field: func(c *Config) any { return &c.JournalUnits },
+	},
+	{
+		flag: "log-file", key: "log_files", meta: "FILE", usage: "a log to follow; may be repeated",
+		field: func(c *Config) any { return &c.LogFiles },
+	},
+	{
+		flag: "runtime-endpoint", key: "runtime_endpoint", meta: "URL", usage: "CRI socket: unix:///PATH, auto, or none with --node-namespaces self",
+		field: func(c *Config) any { return &c.RuntimeEndpoint },
+	},
+	{
+		flag: "node-namespaces", key: "node_namespaces", meta: "WHICH", usage: "auto, or self where this process's own namespaces are the node",
+		choices: []string{auto, self}, field: func(c *Config) any { return &c.NodeNamespaces },
+	},
+	{
+		flag: "cgroup-root", key: "cgroup_root", meta: "DIR", usage: "where the cgroup file system is",
+		field: func(c *Config) any { return &c.CgroupRoot },
+	},
+	{
+		flag: "kubeconfig", key: "kubeconfig", meta: "FILE", usage: "for the API server, which may add reasons to keep",
+		field: func(c *Config) any { return &c.Kubeconfig },
+	},
+	{
+		flag: "cni-cache-dir", key: "cni_cache_dir", meta: "DIR", usage: "libcni's cache",
+		field: func(c *Config) any { return &c.CNICacheDir },
+	},
+	{
+		flag: "cni-data-dir", key: "cni_data_dir", meta: "DIR", usage: "host-local's dataDir",
+		field: func(c *Config) any { return &c.CNIDataDir },
+	},
+	{
+		flag: "cni-older-than", key: "cni_older_than", meta: "DURATION", usage: "how old CNI residue must be",
+		field: func(c *Config) any { return &c.CNIOlderThan }, live: true,
+	},
+	{
+		flag: "metrics-file", key: "metrics_file", meta: "FILE", usage: "node exporter textfile, *.prom; auto: where its directory is found; none",
+		field: func(c *Config) any { return &c.MetricsFile },
+	},
+	{
+		flag: "log-level", key: "log_level", meta: "LEVEL", usage: "debug, info, warn or error",
+		choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, live: true,
+	},
+	{
+		flag: "log-format", key: "log_format", meta: "FORMAT", usage: "auto, text, json or journal; auto is by where it runs",
+		choices: []string{auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat },
+	},
 }
 
 // list says whether the setting takes several values.

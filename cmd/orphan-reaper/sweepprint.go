@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -209,15 +210,15 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 			keeps++
 		}
 	}
-	text := entries(len(v.Pods)) + ":"
+	var words []string
 	for _, word := range []string{
 		outcomeRemoved, outcomeQuarantined, outcomeWouldRemove, outcomeWouldQuarantine, outcomeKept, outcomeFailed,
 	} {
 		if n := counts[word]; n > 0 {
-			text += fmt.Sprintf(" %d %s,", n, word)
+			words = append(words, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	p.f("\n%s\n", text[:len(text)-1])
+	p.f("\n%s: %s\n", entries(len(v.Pods)), strings.Join(words, ", "))
 	for i := range v.Pods {
 		if v.Pods[i].Error != "" {
 			p.item("  ", "failed", 13, red, v.Pods[i].UID+": "+clean(v.Pods[i].Error))

@@ -128,15 +128,15 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// cutAt returns where to cut a word: after the last slash that fits, where one stands in
-// its second half, else at the width.
+// cutAt returns where to cut a word: after the last slash that fits, so that names stay
+// whole, else at the width.
 func cutAt(word string, width int) int {
 	end := 0
 	for range width {
 		_, n := utf8.DecodeRuneInString(word[end:])
 		end += n
 	}
-	if i := strings.LastIndexByte(word[:end], '/'); i >= end/2 {
+	if i := strings.LastIndexByte(word[:end], '/'); i > 0 {
 		return i + 1
 	}
 	return end

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// load makes a configuration from a file's text and flags, with discovery by find.
+func load(t *testing.T, text string, find discoverer, flags ...string) (Config, error) {
+	t.Helper()
+	a := &app{env: func(string) string { return "" }, given: map[string][]string{}, deps: deps{discover: find}}
+	root := newRootCommand(a)
+	if err := root.PersistentFlags().Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	if a.configFile == "" {
+		a.configFile = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(a.configFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a.config(context.Background())
+}
+
+// TestDefaults holds the defaults of the command line's contract.
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "2m", "retention": "24h",
+		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
+		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
+		"node_namespaces": "auto", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "cni_cache_dir": "/var/lib/cni",
+		"cni_data_dir": "/var/lib/cni/networks", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info", "log_format": "auto",
+	}
+	for i := range settings {
+		s := &settings[i]
+		got := strings.Join(s.values(&c), ",")
+		if s.key == "journal_units" {
+			if !strings.HasPrefix(got, "kubelet.service,k3s.service,k3s-agent.service,rke2-server.service") {
+				t.Errorf("journal_units: %s", got)
+			}
+			continue
+		}
+		if got != want[s.key] {
+			t.Errorf("%s: %s, want %s", s.key, got, want[s.key])
+		}
+		delete(want, s.key)
+	}
+	if len(want) > 0 {
+		t.Errorf("no settings for %v", want)
+	}
+}
+
+// TestPrecedence: flags over file over discovery over defaults, and each value knows.
+func TestPrecedence(t *testing.T) {
+	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
+	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
+		"--hold", "1h30m", "--journal-unit", "a.service", "--journal-unit", "b.service", "--log-source", "journald,file", "--state-dir", "rel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct{ key, value, source string }{
+		{"hold", "1h30m", "flag --hold"},
+		{"confirm", "3m", c.File + ":3"},
+		{"log_files", "/a,/b", c.File + ":4"},
+		{"max_per_look", "7", c.File + ":5"},
+		{"settle", "5m", "default"},
+		{"root_dir", "/data/kubelet", "discovered: kubelet, PID 812"},
+		{"quarantine_dir", "/data/kubelet/orphan-reaper", "default, below root_dir"},
+		{"journal_units", "a.service,b.service", "flag --journal-unit"},
+		{"log_sources", "journald,file", "flag --log-source"},
+		{"state_dir", filepath.Join(wd, "rel"), "flag --state-dir"},
+	} {
+		if got := strings.Join(settingByKey(v.key).values(&c), ","); got != v.value {
+			t.Errorf("%s: %s, want %s", v.key, got, v.value)
+		}
+		if got := c.Source(v.key); got != v.source {
+			t.Errorf("%s comes from %q, want %q", v.key, got, v.source)
+		}
+	}
+	c, err = load(t, "root_dir: /from/file/\n", find)
+	if err != nil || c.RootDir != "/from/file" {
+		t.Errorf("root_dir %q, %v: a file wins over discovery", c.RootDir, err)
+	}
+}
+
+// TestBadFile: each error names file, line and key.
+func TestBadFile(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"\n\nhodl: 5m\n", `:3: unknown key "hodl" (did you mean "hold"?)`},
+		{"max-per-look: 3\n", `:1: unknown key "max-per-look" (did you mean "max_per_look"?)`},
+		{"log_source: auto\n", `:1: unknown key "log_source" (did you mean "log_sources"?)`},
+		{"output: json\n", `:1: unknown key "output": --output is a flag only`},
+		{"hold: 5m\nhold: 5m\n", `:2: key "hold" is here a second time, after line 1`},
+		{"hold: 300\n", `:1: hold: 300 has no unit: write a duration such as 300s`},
+		{"hold: 1d\n", `:1: hold: "1d" is not a duration: write days in hours, such as 48h`},
+		{"hold: soon\n", `:1: hold: "soon" is not a duration: write one such as 90s, 5m or 1h30m`},
+		{"hold:\n", `:1: hold: want a duration such as 5m, found nothing`},
+		{"hold: [5m]\n", `:1: hold: want a duration such as 5m, found a list`},
+		{"mode: Enforce\n", `:1: mode: "Enforce" is not one of observe, enforce`},
+		{"mode: true\n", `:1: mode: want text, found the truth value true (quote it to make it text)`},
+		{"max_per_look: lots\n", `:1: max_per_look: want a whole number, found "lots"`},
+		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: want a whole number, found the number 99999999999999999999`},
+		{"log_files: /x\n", `:1: log_files: want a list, found "/x": write [/x]`},
+		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want a list of text, found keys with values in line 3`},
+		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
+		{"a: b: c\n", `:1: mapping values are not allowed in this context`},
+		{"hold: 5m\n  mode: x: y\n", `:2: mapping values are not allowed in this context`},
+		{"hold: 5m\n---\nhold: 6m\n", `: a second document; one is all there may be`},
+		{"hold: 5m\nmode: \x01\n", `:2: not text: a control character, or no UTF-8`},
+		{"hold: 5m\nmode: \xff\n", `:2: not text: a control character, or no UTF-8`},
+		{"<<: {hold: 5m}\n", `:1: unknown key "<<"`},
+		{"hold: -5m\n", `:1: hold: -5m0s is less than nothing`},
+		{"confirm: 0s\n", `:1: confirm: 0s is taken only together with --hold 0s`},
+		{"max_per_look: -1\n", `:1: max_per_look: -1 is less than nothing; 0 is no limit`},
+		{"state_dir: var/x\n", `:1: state_dir: "var/x" is not an absolute path`},
+		{"state_dir: ''\n", `:1: state_dir: is empty`},
+		{"state_dir: \"/a\\nb\"\n", `:1: state_dir: "/a\nb" holds a character that cannot be printed`},
+		{"state_dir: none\n", `:1: state_dir: "none" is not a path`},
+		{"quarantine_dir: /var/lib/kubelet/pods/x\n", `:1: quarantine_dir: /var/lib/kubelet/pods/x and the pods directory /var/lib/kubelet/pods lie in one another`},
+		{"quarantine_dir: /var/lib/kubelet\n", `:1: quarantine_dir: /var/lib/kubelet and the pods directory /var/lib/kubelet/pods lie in one another`},
+		{"quarantine_dir: /q\nstate_dir: /q/state\n", `:2: state_dir: /q/state lies in the quarantine /q`},
+		{"metrics_file: /x/y.txt\n", `:1: metrics_file: "/x/y.txt" does not end in .prom, and the node exporter reads no other`},
+		{"log_sources: []\n", `:1: log_sources: is empty`},
+		{"log_sources: [auto, file]\n", `:1: log_sources: auto stands alone`},
+		{"journal_units: [a/b]\n", `:1: journal_units: "a/b" is not the name of a unit`},
+		{"journal_units: []\n", `:1: journal_units: is empty`},
+		{"log_sources: [file]\nlog_files: []\n", `:2: log_files: is empty`},
+		{"runtime_endpoint: /run/x.sock\n", `:1: runtime_endpoint: "/run/x.sock" has no scheme: write unix:///run/x.sock`},
+		{"runtime_endpoint: tcp://1.2.3.4\n", `:1: runtime_endpoint: "tcp://1.2.3.4" is not one of unix:///PATH, auto, none`},
+		{"runtime_endpoint: unix://x.sock\n", `:1: runtime_endpoint: "unix://x.sock" is not one of unix:///PATH, auto, none`},
+		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
+	} {
+		_, err := load(t, c.text, nil)
+		if err == nil {
+			t.Errorf("%q: no error", c.text)
+			continue
+		}
+		if exitCode(err) != exitUsage {
+			t.Errorf("%q: code %d", c.text, exitCode(err))
+		}
+		if lines := strings.Split(err.Error(), "\n"); len(lines) != 1 || !strings.HasSuffix(err.Error(), c.want) || !strings.Contains(err.Error(), "config.yaml:") {
+			t.Errorf("%q:\n got %s\nwant …config.yaml%s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestGoodFile: what must not be refused.
+func TestGoodFile(t *testing.T) {
+	for _, text := range []string{
+		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
+		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
+		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
+	} {
+		if _, err := load(t, text, nil); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestAllErrorsAtOnce: a person need not mend a file one error at a time.
+func TestAllErrorsAtOnce(t *testing.T) {
+	_, err := load(t, "hodl: 1m\nmode: x\nretention: 1d\n", nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%v: want three lines", err)
+	}
+}
+
+// TestPrintIsAFile: what config print writes is a file with the same meaning.
+func TestPrintIsAFile(t *testing.T) {
+	var out bytes.Buffer
+	first := []string{"config", "print", "--hold", "90s", "--log-file", "/a b", "--log-file", "/c: d#e", "--max-per-look", "3", "--metrics-file", "none"}
+	env := func(string) string { return "" }
+	if code := runWith(fakeDeps(env), first, nil, &out, &out, env); code != 0 {
+		t.Fatalf("code %d: %s", code, out.String())
+	}
+	c, err := load(t, out.String(), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	want := defaultConfig()
+	want.Hold, want.LogFiles, want.MaxPerLook, want.MetricsFile = 90*time.Second, []string{"/a b", "/c: d#e"}, 3, none
+	want.QuarantineDir = "/var/lib/kubelet/orphan-reaper"
+	live, restart := want.Diff(c)
+	if len(live)+len(restart) > 0 {
+		t.Errorf("differs in %v %v", live, restart)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	_, out, errs := call(t, "", "config", "print", "-o", "json", "--hold", "90s", "--max-per-look", "3")
+	var v struct {
+		File     string
+		Settings map[string]settingView
+	}
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%v: %s %s", err, out, errs)
+	}
+	if len(v.Settings) != len(settings) {
+		t.Errorf("%d settings, want %d", len(v.Settings), len(settings))
+	}
+	if got := v.Settings["hold"]; got != (settingView{Value: "1m30s", Source: "flag --hold", Flag: "--hold", Reload: true}) {
+		t.Errorf("%+v", got)
+	}
+	if got := v.Settings["max_per_look"].Value; got != 3.0 {
+		t.Errorf("max_per_look is %v (%T), want a number", got, got)
+	}
+}
+
+// TestDiff: every setting is told apart, and goes to the right list.
+func TestDiff(t *testing.T) {
+	base := defaultConfig()
+	if live, restart := base.Diff(defaultConfig()); len(live)+len(restart) > 0 {
+		t.Errorf("equal configurations differ: %v %v", live, restart)
+	}
+	for i := range settings {
+		s := &settings[i]
+		other := defaultConfig()
+		switch p := s.field(&other).(type) {
+		case *string:
+			*p += "x"
+		case *int:
+			*p++
+		case *time.Duration:
+			*p++
+		case *[]string:
+			*p = append(slices.Clone(*p), "x")
+		default:
+			t.Fatalf("%s: a %T", s.key, p)
+		}
+		live, restart := base.Diff(other)
+		want, none := live, restart
+		if !s.live {
+			want, none = restart, live
+		}
+		if !slices.Equal(want, []string{s.key}) || len(none) > 0 {
+			t.Errorf("%s: live %v, restart %v", s.key, live, restart)
+		}
+	}
+}
+
+// FuzzConfigFile: no text crashes the reader, and every error names the file.
+func FuzzConfigFile(f *testing.F) {
+	for _, s := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c := defaultConfig()
+		if err := c.applyFile("config.yaml", text); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "config.yaml:") && !strings.HasPrefix(line, "  ") {
+					t.Errorf("an error without its place: %q", line)
+				}
+			}
+		}
+	})
+}

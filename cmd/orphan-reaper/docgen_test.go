@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reasonsDoc writes docs/reasons.md from the table that explain uses; make golden writes
+// the file, and a test compares.
+func reasonsDoc() string {
+	var b strings.Builder
+	b.WriteString(`# Reasons
+
+Every pod directory that is kept or waits has one reason at least. A reason is one word of
+this closed list, the same in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and as a label
+of the metrics. Several may hold at once, and each by itself is enough: one source that says
+alive wins over all that say dead.
+
+` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod with what was seen on this node.
+
+"Look" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
+A pod with a reason that says *no, it lives* is alive, whatever other reasons it has. A pod
+that only waits never asks for a look.
+
+`)
+	for _, a := range reasonTable {
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Look:** %s\n\n", a.reason, a.means, a.todo, outlookWords[a.outlook])
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+var outlookWords = map[outlook]string{
+	look:  "yes, when the pod is kept for it",
+	alive: "no, it lives",
+	quiet: "no, a person wanted it so",
+}

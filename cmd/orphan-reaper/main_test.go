@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestMain makes the program, with a fake node behind it, a command of the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"orphan-reaper": func() {
+			os.Exit(runWith(fakeDeps(os.Getenv), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+		},
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		// exits N ARGS...: the program must end with exactly that code.
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs the program in this process: exec knows only zero and the rest.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE ARGS...")
+	}
+	var out, errs bytes.Buffer
+	at := func(name string) string { return ts.MkAbs(name) }
+	for i, a := range args {
+		if strings.HasPrefix(a, "./") {
+			args[i] = at(a)
+		}
+	}
+	code := runWith(fakeDeps(ts.Getenv), args[1:], strings.NewReader(""), &out, &errs, ts.Getenv)
+	ts.Logf("%s%s", out.String(), errs.String())
+	if want := args[0]; want != string(rune('0'+code)) {
+		ts.Fatalf("exit code %d, want %s", code, want)
+	}
+}
+
+var errNode = errors.New("the node is away")
+
+// fakeDeps is a node that answers from fixed reports. FAKE names what it holds: nothing
+// (the default), alive, all, or broken, where everything fails.
+func fakeDeps(env func(string) string) deps {
+	held := env("FAKE")
+	fail := func() error {
+		if held == "broken" {
+			return errNode
+		}
+		return nil
+	}
+	return deps{
+		now: func() time.Time { return testNow },
+		discover: func(context.Context) (string, string, bool) {
+			dir := env("FAKE_ROOT_DIR")
+			return dir, "kubelet, PID 812", dir != ""
+		},
+		survey: func(_ context.Context, _ Config, uids []parsers.PodUID) (reaper.Report, error) {
+			switch held {
+			case "alive":
+				return only(testReport(), uidAlive), fail()
+			case "all":
+				if len(uids) > 0 {
+					return only(testReport(), uids...), nil
+				}
+				return testReport(), nil
+			}
+			return reaper.Report{}, fail()
+		},
+		list: func(context.Context, Config) ([]policy.EntryState, error) {
+			if held == "all" {
+				return testEntries(), nil
+			}
+			return nil, fail()
+		},
+		restore: func(_ context.Context, _ Config, uid parsers.PodUID) (policy.Outcome, error) {
+			o := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uid, Entry: string(uid)}, Result: policy.Done}
+			if uid == uidConflict {
+				o.Result, o.Err = policy.Refused, "there is a pods/"+string(uid)+" again"
+			}
+			return o, fail()
+		},
+		purge: func(_ context.Context, _ Config, uids []parsers.PodUID) ([]policy.Outcome, error) {
+			var outcomes []policy.Outcome
+			for _, uid := range uids {
+				outcomes = append(outcomes, policy.Outcome{
+					Action: policy.Action{Kind: policy.Purge, UID: uid, Entry: string(uid)}, Result: policy.Done,
+					Taken: map[policy.Class]policy.Tally{policy.ClassData: {Entries: 3, Bytes: 8192}},
+				})
+			}
+			return outcomes, fail()
+		},
+		resume: func(context.Context, Config) error { return fail() },
+	}
+}
+
+// call runs the program with the fake node.
+func call(t *testing.T, held string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	env := func(key string) string { return map[string]string{"FAKE": held}[key] }
+	var out, errs bytes.Buffer
+	code = runWith(fakeDeps(env), args, strings.NewReader(""), &out, &errs, env)
+	return code, out.String(), errs.String()
+}
+
+// golden compares with a file of testdata/golden; UPDATE_GOLDEN=1 writes it anew.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	goldenFile(t, filepath.Join("testdata", "golden", name), got)
+}
+
+func goldenFile(t *testing.T, path, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; UPDATE_GOLDEN=1 go test writes it anew\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
+
+// fits fails on a line of more than 80 columns and on spaces at a line's end.
+func fits(t *testing.T, what, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := runes(line); n > maxWidth {
+			t.Errorf("%s: %d columns: %s", what, n, line)
+		}
+		if strings.HasSuffix(line, " ") {
+			t.Errorf("%s: space at the end: %q", what, line)
+		}
+	}
+}

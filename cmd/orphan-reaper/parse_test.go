@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume paths are still present on disk`
+
+// TestReadLine: lines of any length, in bounded memory, and the next one whole again.
+func TestReadLine(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want []string
+	}{
+		{"", nil},
+		{"\n", []string{""}},
+		{"a\nb", []string{"a", "b"}},
+		{"a\r\n", []string{"a\r"}},
+		{strings.Repeat("x", 16) + "\nb\n", []string{strings.Repeat("x", 16), "b"}},
+		{strings.Repeat("x", 15) + "\nb\n", []string{strings.Repeat("x", 15), "b"}},
+		{strings.Repeat("x", 100) + "\nb\n", []string{strings.Repeat("x", 16), "b"}},
+		{"b\n" + strings.Repeat("x", 100), []string{"b", strings.Repeat("x", 16)}},
+		{"a\x00b\xff\n", []string{"a\x00b\xff"}},
+	} {
+		in := bufio.NewReaderSize(strings.NewReader(c.in), 16)
+		var got []string
+		for {
+			text, err := readLine(in)
+			if err == nil || len(text) > 0 {
+				got = append(got, string(text))
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%.20q: %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+// endless is a line without an end that fails where it has grown large.
+type endless struct{ left int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, errNode
+	}
+	n := min(len(p), e.left)
+	for i := range n {
+		p[i] = 'x'
+	}
+	e.left -= n
+	return n, nil
+}
+
+// TestParseLines: line numbers count lines, not pieces, and a failing reader is told with
+// the place.
+func TestParseLines(t *testing.T) {
+	var lines []int
+	emit := func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil }
+	long := strings.Repeat("junk ", maxParsedLine)
+	in := orphanLine + "\n" + long + "\n" + orphanLine + "\n\n" + orphanLine
+	if err := parseLines(strings.NewReader(in), "x", parsers.Options{}, emit); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(lines, []int{1, 3, 5}) {
+		t.Errorf("sightings in lines %v", lines)
+	}
+	err := parseLines(io.MultiReader(strings.NewReader("a\nb\n"), &endless{left: 8 << 20}), "x", parsers.Options{}, emit)
+	if !errors.Is(err, errNode) || !strings.Contains(err.Error(), "line 3 of x") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSightingJSON holds the keys, their order, and what is null.
+func TestSightingJSON(t *testing.T) {
+	s := parsers.Sighting{UID: uidReap, Report: parsers.ReportPathsPresent, Count: 2044, Transport: "syslog", Program: "<kubelet>", Time: testNow}
+	for _, c := range []struct {
+		change func(*parsers.Sighting)
+		file   string
+		want   string
+	}{
+		{func(*parsers.Sighting) {}, "", `"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
+		{func(s *parsers.Sighting) { s.Count = parsers.NoCount }, "", `"count":null,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
+		{func(s *parsers.Sighting) { s.Count, s.Time, s.Program = 0, time.Time{}, "" }, "", `"count":0,"transport":"syslog","program":"","time":null}`},
+		{func(s *parsers.Sighting) { s.Time = testNow.Add(123456 * time.Microsecond) }, "f", `"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15.123456Z","file":"f"}`},
+	} {
+		one := s
+		c.change(&one)
+		got, err := json.Marshal(viewSighting(one, 12, c.file))
+		if want := `{"line":12,"uid":"` + string(uidReap) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
+			t.Errorf("got  %s, %v\nwant %s", got, err, want)
+		}
+	}
+}

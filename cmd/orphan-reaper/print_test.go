@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestTables holds what each command shows a person.
+func TestTables(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		code int
+		args []string
+	}{
+		{"scan.txt", 3, []string{"scan"}},
+		{"scan.json", 3, []string{"scan", "-o", "json"}},
+		{"explain-mounted.txt", 3, []string{"explain", string(uidMounted)}},
+		{"explain-reap.txt", 0, []string{"explain", string(uidReap)}},
+		{"explain-alive.txt", 0, []string{"explain", string(uidAlive)}},
+		{"explain-hold.txt", 0, []string{"explain", string(uidHold)}},
+		{"explain-parked.txt", 0, []string{"explain", string(uidParked)}},
+		{"explain-held.txt", 0, []string{"explain", string(uidHeld)}},
+		{"explain-gone.txt", 0, []string{"explain", string(uidGone)}},
+		{"explain-mounted.json", 3, []string{"explain", "-o", "json", string(uidMounted)}},
+		{"quarantine-list.txt", 0, []string{"quarantine", "list"}},
+		{"quarantine-list.json", 0, []string{"quarantine", "list", "-o", "json"}},
+		{"quarantine-restore.txt", 0, []string{"quarantine", "restore", string(uidHeld)}},
+		{"quarantine-purge.txt", 0, []string{"quarantine", "purge", "--yes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := call(t, "all", c.args...)
+			if code != c.code || errs != "" {
+				t.Errorf("code %d, want %d; stderr %q", code, c.code, errs)
+			}
+			if strings.HasSuffix(c.name, ".txt") {
+				fits(t, c.name, out)
+			}
+			if strings.ContainsRune(out, '\x1b') {
+				t.Error("an escape of the node's, or colour without a terminal")
+			}
+			golden(t, c.name, out)
+		})
+	}
+}
+
+// sweepReport is testReport after a pass in which each kind of outcome came up.
+func sweepReport() reaper.Report {
+	r := testReport()
+	act := func(kind policy.ActionKind, uid string, result policy.Result) policy.Outcome {
+		parsed := evidence(uidReap, "", "")
+		parsed.UID, parsed.Name = uidFrom(uid), uid
+		return policy.Outcome{Action: policy.Action{Kind: kind, UID: parsed.UID, Entry: uid, Evidence: &parsed}, Result: result}
+	}
+	failed := act(policy.Park, "0badf00d-0011-4aaa-8bbb-cccc00000011", policy.Failed)
+	failed.Err = "cannot move /var/lib/kubelet/pods/0badf00d-0011-4aaa-8bbb-cccc00000011: input/output error"
+	failed.Why = []policy.Why{{Reason: policy.ReasonRemoval, Detail: "input/output error"}}
+	refused := act(policy.Park, "0badf00d-0012-4aaa-8bbb-cccc00000012", policy.Refused)
+	refused.Why = []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "invalid cross-device link"}}
+	partly := act(policy.Strip, "0badf00d-0013-4aaa-8bbb-cccc00000013", policy.Partly)
+	partly.Left = []policy.Residue{scratch}
+	r.Outcomes = []policy.Outcome{
+		act(policy.Park, string(uidReap), policy.Done), act(policy.Strip, string(uidReap), policy.Done),
+		failed, refused, partly,
+		act(policy.PutBack, "0badf00d-0014-4aaa-8bbb-cccc00000014", policy.Conflict),
+		act(policy.Park, "0badf00d-0015-4aaa-8bbb-cccc00000015", policy.Gone),
+		act(policy.Park, "0badf00d-0016-4aaa-8bbb-cccc00000016", policy.Done),
+	}
+	return r
+}
+
+func TestPrintSweep(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		json   bool
+		dryRun bool
+		report reaper.Report
+		code   int
+	}{
+		{"sweep.txt", false, false, sweepReport(), exitFailed},
+		{"sweep.json", true, false, sweepReport(), exitFailed},
+		{"sweep-dry-run.txt", false, true, testReport(), exitAttention},
+		{"sweep-nothing.txt", false, false, reaper.Report{}, exitDone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
+			if c.json {
+				a.output = "json"
+			}
+			if code := exitCode(a.printSweep(defaultConfig(), c.report, c.dryRun)); code != c.code {
+				t.Errorf("code %d, want %d", code, c.code)
+			}
+			if !c.json {
+				fits(t, c.name, out.String())
+			}
+			golden(t, c.name, out.String())
+		})
+	}
+}
+
+// TestOutcomeWords holds the closed list of outcomes to what each end of an action means.
+func TestOutcomeWords(t *testing.T) {
+	results := []policy.Result{policy.Done, policy.Gone, policy.Refused, policy.Partly, policy.Failed, policy.Conflict}
+	want := map[policy.ActionKind][]string{
+		policy.Park:    {"quarantined", "removed", "kept", "quarantined", "failed", "kept"},
+		policy.PutBack: {"kept", "removed", "kept", "quarantined", "failed", "kept"},
+		policy.Strip:   {"removed", "removed", "quarantined", "quarantined", "failed", "quarantined"},
+		policy.Purge:   {"removed", "removed", "quarantined", "quarantined", "failed", "quarantined"},
+	}
+	for kind, words := range want {
+		for i, result := range results {
+			if got := outcomeWord(policy.Outcome{Action: policy.Action{Kind: kind}, Result: result}); got != words[i] {
+				t.Errorf("%s %s: %s, want %s", kind, result, got, words[i])
+			}
+		}
+	}
+	for _, c := range []struct {
+		residue []policy.Residue
+		want    string
+	}{
+		{nil, outcomeWouldRemove},
+		{[]policy.Residue{skeleton, projected}, outcomeWouldRemove},
+		{[]policy.Residue{skeleton, scratch}, outcomeWouldQuarantine},
+		{[]policy.Residue{data}, outcomeWouldQuarantine},
+		{[]policy.Residue{{Class: policy.ClassSkeleton, Partial: true}}, outcomeWouldQuarantine},
+	} {
+		if got := wouldBecome(c.residue); got != c.want {
+			t.Errorf("%v: %s, want %s", c.residue, got, c.want)
+		}
+	}
+}
+
+// TestScanJSON checks the keys of the contract, and that no list is null.
+func TestScanJSON(t *testing.T) {
+	for _, held := range []string{"", "all"} {
+		_, out, _ := call(t, held, "scan", "-o", "json")
+		var top map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(out), &top); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"pods", "cni", "errors"} {
+			if !strings.HasPrefix(string(top[key]), "[") {
+				t.Errorf("FAKE=%q: %s is no list: %.20s", held, key, top[key])
+			}
+		}
+		if strings.Contains(strings.ReplaceAll(out, `"purge_at": null`, ""), "null") {
+			t.Errorf("FAKE=%q: null in %s", held, out)
+		}
+		var pods []map[string]json.RawMessage
+		if err := json.Unmarshal(top["pods"], &pods); err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range pods {
+			for _, key := range []string{"uid", "namespace", "name", "verdict", "reasons", "facts", "residue"} {
+				if _, ok := pod[key]; !ok {
+					t.Errorf("pod without %s: %v", key, pod)
+				}
+			}
+			if string(pod["uid"]) == `""` && string(pod["directory"]) != `"\"lost+found\\x1b[2J\""` {
+				t.Errorf("a name that is no UID: directory %s", pod["directory"])
+			}
+			var facts map[string]policy.Fact
+			if err := json.Unmarshal(pod["facts"], &facts); err != nil {
+				t.Error(err)
+			}
+			for n := range policy.NumFacts {
+				if _, ok := facts[n.String()]; !ok && n != policy.FactRemade {
+					t.Errorf("no fact %s", n)
+				}
+			}
+		}
+	}
+}
+
+// TestFactWords: a fact that is added has words of its own.
+func TestFactWords(t *testing.T) {
+	seen := map[string]bool{}
+	for n, words := range factWords {
+		if words == "" || len(words) > 18 || seen[words] {
+			t.Errorf("fact %s: words %q", policy.FactName(n), words)
+		}
+		seen[words] = true
+	}
+}
+
+func TestColour(t *testing.T) {
+	p := &printer{colour: true}
+	if got := p.paint(red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+	if p.colour = false; p.paint(red, "x") != "x" {
+		t.Error("colour where there is none")
+	}
+}
