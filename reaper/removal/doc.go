@@ -1,0 +1,38 @@
+// Package removal is the only code of orphan-reaper that changes anything outside its own
+// state directory: it moves pod directories to quarantine and back, and removes in
+// quarantine what a plan says may go. It reaps directories, not child processes.
+//
+// It decides nothing: policy says what may go, and the caller has looked at the mounts of
+// all namespaces before each step. It never unmounts, never clears an attribute, never
+// follows a link, never opens what is no directory (but for a vol_data.json, whose content
+// the record keeps), and never removes anything outside quarantine.
+//
+// Why it is safe:
+//
+//   - No joined path reaches the kernel. The kubelet's root and the quarantine's parent are
+//     opened by the administrator's path; every step below them is one name, opened by
+//     openat2 with RESOLVE_BENEATH, NO_XDEV, NO_SYMLINKS and NO_MAGICLINKS, and every
+//     removal is unlinkat on a directory that is held open. The check for a mount is inside
+//     the open, so nothing can come between check and use, and a mount that appears later
+//     covers the name and not the directory that is held. Where the kernel has no openat2,
+//     an O_PATH handle's mount is compared with its parent's before "." is opened from it.
+//   - Open asks the kernel once, with a real mount, which of the two it may rely on. After
+//     that there is no way from the strong one to the weak one.
+//   - A directory is known by device, inode and birth time. What has taken its name since
+//     the look is left alone, and what arrives in quarantine is looked at again and moved
+//     back if it is another one. No rename replaces anything.
+//   - unlinkat never removes a mount point of this mount namespace or of a slave of it
+//     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
+//     caller scans all of them, and why the daemon refuses to enforce from a private one.
+//   - At the first mount, foreign file system, read-only or failing disk the pod is left.
+//   - Every 256 removals the directories that are held must still hang where they did: a
+//     tree that somebody moves out of quarantine is no longer ours.
+//   - Each action can be run again after kill -9 at any system call and then leads to the
+//     same end. The order of steps that makes this true stands at each of them.
+//
+// What can block: any call on a file system that does not answer. Park and PutBack touch
+// the file system of the pods directory only, Strip and Purge likewise, since openat2 with
+// NO_XDEV and statx with AT_STATX_DONT_SYNC do not ask a file system that is mounted below.
+// If that file system itself hangs, Execute returns some time after its context ends and
+// gives the batch's thread up; see Execute.
+package removal

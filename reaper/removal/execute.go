@@ -1,0 +1,188 @@
+package removal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Execute carries out the plan and says for each action, in the plan's order, how it ended.
+// It syncs the pods directory and the quarantine once, after the last action and before it
+// returns: an outcome is told only when it is on disk.
+//
+// When ctx ends, the action under way stops at its next step and those that were not begun
+// are Refused. A system call that does not return is waited for no longer than
+// Config.Grace: then what has no outcome yet is Failed, and the thread is left behind. It
+// changes nothing more when its call returns, and until then every Execute is Refused.
+func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcome {
+	out := make([]policy.Outcome, len(plan.Actions))
+	for i, a := range plan.Actions {
+		out[i] = refuse(a, policy.ReasonRemoval, errNotBegun)
+	}
+	if len(plan.Actions) == 0 {
+		return out
+	}
+	select {
+	case r.busy <- struct{}{}:
+	case <-ctx.Done():
+		return out
+	}
+	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions)), done: make(chan struct{})}
+	onOwnThread(func() {
+		defer func() { <-r.busy }()
+		defer close(b.done)
+		b.run(ctx)
+	})
+	select {
+	case <-b.done:
+		return b.outcomes
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(r.grace)
+	defer timer.Stop()
+	select {
+	case <-b.done:
+		return b.outcomes
+	case <-timer.C:
+	}
+	r.log.Warn("a file system does not answer, the batch is given up")
+	for i := range out {
+		out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, errNoAnswer)
+		out[i].Result = policy.Failed
+	}
+	return out
+}
+
+var (
+	errNotBegun = errors.New("stopped before it was begun")
+	errNoAnswer = errors.New("the file system does not answer; what was done of the batch is not known")
+)
+
+// onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
+// runtime throws the thread away with whatever it has put itself under. The process's first
+// thread cannot end and stands for the process in /proc, so it is not used.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		done := make(chan struct{})
+		onOwnThread(func() {
+			defer close(done)
+			f()
+		})
+		<-done
+		runtime.UnlockOSThread()
+	}()
+}
+
+// batch is one Execute on its thread.
+type batch struct {
+	r        *Remover
+	h        *handles
+	actions  []policy.Action
+	outcomes []policy.Outcome
+	done     chan struct{}
+	dents    dents
+	// movedPods and movedQuar say which parent has to be synced.
+	movedPods, movedQuar bool
+}
+
+func (b *batch) run(ctx context.Context) {
+	b.h = b.r.openHandles(slices.ContainsFunc(b.actions, func(a policy.Action) bool { return a.Kind == policy.Park }))
+	defer b.h.close()
+	for _, i := range b.order() {
+		a := b.actions[i]
+		if err := ctx.Err(); err != nil {
+			b.outcomes[i] = refuse(a, policy.ReasonRemoval, fmt.Errorf("%w: %w", errNotBegun, err))
+			continue
+		}
+		b.outcomes[i] = b.one(ctx, a)
+	}
+	b.sync()
+}
+
+// order takes the actions by inode, as the walker takes entries. A plan of several kinds
+// keeps its own order.
+func (b *batch) order() []int {
+	order := make([]int, len(b.actions))
+	for i := range order {
+		order[i] = i
+	}
+	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return a.Kind != b.actions[0].Kind }) {
+		return order
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		return cmp.Compare(b.actions[x].ID.Ino, b.actions[y].ID.Ino)
+	})
+	return order
+}
+
+func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
+	if err := validate(a.UID, a.Entry); err != nil {
+		return refuse(a, policy.ReasonInvalidUID, err)
+	}
+	switch a.Kind {
+	case policy.Park:
+		return b.park(a)
+	case policy.PutBack:
+		return b.putBack(a)
+	case policy.Strip, policy.Purge:
+		return b.take(ctx, a)
+	}
+	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))
+}
+
+// sync makes the batch durable. An outcome whose move may be lost with the power is Failed:
+// the disk knows better than the ledger then, and Where tells.
+func (b *batch) sync() {
+	var err error
+	if b.movedQuar {
+		if e := fsync(b.h.quar); e != nil {
+			err = pathError("fsync", b.r.quarPath(""), e)
+		}
+	}
+	if b.movedPods {
+		if e := fsync(b.h.pods); e != nil {
+			err = errors.Join(err, pathError("fsync", b.r.podsPath(""), e))
+		}
+	}
+	if err == nil {
+		return
+	}
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		switch o.Result {
+		case policy.Done, policy.Partly, policy.Conflict:
+			o.Result, o.Why, o.Err = policy.Failed, []policy.Why{{Reason: policy.ReasonRemoval, Detail: "not synced"}}, err.Error()
+		case policy.Gone, policy.Refused, policy.Failed:
+		}
+	}
+}
+
+// before tells a test which change comes next.
+func (b *batch) before(op, name string) {
+	if b.r.guards.before != nil {
+		b.r.guards.before(op, name)
+	}
+}
+
+func refuse(a policy.Action, reason policy.Reason, err error) policy.Outcome {
+	return policy.Outcome{
+		Action: a, Result: policy.Refused, Err: err.Error(),
+		Why: []policy.Why{{Reason: reason, Detail: detail(err)}},
+	}
+}
+
+// detail is the error in the words of the record.
+func detail(err error) string { return err.Error() }

@@ -1,0 +1,210 @@
+package removal
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// handles are the directories of one batch. Each has an error of its own: what lies in
+// quarantine can be purged while the pods directory is not there.
+type handles struct {
+	pods, quar       int
+	podsErr, quarErr error
+	podsID, quarID   fileID
+	made             bool // the quarantine was made by this batch
+}
+
+// fileID is device and inode, for directories that are held open.
+type fileID struct{ dev, ino uint64 }
+
+func (h *handles) close() {
+	closeFD(h.pods)
+	closeFD(h.quar)
+}
+
+// openHandles opens the pods directory and the quarantine anew: either may have been
+// replaced since the last batch. create makes the quarantine where it is not there.
+func (r *Remover) openHandles(create bool) *handles {
+	h := &handles{pods: -1, quar: -1}
+	h.pods, h.podsID, h.podsErr = r.openPods()
+	if create && h.podsErr != nil {
+		create = false
+	}
+	h.quarErr = r.openQuarantine(h, create)
+	return h
+}
+
+func (r *Remover) openPods() (int, fileID, error) {
+	root, err := openAdmin(r.root)
+	if err != nil {
+		return -1, fileID{}, err
+	}
+	defer closeFD(root)
+	fd, err := r.open.dir(root, cstring(r.pods), readDir)
+	if err != nil {
+		if errors.Is(err, unix.EXDEV) {
+			return -1, fileID{}, fmt.Errorf("the pods directory is a mount point of its own, so nothing can be moved out of it: %w",
+				pathError("open", r.podsPath(""), err))
+		}
+		return -1, fileID{}, pathError("open", r.podsPath(""), err)
+	}
+	id, err := idOfFD(fd)
+	if err != nil {
+		closeFD(fd)
+		return -1, fileID{}, pathError("fstat", r.podsPath(""), err)
+	}
+	return fd, id, nil
+}
+
+// openAdmin opens a directory by the path that the administrator has given, through links.
+func openAdmin(path string) (int, error) {
+	fd, err := openat(unix.AT_FDCWD, cstring(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return -1, pathError("open", path, err)
+	}
+	return fd, nil
+}
+
+func idOfFD(fd int) (fileID, error) {
+	var st unix.Stat_t
+	err := fstat(fd, &st)
+	return fileID{st.Dev, st.Ino}, err
+}
+
+// openQuarantine opens the quarantine and refuses one in which entries would not be safe:
+// a link, a mount point, another user's, one that others may enter, one in or above pods/.
+func (r *Remover) openQuarantine(h *handles, create bool) error {
+	path := r.quarPath("")
+	parent, err := openAdmin(r.quarParent)
+	if err != nil {
+		return err
+	}
+	defer closeFD(parent)
+	name := cstring(r.quar)
+	fd, err := r.open.dir(parent, name, readDir)
+	if errors.Is(err, unix.ENOENT) && create {
+		if r.guards.before != nil {
+			r.guards.before("mkdirat", path)
+		}
+		if err := unix.Mkdirat(parent, r.quar, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return pathError("mkdirat", path, err)
+		}
+		h.made = true
+		fd, err = r.open.dir(parent, name, readDir)
+	}
+	if errors.Is(err, unix.EXDEV) {
+		return fmt.Errorf("the quarantine is a mount point; set --quarantine-dir to a directory on the mount of the pods directory: %w",
+			pathError("open", path, err))
+	}
+	if err != nil {
+		return pathError("open", path, err)
+	}
+	if err := r.checkQuarantine(h, fd); err != nil {
+		closeFD(fd)
+		return err
+	}
+	if h.made {
+		// Its own name must be on disk before anything is moved into it.
+		if err := syncDirOf(parent); err != nil {
+			closeFD(fd)
+			return pathError("fsync", r.quarParent, err)
+		}
+	}
+	h.quar = fd
+	return nil
+}
+
+// syncDirOf syncs a directory that is held by O_PATH, which fsync does not take.
+func syncDirOf(at int) error {
+	fd, err := openat(at, ".\x00", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return fsync(fd)
+}
+
+func (r *Remover) checkQuarantine(h *handles, fd int) error {
+	path := r.quarPath("")
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil {
+		return pathError("fstat", path, err)
+	}
+	h.quarID = fileID{st.Dev, st.Ino}
+	if int(st.Uid) != unix.Geteuid() {
+		return fmt.Errorf("the quarantine %s belongs to user %d: %w", path, st.Uid, unix.EPERM)
+	}
+	if st.Mode&0o077 != 0 {
+		if err := r.tighten(fd, st.Mode); err != nil {
+			return err
+		}
+	}
+	if h.podsErr != nil {
+		return nil
+	}
+	if in, err := within(fd, h.podsID); err != nil || in {
+		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet takes it for a pod (%w)", path, cmpErr(err))
+	}
+	if in, err := within(h.pods, h.quarID); err != nil || in {
+		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, cmpErr(err))
+	}
+	return nil
+}
+
+func cmpErr(err error) error {
+	if err == nil {
+		return unix.EINVAL
+	}
+	return err
+}
+
+// tighten takes the others' rights from a quarantine that is still empty. One that holds
+// something may be any directory that was named by mistake: its mode is its owner's.
+func (r *Remover) tighten(fd int, mode uint32) error {
+	d := dents{buf: make([]byte, 4096)}
+	more, err := d.read(fd)
+	if err != nil {
+		return pathError("getdents64", r.quarPath(""), err)
+	}
+	if more && len(d.list) > 0 {
+		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
+			r.quarPath(""), mode&0o7777, unix.EPERM)
+	}
+	if err := unix.Fchmod(fd, 0o700); err != nil {
+		return pathError("fchmod", r.quarPath(""), err)
+	}
+	r.log.Info("took other users' rights from the quarantine")
+	return nil
+}
+
+// within says whether the directory fd is dir or hangs below it, by going up.
+func within(fd int, dir fileID) (bool, error) {
+	at, err := openat(fd, ".\x00", holdDir)
+	if err != nil {
+		return true, err
+	}
+	defer func() { closeFD(at) }()
+	last := fileID{}
+	for range 256 {
+		id, err := idOfFD(at)
+		if err != nil {
+			return true, err
+		}
+		if id == dir {
+			return true, nil
+		}
+		if id == last {
+			return false, nil // the root is its own parent
+		}
+		last = id
+		up, err := openat(at, "..\x00", holdDir)
+		if err != nil {
+			return true, err
+		}
+		closeFD(at)
+		at = up
+	}
+	return true, unix.ELOOP
+}

@@ -1,0 +1,76 @@
+package removal
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	envInside = "REMOVAL_TEST_INSIDE"
+	envCutOff = "REMOVAL_TEST_CUT_OFF"
+)
+
+// TestMain runs the tests in a mount namespace of their own, so that whatever they mount
+// goes with it: as root, or in a user namespace where the host allows one.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(envCutOff) != "":
+		os.Exit(cutOffHelper())
+	case os.Getenv(envInside) != "":
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot make the mounts private:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	// Pdeathsig is sent when the thread that forked ends.
+	runtime.LockOSThread()
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), envInside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	if err := cmd.Start(); err != nil {
+		if os.Getenv("REQUIRE_ROOT") == "1" {
+			fmt.Fprintln(os.Stderr, "no mount namespace:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	if err := cmd.Wait(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// skip skips what cannot be tested here. With REQUIRE_ROOT=1 a skip is a failure.
+func skip(t testing.TB, why string, err error) {
+	t.Helper()
+	if os.Getenv("REQUIRE_ROOT") == "1" {
+		t.Fatalf("REQUIRE_ROOT=1, but %s: %v", why, err)
+	}
+	t.Skipf("%s: %v", why, err)
+}
+
+// long says whether the long forms are to run.
+func long() bool {
+	return os.Getenv("ORPHAN_REAPER_LONG") == "1" || os.Getenv("REQUIRE_ROOT") == "1"
+}
+
+// bothWays runs a test with openat2 and with mount IDs.
+func bothWays(t *testing.T, f func(t *testing.T, noOpenat2 bool)) {
+	t.Helper()
+	for name, no := range map[string]bool{"openat2": false, "mount-id": true} {
+		t.Run(name, func(t *testing.T) { f(t, no) })
+	}
+}

@@ -1,0 +1,82 @@
+package removal
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const newFile = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// writeManifest lays the manifest beside the place where the entry will be. It is not
+// synced: the ledger is, and this is for a person who has lost it.
+func (b *batch) writeManifest(a policy.Action) error {
+	taken, err := exists(b.h.quar, cstring(a.Entry))
+	if err != nil {
+		return pathError("statx", b.r.quarPath(a.Entry), err)
+	}
+	if taken {
+		return pathError("renameat2", b.r.quarPath(a.Entry), errTaken)
+	}
+	name := a.Entry + manifestSuffix
+	fd, err := b.create(name)
+	if errors.Is(err, unix.EEXIST) {
+		// Of a run that was killed before its rename: the entry is not there.
+		b.dropManifest(a.Entry)
+		fd, err = b.create(name)
+	}
+	if err != nil {
+		return explain(pathError("openat", b.r.quarPath(name), err))
+	}
+	err = writeAll(fd, a.Manifest)
+	// A full file system may say so at close only (NFS, quota).
+	if e := unix.Close(fd); err == nil && e != nil && !errors.Is(e, unix.EINTR) {
+		err = e
+	}
+	if err != nil {
+		b.dropManifest(a.Entry)
+		return explain(pathError("write", b.r.quarPath(name), err))
+	}
+	return nil
+}
+
+func (b *batch) create(name string) (int, error) {
+	b.before("openat", name)
+	fd := -1
+	err := retry(func() unix.Errno {
+		f, err := unix.Openat(b.h.quar, name, newFile, 0o600)
+		fd = f
+		return errno(err)
+	})
+	return fd, err
+}
+
+func writeAll(fd int, p []byte) error {
+	for len(p) > 0 {
+		n := 0
+		if err := retry(func() unix.Errno {
+			k, err := unix.Write(fd, p)
+			n = k
+			return errno(err)
+		}); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// dropManifest removes the manifest of an entry that is not in quarantine. One that stays
+// behind is removed by the next run on this entry, so an error is told and stops nothing.
+func (b *batch) dropManifest(entry string) {
+	name := entry + manifestSuffix
+	b.before("unlinkat", name)
+	switch err := unlinkat(b.h.quar, cstring(name).ptr(), 0); {
+	case err == nil:
+		b.movedQuar = true
+	case !errors.Is(err, unix.ENOENT):
+		b.r.log.Warn("cannot remove a manifest", errAttr(pathError("unlinkat", b.r.quarPath(name), err)))
+	}
+}

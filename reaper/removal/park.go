@@ -1,0 +1,149 @@
+package removal
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var (
+	errOther    = errors.New("another directory has taken its name")
+	errNoID     = errors.New("the plan does not say which directory was judged")
+	errTaken    = errors.New("another directory lies in quarantine under this entry's name")
+	errTwoMount = errors.New("quarantine and pods directory are on two mounts; set --quarantine-dir to a directory on the mount of the pods directory")
+)
+
+// park moves pods/UID to quarantine/Entry. The steps, and what a second run finds when the
+// process was killed after each:
+//
+//  1. manifest written: the entry is not there, the manifest is written anew;
+//  2. renamed: the entry is there and is the judged directory: done;
+//  3. looked at again and another one: see unpark.
+func (b *batch) park(a policy.Action) policy.Outcome {
+	if err := b.movable(); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	if a.ID == (policy.DirID{}) {
+		return refuse(a, policy.ReasonCannotMove, errNoID)
+	}
+	pod, entry := cstring(string(a.UID)), cstring(a.Entry)
+	id, err := b.r.open.identify(b.h.pods, pod)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return b.parkedBefore(a, policy.Outcome{Action: a, Result: policy.Gone})
+	case err != nil:
+		return b.refuseStep(a, b.r.podsPath(string(a.UID)), err)
+	case !b.r.guards.same(a.ID, id):
+		other := refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.podsPath(string(a.UID)), errOther))
+		return b.parkedBefore(a, other)
+	}
+	if err := b.writeManifest(a); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	if err := b.rename(b.h.pods, pod, b.h.quar, entry); err != nil {
+		b.dropManifest(a.Entry)
+		if errors.Is(err, unix.ENOENT) {
+			return policy.Outcome{Action: a, Result: policy.Gone}
+		}
+		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.podsPath(string(a.UID)), err)))
+	}
+	b.movedPods, b.movedQuar = true, true
+	if id, err := b.r.open.identify(b.h.quar, entry); err != nil || !b.r.guards.same(a.ID, id) {
+		return b.unpark(a)
+	}
+	return policy.Outcome{Action: a, Result: policy.Done}
+}
+
+// parkedBefore is Done where the judged directory already lies in quarantine: a run that
+// was killed has moved it. What has taken its name in pods/ since is for the next look.
+// Else it is otherwise.
+func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.Outcome {
+	id, err := b.r.open.identify(b.h.quar, cstring(a.Entry))
+	switch {
+	case err == nil && same(a.ID, id):
+		b.movedPods, b.movedQuar = true, true // the killed run may not have synced
+		return policy.Outcome{Action: a, Result: policy.Done}
+	case errors.Is(err, unix.ENOENT):
+		b.dropManifest(a.Entry)
+	}
+	return otherwise
+}
+
+// unpark moves back what arrived in quarantine and is not what was judged: something took
+// the name between the look at it and the rename.
+func (b *batch) unpark(a policy.Action) policy.Outcome {
+	wrong := pathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
+	err := b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		b.dropManifest(a.Entry)
+		return refuse(a, policy.ReasonCannotMove, wrong)
+	}
+	// A third one has the name in pods/ by now. The second stays where nothing purges it.
+	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
+	out.Result = policy.Failed
+	if name, err := b.asConflict(a.Entry); err == nil {
+		out.Conflict = name
+	}
+	return out
+}
+
+// movable says why nothing can be moved between the pods directory and the quarantine.
+func (b *batch) movable() error {
+	switch {
+	case b.h.podsErr != nil:
+		return b.h.podsErr
+	case b.h.quarErr != nil:
+		return explain(b.h.quarErr)
+	case !b.r.open.same(b.h.pods, b.h.quar):
+		return errTwoMount
+	}
+	return nil
+}
+
+// rename moves and never replaces.
+func (b *batch) rename(from int, name cname, to int, as cname) error {
+	b.before("renameat2", as.String())
+	return retry(func() unix.Errno {
+		return errno(unix.Renameat2(from, name.String(), to, as.String(), b.r.guards.noreplace))
+	})
+}
+
+// refuseStep is for a step to a directory that could not be taken.
+func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
+	wrapped := pathError("openat2", path, err)
+	switch errno(err) {
+	case unix.EXDEV:
+		return refuse(a, policy.ReasonMounted, fmt.Errorf("it is a mount point: %w", wrapped))
+	case unix.ENOTDIR, unix.ELOOP:
+		return refuse(a, policy.ReasonNotADirectory, wrapped)
+	default:
+		return refuse(a, policy.ReasonCannotMove, wrapped)
+	}
+}
+
+// explain adds what a person can do about it.
+func explain(err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, unix.EXDEV):
+		hint = "set --quarantine-dir to a directory on the mount of the pods directory"
+	case errors.Is(err, unix.EBUSY):
+		hint = "something is mounted on it; unmount it first"
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		hint = "it may be immutable (lsattr -d), or this process lacks CAP_DAC_OVERRIDE and CAP_FOWNER"
+	case errors.Is(err, unix.EROFS):
+		hint = "the file system is read-only"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		hint = "the file system is full"
+	case errors.Is(err, unix.EEXIST):
+		hint = "the name is taken"
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		hint = "this file system cannot rename without replacing"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
+}

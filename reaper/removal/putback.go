@@ -1,0 +1,176 @@
+package removal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// putBack moves quarantine/Entry back to pods/UID. Where the directory was made again, the
+// two change places in one call, so that a kubelet never finds none, and the newer becomes
+// a conflict. What a second run finds when the process was killed after each step:
+//
+//  1. renamed: no entry; pods/UID is the parked one: done;
+//  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict;
+//  3. the newer one's manifest renamed: the same;
+//  4. the newer one renamed: no entry; pods/UID is the parked one and a conflict is there.
+func (b *batch) putBack(a policy.Action) policy.Outcome {
+	if errors.Is(b.h.quarErr, unix.ENOENT) {
+		return policy.Outcome{Action: a, Result: policy.Gone}
+	}
+	if err := b.movable(); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	pod, entry := cstring(string(a.UID)), cstring(a.Entry)
+	parked, err := b.r.open.identify(b.h.quar, entry)
+	if errors.Is(err, unix.ENOENT) {
+		return b.putBackBefore(a)
+	}
+	if err != nil {
+		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
+	}
+	live, liveErr := b.r.open.identify(b.h.pods, pod)
+	if liveErr == nil && exchanged(a.ID, parked, live) {
+		return b.conflict(a)
+	}
+	if !sameParked(a.ID, parked) {
+		return refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.quarPath(a.Entry), errOther))
+	}
+	err = b.rename(b.h.quar, entry, b.h.pods, pod)
+	switch {
+	case err == nil:
+		b.movedPods, b.movedQuar = true, true
+		return b.arrived(a, parked)
+	case errors.Is(err, unix.EEXIST):
+		return b.exchange(a, parked)
+	case errors.Is(err, unix.ENOENT):
+		return policy.Outcome{Action: a, Result: policy.Gone}
+	}
+	return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+}
+
+// exchanged says whether a killed run has already exchanged the two. Where the plan does
+// not know the parked one, the older of them is it: the other was made while it was away.
+func exchanged(want, inQuarantine, inPods policy.DirID) bool {
+	if want != (policy.DirID{}) {
+		return !sameParked(want, inQuarantine) && sameParked(want, inPods)
+	}
+	return inPods.Btime != 0 && inPods.Btime < inQuarantine.Btime
+}
+
+// arrived checks what came to pods/UID. Only root can have swapped it in quarantine.
+func (b *batch) arrived(a policy.Action, parked policy.DirID) policy.Outcome {
+	got, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	if err == nil && got == parked || errors.Is(err, unix.ENOENT) {
+		b.dropManifest(a.Entry)
+		return policy.Outcome{Action: a, Result: policy.Done}
+	}
+	wrong := pathError("renameat2", b.r.quarPath(a.Entry), errOther)
+	if err := b.rename(b.h.pods, cstring(string(a.UID)), b.h.quar, cstring(a.Entry)); err != nil {
+		out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
+		out.Result = policy.Failed
+		return out
+	}
+	return refuse(a, policy.ReasonCannotMove, wrong)
+}
+
+// putBackBefore is for an entry that is not there.
+func (b *batch) putBackBefore(a policy.Action) policy.Outcome {
+	out := policy.Outcome{Action: a, Result: policy.Gone}
+	live, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	if err == nil && a.ID != (policy.DirID{}) && sameParked(a.ID, live) {
+		b.movedPods, b.movedQuar = true, true // the killed run may not have synced
+		out.Result = policy.Done
+		if name := conflictName(a.Entry, 1); b.there(name) {
+			out.Result, out.Conflict = policy.Conflict, name
+		}
+	}
+	b.dropManifest(a.Entry)
+	return out
+}
+
+func (b *batch) there(name string) bool {
+	yes, err := exists(b.h.quar, cstring(name))
+	return err == nil && yes
+}
+
+// exchange swaps the parked directory with the one that was made again.
+func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
+	b.before("renameat2", string(a.UID))
+	err := retry(func() unix.Errno {
+		return errno(unix.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE))
+	})
+	if errors.Is(err, unix.ENOENT) {
+		// The newer one has gone meanwhile (or the parked one: the next run will tell).
+		err = b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+		if err == nil {
+			b.movedPods, b.movedQuar = true, true
+			return b.arrived(a, parked)
+		}
+	}
+	if err != nil {
+		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+	}
+	b.movedPods, b.movedQuar = true, true
+	got, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	if err != nil || got != parked {
+		out := refuse(a, policy.ReasonCannotMove, pathError("renameat2", b.r.quarPath(a.Entry), errOther))
+		out.Result = policy.Failed
+		return out
+	}
+	return b.conflict(a)
+}
+
+// conflict gives the newer directory, which lies under the entry's name, a name of its own.
+func (b *batch) conflict(a policy.Action) policy.Outcome {
+	name, err := b.asConflict(a.Entry)
+	if err != nil {
+		out := refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+		out.Result = policy.Failed
+		return out
+	}
+	b.movedPods, b.movedQuar = true, true
+	return policy.Outcome{Action: a, Result: policy.Conflict, Conflict: name}
+}
+
+// maxConflicts is far more than one entry can have: an entry is put back once.
+const maxConflicts = 100
+
+func conflictName(entry string, n int) string {
+	if n == 1 {
+		return entry + conflictSuffix
+	}
+	return fmt.Sprintf("%s%s.%d", entry, conflictSuffix, n)
+}
+
+// asConflict renames the entry to the first conflict name that is free, its manifest
+// before it, so that a conflict always has one.
+func (b *batch) asConflict(entry string) (string, error) {
+	for n := 1; n <= maxConflicts; n++ {
+		name := conflictName(entry, n)
+		taken, err := exists(b.h.quar, cstring(name))
+		if err != nil {
+			return "", err
+		}
+		if taken {
+			continue
+		}
+		err = b.rename(b.h.quar, cstring(entry+manifestSuffix), b.h.quar, cstring(name+manifestSuffix))
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EEXIST) {
+			return "", err
+		}
+		b.movedQuar = true
+		err = b.rename(b.h.quar, cstring(entry), b.h.quar, cstring(name))
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		return name, err
+	}
+	return "", unix.EEXIST
+}
+
+func errAttr(err error) slog.Attr { return slog.String("error", err.Error()) }

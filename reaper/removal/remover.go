@@ -1,0 +1,190 @@
+package removal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Config says where a Remover works.
+type Config struct {
+	// PodsDir is the kubelet's pods directory: its root directory, which may be behind a
+	// symbolic link, and one name.
+	PodsDir string
+	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
+	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
+	QuarantineDir string
+	// Logger gets what belongs to no pod. nil discards.
+	Logger *slog.Logger
+	// NoOpenat2 uses mount IDs even where openat2 is there, for tests of that way.
+	NoOpenat2 bool
+	// Grace is how long Execute waits, after its context has ended, for the call that is
+	// under way. 0 is 10 s.
+	Grace time.Duration
+}
+
+// Remover moves pod directories and removes from quarantine. It holds no descriptor
+// between calls: the pods directory may be replaced, and a held one would make an
+// administrator's umount fail. Safe for use by several goroutines; one batch runs at a
+// time.
+type Remover struct {
+	root, pods string // the kubelet's root, and the name of the pods directory in it
+	quarParent string
+	quar       string
+	log        *slog.Logger
+	grace      time.Duration
+	open       *opener
+	busy       chan struct{} // holds a token while a batch's thread lives
+	guards     guards
+}
+
+// guards are the checks between steps, as values so that a test can take one out and show
+// what is lost then. Open sets them all and nothing else does.
+type guards struct {
+	noreplace uint                           // renameat2's flag
+	same      func(want, got policy.DirID) bool // Park's check of identity
+	hangs     bool                           // check that held directories still hang where they did
+	// before is called before each system call that changes the disk; nil but in tests.
+	before func(op, name string)
+}
+
+// Open makes a Remover for the given directories and asks the kernel how it can be kept
+// from crossing mounts. The directories need not be there yet. It changes nothing.
+func Open(cfg Config) (*Remover, error) {
+	pods := filepath.Clean(cfg.PodsDir)
+	if !filepath.IsAbs(pods) || pods == "/" {
+		return nil, fmt.Errorf("cannot use %q as the pods directory: not an absolute path", cfg.PodsDir)
+	}
+	quar := filepath.Join(filepath.Dir(pods), "orphan-reaper")
+	if cfg.QuarantineDir != "" {
+		quar = filepath.Clean(cfg.QuarantineDir)
+	}
+	switch {
+	case !filepath.IsAbs(quar) || quar == "/":
+		return nil, fmt.Errorf("cannot use %q as the quarantine: not an absolute path", cfg.QuarantineDir)
+	case quar == pods || strings.HasPrefix(quar, pods+"/"):
+		return nil, fmt.Errorf("cannot use %q as the quarantine: the kubelet takes whatever lies in %s for a pod", quar, pods)
+	case strings.HasPrefix(pods, quar+"/"):
+		return nil, fmt.Errorf("cannot use %q as the quarantine: it holds %s", quar, pods)
+	}
+	open, err := newOpener(cfg.NoOpenat2)
+	if err != nil {
+		return nil, err
+	}
+	r := &Remover{
+		root: filepath.Dir(pods), pods: filepath.Base(pods),
+		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
+		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
+		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true},
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.grace <= 0 {
+		r.grace = 10 * time.Second
+	}
+	if !open.openat2 && !cfg.NoOpenat2 {
+		r.log.Info("openat2 cannot be used here, mount IDs are compared instead")
+	}
+	return r, nil
+}
+
+// PodsDir and QuarantineDir are the paths as people know them.
+func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.pods, name) }
+
+func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
+
+// Where looks whether there is a pods/UID, of whatever type, and whether there is a
+// quarantine entry of this name. A pods directory that cannot be read is an error; a
+// quarantine that is not there yet is empty.
+func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error) {
+	if err := validate(uid, entry); err != nil {
+		return false, false, err
+	}
+	h := r.openHandles(false)
+	defer h.close()
+	if h.podsErr != nil {
+		return false, false, h.podsErr
+	}
+	inPods, err = exists(h.pods, cstring(string(uid)))
+	if err != nil {
+		return false, false, pathError("statx", r.podsPath(string(uid)), err)
+	}
+	if errors.Is(h.quarErr, unix.ENOENT) {
+		return inPods, false, nil
+	}
+	if h.quarErr != nil {
+		return false, false, h.quarErr
+	}
+	inQuarantine, err = exists(h.quar, cstring(entry))
+	if err != nil {
+		return false, false, pathError("statx", r.quarPath(entry), err)
+	}
+	return inPods, inQuarantine, nil
+}
+
+// List returns the names of the entries that lie in quarantine, sorted, whether or not
+// anybody knows of them: what the ledger is compared with. Manifests are not listed.
+func (r *Remover) List() ([]string, error) {
+	h := r.openHandles(false)
+	defer h.close()
+	if errors.Is(h.quarErr, unix.ENOENT) {
+		return nil, nil
+	}
+	if h.quarErr != nil {
+		return nil, h.quarErr
+	}
+	var names []string
+	d := dents{buf: make([]byte, 64<<10)}
+	for {
+		more, err := d.read(h.quar)
+		if err != nil {
+			return nil, pathError("getdents64", r.quarPath(""), err)
+		}
+		if !more {
+			slices.Sort(names)
+			return names, nil
+		}
+		for _, e := range d.list {
+			if name := d.name(e).String(); !strings.HasSuffix(name, manifestSuffix) {
+				names = append(names, name)
+			}
+		}
+	}
+}
+
+const (
+	manifestSuffix = ".json"
+	conflictSuffix = ".conflict"
+)
+
+// validate checks both names of an action. They come from the ledger or from a person.
+func validate(uid parsers.PodUID, entry string) error {
+	if _, ok := parsers.ParsePodUID(string(uid)); !ok {
+		return fmt.Errorf("%q is no pod UID", string(uid))
+	}
+	rest, ok := strings.CutPrefix(entry, string(uid)+".")
+	switch {
+	case !ok || rest == "" || strings.ContainsAny(entry, "/\x00"):
+		return fmt.Errorf("%q is no quarantine entry of pod %s", entry, uid)
+	case strings.HasSuffix(entry, manifestSuffix):
+		return fmt.Errorf("%q is the name of a manifest", entry)
+	case len(entry) > 200:
+		// A conflict's number and the manifest's suffix must still fit into 255 bytes.
+		return fmt.Errorf("%q is too long for a quarantine entry", entry)
+	}
+	return nil
+}
+
+// isConflict says whether the entry is a directory that had been made again while its
+// predecessor was parked: a living pod's, never purged but by a person.
+func isConflict(entry string) bool { return strings.Contains(entry, conflictSuffix) }

@@ -1,0 +1,305 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	// bufferSize is the one buffer that all directories of a batch are read into.
+	bufferSize = 1 << 20
+	// maxVolData is the most that a vol_data.json may hold; the kubelet writes some 500 bytes.
+	maxVolData = 1 << 20
+	// maxLeft is the most rows of what is left; the rest is summed in one.
+	maxLeft = 256
+)
+
+var errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
+
+// take removes from quarantine/Entry what the plan may take. The manifest goes last: until
+// then a run that was killed can be run again, and what is left is told the same.
+func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
+	out := policy.Outcome{Action: a}
+	entry := cstring(a.Entry)
+	switch {
+	case errors.Is(b.h.quarErr, unix.ENOENT):
+		out.Result = policy.Gone
+		return out
+	case b.h.quarErr != nil:
+		return refuse(a, policy.ReasonRemoval, b.h.quarErr)
+	}
+	id, err := b.r.open.identify(b.h.quar, entry)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		b.dropManifest(a.Entry)
+		out.Result = policy.Gone
+		return out
+	case err != nil:
+		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
+	case !sameParked(a.ID, id):
+		return refuse(a, policy.ReasonRemoval, pathError("statx", b.r.quarPath(a.Entry), errOther))
+	case a.Take != policy.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
+		return refuse(a, policy.ReasonContentUnknown, pathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
+	}
+	if b.dents.buf == nil {
+		b.dents.buf = make([]byte, bufferSize)
+	}
+	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
+	w.finish(w.start(ctx, entry, id))
+	return out
+}
+
+// start opens the entry, sees that it is the one that was identified, and walks.
+func (w *walker) start(ctx context.Context, entry cname, id policy.DirID) error {
+	root := frame{fd: w.b.h.quar, id: w.b.h.quarID}
+	fd, err := w.b.r.open.dir(root.fd, entry, readDir)
+	if err != nil {
+		return &stopped{policy.ReasonRemoval, pathError("openat2", w.path(nil, ""), err)}
+	}
+	top := frame{fd: fd, name: entry, mode: judge, class: policy.ClassSkeleton}
+	if err := w.known(&root, &top); err != nil {
+		closeFD(fd)
+		return err
+	}
+	if top.id.ino != id.Ino {
+		closeFD(fd)
+		return &stopped{policy.ReasonRemoval, pathError("openat2", w.path(nil, ""), errOther)}
+	}
+	if err := w.push(top); err != nil {
+		return err
+	}
+	return w.run(ctx)
+}
+
+// finish says how the walk ended.
+func (w *walker) finish(err error) {
+	o := w.out
+	for class, t := range w.tally {
+		if t.Entries == 0 {
+			continue
+		}
+		if o.Taken == nil {
+			o.Taken = map[policy.Class]policy.Tally{}
+		}
+		o.Taken[policy.Class(class)] = t
+		w.b.movedQuar = true
+	}
+	stop, isStop := errors.AsType[*stopped](err)
+	switch {
+	case isStop && o.Taken == nil:
+		o.Result = policy.Refused
+	case isStop || w.first != nil:
+		o.Result = policy.Failed
+	case w.left:
+		o.Result = policy.Partly
+	default:
+		o.Result = policy.Done
+		w.b.dropManifest(w.entry)
+	}
+	switch {
+	case isStop:
+		o.Why, o.Err = []policy.Why{{Reason: stop.reason, Detail: detail(stop.err)}}, stop.err.Error()
+	case w.first != nil:
+		o.Why, o.Err = []policy.Why{{Reason: policy.ReasonRemoval, Detail: detail(w.first)}}, w.first.Error()
+	}
+}
+
+// file takes or leaves one name of f that is no directory, or was none a moment ago.
+// length is the name's.
+func (w *walker) file(f *frame, name *byte, length int) error {
+	var st unix.Statx_t
+	err := statx(f.fd, name, statFlags, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE|unix.STATX_BLOCKS, &st)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return w.stop(policy.ReasonRemoval, "statx", f, text(name, length), err)
+	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return w.stop(policy.ReasonMounted, "statx", f, text(name, length), unix.EBUSY)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		f.pending = append(f.pending, cstring(text(name, length)))
+		return nil
+	}
+	class := f.class
+	switch f.mode {
+	case whole:
+	case prune:
+		w.leftRow(f, text(name, length), policy.ClassData, &st)
+		return nil
+	case judge:
+		goes := false
+		if class, goes = w.judged(f, text(name, length), &st); !goes {
+			return nil
+		}
+	}
+	return w.unlink(f, name, length, class, &st)
+}
+
+// unlink removes one name of f that is no directory.
+func (w *walker) unlink(f *frame, name *byte, length int, class policy.Class, st *unix.Statx_t) error {
+	if w.b.r.guards.before != nil {
+		w.b.before("unlinkat", text(name, length))
+	}
+	err := unlinkat(f.fd, name, 0)
+	switch errno(err) {
+	case 0:
+		bytes := int64(0)
+		if st.Nlink <= 1 {
+			bytes = int64(st.Blocks) * 512 //nolint:gosec // no file has 2^63 bytes
+		}
+		w.count(class, bytes)
+		return nil
+	case unix.ENOENT:
+		return nil
+	case unix.EISDIR:
+		f.pending = append(f.pending, cstring(text(name, length)))
+		return nil
+	case unix.EBUSY:
+		return w.stop(policy.ReasonMounted, "unlinkat", f, text(name, length), err)
+	case unix.EPERM, unix.EACCES:
+		// Immutable or append-only, most of all. It is told and never cleared.
+		w.leftRow(f, text(name, length), class, st)
+		w.note(pathError("unlinkat", w.path(f, text(name, length)), err))
+		return nil
+	default:
+		return w.stop(policy.ReasonRemoval, "unlinkat", f, text(name, length), err)
+	}
+}
+
+// judged says the class of a name at a level where each has its own, and whether it goes.
+// A vol_data.json goes only when its content is in the outcome.
+func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, bool) {
+	rel := w.rel(f, name)
+	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) //nolint:gosec // a file's size is an off_t
+	volData := class == policy.ClassSkeleton && name == policy.VolData && len(rel) > 1
+	goes := w.take.Has(class)
+	if goes && volData {
+		content, err := w.volData(f, name)
+		if err == nil {
+			if w.out.VolData == nil {
+				w.out.VolData = map[string]string{}
+			}
+			w.out.VolData[quoted(rel)] = content
+		} else if w.take != policy.TakeAll {
+			class, goes = policy.ClassData, false
+		}
+	}
+	if !goes {
+		w.leftRow(f, name, class, st)
+	}
+	return class, goes
+}
+
+func typeOf(mode uint16) policy.EntryType {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return policy.TypeRegular
+	case unix.S_IFLNK:
+		return policy.TypeSymlink
+	case unix.S_IFDIR:
+		return policy.TypeDirectory
+	}
+	return policy.TypeOther
+}
+
+var errTooLarge = errors.New("larger than any that a kubelet writes")
+
+func (w *walker) volData(f *frame, name string) (string, error) {
+	fd, err := w.b.r.open.file(f.fd, cstring(name))
+	if err != nil {
+		return "", pathError("openat2", w.path(f, name), err)
+	}
+	defer closeFD(fd)
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", pathError("fstat", w.path(f, name), unix.EINVAL)
+	}
+	if st.Size > maxVolData {
+		return "", pathError("read", w.path(f, name), errTooLarge)
+	}
+	content := make([]byte, st.Size)
+	for at := 0; at < len(content); {
+		n := 0
+		if err := retry(func() unix.Errno {
+			k, err := unix.Read(fd, content[at:])
+			n = k
+			return errno(err)
+		}); err != nil || n <= 0 {
+			return "", pathError("read", w.path(f, name), cmpErr(err))
+		}
+		at += n
+	}
+	return string(content), nil
+}
+
+// note keeps the first error that stopped no more than one entry.
+func (w *walker) note(err error) {
+	if w.first == nil {
+		w.first = err
+	}
+}
+
+// leaveOne leaves a directory of f (or f itself) because of an error.
+func (w *walker) leaveOne(f *frame, name string, err error) {
+	f.kept = true
+	w.note(err)
+	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: f.class, Entries: 1, Partial: true})
+}
+
+// leftRow tells of one file that stays.
+func (w *walker) leftRow(f *frame, name string, class policy.Class, st *unix.Statx_t) {
+	f.kept = true
+	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: class, Entries: 1, Bytes: share(st)})
+}
+
+// share is a file's part of its allocated bytes among all its names.
+func share(st *unix.Statx_t) int64 {
+	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) //nolint:gosec // no file has 2^63 bytes
+}
+
+// row adds to what is left. Beyond maxLeft, rows of one class are summed.
+func (w *walker) row(r policy.Residue) {
+	left := w.out.Left
+	if len(left) < maxLeft {
+		w.out.Left = append(left, r)
+		return
+	}
+	for i := maxLeft; i < len(left); i++ {
+		if left[i].Class == r.Class {
+			left[i].Bytes += r.Bytes
+			left[i].Entries += r.Entries
+			return
+		}
+	}
+	r.Path, r.Partial = ".", true
+	w.out.Left = append(left, r)
+}
+
+// text copies a name for people and policy.
+func text(name *byte, length int) string { return string(unsafe.Slice(name, length)) }
+
+// quoted is a path for records: as it is, or quoted where it would not survive there.
+func quoted(rel []string) string {
+	path := strings.Join(rel, "/")
+	if len(path) > 4096 {
+		path = fmt.Sprintf("%s…%s", path[:2048], path[len(path)-2048:])
+	}
+	if path == "" {
+		return "."
+	}
+	for _, c := range path {
+		if c == utf8.RuneError || !strconv.IsPrint(c) {
+			return strconv.Quote(path)
+		}
+	}
+	return path
+}

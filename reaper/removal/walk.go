@@ -1,0 +1,397 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	// maxOpen is the most directories that a walk holds open: a tree of 10,000 levels must
+	// go with 1,024 descriptors.
+	maxOpen = 64
+	// maxRescans is how often a directory that is not empty when it should be is read again.
+	maxRescans = 3
+	// checkEvery is the number of removals between two looks at whether the directories that
+	// are held still hang where they did, and whether the context has ended.
+	checkEvery = 256
+	// maxSwaps is how often names may turn from directory to something else under one walk
+	// before it stops: each time, somebody has to win a race.
+	maxSwaps = 10_000
+)
+
+// mode is what a walk does with what it finds in a directory.
+type mode uint8
+
+const (
+	judge mode = iota // each child by its own class
+	whole             // everything goes
+	prune             // empty directories go, anything else stays
+)
+
+// frame is one directory on the way down. Its descriptor is -1 while it waits below more
+// than maxOpen others; it is then opened again as ".." of the one above it.
+type frame struct {
+	fd      int
+	name    cname
+	id      fileID
+	bytes   int64 // its own allocated bytes
+	mode    mode
+	class   policy.Class
+	pending []cname // directories in it that were read and not yet entered
+	next    int
+	read    bool // to its end
+	kept    bool // something in it stays
+	rescans int
+}
+
+// walker removes one entry of the quarantine, from the leaves up, without recursion.
+type walker struct {
+	b     *batch
+	entry string
+	take  policy.ClassSet
+	stack []frame
+	// closed is how many frames, from closedFrom on, have no descriptor.
+	closedFrom, closed int
+	removals, checkAt  int
+	swaps              int
+	left               bool // something stays, so the entry does
+	tally              [4]policy.Tally
+	out                *policy.Outcome
+	first              error // the first error that stopped no more than one entry
+}
+
+// stopped ends the walk of one pod: the reason for people, and the error.
+type stopped struct {
+	reason policy.Reason
+	err    error
+}
+
+func (s *stopped) Error() string { return s.err.Error() }
+func (s *stopped) Unwrap() error { return s.err }
+
+var (
+	errMoved   = errors.New("it was moved away while it was being removed")
+	errChanges = errors.New("it keeps changing")
+	errSubvol  = errors.New("another subvolume or file system begins here")
+	errWriter  = errors.New("something still writes here")
+)
+
+func (w *walker) stop(reason policy.Reason, op string, f *frame, name string, err error) error {
+	return &stopped{reason, pathError(op, w.path(f, name), err)}
+}
+
+// run walks until nothing is left to do or something stops it.
+func (w *walker) run(ctx context.Context) error {
+	defer func() {
+		for i := range w.stack {
+			closeFD(w.stack[i].fd)
+		}
+	}()
+	for len(w.stack) > 0 {
+		if err := w.check(ctx); err != nil {
+			return err
+		}
+		f := &w.stack[len(w.stack)-1]
+		var err error
+		switch {
+		case f.next < len(f.pending):
+			f.next++
+			err = w.enter(f, f.pending[f.next-1])
+		case !f.read:
+			err = w.list(ctx, f)
+		default:
+			err = w.leave(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads one buffer of the directory, removes what is no directory, and notes the rest.
+func (w *walker) list(ctx context.Context, f *frame) error {
+	f.pending, f.next = f.pending[:0], 0
+	d := &w.b.dents
+	more, err := d.read(f.fd)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		// The directory itself was removed by somebody.
+		more = false
+	case err != nil:
+		return w.stop(policy.ReasonRemoval, "getdents64", f, "", err)
+	}
+	if !more {
+		f.read = true
+		return nil
+	}
+	for _, e := range d.list {
+		if e.typ == unix.DT_DIR {
+			f.pending = append(f.pending, d.name(e))
+			continue
+		}
+		if err := w.check(ctx); err != nil {
+			return err
+		}
+		if err := w.file(f, d.ptr(e), int(e.len)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter takes up one directory of f.
+func (w *walker) enter(f *frame, name cname) error {
+	child := frame{name: name, mode: f.mode, class: f.class}
+	survey := false
+	if f.mode == judge {
+		class, uniform := policy.ClassOfTree(w.rel(f, name.String()))
+		switch {
+		case !uniform:
+			child.class = policy.ClassSkeleton
+		case w.take.Has(class):
+			child.mode, child.class = whole, class
+		default:
+			survey, child.class = true, class
+		}
+	}
+	fd, err := w.b.r.open.dir(f.fd, name, readDir)
+	if err != nil {
+		return w.notEntered(f, name, err)
+	}
+	child.fd = fd
+	if err := w.known(f, &child); err != nil {
+		closeFD(fd)
+		return err
+	}
+	if survey {
+		return w.survey(f, child)
+	}
+	return w.push(child)
+}
+
+// known fills in what the child is and stops at another file system: what openat2 lets
+// through and has another device is a btrfs subvolume.
+func (w *walker) known(f, child *frame) error {
+	var st unix.Stat_t
+	if err := fstat(child.fd, &st); err != nil {
+		return w.stop(policy.ReasonRemoval, "fstat", f, child.name.String(), err)
+	}
+	child.id, child.bytes = fileID{st.Dev, st.Ino}, st.Blocks*512
+	if st.Dev != f.id.dev {
+		return w.stop(policy.ReasonRemoval, "fstat", f, child.name.String(), errSubvol)
+	}
+	return nil
+}
+
+// notEntered sorts the errors of a step down.
+func (w *walker) notEntered(f *frame, name cname, err error) error {
+	switch errno(err) {
+	case unix.ENOENT:
+		return nil
+	case unix.ENOTDIR, unix.ELOOP:
+		if w.swaps++; w.swaps > maxSwaps {
+			return w.stop(policy.ReasonRemoval, "openat2", f, name.String(), errChanges)
+		}
+		return w.file(f, name.ptr(), len(name)-1)
+	case unix.EXDEV:
+		return w.stop(policy.ReasonMounted, "openat2", f, name.String(), err)
+	case unix.EPERM, unix.EACCES:
+		w.leaveOne(f, name.String(), pathError("openat2", w.path(f, name.String()), err))
+		return nil
+	default:
+		return w.stop(policy.ReasonRemoval, "openat2", f, name.String(), err)
+	}
+}
+
+// push makes the child the top, and puts down the oldest descriptor of a uniform tree when
+// too many are open. The levels that are judged are at most five and stay open.
+func (w *walker) push(child frame) error {
+	w.stack = append(w.stack, child)
+	if len(w.stack)-w.closed <= maxOpen {
+		return nil
+	}
+	if w.closed == 0 {
+		w.closedFrom = slices.IndexFunc(w.stack, func(f frame) bool { return f.mode != judge })
+	}
+	f := &w.stack[w.closedFrom+w.closed]
+	closeFD(f.fd)
+	f.fd = -1
+	w.closed++
+	return nil
+}
+
+// leave is called when all that may go has gone from f. It removes f itself.
+func (w *walker) leave(f *frame) error {
+	top := len(w.stack) - 1
+	up := w.b.h.quar
+	var parent *frame
+	if top > 0 {
+		parent = &w.stack[top-1]
+		if err := w.reopen(f, parent); err != nil {
+			return err
+		}
+		up = parent.fd
+	}
+	if f.mode == judge && !w.take.Has(policy.ClassSkeleton) {
+		f.kept = true
+	}
+	if !f.kept {
+		again, err := w.rmdir(f, up)
+		if err != nil || again {
+			return err
+		}
+	}
+	if f.kept {
+		w.left = true
+		if parent != nil {
+			parent.kept = true
+		}
+	}
+	closeFD(f.fd)
+	w.stack = w.stack[:top]
+	return nil
+}
+
+// rmdir removes the empty directory f. It is true when f must be read again first.
+func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
+	if w.b.r.guards.before != nil {
+		w.b.before("rmdir", f.name.String())
+	}
+	err = unlinkat(up, f.name.ptr(), unix.AT_REMOVEDIR)
+	switch errno(err) {
+	case 0:
+		w.count(f.class, f.bytes)
+		return false, nil
+	case unix.ENOENT, unix.ENOTDIR:
+		// Removed by somebody is well. Moved is not: whatever else is held may be elsewhere.
+		var st unix.Stat_t
+		if err := fstat(f.fd, &st); err == nil && st.Nlink == 0 {
+			return false, nil
+		}
+		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
+	case unix.ENOTEMPTY, unix.EEXIST:
+		if f.mode == prune {
+			// It held nothing but directories a moment ago. What came is not ours to take.
+			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			return false, nil
+		}
+		if f.rescans++; f.rescans > maxRescans {
+			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			return false, nil
+		}
+		if err := rewind(f.fd); err != nil {
+			return false, w.stop(policy.ReasonRemoval, "lseek", f, "", err)
+		}
+		f.read = false
+		return true, nil
+	case unix.EBUSY:
+		return false, w.stop(policy.ReasonMounted, "unlinkat", f, "", err)
+	case unix.EPERM, unix.EACCES:
+		w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), err))
+		return false, nil
+	default:
+		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", err)
+	}
+}
+
+func rewind(fd int) error {
+	_, err := unix.Seek(fd, 0, 0)
+	return err
+}
+
+// reopen opens the parent of the top frame anew if it had been closed, and only if it is
+// still the directory that it was.
+func (w *walker) reopen(f, parent *frame) error {
+	if parent.fd >= 0 {
+		return nil
+	}
+	fd, err := w.b.r.open.parent(f.fd)
+	if err != nil {
+		reason := policy.ReasonRemoval
+		if errors.Is(err, unix.EXDEV) {
+			reason = policy.ReasonMounted
+		}
+		return w.stop(reason, "openat2", f, "..", err)
+	}
+	id, err := idOfFD(fd)
+	if err == nil && id != parent.id {
+		err = errMoved
+	}
+	if err != nil {
+		closeFD(fd)
+		return w.stop(policy.ReasonRemoval, "openat2", f, "..", err)
+	}
+	parent.fd = fd
+	w.closed--
+	// Its place in the listing is lost. What is left is read again from the start, unless
+	// something stays: that would be walked down for ever.
+	parent.read = parent.read || parent.kept || f.kept
+	return nil
+}
+
+// check looks, every checkEvery removals, whether the walk may go on: whether the context lives, and whether each
+// directory that is held still hangs in the one below it. A host process that moves a
+// directory out of quarantine has taken it away from us with all that is in it.
+func (w *walker) check(ctx context.Context) error {
+	if w.removals < w.checkAt {
+		return nil
+	}
+	w.checkAt = w.removals + checkEvery
+	if err := ctx.Err(); err != nil {
+		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)
+	}
+	if !w.b.r.guards.hangs {
+		return nil
+	}
+	for i := range w.stack {
+		f := &w.stack[i]
+		if f.fd < 0 {
+			continue
+		}
+		want := w.b.h.quarID
+		if i > 0 {
+			want = w.stack[i-1].id
+		}
+		var st unix.Statx_t
+		if err := statx(f.fd, cname("..\x00").ptr(), statFlags, unix.STATX_INO, &st); err != nil {
+			return w.stop(policy.ReasonRemoval, "statx", f, "..", err)
+		}
+		if (fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}) != want {
+			return w.stop(policy.ReasonRemoval, "statx", f, "..", errMoved)
+		}
+	}
+	return nil
+}
+
+func (w *walker) count(class policy.Class, bytes int64) {
+	w.tally[class].Add(policy.Tally{Entries: 1, Bytes: bytes})
+	w.removals++
+}
+
+// rel is the path of name in f from the pod directory, as policy wants it.
+func (w *walker) rel(f *frame, name string) []string {
+	rel := make([]string, 0, 8)
+	for i := 1; i < len(w.stack) && &w.stack[i-1] != f; i++ {
+		rel = append(rel, w.stack[i].name.String())
+	}
+	if name != "" {
+		rel = append(rel, name)
+	}
+	return rel
+}
+
+// path is the path of name in f, for people. The middle of a long one is left out.
+func (w *walker) path(f *frame, name string) string {
+	rel := w.rel(f, name)
+	if len(rel) > 40 {
+		rel = slices.Concat(rel[:20], []string{"…"}, rel[len(rel)-19:])
+	}
+	return w.b.r.quarPath(w.entry + "/" + strings.Join(rel, "/"))
+}
