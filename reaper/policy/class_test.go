@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestClassOf: whose each entry is. Whatever is not certainly the kubelet's own is data.
+func TestClassOf(t *testing.T) {
+	tests := []struct {
+		path string
+		typ  EntryType
+		size int64
+		want Class
+	}{
+		{"etc-hosts", TypeRegular, 200, ClassSkeleton},
+		{"etc-hosts", TypeSymlink, 0, ClassData},
+		{"containers/app/1a2b3c4d", TypeRegular, 9, ClassSkeleton},
+		{"containers/app/sub/1a2b3c4d", TypeRegular, 9, ClassData},
+		{"containers/app/fifo", TypeOther, 0, ClassData},
+		{"plugins/kubernetes.io~empty-dir/wrapped_x/ready", TypeRegular, 0, ClassSkeleton},
+		{"plugins/kubernetes.io~empty-dir/wrapped_x/other", TypeRegular, 0, ClassData},
+		{"volumes/kubernetes.io~secret/tok/..data", TypeSymlink, 0, ClassProjected},
+		{"volumes/kubernetes.io~configmap/c/..2026/key", TypeRegular, 5, ClassProjected},
+		{"volumes/kubernetes.io~projected/p/token", TypeRegular, 5, ClassProjected},
+		{"volumes/kubernetes.io~downward-api/d/labels", TypeRegular, 5, ClassProjected},
+		{"volumes/kubernetes.io~secret/file", TypeRegular, 5, ClassData},
+		{"volumes/kubernetes.io~empty-dir/cache/a/b", TypeRegular, 5, ClassEphemeral},
+		{"volumes/kubernetes.io~csi/pvc-1/vol_data.json", TypeRegular, 300, ClassSkeleton},
+		{"volumes/kubernetes.io~csi/pvc-1/vol_data.json", TypeSymlink, 0, ClassData},
+		{"volumes/kubernetes.io~csi/pvc-1/other.json", TypeRegular, 300, ClassData},
+		{"volumes/kubernetes.io~csi/pvc-1/mount/vol_data.json", TypeRegular, 300, ClassData},
+		{"volumes/kubernetes.io~csi/pvc-1/mount/db", TypeRegular, 300, ClassData},
+		{"volumes/kubernetes.io~nfs/share/vol_data.json", TypeRegular, 300, ClassData},
+		{"volumes/kubernetes.io~local-volume/disk/x", TypeOther, 0, ClassData},
+		{"volumes/example.com~secret/x/y", TypeRegular, 1, ClassData},
+		{"volume-subpaths/v/app/0", TypeRegular, 0, ClassSkeleton},
+		{"volume-subpaths/v/app/0", TypeRegular, 1, ClassData},
+		{"volume-subpaths/v/app/0/file", TypeRegular, 0, ClassData},
+		{"volumeDevices/kubernetes.io~csi/pvc-1", TypeSymlink, 0, ClassSkeleton},
+		{"volumeDevices/kubernetes.io~csi/pvc-1", TypeOther, 0, ClassData},
+		{"volumes", TypeRegular, 0, ClassData},
+		{"anything", TypeRegular, 0, ClassData},
+		{"anything/else", TypeRegular, 0, ClassData},
+	}
+	for _, tt := range tests {
+		if got := ClassOf(strings.Split(tt.path, "/"), tt.typ, tt.size); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.path, got, tt.want)
+		}
+	}
+}
+
+// TestClassDefault: the zero value, and a word from a newer version, are a user's data.
+func TestClassDefault(t *testing.T) {
+	var c Class
+	if c != ClassData {
+		t.Error("the zero value is not data")
+	}
+	c = ClassSkeleton
+	if err := c.UnmarshalText([]byte("of the future")); err != nil || c != ClassData {
+		t.Errorf("an unknown class is read as %s, %v", c, err)
+	}
+	if TakeStrip.Has(ClassData) || TakeStrip.Has(ClassEphemeral) || TakeAged.Has(ClassData) {
+		t.Error("data goes without a person")
+	}
+}
+
+// TestPurgeIn: retention runs on the boot clock, over a reboot on the wall clock, and a
+// clock that was set back purges nothing.
+func TestPurgeIn(t *testing.T) {
+	s := deadScene()
+	e := EntryState{Phase: PhaseHeld, HeldSince: s.ago(23 * time.Hour), Left: []Residue{{Class: ClassEphemeral}}}
+	check := func(name string, want time.Duration, wantOK, pressed bool) {
+		t.Helper()
+		if got, ok := PurgeIn(e, s.rules, s.now, pressed); got != want || ok != wantOK {
+			t.Errorf("%s: %s, %t", name, got, ok)
+		}
+	}
+	check("an hour is left", time.Hour, true, false)
+	check("the disk is nearly full", pressedRetention-23*time.Hour, true, true)
+	e.HeldSince.BootID = "boot-0"
+	check("over a reboot", time.Hour, true, false)
+	e.HeldSince.Wall = s.now.Wall.Add(time.Hour)
+	check("the clock was set back", 24*time.Hour, true, false)
+	e.Left = []Residue{{Class: ClassData}}
+	check("data only", 0, false, false)
+	if Due(e, s.rules, s.now, true) {
+		t.Error("data is due")
+	}
+}
+
+// TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
+// finds a half-cleared directory deletes through its binds.
+func TestFinishNeverPutsBack(t *testing.T) {
+	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseHeld} {
+		allScenes(func(name string, s *scene) {
+			st := EntryState{Entry: "e", UID: testUID, Phase: phase, ID: s.ev.ID, Parked: s.parked}
+			_, a := SettleEntry(s.ev, s.node, st, s.rules, s.now)
+			if a != nil && a.Kind == PutBack {
+				t.Errorf("%s, %s: put back", phase, name)
+			}
+			gone := s.ev.Facts[FactDirectory].Truth == No
+			if a != nil && !gone && (s.ev.Facts[FactMounted].Truth != No || s.ev.Facts[FactInUse].Truth != No) {
+				t.Errorf("%s, %s: %s although mounted or in use, or not known", phase, name, a.Kind)
+			}
+			if a != nil && a.Take.Has(ClassData) {
+				t.Errorf("%s, %s: takes data", phase, name)
+			}
+		})
+	}
+}

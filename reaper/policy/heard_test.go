@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// TestEvident: whose word a line is. Anyone may write to syslog, and a kubelet's PID may have
+// been another process's, or an earlier kubelet's, before.
+func TestEvident(t *testing.T) {
+	s := deadScene()
+	k := s.node.KubeletID
+	line := func(change func(*Claim)) Claim {
+		c := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: k.PID}}
+		change(&c)
+		return c
+	}
+	tests := []struct {
+		name  string
+		claim Claim
+		want  bool
+	}{
+		{"read as it was written, the kubelet's PID", line(func(*Claim) {}), true},
+		{"another PID", line(func(c *Claim) { c.Sighting.PID++ }), false},
+		{"no PID", line(func(c *Claim) { c.Sighting.PID = 0 }), false},
+		{"in the file before we came, without a certain time", line(func(c *Claim) { c.Sighting.CatchUp = true }), false},
+		{"the same with a time after the kubelet's start", line(func(c *Claim) {
+			c.Sighting.CatchUp, c.Sighting.Time = true, s.now.Wall.Add(-time.Hour)
+		}), true},
+		{"a time before the kubelet's start", line(func(c *Claim) { c.Sighting.Time = s.now.Wall.Add(-100 * time.Hour) }), false},
+		{"journald says this boot", line(func(c *Claim) { c.Sighting.BootID = "boot1" }), true},
+		{"journald says another boot", line(func(c *Claim) { c.Sighting.BootID = "boot0" }), false},
+		{"read in another boot", line(func(c *Claim) { c.At.BootID = "boot-0" }), false},
+		{"read before the kubelet's start", line(func(c *Claim) { c.At.Boot = k.Start - time.Second }), false},
+	}
+	for _, tt := range tests {
+		if got := tt.claim.Evident(k, s.now); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+	if line(func(*Claim) {}).Evident(KubeletID{}, s.now) {
+		t.Error("a claim is evident although no kubelet is known")
+	}
+}
+
+// TestHeard: what one kubelet said is forgotten with it, and what it holds is no orphan.
+func TestHeard(t *testing.T) {
+	s := deadScene()
+	var h Heard
+	claim := func(uid parsers.PodUID, r parsers.Report) Claim {
+		return Claim{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Path: "/volume"}}
+	}
+	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
+	tell := func() Facts {
+		var e Evidence
+		e.UID = testUID
+		h.Tell(&e, s.node)
+		return e.Facts
+	}
+	want := func(step string, named, swept, held Truth) {
+		t.Helper()
+		f := tell()
+		if f[FactNamed].Truth != named || f[FactSwept].Truth != swept || f[FactHeld].Truth != held {
+			t.Errorf("%s: named %s, swept %s, held %s", step, f[FactNamed].Truth, f[FactSwept].Truth, f[FactHeld].Truth)
+		}
+	}
+	want("nothing was ever learnt", Unknown, Unknown, Unknown)
+	h.Learn(nil, s.node, s.now)
+	want("the kubelet is known and has said nothing", No, No, No)
+	h.Learn([]Claim{claim(other, parsers.ReportOther)}, s.node, s.now)
+	want("it named another", No, Yes, No)
+	h.Learn([]Claim{claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
+	want("its volume manager holds this one", No, Yes, Yes)
+	h.Learn([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
+	want("it named this one", Yes, Yes, Yes)
+	forged := claim(testUID, parsers.ReportOther)
+	forged.Sighting.PID = 1
+	h = Heard{}
+	h.Learn([]Claim{forged}, s.node, s.now)
+	want("somebody else named this one", No, No, No)
+	h.Learn([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
+	s.node.KubeletID = KubeletID{PID: 9000, Start: s.now.Boot - time.Minute}
+	want("another kubelet runs", Unknown, Unknown, Unknown)
+	h.Learn(nil, s.node, s.now)
+	want("another kubelet runs and has said nothing", No, No, No)
+	s.node.Kubelet.Truth = Unknown
+	want("it is not known which runs", Unknown, Unknown, Unknown)
+}
