@@ -90,6 +90,17 @@ func TestPurgeIn(t *testing.T) {
 	}
 }
 
+// TestParkedUnreadable: a parked pod whose directory cannot be looked at stays where it is.
+func TestParkedUnreadable(t *testing.T) {
+	s := deadScene()
+	s.ev.Facts[FactDirectory] = Fact{}
+	s.ev.ID = DirID{}
+	v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
+	if a != nil || v.Settle != SettleWait {
+		t.Errorf("%s, %+v", v.Settle, a)
+	}
+}
+
 // TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
 // finds a half-cleared directory deletes through its binds.
 func TestFinishNeverPutsBack(t *testing.T) {

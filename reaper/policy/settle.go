@@ -67,9 +67,13 @@ func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Parked
 }
 
 func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
-	if e.Facts[FactDirectory].Truth == No {
+	switch f := e.Facts[FactDirectory]; f.Truth {
+	case Yes:
+	case No:
 		// Somebody moved it away: Strip finds nothing and the ledger learns that it is gone.
 		return ParkedVerdict{Settle: SettleStrip}, &Action{Kind: Strip, Take: TakeStrip}
+	case Unknown:
+		return ParkedVerdict{Settle: SettleWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}
 	if s.Phase != PhaseParked {
 		return finish(e, s)
