@@ -26,55 +26,58 @@ func Text(r policy.Record) string {
 }
 
 func compose(r policy.Record) string {
-	var b strings.Builder
-	who := pod(r)
+	s := sentence(r, pod(r), because(r))
+	if undo := Undo(r); undo != "" {
+		s += ". Undo: " + undo
+	}
+	return s
+}
+
+// sentence says what r tells of the pod who; why begins with a colon, or is empty.
+func sentence(r policy.Record, who, why string) string {
 	switch r.Kind {
 	case policy.KindSeen:
-		fmt.Fprintf(&b, "The kubelet cannot remove the directory of orphaned %s%s", who, because(r))
+		return "The kubelet names an orphan whose directory it cannot remove, " + who + why
 	case policy.KindKept:
-		word := "Keeping"
 		if r.Decision == policy.Wait {
-			word = "Waiting with"
+			return "Waiting with " + who + why
 		}
-		fmt.Fprintf(&b, "%s %s%s", word, who, because(r))
+		return "Keeping " + who + why
 	case policy.KindParking, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
-		fmt.Fprintf(&b, "About to act (%s) on %s", r.Kind, who)
+		return fmt.Sprintf("About to act (%s) on %s%s", r.Kind, who, why)
 	case policy.KindParked:
-		fmt.Fprintf(&b, "Moved the directory of %s to quarantine, to see whether anything misses it", who)
+		return "Moved the directory of " + who + " to quarantine, since nothing on this node shows that the pod lives" +
+			why + "; it goes back by itself at a sign of life"
 	case policy.KindNotParked:
-		fmt.Fprintf(&b, "Left the directory of %s where it was%s", who, because(r))
+		return "Left the directory of " + who + " where it was" + why
 	case policy.KindPutBack:
-		fmt.Fprintf(&b, "Put the directory of %s back where it was%s", who, because(r))
+		return "Put the directory of " + who + " back where it was" + why
 	case policy.KindStripped:
-		fmt.Fprintf(&b, "Removed %s of %s; %s stays in quarantine", taken(r.Taken), who, left(r.Left))
+		return "Removed " + taken(r.Taken) + " of " + who + "; " + left(r.Left) + " in quarantine" + why
 	case policy.KindRemoved:
-		fmt.Fprintf(&b, "Removed %s of %s; nothing of its directory is left", taken(r.Taken), who)
+		if len(r.Taken) == 0 {
+			return "Nothing is left of the directory of " + who + why
+		}
+		return "Removed " + taken(r.Taken) + " of " + who + "; nothing of its directory is left" + why
 	case policy.KindRestored:
-		fmt.Fprintf(&b, "A person put the directory of %s back; it is kept from now on", who)
+		return "A person put the directory of " + who + " back; it is kept from now on" + why
 	case policy.KindConflict:
-		fmt.Fprintf(&b, "The directory of %s had been made again; that one is in quarantine%s and only a person removes it", who, entry(r))
+		return "The directory of " + who + " had been made again; that one is in quarantine" + entry(r) + ", and only a person removes it" + why
 	case policy.KindFailed:
-		fmt.Fprintf(&b, "Something failed for %s and needs a person's eye%s", who, because(r))
+		return "Could not finish with " + who + ", a person should look" + why
 	case policy.KindBreaker:
-		fmt.Fprintf(&b, "Stopped removing anything, since %s turned out to live%s; find out why, then let it go on: orphan-reaper quarantine resume", who, because(r))
+		return "Stopped removing anything, since " + who + " turned out to live" + why +
+			". Find out why; then let it go on: orphan-reaper quarantine resume"
 	case policy.KindResumed:
-		b.WriteString("A person let orphan-reaper go on removing")
+		return "A person let orphan-reaper go on removing" + why
 	case policy.KindStarted:
-		b.WriteString("orphan-reaper has started")
+		return "orphan-reaper has started" + why
 	case policy.KindStopped:
-		b.WriteString("orphan-reaper has stopped")
+		return "orphan-reaper has stopped" + why
 	case policy.KindBadRuntime:
-		fmt.Fprintf(&b, "The container runtime cannot be asked, so every pod is kept%s", because(r))
-	default:
-		fmt.Fprintf(&b, "%s: %s%s", r.Kind, who, because(r))
+		return "The container runtime cannot be asked, so every pod is kept" + why
 	}
-	if r.Err != "" {
-		fmt.Fprintf(&b, ": %s", r.Err)
-	}
-	if undo := Undo(r); undo != "" {
-		fmt.Fprintf(&b, ". Undo: %s", undo)
-	}
-	return b.String()
+	return fmt.Sprintf("%s: %s%s", r.Kind, who, why)
 }
 
 // Undo returns the command that takes back what r tells, "" where nothing needs to or can.
@@ -115,17 +118,22 @@ func entry(r policy.Record) string {
 	return " as " + r.Entry
 }
 
-// because gives the reasons with their words behind a colon, "" where there are none.
+// because gives the reasons with their words and the error behind a colon, "" where there
+// are none.
 func because(r policy.Record) string {
-	if len(r.Why) == 0 {
-		return ""
-	}
-	parts := make([]string, len(r.Why))
-	for i, w := range r.Why {
-		parts[i] = string(w.Reason)
+	parts := make([]string, 0, len(r.Why)+1)
+	for _, w := range r.Why {
+		part := string(w.Reason)
 		if w.Detail != "" {
-			parts[i] += " (" + w.Detail + ")"
+			part += " (" + w.Detail + ")"
 		}
+		parts = append(parts, part)
+	}
+	if r.Err != "" {
+		parts = append(parts, r.Err)
+	}
+	if len(parts) == 0 {
+		return ""
 	}
 	return ": " + strings.Join(parts, ", ")
 }
@@ -144,19 +152,23 @@ func taken(t map[string]policy.Tally) string {
 
 func left(rs []policy.Residue) string {
 	var sum policy.Tally
-	var more bool
+	more, classes := "", map[string]bool{}
 	for _, r := range rs {
 		sum.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
-		more = more || r.Partial
+		classes[r.Class.String()] = true
+		if r.Partial {
+			more = "at least "
+		}
 	}
 	if sum.Entries == 0 {
-		return "the rest"
+		return "the rest stays"
 	}
-	at := ""
-	if more {
-		at = "at least "
+	verb := "stay"
+	if sum.Entries == 1 {
+		verb = "stays"
 	}
-	return fmt.Sprintf("%s%s, %s,", at, count(sum.Entries, "entry", "entries"), size(sum.Bytes))
+	return fmt.Sprintf("%s%s, %s (%s) %s", more, count(sum.Entries, "entry", "entries"), size(sum.Bytes),
+		strings.Join(slices.Sorted(maps.Keys(classes)), ", "), verb)
 }
 
 func count(n int64, one, many string) string {

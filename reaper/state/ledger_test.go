@@ -375,6 +375,33 @@ func TestAppendSeesWhatOthersWrote(t *testing.T) {
 	}
 }
 
+// The guards are needed: each test here leaves one out and shows what is lost.
+
+func TestWithoutReadingOnARecordIsLost(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, Options{}), open(t, dir, Options{})
+	appendTo(t, a, policy.Record{Kind: policy.KindRestored, UID: uid(1), Entry: "e"})
+	must(t, b.write([]byte(`{"seq":1,"kind":"started","text":"written without the lock and without reading on, over the other one"}`+"\n")))
+	s, err := Open(dir, Options{})
+	if err == nil {
+		defer func() { must(t, s.Close()) }()
+		if e := s.Entries()["e"]; e != nil {
+			t.Fatal("the record is still there: the lock guards nothing")
+		}
+	}
+}
+
+func TestWithoutCuttingOffTheLedgerIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	whole := ledgerOf(t)
+	first := whole[:bytes.IndexByte(whole, '\n')+1]
+	torn := append(bytes.Clone(first), whole[len(first):len(first)+30]...)
+	writeFile(t, append(torn, whole[len(first):]...), dir, ledgerFile) // appended behind the torn line
+	if _, err := Open(dir, Options{}); err == nil {
+		t.Fatal("appending behind a torn line does no harm: cutting off guards nothing")
+	}
+}
+
 func TestLedgerTakenAwayWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})

@@ -45,11 +45,21 @@ func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// lockAppend takes the short lock around each change of a file of the directory.
+// lockAppend takes the short lock around each change of a file of the directory. The
+// goroutines of one process queue at a mutex first, so they never poll for each other.
 func (s *Store) lockAppend() (release func(), err error) {
+	s.changing.Lock()
 	limit := time.NewTimer(appendWait)
 	defer limit.Stop()
-	return waitLock(s, appendLock, false, limit.C)
+	unlock, err := waitLock(s, appendLock, false, limit.C)
+	if err != nil {
+		s.changing.Unlock()
+		return nil, err
+	}
+	return func() {
+		unlock()
+		s.changing.Unlock()
+	}, nil
 }
 
 // waitLock takes a lock, or gives up when end says so.

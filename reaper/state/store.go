@@ -72,9 +72,10 @@ type Store struct {
 	log      *slog.Logger
 	opts     Options
 
-	mu     sync.Mutex
-	ledger ledger
-	sent   *os.File // nil in a read-only store
+	changing sync.Mutex // held with the append lock; where both are, after mu
+	mu       sync.Mutex // guards what follows
+	ledger   ledger
+	sent     *os.File // nil in a read-only store
 }
 
 // Open opens dir for a process that may append, and makes it with mode 0700 where it is

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -324,6 +326,8 @@ func TestCompact(t *testing.T) {
 	must(t, err)
 	defer func() { _ = reader.Close() }()
 
+	// What a compaction that was killed has left does no harm.
+	writeFile(t, bytes.Repeat([]byte("half a ledger\n"), 100_000), dir, ledgerFile+".tmp")
 	small := Options{CompactBytes: 1000, KeepRecords: 50}
 	s = open(t, dir, small)
 	got := all(t, s)
@@ -432,6 +436,40 @@ func TestLocksEndWithTheirProcess(t *testing.T) {
 	must(t, err)
 	release()
 	appendTo(t, s, policy.Record{Kind: policy.KindSeen})
+}
+
+func TestConcurrentUse(t *testing.T) {
+	s := open(t, memDir(t), Options{})
+	var wg sync.WaitGroup
+	const rounds = 50
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range rounds {
+				if _, err := s.Append(life(g*rounds+i, policy.KindStripped)...); err != nil {
+					t.Error(err)
+				}
+				for _, r := range s.Unsent() {
+					if err := s.Sent(r.Seq); err != nil {
+						t.Error(err)
+					}
+				}
+				var v int
+				err := s.Save("holds", i)
+				_, errLoad := s.Load("holds", &v)
+				if err := errors.Join(err, errLoad, s.Refresh()); err != nil {
+					t.Error(err)
+				}
+				_ = s.Entries()
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(s.Entries()); n != 4*rounds {
+		t.Errorf("%d entries, want %d", n, 4*rounds)
+	}
+	if n := len(s.Unsent()); n != 0 {
+		t.Errorf("%d records are unsent", n)
+	}
 }
 
 func TestClock(t *testing.T) {

@@ -1,0 +1,394 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/slogtest"
+	"testing/synctest"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestTable holds the table of message IDs against the kinds that policy declares.
+func TestTable(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../policy/record.go", nil, 0)
+	must(t, err)
+	declared := map[policy.Kind]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Kind") {
+			return true
+		}
+		lit, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok {
+			t.Fatalf("%s is no literal", spec.Names[0].Name)
+		}
+		s, err := strconv.Unquote(lit.Value)
+		must(t, err)
+		declared[policy.Kind(s)] = true
+		return true
+	})
+	seen := map[string]policy.Kind{}
+	for k, l := range looks {
+		if !declared[k] {
+			t.Errorf("the table has a kind %q that policy has not", k)
+		}
+		if other, ok := seen[l.id]; ok {
+			t.Errorf("%s and %s have one ID", k, other)
+		}
+		seen[l.id] = k
+		// A random UUID, version 4, as sd-id128 and systemd's own IDs are.
+		if !regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`).MatchString(l.id) {
+			t.Errorf("%s has ID %q", k, l.id)
+		}
+	}
+	if len(declared) < 20 || len(declared) != len(looks) {
+		t.Errorf("policy has %d kinds, the table %d", len(declared), len(looks))
+	}
+	if MessageID("nonsense") != "" || lookOf("nonsense").priority != journal.PriNotice {
+		t.Error("what is no kind looks like one")
+	}
+	// IDs are for ever: whoever changes one must change this, too.
+	if got := MessageID(policy.KindRemoved); got != "4ea9a81c415a40cb96e0a1a629658fc7" {
+		t.Errorf("the ID of removed records has changed to %s", got)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	var b strings.Builder
+	ks := kinds()
+	slices.Sort(ks)
+	for _, k := range ks {
+		fmt.Fprintf(&b, "%s\n  %s\n", k, Text(sample(k)))
+		fmt.Fprintf(&b, "  %s\n", Text(policy.Record{Kind: k}))
+	}
+	wait := policy.Record{Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonYoung}}}
+	one := policy.Record{Kind: policy.KindRemoved, UID: testUID, Taken: map[string]policy.Tally{"skeleton": {Entries: 1, Bytes: 1}}}
+	said := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
+	for _, r := range []policy.Record{wait, one, said} {
+		fmt.Fprintf(&b, "%s\n  %s\n", r.Kind, Text(r))
+	}
+	golden(t, "texts.txt", []byte(b.String()))
+}
+
+func TestUntrustedNamesStayOnTheirLine(t *testing.T) {
+	for _, name := range nasty {
+		for _, k := range kinds() {
+			r := sample(k)
+			r.PodName, r.Namespace, r.Err, r.Why[0].Detail, r.Left[0].Path = name, name, name, name, name
+			for _, r := range []policy.Record{r, {Kind: k, UID: testUID, Text: name}} {
+				text := Text(r)
+				if len(text) > maxText || !utf8.ValidString(text) {
+					t.Errorf("%s with %.20q: %d bytes, valid: %v", k, name, len(text), utf8.ValidString(text))
+				}
+				if i := strings.IndexFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }); i >= 0 {
+					t.Errorf("%s with %.20q: not printable at %d: %q", k, name, i, text)
+				}
+				for _, f := range []Format{FormatText, FormatJSON} {
+					line, err := Line(r, f)
+					must(t, err)
+					if bytes.Count(line, []byte("\n")) != 1 || !bytes.Contains(line, []byte(testUID)) {
+						t.Errorf("%s with %.20q as %s: %q", k, name, f, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	text, err := Line(sample(policy.KindParked), FormatText)
+	must(t, err)
+	if want := testUID + " parked: Moved the directory of pod shop/cart-0 (" + testUID + ")"; !strings.HasPrefix(string(text), want) {
+		t.Errorf("text %q\nwant it to begin with %q", text, want)
+	}
+	b, err := Line(sample(policy.KindParked), FormatJSON)
+	must(t, err)
+	var got struct {
+		policy.Record
+		Time  time.Time
+		Level string
+	}
+	must(t, json.Unmarshal(b, &got))
+	if got.Level != "INFO" || got.UID != testUID || got.Text == "" || got.Undo != "orphan-reaper quarantine restore "+testUID || !got.Time.Equal(got.At.Wall) {
+		t.Errorf("JSON %s", b)
+	}
+}
+
+func TestTellByTheJournal(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	d := newJournald(t)
+	j := NewJournal(JournalOptions{})
+	for _, k := range kinds() {
+		r := sample(k)
+		must(t, j.Tell(r))
+		e, _ := d.read(t)
+		for name, want := range map[string]string{
+			"MESSAGE": Text(r), "MESSAGE_ID": MessageID(k), "PRIORITY": strconv.Itoa(int(looks[k].priority)),
+			"SYSLOG_IDENTIFIER": "orphan-reaper", "ERROR": r.Err,
+			"ORPHAN_REAPER_KIND": string(k), "ORPHAN_REAPER_POD_UID": testUID,
+			"ORPHAN_REAPER_POD_NAMESPACE": "shop", "ORPHAN_REAPER_POD_NAME": "cart-0",
+			"ORPHAN_REAPER_ENTRY": testUID + "-1", "ORPHAN_REAPER_VERDICT": "keep",
+			"ORPHAN_REAPER_REASONS":       "mounted,hold",
+			"ORPHAN_REAPER_REASON_DETAIL": "mounted: /var/lib/kubelet/pods/x is a mount point of process 812",
+			"ORPHAN_REAPER_TAKEN_ENTRIES": "14", "ORPHAN_REAPER_TAKEN_BYTES": "3166208",
+			"ORPHAN_REAPER_TAKEN_SKELETON_ENTRIES": "5", "ORPHAN_REAPER_TAKEN_PROJECTED_BYTES": "3145728",
+			"ORPHAN_REAPER_LEFT":     `[{"path":"volumes/kubernetes.io~nfs/data","class":"data","bytes":5368709120,"entries":12,"partial":true}]`,
+			"ORPHAN_REAPER_VOL_DATA": `{"volumes/kubernetes.io~csi/pv/vol_data.json":"{\n\"volumeHandle\":\"h\"}"}`,
+			"ORPHAN_REAPER_SEQ":      "42", "ORPHAN_REAPER_BOOT_ID": r.At.BootID, "ORPHAN_REAPER_UNDO": Undo(r),
+		} {
+			if e.get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", k, name, e[name], want)
+			}
+		}
+		for name := range e {
+			if !regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`).MatchString(name) {
+				t.Errorf("%s: journald would drop the field %q", k, name)
+			}
+		}
+	}
+	// Without values there are no fields.
+	must(t, j.Tell(policy.Record{Kind: policy.KindStarted}))
+	if e, _ := d.read(t); len(e) != 5 {
+		t.Errorf("an empty record has the fields %v", e)
+	}
+}
+
+func TestUntrustedNamesForgeNoField(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	d := newJournald(t)
+	j := NewJournal(JournalOptions{})
+	for _, name := range nasty {
+		r := sample(policy.KindKept)
+		want := len(Fields(r)) + 2
+		r.PodName, r.Namespace, r.Entry, r.Err, r.Why[0].Detail, r.Left[0].Path, r.VolData = name, name, name, name, name, name, map[string]string{name: name}
+		r.Taken = map[string]policy.Tally{"skeleton": {}, "projected": {}}
+		must(t, j.Tell(r))
+		e, _ := d.read(t)
+		if len(e) != want || e.get("ORPHAN_REAPER_POD_UID") != testUID || e.get("ORPHAN_REAPER_POD_NAME") != strings.ToValidUTF8(name, "\uFFFD") {
+			t.Errorf("%.40q became the fields %.300q", name, e)
+		}
+	}
+}
+
+func TestLargeRecord(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	d := newJournald(t)
+	r := sample(policy.KindRemoved)
+	large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB, five times a socket's buffer
+	r.VolData = map[string]string{"vol_data.json": large}
+	must(t, NewJournal(JournalOptions{}).Tell(r))
+	e, inFile := d.read(t)
+	if !inFile {
+		t.Error("1 MiB came in a datagram: the test does not test what it should")
+	}
+	if want := `{"vol_data.json":"` + large + `"}`; e.get("ORPHAN_REAPER_VOL_DATA") != want || e.get("ORPHAN_REAPER_POD_UID") != testUID {
+		t.Error("a large record lost something")
+	}
+}
+
+func TestWithoutJournal(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	d := newJournald(t)
+	var out bytes.Buffer
+	j := NewJournal(JournalOptions{Fallback: &out})
+	must(t, j.Tell(sample(policy.KindParked)))
+	d.read(t)
+	if out.Len() > 0 {
+		t.Errorf("with a journal the stream got %q", &out)
+	}
+	must(t, errors.Join(d.conn.Close(), os.Remove("/run/systemd/journal/socket")))
+	must(t, j.Tell(sample(policy.KindParked)))
+	if !strings.HasPrefix(out.String(), testUID+" parked: ") {
+		t.Errorf("without a journal the stream got %q", &out)
+	}
+	if err := NewJournal(JournalOptions{}).Tell(sample(policy.KindParked)); err == nil {
+		t.Error("with neither journal nor stream a record counts as told")
+	}
+	// A socket that nobody listens on, as after a crash of journald.
+	must(t, listenJournald(t).conn.Close())
+	out.Reset()
+	must(t, j.Tell(sample(policy.KindParked)))
+	if out.Len() == 0 {
+		t.Error("nothing on the stream while nobody listens on the socket")
+	}
+	must(t, os.Remove("/run/systemd/journal/socket"))
+	d = listenJournald(t)
+	must(t, j.Tell(sample(policy.KindParked)))
+	if e, _ := d.read(t); e.get("ORPHAN_REAPER_POD_UID") != testUID {
+		t.Error("the journal is back and does not get records")
+	}
+}
+
+func TestJournaldThatHangs(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	d := newJournald(t)
+	var out bytes.Buffer
+	j := NewJournal(JournalOptions{Fallback: &out})
+	j.out.timeout = 100 * time.Millisecond
+	sent := 0
+	for ; ; sent++ {
+		if err := j.Tell(sample(policy.KindParked)); err != nil {
+			if !errors.Is(err, ErrStuck) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if sent > 100_000 {
+			t.Fatal("the socket's queue never fills")
+		}
+	}
+	if out.Len() > 0 {
+		t.Errorf("stderr, which would hang as well, got %q", &out)
+	}
+	if err := j.Tell(sample(policy.KindParked)); !errors.Is(err, ErrStuck) {
+		t.Errorf("while one record hangs the next gives %v", err)
+	}
+	for range sent {
+		d.read(t)
+	}
+	// The one that hung comes through at last, and then the journal works again.
+	d.read(t)
+	for j.Tell(sample(policy.KindRemoved)) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if e, _ := d.read(t); e.get("ORPHAN_REAPER_KIND") != "removed" {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestSenderGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		var calls atomic.Int32
+		s := sender{timeout: time.Second, send: func(string, journal.Priority, map[string]string) error {
+			calls.Add(1)
+			<-hang
+			return nil
+		}}
+		for range 3 {
+			if err := s.do("x", journal.PriInfo, nil); !errors.Is(err, ErrStuck) {
+				t.Errorf("error %v, want ErrStuck", err)
+			}
+		}
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d records hang, want 1", n)
+		}
+		close(hang)
+		synctest.Wait()
+		must(t, s.do("x", journal.PriInfo, nil))
+	})
+}
+
+func TestNoJournal(t *testing.T) {
+	var out bytes.Buffer
+	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: FormatJSON})
+	must(t, j.Tell(sample(policy.KindSeen)))
+	if !json.Valid(out.Bytes()) {
+		t.Errorf("not JSON: %s", &out)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	must(t, err)
+	defer func() { _ = full.Close() }()
+	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindSeen)); err == nil {
+		t.Error("a record that could not be written counts as told")
+	}
+}
+
+func TestHandler(t *testing.T) {
+	var got map[string]string
+	var message string
+	newHandler := func(*testing.T) slog.Handler {
+		got = nil
+		h := NewHandler(slog.LevelInfo, nil)
+		h.out = &sender{timeout: time.Minute, send: func(m string, p journal.Priority, vars map[string]string) error {
+			message, got = m, vars
+			got["PRIORITY"] = strconv.Itoa(int(p))
+			return nil
+		}}
+		return h
+	}
+	// slogtest calls its groups G, H and I and its attributes in lower case, so the way
+	// back from a field's name is certain.
+	slogtest.Run(t, newHandler, func(t *testing.T) map[string]any {
+		t.Helper()
+		word, _, _ := strings.Cut(message, " ")
+		res := map[string]any{slog.MessageKey: word, slog.LevelKey: got["PRIORITY"]}
+		for name, value := range got {
+			name, ok := strings.CutPrefix(name, prefix)
+			if !ok {
+				continue
+			}
+			at := res
+			words := strings.Split(name, "_")
+			for _, group := range words[:len(words)-1] {
+				inner, ok := at[group].(map[string]any)
+				if !ok {
+					inner = map[string]any{}
+					at[group] = inner
+				}
+				at = inner
+			}
+			at[strings.ToLower(words[len(words)-1])] = value
+		}
+		return res
+	})
+
+	log := slog.New(newHandler(t)).With(slog.String("source", "journald"))
+	log.Warn("cannot read file", slog.String("path", "/a b\nMESSAGE=x"), slog.Duration("after", time.Second))
+	if want := `cannot read file source=journald path="/a b\nMESSAGE=x" after=1s`; message != want {
+		t.Errorf("MESSAGE is %q, want %q", message, want)
+	}
+	if got["PRIORITY"] != "4" || got["ORPHAN_REAPER_PATH"] != "/a b\nMESSAGE=x" || got["SYSLOG_IDENTIFIER"] != Identifier {
+		t.Errorf("fields %q", got)
+	}
+	got = nil
+	log.Debug("quiet")
+	if got != nil {
+		t.Error("a line below the level was sent")
+	}
+}
+
+func TestHandlerWithoutJournal(t *testing.T) {
+	var out bytes.Buffer
+	h := NewHandler(slog.LevelInfo, slog.NewTextHandler(&out, nil))
+	h.out.send = func(string, journal.Priority, map[string]string) error { return os.ErrNotExist }
+	slog.New(h).With(slog.Int("a", 1)).WithGroup("g").Error("message", slog.Int("b", 2))
+	if !strings.Contains(out.String(), "level=ERROR msg=message a=1 g.b=2") {
+		t.Errorf("the fallback got %q", &out)
+	}
+	out.Reset()
+	h.out.send = func(string, journal.Priority, map[string]string) error { return ErrStuck }
+	slog.New(h).Error("message")
+	if out.Len() > 0 {
+		t.Error("stderr, which would hang as well, got a line")
+	}
+}

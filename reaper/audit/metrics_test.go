@@ -1,0 +1,375 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// busy returns metrics of a daemon that has seen something of everything.
+func busy() *Metrics {
+	m := NewMetrics("1.2.3")
+	m.Enforcing(true)
+	m.Source("journald", true, noon.Add(-time.Second))
+	m.Source("/var/log/a\"b\\c\nd", false, time.Time{})
+	for range 3 {
+		m.Sighting(parsers.ReportPathsPresent)
+	}
+	pod := func(uid parsers.PodUID, named, cgroup, sandbox policy.Truth, age time.Duration) policy.Evidence {
+		e := policy.Evidence{UID: uid, Changed: noon.Add(-age)}
+		e.Facts.Set(policy.FactNamed, named, "", "")
+		e.Facts.Set(policy.FactCgroup, cgroup, "", "")
+		e.Facts.Set(policy.FactSandbox, sandbox, "", "")
+		return e
+	}
+	look := policy.Look{At: policy.Instant{Wall: noon}, Pods: []policy.Evidence{
+		{Name: "lost+found"},
+		pod("a", policy.Yes, policy.Unknown, policy.Unknown, time.Hour),
+		pod("b", policy.No, policy.No, policy.No, 2*time.Hour),
+		pod("lives", policy.No, policy.Yes, policy.Yes, 1000*time.Hour),
+		pod("stopped", policy.No, policy.No, policy.Yes, 1000*time.Hour),
+		pod("unsure", policy.No, policy.Unknown, policy.No, 1000*time.Hour),
+	}}
+	verdicts := []policy.Verdict{
+		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonInvalidUID}}},
+		{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}, {Reason: policy.ReasonYoung}}},
+		{Decision: policy.Reap},
+		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}}},
+		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}}},
+		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonCgroupUnknown}}},
+	}
+	m.Look(look, verdicts, 150*time.Millisecond)
+	outcome := func(k policy.ActionKind, r policy.Result, left ...policy.Residue) policy.Outcome {
+		return policy.Outcome{Action: policy.Action{Kind: k}, Result: r, Left: left}
+	}
+	strip := outcome(policy.Strip, policy.Partly, policy.Residue{Class: policy.ClassData})
+	strip.Taken = map[policy.Class]policy.Tally{policy.ClassSkeleton: {Entries: 7, Bytes: 4096}}
+	for _, o := range []policy.Outcome{
+		outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Gone),
+		outcome(policy.Park, policy.Refused), outcome(policy.Park, policy.Failed),
+		outcome(policy.PutBack, policy.Conflict), outcome(policy.PutBack, policy.Failed),
+		strip, outcome(policy.Purge, policy.Done), outcome(policy.Strip, policy.Failed),
+	} {
+		m.Outcome(o)
+	}
+	m.Failure(OpLedger)
+	m.Quarantine(map[string]*policy.EntryState{
+		"a": {Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 100}, {Class: policy.ClassEphemeral, Bytes: 5}}},
+		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 1}}},
+		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 7777}}},
+	})
+	m.Breaker(true)
+	m.Success(policy.Instant{Wall: noon.Add(time.Second)})
+	return m
+}
+
+func TestMetricsGolden(t *testing.T) {
+	for name, m := range map[string]*Metrics{"fresh.prom": NewMetrics("1.2.3"), "busy.prom": busy()} {
+		b, err := m.text()
+		must(t, err)
+		golden(t, name, bytes.ReplaceAll(b, []byte(runtime.Version()), []byte("GOVERSION")))
+		problems, err := testutil.GatherAndLint(m.Registry())
+		must(t, err)
+		for _, p := range problems {
+			t.Errorf("%s: %s: %s", name, p.Metric, p.Text)
+		}
+	}
+}
+
+// TestSeriesExistFromTheStart: a series that appears with its first event hides that event
+// from rate() and increase().
+func TestSeriesExistFromTheStart(t *testing.T) {
+	series := func(m *Metrics) map[string]bool {
+		b, err := m.text()
+		must(t, err)
+		names := map[string]bool{}
+		for line := range strings.Lines(string(b)) {
+			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") {
+				names[line[:strings.LastIndexByte(line, ' ')]] = true
+			}
+		}
+		return names
+	}
+	fresh := series(NewMetrics("1.2.3"))
+	for name := range series(busy()) {
+		if !fresh[name] {
+			t.Errorf("%s is not there from the start", name)
+		}
+	}
+	if len(fresh) < 100 {
+		t.Errorf("only %d series", len(fresh))
+	}
+}
+
+func TestPromtool(t *testing.T) {
+	promtool := needCommand(t, "promtool")
+	for _, m := range []*Metrics{NewMetrics("1.2.3"), busy()} {
+		b, err := m.text()
+		must(t, err)
+		cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+		cmd.Stdin = bytes.NewReader(b)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("promtool check metrics: %v\n%s", err, out)
+		}
+	}
+}
+
+func TestNodeExporterServesTheFile(t *testing.T) {
+	exporter := needCommand(t, "prometheus-node-exporter")
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, exporter, "--web.listen-address=127.0.0.1:0", "--collector.disable-defaults",
+		"--collector.textfile", "--collector.textfile.directory="+dir)
+	log, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	defer func() {
+		cancel()
+		_ = cmd.Wait()
+	}()
+	address := ""
+	var said []string
+	for lines := bufio.NewScanner(log); address == "" && lines.Scan(); {
+		said = append(said, lines.Text())
+		if m := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
+			address = m[1]
+		}
+	}
+	if address == "" {
+		t.Fatalf("the node exporter does not listen:\n%s", strings.Join(said, "\n"))
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	must(t, err)
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	body, err := io.ReadAll(res.Body)
+	must(t, errors.Join(err, res.Body.Close()))
+	for _, want := range []string{
+		"node_textfile_scrape_error 0\n",
+		"orphan_reaper_parked_pods_total 2\n",
+		`orphan_reaper_verdicts_total{reason="hold",verdict="wait"} 1` + "\n",
+		`orphan_reaper_removed_bytes_total{class="skeleton"} 4096` + "\n",
+		`node_textfile_mtime_seconds{file="` + filepath.Join(dir, "orphan-reaper.prom") + `"}`,
+	} {
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("the node exporter does not serve %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s\n%s", strings.Join(said, "\n"), body)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "orphan-reaper.prom")
+	m := busy()
+	old := unix.Umask(0o077)
+	err := m.WriteFile(path)
+	unix.Umask(old)
+	must(t, err)
+	info, err := os.Lstat(path)
+	must(t, err)
+	if info.Mode() != 0o644 {
+		t.Errorf("mode %v, want -rw-r--r--: the node exporter is another user", info.Mode())
+	}
+	want, err := m.text()
+	must(t, err)
+	got, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Error("the file is not what text gives")
+	}
+	// The file's time is the heartbeat, so it is new even where nothing changed.
+	must(t, os.Chtimes(path, noon, noon))
+	must(t, Textfile{m, path}.Flush())
+	if info, err = os.Lstat(path); err != nil || info.ModTime().Equal(noon) {
+		t.Errorf("not written anew: %v, %v", info.ModTime(), err)
+	}
+	must(t, Textfile{m, ""}.Flush())
+	if err := m.WriteFile(filepath.Join(dir, "metrics.txt")); err == nil {
+		t.Error("a file that no node exporter reads was written")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("files besides the one: %v, %v", files, err)
+	}
+}
+
+// TestWriteFileFollowsNoSymlink: the directory may be the node exporter user's own, who
+// then could have root write and open any file.
+func TestWriteFileFollowsNoSymlink(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "shadow")
+	must(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	path := filepath.Join(dir, "orphan-reaper.prom")
+	must(t, os.Symlink(secret, path))
+	must(t, os.Symlink(secret, filepath.Join(dir, ".orphan-reaper.prom.tmp")))
+	must(t, busy().WriteFile(path))
+	b, err := os.ReadFile(secret)
+	must(t, err)
+	info, err := os.Lstat(secret)
+	must(t, err)
+	if string(b) != "secret" || info.Mode() != 0o600 {
+		t.Errorf("the symlink's target is now %q with mode %v", b, info.Mode())
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the metrics file is %v, %v", info.Mode(), err)
+	}
+}
+
+func TestWriteFileLeftBehindByAKill(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, ".orphan-reaper.prom.tmp"), []byte("half"), 0o600))
+	must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("files besides the one: %v, %v", files, err)
+	}
+}
+
+func TestWriteFileWhereItCannot(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "orphan-reaper.prom")
+	m := busy()
+	failures := func() float64 { return testutil.ToFloat64(m.failures.WithLabelValues(OpMetrics)) }
+	try := func(name string, want error) {
+		t.Helper()
+		before, n := readAll(t, path), failures()
+		if err := m.WriteFile(path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v, want %v with the path", name, err, want)
+		}
+		if !bytes.Equal(readAll(t, path), before) {
+			t.Errorf("%s: the old file did not stay", name)
+		}
+		if failures() != n+1 {
+			t.Errorf("%s: not counted", name)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 2 {
+			t.Errorf("%s: something stayed behind: %v, %v", name, files, err)
+		}
+	}
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"))
+	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	must(t, m.WriteFile(path))
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	must(t, err)
+	for err == nil {
+		_, err = fill.Write(make([]byte, 4096))
+	}
+	must(t, fill.Close())
+	try("full disk", unix.ENOSPC)
+	must(t, os.Remove(filepath.Join(dir, "fill")))
+	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	try("read-only disk", unix.EROFS)
+	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
+	must(t, m.WriteFile(path))
+	path = filepath.Join(dir, "none", "orphan-reaper.prom")
+	if err := m.WriteFile(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a directory: %v", err)
+	}
+}
+
+func readAll(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	return b
+}
+
+// TestReadersSeeWholeFiles reads while the file is written again and again.
+func TestReadersSeeWholeFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "orphan-reaper.prom")
+	m := NewMetrics("1.2.3")
+	must(t, m.WriteFile(path))
+	done := make(chan error)
+	go func() {
+		var err error
+		for range 300 {
+			m.Sighting(parsers.ReportOther)
+			err = errors.Join(err, m.WriteFile(path))
+		}
+		done <- err
+	}()
+	last, reads := 0, 0
+	for writing := true; writing; reads++ {
+		select {
+		case err := <-done:
+			must(t, err)
+			writing = false
+		default:
+		}
+		b := readAll(t, path)
+		if !bytes.HasSuffix(b, []byte("orphan_reaper_verdicts_total{reason=\"young\",verdict=\"wait\"} 0\n")) {
+			t.Fatalf("read %d ends with %q", reads, b[max(0, len(b)-80):])
+		}
+		match := regexp.MustCompile(`sightings_total{reason="other"} (\d+)`).FindSubmatch(b)
+		if match == nil {
+			t.Fatal("the counter is missing")
+		}
+		n, err := strconv.Atoi(string(match[1]))
+		must(t, err)
+		if n < last {
+			t.Fatalf("the counter went back from %d to %d", last, n)
+		}
+		last = n
+	}
+	if last != 300 {
+		t.Errorf("the last read has %d, want 300", last)
+	}
+}
+
+func TestTextfileDir(t *testing.T) {
+	for _, tc := range []struct {
+		there []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"/var/lib/node_exporter"}, "/var/lib/node_exporter"},
+		{[]string{"/var/lib/node_exporter", "/var/lib/node_exporter/textfile_collector"}, "/var/lib/node_exporter/textfile_collector"},
+		{[]string{"/var/lib/node_exporter", "/var/lib/prometheus/node-exporter"}, "/var/lib/prometheus/node-exporter"},
+	} {
+		there := map[string]bool{}
+		for _, d := range tc.there {
+			there[d] = true
+		}
+		got, ok := TextfileDir(func(path string) bool { return there[path] })
+		if got != tc.want || ok != (tc.want != "") {
+			t.Errorf("of %v: %q, %v, want %q", tc.there, got, ok, tc.want)
+		}
+	}
+}
+
+func BenchmarkWriteFile(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "orphan-reaper.prom")
+	m := busy()
+	for b.Loop() {
+		if err := m.WriteFile(path); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
