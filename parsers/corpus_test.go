@@ -123,3 +123,37 @@ func TestRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestDetails holds what stands beside the UID.
+func TestDetails(t *testing.T) {
+	const volume = "/var/lib/kubelet/pods/" + testUID + "/volumes/kubernetes.io~nfs/v"
+	rmdir := `E0331 15:47:45.892216    3416 kubelet_volumes.go:263] "Orphan pod" err="orphaned pod \"` + testUID + `\" found, but failed to rmdir() volume at path ` + volume + `: directory not empty"`
+	held := `E0331 15:47:45.892216    3416 nestedpendingoperations.go:348] Operation for "{volumeName:x podName:` + testUID + ` nodeName:}" failed. No retries permitted until x (durationBeforeRetry 4s). Error: UnmountVolume.TearDown failed for volume "v" (UniqueName: "x") pod "` + testUID + `" (UID: "` + testUID + `") : remove ` + volume + `: directory not empty`
+	early := `E0331 15:47:45.892216    3416 kubelet_volumes.go:225] orphaned pod "` + testUID + `" found, but error cannot delete directory ` + volume + ` occurred when trying to remove the volumes dir`
+	for name, tc := range map[string]struct {
+		line string
+		want Sighting
+	}{
+		"raw":      {rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
+		"hint":     {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume}},
+		"early":    {early, Sighting{Report: ReportOther, Transport: "klog", PID: 3416, Path: volume}},
+		"syslog":   {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
+		"5424":     {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},
+		"tag's":    {"Mar 31 15:47:45 n kubelet[77]: kubelet_volumes.go:263] Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "syslog", Program: "kubelet", PID: 77}},
+		"fragment": {"Orphaned pod \"" + testUID + "\" found,", Sighting{Report: ReportOther, Transport: "fragment"}},
+		"grepped":  {"/var/log/x:" + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
+		"no path":  {strings.Replace(rmdir, volume, "/x", 1), Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416}},
+		"other root": {
+			strings.Replace(rmdir, "/var/lib/kubelet", "/data/pods/k8s", 1),
+			Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: strings.Replace(volume, "/var/lib/kubelet", "/data/pods/k8s", 1)},
+		},
+	} {
+		tc.want.UID, tc.want.Count = testUID, NoCount
+		if s, ok := ParseLine(Line{Text: []byte(tc.line)}); !ok || s != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, s, tc.want)
+		}
+	}
+	if _, ok := NewParser(Options{}).Parse(Line{Text: []byte(held)}); ok {
+		t.Error("a hint that nobody asked for")
+	}
+}

@@ -6,4 +6,21 @@
 // line says is a hint and never proof (docs/how-it-decides.md); this package only
 // makes sure that the words are the kubelet's own, and not words that the kubelet,
 // or another program, quotes.
+//
+// How: each line is read from its first byte to its last by a grammar, outside in. The
+// transport (transport*.go) says which program wrote it and where its words start;
+// klog's header (klog.go) or JSON object (transport_json.go) says which source file of
+// the kubelet did; the message (message.go, teardown.go) is compared with that file's
+// own format strings from its beginning. Nothing is ever searched for, so a report in
+// a probe's output, in a volume's name or in another program's log stands where no
+// rule looks. A UID that a second place in the same line contradicts is none.
+//
+// What it cannot tell: the text of `logger -t kubelet` in a syslog file from a
+// kubelet's, and a line of its own that a directory's name with a newline makes of an
+// old kubelet's message (1.20 and older; newer ones quote, or print a block whose
+// lines start with a tab). Such lines name a pod all the same, and are why only
+// journald's trusted fields make a sighting Trusted.
+//
+// Scanner reads a whole log, Parser a line at a time, Index what lies between: it finds
+// in a block the few lines that are worth parsing.
 package parsers

@@ -21,7 +21,8 @@ type Options struct {
 // A Parser turns lines into sightings. It keeps what must be known of the lines
 // before: a line can be the continuation of one that a container runtime or klog
 // broke up, and a continuation's beginning is no beginning. Use one Parser for each
-// file or journal, and give it the lines in order.
+// file or journal, and give it the lines in order; those that are not Interesting may
+// be left out.
 type Parser struct {
 	units []string
 	hints bool
@@ -56,6 +57,7 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 	if !ok || !p.wants(text, s) {
 		return Sighting{}, false
 	}
+	s.CatchUp = l.CatchUp
 	return s, true
 }
 

@@ -23,9 +23,12 @@ var (
 	// every such array counts; spaces and a colon follow (arrayFollows).
 	needleArray = needle{[]byte(`"MESSA`), []byte(`GE"`)}
 	// What hints name: UnmountVolume and UnmapVolume, or an error of subpaths.
-	needleUnmount = needle{nil, []byte("UnmountVolume")}
-	needleUnmap   = needle{nil, []byte("UnmapVolume")}
+	// One search finds both operations (volumeFollows).
+	needleUnm     = needle{nil, []byte("Unm")}
 	needleSubpath = needle{[]byte("cleaning sub"), []byte("Path mounts")}
+	// A CRI record that is not the last of its line is no sighting, but says that the
+	// next one is none: whoever passes lines on one by one must pass it on too.
+	needlePartial = needle{[]byte(" stderr "), []byte("P ")}
 )
 
 // find returns where n starts in b, and -1 where it is not. ok says what must follow.
@@ -50,11 +53,17 @@ func arrayFollows(b []byte) bool {
 	return len(b) > 0 && b[0] == ':' && bytes.HasPrefix(bytes.TrimLeft(b[1:], " "), []byte{'['})
 }
 
+// volumeFollows reports whether b goes on as UnmountVolume or UnmapVolume do.
+func volumeFollows(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
+}
+
 // overlap is how far a chunk reaches into the next, so that no needle is cut.
 const overlap = 32
 
-// index returns where the first needle in block starts, -1 where there is none.
-func index(block []byte, hints bool) int {
+// index returns where the first needle in block starts, -1 where there is none. single
+// says that the caller will not see the lines around it.
+func index(block []byte, hints, single bool) int {
 	for from := 0; from < len(block); from += chunk {
 		part := block[from:min(from+chunk+overlap, len(block))]
 		first := -1
@@ -70,9 +79,11 @@ func index(block []byte, hints bool) int {
 		look(&needleReport, nil)
 		look(&needleArray, arrayFollows)
 		if hints {
-			look(&needleUnmount, nil)
-			look(&needleUnmap, nil)
+			look(&needleUnm, volumeFollows)
 			look(&needleSubpath, nil)
+		}
+		if single {
+			look(&needlePartial, nil)
 		}
 		if first >= 0 {
 			return from + first
@@ -81,11 +92,11 @@ func index(block []byte, hints bool) int {
 	return -1
 }
 
-// Index returns where in block the first line that may be a sighting has what makes it
-// one, and -1 where no line may. Whoever reads blocks of its own can skip those: a
-// line without a needle is a sighting in no transport. A needle that the block's end
-// cuts is the caller's to carry over.
-func Index(block []byte) int { return index(block, true) }
+// Index returns where in block the first line that a Parser must see has what makes it
+// one, and -1 where there is none. Whoever reads blocks of its own can leave out all
+// other lines: they are sightings in no transport. A needle that the block's end cuts
+// is the caller's to carry over.
+func Index(block []byte) int { return index(block, true, true) }
 
-// Interesting reports whether block, a line or many, may hold a sighting.
-func Interesting(block []byte) bool { return index(block, true) >= 0 }
+// Interesting reports whether block, a line or many, holds what a Parser must see.
+func Interesting(block []byte) bool { return Index(block) >= 0 }

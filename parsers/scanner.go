@@ -62,7 +62,7 @@ func (s *Scanner) Scan() bool {
 	for {
 		limit := s.limit()
 		if limit > s.start {
-			at := index(s.buf[s.start:limit], s.parser.hints)
+			at := index(s.buf[s.start:limit], s.parser.hints, false)
 			if at < 0 {
 				s.start = limit
 			} else if s.candidate(s.start+at, limit) {

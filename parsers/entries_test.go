@@ -1,0 +1,134 @@
+package parsers
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// binaryField is a field as the Journal Export Format writes it when it is not text.
+func binaryField(key, value string) string {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(value)))
+	return key + "\n" + string(n[:]) + value + "\n"
+}
+
+func TestEntries(t *testing.T) {
+	report := klogLine(forms()[6], testUID)
+	export := func(unit, comm, uid, message string) string {
+		return "__CURSOR=s=0\n__REALTIME_TIMESTAMP=1705393812044483\n_UID=" + uid + "\n_COMM=" + comm + "\n" + message + "_PID=3416\nSYSLOG_IDENTIFIER=kubelet\n_SYSTEMD_UNIT=" + unit + "\n\n"
+	}
+	own := func(message string) string { return export("kubelet.service", "kubelet", "0", message) }
+	const id = "0123456789abcdef0123456789abcdef"
+	verbose := func(unit, message string) string {
+		return "Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    _UID=0\n    _COMM=kubelet\n    MESSAGE=" + message + "\n    _SYSTEMD_UNIT=" + unit + "\n    _PID=3416\n    SYSLOG_IDENTIFIER=kubelet\n"
+	}
+	pretty := func(unit, message string) string {
+		return "{\n\t\"_UID\" : \"0\",\n\t\"MESSAGE\" : " + message + ",\n\t\"_SYSTEMD_UNIT\" : \"" + unit + "\",\n\t\"_PID\" : \"3416\",\n\t\"__REALTIME_TIMESTAMP\" : \"1705393812044483\",\n\t\"SYSLOG_IDENTIFIER\" : \"kubelet\"\n}\n"
+	}
+	quoted := strings.ReplaceAll(report, `"`, `\"`)
+	var numbers []string
+	for i := range len(report) {
+		numbers = append(numbers, fmt.Sprint(report[i]))
+	}
+	forged := "\n\n__CURSOR=x\n_SYSTEMD_UNIT=kubelet.service\nMESSAGE=" + report + "\n\n"
+	for name, tc := range map[string]struct {
+		data  string
+		lines []int
+	}{
+		"export":                         {own("MESSAGE=x\n") + own("MESSAGE="+report+"\n") + own("MESSAGE=y\n"), []int{14}},
+		"export, binary":                 {own(binaryField("MESSAGE", report)) + own("MESSAGE="+report+"\n"), []int{5, 15}},
+		"export, another unit":           {export("session-1.scope", "kubelet", "0", "MESSAGE="+report+"\n"), nil},
+		"export, another command":        {export("kubelet.service", "logger", "0", "MESSAGE="+report+"\n"), nil},
+		"export, another user":           {export("kubelet.service", "kubelet", "1000", "MESSAGE="+report+"\n"), nil},
+		"export, two units":              {own("_SYSTEMD_UNIT=x\nMESSAGE=" + report + "\n"), nil},
+		"export, two messages":           {own("MESSAGE=x\nMESSAGE=" + report + "\n"), nil},
+		"export, entry inside a field":   {export("session-1.scope", "x", "1", binaryField("MESSAGE", forged)) + export("session-1.scope", "x", "1", binaryField("NOTE", forged)), nil},
+		"export, long field":             {own(binaryField("COREDUMP", strings.Repeat("x\n", 1<<20))+"MESSAGE="+report+"\n") + own("MESSAGE="+report+"\n"), []int{1048583, 1048592}},
+		"export, length of the universe": {"__CURSOR=x\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\xff" + report + "\n", nil},
+		"export, no newline at the end":  {strings.TrimSuffix(own("MESSAGE="+report+"\n"), "\n\n"), []int{5}},
+		"verbose":                        {"-- Journal begins at x --\n" + verbose("kubelet.service", report) + verbose("kubelet.service", "x") + verbose("k3s.service", report), []int{5, 19}},
+		"verbose, another unit":          {verbose("session-1.scope", report) + verbose("user@1000.service", report), nil},
+		"verbose, field in a message":    {verbose("session-1.scope", "x\n            _SYSTEMD_UNIT=kubelet.service\n            MESSAGE="+report) + verbose("session-1.scope", report+"\n            _SYSTEMD_UNIT=kubelet.service"), nil},
+		"verbose, between boots":         {verbose("kubelet.service", report) + "-- Boot " + id + " --\n" + verbose("kubelet.service", report), []int{4, 12}},
+		"pretty":                         {pretty("kubelet.service", `"`+quoted+`"`) + pretty("kubelet.service", `"x"`) + pretty("k3s.service", `"`+quoted+`"`), []int{3, 19}},
+		"pretty, numbers":                {pretty("kubelet.service", "[ "+strings.Join(numbers, ", ")+" ]"), []int{3}},
+		"pretty, another unit":           {pretty("session-1.scope", `"`+quoted+`"`), nil},
+		"pretty, entry in a message":     {pretty("session-1.scope", `"}\n{\n\t\"MESSAGE\" : \"x\"\n}`+quoted+`"`), nil},
+	} {
+		for kind, r := range map[string]io.Reader{"": strings.NewReader(tc.data), " by bytes": iotest.OneByteReader(strings.NewReader(tc.data))} {
+			if len(tc.data) > 1<<20 && kind != "" {
+				continue
+			}
+			var lines []int
+			for _, f := range scan(t, r, Options{}) {
+				lines = append(lines, f.line)
+				if f.UID != testUID || f.PID != 3416 || f.Program != "kubelet" || f.Time.IsZero() || f.Trusted || !strings.Contains(tc.data[f.offset:f.offset+20], "MESSAGE") {
+					t.Errorf("%s: %+v", name, f)
+				}
+			}
+			if fmt.Sprint(lines) != fmt.Sprint(tc.lines) {
+				t.Errorf("%s%s: lines %v, want %v", name, kind, lines, tc.lines)
+			}
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	text := []byte(klogLine(forms()[6], testUID))
+	for _, tc := range []struct {
+		name string
+		j    JournalFields
+		want bool
+	}{
+		{"kubelet", JournalFields{Unit: "kubelet.service", Comm: "kubelet", PID: 77, BootID: "b"}, true},
+		{"k3s", JournalFields{Unit: "k3s.service", Comm: "k3s-server", PID: 77}, true},
+		{"k3s agent", JournalFields{Unit: "k3s-agent.service", Comm: "k3s-agent"}, true},
+		{"rke2", JournalFields{Unit: "rke2-server.service", Comm: "rke2"}, true},
+		{"rke2 agent", JournalFields{Unit: "rke2-agent.service", Comm: "kubelet"}, true},
+		{"microk8s", JournalFields{Unit: "snap.microk8s.daemon-kubelite.service", Comm: "kubelite"}, true},
+		{"snap", JournalFields{Unit: "snap.kubelet.daemon.service", Comm: "kubelet"}, true},
+		{"wrapper", JournalFields{Unit: "kubelet-wrapper.service", Comm: "rkt"}, true},
+		{"script", JournalFields{Unit: "kubelet.service", Comm: "start-kubelet.s"}, true},
+		{"operator's", JournalFields{Unit: "my-node.service", Comm: "anything"}, true},
+		{"no unit", JournalFields{Comm: "kubelet", Identifier: "kubelet"}, false},
+		{"user", JournalFields{Unit: "user@1000.service", Comm: "kubelet", Identifier: "kubelet"}, false},
+		{"session", JournalFields{Unit: "session-2.scope", Comm: "logger", Identifier: "kubelet"}, false},
+		{"logger in the unit", JournalFields{Unit: "kubelet.service", Comm: "logger", Identifier: "kubelet"}, false},
+		{"similar", JournalFields{Unit: "kubelet.service.d", Comm: "kubelet"}, false},
+		{"containerd", JournalFields{Unit: "containerd.service", Comm: "containerd", Identifier: "kubelet"}, false},
+	} {
+		s, ok := NewParser(Options{Units: []string{"my-node.service"}}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
+		if ok != tc.want {
+			t.Errorf("%s: %v", tc.name, ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		pid := tc.j.PID
+		if pid == 0 {
+			pid = 3416
+		}
+		if !s.Trusted || s.UID != testUID || s.PID != pid || s.BootID != tc.j.BootID || s.Transport != "journal" {
+			t.Errorf("%s: %+v", tc.name, s)
+		}
+	}
+	own := JournalFields{Unit: "kubelet.service"}
+	for name, line := range hostile() {
+		if s, ok := ParseLine(Line{Text: []byte(line), Journal: &own}); ok && !strings.HasPrefix(name, "program ") {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	for name, wrap := range transports() {
+		line := wrap(string(text))
+		_, ok := ParseLine(Line{Text: []byte(line), Journal: &own})
+		want := name == "raw" || strings.TrimRight(line, " \r") == string(text)
+		if ok != want {
+			t.Errorf("%s inside an entry of the journal: %v", name, ok)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Shows the built daemon at work on a node made for it: make demo. Needs Go and nothing
+# else, no root; changes nothing outside a temporary directory and leaves nothing behind.
+set -eu
+cd "$(dirname "$0")/../.."
+exec go run ./testdata/demo "${1:-bin/orphan-reaper}"
