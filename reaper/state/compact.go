@@ -9,6 +9,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
+// compactIfLarge drops old records where the ledger has outgrown its limit, and sets the
+// next one, so that a ledger that is large for good reason is not read at every append.
+func (s *Store) compactIfLarge() error {
+	if s.ledger.size <= s.compactAt {
+		return nil
+	}
+	err := s.compact()
+	s.compactAt = max(s.opts.CompactBytes, 2*s.ledger.size)
+	return err
+}
+
 // compact writes the ledger anew without the old records that nothing needs: those that
 // the journal has got, whose entry is gone, and that are not among the last KeepRecords.
 // All records of an entry that is in quarantine or was restored stay, as do the last word

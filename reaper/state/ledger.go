@@ -123,6 +123,10 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	for i, r := range numbered {
 		l.apply(r, lengths[i])
 	}
+	if err := s.compactIfLarge(); err != nil {
+		// The records are written and synced; a ledger that stays large harms nobody now.
+		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
+	}
 	return numbered, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,12 +109,51 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 		_ = f.Truncate(0)
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
+	s.locks.add(f)
 	return func() {
-		if sign {
-			_ = f.Truncate(0)
+		if s.locks.remove(f) {
+			if sign {
+				_ = f.Truncate(0)
+			}
+			_ = f.Close() // drops the lock: nobody else has this open file description
 		}
-		_ = f.Close() // drops the lock: nobody else has this open file description
 	}, nil
+}
+
+// locks are the lock files that are held. A file that nothing refers to would be closed
+// by the garbage collector, and its lock with it, however long its owner lives.
+type locks struct {
+	mu    sync.Mutex
+	files map[*os.File]bool
+}
+
+func (l *locks) add(f *os.File) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files == nil {
+		l.files = map[*os.File]bool{}
+	}
+	l.files[f] = true
+}
+
+// remove returns false where the file was removed before.
+func (l *locks) remove(f *os.File) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.files[f]
+	delete(l.files, f)
+	return held
+}
+
+func (l *locks) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for f := range l.files {
+		errs = append(errs, f.Close())
+	}
+	l.files = nil
+	return errors.Join(errs...)
 }
 
 // holder returns the PID in a lock's file.

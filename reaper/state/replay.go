@@ -75,7 +75,7 @@ func (s *Store) load() error {
 // refresh takes in what other processes have changed. The caller holds the append lock.
 func (s *Store) refresh() error {
 	if s.ledger.file == nil {
-		return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), fs.ErrClosed)
+		return s.load() // the last reading failed; after Close this does, too
 	}
 	there, err := s.root.Lstat(ledgerFile)
 	if err != nil {

@@ -43,10 +43,10 @@ type Options struct {
 	// Log gets what a person should know and is no error: a torn line that was cut off, a
 	// damaged value that was moved aside. Nil is silent.
 	Log *slog.Logger
-	// CompactBytes is the size of the ledger above which Open drops old records; 0 means
+	// CompactBytes is the size of the ledger above which old records are dropped; 0 means
 	// 16 MiB.
 	CompactBytes int64
-	// KeepRecords is how many of the last records Open never drops; 0 means 10,000.
+	// KeepRecords is how many of the last records are never dropped; 0 means 10,000.
 	KeepRecords int
 }
 
@@ -72,10 +72,13 @@ type Store struct {
 	log      *slog.Logger
 	opts     Options
 
+	locks    locks
 	changing sync.Mutex // held with the append lock; where both are, after mu
 	mu       sync.Mutex // guards what follows
 	ledger   ledger
 	sent     *os.File // nil in a read-only store
+	// compactAt is the size above which the next append tries to drop old records.
+	compactAt int64
 }
 
 // Open opens dir for a process that may append, and makes it with mode 0700 where it is
@@ -117,10 +120,8 @@ func (s *Store) openForWriting() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	if s.ledger.size > s.opts.CompactBytes {
-		return s.compact()
-	}
-	return nil
+	s.compactAt = s.opts.CompactBytes
+	return s.compactIfLarge()
 }
 
 // OpenReadOnly opens dir for scan, explain and quarantine list: it changes nothing, takes
@@ -147,11 +148,11 @@ func OpenReadOnly(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the files. Locks that are still held go with them.
+// Close closes the files, and ends the locks that are still held.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
+	errs := []error{s.locks.close()}
 	if s.ledger.file != nil {
 		errs = append(errs, s.ledger.file.Close())
 		s.ledger.file = nil

@@ -363,6 +363,26 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+func TestCompactWhileRunning(t *testing.T) {
+	dir := memDir(t)
+	s := open(t, dir, Options{CompactBytes: 50_000, KeepRecords: 20})
+	appendTo(t, s, life(1, policy.KindParked)...)
+	var last int64
+	for i := range 1000 {
+		done := appendTo(t, s, life(100+i, policy.KindRemoved)...)
+		last = done[len(done)-1].Seq
+		must(t, s.Sent(last))
+		if size := s.ledger.size; size > 200_000 {
+			t.Fatalf("the ledger has grown to %d bytes", size)
+		}
+	}
+	must(t, s.Close())
+	s = open(t, dir, Options{})
+	if e := s.Entries(); last != 6002 || s.ledger.seq != last || len(e) != 1 || e[string(uid(1))+"-1"].Phase != policy.PhaseParked {
+		t.Errorf("after record %d of %d: %v", s.ledger.seq, last, e)
+	}
+}
+
 func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
 	dir := memDir(t)
 	a := open(t, dir, Options{})
@@ -392,6 +412,21 @@ func TestLocks(t *testing.T) {
 		t.Errorf("a second daemon gets %v, want an error with the PID", err)
 	}
 	release()
+	release, err = b.LockRun()
+	must(t, err)
+	release()
+	release() // a second call does nothing
+
+	// Nobody keeps the function, and still the lock holds until Close.
+	c := open(t, dir, Options{})
+	_, err = c.LockRun()
+	must(t, err)
+	runtime.GC()
+	runtime.GC()
+	if _, err := b.LockRun(); err == nil {
+		t.Error("the garbage collector ended a lock")
+	}
+	must(t, c.Close())
 	release, err = b.LockRun()
 	must(t, err)
 	release()
@@ -469,6 +504,17 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	if n := len(s.Unsent()); n != 0 {
 		t.Errorf("%d records are unsent", n)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	must(t, s.Close())
+	if _, err := s.Append(policy.Record{Kind: policy.KindSeen}); err == nil {
+		t.Error("appended after Close")
+	}
+	if _, err := s.Enter(t.Context()); err == nil {
+		t.Error("entered after Close")
 	}
 }
 
