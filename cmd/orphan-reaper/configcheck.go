@@ -131,6 +131,28 @@ func (c *Config) checkPaths(p *problems) {
 	}
 }
 
+// remakeTime is how long a kubelet takes at most to make a living pod's directory again.
+// Its pod workers come by every 60 to 90 s (syncFrequency with jitter).
+const remakeTime = 90 * time.Second
+
+// Notes says what is allowed and yet may not be what was meant.
+func (c Config) Notes() []string {
+	var notes []string
+	if c.Confirm < remakeTime && !c.Waive() {
+		notes = append(notes, fmt.Sprintf("confirm: %s is shorter than the %s within which a kubelet makes a living pod's directory again", span(c.Confirm), span(remakeTime)))
+	}
+	if c.Hold == 0 && !c.Waive() {
+		notes = append(notes, "hold: with 0s one look is enough to take a pod")
+	}
+	if !c.journald() && c.Source("journal_units") != sourceDefault {
+		notes = append(notes, "journal_units: not used, since log_sources names no journald")
+	}
+	if slices.Equal(c.LogSources, []string{"journald"}) && c.Source("log_files") != sourceDefault {
+		notes = append(notes, "log_files: not used, since log_sources names only journald")
+	}
+	return notes
+}
+
 // within says whether path is dir or lies below it, by their names.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")

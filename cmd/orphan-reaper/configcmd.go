@@ -103,15 +103,19 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	}
 	if a.json() {
 		return a.writeJSON(struct {
-			File string `json:"file"`
-			Good bool   `json:"good"`
-		}{c.File, true})
+			File  string   `json:"file"`
+			Good  bool     `json:"good"`
+			Notes []string `json:"notes"`
+		}{c.File, true, list(c.Notes())})
 	}
 	p := a.printer(a.stdout)
 	if c.File == "" {
 		p.f("good: the defaults and the flags; there is no %s\n", defaultConfigFile)
 	} else {
 		p.f("good: %s\n", clean(c.File))
+	}
+	for _, note := range c.Notes() {
+		p.item("", "note:", 6, yellow, note)
 	}
 	return p.flush()
 }

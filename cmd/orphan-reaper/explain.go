@@ -77,7 +77,7 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 		return err
 	}
 	if len(pods) == 0 && len(entries) == 0 {
-		return failf("orphan-reaper scan and orphan-reaper quarantine list show what there is",
+		return failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
 			"there is no pod %s in %s, and none in quarantine", uid, cfg.PodsDir())
 	}
 	for _, pod := range pods {
@@ -139,6 +139,7 @@ const labelWidth = 14
 
 func (x explainer) line(label, text string) { x.item("", label, labelWidth, "", text) }
 
+// pod writes all that the look says of one pod.
 func (x explainer) pod(pod *podView, n *nodeView) {
 	e := &pod.evidence
 	x.f("%s\n", x.paint(bold, "Pod "+pod.title()))
@@ -289,7 +290,7 @@ func (x explainer) residue(rs []policy.Residue) {
 func (x explainer) fate(c policy.Class) string {
 	switch c {
 	case policy.ClassSkeleton:
-		return fmt.Sprintf("the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.cfg.Confirm))
+		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.cfg.Confirm))
 	case policy.ClassProjected:
 		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.cfg.Confirm))
 	case policy.ClassEphemeral:
@@ -299,6 +300,7 @@ func (x explainer) fate(c policy.Class) string {
 	return "may be a user's: stays in quarantine until a person purges it"
 }
 
+// undo says how to take back what was done, or would be.
 func (x explainer) undo(pod *podView) string {
 	if pod.UID == "" {
 		return "Nothing is ever done to it."

@@ -31,8 +31,8 @@ func newQuarantineCommand(a *app) *cobra.Command {
 			Long: `Put a pod directory back where it was, and say what cannot be brought back.
 The pod is then kept for ever.`,
 			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
-			Args:    oneUID,
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
+			Args:    oneUID, ValidArgsFunction: a.completeQuarantined,
+			RunE: func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
 		},
 		newPurgeCommand(a),
 		&cobra.Command{
@@ -67,7 +67,8 @@ so it asks first; without a terminal it wants --yes.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes) },
+		ValidArgsFunction: a.completeQuarantined,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes) },
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd

@@ -159,7 +159,7 @@ func (p *printer) entryTable(views []entryView, now time.Time) {
 		}
 		p.f("%s%s%7s %8s  %s\n", pad(short(clean(v.UID), 36), 38), pad(string(v.Phase), 11), since, size(v.Bytes), goes)
 		second := podName(v.Namespace, v.Name)
-		if v.Entry != v.UID {
+		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
 			second = strings.TrimSpace(second + " entry " + clean(v.Entry))
 		}
 		if v.PurgeAt != nil && v.data {

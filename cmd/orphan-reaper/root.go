@@ -49,12 +49,18 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.help(cmd) })
 	root.SetFlagErrorFunc(flagError)
 	a.addFlags(root.PersistentFlags())
+	completeFlags(root)
 	root.Version = version().Version // What people try first; the command says more.
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
 		newQuarantineCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
+	for _, c := range []string{"scan", "explain", "sweep"} {
+		if cmd, _, err := root.Find([]string{c}); err == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions // A UID is copied, not typed.
+		}
+	}
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
 }
