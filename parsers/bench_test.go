@@ -1,7 +1,9 @@
 package parsers
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -30,19 +32,25 @@ func benchLog(tb testing.TB, size int) string {
 	}
 	// The second kind carries the searched words; real kubelets write it seldom.
 	path := filepath.Join(tb.TempDir(), "messages")
-	var b bytes.Buffer
-	for n := 0; b.Len() < size; n++ {
+	file, err := os.Create(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b := bufio.NewWriterSize(file, 1<<20)
+	for n, written := 0, 0; written < size; n++ {
 		i := rnd.IntN(len(lines))
 		if i == 1 && rnd.IntN(100) != 0 {
 			i = 0
 		}
 		if n%10000 == 9999 {
-			fmt.Fprintf(&b, `Nov 21 00:37:12 node1 kubelet[21115]: E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"%08x-0000-4000-8000-000000000004\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/%08x-0000-4000-8000-000000000004/volumes/kubernetes.io~nfs/v1: directory not empty" numErrs=8`+"\n", n, n)
+			k, _ := fmt.Fprintf(b, `Nov 21 00:37:12 node1 kubelet[21115]: E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"%08x-0000-4000-8000-000000000004\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/%08x-0000-4000-8000-000000000004/volumes/kubernetes.io~nfs/v1: directory not empty" numErrs=8`+"\n", n, n)
+			written += k
 			continue
 		}
-		fmt.Fprintf(&b, lines[i]+"\n", n)
+		k, _ := fmt.Fprintf(b, lines[i]+"\n", n)
+		written += k
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+	if err := errors.Join(b.Flush(), file.Close()); err != nil {
 		tb.Fatal(err)
 	}
 	return path

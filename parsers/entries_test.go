@@ -94,14 +94,16 @@ func TestJournal(t *testing.T) {
 		{"wrapper", JournalFields{Unit: "kubelet-wrapper.service", Comm: "rkt"}, true},
 		{"script", JournalFields{Unit: "kubelet.service", Comm: "start-kubelet.s"}, true},
 		{"operator's", JournalFields{Unit: "my-node.service", Comm: "anything"}, true},
+		{"operator's, without a suffix", JournalFields{Unit: "other-node.service", Comm: "anything"}, true},
 		{"no unit", JournalFields{Comm: "kubelet", Identifier: "kubelet"}, false},
+		{"only a suffix", JournalFields{Unit: ".service"}, false},
 		{"user", JournalFields{Unit: "user@1000.service", Comm: "kubelet", Identifier: "kubelet"}, false},
 		{"session", JournalFields{Unit: "session-2.scope", Comm: "logger", Identifier: "kubelet"}, false},
 		{"logger in the unit", JournalFields{Unit: "kubelet.service", Comm: "logger", Identifier: "kubelet"}, false},
 		{"similar", JournalFields{Unit: "kubelet.service.d", Comm: "kubelet"}, false},
 		{"containerd", JournalFields{Unit: "containerd.service", Comm: "containerd", Identifier: "kubelet"}, false},
 	} {
-		s, ok := NewParser(Options{Units: []string{"my-node.service"}}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
+		s, ok := NewParser(Options{Units: []string{"my-node.service", "other-node", ""}}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
 		if ok != tc.want {
 			t.Errorf("%s: %v", tc.name, ok)
 			continue

@@ -67,7 +67,8 @@ func (p *Parser) trusted(unit, comm, uid string) bool {
 	if uid != "" && uid != "0" {
 		return false
 	}
-	if slices.Contains(p.units, unit) {
+	// As with systemctl, a name without a suffix is a service's.
+	if slices.ContainsFunc(p.units, func(u string) bool { return u != "" && (unit == u || unit == u+".service") }) {
 		return true
 	}
 	// Which command of the unit it is matters less: kubelet-1.30 and what the kernel cut
