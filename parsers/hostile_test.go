@@ -156,7 +156,7 @@ func hostile() map[string]string {
 		"rfc5424 in data":             `<27>1 2024-11-18T01:57:48.546805+00:00 node1 kubelet 1 - [x y="] ` + strings.ReplaceAll(old, `"`, `\"`) + `"] z`,
 		"rfc5424 no program":          "<27>1 2024-11-18T01:57:48.546805+00:00 node1 - 1 - - " + old,
 		"kernel":                      "[11859608.510084] nfs: " + old,
-		"grep context of a shell":     `/root/fix.sh:echo ` + old,
+		"grep context of a shell":     `/usr/local/bin/fix.sh:echo ` + old,
 		"grep, fragment":              `notes.txt:Orphaned pod "` + testUID + `" found, but volume paths are still present on disk`,
 		"teardown without a pod":      head + `nestedpendingoperations.go:267] Operation for "\"kubernetes.io/secret/` + testUID + `-t\" (\"` + testUID + `\")" failed. Error: "UnmountVolume.TearDown failed for volume \"x\" : device or resource busy"`,
 		"teardown of another pod":     head + `nestedpendingoperations.go:348] Operation for "{volumeName:x podName:` + otherUID + ` nodeName:}" failed. No retries permitted until now (durationBeforeRetry 500ms). Error: UnmountVolume.TearDown failed for volume "v" (UniqueName: "x") pod "` + testUID + `" (UID: "` + testUID + `") : busy`,
