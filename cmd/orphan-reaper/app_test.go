@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+)
+
+// TestSignal: the first signal ends the context, so that what was begun can be finished,
+// and the program ends with a word and a code.
+func TestSignal(t *testing.T) {
+	env := func(string) string { return "" }
+	d := fakeDeps(env)
+	d.survey = func(ctx context.Context, _ Config, _ []parsers.PodUID) (reaper.Report, error) {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return reaper.Report{}, ctx.Err()
+	}
+	var out, errs bytes.Buffer
+	code := runWith(d, []string{"scan"}, strings.NewReader(""), &out, &errs, env)
+	if code != exitFailed || errs.String() != "orphan-reaper: error: interrupted\n" || out.Len() > 0 {
+		t.Errorf("code %d, stderr %q, stdout %q", code, errs.String(), out.String())
+	}
+}
+
+// TestExitCode: the code is that of the error that was wrapped, not of the wrapping.
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errNode, 1},
+		{usagef("", "x"), 2},
+		{fmt.Errorf("cannot look: %w", usagef("", "x")), 2},
+		{errors.Join(errNode, usagef("", "x")), 2},
+		{attention(true), 3},
+		{attention(false), 0},
+		{failf("", "x"), 1},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestComplain: a line for each error, cleaned of what the node put there, and the hint.
+func TestComplain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{attention(true), ""},
+		{errNode, "orphan-reaper: error: the node is away\n"},
+		{usagef("do this", "bad %q", "x"), "orphan-reaper: error: bad \"x\"\norphan-reaper: hint: do this\n"},
+		{fmt.Errorf("cannot look: %w", failf("do this", "x")), "orphan-reaper: error: cannot look: x\norphan-reaper: hint: do this\n"},
+		{errors.Join(errors.New("a"), errors.New("b\x1b[2J")), "orphan-reaper: error: a\norphan-reaper: error: b\\x1b[2J\n"},
+	} {
+		var out bytes.Buffer
+		(&app{stderr: &out}).complain(c.err)
+		if out.String() != c.want {
+			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
+		}
+	}
+}

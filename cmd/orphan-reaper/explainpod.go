@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// explainer writes one pod for a person.
+type explainer struct {
+	*printer
+	cfg Config
+	now time.Time
+}
+
+const labelWidth = 14
+
+func (x explainer) line(label, text string) { x.item("", label, labelWidth, "", text) }
+
+// pod writes all that the look says of one pod.
+func (x explainer) pod(pod *podView, n *nodeView) {
+	e := &pod.evidence
+	x.f("%s\n", x.paint(bold, "Pod "+pod.title()))
+	if name := podName(e.Namespace, e.PodName); name != "" {
+		x.line("name", name)
+	}
+	if pod.Parked {
+		x.line("parked", clean(x.cfg.QuarantineDir+"/"+e.Entry))
+	} else {
+		x.line("directory", clean(x.cfg.PodsDir()+"/"+e.Name))
+	}
+	if !e.Changed.IsZero() {
+		x.line("changed", fmt.Sprintf("%s, %s ago", when(e.Changed), age(x.now.Sub(e.Changed))))
+	}
+	sum := total(e.Residue)
+	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
+
+	word, c := x.verdictWord(pod)
+	x.f("\n%s\n", x.paint(bold, "Verdict: ")+x.paint(c, word))
+	x.para("", x.summary(pod))
+	for _, w := range pod.Why {
+		x.reason(w)
+	}
+	x.heading("What was looked at")
+	x.facts(pod, n)
+	if len(e.Residue) > 0 {
+		x.heading("What it left, and what would become of it")
+		x.residue(e.Residue)
+	}
+	x.heading("How to undo")
+	x.para("  ", x.undo(pod))
+}
+
+// summary says the verdict in a sentence.
+func (x explainer) summary(pod *podView) string {
+	wait := ""
+	if pod.DueSeconds > 0 {
+		wait = fmt.Sprintf(" Look again in %s.", age(time.Duration(pod.DueSeconds)*time.Second))
+	}
+	switch {
+	case pod.outlook() == alive:
+		return "This pod lives. It is left alone."
+	case pod.Verdict == policy.Reap && pod.Parked:
+		return "No sign of life came while it was parked. What holds no data of a user may go."
+	case pod.Verdict == policy.Reap:
+		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
+	case pod.Verdict == policy.Wait:
+		return "Not yet. The reasons end by themselves." + wait
+	case pod.outlook() == quiet:
+		return "Kept, as a person asked."
+	}
+	return "Kept. Each reason by itself is enough:"
+}
+
+// reason writes one reason: what was seen, what it means, what to do.
+func (x explainer) reason(w policy.Why) {
+	a := adviceFor(w.Reason)
+	x.f("\n  %s\n", x.paint(bold, string(w.Reason)))
+	if w.Detail != "" {
+		x.item("    ", "seen", 7, "", clean(w.Detail))
+	}
+	x.item("    ", "means", 7, "", a.means)
+	x.item("    ", "do", 7, "", a.todo)
+}
+
+// factWords say what each fact asks.
+var factWords = [policy.NumFacts]string{
+	policy.FactDirectory:   "a directory",
+	policy.FactOwnMount:    "a mount point",
+	policy.FactMounted:     "mounts below it",
+	policy.FactSandbox:     "sandbox",
+	policy.FactContainer:   "container",
+	policy.FactCgroup:      "cgroup",
+	policy.FactNamed:       "named as orphan",
+	policy.FactSwept:       "any orphan named",
+	policy.FactHeld:        "kubelet holds it",
+	policy.FactKubeletFile: "in kubelet's files",
+	policy.FactStaged:      "volume staged",
+	policy.FactInUse:       "files in use",
+	policy.FactRestored:    "restored before",
+	policy.FactContent:     "content read",
+	policy.FactRemade:      "made again",
+}
+
+// facts writes each fact with its value, where it was read and what was found there.
+func (x explainer) facts(pod *podView, n *nodeView) {
+	write := func(name string, f policy.Fact) {
+		c := colour("")
+		if f.Truth == policy.Unknown {
+			c = yellow
+		}
+		text := clean(f.Origin)
+		if f.Detail != "" {
+			text = strings.TrimPrefix(text+": "+clean(f.Detail), ": ")
+		}
+		if text == "" {
+			text = "-"
+		}
+		lines := wrap(text, x.width-31)
+		x.f("  %s%s%s\n", pad(name, 20), x.paint(c, pad(f.Truth.String(), 9)), lines[0])
+		for _, line := range lines[1:] {
+			x.f("%31s%s\n", "", line)
+		}
+	}
+	for name := range policy.NumFacts {
+		if name == policy.FactRemade && !pod.Parked {
+			continue
+		}
+		write(factWords[name], pod.evidence.Facts[name])
+	}
+	if n != nil {
+		write("kubelet runs", n.Kubelet)
+		write("runtime has pods", n.RuntimeLists)
+		write("whole node seen", n.MayEnforce)
+	}
+}
+
+// residue writes what each thing that the pod left is and what would become of it.
+func (x explainer) residue(rs []policy.Residue) {
+	used := map[policy.Class]bool{}
+	for _, r := range rs {
+		used[r.Class] = true
+		text := size(r.Bytes)
+		if r.Entries > 1 {
+			text += " in " + count(int(r.Entries), "entry")
+		}
+		if r.Partial {
+			text = "at least " + text
+		}
+		path := clean(r.Path)
+		if path == "" {
+			path = "."
+		}
+		x.item("  ", r.Class.String(), 11, "", path+"  ("+text+")")
+	}
+	x.f("\n")
+	for c := policy.ClassSkeleton; ; c-- {
+		if used[c] {
+			x.item("  ", c.String(), 11, "", x.fate(c))
+		}
+		if c == policy.ClassData {
+			return
+		}
+	}
+}
+
+// fate says what becomes of a class.
+func (x explainer) fate(c policy.Class) string {
+	switch c {
+	case policy.ClassSkeleton:
+		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.cfg.Confirm))
+	case policy.ClassProjected:
+		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.cfg.Confirm))
+	case policy.ClassEphemeral:
+		return fmt.Sprintf("emptyDir: purged after %s in quarantine", span(x.cfg.Retention))
+	case policy.ClassData:
+	}
+	return "may be a user's: stays in quarantine until a person purges it"
+}
+
+// undo says how to take back what was done, or would be.
+func (x explainer) undo(pod *podView) string {
+	if pod.UID == "" {
+		return "Nothing is ever done to it."
+	}
+	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
+}
