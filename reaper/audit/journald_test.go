@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestRealJournald sends to the host's own systemd-journald, started in a mount namespace
+// with an empty /run, and asks journalctl what the README tells people to ask.
+func TestRealJournald(t *testing.T) {
+	daemon := "/usr/lib/systemd/systemd-journald"
+	if _, err := os.Stat(daemon); err != nil {
+		daemon = "/lib/systemd/systemd-journald" // Debian before the merge of /usr
+	}
+	needCommand(t, daemon)
+	needCommand(t, "journalctl")
+	if users, err := os.ReadFile("/proc/self/uid_map"); os.Geteuid() != 0 || err != nil || strings.HasSuffix(string(users), " 1\n") {
+		skip(t, "needs root, and other users")
+	}
+	if !inNamespace(t) {
+		return
+	}
+	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	must(t, os.MkdirAll("/run/systemd/journald.conf.d", 0o755))
+	must(t, os.MkdirAll("/run/systemd/journal", 0o755))
+	// Nothing of the host is read or switched on: not the kernel's log, not auditing.
+	must(t, os.WriteFile("/run/systemd/journald.conf.d/test.conf",
+		[]byte("[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=\nRateLimitIntervalSec=0\n"), 0o644))
+	cmd := exec.CommandContext(t.Context(), daemon)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	r := sample(policy.KindParked)
+	r.PodName = nasty[0]
+	deadline := time.Now().Add(10 * time.Second)
+	for NewJournal(JournalOptions{}).Tell(r) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("journald does not listen")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.Kind, r.VolData = policy.KindRemoved, map[string]string{"vol_data.json": strings.Repeat("x", 400<<10)}
+	must(t, NewJournal(JournalOptions{}).Tell(r))
+	r.UID, r.VolData = "another", nil
+	must(t, NewJournal(JournalOptions{}).Tell(r))
+
+	// What was sent is in the journal once journald has answered a request to sync.
+	out, err := exec.CommandContext(t.Context(), "journalctl", "--sync").CombinedOutput()
+	if err != nil {
+		t.Fatalf("journalctl --sync: %v\n%s", err, out)
+	}
+	ask := func(args ...string) (found []map[string]any) {
+		t.Helper()
+		args = append([]string{"--output=json", "--all", "--quiet"}, args...)
+		out, err := exec.CommandContext(t.Context(), "journalctl", args...).Output()
+		must(t, err)
+		for line := range strings.Lines(string(out)) {
+			var e map[string]any
+			must(t, json.Unmarshal([]byte(line), &e))
+			found = append(found, e)
+		}
+		return found
+	}
+	story := ask("-t", "orphan-reaper", "ORPHAN_REAPER_POD_UID="+testUID)
+	if len(story) != 2 || story[0]["ORPHAN_REAPER_KIND"] != "parked" || story[1]["ORPHAN_REAPER_KIND"] != "removed" {
+		t.Fatalf("the pod's story is %.500v", story)
+	}
+	if story[0]["ORPHAN_REAPER_POD_NAME"] != nasty[0] || story[0]["PRIORITY"] != "5" {
+		t.Errorf("the record is %v", story[0])
+	}
+	if data, ok := story[1]["ORPHAN_REAPER_VOL_DATA"].(string); !ok || len(data) < 400<<10 {
+		t.Error("a large field did not arrive")
+	}
+	if found := ask("MESSAGE_ID=" + MessageID(policy.KindRemoved)); len(found) != 2 {
+		t.Errorf("%d records by message ID, want 2", len(found))
+	}
+	if found := ask("ORPHAN_REAPER_POD_UID=forged"); len(found) != 0 {
+		t.Errorf("a pod's name forged a field: %v", found)
+	}
+	if files, err := filepath.Glob("/run/log/journal/*/*"); err != nil || len(files) == 0 {
+		t.Errorf("journald wrote elsewhere: %v, %v", files, err)
+	}
+}
