@@ -159,7 +159,7 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 	case len(rel) == 4 && rel[0] == "volumes" && rel[3] == policy.VolData:
 		w.keepVolData(parent, path)
 	case w.hosts && len(rel) == 1 && d.name == "etc-hosts":
-		if text, err := readFile(w.open, parent, d.name, 64<<10); err == nil {
+		if text, err := w.open.readFile(parent, d.name, 64<<10); err == nil {
 			w.content.hosts = text
 		}
 	}
@@ -172,7 +172,7 @@ func (w *walker) foreign(st *unix.Statx_t) bool {
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
 // the record must hold it once the file is gone.
 func (w *walker) keepVolData(parent int, path string) {
-	text, err := readFile(w.open, parent, policy.VolData, mostVolData)
+	text, err := w.open.readFile(parent, policy.VolData, mostVolData)
 	if err != nil {
 		if w.badData == nil {
 			w.badData = map[string]error{}
@@ -184,15 +184,6 @@ func (w *walker) keepVolData(parent int, path string) {
 		w.volData = map[string]string{}
 	}
 	w.volData[path] = string(text)
-}
-
-func readFile(o opener, parent int, name string, limit int64) ([]byte, error) {
-	f, err := o.regular(parent, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readBounded(f, limit)
 }
 
 // uniform counts a tree of one class. Only what is data or ephemeral and holds nothing

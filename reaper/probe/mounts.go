@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"strconv"
 
@@ -296,16 +294,4 @@ func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
 		last = append(last[:0], text...)
 	}
 	return nil, errors.New("no two readings agree")
-}
-
-// readBounded reads a whole regular file of at most limit bytes.
-func readBounded(f *os.File, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > limit {
-		return nil, &fs.PathError{Op: "read", Path: clean(f.Name()), Err: fmt.Errorf("longer than %d bytes", limit)}
-	}
-	return b, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -140,9 +141,10 @@ func fdinfoMount(fd int) (int, error) {
 	return 0, errors.New("no mnt_id in /proc/self/fdinfo")
 }
 
-// regular opens the regular file name below parent for reading. A FIFO, socket or device
-// is never opened: the name is held by O_PATH, looked at, and opened through its handle.
-func (o opener) regular(parent int, name string) (*os.File, error) {
+// readFile reads the regular file name below parent, of at most limit bytes. A FIFO,
+// socket or device is never opened: the name is held by O_PATH, looked at, and opened
+// through its handle.
+func (o opener) readFile(parent int, name string, limit int64) ([]byte, error) {
 	held, err := o.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, pathError("open", name, err)
@@ -163,18 +165,47 @@ func (o opener) regular(parent int, name string) (*os.File, error) {
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	defer closeFD(fd)
+	text, err := readAll(fd, int64(min(st.Size, 1<<40)), limit)
+	if err != nil {
+		return nil, pathError("read", name, err)
+	}
+	return text, nil
 }
 
-// walk opens a directory several names down, each as dir does.
-func (o opener) walk(parent int, names ...string) (int, error) {
-	fd, err := retry(func() (int, error) { return unix.Dup(parent) })
-	if err != nil {
-		return -1, err
+// readAll reads to the end, size being what the file's length was said to be.
+func readAll(fd int, size, limit int64) ([]byte, error) {
+	tooLong := fmt.Errorf("longer than %d bytes", limit)
+	if size > limit {
+		return nil, tooLong
 	}
+	text := make([]byte, 0, size+512)
+	for {
+		n, err := retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return text, nil
+		}
+		text = text[:len(text)+n]
+		if int64(len(text)) > limit {
+			return nil, tooLong
+		}
+		if len(text) == cap(text) {
+			text = slices.Grow(text, len(text))
+		}
+	}
+}
+
+// walk opens a directory one or more names down, each as dir does.
+func (o opener) walk(parent int, names ...string) (int, error) {
+	fd := parent
 	for _, name := range names {
 		next, err := o.dir(fd, name)
-		closeFD(fd)
+		if fd != parent {
+			closeFD(fd)
+		}
 		if err != nil {
 			return -1, err
 		}

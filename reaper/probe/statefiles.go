@@ -74,12 +74,7 @@ func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, error) {
 		defer closeFD(fd)
 		parent = fd
 	}
-	f, err := p.open.regular(parent, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readBounded(f, limit)
+	return p.open.readFile(parent, name, limit)
 }
 
 // scan finds every wanted UID in text, whatever stands around it: the "d" of "podUID" is

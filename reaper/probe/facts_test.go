@@ -1,0 +1,324 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func TestCgroups(t *testing.T) {
+	uid := newUID()
+	static := newStaticUID()
+	under := strings.ReplaceAll(string(uid), "-", "_")
+	cases := []struct {
+		name string
+		dirs []string
+		want policy.Truth
+	}{
+		{"none", []string{"kubepods.slice"}, policy.No},
+		{"cgroupfs driver", []string{"kubepods/burstable/pod" + string(uid) + "/0123"}, policy.Yes},
+		{"cgroupfs driver, guaranteed", []string{"kubepods/pod" + string(uid)}, policy.Yes},
+		{"systemd driver", []string{"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice"}, policy.Yes},
+		{"systemd driver, guaranteed", []string{"kubepods.slice/kubepods-pod" + under + ".slice"}, policy.Yes},
+		{"version 1", []string{"cpu/kubepods", "memory/kubepods/besteffort/pod" + string(uid)}, policy.Yes},
+		{"below another slice", []string{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + under + ".slice"}, policy.Yes},
+		{"deep", []string{"docker/0123/kubelet/kubepods/burstable/pod" + string(uid)}, policy.Yes},
+		{"another pod's", []string{"kubepods/burstable/pod" + string(newUID())}, policy.No},
+		{"a name that only holds it", []string{"kubepods/x" + string(uid), "kubepods/pod" + string(uid) + "x"}, policy.No},
+		{"no kubepods", []string{"system.slice"}, policy.Unknown},
+		{"empty", nil, policy.Unknown},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.cfg.CgroupRoot = n.path("cg")
+			n.mkdir("cg", n.pod(uid))
+			for _, d := range c.dirs {
+				n.mkdir("cg/" + d)
+			}
+			check(t, n.one(uid), but(facts{policy.FactCgroup: c.want}))
+		})
+	}
+	t.Run("static pods", func(t *testing.T) {
+		for _, d := range []string{"kubepods/burstable/pod" + string(static), "kubepods.slice/kubepods-burstable-pod" + string(static) + ".slice"} {
+			n := newNode(t)
+			n.mkdir(n.pod(static), "cgroup/"+d)
+			check(t, n.one(static), but(facts{policy.FactCgroup: policy.Yes}))
+		}
+	})
+	t.Run("symlinks are not followed", func(t *testing.T) {
+		n := newNode(t)
+		n.mkdir(n.pod(uid), "elsewhere/pod"+string(uid))
+		n.symlink(n.path("elsewhere"), "cgroup/link")
+		n.symlink(n.path("cgroup"), "cgroup/loop")
+		check(t, n.one(uid), dead())
+	})
+	t.Run("root is missing", func(t *testing.T) {
+		n := newNode(t)
+		n.cfg.CgroupRoot = n.path("nowhere")
+		n.mkdir(n.pod(uid))
+		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
+	})
+	t.Run("too deep", func(t *testing.T) {
+		n := newNode(t)
+		n.mkdir(n.pod(uid), "cgroup/"+strings.Repeat("d/", deepestCgroup+2))
+		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
+	})
+}
+
+func TestStateFiles(t *testing.T) {
+	for _, file := range stateFiles {
+		t.Run(file, func(t *testing.T) {
+			n, uid, other := newNode(t), newUID(), newStaticUID()
+			n.mkdir(n.pod(uid), n.pod(other))
+			n.write("kubelet/"+file, `{"entries":{"pod`+string(uid)+`":{"c":"0-3"},"x":"`+string(newUID())+`"}}`)
+			look := n.look()
+			check(t, find(t, look, uid), but(facts{policy.FactKubeletFile: policy.Yes}))
+			wantDetail(t, find(t, look, uid).Facts[policy.FactKubeletFile], file)
+			check(t, find(t, look, other), dead())
+		})
+	}
+	spoil := map[string]func(n *testNode){
+		"a directory": func(n *testNode) { n.mkdir("kubelet/cpu_manager_state") },
+		"a symlink":   func(n *testNode) { n.symlink("/etc/passwd", "kubelet/cpu_manager_state") },
+		"a FIFO":      func(n *testNode) { must(n.t, unix.Mkfifo(n.path("kubelet/cpu_manager_state"), 0o600)) },
+		"too long": func(n *testNode) {
+			n.write("kubelet/cpu_manager_state", "")
+			must(n.t, os.Truncate(n.path("kubelet/cpu_manager_state"), biggestStateFile+1))
+		},
+		"the directory is a file": func(n *testNode) { n.write("kubelet/device-plugins", "") },
+	}
+	for name, f := range spoil {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, n *testNode) {
+				uid := newUID()
+				n.mkdir(n.pod(uid))
+				f(n)
+				check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Unknown}))
+			})
+		})
+	}
+}
+
+func TestScanFindsUIDsAnywhere(t *testing.T) {
+	uid, static := newUID(), newStaticUID()
+	w := wanted{uid: true, static: true}
+	for text, want := range map[string]int{
+		"":                                     0,
+		string(uid):                            1,
+		"podabc" + string(uid) + "def":         1,
+		string(static) + string(uid):           2,
+		strings.ToUpper(string(uid)):           0,
+		string(uid)[:35] + "\n" + "0":          0,
+		"-" + string(static) + "-":             1,
+		strings.Repeat("0123456789abcdef", 64): 0,
+	} {
+		found := map[parsers.PodUID]bool{}
+		w.scan([]byte(text), func(uid parsers.PodUID) { found[uid] = true })
+		if len(found) != want {
+			t.Errorf("%q: found %v, want %d", text, found, want)
+		}
+	}
+}
+
+func TestInUse(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n := newNode(t)
+		cwd, fd, deleted, none, exe := newUID(), newUID(), newUID(), newUID(), newUID()
+		for _, uid := range []parsers.PodUID{cwd, none} {
+			n.mkdir(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+		}
+		n.write(n.pod(fd)+"/containers/c/0", "x")
+		n.write(n.pod(deleted)+"/containers/c/0", "x")
+		child(t, nil, n.path(n.pod(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
+		child(t, nil, "", "exec 7<'"+n.path(n.pod(fd))+"/containers/c/0'")
+		child(t, nil, "", "exec 7<'"+n.path(n.pod(deleted))+"/containers/c/0'")
+		must(t, os.Remove(n.path(n.pod(deleted)+"/containers/c/0")))
+		sleep, err := exec.LookPath("sleep")
+		must(t, err)
+		binary, err := os.ReadFile(sleep)
+		must(t, err)
+		n.mkdir(n.pod(exe))
+		must(t, os.WriteFile(n.path(n.pod(exe)+"/sleep"), binary, 0o755))
+		cmd := exec.CommandContext(t.Context(), n.path(n.pod(exe)+"/sleep"), "100")
+		must(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		parked := newUID()
+		n.mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
+		child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
+
+		look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
+		for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
+			check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
+			wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], words)
+		}
+		check(t, find(t, look, none), dead())
+		check(t, look.Parked[0], facts{policy.FactInUse: policy.Yes, policy.FactMounted: policy.No})
+	})
+}
+
+// TestInUseOwnHandles: this process's handles below a pod are no use of it.
+func TestInUseOwnHandles(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	f, err := os.Open(n.path(n.pod(uid)))
+	must(t, err)
+	defer f.Close()
+	check(t, n.one(uid), dead())
+}
+
+// asNobody runs a test again as a user who owns nothing.
+func asNobody(t *testing.T, body func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(namespaceEnv) == t.Name() {
+		body(t)
+		return
+	}
+	needRoot(t)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	exe, err := os.Open(os.Args[0]) // by handle: the path to it may be closed to others
+	must(t, err)
+	defer exe.Close()
+	cmd.Path = "/proc/self/fd/3"
+	cmd.ExtraFiles = []*os.File{exe}
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), namespaceEnv+"="+t.Name(), "TMPDIR=/tmp")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("as nobody: %v\n%s", err, out)
+	}
+}
+
+// TestUnreadable looks as a user to whom most of the node is closed.
+func TestUnreadable(t *testing.T) {
+	asNobody(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			uid, closed := newUID(), newUID()
+			n.mkdir(n.pod(uid), n.pod(closed), "cgroup/closed")
+			n.write("kubelet/cpu_manager_state", "{}")
+			for _, rel := range []string{n.pod(closed), "cgroup/closed", "kubelet/cpu_manager_state"} {
+				must(t, os.Chmod(n.path(rel), 0))
+				t.Cleanup(func() { must(t, os.Chmod(n.path(rel), 0o700)) })
+			}
+			look := n.look()
+			want := but(facts{
+				policy.FactCgroup: policy.Unknown, policy.FactKubeletFile: policy.Unknown, policy.FactInUse: policy.Unknown,
+			})
+			check(t, find(t, look, uid), want)
+			wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "no other process")
+			check(t, find(t, look, closed), facts{
+				policy.FactDirectory: policy.Unknown, policy.FactOwnMount: policy.Unknown,
+				policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown,
+			})
+			// A process of the same user is readable, all others are counted.
+			child(t, nil, "/", "")
+			f := n.one(uid).Facts[policy.FactInUse]
+			if f.Truth != policy.No {
+				t.Errorf("in use is %+v, want no", f)
+			}
+			wantDetail(t, f, "processes could not be read")
+			t.Run("pods directory", func(t *testing.T) {
+				must(t, os.Chmod(n.path("kubelet/pods"), 0))
+				defer func() { must(t, os.Chmod(n.path("kubelet/pods"), 0o700)) }()
+				if _, err := n.probe().Look(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "permission denied") {
+					t.Errorf("the look gives %v", err)
+				}
+			})
+		})
+	})
+}
+
+func TestPodsDirectory(t *testing.T) {
+	both(t, func(t *testing.T, n *testNode) {
+		uid := newUID()
+		n.mkdir(n.pod(uid))
+		n.symlink(n.path("kubelet"), "link")
+		n.cfg.RootDir = n.path("link")
+		check(t, n.one(uid), dead())
+		for name, set := range map[string]func(){
+			"missing root": func() { n.cfg.RootDir = n.path("nowhere") },
+			"missing":      func() { n.mkdir("empty"); n.cfg.RootDir = n.path("empty") },
+			"a symlink":    func() { n.symlink(n.path("kubelet/pods"), "a/pods"); n.cfg.RootDir = n.path("a") },
+			"a file":       func() { n.write("b/pods", ""); n.cfg.RootDir = n.path("b") },
+		} {
+			set()
+			look, err := n.probe().Look(t.Context(), nil, nil)
+			if err == nil || !strings.Contains(err.Error(), "cannot list the pods directory "+n.cfg.RootDir+"/pods") || len(look.Pods) > 0 {
+				t.Errorf("%s: the look gives %v and %d pods", name, err, len(look.Pods))
+			}
+			if name == "a symlink" && !strings.Contains(fmt.Sprint(err), "it is a symlink") {
+				t.Errorf("the error does not say what is wrong: %v", err)
+			}
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	n := newNode(t)
+	logged, hosts, network, none := newUID(), newUID(), newUID(), newUID()
+	n.mkdir("logs/shop_web-0_"+string(logged), "logs/junk", "logs/a_b_c", "logs/A_web_"+string(none), n.pod(logged), n.pod(none))
+	n.write(n.pod(hosts)+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"+
+		"fe00::2\tip6-allrouters\n10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n")
+	n.write(n.pod(network)+"/etc-hosts", "# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n")
+	look := n.look()
+	for uid, want := range map[parsers.PodUID]podName{logged: {"shop", "web-0"}, hosts: {"shop", "web-0"}, network: {}, none: {}} {
+		if e := find(t, look, uid); e.Namespace != want.namespace || e.PodName != want.name {
+			t.Errorf("the name is %s/%s, want %+v", e.Namespace, e.PodName, want)
+		}
+	}
+	if got := hostsName([]byte("# Kubernetes-managed hosts file.\n10.0.0.1\t\x1b[31mred\n")); got != (podName{}) {
+		t.Errorf("a name that is none was taken: %+v", got)
+	}
+}
+
+func TestParked(t *testing.T) {
+	n := newNode(t)
+	quiet, remade, asFile, missing := newUID(), newUID(), newUID(), newUID()
+	states := []policy.EntryState{}
+	for _, uid := range []parsers.PodUID{quiet, remade, asFile, missing} {
+		s := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Namespace: "shop", PodName: "web"}
+		if uid != missing {
+			n.write("kubelet/orphan-reaper/"+s.Entry+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+		}
+		states = append(states, s)
+	}
+	states = append(states, policy.EntryState{Entry: "../pods/" + string(quiet), UID: newUID()})
+	n.mkdir(n.pod(remade), "cgroup/kubepods.slice/pod"+string(remade))
+	n.write(n.pod(asFile), "")
+	n.write("kubelet/memory_manager_state", string(asFile))
+	look := n.look(states...)
+	alive := func(changed facts) facts {
+		f := but(changed)
+		if _, ok := changed[policy.FactRemade]; !ok {
+			f[policy.FactRemade] = policy.No
+		}
+		return f
+	}
+	check(t, look.Parked[0], alive(nil))
+	check(t, look.Parked[1], alive(facts{policy.FactRemade: policy.Yes, policy.FactCgroup: policy.Yes}))
+	check(t, look.Parked[2], alive(facts{policy.FactRemade: policy.Yes, policy.FactKubeletFile: policy.Yes}))
+	wantDetail(t, look.Parked[2].Facts[policy.FactRemade], "a regular file")
+	check(t, look.Parked[3], alive(facts{policy.FactDirectory: policy.No, policy.FactContent: policy.Unknown}))
+	check(t, look.Parked[4], facts{policy.FactDirectory: policy.Unknown, policy.FactContent: policy.Unknown})
+	if e := look.Parked[0]; e.Entry != states[0].Entry || e.PodName != "web" || e.ID.Ino == 0 ||
+		e.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData || len(e.Residue) != 2 {
+		t.Errorf("the parked pod is not told: %+v", e)
+	}
+	if len(look.Pods) != 2 {
+		t.Errorf("%d entries in the pods directory, want 2", len(look.Pods))
+	}
+	t.Run("no quarantine", func(t *testing.T) {
+		n := newNode(t)
+		look := n.look(states[0])
+		check(t, look.Parked[0], alive(facts{policy.FactDirectory: policy.No, policy.FactContent: policy.Unknown}))
+	})
+}
