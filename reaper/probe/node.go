@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -113,7 +112,11 @@ func readMountFile(path string) ([]*mountinfo.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	return readMountText(string(text))
+}
+
+func readMountText(text string) ([]*mountinfo.Info, error) {
+	return mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 }
 
 // sameNamespace: the first lines name the same mount at the same place, so the namespaces

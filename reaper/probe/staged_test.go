@@ -16,7 +16,9 @@ func TestStaged(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		const csi = "kubelet/plugins/kubernetes.io/csi/"
 		global := csi + "ebs.csi.aws.com/" + fmt.Sprintf("%x", sha256.Sum256([]byte("vol-1"))) + "/globalmount"
-		volume := func(n *testNode, pod, text string) { n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text) }
+		volume := func(n *testNode, pod, text string) {
+			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text)
+		}
 		cases := []struct {
 			name   string
 			make   func(n *testNode, pod, uid string)

@@ -1,0 +1,192 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func TestContentIsBounded(t *testing.T) {
+	both(t, func(t *testing.T, n *testNode) {
+		many, manyDirs, deep, wide := newUID(), newUID(), newUID(), newUID()
+		for i := range mostEntries + 50 {
+			n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(many), i), "")
+		}
+		n.mkdir(n.pod(manyDirs) + "/volumes/kubernetes.io~nfs/v")
+		for i := range mostEntries + 50 {
+			must(t, os.Mkdir(n.path(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(manyDirs), i)), 0o755))
+		}
+		n.mkdir(n.pod(deep) + "/volumes/kubernetes.io~nfs/v/" + strings.Repeat("d/", 3*deepest))
+		for i := range mostEntries + 50 {
+			n.write(fmt.Sprintf("%s/%05d", n.pod(wide), i), "")
+		}
+		look := n.look()
+		for _, uid := range []policy.Evidence{find(t, look, many), find(t, look, manyDirs), find(t, look, deep)} {
+			check(t, uid, dead())
+			// What was not seen to the end is never called skeleton.
+			if got := rows(uid); got != ". skeleton, volumes/kubernetes.io~nfs/v data partial" {
+				t.Errorf("residue is %s", got)
+			}
+		}
+		e := find(t, look, wide)
+		check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
+		if len(e.Residue) > mostRows+4 {
+			t.Errorf("%d rows", len(e.Residue))
+		}
+	})
+}
+
+func TestContentCounts(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/tmp/a/b", strings.Repeat("x", 10_000))
+	n.write(n.pod(uid)+"/containers/c/0", "")
+	for _, r := range n.one(uid).Residue {
+		want := map[string]int64{".": 3, "containers": 3, "volumes/kubernetes.io~empty-dir/tmp": 3}[r.Path]
+		if r.Entries != want || r.Path == "volumes/kubernetes.io~empty-dir/tmp" && r.Bytes < 10_000 {
+			t.Errorf("%+v, want %d entries", r, want)
+		}
+	}
+}
+
+// TestSubvolume makes every directory look as if it were on another device without a
+// mount, which is what a btrfs subvolume is.
+func TestSubvolume(t *testing.T) {
+	both(t, func(t *testing.T, n *testNode) {
+		uid := newUID()
+		n.mkdir(n.pod(uid) + "/volumes")
+		dir, err := os.Open(n.path(n.pod(uid)))
+		must(t, err)
+		defer dir.Close()
+		st, err := statHandle(int(dir.Fd()))
+		must(t, err)
+		st.Dev_minor++
+		c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, false, make([]byte, 4096))
+		if !errors.Is(c.err, errSubvolume) || len(c.volumes) > 0 {
+			t.Errorf("the subvolume was entered: %v, %+v", c.err, c.rows)
+		}
+	})
+}
+
+func TestContentStopsWithItsTime(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid) + "/volumes")
+	dir, err := os.Open(n.path(n.pod(uid)))
+	must(t, err)
+	defer dir.Close()
+	st, err := statHandle(int(dir.Fd()))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, false, make([]byte, 4096)); c.err == nil {
+		t.Error("a walk without time left says that it saw everything")
+	}
+	look, err := n.probe().Look(ctx, nil, nil)
+	if err == nil || len(look.Pods) > 0 {
+		t.Errorf("a look without time gives %d pods, %v", len(look.Pods), err)
+	}
+}
+
+func TestSmallBuffer(t *testing.T) {
+	n := newNode(t)
+	for i := range 500 {
+		n.mkdir(fmt.Sprintf("many/%s%03d", strings.Repeat("n", 200), i))
+	}
+	dir, err := os.Open(n.path("many"))
+	must(t, err)
+	defer dir.Close()
+	seen := map[string]bool{}
+	must(t, readNames(int(dir.Fd()), make([]byte, 1024), func(d dirent) bool {
+		seen[d.name] = d.kind == unix.DT_DIR
+		return true
+	}))
+	if len(seen) != 500 {
+		t.Errorf("%d names, want 500", len(seen))
+	}
+}
+
+// TestGuard: one goroutine for each key, however often it is asked for.
+func TestGuard(t *testing.T) {
+	var g guard
+	release := make(chan struct{})
+	running := make(chan struct{}, 10)
+	hang := func() int { running <- struct{}{}; <-release; return 1 }
+	if _, err := guarded(t.Context(), &g, "a", time.Millisecond, hang); !errors.Is(err, errHangs) {
+		t.Fatalf("a hung part gives %v", err)
+	}
+	for range 5 {
+		if _, err := guarded(t.Context(), &g, "a", time.Hour, hang); !errors.Is(err, errStuck) {
+			t.Fatalf("a part that is stuck gives %v", err)
+		}
+	}
+	if v, err := guarded(t.Context(), &g, "b", time.Hour, func() int { return 2 }); v != 2 || err != nil {
+		t.Errorf("another part gives %d, %v", v, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if _, err := guarded(ctx, &g, "c", time.Hour, hang); err == nil || err.Error() != "enough" {
+		t.Errorf("a part without time gives %v", err)
+	}
+	<-running
+	<-running
+	close(release)
+	for !g.begin("a") {
+		time.Sleep(time.Millisecond)
+	}
+	if len(running) != 0 {
+		t.Errorf("%d more goroutines were begun", len(running))
+	}
+}
+
+// TestGuardIsBounded: hung keys are not begun without end.
+func TestGuardIsBounded(t *testing.T) {
+	var g guard
+	release := make(chan struct{})
+	defer close(release)
+	begun := 0
+	for i := range 2 * mostStuck {
+		_, err := guarded(t.Context(), &g, fmt.Sprint(i), time.Nanosecond, func() int { <-release; return 0 })
+		if errors.Is(err, errHangs) {
+			begun++
+		}
+	}
+	if begun != mostStuck {
+		t.Errorf("%d goroutines hang, want %d", begun, mostStuck)
+	}
+}
+
+// TestHungPods: pods that hang cost the look bounded time, and no other pod its facts.
+func TestHungPods(t *testing.T) {
+	n, first, second := newNode(t), newUID(), newUID()
+	n.mkdir(n.pod(first), n.pod(second))
+	p := n.probe()
+	list, err := p.list(t.Context())
+	must(t, err)
+	var all []reading
+	for _, d := range list.names {
+		all = append(all, reading{parent: list.pods, name: d.name, kind: d.kind, origin: d.name, isPod: true})
+	}
+	// The first is stuck since an earlier look.
+	if !p.guard.begin(all[0].origin) {
+		t.Fatal("the guard is not free")
+	}
+	reads := p.readAll(t.Context(), all, nil)
+	if reads[0].fact().Truth != policy.Unknown || reads[0].directory.Truth != policy.Unknown {
+		t.Errorf("a stuck pod was read: %+v", reads[0].directory)
+	}
+	if reads[1].fact().Truth != policy.Yes {
+		t.Errorf("the other pod was not read: %+v", reads[1].fact())
+	}
+	list.root.drop()
+	list.pods.drop()
+	if list.pods.uses != 0 {
+		t.Errorf("the handle has %d uses left", list.pods.uses)
+	}
+}

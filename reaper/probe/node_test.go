@@ -1,0 +1,214 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func TestMayEnforce(t *testing.T) {
+	const (
+		hostRoot = "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+		hostPods = "21 20 8:2 / /var/lib/kubelet rw shared:9 - ext4 /dev/sdb1 rw\n"
+		private  = "40 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+		slave    = "40 1 8:1 / / rw master:1 - ext4 /dev/sda1 rw\n"
+		peer     = "40 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+		stranger = "40 1 8:1 / / rw shared:5 master:7 - ext4 /dev/sda1 rw\n"
+	)
+	kubelet := policy.Fact{Truth: policy.Yes}
+	cases := []struct {
+		name      string
+		pidNS     string
+		kubelet   policy.Fact
+		own, host string
+		self      bool
+		want      policy.Truth
+		detail    string
+	}{
+		{"on the host", initialPIDNamespace, policy.Fact{}, hostRoot + hostPods, hostRoot + hostPods, false, policy.Yes, "of PID 1"},
+		{"slave", initialPIDNamespace, policy.Fact{}, slave, hostRoot, false, policy.Yes, "a slave"},
+		{"peer", initialPIDNamespace, policy.Fact{}, peer, hostRoot, false, policy.Yes, "a slave"},
+		{"private", initialPIDNamespace, policy.Fact{}, private, hostRoot, false, policy.No, "a mount namespace of its own"},
+		{"slave of another", initialPIDNamespace, policy.Fact{}, stranger, hostRoot, false, policy.No, "a mount namespace of its own"},
+		{"slave of what the host does not share", initialPIDNamespace, policy.Fact{}, slave, strings.Replace(hostRoot, "shared:1", "master:1", 1), false, policy.No, ""},
+		{"another root", initialPIDNamespace, policy.Fact{}, "20 1 8:1 /jail / rw - ext4 /dev/sda1 rw\n", strings.Replace(hostRoot, " / / ", " / /jail ", 1), false, policy.No, ""},
+		{"no root mount", initialPIDNamespace, policy.Fact{}, "41 1 8:1 / /proc rw shared:1 - proc proc rw\n", hostRoot, false, policy.No, ""},
+		{"own PID namespace", "pid:[4026532999]", policy.Fact{}, hostRoot, hostRoot, false, policy.No, "PID namespace"},
+		{"own PID namespace with a kubelet", "pid:[4026532999]", kubelet, hostRoot, hostRoot, false, policy.Yes, ""},
+		{"self", "pid:[4026532999]", policy.Fact{}, private, hostRoot, true, policy.Yes, "self"},
+		{"no PID namespace link", "", policy.Fact{}, hostRoot, hostRoot, false, policy.Unknown, "PID namespace"},
+		{"no PID 1", initialPIDNamespace, policy.Fact{}, hostRoot, "", false, policy.Unknown, "PID 1"},
+		{"PID 1 with junk", initialPIDNamespace, policy.Fact{}, hostRoot, "junk\n", false, policy.Unknown, "PID 1"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.cfg.NodeNamespacesSelf = c.self
+			files := map[string]string{"self": c.own}
+			if c.host != "" {
+				files["1"] = c.host
+			}
+			n.cfg.ProcDir = procFixture(t, files)
+			if c.pidNS != "" {
+				must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
+				must(t, os.Symlink(c.pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
+			}
+			dir, err := os.Open(n.cfg.RootDir)
+			must(t, err)
+			defer dir.Close()
+			f := n.probe().mayEnforce(c.kubelet, int(dir.Fd()))
+			if f.Truth != c.want {
+				t.Errorf("may enforce is %+v, want %s", f, c.want)
+			}
+			wantDetail(t, f, c.detail)
+		})
+	}
+}
+
+// TestMayEnforceComparesTheMountOfThePods: the root may be a slave and the pods' mount not.
+func TestMayEnforceComparesTheMountOfThePods(t *testing.T) {
+	first, err := readMountText("20 1 8:1 / / rw shared:1 - ext4 a rw\n21 20 8:2 / /pods rw shared:9 - ext4 b rw\n")
+	must(t, err)
+	for text, want := range map[string]bool{
+		"40 1 8:1 / / rw master:1 - ext4 a rw\n41 40 8:2 / /pods rw master:9 - ext4 b rw\n": true,
+		"40 1 8:1 / / rw master:1 - ext4 a rw\n41 40 8:2 / /pods rw - ext4 b rw\n":          false,
+	} {
+		own, err := readMountText(text)
+		must(t, err)
+		if got := follows(own, first, 41); got != want {
+			t.Errorf("%q follows: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestMayEnforceHere asks in real namespaces: a private one of our own must not enforce.
+func TestMayEnforceHere(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n := newNode(t)
+		n.cfg.NodeNamespacesSelf = false
+		if f := n.look().Node.MayEnforce; f.Truth == policy.Yes {
+			t.Errorf("a private mount namespace may enforce: %+v", f)
+		}
+	})
+}
+
+func TestFree(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mount("", "kubelet")
+		n.mkdir("kubelet/pods")
+		before := n.look().Node
+		if before.FreeBytes < 0.9 || before.FreeBytes > 1 || before.FreeInodes <= 0 || before.FreeInodes > 1 {
+			t.Fatalf("an empty tmpfs has %v of its bytes free and %v of its inodes", before.FreeBytes, before.FreeInodes)
+		}
+		n.write("kubelet/fill", strings.Repeat("x", 32<<10))
+		if after := n.look().Node; after.FreeBytes > 0.6 || after.FreeInodes >= before.FreeInodes {
+			t.Errorf("half full: %v of its bytes free, %v of its inodes (%v before)", after.FreeBytes, after.FreeInodes, before.FreeInodes)
+		}
+	})
+}
+
+// TestOpenerRefuses compares each refusal with what a plain open does there.
+func TestOpenerRefuses(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			n.mkdir("d/plain", "d/bind", "elsewhere/canary")
+			n.write("d/file", "x")
+			n.symlink("plain", "d/link")
+			n.mount("", "d/tmpfs")
+			n.mount("elsewhere", "d/bind")
+			must(t, unix.Mkfifo(n.path("d/fifo"), 0o600))
+			dir, err := os.Open(n.path("d"))
+			must(t, err)
+			defer dir.Close()
+			o := n.probe().open
+			for name, want := range map[string]error{
+				"plain": nil, "bind": errMount, "tmpfs": errMount, "file": unix.ENOTDIR, "link": unix.ELOOP, "fifo": unix.ENOTDIR,
+				"missing": unix.ENOENT, "..": unix.EINVAL, "": unix.EINVAL, "plain/x": unix.EINVAL, "a\x00": unix.EINVAL,
+			} {
+				fd, err := o.dir(int(dir.Fd()), name)
+				if err == nil {
+					closeFD(fd)
+				}
+				if !isErr(err, want) && !(name == "link" && isErr(err, unix.ENOTDIR)) {
+					t.Errorf("%q opens with %v, want %v", name, err, want)
+				}
+			}
+			// The guard off: a plain open goes through the mount and the symlink.
+			for _, name := range []string{"bind/canary", "link"} {
+				fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+				if err != nil {
+					t.Errorf("a plain open of %s gives %v: the guard shows nothing", name, err)
+					continue
+				}
+				closeFD(fd)
+			}
+		})
+	})
+}
+
+func isErr(err, want error) bool {
+	if want == nil {
+		return err == nil
+	}
+	for e := err; e != nil; {
+		if e == want { //nolint:errorlint // the sentinel itself is what is compared
+			return true
+		}
+		u, ok := e.(interface{ Unwrap() error }) //nolint:errorlint // unwrapped by hand
+		if !ok {
+			return false
+		}
+		e = u.Unwrap()
+	}
+	return false
+}
+
+// TestFileMountIsSeen: a file bound over a pod's file is a mount, not its size.
+func TestFileMountIsSeen(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.write("elsewhere", strings.Repeat("x", 1<<20))
+		n.write(n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
+		n.mount("elsewhere", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f")
+		n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")}) // mountinfo does not tell
+		e := n.one(uid)
+		check(t, e, facts{policy.FactMounted: policy.Yes})
+		for _, r := range e.Residue {
+			if r.Bytes >= 1<<20 {
+				t.Errorf("the mounted file is counted: %+v", r)
+			}
+		}
+	})
+}
+
+// TestMountPointSeenOnlyByTheWalk: what openat2 refuses to cross is a mount, whatever
+// mountinfo said a moment before.
+func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
+	inNamespace(t, func(t *testing.T) {
+		both(t, func(t *testing.T, n *testNode) {
+			uid := newUID()
+			n.mount("", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/deep/er")
+			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")})
+			e := n.one(uid)
+			check(t, e, facts{policy.FactMounted: policy.Yes, policy.FactOwnMount: policy.No})
+			wantDetail(t, e.Facts[policy.FactMounted], "volumes/kubernetes.io~nfs/v/deep/er")
+			if got := rows(e); got != ". skeleton, volumes/kubernetes.io~nfs/v data partial" {
+				t.Errorf("residue is %s", got)
+			}
+		})
+	})
+}
+
+func TestChildrenAreReaped(t *testing.T) {
+	// The helper itself: a child that does not start is a skip or a failure, never silence.
+	if pid := child(t, &syscall.SysProcAttr{}, "/", ""); pid <= 0 {
+		t.Errorf("the child has PID %d", pid)
+	}
+}
