@@ -67,9 +67,6 @@ func oneKubelet(procDir, rootDir string) (*kubelet, error) {
 	}
 	var ours []*kubelet
 	for _, k := range all {
-		if k.script {
-			continue
-		}
 		same, err := k.hasRoot(rootDir)
 		if err != nil {
 			return nil, err
@@ -144,7 +141,6 @@ func KubeletRootDir(ctx context.Context, procDir string) (dir, from string, err 
 	var first *kubelet
 	for _, k := range f.ks {
 		switch {
-		case k.script:
 		case k.rootErr != nil:
 			return "", "", fmt.Errorf("cannot tell the root directory of %s (PID %d): %w; set --root-dir", k.name, k.id.PID, k.rootErr)
 		case first == nil:

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -68,12 +67,7 @@ func parseCommand(comm string, args []string) (*kubelet, bool) {
 			break
 		}
 	}
-	// Where the first argument is a known name, its subcommand has decided already.
-	return k, !isKnown(base) && k.holdsKubelet()
-}
-
-func isKnown(name string) bool {
-	return slices.Contains([]string{nameKubelet, nameHyperkube, nameK3s, "k3s-server", "k3s-agent", nameKubelite}, name)
+	return k, k.holdsKubelet()
 }
 
 // holdsKubelet says whether the program of that name and arguments runs a kubelet, and

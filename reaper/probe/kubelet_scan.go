@@ -73,7 +73,7 @@ func (s scanner) kubelets() ([]*kubelet, error) {
 	}
 	forked := func(k *kubelet) bool {
 		return slices.ContainsFunc(all, func(parent *kubelet) bool {
-			return parent.id.PID == k.parent && !parent.script && slices.Equal(parent.args, k.args)
+			return parent.id.PID == k.parent && slices.Equal(parent.args, k.args)
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(all), forked), nil

@@ -251,7 +251,8 @@ func TestFindKubeletBehindASymlink(t *testing.T) {
 }
 
 func TestFindKubeletStart(t *testing.T) {
-	procDir := procTree(t, fakeProc{pid: 42, comm: "kubelet", args: []string{"kubelet"}, start: 12345})
+	// A name may hold what looks like the end of it.
+	procDir := procTree(t, fakeProc{pid: 42, comm: "kube) S 9 (let", args: []string{"kubelet"}, start: 12345})
 	tick, err := clockTick()
 	if err != nil {
 		t.Fatal(err)
@@ -374,5 +375,24 @@ func TestCheckWaived(t *testing.T) {
 	}
 	if err := CheckWaived(t.Context(), t.TempDir(), root, nil); err == nil {
 		t.Error("allowed with a /proc that shows nothing")
+	}
+}
+
+// BenchmarkFindKubelet looks for the kubelet among 1,000 processes.
+func BenchmarkFindKubelet(b *testing.B) {
+	dir := b.TempDir()
+	for pid := 1; pid <= 1000; pid++ {
+		path := filepath.Join(dir, strconv.Itoa(pid))
+		if err := os.Mkdir(path, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "comm"), []byte("nginx\n"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := oneKubelet(dir, "/var/lib/kubelet"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
