@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,11 @@ type Daemon struct {
 	beat atomic.Int64
 }
 
+// firstLook is how long the first look waits for the log, in which the kubelet repeats
+// itself every 2 s: a look that knows nothing of it would tell of every orphan that the
+// kubelet is unknown, only to tell otherwise a moment later.
+const firstLook = 2500 * time.Millisecond
+
 // checkpointEvery is how often the sources' positions are kept while lines come.
 const checkpointEvery = time.Minute
 
@@ -35,12 +41,12 @@ type passed struct {
 	err    error
 }
 
-// Run looks once at the start and then whenever something asks for it, until ctx ends. A
-// pass that is under way is then finished as far as it must be. At most one pass is in
-// flight; sightings that come meanwhile are coalesced for the next.
+// Run looks once soon after the start and then whenever something asks for it, until ctx
+// ends. A pass that is under way is then finished as far as it must be. At most one pass
+// is in flight; sightings that come meanwhile are coalesced for the next.
 func (d *Daemon) Run(ctx context.Context) error {
 	p := &pending{gap: minGap}
-	p.ask(d.Clock.Now().Boot)
+	p.ask(d.Clock.Now().Boot + firstLook)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var (
@@ -110,7 +116,7 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 func (d *Daemon) ended(p *pending, end passed) {
 	now := d.Clock.Now().Boot
 	if end.err != nil {
-		d.Log.Error("cannot look at the node", "err", end.err)
+		d.Log.Error("cannot look at the node", slog.Any("err", end.err))
 		d.Status("cannot look at the node: " + end.err.Error())
 		// What the lines said is not lost: they count at the next look.
 		for _, c := range end.claims {
