@@ -102,8 +102,7 @@ func (n *node) kubeletFiles(files map[string]string) {
 	files["kubelet/pods/"+safeUID+"/volumes/kubernetes.io~configmap/settings/shop.ini"] = "currency=EUR\n"
 	for uid, volume := range map[string]string{dataUID: "pvc-orders", mountedUID: "pvc-reports"} {
 		files["kubelet/pods/"+uid+"/volumes/kubernetes.io~csi/"+volume+"/vol_data.json"] = fmt.Sprintf(
-			`{"attachmentID":"csi-6a1f","driverName":"disk.csi.example.com","nodeName":"node-1","specVolID":%q,"volumeHandle":"vol-%s","volumeLifecycleMode":"Persistent"}`,
-			volume, volume)
+			`{"driverName":"csi.example.com","specVolID":%q,"volumeHandle":"v1"}`, volume)
 	}
 }
 

@@ -21,8 +21,8 @@ type demo struct {
 	heardIt chan struct{} // closed when the daemon has said its last
 }
 
-// show tells the whole story and checks it.
-func (d *demo) show() error {
+// story tells the whole story and checks it.
+func (d *demo) story() error {
 	if err := d.beginning(); err != nil {
 		return err
 	}
@@ -51,12 +51,12 @@ func (d *demo) beginning() error {
 	d.say("orphan-reaper removes the directories that dead pods left on a Kubernetes node, and nothing else. " +
 		"Here it runs on a node that was made for it.")
 	if d.refused != "" {
-		d.say("\n" + "Note: this host does not let us have namespaces of our own (" + d.refused + "). " +
+		d.say("Note: this host does not let us have namespaces of our own (" + d.refused + "). " +
 			"So nothing is mounted, and what needs a mount is not shown.")
 	}
 	d.heading("The node")
 	d.say("The node is the directory " + d.dir + ". The pods directory of its kubelet, kubelet/pods, holds:")
-	d.show(d.inventory())
+	d.quote(d.inventory())
 	return d.start(context.Background())
 }
 
@@ -94,7 +94,7 @@ func (d *demo) look() error {
 		return err
 	}
 	d.say("A process named kubelet names an orphan in its log every 2 s, in the words of a recorded kubelet 1.30:")
-	d.show(wrap("", "", d.lines()[0]))
+	d.quote(fold(d.lines()[0], width-4))
 	if err := d.forge(); err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (d *demo) reap() error {
 	d.heading("The daemon")
 	d.say("It looks twice, moves one dead pod aside, and waits whether anything misses it: a kubelet makes a living pod's " +
 		"directory again. Only then the others follow, and only in quarantine anything is removed. The times are seconds here; " +
-		"by default they are minutes. All that follows are the daemon's own records.")
-	d.write("\n" + d.bold("$ orphan-reaper run --config node.yaml") + "\n")
+		"by default they are minutes. What follows are the daemon's own records; only UIDs and paths are cut.")
+	d.prompt("run")
 	if err := d.startDaemon(); err != nil {
 		return err
 	}
@@ -121,21 +121,19 @@ func (d *demo) reap() error {
 	if err := d.await(dataUID, " stripped: "); err != nil {
 		return err
 	}
-	d.write("\n")
 	d.say("cart-0 is gone, Secret and all. orders-0 lies in quarantine: what may be a user's data is never purged but by a person.")
 	return nil
 }
 
 func (d *demo) undo() error {
 	d.heading("Undo")
+	if exists(d.pods(dataUID)) || find(d.path("kubelet", "orphan-reaper"), "orders.csv") == "" {
+		return errors.New("orders.csv does not lie in quarantine")
+	}
 	if err := d.command(0, "quarantine", "list"); err != nil {
 		return err
 	}
-	d.write("\n")
-	if err := d.command(0, "quarantine", "restore", dataUID); err != nil {
-		return err
-	}
-	return nil
+	return d.command(0, "quarantine", "restore", dataUID)
 }
 
 func (d *demo) explain() error {
@@ -164,7 +162,7 @@ func (d *demo) withoutProcesses() error {
 // command runs orphan-reaper and shows it as a person would type it. want is its exit
 // code, -1 for any that is no failure.
 func (d *demo) command(want int, args ...string) error {
-	d.write("\n" + d.bold("$ orphan-reaper "+strings.Join(args, " ")+" --config node.yaml") + "\n")
+	d.prompt(args...)
 	return d.alone(func() error {
 		cmd := exec.Command(d.binary, append(args, "--config", "node.yaml")...)
 		cmd.Dir = d.dir
@@ -195,7 +193,7 @@ func (d *demo) startDaemon() error {
 	if err := d.daemon.Start(); err != nil {
 		return err
 	}
-	d.heardIt = make(chan struct{})
+	d.heardIt, d.began = make(chan struct{}), time.Now()
 	go func() {
 		defer close(d.heardIt)
 		d.listen(stderr)

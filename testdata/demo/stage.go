@@ -48,7 +48,7 @@ func runNode(dir, binary, refused string) error {
 		return err
 	}
 	n := &node{dir: dir, plain: plain}
-	d := &demo{node: n, teller: newTeller(os.Stdout), binary: binary, refused: refused}
+	d := &demo{node: n, teller: newTeller(os.Stdout, dir), binary: binary, refused: refused}
 	defer d.end()
-	return d.show()
+	return d.story()
 }

@@ -9,28 +9,33 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// width is what the demo is laid out for.
+// width is what the demo is laid out for: 80 columns less a margin.
 const width = 78
 
 // teller tells the story, and shows between its words what the daemon says.
 type teller struct {
-	out    *bufio.Writer
+	out    *os.File
 	colour bool
 	part   int
+	place  string // the directory, cut off the paths that the daemon shows
 
-	mu      sync.Mutex // held while somebody else writes to the terminal
-	began   time.Time
+	mu      sync.Mutex
+	blank   bool      // the last line written was an empty one
+	busy    bool      // somebody else writes to the terminal
+	held    []string  // what was to be shown meanwhile
+	began   time.Time // when the daemon did
 	heard   []string
 	changed chan struct{} // closed and replaced with each line heard
 }
 
-func newTeller(out *os.File) *teller {
+func newTeller(out *os.File, dir string) *teller {
 	colour := term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return &teller{out: bufio.NewWriter(out), colour: colour, changed: make(chan struct{})}
+	return &teller{out: out, colour: colour, place: dir, blank: true, changed: make(chan struct{})}
 }
 
 func (t *teller) bold(s string) string {
@@ -43,19 +48,46 @@ func (t *teller) bold(s string) string {
 // heading begins a part.
 func (t *teller) heading(text string) {
 	t.part++
-	t.write("\n" + t.bold(fmt.Sprintf("%d. %s", t.part, text)) + "\n\n")
+	t.gap()
+	t.write(t.bold(fmt.Sprintf("%d. %s", t.part, text)) + "\n")
+	t.gap()
 }
 
-// say tells a paragraph, wrapped.
-func (t *teller) say(text string) { t.write(wrap("", "", text)) }
+// say tells a paragraph.
+func (t *teller) say(text string) {
+	t.gap()
+	t.write(wrap("", "", text))
+}
 
-// show shows text as it is, indented.
-func (t *teller) show(text string) {
-	var b strings.Builder
-	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {
-		b.WriteString("    " + line)
+// quote shows text as it is, indented.
+func (t *teller) quote(text string) {
+	t.gap()
+	for line := range strings.Lines(text) {
+		t.write("    " + line)
 	}
-	t.write("\n" + b.String() + "\n")
+	t.gap()
+}
+
+// prompt shows a command as a person would type it.
+func (t *teller) prompt(args ...string) {
+	line := "$ orphan-reaper " + strings.Join(args, " ")
+	if len(line)+len(withConfig) > width {
+		line += " \\\n   "
+	}
+	t.gap()
+	t.write(t.bold(line+withConfig) + "\n")
+}
+
+const withConfig = " --config node.yaml"
+
+// gap makes sure that an empty line comes next.
+func (t *teller) gap() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.blank {
+		t.put("\n")
+		t.blank = true
+	}
 }
 
 func (t *teller) write(text string) {
@@ -64,38 +96,71 @@ func (t *teller) write(text string) {
 	t.put(text)
 }
 
-// put writes at once; a terminal that is gone is no reason to stop.
+// put writes; a terminal that is gone is no reason to stop. The caller holds the lock.
 func (t *teller) put(text string) {
 	_, _ = t.out.WriteString(text)
-	_ = t.out.Flush()
+	t.blank = strings.HasSuffix(text, "\n\n")
 }
 
 // alone lets f write to the terminal while the daemon's lines wait.
 func (t *teller) alone(f func() error) error {
 	t.mu.Lock()
+	t.busy = true
+	t.mu.Unlock()
+	err := f()
+	t.mu.Lock()
 	defer t.mu.Unlock()
-	return f()
+	t.busy, t.blank = false, false
+	if len(t.held) > 0 {
+		t.put("\n" + strings.Join(t.held, ""))
+		t.held = nil
+	}
+	return err
 }
-
-// logPrefix is what slog's text handler puts before the message.
-var logPrefix = regexp.MustCompile(`^time=\S+ level=(\w+) msg=`)
 
 // listen shows what the daemon says, with the seconds since it began, and remembers it.
 func (t *teller) listen(stderr io.Reader) {
-	t.began = time.Now()
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		line := lines.Text()
-		shown := logPrefix.ReplaceAllString(line, "$1 ")
-		at := fmt.Sprintf("%5.1fs  ", time.Since(t.began).Seconds())
-		t.mu.Lock()
-		t.put(wrap(at, strings.Repeat(" ", len(at)), shown))
-		t.heard = append(t.heard, line)
-		close(t.changed)
-		t.changed = make(chan struct{})
-		t.mu.Unlock()
+		t.hear(lines.Text())
 	}
+}
+
+func (t *teller) hear(line string) {
+	shown := t.short(line)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard = append(t.heard, line)
+	close(t.changed)
+	t.changed = make(chan struct{})
+	if t.busy {
+		t.held = append(t.held, shown)
+		return
+	}
+	t.put(shown)
+}
+
+// What lines of the daemon look like: a record, "UID KIND: TEXT", and a line of its log.
+var (
+	recordLine = regexp.MustCompile(`^\S+ ([a-z-]+): (.*)$`)
+	logLine    = regexp.MustCompile(`^time=\S+ level=(\w+) msg=(.*)$`)
+	anyUID     = regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+)
+
+// short makes a line of the daemon fit for reading along: when, what kind, and the text
+// with UIDs and paths cut.
+func (t *teller) short(line string) string {
+	kind, text := "", line
+	for _, form := range []*regexp.Regexp{recordLine, logLine} {
+		if m := form.FindStringSubmatch(line); m != nil {
+			kind, text = m[1], m[2]
+			break
+		}
+	}
+	text = anyUID.ReplaceAllString(strings.ReplaceAll(text, t.place+"/", ""), "$1-…")
+	first := fmt.Sprintf("%5.1fs  %-8s  ", time.Since(t.began).Seconds(), strings.ToLower(kind))
+	return wrap(first, strings.Repeat(" ", 18), text)
 }
 
 // patience is how long the demo waits for one thing to happen; most take 4 s.
@@ -131,22 +196,46 @@ func containsAll(line string, words []string) bool {
 	return true
 }
 
-// wrap breaks text at spaces; the first line begins with first, the others with rest.
+// wrap breaks text at spaces, and a path that is longer than a line behind a slash; the
+// first line begins with first, the others with rest.
 func wrap(first, rest, text string) string {
 	var b strings.Builder
-	line := first
-	empty := true
+	line, empty := first, true
 	for word := range strings.FieldsSeq(text) {
-		if !empty && len([]rune(line))+1+len([]rune(word)) > width {
+		if !empty && columns(line)+1+columns(word) > width {
 			b.WriteString(line + "\n")
 			line, empty = rest, true
 		}
 		if !empty {
 			line += " "
 		}
+		for columns(line)+columns(word) > width {
+			cut := strings.LastIndexByte(word[:min(len(word)-1, width-columns(line))], '/') + 1
+			if cut == 0 {
+				break
+			}
+			b.WriteString(line + word[:cut] + "\n")
+			line, word = rest, word[cut:]
+		}
 		line += word
 		empty = false
 	}
-	b.WriteString(line + "\n")
-	return b.String()
+	return b.String() + line + "\n"
+}
+
+func columns(s string) int { return utf8.RuneCountInString(s) }
+
+// fold breaks text at a column, behind a space or a slash where one is near, and leaves
+// every byte as it is.
+func fold(text string, column int) string {
+	var b strings.Builder
+	for len(text) > column {
+		cut := strings.LastIndexAny(text[:column], " /") + 1
+		if cut < column/2 {
+			cut = column
+		}
+		b.WriteString(text[:cut] + "\n")
+		text = text[cut:]
+	}
+	return b.String() + text + "\n"
 }
