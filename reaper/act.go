@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -149,7 +150,7 @@ func (r *Reaper) recover(ctx context.Context) error {
 
 func (r *Reaper) fail(rep *Report, text string) {
 	rep.Look.Errors = append(rep.Look.Errors, text)
-	r.Log.Error("the pass was cut short", "err", text)
+	r.Log.Error("the pass was cut short", slog.String("err", text))
 }
 
 // manifest is what lies beside a quarantine entry, for a person who has lost our state

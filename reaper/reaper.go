@@ -204,7 +204,7 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 	for name, v := range map[string]any{"holds": r.memory, "heard": r.heard} {
 		if err := r.Store.Save(name, v); err != nil {
 			// Nothing is lost: after a restart the hold begins anew.
-			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", "name", name, "err", err)
+			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("err", err))
 		}
 	}
 }

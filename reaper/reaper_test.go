@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -28,7 +27,7 @@ func TestOnePodsStory(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
 	r := n.reaper(t, testRules)
-	rep := mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	rep := mustPass(t, r, n.claim(1))
 	if rep.Verdicts[0].Decision != policy.Wait || rep.Next != testRules.Hold {
 		t.Fatalf("first look: %+v, next %s", rep.Verdicts[0], rep.Next)
 	}
@@ -55,7 +54,7 @@ func TestOnePodsStory(t *testing.T) {
 func TestHoldSurvivesRestart(t *testing.T) {
 	n := newFakeNode()
 	n.add(1, nil)
-	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, n.reaper(t, testRules), n.claim(1))
 	n.pass(testRules.Hold)
 	mustPass(t, n.reaper(t, testRules))
 	if len(n.quarantine) != 1 {
@@ -63,10 +62,10 @@ func TestHoldSurvivesRestart(t *testing.T) {
 	}
 	n = newFakeNode()
 	n.add(1, nil)
-	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, n.reaper(t, testRules), n.claim(1))
 	n.pass(testRules.Hold)
 	n.now.BootID = "another boot"
-	mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, n.reaper(t, testRules), n.claim(1))
 	if len(n.quarantine) != 0 {
 		t.Error("a hold was kept across a reboot")
 	}
@@ -80,7 +79,7 @@ func TestSlowStart(t *testing.T) {
 		n.add(i, nil)
 	}
 	r := n.reaper(t, testRules)
-	mustPass(t, r, n.claim(0, parsers.ReportNotADirectory))
+	mustPass(t, r, n.claim(0))
 	n.pass(testRules.Hold)
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
@@ -108,7 +107,7 @@ func TestMountBetweenLookAndRename(t *testing.T) {
 		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
 		rules := testRules
 		rules.Hold = 0
-		rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+		rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 		if n.pods[uidOf(1)] != p || len(n.quarantine) != 0 || p.files != 3 {
 			t.Errorf("%s: not put back: %v", truth, rep.Outcomes)
 		}
@@ -127,7 +126,7 @@ func TestSignOfLife(t *testing.T) {
 	p := n.add(1, nil)
 	n.add(2, nil)
 	r := n.reaper(t, rules)
-	mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, r, n.claim(1))
 	remade := n.add(1, nil)
 	n.pass(rules.Confirm)
 	mustPass(t, r)
@@ -147,7 +146,7 @@ func TestSignOfLife(t *testing.T) {
 	}
 	for range 3 {
 		n.pass(time.Hour)
-		mustPass(t, n.reaper(t, rules), n.claim(2, parsers.ReportNotADirectory))
+		mustPass(t, n.reaper(t, rules), n.claim(2))
 	}
 	if n.pods[uidOf(2)] == nil {
 		t.Fatal("a pod was taken with the breaker open")
@@ -156,7 +155,7 @@ func TestSignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
-	mustPass(t, r, n.claim(2, parsers.ReportNotADirectory))
+	mustPass(t, r, n.claim(2))
 	if n.pods[uidOf(2)] != nil {
 		t.Error("after resume nothing is taken")
 	}
@@ -220,7 +219,7 @@ func story(t *testing.T, n *fakeNode) (cut bool) {
 	rules := testRules
 	r := n.reaper(t, rules)
 	for range 6 {
-		mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+		mustPass(t, r, n.claim(1))
 		n.pass(rules.Hold)
 	}
 	return false
@@ -233,7 +232,7 @@ func TestLedgerFirst(t *testing.T) {
 	rules := testRules
 	rules.Hold = 0
 	n.ledgerErr = errors.New("no space left on device")
-	rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil {
 		t.Fatal("a pod was moved without an intent in the ledger")
 	}
@@ -252,7 +251,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	rules.Hold = 0
 	n.cutAt = 1 // any change panics
 	rep, err := n.reaper(t, rules).Pass(context.Background(), Options{
-		DryRun: true, Claims: []policy.Claim{n.claim(0, parsers.ReportNotADirectory)},
+		DryRun: true, Claims: []policy.Claim{n.claim(0)},
 	})
 	if err != nil || len(rep.Planned) != 3 {
 		t.Errorf("planned %d, %v", len(rep.Planned), err)
@@ -265,7 +264,7 @@ func TestObserve(t *testing.T) {
 	n.add(1, nil)
 	rules := testRules
 	rules.Hold, rules.Observe = 0, true
-	mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
 		t.Error("observe has changed something")
 	}
@@ -281,14 +280,14 @@ func TestRefusalToldOnce(t *testing.T) {
 	p := n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
 	n.add(2, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes})
 	for range 5 {
-		mustPass(t, n.reaper(t, testRules), n.claim(1, parsers.ReportNotADirectory))
+		mustPass(t, n.reaper(t, testRules), n.claim(1))
 		n.pass(time.Minute)
 	}
 	if len(n.told) != 1 {
 		t.Fatalf("told %d times", len(n.told))
 	}
 	p.facts[policy.FactInUse] = policy.Yes
-	mustPass(t, n.reaper(t, testRules), n.claim(2, parsers.ReportNotADirectory))
+	mustPass(t, n.reaper(t, testRules), n.claim(2))
 	if len(n.kinds(uidOf(1))) != 2 || len(n.kinds(uidOf(2))) != 1 {
 		t.Errorf("told %v and %v", n.kinds(uidOf(1)), n.kinds(uidOf(2)))
 	}
@@ -301,13 +300,13 @@ func TestRestore(t *testing.T) {
 	rules := testRules
 	rules.Hold, rules.Confirm = 0, 0
 	r := n.reaper(t, rules)
-	mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+	mustPass(t, r, n.claim(1))
 	mustPass(t, r)
 	o, err := r.Restore(context.Background(), uidOf(1))
 	if err != nil || o.Result != policy.Done || n.pods[uidOf(1)] == nil {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	rep := mustPass(t, n.reaper(t, rules), n.claim(1, parsers.ReportNotADirectory))
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || !rep.Verdicts[0].For(policy.ReasonRestored) {
 		t.Error("a restored pod was taken again")
 	}
@@ -324,7 +323,7 @@ func TestDataStays(t *testing.T) {
 	rules.Hold, rules.Confirm = 0, 0
 	r := n.reaper(t, rules)
 	for range 4 {
-		mustPass(t, r, n.claim(1, parsers.ReportNotADirectory))
+		mustPass(t, r, n.claim(1))
 		n.pass(1000 * time.Hour)
 	}
 	if len(n.quarantine) != 1 {
@@ -344,7 +343,7 @@ func TestSweep(t *testing.T) {
 	}
 	r := n.reaper(t, testRules)
 	rep, err := r.Sweep(context.Background(), SweepOptions{
-		Options: Options{Claims: []policy.Claim{n.claim(0, parsers.ReportNotADirectory)}},
+		Options: Options{Claims: []policy.Claim{n.claim(0)}},
 		Sleep:   func(_ context.Context, d time.Duration) error { n.pass(d); return nil },
 	})
 	if err != nil || len(n.pods) != 0 || len(n.quarantine) != 0 {

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -29,26 +30,26 @@ func (r *Reaper) tell(rep *Report, claims []policy.Claim) {
 	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
-			r.Log.Error("cannot keep what was told; it may be told again after a restart", "err", err)
+			r.Log.Error("cannot keep what was told; it may be told again after a restart", slog.Any("err", err))
 		}
 	}
 	var sent int64
 	for _, rec := range r.Ledger.Unsent() {
 		if err := r.Teller.Tell(rec); err != nil {
-			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", "err", err)
+			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", slog.Any("err", err))
 			break
 		}
 		sent = rec.Seq
 	}
 	if sent > 0 {
 		if err := r.Ledger.Sent(sent); err != nil {
-			r.Log.Error("cannot note that records were sent; they may be sent again", "err", err)
+			r.Log.Error("cannot note that records were sent; they may be sent again", slog.Any("err", err))
 		}
 	}
 	r.Meter.Breaker(r.Ledger.BreakerOpen())
 	r.Meter.Quarantine(r.Ledger.Entries())
 	if err := r.Meter.Flush(); err != nil {
-		r.Log.Error("cannot write the metrics file", "err", err)
+		r.Log.Error("cannot write the metrics file", slog.Any("err", err))
 	}
 }
 

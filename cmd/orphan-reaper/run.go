@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -50,6 +51,9 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	// The heap is a few MiB and grows only while a look runs: collect early, give back.
 	debug.SetGCPercent(50)
 	log := newLogger(cfg, a.stderr)
+	for _, note := range cfg.Notes() {
+		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
+	}
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
 	if err != nil {
 		return err
@@ -97,19 +101,16 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 // say tells a record of the daemon itself, which is no pod's and so not in the ledger.
 func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {
 	if err := teller.Tell(r); err != nil {
-		log.Error("cannot write a record", "kind", string(r.Kind), "err", err)
+		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("err", err))
 	}
 }
 
 func started(cfg Config, all []source.Source) string {
-	text := "orphan-reaper started: mode " + cfg.Mode + ", pods directory " + cfg.PodsDir() + ", following"
-	for i, s := range all {
-		if i > 0 {
-			text += ","
-		}
-		text += " " + s.Name()
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name())
 	}
-	return text
+	return "orphan-reaper started: mode " + cfg.Mode + ", pods directory " + cfg.PodsDir() + ", following " + strings.Join(names, ", ")
 }
 
 // notify tells systemd (sd_notify(3)); without systemd nobody listens, and that is fine.
@@ -152,19 +153,19 @@ func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics
 			notify(reloading())
 			next, err := a.config(ctx)
 			if err != nil {
-				log.Error("the configuration is wrong; the old one stays", "err", err)
+				log.ErrorContext(ctx, "the configuration is wrong; the old one stays", slog.Any("err", err))
 				notify(daemon.SdNotifyReady)
 				continue
 			}
 			live, restart := cfg.Diff(next)
 			if len(restart) > 0 {
-				log.Warn("some settings change only with a restart: systemctl restart orphan-reaper", "settings", restart)
+				log.WarnContext(ctx, "some settings change only with a restart: systemctl restart orphan-reaper", slog.Any("settings", restart))
 			}
 			cfg = cfg.take(next, live)
 			metrics.Enforcing(!cfg.Observe())
 			select {
 			case out <- cfg.rules():
-				log.Info("the configuration was read again", "changed", live)
+				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live))
 			case <-ctx.Done():
 				return
 			}

@@ -62,7 +62,8 @@ func follow(ctx context.Context, all []source.Source, from checkpoints, log *slo
 	for _, s := range all {
 		f.done.Go(func() {
 			if err := s.Run(ctx, from[s.Name()], f.lines); err != nil {
-				log.Error("a log is no longer followed; restart orphan-reaper once that is mended", "source", s.Name(), "err", err)
+				log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
+					slog.String("source", s.Name()), slog.Any("err", err))
 			}
 		})
 	}
@@ -76,7 +77,7 @@ func (f *following) keep(store *state.Store, log *slog.Logger) {
 		at[s.Name()] = s.Position()
 	}
 	if err := store.Save("checkpoints", at); err != nil {
-		log.Error("cannot keep how far the logs were read; they are read again after a restart", "err", err)
+		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("err", err))
 	}
 }
 
