@@ -1,3 +1,195 @@
 package removal
 
-func cutOffHelper() int { return 0 }
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cutOff is what the helper process is to do, and before which change it is to die.
+type cutOff struct {
+	Pods    string
+	Actions []policy.Action
+	Kill    int
+}
+
+// cutOffHelper runs a plan and kills itself, as kill -9 would, before its Kill-th change.
+func cutOffHelper() int {
+	var c cutOff
+	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
+		return 2
+	}
+	r, err := Open(Config{PodsDir: c.Pods})
+	if err != nil {
+		return 2
+	}
+	n := 0
+	r.guards.before = func(string, string) {
+		if n++; n == c.Kill {
+			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
+			select {}
+		}
+	}
+	r.Execute(context.Background(), policy.Plan{Actions: c.Actions})
+	return 0
+}
+
+// helper runs the plan in a process that dies; it says whether it died.
+func helper(t *testing.T, c cutOff, after time.Duration) bool {
+	t.Helper()
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), envCutOff+"="+string(b))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	err = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code > 0 {
+		t.Fatalf("helper: exit %d", code)
+	}
+	return err != nil
+}
+
+// TestCutOff kills before each change of each kind of action, runs again, and compares
+// with what one undisturbed run leaves.
+func TestCutOff(t *testing.T) {
+	cases := map[string]func(t *testing.T) (*tree, []policy.Action){
+		"park": func(t *testing.T) (*tree, []policy.Action) {
+			tr := newTree(t, "file etc-hosts 1")
+			return tr, []policy.Action{tr.parkAction(uidA), tr.parkAction(uidB)}
+		},
+		"put back": func(t *testing.T) (*tree, []policy.Action) { return cutPutBack(t, false, true) },
+		"conflict": func(t *testing.T) (*tree, []policy.Action) { return cutPutBack(t, true, true) },
+		"conflict of an unknown directory": func(t *testing.T) (*tree, []policy.Action) {
+			return cutPutBack(t, true, false)
+		},
+		"strip": func(t *testing.T) (*tree, []policy.Action) {
+			tr, _, a := quarantined(t, false, policy.TakeStrip, fullPod...)
+			return tr, []policy.Action{a}
+		},
+		"purge": func(t *testing.T) (*tree, []policy.Action) {
+			tr, _, a := quarantined(t, false, policy.TakeAll, fullPod...)
+			a.Kind = policy.Purge
+			return tr, []policy.Action{a}
+		},
+	}
+	for name, build := range cases {
+		t.Run(name, func(t *testing.T) {
+			onTmpfs(t)
+			tr, actions := build(t)
+			run(t, tr.open(false), actions...)
+			end := strings.Join(listing(t, tr.root), "\n")
+			tr.movedB()
+			for kill := 1; ; kill++ {
+				tr, actions := build(t)
+				died := helper(t, cutOff{Pods: tr.pods, Actions: actions, Kill: kill}, 0)
+				finished(t, tr, actions, end, fmt.Sprintf("killed before change %d", kill))
+				if !died {
+					if kill < 3 {
+						t.Fatalf("it made %d changes", kill-1)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestCutOffAnywhere kills at times that are not chosen, so in the middle of calls too.
+func TestCutOffAnywhere(t *testing.T) {
+	onTmpfs(t)
+	rounds := 15
+	if long() {
+		rounds = 200
+	}
+	build := func() (*tree, []policy.Action) {
+		tr, _, a := quarantined(t, false, policy.TakeAll, fullPod...)
+		for i := range 300 {
+			tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/x/%d/f 0", i))
+		}
+		return tr, []policy.Action{a, tr.parkAction(uidB)}
+	}
+	tr, actions := build()
+	run(t, tr.open(false), actions...)
+	end := strings.Join(listing(t, tr.root), "\n")
+	tr.movedB()
+	died := 0
+	for i := range rounds {
+		tr, actions := build()
+		if helper(t, cutOff{Pods: tr.pods, Actions: actions}, time.Duration(3+i%20)*time.Millisecond) {
+			died++
+		}
+		finished(t, tr, actions, end, fmt.Sprintf("round %d", i))
+	}
+	t.Logf("%d of %d died", died, rounds)
+}
+
+func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
+	t.Helper()
+	tr := newTree(t, "file old 1")
+	a := tr.parked(tr.open(false))
+	a.Kind = policy.PutBack
+	if !known {
+		a.ID = policy.DirID{}
+	}
+	if remade {
+		// The file system's clock is coarse, and the newer directory is known by its birth.
+		old := idAt(t, tr.quar+"/"+entryA)
+		if old.Btime == 0 {
+			t.Skip("this file system knows no birth times")
+		}
+		for tr.pod(uidA, "file new 1"); idAt(t, tr.pods+"/"+string(uidA)).Btime <= old.Btime; tr.pod(uidA, "file new 1") {
+			tr.must(os.RemoveAll(tr.pods + "/" + string(uidA)))
+		}
+	}
+	return tr, []policy.Action{a}
+}
+
+// finished runs the plan again and compares: the tree, and what Where says.
+func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string) {
+	t.Helper()
+	r := tr.open(false)
+	for i, o := range run(t, r, actions...) {
+		switch o.Result {
+		case policy.Done, policy.Gone, policy.Partly, policy.Conflict:
+		case policy.Refused, policy.Failed:
+			t.Fatalf("%s: %+v", when, o)
+		}
+		inPods, inQuar, err := r.Where(actions[i].UID, actions[i].Entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there(t, tr.pods+"/"+string(actions[i].UID), inPods)
+		there(t, tr.quar+"/"+actions[i].Entry, inQuar)
+	}
+	if got := strings.Join(listing(t, tr.root), "\n"); got != end {
+		t.Fatalf("%s, and run again:\n%s\nwant:\n%s", when, got, end)
+	}
+	tr.movedB()
+}
+
+// movedB takes account of uidB, which holds a canary, having been parked by the test.
+func (tr *tree) movedB() {
+	for i := range tr.canaries {
+		c := &tr.canaries[i]
+		if _, err := os.Lstat(tr.quar + "/" + string(uidB) + ".1"); err == nil {
+			c.path = strings.Replace(c.path, tr.pods+"/"+string(uidB)+"/", tr.quar+"/"+string(uidB)+".1/", 1)
+		}
+	}
+}

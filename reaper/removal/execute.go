@@ -20,8 +20,9 @@ import (
 //
 // When ctx ends, the action under way stops at its next step and those that were not begun
 // are Refused. A system call that does not return is waited for no longer than
-// Config.Grace: then what has no outcome yet is Failed, and the thread is left behind. It
-// changes nothing more when its call returns, and until then every Execute is Refused.
+// Config.Grace: then the whole batch is Failed, and its thread is left behind. The call may
+// still take effect when it returns, but nothing is begun after it; until then every other
+// Execute waits for its own context and is Refused. Where tells what came of it.
 func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcome {
 	out := make([]policy.Outcome, len(plan.Actions))
 	for i, a := range plan.Actions {
@@ -134,9 +135,9 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 	}
 	switch a.Kind {
 	case policy.Park:
-		return b.park(a)
+		return b.park(ctx, a)
 	case policy.PutBack:
-		return b.putBack(a)
+		return b.putBack(ctx, a)
 	case policy.Strip, policy.Purge:
 		return b.take(ctx, a)
 	}

@@ -74,3 +74,18 @@ func bothWays(t *testing.T, f func(t *testing.T, noOpenat2 bool)) {
 		t.Run(name, func(t *testing.T) { f(t, no) })
 	}
 }
+
+// onTmpfs lets the trees of a test lie on a tmpfs, where a sync costs nothing.
+func onTmpfs(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+		skip(t, "nothing can be mounted", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("TMPDIR", dir)
+}

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -22,7 +23,7 @@ var (
 //  1. manifest written: the entry is not there, the manifest is written anew;
 //  2. renamed: the entry is there and is the judged directory: done;
 //  3. looked at again and another one: see unpark.
-func (b *batch) park(a policy.Action) policy.Outcome {
+func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
@@ -42,6 +43,11 @@ func (b *batch) park(a policy.Action) policy.Outcome {
 	}
 	if err := b.writeManifest(a); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	if err := ctx.Err(); err != nil {
+		// A call above may have hung for long, and nobody waits for this batch any more.
+		b.dropManifest(a.Entry)
+		return refuse(a, policy.ReasonRemoval, err)
 	}
 	if err := b.rename(b.h.pods, pod, b.h.quar, entry); err != nil {
 		b.dropManifest(a.Entry)

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,7 @@ import (
 //  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict;
 //  3. the newer one's manifest renamed: the same;
 //  4. the newer one renamed: no entry; pods/UID is the parked one and a conflict is there.
-func (b *batch) putBack(a policy.Action) policy.Outcome {
+func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	if errors.Is(b.h.quarErr, unix.ENOENT) {
 		return policy.Outcome{Action: a, Result: policy.Gone}
 	}
@@ -39,6 +40,9 @@ func (b *batch) putBack(a policy.Action) policy.Outcome {
 	}
 	if !sameParked(a.ID, parked) {
 		return refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.quarPath(a.Entry), errOther))
+	}
+	if err := ctx.Err(); err != nil {
+		return refuse(a, policy.ReasonRemoval, err)
 	}
 	err = b.rename(b.h.quar, entry, b.h.pods, pod)
 	switch {

@@ -50,9 +50,9 @@ type Remover struct {
 // guards are the checks between steps, as values so that a test can take one out and show
 // what is lost then. Open sets them all and nothing else does.
 type guards struct {
-	noreplace uint                           // renameat2's flag
+	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
-	hangs     bool                           // check that held directories still hang where they did
+	hangs     bool                              // check that held directories still hang where they did
 	// before is called before each system call that changes the disk; nil but in tests.
 	before func(op, name string)
 }

@@ -18,7 +18,7 @@ const (
 	// maxRescans is how often a directory that is not empty when it should be is read again.
 	maxRescans = 3
 	// checkEvery is the number of removals between two looks at whether the directories that
-	// are held still hang where they did, and whether the context has ended.
+	// are held still hang where they did.
 	checkEvery = 256
 	// maxSwaps is how often names may turn from directory to something else under one walk
 	// before it stops: each time, somebody has to win a race.
@@ -336,20 +336,18 @@ func (w *walker) reopen(f, parent *frame) error {
 	return nil
 }
 
-// check looks, every checkEvery removals, whether the walk may go on: whether the context lives, and whether each
-// directory that is held still hangs in the one below it. A host process that moves a
-// directory out of quarantine has taken it away from us with all that is in it.
+// check looks whether the walk may go on: whether the context lives and, every checkEvery
+// removals, whether each directory that is held still hangs in the one below it. A host
+// process that moves a directory out of quarantine has taken it away from us with all that
+// is in it.
 func (w *walker) check(ctx context.Context) error {
-	if w.removals < w.checkAt {
-		return nil
-	}
-	w.checkAt = w.removals + checkEvery
 	if err := ctx.Err(); err != nil {
 		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)
 	}
-	if !w.b.r.guards.hangs {
+	if w.removals < w.checkAt || !w.b.r.guards.hangs {
 		return nil
 	}
+	w.checkAt = w.removals + checkEvery
 	for i := range w.stack {
 		f := &w.stack[i]
 		if f.fd < 0 {

@@ -1,0 +1,253 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// attackers change one directory of a pod's tree while it is removed. Each call of what
+// attack returns is a toggle: the attack is made and taken back.
+var attackers = []struct {
+	name   string
+	attack func(tr *tree) func(target string) bool
+}{
+	{"bind", bindToggler},
+	{"tmpfs", tmpfsToggler},
+	{"bound file", bindFileToggler},
+	{"symlink", symlinkToggler},
+	{"directory", directoryToggler},
+}
+
+// bindToggler binds a directory of canaries over the target, which may be held open.
+func bindToggler(tr *tree) func(string) bool { return mountToggler(tr.canaryDir(), "") }
+
+// tmpfsToggler does the same with the root of a tmpfs that holds a canary.
+func tmpfsToggler(tr *tree) func(string) bool {
+	home := tr.outside + "/tmpfs"
+	tr.mount("tmpfs", home)
+	return mountToggler(home, "")
+}
+
+// bindFileToggler binds a canary over a file of the target.
+func bindFileToggler(tr *tree) func(string) bool {
+	return mountToggler(tr.canaryDir()+"/canary", "/f")
+}
+
+func mountToggler(source, below string) func(string) bool {
+	return func(target string) bool {
+		if unix.Mount(source, target+below, "", unix.MS_BIND, "") != nil {
+			return false
+		}
+		return unix.Unmount(target+below, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
+	}
+}
+
+// symlinkToggler exchanges the target with a link to canaries.
+func symlinkToggler(tr *tree) func(string) bool {
+	canaries := tr.canaryDir()
+	return exchanger(tr.outside+"/link", func(mine string) { tr.must(os.Symlink(canaries, mine)) })
+}
+
+// directoryToggler exchanges the target with a directory of the attacker's.
+func directoryToggler(tr *tree) func(string) bool {
+	return exchanger(tr.outside+"/dir", func(mine string) { tr.mkdir(mine + "/own") })
+}
+
+func exchanger(mine string, build func(string)) func(string) bool {
+	build(mine)
+	return func(target string) bool {
+		swap := func() bool {
+			return unix.Renameat2(unix.AT_FDCWD, target, unix.AT_FDCWD, mine, unix.RENAME_EXCHANGE) == nil
+		}
+		if !swap() {
+			return false
+		}
+		if !swap() {
+			// The walker has taken what came into the tree, as it may: a link is only a name.
+			_ = os.RemoveAll(mine)
+			build(mine)
+		}
+		return true
+	}
+}
+
+// TestAttackers: zero canaries lost, and only outcomes that are allowed.
+func TestAttackers(t *testing.T) {
+	toggles := 1000
+	if long() {
+		toggles = 20_000
+	}
+	bothWays(t, func(t *testing.T, no bool) {
+		all := 0
+		for _, at := range attackers {
+			t.Run(at.name, func(t *testing.T) {
+				onTmpfs(t)
+				tr, r, a := quarantined(t, no, policy.TakeAll)
+				a.Kind, a.ID = policy.Purge, policy.DirID{}
+				results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
+				n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
+					o := run1(t, r, a)
+					results[o.Result]++
+					if o.Result == policy.Failed || o.Result == policy.Refused {
+						reasons[o.Why[0].Reason]++
+					}
+					allowed(t, o)
+					return !t.Failed()
+				})
+				all += n
+				tr.check()
+				t.Logf("%d toggles, outcomes %v %v", n, results, reasons)
+				if results[policy.Done] == 0 {
+					t.Error("nothing was ever removed")
+				}
+			})
+		}
+		if all < toggles {
+			t.Errorf("%d toggles, want %d", all, toggles)
+		}
+	})
+}
+
+// TestAttackersBeatRemoveAll: the same attackers against os.RemoveAll, which does lose. A
+// test that loses nothing here could not fail above either.
+func TestAttackersBeatRemoveAll(t *testing.T) {
+	for _, at := range attackers[:2] {
+		t.Run(at.name, func(t *testing.T) {
+			onTmpfs(t)
+			tr, _, _ := quarantined(t, false, policy.TakeAll)
+			underAttack(tr, at.attack, 100_000, func() bool {
+				_ = os.RemoveAll(tr.quar + "/" + entryA)
+				return len(tr.lost()) == 0
+			})
+			if len(tr.lost()) == 0 {
+				t.Fatal("os.RemoveAll lost nothing: these attackers prove nothing")
+			}
+			tr.canaries = nil
+		})
+	}
+}
+
+// targets is how many directories of a tree the attacker chooses from.
+const targets = 32
+
+// underAttack calls remove again and again on a tree that is made anew each time, while
+// the attacker works on it, until it has toggled often enough or remove says stop. Only
+// toggles made while remove runs count.
+func underAttack(tr *tree, attack func(*tree) func(string) bool, toggles int, remove func() bool) int {
+	tr.t.Helper()
+	entry := tr.quar + "/" + entryA
+	dir := entry + "/volumes/kubernetes.io~empty-dir/e"
+	toggle := attack(tr)
+	n := 0
+	for rounds, goOn := 0, true; goOn && (n < toggles || rounds < 20); rounds++ {
+		for i := range targets {
+			_ = os.MkdirAll(fmt.Sprintf("%s/%d/x/y", dir, i), 0o755)
+			_ = os.WriteFile(fmt.Sprintf("%s/%d/f", dir, i), nil, 0o600)
+		}
+		_ = os.WriteFile(entry+".json", nil, 0o600)
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				if toggle(fmt.Sprintf("%s/%d", dir, i*7%targets)) {
+					n++
+				}
+			}
+		})
+		goOn = remove()
+		stop.Store(true)
+		wg.Wait()
+	}
+	return n
+}
+
+// allowed fails on an outcome that an attack does not explain.
+func allowed(t *testing.T, o policy.Outcome) {
+	t.Helper()
+	switch o.Result {
+	case policy.Done, policy.Gone:
+		if len(o.Why) != 0 {
+			t.Errorf("%+v", o)
+		}
+	case policy.Refused, policy.Failed:
+		switch r := o.Why[0].Reason; r {
+		case policy.ReasonMounted, policy.ReasonRemoval:
+		default:
+			t.Errorf("reason %s: %s", r, o.Err)
+		}
+	case policy.Partly, policy.Conflict:
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestAttackedPark: the pod directory is exchanged with a link, a file and a living pod's
+// directory while it is parked and put back. Whatever has the name, no content is lost.
+func TestAttackedPark(t *testing.T) {
+	rounds := 300
+	if long() {
+		rounds = 5000
+	}
+	bothWays(t, func(t *testing.T, no bool) {
+		onTmpfs(t)
+		tr := newTree(t, "file mine 1")
+		r := tr.open(no)
+		living := tr.base + "/living"
+		tr.canaryFile(living + "/canary")
+		tr.canaries = tr.canaries[:len(tr.canaries)-1]
+		tr.must(os.Symlink(tr.canaryDir(), tr.base+"/link"))
+		a := tr.parkAction(uidA)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				for _, with := range []string{living, tr.base + "/link"} {
+					if unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) == nil {
+						for ctx.Err() == nil && unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) != nil {
+							continue
+						}
+					}
+				}
+			}
+		})
+		results := map[policy.Result]int{}
+		for range rounds {
+			o := run1(t, r, a)
+			results[o.Result]++
+			if o.Result == policy.Done {
+				there(t, tr.quar+"/"+entryA+"/mine", true)
+				back := a
+				back.Kind = policy.PutBack
+				if o := run1(t, r, back); o.Result == policy.Failed {
+					t.Fatalf("%+v", o)
+				}
+			}
+		}
+		cancel()
+		wg.Wait()
+		t.Log(results)
+		if results[policy.Done] == 0 {
+			t.Error("never parked")
+		}
+		mine, canaries := 0, 0
+		for _, p := range listing(t, tr.base) {
+			switch filepath.Base(p) {
+			case "mine":
+				mine++
+			case "canary":
+				canaries++
+			}
+		}
+		if mine != 1 || canaries != 3 {
+			t.Errorf("%d of 1 and %d of 3 left", mine, canaries)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// hungFUSE mounts a FUSE file system whose server never answers: whatever asks it hangs.
+func hungFUSE(t *testing.T, at string) {
+	t.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		skip(t, "no /dev/fuse", err)
+	}
+	t.Cleanup(func() { closeFD(fd) })
+	err = unix.Mount("hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
+	if err != nil {
+		skip(t, "no FUSE mount", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHungFUSE: a dead mount anywhere below stops the pod and hangs nothing.
+func TestHungFUSE(t *testing.T) {
+	for _, at := range []string{"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~secret/s/m", "m", "volumes/kubernetes.io~empty-dir/e/a/b"} {
+		for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
+			bothWays(t, func(t *testing.T, no bool) {
+				tr, r, a := quarantined(t, no, take, "dir "+at)
+				hungFUSE(t, tr.quar+"/"+entryA+"/"+at)
+				done := make(chan policy.Outcome, 1)
+				go func() { done <- r.Execute(context.Background(), policy.Plan{Actions: []policy.Action{a}})[0] }()
+				select {
+				case o := <-done:
+					if o.Result == policy.Done || o.Result == policy.Partly || o.Why[0].Reason != policy.ReasonMounted {
+						t.Fatalf("%+v", o)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatal("it hangs")
+				}
+			})
+		}
+	}
+}
+
+// TestHungPod: the pod directory itself, and the name in pods/ to which it should go back.
+func TestHungPod(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		tr := newTree(t)
+		r := tr.open(no)
+		a := tr.parkAction(uidA)
+		hungFUSE(t, tr.pods+"/"+string(uidA))
+		want(t, run1(t, r, a), policy.Refused, policy.ReasonMounted)
+		if inPods, inQuar, err := r.Where(uidA, entryA); !inPods || inQuar || err != nil {
+			t.Fatal(inPods, inQuar, err)
+		}
+	})
+}
+
+// TestStuckBatch: a call that does not return is waited for as long as Grace and no
+// longer; meanwhile nothing else runs, and when it returns nothing more is changed.
+func TestStuckBatch(t *testing.T) {
+	tr := newTree(t, "file etc-hosts 1")
+	r := tr.open(false)
+	r.grace = time.Millisecond
+	hang, hangs := make(chan struct{}), make(chan struct{})
+	r.guards.before = func(op, _ string) {
+		if op == "openat" {
+			close(hangs)
+			<-hang
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-hangs; cancel() }()
+	a := tr.parkAction(uidA)
+	o := r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})[0]
+	want(t, o, policy.Failed, policy.ReasonRemoval)
+	if !strings.Contains(o.Err, "does not answer") {
+		t.Fatal(o.Err)
+	}
+	want(t, r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
+	close(hang)
+	r.busy <- struct{}{} // its thread has ended
+	<-r.busy
+	there(t, tr.pods+"/"+string(uidA)+"/etc-hosts", true)
+	there(t, tr.quar+"/"+entryA+".json", false)
+	r.guards.before = nil
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+// TestNothingLeaks: no thread, goroutine or descriptor stays after a batch.
+func TestNothingLeaks(t *testing.T) {
+	onTmpfs(t)
+	tr := newTree(t, "file etc-hosts 1")
+	r := tr.open(false)
+	a := tr.parked(r)
+	tasks := func() int {
+		names, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	threads, fds := tasks(), openFDs(t)
+	for range 100 {
+		a.Kind = policy.PutBack
+		want(t, run1(t, r, a), policy.Done, "")
+		a.Kind = policy.Park
+		want(t, run1(t, r, a), policy.Done, "")
+	}
+	if now := tasks(); now > threads+10 {
+		t.Errorf("%d threads, %d before", now, threads)
+	}
+	if now := openFDs(t); now > fds {
+		t.Errorf("%d descriptors, %d before", now, fds)
+	}
+}
+
+// TestOwnThread: each batch has a thread that nothing else uses, and never the first one,
+// so that a later restriction of it (Landlock) restricts nothing else.
+func TestOwnThread(t *testing.T) {
+	seen := map[int]bool{}
+	for range 20 {
+		tid := make(chan int)
+		onOwnThread(func() { tid <- unix.Gettid() })
+		id := <-tid
+		if id == unix.Getpid() || id == unix.Gettid() && seen[id] {
+			t.Fatalf("thread %d", id)
+		}
+		seen[id] = true
+	}
+}
+
+// TestForeignNamespace writes down what the kernel does not stop: a mount point that only
+// another mount namespace has. The removal here detaches the mount there, without an
+// error; what lies behind it lives. The caller's scan of all namespaces is the guard.
+func TestForeignNamespace(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
+	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
+	source := tr.canaryDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read line && grep -c "$2" /proc/self/mountinfo; true`, "sh", source, at)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	in, err := cmd.StdinPipe()
+	tr.must(err)
+	out, err := cmd.StdoutPipe()
+	tr.must(err)
+	tr.must(cmd.Start())
+	buf := make([]byte, 64)
+	n, err := out.Read(buf)
+	if err != nil || string(buf[:n]) != "mounted\n" {
+		_ = cmd.Wait()
+		skip(t, "no second namespace", err)
+	}
+	want(t, run1(t, r, a), policy.Done, "")
+	_, err = in.Write([]byte("\n"))
+	tr.must(err)
+	n, _ = out.Read(buf)
+	if got := strings.TrimSpace(string(buf[:n])); got != "0" {
+		t.Errorf("the other namespace still has %s mounts; the kernel does better than we say", got)
+	}
+	tr.must(cmd.Wait())
+}

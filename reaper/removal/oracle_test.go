@@ -1,0 +1,149 @@
+package removal
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The model of what may go, written apart from policy: a path is of the first class whose
+// pattern fits, else it is data.
+var (
+	modelSkeleton  = regexp.MustCompile(`^file (etc-hosts|containers/\w+/\w+|plugins/[^/]+/\w+/ready|volumes/kubernetes\.io~csi/\w+/vol_data\.json)$|^empty volume-subpaths/\w+/\w+/\w+$|^link volumeDevices/[^/]+/\w+$`)
+	modelProjected = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~(secret|configmap|projected|downward-api)/\w+/`)
+	modelEphemeral = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~empty-dir/\w+/`)
+)
+
+// unitDepth is at which level the tree that c lies in is kept or taken as a whole.
+func unitDepth(c []string) int {
+	switch {
+	case c[0] == "containers", c[0] == "volumeDevices":
+		return 3
+	case c[0] == "plugins", c[0] == "volume-subpaths", c[0] == "volumes" && len(c) > 1 && c[1] == "kubernetes.io~csi":
+		return 4
+	case c[0] == "volumes":
+		return 3
+	}
+	return 1
+}
+
+// model says which of the paths (with their kinds) must be left. A unit that holds nothing
+// but directories goes; one of which anything stays, stays whole.
+func model(kinds map[string]string, take policy.ClassSet) []string {
+	left := map[string]bool{}
+	for p, kind := range kinds {
+		class := policy.ClassData
+		switch line := kind + " " + p; {
+		case modelSkeleton.MatchString(line) || modelSkeleton.MatchString("file "+p) && kind == "empty":
+			class = policy.ClassSkeleton
+		case modelProjected.MatchString(line):
+			class = policy.ClassProjected
+		case modelEphemeral.MatchString(line):
+			class = policy.ClassEphemeral
+		}
+		if kind == "dir" || take.Has(class) {
+			continue
+		}
+		for q := p; q != "."; q = path.Dir(q) {
+			left[q] = true
+		}
+		if c := strings.Split(p, "/"); len(c) >= unitDepth(c) {
+			unit := path.Join(c[:unitDepth(c)]...) + "/"
+			for q := range kinds {
+				left[q] = left[q] || strings.HasPrefix(q+"/", unit)
+			}
+		}
+	}
+	maps.DeleteFunc(left, func(_ string, keep bool) bool { return !keep })
+	return slices.Sorted(maps.Keys(left))
+}
+
+// TestOracle compares the walk of random trees with the model; with a mount somewhere, the
+// pod must be left at it, with everything that the model leaves.
+func TestOracle(t *testing.T) {
+	onTmpfs(t)
+	rounds := 60
+	if long() {
+		rounds = 1000
+	}
+	for seed := range rounds {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+		take := []policy.ClassSet{policy.TakeStrip, policy.TakeAged, policy.TakeAll}[rnd.IntN(3)]
+		kinds := randomTree(rnd)
+		specs := make([]string, 0, len(kinds))
+		for _, p := range slices.Sorted(maps.Keys(kinds)) {
+			kind := map[string]string{"file": "file %s 5", "empty": "file %s 0", "dir": "dir %s", "link": "link %s /nowhere", "fifo": "fifo %s"}[kinds[p]]
+			specs = append(specs, fmt.Sprintf(kind, p))
+		}
+		tr, r, a := quarantined(t, seed%2 == 0, take, specs...)
+		want := model(kinds, take)
+		mounted := rnd.IntN(4) == 0
+		if mounted {
+			dirs := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(p string) bool { return kinds[p] != "dir" })
+			tr.one(tr.quar+"/"+entryA, []string{"bind ", "tmpfs "}[rnd.IntN(2)]+dirs[rnd.IntN(len(dirs))])
+		}
+		o := run1(t, r, a)
+		left := listing(t, tr.quar+"/"+entryA)
+		slices.Sort(left)
+		switch {
+		case mounted:
+			if o.Result != policy.Refused && o.Result != policy.Failed || o.Why[0].Reason != policy.ReasonMounted {
+				t.Fatalf("seed %d: %+v", seed, o)
+			}
+			for _, p := range want {
+				if _, ok := slices.BinarySearch(left, p); !ok && !strings.Contains(strings.Join(left, "\n"), "canary") {
+					t.Fatalf("seed %d: %s is gone", seed, p)
+				}
+			}
+			tr.check()
+		case !slices.Equal(left, want):
+			t.Fatalf("seed %d take %03b:\nleft  %q\nmodel %q\nwas   %q\n%+v", seed, take, left, want, specs, o)
+		}
+		unmountBelow(t, tr.base)
+		tr.canaries = slices.DeleteFunc(tr.canaries, func(c canary) bool { return c.mountPoint != "" })
+	}
+}
+
+// randomTree is what a pod directory may look like, and somewhat worse.
+func randomTree(rnd *rand.Rand) map[string]string {
+	stems := []string{
+		"", "containers", "containers/app", "plugins/kubernetes.io~empty-dir/c", "volumes", "volumes/kubernetes.io~csi", "volumes/kubernetes.io~csi/pv",
+		"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e", "volumes/kubernetes.io~empty-dir", "volumes/kubernetes.io~secret/s", "volumes/kubernetes.io~projected/p",
+		"volumes/kubernetes.io~configmap/c", "volumes/kubernetes.io~nfs/n", "volumes/x~y/z", "volume-subpaths/v/c", "volumeDevices/kubernetes.io~csi", "other",
+	}
+	names := []string{"etc-hosts", "ready", "vol_data.json", "a", "b", "c1", "0"}
+	types := []string{"file", "file", "empty", "dir", "dir", "link", "fifo"}
+	kinds := map[string]string{"volumes": "dir"}
+	for range 5 + rnd.IntN(30) {
+		p := stems[rnd.IntN(len(stems))]
+		for range rnd.IntN(3) {
+			p = path.Join(p, []string{"d", "x", "y"}[rnd.IntN(3)])
+		}
+		p = path.Join(p, names[rnd.IntN(len(names))])
+		if _, ok := kinds[p]; ok || !parentsAreDirs(kinds, p) {
+			continue
+		}
+		kinds[p] = types[rnd.IntN(len(types))]
+	}
+	return kinds
+}
+
+// parentsAreDirs notes the directories above p, unless one of them is something else.
+func parentsAreDirs(kinds map[string]string, p string) bool {
+	for q := path.Dir(p); q != "."; q = path.Dir(q) {
+		if k, ok := kinds[q]; ok && k != "dir" {
+			return false
+		}
+	}
+	for q := path.Dir(p); q != "."; q = path.Dir(q) {
+		kinds[q] = "dir"
+	}
+	return true
+}

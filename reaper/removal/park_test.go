@@ -1,0 +1,304 @@
+package removal
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func TestPark(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		tr := newTree(t, "file volumes/kubernetes.io~csi/db/mount/data 10", "link l", "file \xff\n 1")
+		before := listing(t, tr.pods+"/"+string(uidA))
+		r := tr.open(no)
+		a := tr.parkAction(uidA)
+		want(t, run1(t, r, a), policy.Done, "")
+		there(t, tr.pods+"/"+string(uidA), false)
+		if after := listing(t, tr.quar+"/"+entryA); strings.Join(before, "|") != strings.Join(after, "|") {
+			t.Fatalf("parked %q, was %q", after, before)
+		}
+		if b, _ := os.ReadFile(tr.quar + "/" + entryA + ".json"); string(b) != string(a.Manifest) {
+			t.Fatalf("manifest %q", b)
+		}
+		if fi, _ := os.Stat(tr.quar); fi.Mode().Perm() != 0o700 {
+			t.Fatalf("quarantine has mode %v", fi.Mode())
+		}
+		inPods, inQuar, err := r.Where(uidA, entryA)
+		if inPods || !inQuar || err != nil {
+			t.Fatal(inPods, inQuar, err)
+		}
+		if names, err := r.List(); err != nil || len(names) != 1 || names[0] != entryA {
+			t.Fatal(names, err)
+		}
+
+		// Again, as after a crash: the same end. Also when the pod was made again.
+		want(t, run1(t, r, a), policy.Done, "")
+		tr.canaryFile(tr.pods + "/" + string(uidA) + "/etc-hosts")
+		want(t, run1(t, r, a), policy.Done, "")
+		if inPods, inQuar, err = r.Where(uidA, entryA); !inPods || !inQuar || err != nil {
+			t.Fatal(inPods, inQuar, err)
+		}
+	})
+}
+
+// TestParkRefused: what is refused stays as it was, and no manifest is left.
+func TestParkRefused(t *testing.T) {
+	pod := func(tr *tree) string { return tr.pods + "/" + string(uidA) }
+	cases := []struct {
+		name   string
+		setup  func(tr *tree, a *policy.Action)
+		result policy.Result
+		reason policy.Reason
+		words  string
+	}{
+		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(pod(tr))) }, policy.Gone, "", ""},
+		{"other directory", func(tr *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
+		{"other birth", func(tr *tree, a *policy.Action) { a.ID.Btime++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
+		{"no identity", func(tr *tree, a *policy.Action) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"file", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Remove(pod(tr)))
+			tr.one(tr.pods, "file "+string(uidA)+" 1")
+		}, policy.Refused, policy.ReasonNotADirectory, ""},
+		{"link", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Remove(pod(tr)))
+			tr.one(tr.pods, "link "+string(uidA))
+		}, policy.Refused, policy.ReasonNotADirectory, ""},
+		{"fifo", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Remove(pod(tr)))
+			tr.one(tr.pods, "fifo "+string(uidA))
+		}, policy.Refused, policy.ReasonNotADirectory, ""},
+		{"own tmpfs", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonMounted, "mount point"},
+		{"own bind", func(tr *tree, a *policy.Action) {
+			tr.one(tr.pods, "bind "+string(uidA))
+			a.ID = idAt(tr.t, pod(tr))
+		}, policy.Refused, policy.ReasonMounted, "mount point"},
+		{"immutable", func(tr *tree, _ *policy.Action) {
+			if err := immutable(pod(tr), true); err != nil {
+				skip(tr.t, "nothing can be made immutable", err)
+			}
+		}, policy.Refused, policy.ReasonCannotMove, "lsattr"},
+		{"entry taken", func(tr *tree, _ *policy.Action) {
+			tr.mkdir(tr.quar)
+			tr.must(os.Chmod(tr.quar, 0o700))
+			tr.canaryFile(tr.quar + "/" + entryA + "/mine")
+		}, policy.Refused, policy.ReasonCannotMove, "another directory"},
+		{"read-only", func(tr *tree, _ *policy.Action) {
+			tr.mkdir(tr.quar)
+			tr.must(os.Chmod(tr.quar, 0o700))
+			if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
+				skip(tr.t, "nothing can be mounted", err)
+			}
+			tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		}, policy.Refused, policy.ReasonCannotMove, "read-only"},
+		{"quarantine on another mount", func(tr *tree, _ *policy.Action) {
+			tr.mkdir(tr.quar)
+			if err := unix.Mount("tmpfs", tr.quar, "tmpfs", 0, "mode=700"); err != nil {
+				skip(tr.t, "nothing can be mounted", err)
+			}
+		}, policy.Refused, policy.ReasonCannotMove, "--quarantine-dir"},
+		{"quarantine is a link", func(tr *tree, _ *policy.Action) { tr.one(tr.root, "link orphan-reaper") }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"quarantine is a file", func(tr *tree, _ *policy.Action) { tr.one(tr.root, "file orphan-reaper 0") }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"quarantine is open and used", func(tr *tree, _ *policy.Action) { tr.canaryFile(tr.quar + "/other") }, policy.Refused, policy.ReasonCannotMove, "chmod 0700"},
+		{"quarantine is another user's", func(tr *tree, _ *policy.Action) {
+			tr.mkdir(tr.quar)
+			if err := os.Chown(tr.quar, 4711, 0); err != nil {
+				skip(tr.t, "no other user here", err)
+			}
+		}, policy.Refused, policy.ReasonCannotMove, "4711"},
+		{"pods is a link", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Rename(tr.pods, tr.root+"/elsewhere"))
+			tr.must(os.Symlink("elsewhere", tr.pods))
+		}, policy.Refused, policy.ReasonCannotMove, ""},
+		{"bad uid", func(_ *tree, a *policy.Action) { a.UID = "../x" }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"slash in entry", func(_ *tree, a *policy.Action) { a.Entry = entryA + "/../../x" }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"other pod's entry", func(_ *tree, a *policy.Action) { a.Entry = string(uidB) + ".1" }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"manifest as entry", func(_ *tree, a *policy.Action) { a.Entry = entryA + ".json" }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"NUL", func(_ *tree, a *policy.Action) { a.Entry = entryA + "\x00" }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"long entry", func(_ *tree, a *policy.Action) { a.Entry = entryA + strings.Repeat("x", 200) }, policy.Refused, policy.ReasonInvalidUID, ""},
+		{"no such action", func(_ *tree, a *policy.Action) { a.Kind = "chmod" }, policy.Refused, policy.ReasonRemoval, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, no bool) {
+				tr := newTree(t)
+				a := tr.parkAction(uidA)
+				c.setup(tr, &a)
+				before := listing(t, tr.pods)
+				o := run1(t, tr.open(no), a)
+				want(t, o, c.result, c.reason)
+				if !strings.Contains(o.Err, c.words) {
+					t.Fatalf("%q does not say %q", o.Err, c.words)
+				}
+				if after := listing(t, tr.pods); strings.Join(before, "|") != strings.Join(after, "|") {
+					t.Fatalf("%q, was %q", after, before)
+				}
+				there(t, tr.quar+"/"+entryA+".json", false)
+			})
+		})
+	}
+}
+
+func TestParkDiskFull(t *testing.T) {
+	base := t.TempDir()
+	if err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=64k"); err != nil {
+		skip(t, "nothing can be mounted", err)
+	}
+	tr := newTreeAt(t, base+"/full")
+	a := tr.parkAction(uidA)
+	a.Manifest = make([]byte, 1<<20)
+	want(t, run1(t, tr.open(false), a), policy.Refused, policy.ReasonCannotMove)
+	there(t, tr.quar+"/"+entryA+".json", false)
+	there(t, tr.pods+"/"+string(uidA), true)
+	tr.check()
+	tr.canaries = nil
+	unmountBelow(t, base)
+}
+
+// TestParkCarriesMounts: a mount below a parked directory goes with it, and back with it.
+func TestParkCarriesMounts(t *testing.T) {
+	tr := newTree(t, "bind volumes/kubernetes.io~csi/db/mount", "tmpfs volumes/kubernetes.io~empty-dir/mem")
+	r := tr.open(false)
+	a := tr.parked(r)
+	if lost := tr.lost(); len(lost) == 0 {
+		t.Fatal("the mounts should have moved")
+	}
+	a.Kind, a.Manifest = policy.PutBack, nil
+	want(t, run1(t, r, a), policy.Done, "")
+	if lost := tr.lost(); len(lost) > 0 {
+		t.Fatalf("lost after putting back: %q", lost)
+	}
+}
+
+// TestParkSwapped: another directory takes the name between the look and the rename. It is
+// moved back. With the check off it would stay in quarantine, and be removed there.
+func TestParkSwapped(t *testing.T) {
+	for _, guard := range []bool{true, false} {
+		tr := newTree(t, "dir volumes")
+		tr.pod("0a1b2c3d-0000-4000-8000-00000000000c", "file living 1")
+		r := tr.open(false)
+		if !guard {
+			r.guards.same = func(_, _ policy.DirID) bool { return true }
+		}
+		living := tr.pods + "/0a1b2c3d-0000-4000-8000-00000000000c"
+		swaps := 0
+		r.guards.before = func(op, name string) {
+			if op == "renameat2" && name == entryA && swaps == 0 {
+				swaps++
+				tr.must(unix.Renameat2(unix.AT_FDCWD, living, unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
+			}
+		}
+		o := run1(t, r, tr.parkAction(uidA))
+		if guard {
+			want(t, o, policy.Refused, policy.ReasonCannotMove)
+			there(t, tr.quar+"/"+entryA+".json", false)
+		} else if o.Result != policy.Done {
+			t.Fatalf("%+v", o)
+		}
+		there(t, tr.pods+"/"+string(uidA)+"/living", guard)
+		there(t, tr.quar+"/"+entryA, !guard)
+	}
+}
+
+// TestParkSwappedTwice: the wrong directory cannot go back, since a third one has the
+// name. It becomes a conflict, which nothing purges.
+func TestParkSwappedTwice(t *testing.T) {
+	tr := newTree(t, "dir volumes")
+	r := tr.open(false)
+	r.guards.before = func(op, name string) {
+		switch {
+		case op == "renameat2" && name == entryA:
+			tr.must(os.Rename(tr.pods+"/"+string(uidA), tr.base+"/aside"))
+			tr.pod(uidA, "file second 1")
+		case op == "renameat2" && name == string(uidA):
+			tr.pod(uidA, "file third 1")
+		}
+	}
+	o := run1(t, r, tr.parkAction(uidA))
+	want(t, o, policy.Failed, policy.ReasonCannotMove)
+	there(t, tr.quar+"/"+o.Conflict+"/second", true)
+	there(t, tr.pods+"/"+string(uidA)+"/third", true)
+	o = run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAged})
+	want(t, o, policy.Refused, policy.ReasonContentUnknown)
+}
+
+// TestPodsReplaced: each batch opens the pods directory anew.
+func TestPodsReplaced(t *testing.T) {
+	tr := newTree(t)
+	r := tr.open(false)
+	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
+	tr.must(os.Rename(tr.pods, tr.root+"/old"))
+	if _, _, err := r.Where(uidA, entryA); err == nil {
+		t.Fatal("no error without a pods directory")
+	}
+	tr.pod(uidA, "file new 1")
+	a := tr.parkAction(uidA)
+	a.Entry = string(uidA) + ".2"
+	want(t, run1(t, r, a), policy.Done, "")
+	there(t, tr.quar+"/"+a.Entry+"/new", true)
+	tr.must(os.RemoveAll(tr.pods))
+	tr.must(os.Rename(tr.root+"/old", tr.pods))
+}
+
+// TestKubeletBindsItsRoot: the kubelet bind-mounts its root on itself, and the root may be
+// behind a link.
+func TestKubeletBindsItsRoot(t *testing.T) {
+	tr := newTree(t, "dir volumes")
+	if err := unix.Mount(tr.root, tr.root, "", unix.MS_BIND, ""); err != nil {
+		skip(t, "nothing can be mounted", err)
+	}
+	tr.must(os.Symlink(tr.root, tr.base+"/link"))
+	r, err := Open(Config{PodsDir: tr.base + "/link/pods"})
+	tr.must(err)
+	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
+	there(t, tr.quar+"/"+entryA, true)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []Config{
+		{PodsDir: "pods"},
+		{PodsDir: "/"},
+		{PodsDir: ""},
+		{PodsDir: "/k/pods", QuarantineDir: "q"},
+		{PodsDir: "/k/pods", QuarantineDir: "/"},
+		{PodsDir: "/k/pods", QuarantineDir: "/k/pods"},
+		{PodsDir: "/k/pods", QuarantineDir: "/k/pods/q"},
+		{PodsDir: "/k/pods", QuarantineDir: "/k"},
+	} {
+		if _, err := Open(c); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+	}
+}
+
+// TestQuarantineBehindLink: a path that looks well leads into the pods directory.
+func TestQuarantineBehindLink(t *testing.T) {
+	tr := newTree(t)
+	tr.must(os.Symlink(tr.pods, tr.base+"/q"))
+	r, err := Open(Config{PodsDir: tr.pods, QuarantineDir: tr.base + "/q/inside"})
+	tr.must(err)
+	o := run1(t, r, tr.parkAction(uidA))
+	want(t, o, policy.Refused, policy.ReasonCannotMove)
+	if !strings.Contains(o.Err, "kubelet takes it for a pod") {
+		t.Fatal(o.Err)
+	}
+}
+
+func TestWhereAndList(t *testing.T) {
+	tr := newTree(t)
+	r := tr.open(false)
+	if names, err := r.List(); err != nil || len(names) != 0 {
+		t.Fatal(names, err)
+	}
+	if inPods, inQuar, err := r.Where(uidA, entryA); !inPods || inQuar || err != nil {
+		t.Fatal(inPods, inQuar, err)
+	}
+	if _, _, err := r.Where(parsers.PodUID("x"), "x.1"); err == nil {
+		t.Fatal("no error for no UID")
+	}
+	there(t, tr.quar, false)
+}

@@ -1,0 +1,169 @@
+package removal
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+func TestPutBack(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		for _, known := range []bool{true, false} {
+			tr := newTree(t, "file etc-hosts 1")
+			r := tr.open(no)
+			a := tr.parked(r)
+			a.Kind = policy.PutBack
+			id := a.ID
+			if !known {
+				a.ID = policy.DirID{}
+			} else {
+				a.ID.Dev++ // as after a reboot
+			}
+			want(t, run1(t, r, a), policy.Done, "")
+			if got := idAt(t, tr.pods+"/"+string(uidA)); got != id {
+				t.Fatalf("%+v came back, %+v went", got, id)
+			}
+			if left := listing(t, tr.quar); len(left) != 0 {
+				t.Fatalf("left in quarantine: %q", left)
+			}
+			again := run1(t, r, a)
+			if known {
+				want(t, again, policy.Done, "")
+			} else {
+				want(t, again, policy.Gone, "")
+			}
+		}
+	})
+}
+
+func TestPutBackConflict(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		for _, known := range []bool{true, false} {
+			tr := newTree(t, "file old 1")
+			r := tr.open(no)
+			a := tr.parked(r)
+			a.Kind = policy.PutBack
+			if !known {
+				a.ID = policy.DirID{}
+			}
+			tr.pod(uidA, "file new 1")
+			tr.mkdir(tr.quar + "/" + entryA + ".conflict") // taken
+			o := run1(t, r, a)
+			want(t, o, policy.Conflict, "")
+			if o.Conflict != entryA+".conflict.2" {
+				t.Fatal(o.Conflict)
+			}
+			there(t, tr.pods+"/"+string(uidA)+"/old", true)
+			there(t, tr.quar+"/"+o.Conflict+"/new", true)
+			there(t, tr.quar+"/"+o.Conflict+".json", true)
+			there(t, tr.quar+"/"+entryA, false)
+			there(t, tr.quar+"/"+entryA+".json", false)
+			for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAged} {
+				p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
+				want(t, p, policy.Refused, policy.ReasonContentUnknown)
+			}
+			there(t, tr.quar+"/"+o.Conflict+"/new", true)
+			want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAll}), policy.Done, "")
+			there(t, tr.quar+"/"+o.Conflict, false)
+		}
+	})
+}
+
+// TestNoreplace: without RENAME_NOREPLACE the directory that a kubelet has made again is
+// replaced without a word.
+func TestNoreplace(t *testing.T) {
+	for _, guard := range []bool{true, false} {
+		tr := newTree(t, "file old 1")
+		r := tr.open(false)
+		a := tr.parked(r)
+		tr.pod(uidA)
+		newer := idAt(t, tr.pods+"/"+string(uidA))
+		if !guard {
+			r.guards.noreplace = 0
+		}
+		a.Kind = policy.PutBack
+		o := run1(t, r, a)
+		if guard {
+			want(t, o, policy.Conflict, "")
+			if got := idAt(t, tr.quar+"/"+o.Conflict); got != newer {
+				t.Fatal("the newer one is lost")
+			}
+			continue
+		}
+		if o.Result != policy.Done || len(listing(t, tr.quar)) != 0 {
+			t.Fatalf("the guard is off and nothing was lost: %+v", o)
+		}
+	}
+}
+
+func TestPutBackRefused(t *testing.T) {
+	cases := []struct {
+		name   string
+		setup  func(tr *tree, a *policy.Action)
+		result policy.Result
+		reason policy.Reason
+	}{
+		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(tr.quar + "/" + entryA)) }, policy.Gone, ""},
+		{"no quarantine", func(tr *tree, _ *policy.Action) { tr.must(os.RemoveAll(tr.quar)) }, policy.Gone, ""},
+		{"other directory", func(_ *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove},
+		{"file", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Remove(tr.quar + "/" + entryA))
+			tr.one(tr.quar, "file "+entryA+" 0")
+		}, policy.Refused, policy.ReasonNotADirectory},
+		{"mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.quar, "tmpfs "+entryA) }, policy.Refused, policy.ReasonMounted},
+		{"made again and mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonCannotMove},
+		{"pods gone", func(tr *tree, _ *policy.Action) {
+			tr.must(os.Rename(tr.pods, tr.root+"/old"))
+			tr.t.Cleanup(func() { tr.must(os.Rename(tr.root+"/old", tr.pods)) })
+		}, policy.Refused, policy.ReasonCannotMove},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, no bool) {
+				tr := newTree(t)
+				r := tr.open(no)
+				a := tr.parked(r)
+				a.Kind = policy.PutBack
+				c.setup(tr, &a)
+				want(t, run1(t, r, a), c.result, c.reason)
+			})
+		})
+	}
+}
+
+// TestPutBackOverFile: whatever has the name in pods/ becomes the conflict.
+func TestPutBackOverFile(t *testing.T) {
+	tr := newTree(t, "file old 1")
+	r := tr.open(false)
+	a := tr.parked(r)
+	a.Kind = policy.PutBack
+	tr.one(tr.pods, "file "+string(uidA)+" 3")
+	o := run1(t, r, a)
+	want(t, o, policy.Conflict, "")
+	there(t, tr.pods+"/"+string(uidA)+"/old", true)
+	if fi, err := os.Lstat(tr.quar + "/" + o.Conflict); err != nil || fi.Size() != 3 {
+		t.Fatal(fi, err)
+	}
+}
+
+// TestPutBackSwapped: another directory takes the entry's name before the rename.
+func TestPutBackSwapped(t *testing.T) {
+	tr := newTree(t)
+	r := tr.open(false)
+	a := tr.parked(r)
+	a.Kind = policy.PutBack
+	tr.mkdir(tr.quar + "/other/x")
+	done := false
+	r.guards.before = func(op, name string) {
+		if op == "renameat2" && name == string(uidA) && !done {
+			done = true
+			tr.must(unix.Renameat2(unix.AT_FDCWD, tr.quar+"/other", unix.AT_FDCWD, tr.quar+"/"+entryA, unix.RENAME_EXCHANGE))
+		}
+	}
+	want(t, run1(t, r, a), policy.Refused, policy.ReasonCannotMove)
+	there(t, tr.quar+"/"+entryA+"/x", true)
+	there(t, tr.pods+"/"+string(uidA), false)
+}

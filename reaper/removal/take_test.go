@@ -1,0 +1,417 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// quarantined makes a tree whose pod uidA lies in quarantine, and the action to take of it.
+func quarantined(t testing.TB, no bool, take policy.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
+	t.Helper()
+	tr := newTree(t)
+	r := tr.open(no)
+	a := tr.parked(r)
+	tr.build(tr.quar+"/"+entryA, specs...)
+	a.Kind, a.Take, a.Manifest = policy.Strip, take, nil
+	return tr, r, a
+}
+
+var fullPod = []string{
+	"file etc-hosts 200", "file containers/app/1234 10", "file plugins/kubernetes.io~empty-dir/c/ready 0",
+	"file volumes/kubernetes.io~csi/pv/vol_data.json 30", "dir volumes/kubernetes.io~csi/pv/mount/lost",
+	"file volumes/kubernetes.io~secret/s/..x/key 10", "link volumes/kubernetes.io~secret/s/..data ..x",
+	"file volume-subpaths/v/c/0 0", "link volumeDevices/kubernetes.io~csi/pv /dev/null",
+	"file volumes/kubernetes.io~empty-dir/cache/deep/file 5000", "dir volumes/kubernetes.io~empty-dir/hollow/a/b",
+	"file volumes/kubernetes.io~csi/db/mount/data 9000", "hard volumes/kubernetes.io~csi/db/mount/also volumes/kubernetes.io~csi/db/mount/data",
+	"fifo unknown",
+}
+
+func TestTakeByClass(t *testing.T) {
+	ephemeral := []string{"volumes/kubernetes.io~empty-dir/cache", "volumes/kubernetes.io~empty-dir/cache/deep", "volumes/kubernetes.io~empty-dir/cache/deep/file"}
+	data := []string{"unknown", "volumes/kubernetes.io~csi/db", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~csi/db/mount/also", "volumes/kubernetes.io~csi/db/mount/data"}
+	up := []string{"volumes", "volumes/kubernetes.io~csi"}
+	cases := []struct {
+		name string
+		take policy.ClassSet
+		left []string
+		rows []string
+	}{
+		{"strip", policy.TakeStrip, slices.Concat(up, ephemeral, data, []string{"volumes/kubernetes.io~empty-dir"}), []string{"unknown", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~empty-dir/cache"}},
+		{"aged", policy.TakeAged, slices.Concat(up, data), []string{"unknown", "volumes/kubernetes.io~csi/db/mount"}},
+		{"all", policy.TakeAll, nil, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, no bool) {
+				tr, r, a := quarantined(t, no, c.take, fullPod...)
+				tr.must(os.WriteFile(tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/pv/vol_data.json", []byte(`{"driverName":"x"}`), 0o600))
+				o := run1(t, r, a)
+				result := policy.Partly
+				if c.left == nil {
+					result = policy.Done
+				}
+				want(t, o, result, "")
+				left := listing(t, tr.quar+"/"+entryA)
+				slices.Sort(left)
+				slices.Sort(c.left)
+				if !slices.Equal(left, c.left) {
+					t.Fatalf("left %q\nwant %q", left, c.left)
+				}
+				there(t, tr.quar+"/"+entryA+".json", c.left != nil)
+				if got := o.VolData["volumes/kubernetes.io~csi/pv/vol_data.json"]; got != `{"driverName":"x"}` || len(o.VolData) != 1 {
+					t.Fatalf("vol_data %q", o.VolData)
+				}
+				var rows []string
+				for _, l := range o.Left {
+					rows = append(rows, l.Path)
+				}
+				slices.Sort(rows)
+				if !slices.Equal(rows, c.rows) {
+					t.Fatalf("rows %+v", o.Left)
+				}
+				if n := o.Taken[policy.ClassProjected]; n.Entries != 4 {
+					t.Fatalf("projected %+v", n)
+				}
+				// Again: the same end.
+				again := run1(t, r, a)
+				if c.left == nil {
+					want(t, again, policy.Gone, "")
+				} else {
+					want(t, again, policy.Partly, "")
+				}
+			})
+		})
+	}
+}
+
+func TestTallies(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeStrip, fullPod...)
+	o := run1(t, r, a)
+	for _, l := range o.Left {
+		switch l.Path {
+		case "volumes/kubernetes.io~csi/db/mount":
+			// Two names of one file count once: 9,000 bytes are three blocks, and the directory.
+			if l.Entries != 3 || l.Bytes != blocks(t, tr.quar+"/"+entryA+"/"+l.Path)+blocks(t, tr.quar+"/"+entryA+"/"+l.Path+"/data") || l.Class != policy.ClassData || l.Partial {
+				t.Errorf("%+v", l)
+			}
+		case "volumes/kubernetes.io~empty-dir/cache":
+			if l.Entries != 3 || l.Class != policy.ClassEphemeral {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	bytes := blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount/data") +
+		blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount")
+	a.Take = policy.TakeAll
+	o = run1(t, r, a)
+	want(t, o, policy.Done, "")
+	got := o.Taken[policy.ClassData]
+	if got.Entries != 4 || got.Bytes != bytes {
+		t.Errorf("data %+v, want 4 entries and %d bytes", got, bytes)
+	}
+}
+
+func blocks(t *testing.T, path string) int64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Blocks * 512
+}
+
+// TestVolDataKept: what no kubelet wrote is not taken before it can be recorded.
+func TestVolDataKept(t *testing.T) {
+	const path = "volumes/kubernetes.io~csi/pv/vol_data.json"
+	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
+		bothWays(t, func(t *testing.T, no bool) {
+			tr, r, a := quarantined(t, no, policy.TakeStrip, spec, "file "+path+"2 1")
+			want(t, run1(t, r, a), policy.Partly, "")
+			there(t, tr.quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
+			a.Take = policy.TakeAll
+			want(t, run1(t, r, a), policy.Done, "")
+		})
+	}
+}
+
+// TestMountStops: at a mount of any kind, at any level, the pod is left, and what is
+// behind the mount lives.
+func TestMountStops(t *testing.T) {
+	for _, kind := range []string{"bind", "tmpfs", "bindfile", "overlay"} {
+		for _, at := range []string{"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m"} {
+			for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
+				t.Run(fmt.Sprintf("%s %s %d", kind, strings.ReplaceAll(at, "/", "-"), take), func(t *testing.T) {
+					bothWays(t, func(t *testing.T, no bool) {
+						tr, r, a := quarantined(t, no, take, kind+" "+at, "file "+at+"2/beside 10")
+						o := run1(t, r, a)
+						result := policy.Refused
+						if len(o.Taken) > 0 {
+							result = policy.Failed
+						}
+						want(t, o, result, policy.ReasonMounted)
+						tr.check()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestGuardNoXdev: with the kernel's check off, the same tree is emptied through the bind.
+func TestGuardNoXdev(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		tr, r, a := quarantined(t, no, policy.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
+		r.open.down, r.open.same = 0, func(_, _ int) bool { return true }
+		run1(t, r, a)
+		if len(tr.lost()) < 2 {
+			t.Fatal("the guard is off and nothing was lost")
+		}
+		tr.canaries = nil
+	})
+}
+
+// TestBan: what os.RemoveAll does to the same tree, the reason why it is banned.
+func TestBan(t *testing.T) {
+	for _, kind := range []string{"bind", "tmpfs"} {
+		tr, _, _ := quarantined(t, false, policy.TakeAll, kind+" volumes/kubernetes.io~csi/pv/mount")
+		_ = os.RemoveAll(tr.quar + "/" + entryA)
+		if len(tr.lost()) == 0 {
+			t.Fatalf("os.RemoveAll lost nothing behind a %s: the ban has lost its reason", kind)
+		}
+		tr.canaries = nil
+	}
+}
+
+// TestHostileNames: names are bytes, and nothing but directories is ever opened.
+func TestHostileNames(t *testing.T) {
+	bothWays(t, func(t *testing.T, no bool) {
+		const e = "volumes/kubernetes.io~empty-dir/e/"
+		tr, r, a := quarantined(t, no, policy.TakeAged,
+			"file "+e+"new\nline 1", "dir "+e+"\xff\xfe", "file "+e+strings.Repeat("n", 255)+" 1", "dir "+e+strings.Repeat("é", 127),
+			"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
+			"fifo \xff\n")
+		if os.Geteuid() == 0 {
+			_ = unix.Mknod(tr.quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+		}
+		o := run1(t, r, a)
+		want(t, o, policy.Partly, "")
+		if left := listing(t, tr.quar+"/"+entryA); len(left) != 1 {
+			t.Fatalf("left %q", left)
+		}
+		if len(o.Left) != 1 || o.Left[0].Path != `"\xff\n"` {
+			t.Fatalf("%+v", o.Left)
+		}
+	})
+}
+
+// TestImmutable: reported, never cleared, and the rest goes.
+func TestImmutable(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
+	fixed := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
+	if err := immutable(fixed, true); err != nil {
+		skip(t, "nothing can be made immutable", err)
+	}
+	o := run1(t, r, a)
+	want(t, o, policy.Failed, policy.ReasonRemoval)
+	if !strings.Contains(o.Err, fixed) || len(o.Left) != 1 || o.Left[0].Path != "volumes/kubernetes.io~empty-dir/e/d/fixed" {
+		t.Fatalf("%s %+v", o.Err, o.Left)
+	}
+	there(t, fixed, true)
+	there(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e/other", false)
+	tr.must(immutable(fixed, false))
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+// TestDeep: more levels than there are descriptors, with something at every 500th, and
+// something that stays at the bottom.
+func TestDeep(t *testing.T) {
+	levels := 3000
+	if long() {
+		levels = 10_000
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	bothWays(t, func(t *testing.T, no bool) {
+		onTmpfs(t)
+		tr, r, a := quarantined(t, no, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
+		deep(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
+		few := unix.Rlimit{Cur: 128, Max: old.Max}
+		tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+		o := run1(t, r, a)
+		tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+		want(t, o, policy.Done, "")
+		if n := o.Taken[policy.ClassEphemeral].Entries; n != int64(levels)*3+1 {
+			t.Fatalf("%d entries", n)
+		}
+	})
+}
+
+// deep makes levels of directories, each with a file and a directory beside the way down.
+func deep(t *testing.T, path string, levels int) {
+	t.Helper()
+	at, err := unix.Open(path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range levels {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, e := unix.Openat(at, "file", unix.O_CREAT|unix.O_WRONLY, 0o600)
+		closeFD(fd)
+		err = errors.Join(e, unix.Mkdirat(at, "beside", 0o700), unix.Mkdirat(at, "d", 0o700))
+		next, e := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		closeFD(at)
+		at, err = next, errors.Join(err, e)
+	}
+	closeFD(at)
+}
+
+// TestDeepKept: a tree deeper than the window, with something at its bottom that cannot
+// go, is walked once and not for ever.
+func TestDeepKept(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
+	bottom := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
+	tr.must(os.WriteFile(bottom+"fixed", nil, 0o600))
+	if err := immutable(bottom+"fixed", true); err != nil {
+		skip(t, "nothing can be made immutable", err)
+	}
+	o := run1(t, r, a)
+	want(t, o, policy.Failed, policy.ReasonRemoval)
+	there(t, bottom+"fixed", true)
+	tr.must(immutable(bottom+"fixed", false))
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+// TestMovedAway: a host process moves a directory out of quarantine while it is emptied.
+// The walk stops within checkEvery removals. With the check off all of it is lost.
+func TestMovedAway(t *testing.T) {
+	const files = 2000
+	for _, guard := range []bool{true, false} {
+		tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
+		keep := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
+		for i := range files {
+			tr.must(os.WriteFile(fmt.Sprintf("%s/inner/%d", keep, i), nil, 0o600))
+		}
+		r.guards.hangs = guard
+		n := 0
+		r.guards.before = func(op, _ string) {
+			if n++; op == "unlinkat" && n == 10 {
+				tr.must(os.Rename(keep, tr.base+"/kept"))
+			}
+		}
+		o := run1(t, r, a)
+		want(t, o, policy.Failed, policy.ReasonRemoval)
+		left := len(listing(t, tr.base+"/kept"))
+		if guard && left < files-checkEvery || !guard && left > 1 {
+			t.Fatalf("guard %v: %d of %d files left", guard, left, files)
+		}
+	}
+}
+
+// TestWriter: a directory into which somebody keeps writing is read again three times and
+// then left for later.
+func TestWriter(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
+	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
+	tries := 0
+	r.guards.before = func(op, name string) {
+		if op == "rmdir" && name == "e" {
+			tries++
+			tr.must(os.WriteFile(fmt.Sprintf("%s/%d", at, tries), nil, 0o600))
+		}
+	}
+	o := run1(t, r, a)
+	want(t, o, policy.Failed, policy.ReasonRemoval)
+	if tries != 1+maxRescans {
+		t.Fatalf("%d tries", tries)
+	}
+	there(t, tr.quar+"/"+entryA+"/etc-hosts", false)
+	r.guards.before = nil
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+// TestPruneNeverTakesFiles: a tree of directories only, into which a file comes between
+// the look and the rmdir, keeps it.
+func TestPruneNeverTakesFiles(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
+	late := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
+	r.guards.before = func(op, name string) {
+		if op == "rmdir" && (name == "b" || name == "a") {
+			_ = os.WriteFile(late, []byte("x"), 0o600)
+		}
+	}
+	o := run1(t, r, a)
+	if o.Result == policy.Done {
+		t.Fatalf("%+v", o)
+	}
+	there(t, late, true)
+}
+
+func TestNoManifest(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAged, "file etc-hosts 1")
+	tr.must(os.Remove(tr.quar + "/" + entryA + ".json"))
+	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
+	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
+	a.Take = policy.TakeAll
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+func TestTakeRefused(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "file etc-hosts 1")
+	other := a
+	other.ID.Ino++
+	want(t, run1(t, r, other), policy.Refused, policy.ReasonRemoval)
+	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, o := range r.Execute(ctx, policy.Plan{Actions: []policy.Action{a, a}}) {
+		want(t, o, policy.Refused, policy.ReasonRemoval)
+	}
+	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
+	tr.must(os.RemoveAll(tr.quar + "/" + entryA))
+	want(t, run1(t, r, a), policy.Gone, "")
+	there(t, tr.quar+"/"+entryA+".json", false)
+}
+
+// TestCancelled: a walk ends with its context.
+func TestCancelled(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
+	for i := range 1000 {
+		tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/e/%d 0", i))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.guards.before = func(op, _ string) {
+		if op == "unlinkat" {
+			cancel()
+		}
+	}
+	o := r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})[0]
+	want(t, o, policy.Failed, policy.ReasonRemoval)
+	if n := o.Taken[policy.ClassEphemeral].Entries; n != 1 {
+		t.Fatalf("%d taken", n)
+	}
+	r.guards.before = nil
+	want(t, run1(t, r, a), policy.Done, "")
+}
+
+func TestReadOnly(t *testing.T) {
+	tr, r, a := quarantined(t, false, policy.TakeAll, "file etc-hosts 1", "file volumes/kubernetes.io~empty-dir/e/a 1")
+	if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
+		skip(t, "nothing can be mounted", err)
+	}
+	tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	o := run1(t, r, a)
+	want(t, o, policy.Refused, policy.ReasonRemoval)
+	if !strings.Contains(o.Err, "read-only") {
+		t.Fatal(o.Err)
+	}
+}
