@@ -61,11 +61,19 @@ type walker struct {
 // errSubvolume: a btrfs subvolume is no mount and may be anybody's; it is not entered.
 var errSubvolume = errors.New("another device without a mount: a subvolume")
 
+// bounds are what one walk may take: scratch for listings, so many entries, and whether
+// etc-hosts is read.
+type bounds struct {
+	buf     []byte
+	entries int
+	hosts   bool
+}
+
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json and etc-hosts, nothing else.
-func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, hosts bool, buf []byte) *content {
+func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b bounds) *content {
 	c := &content{byKey: map[rowKey]int{}}
-	w := walker{content: c, open: o, ended: ctx.Err, buf: buf, dev: devOf(st), mount: st.Mnt_id, left: mostEntries, hosts: hosts}
+	w := walker{content: c, open: o, ended: ctx.Err, buf: b.buf, dev: devOf(st), mount: st.Mnt_id, left: b.entries, hosts: b.hosts}
 	c.add(".", policy.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
 	slices.SortFunc(c.rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
@@ -84,7 +92,7 @@ func (w *walker) mixed(fd int, rel []string) {
 			w.fail(rel, err)
 			return
 		}
-		w.entry(fd, append(rel[:len(rel):len(rel)], d.name), d)
+		w.entry(fd, append(slices.Clip(rel), d.name), d)
 	}
 }
 
@@ -218,7 +226,7 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 			t.residue.Partial = true
 			return
 		}
-		w.countEntry(fd, append(rel[:len(rel):len(rel)], d.name), d, depth, t)
+		w.countEntry(fd, append(slices.Clip(rel), d.name), d, depth, t)
 	}
 }
 

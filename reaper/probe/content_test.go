@@ -15,33 +15,38 @@ import (
 )
 
 func TestContentIsBounded(t *testing.T) {
-	both(t, func(t *testing.T, n *testNode) {
-		many, manyDirs, deep, wide := newUID(), newUID(), newUID(), newUID()
-		for i := range mostEntries + 50 {
-			n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(many), i), "")
-		}
-		n.mkdir(n.pod(manyDirs) + "/volumes/kubernetes.io~nfs/v")
-		for i := range mostEntries + 50 {
-			must(t, os.Mkdir(n.path(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(manyDirs), i)), 0o755))
-		}
-		n.mkdir(n.pod(deep) + "/volumes/kubernetes.io~nfs/v/" + strings.Repeat("d/", 3*deepest))
-		for i := range mostEntries + 50 {
-			n.write(fmt.Sprintf("%s/%05d", n.pod(wide), i), "")
-		}
-		look := n.look()
-		for _, uid := range []policy.Evidence{find(t, look, many), find(t, look, manyDirs), find(t, look, deep)} {
-			check(t, uid, dead())
-			// What was not seen to the end is never called skeleton.
-			if got := rows(uid); got != ". skeleton, volumes/kubernetes.io~nfs/v data partial" {
-				t.Errorf("residue is %s", got)
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
+			const mostEntries = 300
+			n.most = mostEntries
+			many, manyDirs, deep, wide := newUID(), newUID(), newUID(), newUID()
+			for i := range mostEntries + 50 {
+				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(many), i), "")
 			}
-		}
-		e := find(t, look, wide)
-		check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
-		if len(e.Residue) > mostRows+4 {
-			t.Errorf("%d rows", len(e.Residue))
-		}
-	})
+			n.mkdir(n.pod(manyDirs) + "/volumes/kubernetes.io~nfs/v")
+			for i := range mostEntries + 50 {
+				must(t, os.Mkdir(n.path(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(manyDirs), i)), 0o755))
+			}
+			n.mkdir(n.pod(deep) + "/volumes/kubernetes.io~nfs/v/" + strings.Repeat("d/", 3*deepest))
+			for i := range mostEntries + 50 {
+				n.write(fmt.Sprintf("%s/%05d", n.pod(wide), i), "")
+			}
+			look := n.look()
+			for _, uid := range []policy.Evidence{find(t, look, many), find(t, look, manyDirs), find(t, look, deep)} {
+				check(t, uid, dead())
+				// What was not seen to the end is never called skeleton.
+				if got := rows(uid); got != ". skeleton, volumes/kubernetes.io~nfs/v data partial" {
+					t.Errorf("residue is %s", got)
+				}
+			}
+			e := find(t, look, wide)
+			check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
+			if len(e.Residue) > mostRows+4 {
+				t.Errorf("%d rows", len(e.Residue))
+			}
+		})
+	}
 }
 
 func TestContentCounts(t *testing.T) {
@@ -59,33 +64,32 @@ func TestContentCounts(t *testing.T) {
 // TestSubvolume makes every directory look as if it were on another device without a
 // mount, which is what a btrfs subvolume is.
 func TestSubvolume(t *testing.T) {
-	both(t, func(t *testing.T, n *testNode) {
-		uid := newUID()
-		n.mkdir(n.pod(uid) + "/volumes")
-		dir, err := os.Open(n.path(n.pod(uid)))
-		must(t, err)
-		defer dir.Close()
-		st, err := statHandle(int(dir.Fd()))
-		must(t, err)
-		st.Dev_minor++
-		c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, false, make([]byte, 4096))
-		if !errors.Is(c.err, errSubvolume) || len(c.volumes) > 0 {
-			t.Errorf("the subvolume was entered: %v, %+v", c.err, c.rows)
-		}
-	})
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
+			uid := newUID()
+			n.mkdir(n.pod(uid) + "/volumes")
+			dir := openTest(t, n.path(n.pod(uid)))
+			st, err := statHandle(int(dir.Fd()))
+			must(t, err)
+			st.Dev_minor++
+			c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, bounds{make([]byte, 4096), mostEntries, false})
+			if !errors.Is(c.err, errSubvolume) || len(c.volumes) > 0 {
+				t.Errorf("the subvolume was entered: %v, %+v", c.err, c.rows)
+			}
+		})
+	}
 }
 
 func TestContentStopsWithItsTime(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid) + "/volumes")
-	dir, err := os.Open(n.path(n.pod(uid)))
-	must(t, err)
-	defer dir.Close()
+	dir := openTest(t, n.path(n.pod(uid)))
 	st, err := statHandle(int(dir.Fd()))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, false, make([]byte, 4096)); c.err == nil {
+	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, bounds{make([]byte, 4096), mostEntries, false}); c.err == nil {
 		t.Error("a walk without time left says that it saw everything")
 	}
 	look, err := n.probe().Look(ctx, nil, nil)
@@ -99,9 +103,7 @@ func TestSmallBuffer(t *testing.T) {
 	for i := range 500 {
 		n.mkdir(fmt.Sprintf("many/%s%03d", strings.Repeat("n", 200), i))
 	}
-	dir, err := os.Open(n.path("many"))
-	must(t, err)
-	defer dir.Close()
+	dir := openTest(t, n.path("many"))
 	seen := map[string]bool{}
 	must(t, readNames(int(dir.Fd()), make([]byte, 1024), func(d dirent) bool {
 		seen[d.name] = d.kind == unix.DT_DIR

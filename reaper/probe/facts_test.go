@@ -98,12 +98,15 @@ func TestStateFiles(t *testing.T) {
 	}
 	for name, f := range spoil {
 		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, n *testNode) {
-				uid := newUID()
-				n.mkdir(n.pod(uid))
-				f(n)
-				check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Unknown}))
-			})
+			for name, mode := range modes {
+				t.Run(name, func(t *testing.T) {
+					n := mode(t)
+					uid := newUID()
+					n.mkdir(n.pod(uid))
+					f(n)
+					check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Unknown}))
+				})
+			}
 		})
 	}
 }
@@ -130,63 +133,60 @@ func TestScanFindsUIDsAnywhere(t *testing.T) {
 }
 
 func TestInUse(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n := newNode(t)
-		cwd, fd, deleted, none, exe := newUID(), newUID(), newUID(), newUID(), newUID()
-		for _, uid := range []parsers.PodUID{cwd, none} {
-			n.mkdir(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
-		}
-		n.write(n.pod(fd)+"/containers/c/0", "x")
-		n.write(n.pod(deleted)+"/containers/c/0", "x")
-		child(t, nil, n.path(n.pod(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
-		child(t, nil, "", "exec 7<'"+n.path(n.pod(fd))+"/containers/c/0'")
-		child(t, nil, "", "exec 7<'"+n.path(n.pod(deleted))+"/containers/c/0'")
-		must(t, os.Remove(n.path(n.pod(deleted)+"/containers/c/0")))
-		sleep, err := exec.LookPath("sleep")
-		must(t, err)
-		binary, err := os.ReadFile(sleep)
-		must(t, err)
-		n.mkdir(n.pod(exe))
-		must(t, os.WriteFile(n.path(n.pod(exe)+"/sleep"), binary, 0o755))
-		cmd := exec.CommandContext(t.Context(), n.path(n.pod(exe)+"/sleep"), "100")
-		must(t, cmd.Start())
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		parked := newUID()
-		n.mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
-		child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
+	if !inNamespace(t) {
+		return
+	}
+	n := newNode(t)
+	cwd, fd, deleted, none, exe := newUID(), newUID(), newUID(), newUID(), newUID()
+	for _, uid := range []parsers.PodUID{cwd, none} {
+		n.mkdir(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+	}
+	n.write(n.pod(fd)+"/containers/c/0", "x")
+	n.write(n.pod(deleted)+"/containers/c/0", "x")
+	child(t, nil, n.path(n.pod(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
+	child(t, nil, "", "exec 7<'"+n.path(n.pod(fd))+"/containers/c/0'")
+	child(t, nil, "", "exec 7<'"+n.path(n.pod(deleted))+"/containers/c/0'")
+	must(t, os.Remove(n.path(n.pod(deleted)+"/containers/c/0")))
+	sleep, err := exec.LookPath("sleep")
+	must(t, err)
+	binary, err := os.ReadFile(sleep)
+	must(t, err)
+	n.mkdir(n.pod(exe))
+	must(t, os.WriteFile(n.path(n.pod(exe)+"/sleep"), binary, 0o755))
+	cmd := exec.CommandContext(t.Context(), n.path(n.pod(exe)+"/sleep"), "100")
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	parked := newUID()
+	n.mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
+	child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
 
-		look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
-		for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
-			check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
-			wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], words)
-		}
-		check(t, find(t, look, none), dead())
-		check(t, look.Parked[0], facts{policy.FactInUse: policy.Yes, policy.FactMounted: policy.No})
-	})
+	look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
+	for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
+		check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
+		wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], words)
+	}
+	check(t, find(t, look, none), dead())
+	check(t, look.Parked[0], facts{policy.FactInUse: policy.Yes, policy.FactMounted: policy.No})
 }
 
 // TestInUseOwnHandles: this process's handles below a pod are no use of it.
 func TestInUseOwnHandles(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid))
-	f, err := os.Open(n.path(n.pod(uid)))
-	must(t, err)
-	defer f.Close()
+	openTest(t, n.path(n.pod(uid)))
 	check(t, n.one(uid), dead())
 }
 
-// asNobody runs a test again as a user who owns nothing.
-func asNobody(t *testing.T, body func(t *testing.T)) {
+// asNobody says whether this is a copy of the test binary run by a user who owns nothing;
+// elsewhere it runs that copy, and the test is to return.
+func asNobody(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(namespaceEnv) == t.Name() {
-		body(t)
-		return
+		return true
 	}
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	exe, err := os.Open(os.Args[0]) // by handle: the path to it may be closed to others
-	must(t, err)
-	defer exe.Close()
+	exe := openTest(t, os.Args[0]) // by handle: the path to it may be closed to others
 	cmd.Path = "/proc/self/fd/3"
 	cmd.ExtraFiles = []*os.File{exe}
 	cmd.Dir = "/"
@@ -196,12 +196,17 @@ func asNobody(t *testing.T, body func(t *testing.T)) {
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("as nobody: %v\n%s", err, out)
 	}
+	return false
 }
 
 // TestUnreadable looks as a user to whom most of the node is closed.
 func TestUnreadable(t *testing.T) {
-	asNobody(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !asNobody(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			uid, closed := newUID(), newUID()
 			n.mkdir(n.pod(uid), n.pod(closed), "cgroup/closed")
 			n.write("kubelet/cpu_manager_state", "{}")
@@ -234,32 +239,35 @@ func TestUnreadable(t *testing.T) {
 				}
 			})
 		})
-	})
+	}
 }
 
 func TestPodsDirectory(t *testing.T) {
-	both(t, func(t *testing.T, n *testNode) {
-		uid := newUID()
-		n.mkdir(n.pod(uid))
-		n.symlink(n.path("kubelet"), "link")
-		n.cfg.RootDir = n.path("link")
-		check(t, n.one(uid), dead())
-		for name, set := range map[string]func(){
-			"missing root": func() { n.cfg.RootDir = n.path("nowhere") },
-			"missing":      func() { n.mkdir("empty"); n.cfg.RootDir = n.path("empty") },
-			"a symlink":    func() { n.symlink(n.path("kubelet/pods"), "a/pods"); n.cfg.RootDir = n.path("a") },
-			"a file":       func() { n.write("b/pods", ""); n.cfg.RootDir = n.path("b") },
-		} {
-			set()
-			look, err := n.probe().Look(t.Context(), nil, nil)
-			if err == nil || !strings.Contains(err.Error(), "cannot list the pods directory "+n.cfg.RootDir+"/pods") || len(look.Pods) > 0 {
-				t.Errorf("%s: the look gives %v and %d pods", name, err, len(look.Pods))
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
+			uid := newUID()
+			n.mkdir(n.pod(uid))
+			n.symlink(n.path("kubelet"), "link")
+			n.cfg.RootDir = n.path("link")
+			check(t, n.one(uid), dead())
+			for name, set := range map[string]func(){
+				"missing root": func() { n.cfg.RootDir = n.path("nowhere") },
+				"missing":      func() { n.mkdir("empty"); n.cfg.RootDir = n.path("empty") },
+				"a symlink":    func() { n.symlink(n.path("kubelet/pods"), "a/pods"); n.cfg.RootDir = n.path("a") },
+				"a file":       func() { n.write("b/pods", ""); n.cfg.RootDir = n.path("b") },
+			} {
+				set()
+				look, err := n.probe().Look(t.Context(), nil, nil)
+				if err == nil || !strings.Contains(err.Error(), "cannot list the pods directory "+n.cfg.RootDir+"/pods") || len(look.Pods) > 0 {
+					t.Errorf("%s: the look gives %v and %d pods", name, err, len(look.Pods))
+				}
+				if name == "a symlink" && !strings.Contains(fmt.Sprint(err), "it is a symlink") {
+					t.Errorf("the error does not say what is wrong: %v", err)
+				}
 			}
-			if name == "a symlink" && !strings.Contains(fmt.Sprint(err), "it is a symlink") {
-				t.Errorf("the error does not say what is wrong: %v", err)
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestNames(t *testing.T) {

@@ -78,11 +78,10 @@ type handle struct {
 
 func newHandle(fd int) *handle { return &handle{fd: fd, uses: 1} }
 
-func (h *handle) hold() *handle {
+func (h *handle) hold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.uses++
-	return h
 }
 
 func (h *handle) drop() {

@@ -28,75 +28,79 @@ func rows(e policy.Evidence) string {
 
 // TestLeftovers makes each leftover that real kubelets report or pass over in silence.
 func TestLeftovers(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		cases := []struct {
-			name string
-			make func(n *testNode, pod string)
-			want facts
-			rows string
-		}{
-			{"empty", func(*testNode, string) {}, dead(), ". skeleton"},
-			{"csi vol_data.json, mount absent", func(n *testNode, pod string) {
-				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton"},
-			{"csi vol_data.json, mount empty", func(n *testNode, pod string) {
-				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-				n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1/mount")
-			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount skeleton"},
-			{"csi with data in mount", func(n *testNode, pod string) {
-				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-				n.write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
-			}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount data"},
-			{"empty volume directories", func(n *testNode, pod string) {
-				n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
-			}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp skeleton, volumes/kubernetes.io~nfs/a skeleton"},
-			{"data in a volume directory", func(n *testNode, pod string) {
-				n.write(pod+"/volumes/kubernetes.io~local-volume/pv-2/f", "data")
-				n.write(pod+"/volumes/kubernetes.io~empty-dir/tmp/f", "data")
-				n.write(pod+"/volumes/kubernetes.io~secret/token/..data/token", "x")
-			}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp ephemeral, " +
-				"volumes/kubernetes.io~local-volume/pv-2 data, volumes/kubernetes.io~secret/token projected"},
-			{"tmpfs mounted", func(n *testNode, pod string) {
-				n.mount("", pod+"/volumes/kubernetes.io~empty-dir/tmp")
-			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton"},
-			{"bind of the same file system", func(n *testNode, pod string) {
-				n.mkdir("elsewhere", pod+"/containers/c")
-				n.mount("elsewhere", pod+"/containers/c")
-			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, containers skeleton"},
-			{"subpath: file and empty directory", func(n *testNode, pod string) {
-				n.write(pod+"/volume-subpaths/v/c/0", "")
-				n.mkdir(pod + "/volume-subpaths/v/c/1")
-			}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/1 skeleton"},
-			{"subpath with data", func(n *testNode, pod string) {
-				n.write(pod+"/volume-subpaths/v/c/0/f", "data")
-			}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/0 data"},
-			{"subpath: a bound file", func(n *testNode, pod string) {
-				n.write("elsewhere-file", "data")
-				n.write(pod+"/volume-subpaths/v/c/0", "")
-				n.mount("elsewhere-file", pod+"/volume-subpaths/v/c/0")
-			}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, volume-subpaths/v skeleton"},
-			{"file and symlink as volumes", func(n *testNode, pod string) {
-				n.write(pod+"/volumes/kubernetes.io~nfs/f", "data")
-				n.symlink("/etc", pod+"/volumes/kubernetes.io~nfs/l")
-			}, dead(), ". skeleton, volumes/kubernetes.io~nfs/f data, volumes/kubernetes.io~nfs/l data"},
-			{"volume-subpaths is a file", func(n *testNode, pod string) {
-				n.write(pod+"/volume-subpaths", "")
-			}, dead(), ". skeleton, volume-subpaths data"},
-			{"containers, plugins, etc-hosts", func(n *testNode, pod string) {
-				n.write(pod+"/containers/c/0123abcd", "message")
-				n.write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_x/ready", "")
-				n.write(pod+"/etc-hosts", "# Kubernetes-managed hosts file.\n")
-			}, dead(), ". skeleton, containers skeleton, etc-hosts skeleton, plugins skeleton"},
-			{"what is not known", func(n *testNode, pod string) {
-				n.write(pod+"/new\nthing/f", "x")
-				n.mkdir(pod + "/bad\xff")
-				must(n.t, unix.Mkfifo(n.path(pod+"/fifo"), 0o600))
-				n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
-				must(n.t, unix.Mkfifo(n.path(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json"), 0o600))
-			}, dead(), `"bad\xff" skeleton, "new\nthing" data, . skeleton, fifo data, ` +
-				"volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/vol_data.json data"},
-		}
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	cases := []struct {
+		name string
+		make func(n *testNode, pod string)
+		want facts
+		rows string
+	}{
+		{"empty", func(*testNode, string) {}, dead(), ". skeleton"},
+		{"csi vol_data.json, mount absent", func(n *testNode, pod string) {
+			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton"},
+		{"csi vol_data.json, mount empty", func(n *testNode, pod string) {
+			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1/mount")
+		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount skeleton"},
+		{"csi with data in mount", func(n *testNode, pod string) {
+			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
+		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount data"},
+		{"empty volume directories", func(n *testNode, pod string) {
+			n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
+		}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp skeleton, volumes/kubernetes.io~nfs/a skeleton"},
+		{"data in a volume directory", func(n *testNode, pod string) {
+			n.write(pod+"/volumes/kubernetes.io~local-volume/pv-2/f", "data")
+			n.write(pod+"/volumes/kubernetes.io~empty-dir/tmp/f", "data")
+			n.write(pod+"/volumes/kubernetes.io~secret/token/..data/token", "x")
+		}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp ephemeral, " +
+			"volumes/kubernetes.io~local-volume/pv-2 data, volumes/kubernetes.io~secret/token projected"},
+		{"tmpfs mounted", func(n *testNode, pod string) {
+			n.mount("", pod+"/volumes/kubernetes.io~empty-dir/tmp")
+		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton"},
+		{"bind of the same file system", func(n *testNode, pod string) {
+			n.mkdir("elsewhere", pod+"/containers/c")
+			n.mount("elsewhere", pod+"/containers/c")
+		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, containers skeleton"},
+		{"subpath: file and empty directory", func(n *testNode, pod string) {
+			n.write(pod+"/volume-subpaths/v/c/0", "")
+			n.mkdir(pod + "/volume-subpaths/v/c/1")
+		}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/1 skeleton"},
+		{"subpath with data", func(n *testNode, pod string) {
+			n.write(pod+"/volume-subpaths/v/c/0/f", "data")
+		}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/0 data"},
+		{"subpath: a bound file", func(n *testNode, pod string) {
+			n.write("elsewhere-file", "data")
+			n.write(pod+"/volume-subpaths/v/c/0", "")
+			n.mount("elsewhere-file", pod+"/volume-subpaths/v/c/0")
+		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, volume-subpaths/v skeleton"},
+		{"file and symlink as volumes", func(n *testNode, pod string) {
+			n.write(pod+"/volumes/kubernetes.io~nfs/f", "data")
+			n.symlink("/etc", pod+"/volumes/kubernetes.io~nfs/l")
+		}, dead(), ". skeleton, volumes/kubernetes.io~nfs/f data, volumes/kubernetes.io~nfs/l data"},
+		{"volume-subpaths is a file", func(n *testNode, pod string) {
+			n.write(pod+"/volume-subpaths", "")
+		}, dead(), ". skeleton, volume-subpaths data"},
+		{"containers, plugins, etc-hosts", func(n *testNode, pod string) {
+			n.write(pod+"/containers/c/0123abcd", "message")
+			n.write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_x/ready", "")
+			n.write(pod+"/etc-hosts", "# Kubernetes-managed hosts file.\n")
+		}, dead(), ". skeleton, containers skeleton, etc-hosts skeleton, plugins skeleton"},
+		{"what is not known", func(n *testNode, pod string) {
+			n.write(pod+"/new\nthing/f", "x")
+			n.mkdir(pod + "/bad\xff")
+			must(n.t, unix.Mkfifo(n.path(pod+"/fifo"), 0o600))
+			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
+			must(n.t, unix.Mkfifo(n.path(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json"), 0o600))
+		}, dead(), `"bad\xff" skeleton, "new\nthing" data, . skeleton, fifo data, ` +
+			"volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/vol_data.json data"},
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			for _, c := range cases {
 				t.Run(c.name, func(t *testing.T) {
 					uid := newUID()
@@ -121,7 +125,7 @@ func TestLeftovers(t *testing.T) {
 				})
 			}
 		})
-	})
+	}
 }
 
 // TestIdentity compares with what the other rooms get from stat.
@@ -140,46 +144,53 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestNamesThatAreNoPodDirectory(t *testing.T) {
-	both(t, func(t *testing.T, n *testNode) {
-		file, link, static := newUID(), newUID(), newStaticUID()
-		n.write(n.pod(file), "x")
-		n.symlink("/etc", n.pod(link))
-		n.mkdir(n.pod(static), "kubelet/pods/lost+found", "kubelet/pods/a\nb\xff", "kubelet/pods/"+strings.ToUpper(string(newUID())))
-		must(t, unix.Mkfifo(n.path("kubelet/pods/fifo"), 0o600))
-		look := n.look()
-		notDir := facts{policy.FactDirectory: policy.No, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No, policy.FactStaged: policy.No}
-		check(t, find(t, look, file), notDir)
-		check(t, find(t, look, link), notDir)
-		check(t, find(t, look, static), dead())
-		wantDetail(t, find(t, look, file).Facts[policy.FactDirectory], "a regular file")
-		wantDetail(t, find(t, look, link).Facts[policy.FactDirectory], "a symlink")
-		strange := 0
-		for i, e := range look.Pods {
-			if i > 0 && look.Pods[i-1].Name >= e.Name {
-				t.Errorf("%q stands before %q", look.Pods[i-1].Name, e.Name)
-			}
-			if e.UID == "" {
-				strange++
-				if e.Facts != (policy.Facts{}) || e.Residue != nil {
-					t.Errorf("%q is no pod and was looked at", e.Name)
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
+			file, link, static := newUID(), newUID(), newStaticUID()
+			n.write(n.pod(file), "x")
+			n.symlink("/etc", n.pod(link))
+			n.mkdir(n.pod(static), "kubelet/pods/lost+found", "kubelet/pods/a\nb\xff", "kubelet/pods/"+strings.ToUpper(string(newUID())))
+			must(t, unix.Mkfifo(n.path("kubelet/pods/fifo"), 0o600))
+			look := n.look()
+			notDir := facts{policy.FactDirectory: policy.No, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No, policy.FactStaged: policy.No}
+			check(t, find(t, look, file), notDir)
+			check(t, find(t, look, link), notDir)
+			check(t, find(t, look, static), dead())
+			wantDetail(t, find(t, look, file).Facts[policy.FactDirectory], "a regular file")
+			wantDetail(t, find(t, look, link).Facts[policy.FactDirectory], "a symlink")
+			strange := 0
+			for i, e := range look.Pods {
+				if i > 0 && look.Pods[i-1].Name >= e.Name {
+					t.Errorf("%q stands before %q", look.Pods[i-1].Name, e.Name)
+				}
+				if e.UID == "" {
+					strange++
+					if e.Facts != (policy.Facts{}) || e.Residue != nil {
+						t.Errorf("%q is no pod and was looked at", e.Name)
+					}
 				}
 			}
-		}
-		if strange != 4 {
-			t.Errorf("%d strange names, want 4", strange)
-		}
-	})
+			if strange != 4 {
+				t.Errorf("%d strange names, want 4", strange)
+			}
+		})
+	}
 }
 
 func TestOwnMount(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			uid := newUID()
 			n.mount("", n.pod(uid))
 			e := n.one(uid)
 			check(t, e, facts{policy.FactOwnMount: policy.Yes, policy.FactDirectory: policy.Yes, policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown})
 		})
-	})
+	}
 }
 
 func TestOnly(t *testing.T) {
@@ -195,32 +206,35 @@ func TestOnly(t *testing.T) {
 
 // TestLookChangesNothing compares every time stamp of a tree before and after.
 func TestLookChangesNothing(t *testing.T) {
-	both(t, func(t *testing.T, n *testNode) {
-		uid := newUID()
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount/f", "data")
-		n.write(n.pod(uid)+"/etc-hosts", "x")
-		old := unix.NsecToTimespec(1e18)
-		stamp := func() map[string]unix.Stat_t {
-			all := map[string]unix.Stat_t{}
-			for _, p := range strings.Fields(walkAll(t, n.path(n.pod(uid)))) {
-				var st unix.Stat_t
-				must(t, unix.Lstat(p, &st))
-				all[p] = st
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
+			uid := newUID()
+			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount/f", "data")
+			n.write(n.pod(uid)+"/etc-hosts", "x")
+			old := unix.NsecToTimespec(1e18)
+			stamp := func() map[string]unix.Stat_t {
+				all := map[string]unix.Stat_t{}
+				for p := range strings.FieldsSeq(walkAll(t, n.path(n.pod(uid)))) {
+					var st unix.Stat_t
+					must(t, unix.Lstat(p, &st))
+					all[p] = st
+				}
+				return all
 			}
-			return all
-		}
-		for p := range stamp() {
-			must(t, unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{old, old}, 0))
-		}
-		before := stamp()
-		n.look()
-		for p, st := range stamp() {
-			if st != before[p] {
-				t.Errorf("%s was changed: %+v, was %+v", p, st, before[p])
+			for p := range stamp() {
+				must(t, unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{old, old}, 0))
 			}
-		}
-	})
+			before := stamp()
+			n.look()
+			for p, st := range stamp() {
+				if st != before[p] {
+					t.Errorf("%s was changed: %+v, was %+v", p, st, before[p])
+				}
+			}
+		})
+	}
 }
 
 // walkAll lists a tree by names, which does not touch access times of what is in it.
@@ -229,7 +243,7 @@ func walkAll(t *testing.T, dir string) string {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOATIME|unix.O_CLOEXEC, 0)
 	must(t, err)
 	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
+	defer func() { must(t, f.Close()) }()
 	entries, err := f.ReadDir(-1)
 	must(t, err)
 	out := dir

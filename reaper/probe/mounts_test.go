@@ -20,8 +20,12 @@ import (
 
 // TestMountInAnotherNamespaceOnly: our own mountinfo has no line of it.
 func TestMountInAnotherNamespaceOnly(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			uid, other := newUID(), newUID()
 			vol := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp"
 			n.mkdir(vol, n.pod(other))
@@ -36,65 +40,68 @@ func TestMountInAnotherNamespaceOnly(t *testing.T) {
 			wantDetail(t, find(t, look, uid).Facts[policy.FactMounted], fmt.Sprintf("mounted at %s (tmpfs) in the mount namespace of PID %d (sh)", n.path(vol), pid))
 			check(t, find(t, look, other), dead())
 		})
-	})
+	}
 }
 
 // TestContainerBind: a container's bind of an emptyDir shows in field 4 of the
 // container's namespace only, also when the source has been removed.
 func TestContainerBind(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n := newNode(t)
-		// A file system of its own, so that field 4 is the path from its root.
-		n.mount("", "kubelet")
-		n.mkdir("kubelet/pods", "target")
-		kept, removed := newUID(), newUID()
-		for _, uid := range []parsers.PodUID{kept, removed} {
-			vol := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
-			must(t, os.MkdirAll(vol, 0o755))
-			child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", fmt.Sprintf("mount --bind '%s' '%s'", vol, n.path("target")))
-		}
-		must(t, os.Remove(n.path(n.pod(removed)+"/volumes/kubernetes.io~empty-dir/tmp")))
-		look := n.look()
-		for _, uid := range []parsers.PodUID{kept, removed} {
-			e := find(t, look, uid)
-			check(t, e, but(facts{policy.FactMounted: policy.Yes}))
-			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path("target")+", from /pods/"+string(uid))
-		}
-	})
+	if !inNamespace(t) {
+		return
+	}
+	n := newNode(t)
+	// A file system of its own, so that field 4 is the path from its root.
+	n.mount("", "kubelet")
+	n.mkdir("kubelet/pods", "target")
+	kept, removed := newUID(), newUID()
+	for _, uid := range []parsers.PodUID{kept, removed} {
+		vol := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+		must(t, os.MkdirAll(vol, 0o755))
+		child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", fmt.Sprintf("mount --bind '%s' '%s'", vol, n.path("target")))
+	}
+	must(t, os.Remove(n.path(n.pod(removed)+"/volumes/kubernetes.io~empty-dir/tmp")))
+	look := n.look()
+	for _, uid := range []parsers.PodUID{kept, removed} {
+		e := find(t, look, uid)
+		check(t, e, but(facts{policy.FactMounted: policy.Yes}))
+		wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path("target")+", from /pods/"+string(uid))
+	}
 }
 
 // TestParkedMount: a mount below a parked pod names UID.n.
 func TestParkedMount(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
-		n.mount("", "kubelet/orphan-reaper/"+string(uid)+".3/volumes/kubernetes.io~nfs/v")
-		f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
-		if f.Truth != policy.Yes {
-			t.Errorf("the mount below the parked pod is not seen: %+v", f)
-		}
-		look := n.look(policy.EntryState{Entry: string(uid) + ".3", UID: uid})
-		check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
-	})
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
+	n.mount("", "kubelet/orphan-reaper/"+string(uid)+".3/volumes/kubernetes.io~nfs/v")
+	f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
+	if f.Truth != policy.Yes {
+		t.Errorf("the mount below the parked pod is not seen: %+v", f)
+	}
+	look := n.look(policy.EntryState{Entry: string(uid) + ".3", UID: uid})
+	check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
 }
 
 // TestChrootedProcess: it shows the mounts below its root only, as seen from there. In a
 // namespace that nobody else is in, that is not enough.
 func TestChrootedProcess(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid), "jail")
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid), "jail")
+	check(t, n.one(uid), dead())
+	t.Run("in our namespace", func(t *testing.T) {
+		jailed(t, n.path("jail"), 0)
 		check(t, n.one(uid), dead())
-		t.Run("in our namespace", func(t *testing.T) {
-			jailed(t, n.path("jail"), 0)
-			check(t, n.one(uid), dead())
-		})
-		t.Run("alone in its namespace", func(t *testing.T) {
-			jailed(t, n.path("jail"), unix.CLONE_NEWNS)
-			e := n.one(uid)
-			check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
-			wantDetail(t, e.Facts[policy.FactMounted], "another root")
-		})
+	})
+	t.Run("alone in its namespace", func(t *testing.T) {
+		jailed(t, n.path("jail"), unix.CLONE_NEWNS)
+		e := n.one(uid)
+		check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
+		wantDetail(t, e.Facts[policy.FactMounted], "another root")
 	})
 }
 
@@ -249,38 +256,43 @@ func TestMountsWithoutProc(t *testing.T) {
 // TestMountsUnderChurn counts the namespaces of processes that come and go while the scan
 // runs: none of them is an error.
 func TestMountsUnderChurn(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan int)
-		go func() {
-			runs := 0
-			for ; ctx.Err() == nil; runs++ {
-				cmd := exec.CommandContext(ctx, "/bin/true")
-				cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-				_ = cmd.Run()
-			}
-			done <- runs
-		}()
-		p := n.probe()
-		for range 30 {
-			if f := p.Mounts(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
-				t.Errorf("mounted is %+v, want no", f)
-			}
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan int)
+	go func() {
+		runs := 0
+		for ; ctx.Err() == nil; runs++ {
+			cmd := exec.CommandContext(ctx, "/bin/true")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+			_ = cmd.Run()
 		}
-		stop()
-		if runs := <-done; runs == 0 {
-			t.Error("no process came and went: the test shows nothing")
+		done <- runs
+	}()
+	p := n.probe()
+	for range 30 {
+		if f := p.Mounts(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
+			t.Errorf("mounted is %+v, want no", f)
 		}
-	})
+	}
+	stop()
+	if runs := <-done; runs == 0 {
+		t.Error("no process came and went: the test shows nothing")
+	}
 }
 
 // TestHungFUSE mounts a FUSE file system whose server never answers below one pod and as
 // another pod's directory. The look returns, says mounted, and serves the others.
 func TestHungFUSE(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			below, itself, other := newUID(), newUID(), newUID()
 			vol := n.pod(below) + "/volumes/kubernetes.io~csi/pv-1/mount"
 			n.mkdir(vol, n.pod(itself), n.pod(other))
@@ -303,9 +315,11 @@ func TestHungFUSE(t *testing.T) {
 			default:
 			}
 			release()
-			<-stat
+			if err := <-stat; err == nil {
+				t.Error("stat of a file system without a server gives no error")
+			}
 		})
-	})
+	}
 }
 
 // hungFUSE mounts a FUSE file system that nobody serves; release ends all who wait for it.
@@ -337,35 +351,36 @@ func hungFUSE(t *testing.T, dir string) (release func()) {
 // TestHungParts puts a hung file system where a whole part of the look is read: that part
 // is Unknown, the rest is served, and the next look does not wait behind it again.
 func TestHungParts(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid), "kubelet/orphan-reaper")
-		n.patience = 300 * time.Millisecond
-		release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
-		p := n.probe()
-		for _, words := range []string{errHangs.Error(), errStuck.Error()} {
-			look, err := p.Look(t.Context(), nil, nil)
-			must(t, err)
-			e := find(t, look, uid)
-			check(t, e, but(facts{policy.FactCgroup: policy.Unknown, policy.FactStaged: policy.Unknown}))
-			wantDetail(t, e.Facts[policy.FactCgroup], words)
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid), "kubelet/orphan-reaper")
+	n.patience = 300 * time.Millisecond
+	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
+	p := n.probe()
+	for _, words := range []string{errHangs.Error(), errStuck.Error()} {
+		look, err := p.Look(t.Context(), nil, nil)
+		must(t, err)
+		e := find(t, look, uid)
+		check(t, e, but(facts{policy.FactCgroup: policy.Unknown, policy.FactStaged: policy.Unknown}))
+		wantDetail(t, e.Facts[policy.FactCgroup], words)
+	}
+	p.guard.mu.Lock()
+	stuck := len(p.guard.busy)
+	p.guard.mu.Unlock()
+	if stuck != len(release) {
+		t.Errorf("%d goroutines are stuck after two looks, want one for each hung part, %d", stuck, len(release))
+	}
+	for _, f := range release {
+		f()
+	}
+	t.Run("root directory", func(t *testing.T) {
+		n := newNode(t)
+		n.patience = 100 * time.Millisecond
+		hungFUSE(t, n.cfg.RootDir)
+		if _, err := n.probe().Look(t.Context(), nil, nil); !errors.Is(err, errHangs) {
+			t.Errorf("the look of a hung root directory gives %v", err)
 		}
-		p.guard.mu.Lock()
-		stuck := len(p.guard.busy)
-		p.guard.mu.Unlock()
-		if stuck != len(release) {
-			t.Errorf("%d goroutines are stuck after two looks, want one for each hung part, %d", stuck, len(release))
-		}
-		for _, f := range release {
-			f()
-		}
-		t.Run("root directory", func(t *testing.T) {
-			n := newNode(t)
-			n.patience = 100 * time.Millisecond
-			hungFUSE(t, n.cfg.RootDir)
-			if _, err := n.probe().Look(t.Context(), nil, nil); !errors.Is(err, errHangs) {
-				t.Errorf("the look of a hung root directory gives %v", err)
-			}
-		})
 	})
 }

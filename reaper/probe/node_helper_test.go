@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,13 +22,13 @@ import (
 // namespaceEnv names the test that runs in a mount namespace of its own.
 const namespaceEnv = "ORPHAN_REAPER_TEST_NAMESPACE"
 
-// inNamespace runs body in a copy of the test binary that has a mount namespace of its
-// own (and, without root, a user namespace), where it may mount: all of it ends with it.
-func inNamespace(t *testing.T, body func(t *testing.T)) {
+// inNamespace says whether this is the copy of the test binary that has a mount namespace
+// of its own (and, without root, a user namespace), where the test may mount: all of it
+// ends with it. Elsewhere it runs that copy, and the test is to return.
+func inNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(namespaceEnv) == t.Name() {
-		body(t)
-		return
+		return true
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), namespaceEnv+"="+t.Name())
@@ -49,6 +49,7 @@ func inNamespace(t *testing.T, body func(t *testing.T)) {
 	if !strings.Contains(out.String(), "--- PASS: "+t.Name()) && !strings.Contains(out.String(), "--- SKIP: "+t.Name()) {
 		t.Fatalf("the test did not run in its mount namespace:\n%s", out.String())
 	}
+	return false
 }
 
 // skipWithout skips where the machine lacks something, unless CI says that it must not.
@@ -81,6 +82,7 @@ type testNode struct {
 	// fallback looks without openat2.
 	fallback bool
 	patience time.Duration
+	most     int // entries of one pod that are counted; 0 is the usual number
 }
 
 func newNode(t *testing.T) *testNode {
@@ -137,6 +139,9 @@ func (n *testNode) probe() *Probe {
 	p, err := New(n.cfg)
 	must(n.t, err)
 	p.patience = n.patience
+	if n.most > 0 {
+		p.entries = n.most
+	}
 	if n.fallback {
 		p.open.fallback = true
 	} else if p.open.fallback {
@@ -199,9 +204,7 @@ func dead() facts {
 // but is dead with some facts replaced.
 func but(changed facts) facts {
 	f := dead()
-	for name, truth := range changed {
-		f[name] = truth
-	}
+	maps.Copy(f, changed)
 	return f
 }
 
@@ -223,16 +226,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// both runs a test with openat2 and without.
-func both(t *testing.T, test func(t *testing.T, n *testNode)) {
-	t.Helper()
-	for _, fallback := range []bool{false, true} {
-		t.Run("fallback="+strconv.FormatBool(fallback), func(t *testing.T) {
-			n := newNode(t)
-			n.fallback = fallback
-			test(t, n)
-		})
-	}
+// modes are the two ways to open: a test of what is opened runs in both.
+var modes = map[string]func(t *testing.T) *testNode{
+	"openat2": newNode,
+	"fallback": func(t *testing.T) *testNode {
+		t.Helper()
+		n := newNode(t)
+		n.fallback = true
+		return n
+	},
 }
 
 // child starts a shell that says that it is ready and then waits until its input ends;
@@ -258,4 +260,13 @@ func child(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
 		t.Fatalf("the child is not ready: %q, %v", buf[:n], err)
 	}
 	return cmd.Process.Pid
+}
+
+// openTest opens a file until the test ends.
+func openTest(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	t.Cleanup(func() { must(t, f.Close()) })
+	return f
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,9 +60,7 @@ func TestMayEnforce(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
 				must(t, os.Symlink(c.pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
 			}
-			dir, err := os.Open(n.cfg.RootDir)
-			must(t, err)
-			defer dir.Close()
+			dir := openTest(t, n.cfg.RootDir)
 			f := n.probe().mayEnforce(c.kubelet, int(dir.Fd()))
 			if f.Truth != c.want {
 				t.Errorf("may enforce is %+v, want %s", f, c.want)
@@ -89,44 +88,48 @@ func TestMayEnforceComparesTheMountOfThePods(t *testing.T) {
 
 // TestMayEnforceHere asks in real namespaces: a private one of our own must not enforce.
 func TestMayEnforceHere(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n := newNode(t)
-		n.cfg.NodeNamespacesSelf = false
-		if f := n.look().Node.MayEnforce; f.Truth == policy.Yes {
-			t.Errorf("a private mount namespace may enforce: %+v", f)
-		}
-	})
+	if !inNamespace(t) {
+		return
+	}
+	n := newNode(t)
+	n.cfg.NodeNamespacesSelf = false
+	if f := n.look().Node.MayEnforce; f.Truth == policy.Yes {
+		t.Errorf("a private mount namespace may enforce: %+v", f)
+	}
 }
 
 func TestFree(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n := newNode(t)
-		n.mount("", "kubelet")
-		n.mkdir("kubelet/pods")
-		before := n.look().Node
-		if before.FreeBytes < 0.9 || before.FreeBytes > 1 || before.FreeInodes <= 0 || before.FreeInodes > 1 {
-			t.Fatalf("an empty tmpfs has %v of its bytes free and %v of its inodes", before.FreeBytes, before.FreeInodes)
-		}
-		n.write("kubelet/fill", strings.Repeat("x", 32<<10))
-		if after := n.look().Node; after.FreeBytes > 0.6 || after.FreeInodes >= before.FreeInodes {
-			t.Errorf("half full: %v of its bytes free, %v of its inodes (%v before)", after.FreeBytes, after.FreeInodes, before.FreeInodes)
-		}
-	})
+	if !inNamespace(t) {
+		return
+	}
+	n := newNode(t)
+	n.mount("", "kubelet")
+	n.mkdir("kubelet/pods")
+	before := n.look().Node
+	if before.FreeBytes < 0.9 || before.FreeBytes > 1 || before.FreeInodes <= 0 || before.FreeInodes > 1 {
+		t.Fatalf("an empty tmpfs has %v of its bytes free and %v of its inodes", before.FreeBytes, before.FreeInodes)
+	}
+	n.write("kubelet/fill", strings.Repeat("x", 32<<10))
+	if after := n.look().Node; after.FreeBytes > 0.6 || after.FreeInodes >= before.FreeInodes {
+		t.Errorf("half full: %v of its bytes free, %v of its inodes (%v before)", after.FreeBytes, after.FreeInodes, before.FreeInodes)
+	}
 }
 
 // TestOpenerRefuses compares each refusal with what a plain open does there.
 func TestOpenerRefuses(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			n.mkdir("d/plain", "d/bind", "elsewhere/canary")
 			n.write("d/file", "x")
 			n.symlink("plain", "d/link")
 			n.mount("", "d/tmpfs")
 			n.mount("elsewhere", "d/bind")
 			must(t, unix.Mkfifo(n.path("d/fifo"), 0o600))
-			dir, err := os.Open(n.path("d"))
-			must(t, err)
-			defer dir.Close()
+			dir := openTest(t, n.path("d"))
 			o := n.probe().open
 			for name, want := range map[string]error{
 				"plain": nil, "bind": errMount, "tmpfs": errMount, "file": unix.ENOTDIR, "link": unix.ELOOP, "fifo": unix.ENOTDIR,
@@ -136,7 +139,10 @@ func TestOpenerRefuses(t *testing.T) {
 				if err == nil {
 					closeFD(fd)
 				}
-				if !isErr(err, want) && !(name == "link" && isErr(err, unix.ENOTDIR)) {
+				if name == "link" && errors.Is(err, unix.ENOTDIR) {
+					continue // O_DIRECTORY may be judged before O_NOFOLLOW
+				}
+				if !errors.Is(err, want) {
 					t.Errorf("%q opens with %v, want %v", name, err, want)
 				}
 			}
@@ -150,49 +156,37 @@ func TestOpenerRefuses(t *testing.T) {
 				closeFD(fd)
 			}
 		})
-	})
-}
-
-func isErr(err, want error) bool {
-	if want == nil {
-		return err == nil
 	}
-	for e := err; e != nil; {
-		if e == want { //nolint:errorlint // the sentinel itself is what is compared
-			return true
-		}
-		u, ok := e.(interface{ Unwrap() error }) //nolint:errorlint // unwrapped by hand
-		if !ok {
-			return false
-		}
-		e = u.Unwrap()
-	}
-	return false
 }
 
 // TestFileMountIsSeen: a file bound over a pod's file is a mount, not its size.
 func TestFileMountIsSeen(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.write("elsewhere", strings.Repeat("x", 1<<20))
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
-		n.mount("elsewhere", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f")
-		n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")}) // mountinfo does not tell
-		e := n.one(uid)
-		check(t, e, facts{policy.FactMounted: policy.Yes})
-		for _, r := range e.Residue {
-			if r.Bytes >= 1<<20 {
-				t.Errorf("the mounted file is counted: %+v", r)
-			}
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.write("elsewhere", strings.Repeat("x", 1<<20))
+	n.write(n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
+	n.mount("elsewhere", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f")
+	n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")}) // mountinfo does not tell
+	e := n.one(uid)
+	check(t, e, facts{policy.FactMounted: policy.Yes})
+	for _, r := range e.Residue {
+		if r.Bytes >= 1<<20 {
+			t.Errorf("the mounted file is counted: %+v", r)
 		}
-	})
+	}
 }
 
 // TestMountPointSeenOnlyByTheWalk: what openat2 refuses to cross is a mount, whatever
 // mountinfo said a moment before.
 func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		both(t, func(t *testing.T, n *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n := mode(t)
 			uid := newUID()
 			n.mount("", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/deep/er")
 			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")})
@@ -203,7 +197,7 @@ func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 				t.Errorf("residue is %s", got)
 			}
 		})
-	})
+	}
 }
 
 func TestChildrenAreReaped(t *testing.T) {

@@ -128,7 +128,7 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 		buf = new([32 << 10]byte)
 	}
 	defer scratch.Put(buf)
-	out.content = readContent(ctx, p.open, fd, &st, r.hosts, buf[:])
+	out.content = readContent(ctx, p.open, fd, &st, bounds{buf[:], p.entries, r.hosts})
 	dir := -1
 	if csi != nil {
 		dir = csi.fd

@@ -39,6 +39,8 @@ type Probe struct {
 	guard guard
 	// patience is how long one part of a look may take before its facts are Unknown.
 	patience time.Duration
+	// entries is how many entries of one pod are counted.
+	entries int
 	// rereads is set on kernels that may lose lines of mountinfo under churn.
 	rereads bool
 }
@@ -69,7 +71,7 @@ func New(cfg Config) (*Probe, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Probe{
-		cfg: cfg, log: cfg.Logger, open: newOpener(), patience: 10 * time.Second,
+		cfg: cfg, log: cfg.Logger, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
 		rereads: kernelOlderThan(5, 8),
 	}, nil
 }

@@ -13,96 +13,100 @@ import (
 )
 
 func TestStaged(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		const csi = "kubelet/plugins/kubernetes.io/csi/"
-		global := csi + "ebs.csi.aws.com/" + fmt.Sprintf("%x", sha256.Sum256([]byte("vol-1"))) + "/globalmount"
-		volume := func(n *testNode, pod, text string) {
-			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text)
-		}
-		cases := []struct {
-			name   string
-			make   func(n *testNode, pod, uid string)
-			want   policy.Truth
-			detail string
-		}{
-			{"nothing is there", func(n *testNode, pod, _ string) { volume(n, pod, goodVolData) }, policy.No, ""},
-			{"globalmount, mounted", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mount("", global)
-			}, policy.Yes, "globalmount"},
-			{"globalmount, not mounted", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mkdir(global)
-			}, policy.No, "nothing is mounted at kubernetes.io/csi/ebs"},
-			{"mounted below globalmount", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mount("", global+"/sub")
-			}, policy.Yes, "globalmount/sub"},
-			{"mounted in another namespace", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mkdir(global)
-				child(n.t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs t '"+n.path(global)+"'")
-			}, policy.Yes, "PID"},
-			{"layout before 1.24", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mount("", csi+"pv/pv-1/globalmount")
-			}, policy.Yes, "pv/pv-1"},
-			{"another volume's", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData)
-				n.mount("", csi+"pv/pv-10/globalmount")
-			}, policy.No, ""},
-			{"empty vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
-				volume(n, pod, "")
-				n.mount("", csi+"d/0123/globalmount")
-			}, policy.Unknown, "does not tell its volume"},
-			{"empty vol_data.json, no CSI mounts", func(n *testNode, pod, _ string) { volume(n, pod, "") }, policy.No, ""},
-			{"vol_data.json without a handle, CSI in use", func(n *testNode, pod, _ string) {
-				volume(n, pod, `{"driverName":"d"}`)
-				n.mount("", csi+"d/0123/globalmount")
-			}, policy.Unknown, ""},
-			{"huge vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
-				volume(n, pod, goodVolData+strings.Repeat(" ", mostVolData))
-				n.mount("", csi+"d/0123/globalmount")
-			}, policy.Unknown, "longer than"},
-			{"no vol_data.json, old layout by its name", func(n *testNode, pod, _ string) {
-				n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
-				n.mount("", csi+"pv/pv-1/globalmount")
-			}, policy.Yes, ""},
-			{"a driver name that leads elsewhere", func(n *testNode, pod, _ string) {
-				volume(n, pod, `{"driverName":"../../..","volumeHandle":"v","specVolID":"../x/y"}`)
-				n.mkdir(csi)
-			}, policy.No, ""},
-			{"in-tree plugin", func(n *testNode, pod, _ string) {
-				n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
-				n.mount("", "kubelet/plugins/kubernetes.io/gce-pd/mounts/disk-1")
-			}, policy.Yes, "gce-pd/mounts/disk-1"},
-			{"in-tree plugin, same name with another", func(n *testNode, pod, _ string) {
-				n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
-				n.mount("", "kubelet/plugins/kubernetes.io/rbd/mounts/disk-1")
-			}, policy.No, ""},
-			{"flexvolume", func(n *testNode, pod, _ string) {
-				n.mkdir(pod + "/volumes/acme~disk/data")
-				n.mount("", "kubelet/plugins/kubernetes.io/flexvolume/acme/disk/mounts/data")
-			}, policy.Yes, ""},
-			{"block: dev", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/pv-1/dev/"+uid, "") }, policy.Yes, "dev/"},
-			{"block: publish", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/publish/pv-1/"+uid, "") }, policy.Yes, "publish/pv-1"},
-			{"block: in-tree", func(n *testNode, _, uid string) {
-				n.symlink("/dev/null", "kubelet/plugins/kubernetes.io/gce-pd/volumeDevices/disk-1/"+uid)
-			}, policy.Yes, "gce-pd/volumeDevices"},
-			{"block: only staged for others", func(n *testNode, _, _ string) {
-				n.write(csi+"volumeDevices/publish/pv-1/"+string(newUID()), "")
-				n.mkdir(csi + "volumeDevices/staging/pv-1/" + strings.Repeat("d/", 20))
-			}, policy.No, ""},
-			{"block: another's mount is in the way", func(n *testNode, _, uid string) {
-				n.write(csi+"volumeDevices/pv-1/dev/"+uid, "")
-				n.mount("", csi+"volumeDevices/publish/pv-2")
-			}, policy.Yes, ""},
-			{"block: too deep", func(n *testNode, _, _ string) {
-				n.mkdir(csi + "volumeDevices/" + strings.Repeat("d/", 20))
-			}, policy.Unknown, "deeper"},
-			{"plugins is a file", func(n *testNode, _, _ string) { n.write("kubelet/plugins", "") }, policy.Unknown, "not a directory"},
-		}
-		both(t, func(t *testing.T, first *testNode) {
+	if !inNamespace(t) {
+		return
+	}
+	const csi = "kubelet/plugins/kubernetes.io/csi/"
+	global := csi + "ebs.csi.aws.com/" + fmt.Sprintf("%x", sha256.Sum256([]byte("vol-1"))) + "/globalmount"
+	volume := func(n *testNode, pod, text string) {
+		n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text)
+	}
+	cases := []struct {
+		name   string
+		make   func(n *testNode, pod, uid string)
+		want   policy.Truth
+		detail string
+	}{
+		{"nothing is there", func(n *testNode, pod, _ string) { volume(n, pod, goodVolData) }, policy.No, ""},
+		{"globalmount, mounted", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mount("", global)
+		}, policy.Yes, "globalmount"},
+		{"globalmount, not mounted", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mkdir(global)
+		}, policy.No, "nothing is mounted at kubernetes.io/csi/ebs"},
+		{"mounted below globalmount", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mount("", global+"/sub")
+		}, policy.Yes, "globalmount/sub"},
+		{"mounted in another namespace", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mkdir(global)
+			child(n.t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs t '"+n.path(global)+"'")
+		}, policy.Yes, "PID"},
+		{"layout before 1.24", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mount("", csi+"pv/pv-1/globalmount")
+		}, policy.Yes, "pv/pv-1"},
+		{"another volume's", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData)
+			n.mount("", csi+"pv/pv-10/globalmount")
+		}, policy.No, ""},
+		{"empty vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
+			volume(n, pod, "")
+			n.mount("", csi+"d/0123/globalmount")
+		}, policy.Unknown, "does not tell its volume"},
+		{"empty vol_data.json, no CSI mounts", func(n *testNode, pod, _ string) { volume(n, pod, "") }, policy.No, ""},
+		{"vol_data.json without a handle, CSI in use", func(n *testNode, pod, _ string) {
+			volume(n, pod, `{"driverName":"d"}`)
+			n.mount("", csi+"d/0123/globalmount")
+		}, policy.Unknown, ""},
+		{"huge vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
+			volume(n, pod, goodVolData+strings.Repeat(" ", mostVolData))
+			n.mount("", csi+"d/0123/globalmount")
+		}, policy.Unknown, "longer than"},
+		{"no vol_data.json, old layout by its name", func(n *testNode, pod, _ string) {
+			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
+			n.mount("", csi+"pv/pv-1/globalmount")
+		}, policy.Yes, ""},
+		{"a driver name that leads elsewhere", func(n *testNode, pod, _ string) {
+			volume(n, pod, `{"driverName":"../../..","volumeHandle":"v","specVolID":"../x/y"}`)
+			n.mkdir(csi)
+		}, policy.No, ""},
+		{"in-tree plugin", func(n *testNode, pod, _ string) {
+			n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
+			n.mount("", "kubelet/plugins/kubernetes.io/gce-pd/mounts/disk-1")
+		}, policy.Yes, "gce-pd/mounts/disk-1"},
+		{"in-tree plugin, same name with another", func(n *testNode, pod, _ string) {
+			n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
+			n.mount("", "kubelet/plugins/kubernetes.io/rbd/mounts/disk-1")
+		}, policy.No, ""},
+		{"flexvolume", func(n *testNode, pod, _ string) {
+			n.mkdir(pod + "/volumes/acme~disk/data")
+			n.mount("", "kubelet/plugins/kubernetes.io/flexvolume/acme/disk/mounts/data")
+		}, policy.Yes, ""},
+		{"block: dev", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/pv-1/dev/"+uid, "") }, policy.Yes, "dev/"},
+		{"block: publish", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/publish/pv-1/"+uid, "") }, policy.Yes, "publish/pv-1"},
+		{"block: in-tree", func(n *testNode, _, uid string) {
+			n.symlink("/dev/null", "kubelet/plugins/kubernetes.io/gce-pd/volumeDevices/disk-1/"+uid)
+		}, policy.Yes, "gce-pd/volumeDevices"},
+		{"block: only staged for others", func(n *testNode, _, _ string) {
+			n.write(csi+"volumeDevices/publish/pv-1/"+string(newUID()), "")
+			n.mkdir(csi + "volumeDevices/staging/pv-1/" + strings.Repeat("d/", 20))
+		}, policy.No, ""},
+		{"block: another's mount is in the way", func(n *testNode, _, uid string) {
+			n.write(csi+"volumeDevices/pv-1/dev/"+uid, "")
+			n.mount("", csi+"volumeDevices/publish/pv-2")
+		}, policy.Yes, ""},
+		{"block: too deep", func(n *testNode, _, _ string) {
+			n.mkdir(csi + "volumeDevices/" + strings.Repeat("d/", 20))
+		}, policy.Unknown, "deeper"},
+		{"plugins is a file", func(n *testNode, _, _ string) { n.write("kubelet/plugins", "") }, policy.Unknown, "not a directory"},
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			first := mode(t)
 			for _, c := range cases {
 				t.Run(c.name, func(t *testing.T) {
 					n, uid := newNode(t), newUID()
@@ -115,18 +119,19 @@ func TestStaged(t *testing.T) {
 				})
 			}
 		})
-	})
+	}
 }
 
 // TestStagedFromTheRecord: what was stripped from a parked pod is still known.
 func TestStagedFromTheRecord(t *testing.T) {
-	inNamespace(t, func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".1")
-		n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
-		s := policy.EntryState{Entry: string(uid) + ".1", UID: uid, VolData: map[string]string{"v": goodVolData}}
-		check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.Yes})
-		s.VolData = nil
-		check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.No})
-	})
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".1")
+	n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
+	s := policy.EntryState{Entry: string(uid) + ".1", UID: uid, VolData: map[string]string{"v": goodVolData}}
+	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.Yes})
+	s.VolData = nil
+	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.No})
 }
