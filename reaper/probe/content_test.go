@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -147,6 +148,22 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// late is an answer that holds something open.
+type late struct{ closed chan struct{} }
+
+func (l late) discard() { close(l.closed) }
+
+// TestGuardDiscards: what comes too late is closed, since nobody else will.
+func TestGuardDiscards(t *testing.T) {
+	var g guard
+	release, answer := make(chan struct{}), late{make(chan struct{})}
+	if _, err := guarded(t.Context(), &g, "a", time.Nanosecond, func() late { <-release; return answer }); !errors.Is(err, errHangs) {
+		t.Fatalf("a hung part gives %v", err)
+	}
+	close(release)
+	<-answer.closed
+}
+
 // TestGuardIsBounded: hung keys are not begun without end.
 func TestGuardIsBounded(t *testing.T) {
 	var g guard
@@ -173,7 +190,7 @@ func TestHungPods(t *testing.T) {
 	must(t, err)
 	var all []reading
 	for _, d := range list.names {
-		all = append(all, reading{parent: list.pods, name: d.name, kind: d.kind, origin: d.name, isPod: true})
+		all = append(all, reading{parent: list.pods, name: d.name, kind: d.kind, origin: d.name, uid: parsers.PodUID(d.name)})
 	}
 	// The first is stuck since an earlier look.
 	if !p.guard.begin(all[0].origin) {

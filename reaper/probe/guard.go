@@ -10,7 +10,6 @@ import (
 // guard runs work that may hang in the kernel: a file system whose server is gone keeps
 // a thread beyond SIGKILL. Each key has at most one such thread, however often it is
 // asked for, and all keys together have at most mostStuck.
-// An answer that comes too late is dropped.
 type guard struct {
 	mu   sync.Mutex
 	busy map[string]bool
@@ -24,6 +23,9 @@ var (
 	errStuck = errors.New("it has not answered since an earlier look")
 )
 
+// discarder is an answer that holds something open: one that comes too late is closed.
+type discarder interface{ discard() }
+
 // guarded runs work in a goroutine of its own and leaves it behind when limit or ctx
 // ends. work must share nothing with its caller but what it returns.
 func guarded[T any](ctx context.Context, g *guard, key string, limit time.Duration, work func() T) (T, error) {
@@ -31,14 +33,22 @@ func guarded[T any](ctx context.Context, g *guard, key string, limit time.Durati
 	if !g.begin(key) {
 		return zero, errStuck
 	}
-	done := make(chan T, 1)
+	done := make(chan T) // unbuffered: an answer is taken, or it is late
+	left := make(chan struct{})
 	go func() {
 		v := work()
 		g.end(key) // before the answer: the next look may come at once
-		done <- v
+		select {
+		case done <- v:
+		case <-left:
+			if d, ok := any(v).(discarder); ok {
+				d.discard()
+			}
+		}
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	defer close(left)
 	select {
 	case v := <-done:
 		return v, nil

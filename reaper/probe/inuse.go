@@ -91,7 +91,8 @@ type useScan struct {
 	link    [4096]byte
 }
 
-// process says whether the process could be read; one that has ended could.
+// process says whether the process could be read; one that has ended is neither read nor
+// refused.
 func (s *useScan) process(pid string) (bool, error) {
 	for _, name := range [...]string{"cwd", "root", "exe"} {
 		if refused, err := s.look(s.proc, pid, pid+"/"+name, name); refused || err != nil {
@@ -102,8 +103,8 @@ func (s *useScan) process(pid string) (bool, error) {
 		return unix.Openat(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		refused, err := s.class(err)
-		return !refused, err
+		_, err = s.class(err)
+		return false, err
 	}
 	defer closeFD(fd)
 	var links []string
@@ -112,8 +113,8 @@ func (s *useScan) process(pid string) (bool, error) {
 		return true
 	})
 	if err != nil {
-		refused, err := s.class(err)
-		return !refused, err
+		_, err = s.class(err)
+		return false, err
 	}
 	for _, name := range links {
 		if refused, err := s.look(fd, pid, name, "fd "+name); refused || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 
@@ -63,6 +64,8 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
 	}
 	look.Errors = l.errors
+	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
+		slog.Int("mount_namespaces", l.mounts.views), slog.Int("errors", len(l.errors)))
 	return look, nil
 }
 
@@ -95,14 +98,21 @@ func (l *looking) choose(only []parsers.PodUID) []dirent {
 	return chosen
 }
 
+// beside is what openBeside opens; a nil handle is one that is not there.
+type beside struct {
+	quarantine, csi *handle
+	err, csiErr     error
+}
+
+func (b beside) discard() {
+	b.quarantine.drop()
+	b.csi.drop()
+}
+
 // openBeside opens what a look needs besides the pods directory.
 func (l *looking) openBeside(ctx context.Context) {
 	p := l.probe
-	type answer struct {
-		quarantine, csi *handle
-		err, csiErr     error
-	}
-	a, err := guardedOn(ctx, &p.guard, "quarantine", p.patience, l.root, func(root int) (a answer) {
+	a, err := guardedOn(ctx, &p.guard, "quarantine", p.patience, l.root, func(root int) (a beside) {
 		fd, err := retry(func() (int, error) {
 			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
@@ -132,13 +142,13 @@ func (l *looking) readings(pods []dirent, parked []policy.EntryState) []reading 
 	all := make([]reading, 0, len(pods)+len(parked))
 	for _, d := range pods {
 		r := reading{parent: l.pods, name: d.name, kind: d.kind, origin: l.rootDir + "/pods/" + clean(d.name), hosts: true}
-		_, r.isPod = parsers.ParsePodUID(d.name)
+		r.uid, _ = parsers.ParsePodUID(d.name)
 		all = append(all, r)
 	}
 	for _, e := range parked {
 		l.wanted[e.UID] = true
 		all = append(all, reading{
-			parent: l.quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData, isPod: true,
+			parent: l.quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData, uid: e.UID,
 			origin: filepath.Join(l.probe.cfg.QuarantineDir, clean(e.Entry)), hosts: e.PodName == "",
 		})
 	}
@@ -163,10 +173,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
 		mounts.Wait()
 		for i := range all {
-			if uid, ok := parsers.ParsePodUID(all[i].name); ok && all[i].parent == l.pods {
-				if _, mounted := l.mounts.pods[uid]; mounted {
-					all[i].skip = "not read: something is mounted below it, and there is no openat2"
-				}
+			if _, mounted := l.mounts.pods[all[i].uid]; mounted {
+				all[i].skip = "not read: something is mounted below it, and there is no openat2"
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -22,6 +23,17 @@ type listing struct {
 	names      []dirent // sorted
 }
 
+// listed is a listing or why there is none.
+type listed struct {
+	listing
+	err error
+}
+
+func (l listed) discard() {
+	l.root.drop()
+	l.pods.drop()
+}
+
 // mostNames bounds the pods directory; a node runs some hundred pods.
 const mostNames = 1_000_000
 
@@ -29,13 +41,9 @@ const mostNames = 1_000_000
 // symlink, and below it the pods directory, which must be none. pods may be a mount point:
 // some nodes give it a disk of its own.
 func (p *Probe) list(ctx context.Context) (listing, error) {
-	type answer struct {
-		listing
-		err error
-	}
-	a, err := guarded(ctx, &p.guard, "pods directory", p.patience, func() answer {
+	a, err := guarded(ctx, &p.guard, "pods directory", p.patience, func() listed {
 		l, err := p.readListing()
-		return answer{l, err}
+		return listed{l, err}
 	})
 	if err == nil {
 		err = a.err
@@ -94,7 +102,7 @@ type reading struct {
 	kind     uint8
 	origin   string
 	hosts    bool
-	isPod    bool              // its name is a UID; nothing else is looked at
+	uid      parsers.PodUID    // "" where the name is none: nothing is looked at
 	recorded map[string]string // vol_data.json that the record holds
 	skip     string            // why the content must not be walked
 }
@@ -218,7 +226,7 @@ func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podR
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
 				r := all[i]
-				if !r.isPod {
+				if r.uid == "" {
 					out[i] = &podRead{}
 					continue
 				}

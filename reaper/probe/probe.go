@@ -26,7 +26,7 @@ type Config struct {
 	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
 	Waive           bool
 	RuntimeEndpoint string
-	Logger          *slog.Logger
+	Logger          *slog.Logger // for debug messages; nil is silent
 	Clock           Clock
 }
 
@@ -34,7 +34,6 @@ type Config struct {
 // ask everything twice.
 type Probe struct {
 	cfg   Config
-	log   *slog.Logger
 	open  opener
 	guard guard
 	// patience is how long one part of a look may take before its facts are Unknown.
@@ -71,7 +70,7 @@ func New(cfg Config) (*Probe, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Probe{
-		cfg: cfg, log: cfg.Logger, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
+		cfg: cfg, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
 		rereads: kernelOlderThan(5, 8),
 	}, nil
 }

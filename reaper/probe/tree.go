@@ -1,0 +1,85 @@
+package probe
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// uniform counts a tree of one class. Only what is data or ephemeral and holds nothing
+// but directories, all of them seen, is skeleton.
+func (w *walker) uniform(fd int, rel []string, class policy.Class, st *unix.Statx_t) {
+	t := tree{residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}}
+	w.count(fd, rel, 0, &t)
+	if class != policy.ClassProjected && !t.files && !t.residue.Partial {
+		class = policy.ClassSkeleton
+	}
+	i := w.add(clean(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
+	w.rows[i].Partial = w.rows[i].Partial || t.residue.Partial
+}
+
+type tree struct {
+	residue policy.Residue
+	files   bool
+}
+
+func (w *walker) count(fd int, rel []string, depth int, t *tree) {
+	entries, err := w.list(fd)
+	if errors.Is(err, errTooMany) {
+		t.residue.Partial = true
+		err = nil
+	}
+	if err != nil {
+		w.fail(rel, err)
+		return
+	}
+	for _, d := range entries {
+		if w.ended() != nil {
+			t.residue.Partial = true
+			return
+		}
+		w.countEntry(fd, append(slices.Clip(rel), d.name), d, depth, t)
+	}
+}
+
+func (w *walker) countEntry(parent int, rel []string, d dirent, depth int, t *tree) {
+	t.residue.Entries++
+	if depth >= deepest && (d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN) {
+		t.residue.Partial = true
+		return
+	}
+	fd, st, err := w.enter(parent, d)
+	switch {
+	case errors.Is(err, errMount):
+		t.residue.Partial = true
+		w.crossed(rel)
+		return
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		t.files = true
+		st, err := statName(parent, d.name)
+		switch {
+		case err != nil:
+			w.fail(rel, err)
+		case w.foreign(&st):
+			t.residue.Partial = true
+			w.crossed(rel)
+		default:
+			t.residue.Bytes += blocksOf(&st)
+		}
+		return
+	case gone(err):
+		t.residue.Entries--
+		return
+	case err != nil:
+		t.residue.Partial = true
+		w.fail(rel, err)
+		return
+	}
+	defer closeFD(fd)
+	t.residue.Bytes += blocksOf(&st)
+	w.count(fd, rel, depth+1, t)
+}
