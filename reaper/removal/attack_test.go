@@ -86,35 +86,37 @@ func TestAttackers(t *testing.T) {
 	if long() {
 		toggles = 20_000
 	}
-	bothWays(t, func(t *testing.T, no bool) {
-		all := 0
-		for _, at := range attackers {
-			t.Run(at.name, func(t *testing.T) {
-				onTmpfs(t)
-				tr, r, a := quarantined(t, no, policy.TakeAll)
-				a.Kind, a.ID = policy.Purge, policy.DirID{}
-				results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
-				n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
-					o := run1(t, r, a)
-					results[o.Result]++
-					if o.Result == policy.Failed || o.Result == policy.Refused {
-						reasons[o.Why[0].Reason]++
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			all := 0
+			for _, at := range attackers {
+				t.Run(at.name, func(t *testing.T) {
+					onTmpfs(t)
+					tr, r, a := quarantined(t, no, policy.TakeAll)
+					a.Kind, a.ID = policy.Purge, policy.DirID{}
+					results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
+					n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
+						o := run1(t, r, a)
+						results[o.Result]++
+						if o.Result == policy.Failed || o.Result == policy.Refused {
+							reasons[o.Why[0].Reason]++
+						}
+						allowed(t, o)
+						return !t.Failed()
+					})
+					all += n
+					tr.check()
+					t.Logf("%d toggles, outcomes %v %v", n, results, reasons)
+					if results[policy.Done] == 0 {
+						t.Error("nothing was ever removed")
 					}
-					allowed(t, o)
-					return !t.Failed()
 				})
-				all += n
-				tr.check()
-				t.Logf("%d toggles, outcomes %v %v", n, results, reasons)
-				if results[policy.Done] == 0 {
-					t.Error("nothing was ever removed")
-				}
-			})
-		}
-		if all < toggles {
-			t.Errorf("%d toggles, want %d", all, toggles)
-		}
-	})
+			}
+			if all < toggles {
+				t.Errorf("%d toggles, want %d", all, toggles)
+			}
+		})
+	}
 }
 
 // TestAttackersBeatRemoveAll: the same attackers against os.RemoveAll, which does lose. A
@@ -179,9 +181,7 @@ func allowed(t *testing.T, o policy.Outcome) {
 			t.Errorf("%+v", o)
 		}
 	case policy.Refused, policy.Failed:
-		switch r := o.Why[0].Reason; r {
-		case policy.ReasonMounted, policy.ReasonRemoval:
-		default:
+		if r := o.Why[0].Reason; r != policy.ReasonMounted && r != policy.ReasonRemoval {
 			t.Errorf("reason %s: %s", r, o.Err)
 		}
 	case policy.Partly, policy.Conflict:
@@ -196,58 +196,60 @@ func TestAttackedPark(t *testing.T) {
 	if long() {
 		rounds = 5000
 	}
-	bothWays(t, func(t *testing.T, no bool) {
-		onTmpfs(t)
-		tr := newTree(t, "file mine 1")
-		r := tr.open(no)
-		living := tr.base + "/living"
-		tr.canaryFile(living + "/canary")
-		tr.canaries = tr.canaries[:len(tr.canaries)-1]
-		tr.must(os.Symlink(tr.canaryDir(), tr.base+"/link"))
-		a := tr.parkAction(uidA)
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				for _, with := range []string{living, tr.base + "/link"} {
-					if unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) == nil {
-						for ctx.Err() == nil && unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) != nil {
-							continue
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			onTmpfs(t)
+			tr := newTree(t, "file mine 1")
+			r := tr.open(no)
+			living := tr.base + "/living"
+			tr.canaryFile(living + "/canary")
+			tr.canaries = tr.canaries[:len(tr.canaries)-1]
+			tr.must(os.Symlink(tr.canaryDir(), tr.base+"/link"))
+			a := tr.parkAction(uidA)
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					for _, with := range []string{living, tr.base + "/link"} {
+						if unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) == nil {
+							for ctx.Err() == nil && unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) != nil {
+								continue
+							}
 						}
 					}
 				}
-			}
-		})
-		results := map[policy.Result]int{}
-		for range rounds {
-			o := run1(t, r, a)
-			results[o.Result]++
-			if o.Result == policy.Done {
-				there(t, tr.quar+"/"+entryA+"/mine", true)
-				back := a
-				back.Kind = policy.PutBack
-				if o := run1(t, r, back); o.Result == policy.Failed {
-					t.Fatalf("%+v", o)
+			})
+			results := map[policy.Result]int{}
+			for range rounds {
+				o := run1(t, r, a)
+				results[o.Result]++
+				if o.Result == policy.Done {
+					there(t, tr.quar+"/"+entryA+"/mine", true)
+					back := a
+					back.Kind = policy.PutBack
+					if o := run1(t, r, back); o.Result == policy.Failed {
+						t.Fatalf("%+v", o)
+					}
 				}
 			}
-		}
-		cancel()
-		wg.Wait()
-		t.Log(results)
-		if results[policy.Done] == 0 {
-			t.Error("never parked")
-		}
-		mine, canaries := 0, 0
-		for _, p := range listing(t, tr.base) {
-			switch filepath.Base(p) {
-			case "mine":
-				mine++
-			case "canary":
-				canaries++
+			cancel()
+			wg.Wait()
+			t.Log(results)
+			if results[policy.Done] == 0 {
+				t.Error("never parked")
 			}
-		}
-		if mine != 1 || canaries != 3 {
-			t.Errorf("%d of 1 and %d of 3 left", mine, canaries)
-		}
-	})
+			mine, canaries := 0, 0
+			for _, p := range listing(t, tr.base) {
+				switch filepath.Base(p) {
+				case "mine":
+					mine++
+				case "canary":
+					canaries++
+				}
+			}
+			if mine != 1 || canaries != 3 {
+				t.Errorf("%d of 1 and %d of 3 left", mine, canaries)
+			}
+		})
+	}
 }

@@ -71,19 +71,29 @@ func helper(t *testing.T, c cutOff, after time.Duration) bool {
 func TestCutOff(t *testing.T) {
 	cases := map[string]func(t *testing.T) (*tree, []policy.Action){
 		"park": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
 			tr := newTree(t, "file etc-hosts 1")
 			return tr, []policy.Action{tr.parkAction(uidA), tr.parkAction(uidB)}
 		},
-		"put back": func(t *testing.T) (*tree, []policy.Action) { return cutPutBack(t, false, true) },
-		"conflict": func(t *testing.T) (*tree, []policy.Action) { return cutPutBack(t, true, true) },
+		"put back": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
+			return cutPutBack(t, false, true)
+		},
+		"conflict": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
+			return cutPutBack(t, true, true)
+		},
 		"conflict of an unknown directory": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
 			return cutPutBack(t, true, false)
 		},
 		"strip": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
 			tr, _, a := quarantined(t, false, policy.TakeStrip, fullPod...)
 			return tr, []policy.Action{a}
 		},
 		"purge": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
 			tr, _, a := quarantined(t, false, policy.TakeAll, fullPod...)
 			a.Kind = policy.Purge
 			return tr, []policy.Action{a}

@@ -54,7 +54,7 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcom
 		return b.outcomes
 	case <-timer.C:
 	}
-	r.log.Warn("a file system does not answer, the batch is given up")
+	r.log.WarnContext(ctx, "a file system does not answer, the batch is given up")
 	for i := range out {
 		out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, errNoAnswer)
 		out[i].Result = policy.Failed

@@ -38,36 +38,40 @@ func hungFUSE(t *testing.T, at string) {
 func TestHungFUSE(t *testing.T) {
 	for _, at := range []string{"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~secret/s/m", "m", "volumes/kubernetes.io~empty-dir/e/a/b"} {
 		for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
-			bothWays(t, func(t *testing.T, no bool) {
-				tr, r, a := quarantined(t, no, take, "dir "+at)
-				hungFUSE(t, tr.quar+"/"+entryA+"/"+at)
-				done := make(chan policy.Outcome, 1)
-				go func() { done <- r.Execute(context.Background(), policy.Plan{Actions: []policy.Action{a}})[0] }()
-				select {
-				case o := <-done:
-					if o.Result == policy.Done || o.Result == policy.Partly || o.Why[0].Reason != policy.ReasonMounted {
-						t.Fatalf("%+v", o)
+			for way, no := range ways {
+				t.Run(way, func(t *testing.T) {
+					tr, r, a := quarantined(t, no, take, "dir "+at)
+					hungFUSE(t, tr.quar+"/"+entryA+"/"+at)
+					done := make(chan policy.Outcome, 1)
+					go func() { done <- r.Execute(context.Background(), policy.Plan{Actions: []policy.Action{a}})[0] }()
+					select {
+					case o := <-done:
+						if o.Result == policy.Done || o.Result == policy.Partly || o.Why[0].Reason != policy.ReasonMounted {
+							t.Fatalf("%+v", o)
+						}
+					case <-time.After(20 * time.Second):
+						t.Fatal("it hangs")
 					}
-				case <-time.After(20 * time.Second):
-					t.Fatal("it hangs")
-				}
-			})
+				})
+			}
 		}
 	}
 }
 
 // TestHungPod: the pod directory itself, and the name in pods/ to which it should go back.
 func TestHungPod(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		tr := newTree(t)
-		r := tr.open(no)
-		a := tr.parkAction(uidA)
-		hungFUSE(t, tr.pods+"/"+string(uidA))
-		want(t, run1(t, r, a), policy.Refused, policy.ReasonMounted)
-		if inPods, inQuar, err := r.Where(uidA, entryA); !inPods || inQuar || err != nil {
-			t.Fatal(inPods, inQuar, err)
-		}
-	})
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			tr := newTree(t)
+			r := tr.open(no)
+			a := tr.parkAction(uidA)
+			hungFUSE(t, tr.pods+"/"+string(uidA))
+			want(t, run1(t, r, a), policy.Refused, policy.ReasonMounted)
+			if inPods, inQuar, err := r.Where(uidA, entryA); !inPods || inQuar || err != nil {
+				t.Fatal(inPods, inQuar, err)
+			}
+		})
+	}
 }
 
 // TestStuckBatch: a call that does not return is waited for as long as Grace and no

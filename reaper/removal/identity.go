@@ -1,6 +1,8 @@
 package removal
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -48,12 +50,9 @@ func sameParked(want, got policy.DirID) bool {
 // mounted there.
 func exists(parent int, name cname) (bool, error) {
 	var st unix.Statx_t
-	switch err := errno(statx(parent, name.ptr(), statFlags, unix.STATX_TYPE, &st)); err {
-	case 0:
-		return true, nil
-	case unix.ENOENT:
+	err := statx(parent, name.ptr(), statFlags, unix.STATX_TYPE, &st)
+	if errors.Is(err, unix.ENOENT) {
 		return false, nil
-	default:
-		return false, err
 	}
+	return err == nil, err
 }

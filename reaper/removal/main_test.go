@@ -54,12 +54,12 @@ func TestMain(m *testing.M) {
 }
 
 // skip skips what cannot be tested here. With REQUIRE_ROOT=1 a skip is a failure.
-func skip(t testing.TB, why string, err error) {
-	t.Helper()
+func skip(tb testing.TB, why string, err error) {
+	tb.Helper()
 	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatalf("REQUIRE_ROOT=1, but %s: %v", why, err)
+		tb.Fatalf("REQUIRE_ROOT=1, but %s: %v", why, err)
 	}
-	t.Skipf("%s: %v", why, err)
+	tb.Skipf("%s: %v", why, err)
 }
 
 // long says whether the long forms are to run.
@@ -67,13 +67,8 @@ func long() bool {
 	return os.Getenv("ORPHAN_REAPER_LONG") == "1" || os.Getenv("REQUIRE_ROOT") == "1"
 }
 
-// bothWays runs a test with openat2 and with mount IDs.
-func bothWays(t *testing.T, f func(t *testing.T, noOpenat2 bool)) {
-	t.Helper()
-	for name, no := range map[string]bool{"openat2": false, "mount-id": true} {
-		t.Run(name, func(t *testing.T) { f(t, no) })
-	}
-}
+// ways are the two openers, and whether Config.NoOpenat2 is set for them.
+var ways = map[string]bool{"openat2": false, "mount-id": true}
 
 // onTmpfs lets the trees of a test lie on a tmpfs, where a sync costs nothing.
 func onTmpfs(t *testing.T) {

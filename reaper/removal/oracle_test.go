@@ -16,9 +16,9 @@ import (
 // The model of what may go, written apart from policy: a path is of the first class whose
 // pattern fits, else it is data.
 var (
-	modelSkeleton  = regexp.MustCompile(`^file (etc-hosts|containers/\w+/\w+|plugins/[^/]+/\w+/ready|volumes/kubernetes\.io~csi/\w+/vol_data\.json)$|^empty volume-subpaths/\w+/\w+/\w+$|^link volumeDevices/[^/]+/\w+$`)
-	modelProjected = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~(secret|configmap|projected|downward-api)/\w+/`)
-	modelEphemeral = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~empty-dir/\w+/`)
+	modelSkeleton  = regexp.MustCompile(`^file (etc-hosts|containers/[^/]+/[^/]+|plugins/[^/]+/[^/]+/ready|volumes/kubernetes\.io~csi/[^/]+/vol_data\.json)$|^empty volume-subpaths/[^/]+/[^/]+/[^/]+$|^link volumeDevices/[^/]+/[^/]+$`)
+	modelProjected = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~(secret|configmap|projected|downward-api)/[^/]+/`)
+	modelEphemeral = regexp.MustCompile(`^\w+ volumes/kubernetes\.io~empty-dir/[^/]+/`)
 )
 
 // unitDepth is at which level the tree that c lies in is kept or taken as a whole.

@@ -120,19 +120,18 @@ func (b *batch) rename(from int, name cname, to int, as cname) error {
 // refuseStep is for a step to a directory that could not be taken.
 func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
 	wrapped := pathError("openat2", path, err)
-	switch errno(err) {
-	case unix.EXDEV:
+	switch {
+	case is(err, unix.EXDEV):
 		return refuse(a, policy.ReasonMounted, fmt.Errorf("it is a mount point: %w", wrapped))
-	case unix.ENOTDIR, unix.ELOOP:
+	case is(err, unix.ENOTDIR, unix.ELOOP):
 		return refuse(a, policy.ReasonNotADirectory, wrapped)
-	default:
-		return refuse(a, policy.ReasonCannotMove, wrapped)
 	}
+	return refuse(a, policy.ReasonCannotMove, wrapped)
 }
 
 // explain adds what a person can do about it.
 func explain(err error) error {
-	hint := ""
+	var hint string
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		hint = "set --quarantine-dir to a directory on the mount of the pods directory"

@@ -12,38 +12,40 @@ import (
 )
 
 func TestPark(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		tr := newTree(t, "file volumes/kubernetes.io~csi/db/mount/data 10", "link l", "file \xff\n 1")
-		before := listing(t, tr.pods+"/"+string(uidA))
-		r := tr.open(no)
-		a := tr.parkAction(uidA)
-		want(t, run1(t, r, a), policy.Done, "")
-		there(t, tr.pods+"/"+string(uidA), false)
-		if after := listing(t, tr.quar+"/"+entryA); strings.Join(before, "|") != strings.Join(after, "|") {
-			t.Fatalf("parked %q, was %q", after, before)
-		}
-		if b, _ := os.ReadFile(tr.quar + "/" + entryA + ".json"); string(b) != string(a.Manifest) {
-			t.Fatalf("manifest %q", b)
-		}
-		if fi, _ := os.Stat(tr.quar); fi.Mode().Perm() != 0o700 {
-			t.Fatalf("quarantine has mode %v", fi.Mode())
-		}
-		inPods, inQuar, err := r.Where(uidA, entryA)
-		if inPods || !inQuar || err != nil {
-			t.Fatal(inPods, inQuar, err)
-		}
-		if names, err := r.List(); err != nil || len(names) != 1 || names[0] != entryA {
-			t.Fatal(names, err)
-		}
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			tr := newTree(t, "file volumes/kubernetes.io~csi/db/mount/data 10", "link l", "file \xff\n 1")
+			before := listing(t, tr.pods+"/"+string(uidA))
+			r := tr.open(no)
+			a := tr.parkAction(uidA)
+			want(t, run1(t, r, a), policy.Done, "")
+			there(t, tr.pods+"/"+string(uidA), false)
+			if after := listing(t, tr.quar+"/"+entryA); strings.Join(before, "|") != strings.Join(after, "|") {
+				t.Fatalf("parked %q, was %q", after, before)
+			}
+			if b, _ := os.ReadFile(tr.quar + "/" + entryA + ".json"); string(b) != string(a.Manifest) {
+				t.Fatalf("manifest %q", b)
+			}
+			if fi, _ := os.Stat(tr.quar); fi.Mode().Perm() != 0o700 {
+				t.Fatalf("quarantine has mode %v", fi.Mode())
+			}
+			inPods, inQuar, err := r.Where(uidA, entryA)
+			if inPods || !inQuar || err != nil {
+				t.Fatal(inPods, inQuar, err)
+			}
+			if names, err := r.List(); err != nil || len(names) != 1 || names[0] != entryA {
+				t.Fatal(names, err)
+			}
 
-		// Again, as after a crash: the same end. Also when the pod was made again.
-		want(t, run1(t, r, a), policy.Done, "")
-		tr.canaryFile(tr.pods + "/" + string(uidA) + "/etc-hosts")
-		want(t, run1(t, r, a), policy.Done, "")
-		if inPods, inQuar, err = r.Where(uidA, entryA); !inPods || !inQuar || err != nil {
-			t.Fatal(inPods, inQuar, err)
-		}
-	})
+			// Again, as after a crash: the same end. Also when the pod was made again.
+			want(t, run1(t, r, a), policy.Done, "")
+			tr.canaryFile(tr.pods + "/" + string(uidA) + "/etc-hosts")
+			want(t, run1(t, r, a), policy.Done, "")
+			if inPods, inQuar, err = r.Where(uidA, entryA); !inPods || !inQuar || err != nil {
+				t.Fatal(inPods, inQuar, err)
+			}
+		})
+	}
 }
 
 // TestParkRefused: what is refused stays as it was, and no manifest is left.
@@ -57,9 +59,9 @@ func TestParkRefused(t *testing.T) {
 		words  string
 	}{
 		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(pod(tr))) }, policy.Gone, "", ""},
-		{"other directory", func(tr *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
-		{"other birth", func(tr *tree, a *policy.Action) { a.ID.Btime++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
-		{"no identity", func(tr *tree, a *policy.Action) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"other directory", func(_ *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
+		{"other birth", func(_ *tree, a *policy.Action) { a.ID.Btime++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
+		{"no identity", func(_ *tree, a *policy.Action) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove, ""},
 		{"file", func(tr *tree, _ *policy.Action) {
 			tr.must(os.Remove(pod(tr)))
 			tr.one(tr.pods, "file "+string(uidA)+" 1")
@@ -124,21 +126,23 @@ func TestParkRefused(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, no bool) {
-				tr := newTree(t)
-				a := tr.parkAction(uidA)
-				c.setup(tr, &a)
-				before := listing(t, tr.pods)
-				o := run1(t, tr.open(no), a)
-				want(t, o, c.result, c.reason)
-				if !strings.Contains(o.Err, c.words) {
-					t.Fatalf("%q does not say %q", o.Err, c.words)
-				}
-				if after := listing(t, tr.pods); strings.Join(before, "|") != strings.Join(after, "|") {
-					t.Fatalf("%q, was %q", after, before)
-				}
-				there(t, tr.quar+"/"+entryA+".json", false)
-			})
+			for way, no := range ways {
+				t.Run(way, func(t *testing.T) {
+					tr := newTree(t)
+					a := tr.parkAction(uidA)
+					c.setup(tr, &a)
+					before := listing(t, tr.pods)
+					o := run1(t, tr.open(no), a)
+					want(t, o, c.result, c.reason)
+					if !strings.Contains(o.Err, c.words) {
+						t.Fatalf("%q does not say %q", o.Err, c.words)
+					}
+					if after := listing(t, tr.pods); strings.Join(before, "|") != strings.Join(after, "|") {
+						t.Fatalf("%q, was %q", after, before)
+					}
+					there(t, tr.quar+"/"+entryA+".json", false)
+				})
+			}
 		})
 	}
 }

@@ -10,66 +10,70 @@ import (
 )
 
 func TestPutBack(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		for _, known := range []bool{true, false} {
-			tr := newTree(t, "file etc-hosts 1")
-			r := tr.open(no)
-			a := tr.parked(r)
-			a.Kind = policy.PutBack
-			id := a.ID
-			if !known {
-				a.ID = policy.DirID{}
-			} else {
-				a.ID.Dev++ // as after a reboot
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			for _, known := range []bool{true, false} {
+				tr := newTree(t, "file etc-hosts 1")
+				r := tr.open(no)
+				a := tr.parked(r)
+				a.Kind = policy.PutBack
+				id := a.ID
+				if !known {
+					a.ID = policy.DirID{}
+				} else {
+					a.ID.Dev++ // as after a reboot
+				}
+				want(t, run1(t, r, a), policy.Done, "")
+				if got := idAt(t, tr.pods+"/"+string(uidA)); got != id {
+					t.Fatalf("%+v came back, %+v went", got, id)
+				}
+				if left := listing(t, tr.quar); len(left) != 0 {
+					t.Fatalf("left in quarantine: %q", left)
+				}
+				again := run1(t, r, a)
+				if known {
+					want(t, again, policy.Done, "")
+				} else {
+					want(t, again, policy.Gone, "")
+				}
 			}
-			want(t, run1(t, r, a), policy.Done, "")
-			if got := idAt(t, tr.pods+"/"+string(uidA)); got != id {
-				t.Fatalf("%+v came back, %+v went", got, id)
-			}
-			if left := listing(t, tr.quar); len(left) != 0 {
-				t.Fatalf("left in quarantine: %q", left)
-			}
-			again := run1(t, r, a)
-			if known {
-				want(t, again, policy.Done, "")
-			} else {
-				want(t, again, policy.Gone, "")
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestPutBackConflict(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		for _, known := range []bool{true, false} {
-			tr := newTree(t, "file old 1")
-			r := tr.open(no)
-			a := tr.parked(r)
-			a.Kind = policy.PutBack
-			if !known {
-				a.ID = policy.DirID{}
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			for _, known := range []bool{true, false} {
+				tr := newTree(t, "file old 1")
+				r := tr.open(no)
+				a := tr.parked(r)
+				a.Kind = policy.PutBack
+				if !known {
+					a.ID = policy.DirID{}
+				}
+				tr.pod(uidA, "file new 1")
+				tr.mkdir(tr.quar + "/" + entryA + ".conflict") // taken
+				o := run1(t, r, a)
+				want(t, o, policy.Conflict, "")
+				if o.Conflict != entryA+".conflict.2" {
+					t.Fatal(o.Conflict)
+				}
+				there(t, tr.pods+"/"+string(uidA)+"/old", true)
+				there(t, tr.quar+"/"+o.Conflict+"/new", true)
+				there(t, tr.quar+"/"+o.Conflict+".json", true)
+				there(t, tr.quar+"/"+entryA, false)
+				there(t, tr.quar+"/"+entryA+".json", false)
+				for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAged} {
+					p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
+					want(t, p, policy.Refused, policy.ReasonContentUnknown)
+				}
+				there(t, tr.quar+"/"+o.Conflict+"/new", true)
+				want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAll}), policy.Done, "")
+				there(t, tr.quar+"/"+o.Conflict, false)
 			}
-			tr.pod(uidA, "file new 1")
-			tr.mkdir(tr.quar + "/" + entryA + ".conflict") // taken
-			o := run1(t, r, a)
-			want(t, o, policy.Conflict, "")
-			if o.Conflict != entryA+".conflict.2" {
-				t.Fatal(o.Conflict)
-			}
-			there(t, tr.pods+"/"+string(uidA)+"/old", true)
-			there(t, tr.quar+"/"+o.Conflict+"/new", true)
-			there(t, tr.quar+"/"+o.Conflict+".json", true)
-			there(t, tr.quar+"/"+entryA, false)
-			there(t, tr.quar+"/"+entryA+".json", false)
-			for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAged} {
-				p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
-				want(t, p, policy.Refused, policy.ReasonContentUnknown)
-			}
-			there(t, tr.quar+"/"+o.Conflict+"/new", true)
-			want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAll}), policy.Done, "")
-			there(t, tr.quar+"/"+o.Conflict, false)
-		}
-	})
+		})
+	}
 }
 
 // TestNoreplace: without RENAME_NOREPLACE the directory that a kubelet has made again is
@@ -122,14 +126,16 @@ func TestPutBackRefused(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, no bool) {
-				tr := newTree(t)
-				r := tr.open(no)
-				a := tr.parked(r)
-				a.Kind = policy.PutBack
-				c.setup(tr, &a)
-				want(t, run1(t, r, a), c.result, c.reason)
-			})
+			for way, no := range ways {
+				t.Run(way, func(t *testing.T) {
+					tr := newTree(t)
+					r := tr.open(no)
+					a := tr.parked(r)
+					a.Kind = policy.PutBack
+					c.setup(tr, &a)
+					want(t, run1(t, r, a), c.result, c.reason)
+				})
+			}
 		})
 	}
 }

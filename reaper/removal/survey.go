@@ -113,11 +113,11 @@ func (s *surveyor) one(f, at *frame, e dirent) (isDir bool, err error) {
 
 func (s *surveyor) enter(f, at *frame, name cname, depth int) error {
 	fd, err := s.w.b.r.open.dir(at.fd, name, readDir)
-	switch errno(err) {
-	case 0:
-	case unix.ENOENT:
+	switch {
+	case err == nil:
+	case is(err, unix.ENOENT):
 		return nil
-	case unix.EXDEV:
+	case is(err, unix.EXDEV):
 		return s.w.stop(policy.ReasonMounted, "openat2", f, at.name.String()+"/"+name.String(), err)
 	default:
 		// Not a directory by now, or not ours to read: doubt keeps.

@@ -3,6 +3,7 @@ package removal
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,11 +29,9 @@ func (c cname) ptr() *byte { return unsafe.StringData(string(c)) }
 // preempt goroutines, and FUSE answers them with EINTR (go.dev/issue/38033).
 func retry(call func() unix.Errno) error {
 	for range 64 {
-		switch e := call(); e {
-		case 0:
+		if e := call(); e == 0 {
 			return nil
-		case unix.EINTR:
-		default:
+		} else if e != unix.EINTR {
 			return e
 		}
 	}
@@ -108,6 +107,12 @@ func errno(err error) unix.Errno {
 		return e
 	}
 	return unix.EIO
+}
+
+// is says whether err is one of the given.
+func is(err error, these ...unix.Errno) bool {
+	e := errno(err)
+	return e != 0 && slices.Contains(these, e)
 }
 
 // closeFD closes a descriptor that was only read through. close(2) on Linux frees the

@@ -136,10 +136,11 @@ func (w *walker) file(f *frame, name *byte, length int) error {
 		w.leftRow(f, text(name, length), policy.ClassData, &st)
 		return nil
 	case judge:
-		goes := false
-		if class, goes = w.judged(f, text(name, length), &st); !goes {
+		judged, goes := w.judged(f, text(name, length), &st)
+		if !goes {
 			return nil
 		}
+		class = judged
 	}
 	return w.unlink(f, name, length, class, &st)
 }
@@ -150,22 +151,22 @@ func (w *walker) unlink(f *frame, name *byte, length int, class policy.Class, st
 		w.b.before("unlinkat", text(name, length))
 	}
 	err := unlinkat(f.fd, name, 0)
-	switch errno(err) {
-	case 0:
+	switch {
+	case err == nil:
 		bytes := int64(0)
 		if st.Nlink <= 1 {
 			bytes = int64(st.Blocks) * 512 //nolint:gosec // no file has 2^63 bytes
 		}
 		w.count(class, bytes)
 		return nil
-	case unix.ENOENT:
+	case is(err, unix.ENOENT):
 		return nil
-	case unix.EISDIR:
+	case is(err, unix.EISDIR):
 		f.pending = append(f.pending, cstring(text(name, length)))
 		return nil
-	case unix.EBUSY:
+	case is(err, unix.EBUSY):
 		return w.stop(policy.ReasonMounted, "unlinkat", f, text(name, length), err)
-	case unix.EPERM, unix.EACCES:
+	case is(err, unix.EPERM, unix.EACCES):
 		// Immutable or append-only, most of all. It is told and never cleared.
 		w.leftRow(f, text(name, length), class, st)
 		w.note(pathError("unlinkat", w.path(f, text(name, length)), err))
@@ -180,7 +181,7 @@ func (w *walker) unlink(f *frame, name *byte, length int, class policy.Class, st
 func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, bool) {
 	rel := w.rel(f, name)
 	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) //nolint:gosec // a file's size is an off_t
-	volData := class == policy.ClassSkeleton && name == policy.VolData && len(rel) > 1
+	volData := class == policy.ClassSkeleton && name == policy.VolData && rel[0] == "volumes"
 	goes := w.take.Has(class)
 	if goes && volData {
 		content, err := w.volData(f, name)

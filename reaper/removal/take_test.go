@@ -15,9 +15,9 @@ import (
 )
 
 // quarantined makes a tree whose pod uidA lies in quarantine, and the action to take of it.
-func quarantined(t testing.TB, no bool, take policy.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
-	t.Helper()
-	tr := newTree(t)
+func quarantined(tb testing.TB, no bool, take policy.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
+	tb.Helper()
+	tr := newTree(tb)
 	r := tr.open(no)
 	a := tr.parked(r)
 	tr.build(tr.quar+"/"+entryA, specs...)
@@ -51,44 +51,46 @@ func TestTakeByClass(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, no bool) {
-				tr, r, a := quarantined(t, no, c.take, fullPod...)
-				tr.must(os.WriteFile(tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/pv/vol_data.json", []byte(`{"driverName":"x"}`), 0o600))
-				o := run1(t, r, a)
-				result := policy.Partly
-				if c.left == nil {
-					result = policy.Done
-				}
-				want(t, o, result, "")
-				left := listing(t, tr.quar+"/"+entryA)
-				slices.Sort(left)
-				slices.Sort(c.left)
-				if !slices.Equal(left, c.left) {
-					t.Fatalf("left %q\nwant %q", left, c.left)
-				}
-				there(t, tr.quar+"/"+entryA+".json", c.left != nil)
-				if got := o.VolData["volumes/kubernetes.io~csi/pv/vol_data.json"]; got != `{"driverName":"x"}` || len(o.VolData) != 1 {
-					t.Fatalf("vol_data %q", o.VolData)
-				}
-				var rows []string
-				for _, l := range o.Left {
-					rows = append(rows, l.Path)
-				}
-				slices.Sort(rows)
-				if !slices.Equal(rows, c.rows) {
-					t.Fatalf("rows %+v", o.Left)
-				}
-				if n := o.Taken[policy.ClassProjected]; n.Entries != 4 {
-					t.Fatalf("projected %+v", n)
-				}
-				// Again: the same end.
-				again := run1(t, r, a)
-				if c.left == nil {
-					want(t, again, policy.Gone, "")
-				} else {
-					want(t, again, policy.Partly, "")
-				}
-			})
+			for way, no := range ways {
+				t.Run(way, func(t *testing.T) {
+					tr, r, a := quarantined(t, no, c.take, fullPod...)
+					tr.must(os.WriteFile(tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/pv/vol_data.json", []byte(`{"driverName":"x"}`), 0o600))
+					o := run1(t, r, a)
+					result := policy.Partly
+					if c.left == nil {
+						result = policy.Done
+					}
+					want(t, o, result, "")
+					left := listing(t, tr.quar+"/"+entryA)
+					slices.Sort(left)
+					slices.Sort(c.left)
+					if !slices.Equal(left, c.left) {
+						t.Fatalf("left %q\nwant %q", left, c.left)
+					}
+					there(t, tr.quar+"/"+entryA+".json", c.left != nil)
+					if got := o.VolData["volumes/kubernetes.io~csi/pv/vol_data.json"]; got != `{"driverName":"x"}` || len(o.VolData) != 1 {
+						t.Fatalf("vol_data %q", o.VolData)
+					}
+					var rows []string
+					for _, l := range o.Left {
+						rows = append(rows, l.Path)
+					}
+					slices.Sort(rows)
+					if !slices.Equal(rows, c.rows) {
+						t.Fatalf("rows %+v", o.Left)
+					}
+					if n := o.Taken[policy.ClassProjected]; n.Entries != 4 {
+						t.Fatalf("projected %+v", n)
+					}
+					// Again: the same end.
+					again := run1(t, r, a)
+					if c.left == nil {
+						want(t, again, policy.Gone, "")
+					} else {
+						want(t, again, policy.Partly, "")
+					}
+				})
+			}
 		})
 	}
 }
@@ -133,13 +135,15 @@ func blocks(t *testing.T, path string) int64 {
 func TestVolDataKept(t *testing.T) {
 	const path = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
-		bothWays(t, func(t *testing.T, no bool) {
-			tr, r, a := quarantined(t, no, policy.TakeStrip, spec, "file "+path+"2 1")
-			want(t, run1(t, r, a), policy.Partly, "")
-			there(t, tr.quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
-			a.Take = policy.TakeAll
-			want(t, run1(t, r, a), policy.Done, "")
-		})
+		for way, no := range ways {
+			t.Run(way, func(t *testing.T) {
+				tr, r, a := quarantined(t, no, policy.TakeStrip, spec, "file "+path+"2 1")
+				want(t, run1(t, r, a), policy.Partly, "")
+				there(t, tr.quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
+				a.Take = policy.TakeAll
+				want(t, run1(t, r, a), policy.Done, "")
+			})
+		}
 	}
 }
 
@@ -150,16 +154,18 @@ func TestMountStops(t *testing.T) {
 		for _, at := range []string{"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m"} {
 			for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
 				t.Run(fmt.Sprintf("%s %s %d", kind, strings.ReplaceAll(at, "/", "-"), take), func(t *testing.T) {
-					bothWays(t, func(t *testing.T, no bool) {
-						tr, r, a := quarantined(t, no, take, kind+" "+at, "file "+at+"2/beside 10")
-						o := run1(t, r, a)
-						result := policy.Refused
-						if len(o.Taken) > 0 {
-							result = policy.Failed
-						}
-						want(t, o, result, policy.ReasonMounted)
-						tr.check()
-					})
+					for way, no := range ways {
+						t.Run(way, func(t *testing.T) {
+							tr, r, a := quarantined(t, no, take, kind+" "+at, "file "+at+"2/beside 10")
+							o := run1(t, r, a)
+							result := policy.Refused
+							if len(o.Taken) > 0 {
+								result = policy.Failed
+							}
+							want(t, o, result, policy.ReasonMounted)
+							tr.check()
+						})
+					}
 				})
 			}
 		}
@@ -168,15 +174,17 @@ func TestMountStops(t *testing.T) {
 
 // TestGuardNoXdev: with the kernel's check off, the same tree is emptied through the bind.
 func TestGuardNoXdev(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		tr, r, a := quarantined(t, no, policy.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
-		r.open.down, r.open.same = 0, func(_, _ int) bool { return true }
-		run1(t, r, a)
-		if len(tr.lost()) < 2 {
-			t.Fatal("the guard is off and nothing was lost")
-		}
-		tr.canaries = nil
-	})
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			tr, r, a := quarantined(t, no, policy.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
+			r.open.down, r.open.same = 0, func(_, _ int) bool { return true }
+			run1(t, r, a)
+			if len(tr.lost()) < 2 {
+				t.Fatal("the guard is off and nothing was lost")
+			}
+			tr.canaries = nil
+		})
+	}
 }
 
 // TestBan: what os.RemoveAll does to the same tree, the reason why it is banned.
@@ -193,24 +201,26 @@ func TestBan(t *testing.T) {
 
 // TestHostileNames: names are bytes, and nothing but directories is ever opened.
 func TestHostileNames(t *testing.T) {
-	bothWays(t, func(t *testing.T, no bool) {
-		const e = "volumes/kubernetes.io~empty-dir/e/"
-		tr, r, a := quarantined(t, no, policy.TakeAged,
-			"file "+e+"new\nline 1", "dir "+e+"\xff\xfe", "file "+e+strings.Repeat("n", 255)+" 1", "dir "+e+strings.Repeat("é", 127),
-			"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
-			"fifo \xff\n")
-		if os.Geteuid() == 0 {
-			_ = unix.Mknod(tr.quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
-		}
-		o := run1(t, r, a)
-		want(t, o, policy.Partly, "")
-		if left := listing(t, tr.quar+"/"+entryA); len(left) != 1 {
-			t.Fatalf("left %q", left)
-		}
-		if len(o.Left) != 1 || o.Left[0].Path != `"\xff\n"` {
-			t.Fatalf("%+v", o.Left)
-		}
-	})
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			const e = "volumes/kubernetes.io~empty-dir/e/"
+			tr, r, a := quarantined(t, no, policy.TakeAged,
+				"file "+e+"new\nline 1", "dir "+e+"\xff\xfe", "file "+e+strings.Repeat("n", 255)+" 1", "dir "+e+strings.Repeat("é", 127),
+				"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
+				"fifo \xff\n")
+			if os.Geteuid() == 0 {
+				_ = unix.Mknod(tr.quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+			}
+			o := run1(t, r, a)
+			want(t, o, policy.Partly, "")
+			if left := listing(t, tr.quar+"/"+entryA); len(left) != 1 {
+				t.Fatalf("left %q", left)
+			}
+			if len(o.Left) != 1 || o.Left[0].Path != `"\xff\n"` {
+				t.Fatalf("%+v", o.Left)
+			}
+		})
+	}
 }
 
 // TestImmutable: reported, never cleared, and the rest goes.
@@ -242,19 +252,21 @@ func TestDeep(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
 	}
-	bothWays(t, func(t *testing.T, no bool) {
-		onTmpfs(t)
-		tr, r, a := quarantined(t, no, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
-		deep(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
-		few := unix.Rlimit{Cur: 128, Max: old.Max}
-		tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
-		o := run1(t, r, a)
-		tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
-		want(t, o, policy.Done, "")
-		if n := o.Taken[policy.ClassEphemeral].Entries; n != int64(levels)*3+1 {
-			t.Fatalf("%d entries", n)
-		}
-	})
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			onTmpfs(t)
+			tr, r, a := quarantined(t, no, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
+			deep(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
+			few := unix.Rlimit{Cur: 128, Max: old.Max}
+			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+			o := run1(t, r, a)
+			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+			want(t, o, policy.Done, "")
+			if n := o.Taken[policy.ClassEphemeral].Entries; n != int64(levels)*3+1 {
+				t.Fatalf("%d entries", n)
+			}
+		})
+	}
 }
 
 // deep makes levels of directories, each with a file and a directory beside the way down.

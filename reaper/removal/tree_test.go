@@ -53,28 +53,28 @@ type canary struct {
 // link without a target points to a directory with a canary. Each mount has a canary
 // behind it. Others lie beside the tree. Its Cleanup fails the test if one is lost, or a
 // descriptor is left open.
-func newTree(t testing.TB, specs ...string) *tree {
-	t.Helper()
-	base, err := os.MkdirTemp("", "removal")
+func newTree(tb testing.TB, specs ...string) *tree {
+	tb.Helper()
+	base, err := os.MkdirTemp("", "removal") //nolint:usetesting // its own Cleanup must unmount before it removes
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return newTreeAt(t, base, specs...)
+	return newTreeAt(tb, base, specs...)
 }
 
-func newTreeAt(t testing.TB, base string, specs ...string) *tree {
-	t.Helper()
-	tr := &tree{t: t, base: base, root: base + "/kubelet", pods: base + "/kubelet/pods", quar: base + "/kubelet/orphan-reaper", outside: base + "/outside"}
-	open := openFDs(t)
-	t.Cleanup(func() {
+func newTreeAt(tb testing.TB, base string, specs ...string) *tree {
+	tb.Helper()
+	tr := &tree{t: tb, base: base, root: base + "/kubelet", pods: base + "/kubelet/pods", quar: base + "/kubelet/orphan-reaper", outside: base + "/outside"}
+	open := openFDs(tb)
+	tb.Cleanup(func() {
 		tr.check()
-		if now := openFDs(t); now > open {
-			t.Errorf("%d descriptors are open, %d were", now, open)
+		if now := openFDs(tb); now > open {
+			tb.Errorf("%d descriptors are open, %d were", now, open)
 		}
-		unmountBelow(t, base)
+		unmountBelow(tb, base)
 		clearImmutable(base)
 		if err := os.RemoveAll(base); err != nil {
-			t.Errorf("cannot clean up: %v", err)
+			tb.Errorf("cannot clean up: %v", err)
 		}
 	})
 	tr.mkdir(tr.pods)
@@ -114,12 +114,11 @@ func (tr *tree) canaryDir() string {
 }
 
 // pod adds a pod directory.
-func (tr *tree) pod(uid parsers.PodUID, specs ...string) string {
+func (tr *tree) pod(uid parsers.PodUID, specs ...string) {
 	tr.t.Helper()
 	dir := tr.pods + "/" + string(uid)
 	tr.mkdir(dir)
 	tr.build(dir, specs...)
-	return dir
 }
 
 func (tr *tree) build(dir string, specs ...string) {
@@ -234,10 +233,10 @@ func (tr *tree) check() {
 }
 
 // mountAt returns the ID of the topmost mount at path, "" if there is none.
-func mountAt(t testing.TB, path string) string {
-	t.Helper()
+func mountAt(tb testing.TB, path string) string {
+	tb.Helper()
 	id := ""
-	for _, m := range mounts(t) {
+	for _, m := range mounts(tb) {
 		if m[1] == path {
 			id = m[0]
 		}
@@ -246,11 +245,11 @@ func mountAt(t testing.TB, path string) string {
 }
 
 // mounts returns ID and mount point of each mount of this namespace.
-func mounts(t testing.TB) [][2]string {
-	t.Helper()
+func mounts(tb testing.TB) [][2]string {
+	tb.Helper()
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var all [][2]string
 	for line := range strings.Lines(string(b)) {
@@ -260,24 +259,24 @@ func mounts(t testing.TB) [][2]string {
 	return all
 }
 
-func unmountBelow(t testing.TB, base string) {
-	t.Helper()
-	all := mounts(t)
+func unmountBelow(tb testing.TB, base string) {
+	tb.Helper()
+	all := mounts(tb)
 	slices.Reverse(all)
 	for _, m := range all {
 		if m[1] == base || strings.HasPrefix(m[1], base+"/") {
 			if err := unix.Unmount(strings.TrimSuffix(m[1], "//deleted"), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-				t.Errorf("cannot unmount %s: %v", m[1], err)
+				tb.Errorf("cannot unmount %s: %v", m[1], err)
 			}
 		}
 	}
 }
 
-func openFDs(t testing.TB) int {
-	t.Helper()
+func openFDs(tb testing.TB) int {
+	tb.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return len(names)
 }
@@ -290,11 +289,11 @@ func (tr *tree) open(noOpenat2 bool) *Remover {
 	return r
 }
 
-func idAt(t testing.TB, path string) policy.DirID {
-	t.Helper()
+func idAt(tb testing.TB, path string) policy.DirID {
+	tb.Helper()
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return idOf(&st)
 }
@@ -307,18 +306,18 @@ func (tr *tree) parkAction(uid parsers.PodUID) policy.Action {
 	}
 }
 
-func run(t testing.TB, r *Remover, actions ...policy.Action) []policy.Outcome {
-	t.Helper()
+func run(tb testing.TB, r *Remover, actions ...policy.Action) []policy.Outcome {
+	tb.Helper()
 	out := r.Execute(context.Background(), policy.Plan{Actions: actions})
 	if len(out) != len(actions) {
-		t.Fatalf("%d outcomes for %d actions", len(out), len(actions))
+		tb.Fatalf("%d outcomes for %d actions", len(out), len(actions))
 	}
 	return out
 }
 
-func run1(t testing.TB, r *Remover, a policy.Action) policy.Outcome {
-	t.Helper()
-	return run(t, r, a)[0]
+func run1(tb testing.TB, r *Remover, a policy.Action) policy.Outcome {
+	tb.Helper()
+	return run(tb, r, a)[0]
 }
 
 // parked parks uidA and returns the action that did it.
@@ -331,30 +330,30 @@ func (tr *tree) parked(r *Remover) policy.Action {
 	return a
 }
 
-func want(t testing.TB, o policy.Outcome, result policy.Result, reason policy.Reason) {
-	t.Helper()
+func want(tb testing.TB, o policy.Outcome, result policy.Result, reason policy.Reason) {
+	tb.Helper()
 	if o.Result != result {
-		t.Fatalf("result %s, want %s: %+v %s", o.Result, result, o.Why, o.Err)
+		tb.Fatalf("result %s, want %s: %+v %s", o.Result, result, o.Why, o.Err)
 	}
 	if reason != "" && (len(o.Why) == 0 || o.Why[0].Reason != reason || o.Err == "") {
-		t.Fatalf("why %+v (%s), want %s", o.Why, o.Err, reason)
+		tb.Fatalf("why %+v (%s), want %s", o.Why, o.Err, reason)
 	}
 	if reason == "" && len(o.Why) != 0 {
-		t.Fatalf("unexpected why %+v", o.Why)
+		tb.Fatalf("unexpected why %+v", o.Why)
 	}
 }
 
-func there(t testing.TB, path string, yes bool) {
-	t.Helper()
+func there(tb testing.TB, path string, yes bool) {
+	tb.Helper()
 	_, err := os.Lstat(path)
 	if (err == nil) != yes {
-		t.Fatalf("%s is there: %v (%v), want %v", path, err == nil, err, yes)
+		tb.Fatalf("%s is there: %v (%v), want %v", path, err == nil, err, yes)
 	}
 }
 
 // listing returns all paths below dir but those below a mount point, sorted.
-func listing(t testing.TB, dir string) []string {
-	t.Helper()
+func listing(tb testing.TB, dir string) []string {
+	tb.Helper()
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
@@ -366,7 +365,7 @@ func listing(t testing.TB, dir string) []string {
 		return nil
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return all
 }

@@ -1,0 +1,151 @@
+package removal
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// leave is called when all that may go has gone from f. It removes f itself.
+func (w *walker) leave(f *frame) error {
+	top := len(w.stack) - 1
+	up := w.b.h.quar
+	var parent *frame
+	if top > 0 {
+		parent = &w.stack[top-1]
+		if err := w.reopen(f, parent); err != nil {
+			return err
+		}
+		up = parent.fd
+	}
+	if f.mode == judge && !w.take.Has(policy.ClassSkeleton) {
+		f.kept = true
+	}
+	if !f.kept {
+		again, err := w.rmdir(f, up)
+		if err != nil || again {
+			return err
+		}
+	}
+	if f.kept {
+		w.left = true
+		if parent != nil {
+			parent.kept = true
+		}
+	}
+	closeFD(f.fd)
+	w.stack = w.stack[:top]
+	return nil
+}
+
+// rmdir removes the empty directory f. It is true when f must be read again first.
+func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
+	if w.b.r.guards.before != nil {
+		w.b.before("rmdir", f.name.String())
+	}
+	err = unlinkat(up, f.name.ptr(), unix.AT_REMOVEDIR)
+	switch {
+	case err == nil:
+		w.count(f.class, f.bytes)
+		return false, nil
+	case is(err, unix.ENOENT, unix.ENOTDIR):
+		// Removed by somebody is well. Moved is not: whatever else is held may be elsewhere.
+		var st unix.Stat_t
+		if err := fstat(f.fd, &st); err == nil && st.Nlink == 0 {
+			return false, nil
+		}
+		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
+	case is(err, unix.ENOTEMPTY, unix.EEXIST):
+		if f.mode == prune {
+			// It held nothing but directories a moment ago. What came is not ours to take.
+			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			return false, nil
+		}
+		if f.rescans++; f.rescans > maxRescans {
+			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			return false, nil
+		}
+		if err := rewind(f.fd); err != nil {
+			return false, w.stop(policy.ReasonRemoval, "lseek", f, "", err)
+		}
+		f.read = false
+		return true, nil
+	case is(err, unix.EBUSY):
+		return false, w.stop(policy.ReasonMounted, "unlinkat", f, "", err)
+	case is(err, unix.EPERM, unix.EACCES):
+		w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), err))
+		return false, nil
+	default:
+		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", err)
+	}
+}
+
+func rewind(fd int) error {
+	_, err := unix.Seek(fd, 0, 0)
+	return err
+}
+
+// reopen opens the parent of the top frame anew if it had been closed, and only if it is
+// still the directory that it was.
+func (w *walker) reopen(f, parent *frame) error {
+	if parent.fd >= 0 {
+		return nil
+	}
+	fd, err := w.b.r.open.parent(f.fd)
+	if err != nil {
+		reason := policy.ReasonRemoval
+		if errors.Is(err, unix.EXDEV) {
+			reason = policy.ReasonMounted
+		}
+		return w.stop(reason, "openat2", f, "..", err)
+	}
+	id, err := idOfFD(fd)
+	if err == nil && id != parent.id {
+		err = errMoved
+	}
+	if err != nil {
+		closeFD(fd)
+		return w.stop(policy.ReasonRemoval, "openat2", f, "..", err)
+	}
+	parent.fd = fd
+	w.closed--
+	// Its place in the listing is lost. What is left is read again from the start, unless
+	// something stays: that would be walked down for ever.
+	parent.read = parent.read || parent.kept || f.kept
+	return nil
+}
+
+// check looks whether the walk may go on: whether the context lives and, every checkEvery
+// removals, whether each directory that is held still hangs in the one below it. A host
+// process that moves a directory out of quarantine has taken it away from us with all that
+// is in it.
+func (w *walker) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)
+	}
+	if w.removals < w.checkAt || !w.b.r.guards.hangs {
+		return nil
+	}
+	w.checkAt = w.removals + checkEvery
+	for i := range w.stack {
+		f := &w.stack[i]
+		if f.fd < 0 {
+			continue
+		}
+		want := w.b.h.quarID
+		if i > 0 {
+			want = w.stack[i-1].id
+		}
+		var st unix.Statx_t
+		if err := statx(f.fd, cname("..\x00").ptr(), statFlags, unix.STATX_INO, &st); err != nil {
+			return w.stop(policy.ReasonRemoval, "statx", f, "..", err)
+		}
+		if (fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}) != want {
+			return w.stop(policy.ReasonRemoval, "statx", f, "..", errMoved)
+		}
+	}
+	return nil
+}
