@@ -283,7 +283,7 @@ func TestKilledWriter(t *testing.T) {
 	dir := memDir(t)
 	rounds := 12
 	if os.Getenv("ORPHAN_REAPER_LONG") == "1" {
-		rounds = 500
+		rounds = 80
 	}
 	var acked int64
 	for round := range rounds {
