@@ -127,7 +127,7 @@ func inStage(ctx context.Context, s stage, binary, refused string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
+	defer func() { _ = answer.Close() }() // only read
 	cmd := exec.Command(exe, "node", dir, binary, refused)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{tell}
@@ -141,7 +141,7 @@ func inStage(ctx context.Context, s stage, binary, refused string) (err error) {
 		cmd.Env = append(os.Environ(), "DEMO_PLAIN=1")
 	}
 	err = cmd.Start()
-	tell.Close()
+	_ = tell.Close() // the node's process has its own
 	if err != nil {
 		return &refusedError{err.Error()}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -51,13 +52,15 @@ func (n *node) pods(names ...string) string {
 
 func (n *node) log() string { return n.path("log", "messages") }
 
-// make makes the directories, the mount, the cgroup and the configuration.
+// make makes the directories, the mount, the cgroup and the configuration. Without
+// namespaces there is no mount, and no pod that has one.
 func (n *node) make() error {
-	if err := os.MkdirAll(n.pods(mountedUID, "volumes/kubernetes.io~csi/pvc-reports/mount"), 0o700); err != nil {
-		return err
-	}
 	if !n.plain {
-		if err := mountTmpfs(n.pods(mountedUID, "volumes/kubernetes.io~csi/pvc-reports/mount")); err != nil {
+		volume := n.pods(mountedUID, "volumes/kubernetes.io~csi/pvc-reports/mount")
+		if err := os.MkdirAll(volume, 0o700); err != nil {
+			return err
+		}
+		if err := mountTmpfs(volume); err != nil {
 			return err
 		}
 	}
@@ -68,22 +71,19 @@ func (n *node) make() error {
 		"cgroup/kubepods/burstable/pod" + startingUID + "/cgroup.procs": "",
 	}
 	for path, text := range canaries {
-		if n.plain && strings.HasPrefix(path, mountedUID) {
-			continue
-		}
 		files["kubelet/pods/"+path] = text
 	}
 	n.kubeletFiles(files)
 	for path, text := range files {
+		if n.plain && strings.Contains(path, mountedUID) {
+			continue
+		}
 		if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o700); err != nil {
 			return err
 		}
 		if err := os.WriteFile(n.path(path), []byte(text), 0o600); err != nil {
 			return err
 		}
-	}
-	if n.plain {
-		return os.RemoveAll(n.pods(mountedUID)) // without a mount there is no such pod
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (n *node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }() // the kubelet has its own
 	n.kubelet = exec.Command(n.path("kubelet", "kubelet"),
 		"--root-dir="+n.path("kubelet"), "--container-runtime-endpoint="+n.runtime.Endpoint())
 	n.kubelet.Env = append(os.Environ(), "DEMO_LINE="+line, "DEMO_WANTED="+livingUID+" "+startingUID)
@@ -169,10 +169,9 @@ func (n *node) forge() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	_, err = f.WriteString(report(line, n.kubelet.Process.Pid, livingUID,
 		n.pods(livingUID, "volumes/kubernetes.io~empty-dir/uploads"), 1, time.Now()))
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // stop ends kubelet and runtime.

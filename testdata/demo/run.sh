@@ -3,5 +3,6 @@
 # else, no root; changes nothing outside a temporary directory and leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/../.."
-# The checkout may be another user's, which stamping would refuse.
-exec go run -buildvcs=false ./testdata/demo "${1:-bin/orphan-reaper}"
+# The flags of make build, so that what it has compiled is not compiled again. The checkout
+# may be another user's, which stamping would refuse.
+exec go run -trimpath -tags=grpcnotrace -buildvcs=false ./testdata/demo "${1:-bin/orphan-reaper}"

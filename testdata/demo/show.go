@@ -18,7 +18,6 @@ type demo struct {
 	binary  string
 	refused string // why there are no namespaces, "" where there are
 	daemon  *exec.Cmd
-	heardIt chan struct{} // closed when the daemon has said its last
 }
 
 // story tells the whole story and checks it.
@@ -133,7 +132,10 @@ func (d *demo) undo() error {
 	if err := d.command(0, "quarantine", "list"); err != nil {
 		return err
 	}
-	return d.command(0, "quarantine", "restore", dataUID)
+	if err := d.command(0, "quarantine", "restore", dataUID); err != nil {
+		return err
+	}
+	return d.intact(dataUID)
 }
 
 func (d *demo) explain() error {
@@ -156,6 +158,14 @@ func (d *demo) withoutProcesses() error {
 	if err := d.command(3, "sweep", "--dry-run"); err != nil {
 		return err
 	}
+	if !exists(d.pods(safeUID)) {
+		return errors.New("cart-0 is gone, and nothing was to be changed")
+	}
+	for _, uid := range []string{dataUID, livingUID, startingUID, noUID} {
+		if err := d.intact(uid); err != nil {
+			return err
+		}
+	}
 	return d.demand()
 }
 
@@ -175,7 +185,7 @@ func (d *demo) command(want int, args ...string) error {
 		}
 		code := cmd.ProcessState.ExitCode()
 		if code != want && (want >= 0 || code != 0 && code != 3) {
-			return fmt.Errorf("orphan-reaper %s ended with code %d, want %d", args[0], code, want)
+			return fmt.Errorf("orphan-reaper %s ended with code %d", args[0], code)
 		}
 		return nil
 	})
@@ -193,11 +203,8 @@ func (d *demo) startDaemon() error {
 	if err := d.daemon.Start(); err != nil {
 		return err
 	}
-	d.heardIt, d.began = make(chan struct{}), time.Now()
-	go func() {
-		defer close(d.heardIt)
-		d.listen(stderr)
-	}()
+	d.ended, d.began = make(chan struct{}), time.Now()
+	go d.listen(stderr)
 	return nil
 }
 
@@ -213,7 +220,7 @@ func (d *demo) stopDaemon() error {
 	}
 	kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
-	<-d.heardIt
+	<-d.ended // all of stderr must be read before Wait (os/exec, StderrPipe)
 	return cmd.Wait()
 }
 

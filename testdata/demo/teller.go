@@ -31,6 +31,7 @@ type teller struct {
 	began   time.Time // when the daemon did
 	heard   []string
 	changed chan struct{} // closed and replaced with each line heard
+	ended   chan struct{} // closed when the daemon has said its last
 }
 
 func newTeller(out *os.File, dir string) *teller {
@@ -120,6 +121,7 @@ func (t *teller) alone(f func() error) error {
 
 // listen shows what the daemon says, with the seconds since it began, and remembers it.
 func (t *teller) listen(stderr io.Reader) {
+	defer close(t.ended)
 	lines := bufio.NewScanner(stderr)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -169,7 +171,7 @@ const patience = 40 * time.Second
 // await waits until the daemon has said a line with all the words.
 func (t *teller) await(words ...string) error {
 	timeout := time.After(patience)
-	for {
+	for ended := false; ; {
 		t.mu.Lock()
 		changed := t.changed
 		for _, line := range t.heard {
@@ -179,8 +181,13 @@ func (t *teller) await(words ...string) error {
 			}
 		}
 		t.mu.Unlock()
+		if ended {
+			return fmt.Errorf("the daemon ended without saying: %s", strings.Join(words, " … "))
+		}
 		select {
 		case <-changed:
+		case <-t.ended:
+			ended = true // what it said last may be it
 		case <-timeout:
 			return fmt.Errorf("the daemon did not say within %s: %s", patience, strings.Join(words, " … "))
 		}
