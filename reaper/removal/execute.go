@@ -102,6 +102,12 @@ type batch struct {
 func (b *batch) run(ctx context.Context) {
 	b.h = b.r.openHandles(slices.ContainsFunc(b.actions, func(a policy.Action) bool { return a.Kind == policy.Park }))
 	defer b.h.close()
+	if err := b.lock(); err != nil {
+		for i, a := range b.actions {
+			b.outcomes[i] = refuse(a, policy.ReasonRemoval, err)
+		}
+		return
+	}
 	for _, i := range b.order() {
 		a := b.actions[i]
 		if err := ctx.Err(); err != nil {
@@ -111,6 +117,25 @@ func (b *batch) run(ctx context.Context) {
 		b.outcomes[i] = b.one(ctx, a)
 	}
 	b.sync()
+}
+
+var errBusy = errors.New("another orphan-reaper is at work in the quarantine; try again")
+
+// lock keeps a second process, as a person's restore beside the daemon, from working in the
+// quarantine at the same time. The kernel lets it go when the handle is closed, however the
+// process ends.
+func (b *batch) lock() error {
+	if b.h.quarErr != nil {
+		return nil //nolint:nilerr // each action says so itself
+	}
+	err := retry(func() unix.Errno { return errno(unix.Flock(b.h.quar, unix.LOCK_EX|unix.LOCK_NB)) })
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errBusy
+	}
+	if err != nil {
+		return pathError("flock", b.r.quarPath(""), err)
+	}
+	return nil
 }
 
 // order takes the actions by inode, as the walker takes entries. A plan of several kinds

@@ -14,6 +14,7 @@ type handles struct {
 	podsErr, quarErr error
 	podsID, quarID   fileID
 	made             bool // the quarantine was made by this batch
+	absent           bool // there is no quarantine, but there is the directory that it would be in
 }
 
 // fileID is device and inode, for directories that are held open.
@@ -99,9 +100,10 @@ func (r *Remover) openQuarantine(h *handles, create bool) error {
 			pathError("open", path, err))
 	}
 	if err != nil {
+		h.absent = errors.Is(err, unix.ENOENT)
 		return pathError("open", path, err)
 	}
-	if err := r.checkQuarantine(h, fd); err != nil {
+	if err := r.checkQuarantine(h, fd, create); err != nil {
 		closeFD(fd)
 		return err
 	}
@@ -126,7 +128,7 @@ func syncDirOf(at int) error {
 	return fsync(fd)
 }
 
-func (r *Remover) checkQuarantine(h *handles, fd int) error {
+func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
 	path := r.quarPath("")
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {
@@ -137,7 +139,7 @@ func (r *Remover) checkQuarantine(h *handles, fd int) error {
 		return fmt.Errorf("the quarantine %s belongs to user %d: %w", path, st.Uid, unix.EPERM)
 	}
 	if st.Mode&0o077 != 0 {
-		if err := r.tighten(fd, st.Mode); err != nil {
+		if err := r.tighten(fd, st.Mode, change); err != nil {
 			return err
 		}
 	}
@@ -162,7 +164,7 @@ func cmpErr(err error) error {
 
 // tighten takes the others' rights from a quarantine that is still empty. One that holds
 // something may be any directory that was named by mistake: its mode is its owner's.
-func (r *Remover) tighten(fd int, mode uint32) error {
+func (r *Remover) tighten(fd int, mode uint32, change bool) error {
 	d := dents{buf: make([]byte, 4096)}
 	more, err := d.read(fd)
 	if err != nil {
@@ -171,6 +173,12 @@ func (r *Remover) tighten(fd int, mode uint32) error {
 	if more && len(d.list) > 0 {
 		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
 			r.quarPath(""), mode&0o7777, unix.EPERM)
+	}
+	if err := rewind(fd); err != nil {
+		return pathError("lseek", r.quarPath(""), err)
+	}
+	if !change {
+		return nil // only looked at
 	}
 	if err := unix.Fchmod(fd, 0o700); err != nil {
 		return pathError("fchmod", r.quarPath(""), err)

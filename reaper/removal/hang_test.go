@@ -177,3 +177,16 @@ func TestForeignNamespace(t *testing.T) {
 	}
 	tr.must(cmd.Wait())
 }
+
+// TestTwoProcesses: a second one that works in the same quarantine is refused.
+func TestTwoProcesses(t *testing.T) {
+	tr := newTree(t, "file etc-hosts 1")
+	r, other := tr.open(false), tr.open(true)
+	a := tr.parked(r)
+	a.Kind = policy.PutBack
+	r.guards.before = func(string, string) {
+		r.guards.before = nil
+		want(t, run1(t, other, a), policy.Refused, policy.ReasonRemoval)
+	}
+	want(t, run1(t, r, a), policy.Done, "")
+}

@@ -305,4 +305,31 @@ func TestWhereAndList(t *testing.T) {
 		t.Fatal("no error for no UID")
 	}
 	there(t, tr.quar, false)
+
+	// Looking changes nothing, parking takes the others' rights from a quarantine that is empty.
+	tr.mkdir(tr.quar)
+	for range 2 {
+		if _, _, err := r.Where(uidA, entryA); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fi, err := os.Stat(tr.quar); err != nil || fi.Mode().Perm() != 0o755 {
+		t.Fatal(fi, err)
+	}
+	tr.parked(r)
+	if fi, err := os.Stat(tr.quar); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Fatal(fi, err)
+	}
+
+	// A disk that is not mounted is no proof that anything is gone.
+	nowhere, err := Open(Config{PodsDir: tr.pods, QuarantineDir: tr.base + "/nowhere/q"})
+	tr.must(err)
+	if _, _, err := nowhere.Where(uidA, entryA); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := nowhere.List(); err == nil {
+		t.Fatal("no error")
+	}
+	a := policy.Action{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: policy.TakeAll}
+	want(t, run1(t, nowhere, a), policy.Refused, policy.ReasonRemoval)
 }

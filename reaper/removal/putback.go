@@ -20,9 +20,6 @@ import (
 //  3. the newer one's manifest renamed: the same;
 //  4. the newer one renamed: no entry; pods/UID is the parked one and a conflict is there.
 func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
-	if errors.Is(b.h.quarErr, unix.ENOENT) {
-		return policy.Outcome{Action: a, Result: policy.Gone}
-	}
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}

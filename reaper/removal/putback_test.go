@@ -111,7 +111,7 @@ func TestPutBackRefused(t *testing.T) {
 		reason policy.Reason
 	}{
 		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(tr.quar + "/" + entryA)) }, policy.Gone, ""},
-		{"no quarantine", func(tr *tree, _ *policy.Action) { tr.must(os.RemoveAll(tr.quar)) }, policy.Gone, ""},
+		{"no quarantine", func(tr *tree, _ *policy.Action) { tr.must(os.RemoveAll(tr.quar)) }, policy.Refused, policy.ReasonCannotMove},
 		{"other directory", func(_ *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove},
 		{"file", func(tr *tree, _ *policy.Action) {
 			tr.must(os.Remove(tr.quar + "/" + entryA))

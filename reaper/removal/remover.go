@@ -1,7 +1,6 @@
 package removal
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -119,7 +118,7 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	if err != nil {
 		return false, false, pathError("statx", r.podsPath(string(uid)), err)
 	}
-	if errors.Is(h.quarErr, unix.ENOENT) {
+	if h.absent {
 		return inPods, false, nil
 	}
 	if h.quarErr != nil {
@@ -137,7 +136,7 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 func (r *Remover) List() ([]string, error) {
 	h := r.openHandles(false)
 	defer h.close()
-	if errors.Is(h.quarErr, unix.ENOENT) {
+	if h.absent {
 		return nil, nil
 	}
 	if h.quarErr != nil {

@@ -30,11 +30,9 @@ var errUnknown = errors.New("nobody knows what it is, so only a person may purge
 func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := cstring(a.Entry)
-	switch {
-	case errors.Is(b.h.quarErr, unix.ENOENT):
-		out.Result = policy.Gone
-		return out
-	case b.h.quarErr != nil:
+	if b.h.quarErr != nil {
+		// Also where there is no quarantine: that may be a disk that is not mounted, or another
+		// --quarantine-dir than the one that the entry went to. It does not mean that it is gone.
 		return refuse(a, policy.ReasonRemoval, b.h.quarErr)
 	}
 	id, err := b.r.open.identify(b.h.quar, entry)
