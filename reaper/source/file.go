@@ -39,17 +39,22 @@ type File struct {
 
 	// Of Run's goroutine only.
 	buf     []byte
-	fresh   bool // the end was reached once, or the file was not there: lines are new
-	settled bool // want has been dealt with
-	opened  bool // a file was opened since the watches were set
+	fresh   bool      // the end was reached once, or the file was not there: lines are new
+	settled bool      // want has been dealt with
+	opened  bool      // a file was opened since the watches were set
+	dirTime time.Time // when names last changed
+	scans   int       // how often rotated names are still to be looked at
 	status  string
+	newest  time.Time // youngest modification time of what was read
 
 	mu     sync.Mutex
 	want   []FilePosition // of the last run, not yet found
 	closed []FilePosition // read to their end
-	newest time.Time
-	old    []*tailed // oldest first
-	cur    *tailed   // the file that has the name, nil where there is none
+	// horizon is newest before this step, and before the names were looked at for the last
+	// time: a rotated file that is not older may be unread.
+	horizon time.Time
+	old     []*tailed // oldest first
+	cur     *tailed   // the file that has the name, nil where there is none
 }
 
 // NewFile returns a follower of one file. It opens nothing yet.
@@ -64,7 +69,7 @@ func (f *File) Name() string { return f.opts.Path }
 func (f *File) Position() Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := Position{Modified: f.newest}
+	p := Position{Modified: f.horizon}
 	p.Files = append(append(p.Files, f.want...), f.closed...)
 	for _, t := range f.old {
 		p.Files = append(p.Files, t.position())
@@ -84,9 +89,9 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 		return errBadPath
 	}
 	f.mu.Lock()
-	f.want, f.newest = from.Files, from.Modified
+	f.want, f.horizon = from.Files, from.Modified
 	f.mu.Unlock()
-	f.settled = len(from.Files) == 0
+	f.settled, f.newest = len(from.Files) == 0, from.Modified
 	defer f.closeAll()
 
 	var w *watcher
@@ -171,10 +176,20 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 // step looks at the name once and reads every file to its end. more says that there is
 // more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
+	if f.settled && f.scans == 0 {
+		f.mu.Lock()
+		f.horizon = f.newest
+		f.mu.Unlock()
+	}
 	lookErr := f.look()
 	failed := false
 	if lookErr == nil || errors.Is(lookErr, fs.ErrNotExist) || errors.Is(lookErr, errNotRegular) {
 		f.settle()
+	}
+	f.noteDirectory()
+	if f.settled && f.scans > 0 {
+		f.scans--
+		f.addMissed()
 	}
 	for _, t := range f.files() {
 		f.note(t) // Before as well: a crash in between must not make old files look new.
@@ -218,8 +233,6 @@ func (f *File) note(t *tailed) {
 	if err != nil || !info.mtime.After(f.newest) {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.newest = info.mtime
 }
 

@@ -342,10 +342,10 @@ func TestFileLongLinesAndJunk(t *testing.T) {
 	path := logPath(t)
 	w := open(t, path)
 	long := strings.Repeat("x", 3*blockSize)
-	w.raw(long + orphan(1) + "\n")                       // The report lies beyond what is kept.
-	w.raw(orphan(2) + long + "\n")                       // It is kept, the rest is not.
-	w.raw(strings.Repeat("\x00", 100_000))               // A hole, as a writer without O_APPEND leaves,
-	w.raw(orphan(3) + "\n")                              // with a line behind it.
+	w.raw(long + orphan(1) + "\n")                         // The report lies beyond what is kept.
+	w.raw(orphan(2) + long + "\n")                         // It is kept, the rest is not.
+	w.raw(strings.Repeat("\x00", 100_000))                 // A hole, as a writer without O_APPEND leaves,
+	w.raw(orphan(3) + "\n")                                // with a line behind it.
 	w.raw("\xff\xfe\x00\r\n\n\n\x1b[0m\n" + "\x00" + "\n") // Binary junk.
 	w.raw(strings.Repeat("y", maxText-10) + orphan(4) + "\n")
 	w.orphans(5)

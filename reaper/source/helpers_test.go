@@ -109,14 +109,23 @@ func (f *follower) texts() []string {
 // until waits for a condition on all lines received.
 func (f *follower) until(what string, ok func(texts []string) bool) {
 	f.t.Helper()
+	if !f.waitFor(ok) {
+		texts := f.texts()
+		f.t.Fatalf("not seen within %v: %s; got %d lines, the last:\n%s", patience, what, len(texts), strings.Join(texts[max(0, len(texts)-5):], "\n"))
+	}
+}
+
+// waitFor waits for a condition, and reports whether it came true.
+func (f *follower) waitFor(ok func(texts []string) bool) bool {
 	timeout := time.After(patience)
 	for !ok(f.texts()) {
 		select {
 		case <-f.changed:
 		case <-timeout:
-			f.t.Fatalf("not seen within %v: %s; got %d lines:\n%s", patience, what, len(f.texts()), strings.Join(f.texts(), "\n"))
+			return false
 		}
 	}
+	return true
 }
 
 // sees waits until all these orphans have been handed over, and fails if one came twice.

@@ -73,8 +73,10 @@ func (f *File) install(t *tailed) {
 	case !f.settled:
 		f.take(t, size, maxPrefix)
 	case f.reopen(t, size):
-	case !f.newest.IsZero():
-		f.addMissed(t)
+	case !f.horizon.IsZero():
+		f.scans = 2
+	default:
+		f.begin(t)
 	}
 	f.note(t)
 	f.setCurrent(t)
@@ -135,6 +137,33 @@ func (f *File) reopen(t *tailed, size int64) bool {
 	return true
 }
 
+// begin notes, at a first start, that nothing older than the log itself is to be read.
+func (f *File) begin(t *tailed) {
+	info, err := t.stat()
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.horizon = info.mtime
+}
+
+// noteDirectory asks for a scan when names in the log's directory have changed, which is
+// how a copy shows that was made of content that nobody had seen.
+func (f *File) noteDirectory() {
+	path := f.opts.Path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Dir(path), &st); err != nil {
+		return // Reported where the log itself is opened.
+	}
+	if at := time.Unix(st.Mtim.Unix()); !at.Equal(f.dirTime) {
+		f.dirTime, f.scans = at, 2
+	}
+}
+
 // settle finds, once after a start, the files of the last run that have been rotated
 // since, and those that came and went in the meantime.
 func (f *File) settle() {
@@ -156,7 +185,7 @@ func (f *File) settle() {
 			t.close()
 			continue
 		}
-		if !f.take(t, info.size, 1) && (f.newest.IsZero() || info.mtime.Before(f.newest)) {
+		if !f.take(t, info.size, 1) && (f.horizon.IsZero() || info.mtime.Before(f.horizon)) {
 			t.close()
 			continue
 		}
@@ -167,11 +196,15 @@ func (f *File) settle() {
 	defer f.mu.Unlock()
 	f.want = nil
 	f.old = append(byAge(found), f.old...)
-	f.opened = true
+	f.opened, f.scans = true, 2
 }
 
-// addMissed follows the rotated files that came and went between two looks.
-func (f *File) addMissed(next *tailed) {
+// addMissed follows the rotated files that came and went between two looks. It is called
+// twice after each rotation, with the same horizon: names may move on during the first.
+func (f *File) addMissed() {
+	if f.horizon.IsZero() {
+		return
+	}
 	names, err := siblings(f.opts.Path)
 	if err != nil {
 		return
@@ -179,14 +212,14 @@ func (f *File) addMissed(next *tailed) {
 	var found []*tailed
 	for _, name := range names {
 		info, err := statRegular(name)
-		if err != nil || info.mtime.Before(f.newest) || f.seen(next, info) {
+		if err != nil || info.mtime.Before(f.horizon) || known(f.files(), info) {
 			continue
 		}
 		t, info, err := openTailed(name)
 		if err != nil {
 			continue
 		}
-		if f.seen(next, info) || known(found, info) || f.copied(t, info) {
+		if known(f.files(), info) || known(found, info) || f.read(t, info) {
 			t.close()
 			continue
 		}
@@ -199,16 +232,13 @@ func (f *File) addMissed(next *tailed) {
 	f.opened = f.opened || len(found) > 0
 }
 
-// seen reports whether the file is or was followed in this run.
-func (f *File) seen(next *tailed, info fileInfo) bool {
-	return known(f.files(), info) || known([]*tailed{next}, info) ||
-		slices.ContainsFunc(f.closed, (&tailed{dev: info.dev, ino: info.ino}).is)
-}
-
-// copied reports whether t is a copy of a file that is followed.
-func (f *File) copied(t *tailed, info fileInfo) bool {
-	return slices.ContainsFunc(f.files(), func(o *tailed) bool {
-		return o.position().matches(t.ino, info.size, t.prefix, maxPrefix)
+// read reports whether the file was read to its end and closed in this run, or is a copy of one
+// that is followed. The inode alone does not say so: that of a deleted file is used again.
+func (f *File) read(t *tailed, info fileInfo) bool {
+	return slices.ContainsFunc(f.closed, func(p FilePosition) bool {
+		return t.is(p) && p.matches(t.ino, info.size, t.prefix, maxPrefix)
+	}) || slices.ContainsFunc(f.files(), func(o *tailed) bool {
+		return o.position().matches(t.ino, info.size, t.prefix, 1)
 	})
 }
 
@@ -225,7 +255,7 @@ func (f *File) truncated(t *tailed) {
 			if err != nil {
 				continue
 			}
-			if len(copies) > 0 || f.seen(t, info) || info.size < t.next || !was.matches(c.ino, info.size, c.prefix, 1) {
+			if len(copies) > 0 || known(f.files(), info) || info.size < t.next || !was.matches(c.ino, info.size, c.prefix, 1) {
 				c.close()
 				continue
 			}
@@ -240,7 +270,8 @@ func (f *File) truncated(t *tailed) {
 	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Fingerprint: fingerprint(nil)}
 	f.old = append(f.old, copies...)
 	f.mu.Unlock()
-	f.addMissed(t)
+	f.opened = f.opened || len(copies) > 0
+	f.scans = 2
 }
 
 // byAge sorts files by when they were last written to.

@@ -1,0 +1,144 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// journalRemote finds systemd-journal-remote, which writes journal files without a
+// journald (Debian's package of that name). JOURNAL_REMOTE may name another.
+func journalRemote(t *testing.T) string {
+	t.Helper()
+	for _, p := range []string{os.Getenv("JOURNAL_REMOTE"), "/usr/lib/systemd/systemd-journal-remote", "/lib/systemd/systemd-journal-remote"} {
+		if _, err := os.Stat(p); p != "" && err == nil {
+			if _, err := exec.LookPath("journalctl"); err == nil {
+				return p
+			}
+		}
+	}
+	if os.Getenv("REQUIRE_ROOT") == "1" {
+		t.Fatal("journalctl and systemd-journal-remote are needed here")
+	}
+	t.Skip("needs journalctl and systemd-journal-remote")
+	return ""
+}
+
+// export makes a journal file of entries that are a second apart, the first at the time.
+func export(t *testing.T, remote, file string, from time.Time, entries ...string) {
+	t.Helper()
+	var b strings.Builder
+	for i, e := range entries {
+		fmt.Fprintf(&b, "__REALTIME_TIMESTAMP=%d\n_BOOT_ID=0123456789abcdef0123456789abcdef\n%s\n\n", from.Add(time.Duration(i)*time.Second).UnixMicro(), e)
+	}
+	in := file + ".export"
+	if err := os.WriteFile(in, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), remote, "-o", file, in).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Remove(in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kubeletEntry(unit, message string) string {
+	return "_SYSTEMD_UNIT=" + unit + "\n_COMM=kubelet\n_PID=3416\nSYSLOG_IDENTIFIER=kubelet\nMESSAGE=" + message
+}
+
+// A real journalctl on real journal files: what it hands over, in what form, that it follows, and
+// that it resumes.
+func TestRealJournal(t *testing.T) {
+	remote := journalRemote(t)
+	dir := t.TempDir()
+	now := time.Now()
+	binary := orphan(3) + " \xff"
+	export(t, remote, filepath.Join(dir, "a.journal"), now.Add(-30*time.Minute),
+		kubeletEntry("kubelet.service", orphan(1)),
+		kubeletEntry("session-1.scope", orphan(90)), // logger -t kubelet
+		kubeletEntry("kubelet.service", "SyncLoop (housekeeping)"),
+		kubeletEntry("k3s.service", orphan(2)),
+		kubeletEntry("kubelet.service", binary),
+		kubeletEntry("kubelet.service", orphan(4)+strings.Repeat(" long", 40_000)),
+		kubeletEntry("kubelet.service", `E0331 15:47:45.892216    3416 nestedpendingoperations.go:301] Operation for "x" failed. Error: UnmountVolume.TearDown failed for volume "y"`),
+		kubeletEntry("kubelet.service", `I0331 15:47:45.892216    3416 operation_generator.go:1] UnmountVolume.TearDown succeeded for volume "y"`),
+		kubeletEntry("kubelet.service", `E0331 15:47:45.892216    3416 nestedpendingoperations.go:301] Operation for "x" failed. Error: UnmapVolume.UnmapBlockVolume failed for volume "y"`),
+	)
+	for _, level := range []ability{abilityGrep, abilityFields, abilityPlain} {
+		t.Run(fmt.Sprint(level), func(t *testing.T) {
+			j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
+			j.ability = level
+			f := start(t, j, Position{})
+			f.sees(1, 2)
+			f.until("the last one", func(texts []string) bool {
+				return count(texts, binary) == 1 && strings.Contains(strings.Join(texts, ""), "UnmapVolume.UnmapBlockVolume")
+			})
+			f.seesNot(90)
+			f.mu.Lock()
+			for _, l := range f.got {
+				if l.Journal.PID != 3416 || l.Journal.Comm != "kubelet" || l.Journal.Time.IsZero() || !l.CatchUp {
+					t.Errorf("%+v: %.80q", l.Journal, l.Text)
+				}
+				if len(l.Text) > maxText {
+					t.Errorf("a text of %d bytes", len(l.Text))
+				}
+			}
+			f.mu.Unlock()
+			if p := f.stop(); p.Cursor == "" || p.Hit.IsZero() {
+				t.Errorf("position %+v", p)
+			}
+		})
+	}
+	t.Run("follow and resume", func(t *testing.T) {
+		dir := t.TempDir()
+		export(t, remote, filepath.Join(dir, "a.journal"), now.Add(-20*time.Minute), kubeletEntry("kubelet.service", orphan(1)))
+		fresh := func() *Journal {
+			return NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
+		}
+		f := start(t, fresh(), Position{})
+		f.sees(1)
+		p := f.stop()
+		// Written while nobody follows, older than ten minutes, younger than the cursor.
+		p.Alive = now.Add(-20 * time.Minute)
+		export(t, remote, filepath.Join(dir, "b.journal"), now.Add(-15*time.Minute), kubeletEntry("kubelet.service", orphan(2)))
+		f = start(t, fresh(), p)
+		f.sees(2)
+		waitFollowing(t, f.src)
+		export(t, remote, filepath.Join(dir, "c.journal"), now.Add(time.Second), kubeletEntry("kubelet.service", orphan(3)))
+		f.sees(2, 3)
+		f.seesNot(1)
+		p = f.stop()
+		// A cursor that no journal ever made is no reason to stop.
+		p.Cursor = "s=zz"
+		f = start(t, fresh(), p)
+		waitFollowing(t, f.src)
+	})
+}
+
+func waitFollowing(t *testing.T, src Source) {
+	t.Helper()
+	j, ok := src.(*Journal)
+	if !ok {
+		t.Fatal("not a journal")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		j.mu.Lock()
+		idle := j.idle
+		j.mu.Unlock()
+		if idle {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal("does not follow")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
