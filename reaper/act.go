@@ -124,11 +124,11 @@ func (r *Reaper) recover(ctx context.Context) error {
 		if !e.Phase.Intent() {
 			continue
 		}
-		inPods, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
+		_, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
 		if err != nil {
 			return err
 		}
-		rec, action := policy.Recover(e, inPods, inQuarantine, now)
+		rec, action := policy.Recover(e, inQuarantine, now)
 		if rec != nil {
 			settled = append(settled, *rec)
 		}
@@ -150,7 +150,7 @@ func (r *Reaper) recover(ctx context.Context) error {
 
 func (r *Reaper) fail(rep *Report, text string) {
 	rep.Look.Errors = append(rep.Look.Errors, text)
-	r.Log.Error("the pass was cut short", slog.String("err", text))
+	r.Log.Error("the pass was cut short", slog.String("error", text))
 }
 
 // manifest is what lies beside a quarantine entry, for a person who has lost our state

@@ -116,7 +116,7 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 func (d *Daemon) ended(p *pending, end passed) {
 	now := d.Clock.Now().Boot
 	if end.err != nil {
-		d.Log.Error("cannot look at the node", slog.Any("err", end.err))
+		d.Log.Error("cannot look at the node", slog.Any("error", end.err))
 		d.Status("cannot look at the node: " + end.err.Error())
 		// What the lines said is not lost: they count at the next look.
 		for _, c := range end.claims {

@@ -69,6 +69,8 @@ type Meter interface {
 	Outcome(o policy.Outcome)
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
+	// Success says that a pass ended without a failure.
+	Success(at policy.Instant)
 	// Flush writes the metrics out.
 	Flush() error
 }

@@ -278,6 +278,7 @@ func (n *fakeNode) claim(i int) policy.Claim {
 
 type nopMeter struct{}
 
+func (nopMeter) Success(policy.Instant)                            {}
 func (nopMeter) Sighting(parsers.Report)                           {}
 func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (nopMeter) Outcome(policy.Outcome)                            {}

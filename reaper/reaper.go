@@ -119,10 +119,10 @@ func entries(all map[string]*policy.EntryState) []policy.EntryState {
 func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	look := &rep.Look
 	r.heard.Learn(claims, look.Node, look.At)
-	restored := map[parsers.PodUID]bool{}
+	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range r.Ledger.Entries() {
 		if e.Restored {
-			restored[e.UID] = true
+			restored[e.UID] = e
 		}
 	}
 	rep.Verdicts = make([]policy.Verdict, len(look.Pods))
@@ -130,8 +130,12 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 		e := &look.Pods[i]
 		r.heard.Tell(e, look.Node)
 		truth, detail := policy.No, ""
-		if restored[e.UID] {
+		if was := restored[e.UID]; was != nil {
 			truth, detail = policy.Yes, "a person restored it from quarantine"
+			if e.PodName == "" {
+				// What told the name was removed before.
+				e.Namespace, e.PodName = was.Namespace, was.PodName
+			}
 		}
 		e.Facts.Set(policy.FactRestored, truth, "ledger", detail)
 		rep.Verdicts[i] = policy.Judge(*e, look.Node, r.memory.Holds[e.UID], r.Rules, look.At)
@@ -204,7 +208,7 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 	for name, v := range map[string]any{"holds": r.memory, "heard": r.heard} {
 		if err := r.Store.Save(name, v); err != nil {
 			// Nothing is lost: after a restart the hold begins anew.
-			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("err", err))
+			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
 		}
 	}
 }

@@ -30,27 +30,41 @@ func (r *Reaper) tell(rep *Report, claims []policy.Claim) {
 	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
-			r.Log.Error("cannot keep what was told; it may be told again after a restart", slog.Any("err", err))
+			r.Log.Error("cannot keep what was told; it may be told again after a restart", slog.Any("error", err))
 		}
 	}
+	for r.send() {
+	}
+	if len(rep.Look.Errors) == 0 {
+		r.Meter.Success(rep.Look.At)
+	}
+	r.Meter.Breaker(r.Ledger.BreakerOpen())
+	r.Meter.Quarantine(r.Ledger.Entries())
+	if err := r.Meter.Flush(); err != nil {
+		r.Log.Error("cannot write the metrics file", slog.Any("error", err))
+	}
+}
+
+// send sends some of the records that the journal has not got, and says whether there may
+// be more.
+func (r *Reaper) send() (more bool) {
+	unsent := r.Ledger.Unsent()
 	var sent int64
-	for _, rec := range r.Ledger.Unsent() {
+	for _, rec := range unsent {
 		if err := r.Teller.Tell(rec); err != nil {
-			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", slog.Any("err", err))
+			r.Log.Error("cannot write a record to the journal; it is sent again at the next look", slog.Any("error", err))
+			unsent = nil
 			break
 		}
 		sent = rec.Seq
 	}
 	if sent > 0 {
 		if err := r.Ledger.Sent(sent); err != nil {
-			r.Log.Error("cannot note that records were sent; they may be sent again", slog.Any("err", err))
+			r.Log.Error("cannot note that records were sent; they may be sent again", slog.Any("error", err))
+			return false
 		}
 	}
-	r.Meter.Breaker(r.Ledger.BreakerOpen())
-	r.Meter.Quarantine(r.Ledger.Entries())
-	if err := r.Meter.Flush(); err != nil {
-		r.Log.Error("cannot write the metrics file", slog.Any("err", err))
-	}
+	return len(unsent) > 0
 }
 
 // tellVerdict tells why a pod is kept or waits, once for each set of reasons. Pods that
@@ -83,11 +97,14 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 }
 
 // signature is what makes two refusals the same: the reasons, not the seconds in their
-// details.
+// details, and of a pod that is kept not those that end by themselves.
 func signature(v policy.Verdict) string {
 	words := []string{string(v.Decision)}
 	for _, w := range v.Why {
-		words = append(words, string(w.Reason))
+		passing := w.Reason == policy.ReasonYoung || w.Reason == policy.ReasonHold || w.Reason == policy.ReasonKubeletStarting
+		if v.Decision != policy.Keep || !passing {
+			words = append(words, string(w.Reason))
+		}
 	}
 	slices.Sort(words[1:])
 	return strings.Join(words, " ")

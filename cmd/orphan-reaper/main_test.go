@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		"orphan-reaper": func() {
 			os.Exit(runWith(fakeDeps(os.Getenv), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
+		// The program itself, for the tests of the whole.
+		"orphan-reaper-whole": func() {
+			os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+		},
 	})
 }
 

@@ -81,9 +81,9 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	logs := follow(ctx, all, from, log)
+	logs := follow(ctx, all, from, log, metrics.Source)
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: newParse(cfg), Reload: a.reloads(ctx, cfg, log, metrics),
+		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg)), Reload: a.reloads(ctx, cfg, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); debug.FreeOSMemory() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}
@@ -101,7 +101,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 // say tells a record of the daemon itself, which is no pod's and so not in the ledger.
 func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {
 	if err := teller.Tell(r); err != nil {
-		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("err", err))
+		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
 	}
 }
 
@@ -153,7 +153,7 @@ func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics
 			notify(reloading())
 			next, err := a.config(ctx)
 			if err != nil {
-				log.ErrorContext(ctx, "the configuration is wrong; the old one stays", slog.Any("err", err))
+				log.ErrorContext(ctx, "the configuration is wrong; the old one stays", slog.Any("error", err))
 				notify(daemon.SdNotifyReady)
 				continue
 			}

@@ -109,8 +109,14 @@ var tableOrder = []string{"reap", "wait", "keep", "alive"}
 // the size, the reasons.
 func (p *printer) podTable(pods []podView, head string, width int, word func(*podView) (string, colour)) {
 	const uidWidth, sizeWidth = 36, 8
+	const longestReason = len("kubelet-starting,")
 	left := width + uidWidth + 2 + sizeWidth + 2
-	p.f("%s\n", p.paint(bold, pad(head, width)+pad("POD", uidWidth+2)+fmt.Sprintf("%*s  REASONS", sizeWidth, "SIZE")))
+	below := p.width-left < longestReason // no room beside: the reasons go under the pod
+	title := pad(head, width) + pad("POD", uidWidth+2) + fmt.Sprintf("%*s", sizeWidth, "SIZE")
+	if !below {
+		title += "  REASONS"
+	}
+	p.f("%s\n", p.paint(bold, title))
 	for _, group := range tableOrder {
 		for i := range pods {
 			pod := &pods[i]
@@ -122,7 +128,11 @@ func (p *printer) podTable(pods []podView, head string, width int, word func(*po
 			for _, r := range pod.Reasons {
 				reasons = append(reasons, string(r))
 			}
-			lines := wrap(strings.Join(reasons, ", "), p.width-left)
+			why := strings.Join(reasons, ", ")
+			lines := []string{""}
+			if !below {
+				lines = wrap(why, p.width-left)
+			}
 			second := podName(pod.Namespace, pod.Name)
 			if pod.Parked {
 				second = strings.TrimSpace("parked " + second)
@@ -138,6 +148,11 @@ func (p *printer) podTable(pods []podView, head string, width int, word func(*po
 					more = lines[n]
 				}
 				p.f("%s\n", strings.TrimRight(pad("", width)+pad(name, uidWidth+2)+strings.Repeat(" ", sizeWidth+2)+more, " "))
+			}
+			if below && why != "" {
+				for _, line := range wrap(why, p.width-width) {
+					p.f("%s%s\n", pad("", width), line)
+				}
 			}
 		}
 	}

@@ -53,21 +53,32 @@ type following struct {
 	all   []source.Source
 	lines chan parsers.Line
 	done  sync.WaitGroup
+	meter func(source string, up bool, lastLine time.Time)
 }
 
 // follow starts all sources where the checkpoints say, each in its own goroutine. A source
 // that cannot go on is told once; the others go on without it.
-func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger) *following {
-	f := &following{all: all, lines: make(chan parsers.Line)}
+func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *following {
+	f := &following{all: all, lines: make(chan parsers.Line), meter: meter}
 	for _, s := range all {
+		meter(s.Name(), true, time.Time{})
 		f.done.Go(func() {
 			if err := s.Run(ctx, from[s.Name()], f.lines); err != nil {
 				log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
-					slog.String("source", s.Name()), slog.Any("err", err))
+					slog.String("source", s.Name()), slog.Any("error", err))
+				meter(s.Name(), false, time.Time{})
 			}
 		})
 	}
 	return f
+}
+
+// heard counts the lines that can be a sighting, by source, ahead of parse.
+func (f *following) heard(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		f.meter(l.Source, true, time.Now())
+		return parse(l)
+	}
 }
 
 // keep writes the positions down.
@@ -77,7 +88,7 @@ func (f *following) keep(store *state.Store, log *slog.Logger) {
 		at[s.Name()] = s.Position()
 	}
 	if err := store.Save("checkpoints", at); err != nil {
-		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("err", err))
+		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
 	}
 }
 
@@ -92,7 +103,7 @@ func hear(ctx context.Context, cfg Config, clock reaper.Clock, log *slog.Logger)
 	}
 	ctx, cancel := context.WithTimeout(ctx, listen)
 	defer cancel()
-	f := follow(ctx, newSources(cfg, log), nil, log)
+	f := follow(ctx, newSources(cfg, log), nil, log, func(string, bool, time.Time) {})
 	parse := newParse(cfg)
 	last := map[parsers.PodUID]policy.Claim{}
 	var held []policy.Claim

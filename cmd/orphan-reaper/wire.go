@@ -102,7 +102,7 @@ func byPerson(ctx context.Context, cfg Config, act func(*reaper.Reaper) error) e
 	}
 	defer closeQuietly(store)
 	cfg.Mode = modeEnforce // a person's word is not observing
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, io.Discard), silent{})
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, os.Stderr), silent{})
 	if err != nil {
 		return err
 	}
@@ -215,6 +215,7 @@ func metricsFile(cfg Config) string {
 // silent tells nobody and counts nothing.
 type silent struct{}
 
+func (silent) Success(policy.Instant)                            {}
 func (silent) Tell(policy.Record) error                          { return nil }
 func (silent) Sighting(parsers.Report)                           {}
 func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}

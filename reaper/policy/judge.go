@@ -138,8 +138,12 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 			n.KubeletID.PID, up.Round(time.Second), r.Settle))
 		v.due(r.Settle - up)
 	}
-	if !letGo(f) {
+	switch known := f[FactCgroup].Truth == Yes || f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes; {
+	case letGo(f):
+	case f[FactSwept].Truth != Yes:
 		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other")
+	case !known: // else the reason is that the runtime or a cgroup knows it
+		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether runtime or cgroups have it")
 	}
 }
 

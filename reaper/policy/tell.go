@@ -1,7 +1,5 @@
 package policy
 
-import "fmt"
-
 // Undo is the command that takes a removal back as far as it can be taken back.
 func Undo(a Action) string { return "orphan-reaper quarantine restore " + string(a.UID) }
 
@@ -90,37 +88,31 @@ func kindOf(o Outcome) Kind {
 
 // Recover settles an intent whose outcome is not in the ledger, from where the directory
 // is found on disk: a record that says how it ended, or the action that ends it, or
-// neither, where a look must come first.
-func Recover(e EntryState, inPods, inQuarantine bool, now Instant) (*Record, *Action) {
-	r := &Record{
-		At: now, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, Kubelet: e.Parked.Kubelet,
-		Namespace: e.Namespace, PodName: e.PodName,
-	}
+// neither, where a look must come first. An action on an entry that is no longer there
+// changes nothing but what lay beside it, and its outcome says how it ended.
+func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
+	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, Evidence: &Evidence{
+		UID: e.UID, Namespace: e.Namespace, PodName: e.PodName,
+	}}
 	switch e.Phase {
 	case PhaseParking:
-		r.Kind, r.Text = KindNotParked, fmt.Sprintf("pod %s had not been moved when orphan-reaper was stopped", e.UID)
 		if inQuarantine {
-			// The confirm time begins anew.
-			r.Kind, r.Text, r.Undo = KindParked, "", Undo(Action{UID: e.UID})
+			// It was moved. The confirm time begins anew.
+			return &Record{
+				Kind: KindParked, At: now, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why,
+				Kubelet: e.Parked.Kubelet, Namespace: e.Namespace, PodName: e.PodName, Undo: Undo(*a),
+			}, nil
 		}
-		return r, nil
+		a.Kind = PutBack
 	case PhasePutting, PhaseRestoring:
-		byPerson := e.Phase == PhaseRestoring
-		if inQuarantine {
-			return nil, &Action{Kind: PutBack, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, ByPerson: byPerson}
-		}
-		r.Kind = KindPutBack
-		if byPerson && inPods {
-			r.Kind = KindRestored
-		}
-		return r, nil
+		a.Kind, a.ByPerson = PutBack, e.Phase == PhaseRestoring
 	case PhaseStripping, PhasePurging:
 		if inQuarantine {
 			return nil, nil
 		}
-		r.Kind = KindRemoved
-		return r, nil
+		a.Kind, a.Take = Strip, TakeStrip
 	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseGone:
+		return nil, nil
 	}
-	return nil, nil
+	return nil, a
 }

@@ -91,7 +91,16 @@ func (s *Store) refresh() error {
 	if ours.Size() == s.ledger.size {
 		return nil
 	}
-	return s.readOn()
+	if err := s.readOn(); err != nil {
+		return err
+	}
+	// Whoever appended them may have shown them, too.
+	seen, err := s.readSent()
+	if err != nil {
+		return err
+	}
+	s.ledger.shown(seen)
+	return nil
 }
 
 // readOn reads and folds what lies behind the last line that was read.

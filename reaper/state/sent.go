@@ -40,13 +40,17 @@ func (s *Store) Sent(seq int64) error {
 			return fmt.Errorf("cannot mark records as sent: %w", err)
 		}
 	}
-	l := &s.ledger
-	l.sent = max(l.sent, there, seq)
+	s.ledger.shown(max(there, seq))
+	return nil
+}
+
+// shown takes the records up to seq off those that nobody has seen.
+func (l *ledger) shown(seq int64) {
+	l.sent = max(l.sent, seq)
 	n, _ := slices.BinarySearchFunc(l.unsent, l.sent+1, func(p position, seq int64) int { return int(p.seq - seq) })
 	if l.unsent = l.unsent[n:]; len(l.unsent) == 0 {
 		l.unsent = nil // lets the array go
 	}
-	return nil
 }
 
 // openSent opens the marker and makes it where it is missing or damaged: then every

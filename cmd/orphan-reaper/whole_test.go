@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// wholeNode is a pods directory in a temporary directory, for the real program without a
+// kubelet and without a runtime.
+type wholeNode struct {
+	t    *testing.T
+	dir  string
+	args []string
+}
+
+func newWholeNode(t *testing.T) *wholeNode {
+	t.Helper()
+	n := &wholeNode{t: t, dir: t.TempDir()}
+	for _, d := range []string{"root/pods", "cgroup/kubepods"} {
+		n.mkdir(d)
+	}
+	n.args = []string{
+		"--root-dir", n.path("root"), "--state-dir", n.path("state"), "--cgroup-root", n.path("cgroup"),
+		"--runtime-endpoint", "none", "--node-namespaces", "self", "--hold", "0s", "--confirm", "0s",
+		"--metrics-file", n.path("metrics.prom"), "--log-format", "text",
+	}
+	return n
+}
+
+func (n *wholeNode) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *wholeNode) mkdir(name string) {
+	n.t.Helper()
+	if err := os.MkdirAll(n.path(name), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *wholeNode) write(name, text string) {
+	n.t.Helper()
+	n.mkdir(filepath.Dir(name))
+	if err := os.WriteFile(n.path(name), []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func wholeUID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i) }
+
+// pod makes an orphan that holds what the kubelet made, and with data a user's file.
+func (n *wholeNode) pod(i int, data bool) {
+	n.t.Helper()
+	pod := "root/pods/" + wholeUID(i) + "/"
+	n.write(pod+"etc-hosts", "127.0.0.1 localhost\n")
+	n.write(pod+"containers/app/1a2b3c4d", "")
+	n.write(pod+"volumes/kubernetes.io~projected/token/..data/token", "secret")
+	if data {
+		n.write(pod+"volumes/kubernetes.io~nfs/share/file", "data of "+wholeUID(i))
+	}
+}
+
+// command is the real program, as a process of its own.
+func (n *wholeNode) command(args ...string) *exec.Cmd {
+	n.t.Helper()
+	program, err := exec.LookPath("orphan-reaper-whole")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return exec.Command(program, append(args, n.args...)...)
+}
+
+// run runs the program to its end and returns its output and exit code.
+func (n *wholeNode) run(args ...string) (stdout string, code int) {
+	n.t.Helper()
+	cmd := n.command(args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return out.String(), e.ExitCode()
+	}
+	if err != nil {
+		n.t.Fatalf("%v: %v\n%s", args, err, errs.String())
+	}
+	return out.String(), 0
+}
+
+// outcomes reads the JSON of a sweep.
+func (n *wholeNode) outcomes(stdout string) map[string]string {
+	n.t.Helper()
+	var view struct {
+		Pods []struct{ UID, Outcome string } `json:"pods"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &view); err != nil {
+		n.t.Fatalf("%v in %s", err, stdout)
+	}
+	got := map[string]string{}
+	for _, p := range view.Pods {
+		got[p.UID] = p.Outcome
+	}
+	return got
+}
+
+// TestWholeSweep: the contract's way to make a pass on a machine without a kubelet.
+func TestWholeSweep(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, false)
+	n.pod(2, true)
+	n.mkdir("root/pods/lost+found")
+	dry, code := n.run("sweep", "--dry-run", "-o", "json")
+	if got := n.outcomes(dry); code != 3 || got[wholeUID(1)] != "would-remove" || got[wholeUID(2)] != "would-quarantine" {
+		t.Fatalf("dry run: %d, %v", code, got)
+	}
+	if entries, err := os.ReadDir(n.path("root")); err != nil || len(entries) != 1 {
+		t.Fatalf("a dry run left a trace: %v, %v", entries, err)
+	}
+	out, code := n.run("sweep", "-o", "json")
+	got := n.outcomes(out)
+	if code != 3 || got[wholeUID(1)] != "removed" || got[wholeUID(2)] != "quarantined" || got[""] != "kept" {
+		t.Fatalf("sweep: %d, %v", code, got)
+	}
+	if _, code := n.run("quarantine", "restore", wholeUID(2)); code != 0 {
+		t.Fatalf("restore: %d", code)
+	}
+	text, err := os.ReadFile(n.path("root/pods/" + wholeUID(2) + "/volumes/kubernetes.io~nfs/share/file"))
+	if err != nil || string(text) != "data of "+wholeUID(2) {
+		t.Fatalf("restored: %q, %v", text, err)
+	}
+	out, _ = n.run("sweep", "-o", "json")
+	if got := n.outcomes(out); got[wholeUID(2)] != "kept" {
+		t.Errorf("after restore: %v", got)
+	}
+	if _, err := os.Stat(n.path("metrics.prom")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWholeKilled kills the program at any time, again and again, and lets the last run
+// finish: no data is lost, and ledger and disk agree (law 6).
+func TestWholeKilled(t *testing.T) {
+	n := newWholeNode(t)
+	const pods = 300
+	for i := range pods {
+		n.pod(i, i%3 == 0)
+	}
+	kills := 0
+	for range 40 {
+		cmd := n.command("sweep")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
+		if cmd.Process.Kill() == nil {
+			kills++
+		}
+		_ = cmd.Wait() // killed, or done
+	}
+	if out, code := n.run("sweep"); code == 1 {
+		t.Fatalf("after %d kills: %s", kills, out)
+	}
+	n.checkAgrees(pods)
+}
+
+// checkAgrees: each pod's data is where the ledger says, and what held none is gone.
+func (n *wholeNode) checkAgrees(pods int) {
+	n.t.Helper()
+	store, err := state.OpenReadOnly(n.path("state"), state.Options{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	entries := map[string]*policy.EntryState{}
+	for _, e := range store.Entries() {
+		if e.Phase != policy.PhaseGone {
+			entries[string(e.UID)] = e
+		}
+	}
+	var manifests []string
+	left, err := os.ReadDir(n.path("root/orphan-reaper"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, e := range left {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+			manifests = append(manifests, name)
+		}
+	}
+	for i := range pods {
+		uid := wholeUID(i)
+		e := entries[uid]
+		switch {
+		case i%3 != 0 && e == nil:
+			if _, err := os.Lstat(n.path("root/pods/" + uid)); !errors.Is(err, os.ErrNotExist) {
+				n.t.Errorf("%s is still there: %v", uid, err)
+			}
+		case i%3 != 0 || e == nil || e.Phase != policy.PhaseHeld:
+			n.t.Errorf("%s with data=%t: the ledger says %+v", uid, i%3 == 0, e)
+		default:
+			text, err := os.ReadFile(filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~nfs/share/file"))
+			if err != nil || string(text) != "data of "+uid {
+				n.t.Errorf("%s has lost its data: %q, %v", uid, text, err)
+			}
+			if !slices.Contains(manifests, e.Entry) {
+				n.t.Errorf("%s has no manifest", e.Entry)
+			}
+		}
+	}
+	if len(left) != 2*len(entries) {
+		n.t.Errorf("%d names in quarantine for %d entries", len(left), len(entries))
+	}
+}
