@@ -191,7 +191,8 @@ func asNobody(t *testing.T) bool {
 	cmd.ExtraFiles = []*os.File{exe}
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), namespaceEnv+"="+t.Name(), "TMPDIR=/tmp")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	id := uint32(lonely + os.Getpid())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("as nobody: %v\n%s", err, out)

@@ -74,6 +74,9 @@ func (fixedClock) Now() policy.Instant {
 	return policy.Instant{Wall: time.Unix(1_700_000_000, 0), BootID: "boot", Boot: time.Hour}
 }
 
+// lonely is the first of the users that no process has but the test that runs as one.
+const lonely = 1 << 30
+
 // testNode is a node in a temporary directory, with the machine's own processes.
 type testNode struct {
 	t   *testing.T
@@ -94,6 +97,9 @@ func newNode(t *testing.T) *testNode {
 		NodeNamespacesSelf: true, Clock: fixedClock{},
 	}
 	n.mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")
+	if os.Getuid() < lonely {
+		child(t, nil, "/", "") // so that a process can be read besides ourselves
+	}
 	return n
 }
 

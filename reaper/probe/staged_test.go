@@ -122,6 +122,23 @@ func TestStaged(t *testing.T) {
 	}
 }
 
+// TestStagedSeenOnlyByTheWalk: a staging path that openat2 refuses to cross is mounted,
+// whatever mountinfo said a moment before.
+func TestStagedSeenOnlyByTheWalk(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n, uid := mode(t), newUID()
+			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
+			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")})
+			check(t, n.one(uid), facts{policy.FactMounted: policy.No, policy.FactStaged: policy.Yes})
+		})
+	}
+}
+
 // TestStagedFromTheRecord: what was stripped from a parked pod is still known.
 func TestStagedFromTheRecord(t *testing.T) {
 	if !inNamespace(t) {
