@@ -190,7 +190,7 @@ func (j *Journal) deliver(ctx context.Context, e entry, lines chan<- parsers.Lin
 func (j *Journal) setIdle(idle bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.caughtUp {
+	if !j.following {
 		return
 	}
 	if j.idle && !idle {

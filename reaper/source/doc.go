@@ -19,7 +19,7 @@
 // Its reader waits for a newline without any bound on memory, and loses lines when a
 // writer keeps the old file open after a rename, when a truncated file has grown past
 // the old offset, and when a file is deleted and made again; it is also more than ten
-// times slower than a search over blocks (BenchmarkCatchUp prints the ratio). That leaves
+// times slower than a search over blocks (39 MB/s against 1,054; BenchmarkCatchUp prints both). That leaves
 // its watch package for wake-ups, and that one ends the process: in v1.4.11
 // InotifyFileWatcher.ChangeEvents calls os.Exit when a stat of the path fails with
 // anything but ENOENT, which a directory that becomes a file (ENOTDIR), a symlink
@@ -41,6 +41,10 @@
 //   - Rotated while nobody was looking, once or several times: files beside it with a
 //     rotated name that are younger than what was read last are read first. A rotated
 //     file that has been compressed meanwhile is not.
+//
+// A line may be handed over twice where several copies were made between two looks; it is
+// not lost for it. A file that is deleted before it could be opened is lost, which the
+// kubelet's repetition makes up for.
 //
 // Wake-ups come from the inode and from the directories that hold the name (and, for a
 // symlink, its target's). A timer of one minute is the net below that.

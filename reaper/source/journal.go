@@ -73,6 +73,7 @@ type Journal struct {
 	cursorBad bool    // it refused the cursor
 	started   time.Time
 	caughtUp  bool // the end was reached once
+	following bool // the child that runs is the one that follows
 	said      string
 
 	mu   sync.Mutex
@@ -183,7 +184,9 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	j.caughtUp = true
 	j.report(ctx, nil, 0)
 	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap))...)
+	j.following = true
 	err = j.child(ctx, args, lines)
+	j.following = false
 	if err == nil {
 		return errEnded
 	}

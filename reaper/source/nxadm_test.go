@@ -121,7 +121,7 @@ func tailUp(b *testing.B, path, last string) {
 	}
 	tl.Kill(nil)
 	go func() {
-		for range tl.Lines { //nolint:revive // what it still has is thrown away so that it ends
+		for range tl.Lines { // What it still has is thrown away, so that it ends.
 		}
 	}()
 	_ = tl.Wait()

@@ -31,20 +31,24 @@ func TestResume(t *testing.T) {
 		"unchanged": {func(*testing.T, string, *writer) {}, nil},
 		"appended":  {func(_ *testing.T, _ string, w *writer) { w.orphans(2, 3) }, []int{2, 3}},
 		"renamed": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			rename(t, path, path+".1")
 			open(t, path).orphans(3)
 		}, []int{2, 3}},
 		"renamed by date": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			rename(t, path, path+"-20260101")
 			open(t, path).orphans(3)
 		}, []int{2, 3}},
 		"renamed and not made again yet": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			rename(t, path, path+".1")
 		}, []int{2}},
 		"renamed three times": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			rename(t, path, path+".3")
 			open(t, path).orphans(3)
@@ -54,26 +58,31 @@ func TestResume(t *testing.T) {
 			open(t, path).orphans(5)
 		}, []int{2, 3, 4, 5}},
 		"copied and truncated": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			copyTruncate(t, path, path+".1")
 			w.orphans(3)
 		}, []int{2, 3}},
 		"copied and truncated, larger": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			copyTruncate(t, path, path+".1")
 			w.orphans(3, 4, 5, 6, 7, 8, 9)
 		}, []int{2, 3, 4, 5, 6, 7, 8, 9}},
 		"deleted and made again": {func(t *testing.T, path string, _ *writer) {
+			t.Helper()
 			remove(t, path)
 			open(t, path).orphans(3)
 		}, []int{3}},
 		"deleted, made again, rotated": {func(t *testing.T, path string, _ *writer) {
+			t.Helper()
 			remove(t, path)
 			open(t, path).orphans(3)
 			rename(t, path, path+".1")
 			open(t, path).orphans(4)
 		}, []int{3, 4}},
 		"a directory": {func(t *testing.T, path string, w *writer) {
+			t.Helper()
 			w.orphans(2)
 			rename(t, path, path+".1")
 			if err := os.Mkdir(path, 0o700); err != nil {

@@ -158,7 +158,8 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 	for limit := t.next + maxStep; t.next < limit; {
 		k := copy(f.buf, t.carry)
 		n, readErr := t.file.ReadAt(f.buf[k:k+blockSize], t.next)
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
+		atEnd := errors.Is(readErr, io.EOF)
+		if readErr != nil && !atEnd {
 			return false, fmt.Errorf("cannot read the log: %w", readErr)
 		}
 		ok, err := t.same(t.next + int64(n))
@@ -175,7 +176,7 @@ func (f *File) drain(ctx context.Context, t *tailed, lines chan<- parsers.Line) 
 				return false, err
 			}
 		}
-		if readErr != nil {
+		if atEnd {
 			return false, nil
 		}
 	}

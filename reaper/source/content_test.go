@@ -1,0 +1,272 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+func TestFileLongLinesAndJunk(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	long := strings.Repeat("x", 3*blockSize)
+	w.raw(long + orphan(1) + "\n")                         // The report lies beyond what is kept.
+	w.raw(orphan(2) + long + "\n")                         // It is kept, the rest is not.
+	w.raw(strings.Repeat("\x00", 100_000))                 // A hole, as a writer without O_APPEND leaves,
+	w.raw(orphan(3) + "\n")                                // with a line behind it.
+	w.raw("\xff\xfe\x00\r\n\n\n\x1b[0m\n" + "\x00" + "\n") // Binary junk.
+	w.raw(strings.Repeat("y", maxText-10) + orphan(4) + "\n")
+	w.orphans(5)
+	f := start(t, newFile(path), Position{})
+	f.sees(5)
+	f.seesNot(1, 4)
+	texts := f.texts()
+	if len(texts[0]) != maxText || !strings.HasPrefix(texts[0], orphan(2)) {
+		t.Errorf("the long line is handed over with %d bytes: %.80q", len(texts[0]), texts[0])
+	}
+	w.raw(orphan(6)) // A line that never ends.
+	for range 8 {
+		w.raw(long)
+	}
+	w.raw("\n")
+	w.orphans(7)
+	f.sees(5, 7)
+	if texts = f.texts(); len(texts) < 3 || count(prefixes(texts, len(orphan(6))), orphan(6)) != 1 {
+		t.Error("the beginning of the never-ending line is not handed over once")
+	}
+}
+
+func prefixes(texts []string, n int) []string {
+	out := make([]string, len(texts))
+	for i, s := range texts {
+		out[i] = s[:min(n, len(s))]
+	}
+	return out
+}
+
+func TestFileHoleLeavesTheLineItself(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	w.raw(strings.Repeat("\x00", 1000) + orphan(1) + "\n")
+	start(t, newFile(path), Position{}).sees(1)
+}
+
+func TestFileLinesAcrossBlocks(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	var b bytes.Buffer
+	var all []int
+	for n := range 4000 {
+		b.WriteString(strings.Repeat("z", n%97) + "\n" + orphan(n) + "\n")
+		all = append(all, n)
+	}
+	w.raw(b.String())
+	f := start(t, newFile(path), Position{})
+	f.sees(all[len(all)-1])
+	if got := f.texts(); len(got) != len(all) {
+		t.Fatalf("%d lines, want %d", len(got), len(all))
+	}
+	for n, text := range f.texts() {
+		if text != orphan(n) {
+			t.Fatalf("line %d is %q", n, text)
+		}
+	}
+}
+
+func TestFilePositionIsNotAheadOfTheReceiver(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	w.orphans(0, 1, 2, 3)
+	width := int64(len(junk) + len(orphan(0)) + 1)
+	src := newFile(path)
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := make(chan parsers.Line)
+	done := make(chan error, 1)
+	go func() { done <- src.Run(ctx, Position{}, lines) }()
+	for n := range 4 {
+		if n > 0 {
+			<-lines
+		} else {
+			waitOpened(t, src)
+		}
+		// The next line waits in the source now or soon; it must not count.
+		if got := src.Position().Files[0].Offset; got > int64(n)*width {
+			t.Errorf("after %d lines the position is %d, beyond %d", n, got, int64(n)*width)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, newFile(path), src.Position())
+	f.sees(3)
+	f.seesNot(0, 1)
+}
+
+func TestFileRefusesABufferedChannelAndABadName(t *testing.T) {
+	if err := newFile("x").Run(t.Context(), Position{}, make(chan parsers.Line, 1)); !errors.Is(err, ErrBuffered) {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "a\x00b"} {
+		if err := newFile(name).Run(t.Context(), Position{}, make(chan parsers.Line)); !errors.Is(err, errBadPath) {
+			t.Error(name, err)
+		}
+	}
+}
+
+func TestFilePollsWithoutInotify(t *testing.T) {
+	for name, make := range map[string]func() (*watcher, error){
+		"no instances": func() (*watcher, error) { return nil, unix.EMFILE },
+		"dead instance": func() (*watcher, error) {
+			w, err := newWatcher()
+			if err == nil {
+				_ = unix.Close(w.fd) // No watch can be added.
+				w.fd = -1
+			}
+			return w, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := logPath(t)
+			w := open(t, path)
+			src := newFile(path)
+			src.watcher = make
+			src.interval = 20 * time.Millisecond
+			f := start(t, src, Position{})
+			w.orphans(1)
+			f.sees(1)
+			rename(t, path, path+".1")
+			open(t, path).orphans(2)
+			f.sees(1, 2)
+		})
+	}
+}
+
+func TestFileBusyWriterIsReadInGoodTime(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	f := start(t, newFile(path), Position{})
+	block := strings.Repeat(junk, 1000)
+	for n := range 100 {
+		w.raw(block)
+		w.orphans(n)
+	}
+	f.sees(99)
+	if n := len(f.texts()); n != 100 {
+		t.Errorf("%d lines, want 100", n)
+	}
+}
+
+func TestFileLeavesNothingBehind(t *testing.T) {
+	path := logPath(t)
+	open(t, path).orphans(1)
+	before, fds := runtime.NumGoroutine(), openFDs(t)
+	for range 5 {
+		f := start(t, newFile(path), Position{})
+		f.sees(1)
+		rename(t, path, path+".1")
+		w := open(t, path)
+		w.orphans(2)
+		f.sees(2)
+		f.stop()
+		_ = w.Close()
+		rename(t, path+".1", path)
+	}
+	deadline := time.Now().Add(patience)
+	for runtime.NumGoroutine() > before || openFDs(t) > fds {
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines: %d before, %d after; descriptors: %d, %d", before, runtime.NumGoroutine(), fds, openFDs(t))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+// A read of a write-only descriptor fails.
+func TestFileReadErrorIsRetriedAndLoggedOnce(t *testing.T) {
+	path := logPath(t)
+	w := open(t, path)
+	w.orphans(1)
+	var log bytes.Buffer
+	src := NewFile(FileOptions{Path: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	lines := make(chan parsers.Line, 100)
+	if err := src.look(); err != nil {
+		t.Fatal(err)
+	}
+	writeOnly, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = src.cur.file.Close()
+	src.cur.file = writeOnly
+	for range 3 {
+		more, err := src.step(t.Context(), lines)
+		if more || err == nil {
+			t.Fatal("a failed read must be an error and no reason to go on at once")
+		}
+		src.report(t.Context(), err)
+		_ = src.cur.file.Close()
+		src.cur.file, src.cur.broken = reopenWriteOnly(t, path), false
+	}
+	if n := strings.Count(log.String(), "cannot follow"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, log.String())
+	}
+	src.cur.broken = true
+	if _, err := src.step(t.Context(), lines); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 1 {
+		t.Errorf("%d lines after the error is gone, want 1", len(lines))
+	}
+	src.closeAll()
+}
+
+func reopenWriteOnly(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestRotatedNames(t *testing.T) {
+	for _, c := range []struct {
+		base, name string
+		want       bool
+	}{
+		{"messages", "messages.1", true},
+		{"messages", "messages-20260101", true},
+		{"messages", "messages.old", true},
+		{"kube.log", "kube-20260101.log", true},
+		{"kube.log", "kube.log.1", true},
+		{"kube.log", "kube.1.log", true},
+		{"messages", "messages", false},
+		{"messages", "messages.1.gz", false},
+		{"messages", "messages-kernel", false},
+		{"messages", "messages2", false},
+		{"syslog", "syslog-ng.log", false},
+	} {
+		if got := rotated(c.base, c.name); got != c.want {
+			t.Errorf("rotated(%q, %q) = %v", c.base, c.name, got)
+		}
+	}
+}
