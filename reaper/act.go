@@ -66,6 +66,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []p
 		r.fail(rep, "cannot write outcomes to the ledger; they are settled at the next look: "+err.Error())
 	}
 	rep.Outcomes = append(rep.Outcomes, outs...)
+	r.learn(outs, now.Boot)
 	return outs
 }
 

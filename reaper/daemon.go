@@ -23,6 +23,7 @@ type Daemon struct {
 	// Checkpoint keeps how far the sources have read; called after passes, at most once a
 	// minute while lines come, and at the end.
 	Checkpoint func()
+	failing    string // the last look's error, "" where it succeeded
 	// beat is when the pass last got somewhere, or 0 while none runs.
 	beat atomic.Int64
 }
@@ -116,7 +117,10 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 func (d *Daemon) ended(p *pending, end passed) {
 	now := d.Clock.Now().Boot
 	if end.err != nil {
-		d.Log.Error("cannot look at the node", slog.Any("error", end.err))
+		if text := end.err.Error(); text != d.failing {
+			d.failing = text // told once, and again when it changes
+			d.Log.Error("cannot look at the node; trying again every 30 s", slog.String("error", text))
+		}
 		d.Status("cannot look at the node: " + end.err.Error())
 		// What the lines said is not lost: they count at the next look.
 		for _, c := range end.claims {
@@ -125,6 +129,10 @@ func (d *Daemon) ended(p *pending, end passed) {
 		p.ended, p.gap = now, maxGap
 		p.due = now + lookSoon
 		return
+	}
+	if d.failing != "" {
+		d.failing = ""
+		d.Log.Info("the node can be looked at again")
 	}
 	p.looked(end.rep, end.claims, now)
 	d.Status(end.rep.Summary(d.Rules))

@@ -31,6 +31,7 @@ type fakeNode struct {
 	steps      int // calls that touch the disk so far
 	cutAt      int // panic with errCut at this step; 0: never
 	ledgerErr  error
+	immutable  bool // nothing can be parked
 }
 
 type fakePod struct {
@@ -158,6 +159,8 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 	o := policy.Outcome{Action: a, Result: policy.Done}
 	there, parked := n.pods[a.UID], n.quarantine[a.Entry]
 	switch {
+	case a.Kind == policy.Park && n.immutable:
+		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
 	case a.Kind == policy.Park && there == nil, a.Kind == policy.PutBack && parked == nil:
 		o.Result = policy.Gone
 	case a.Kind == policy.Park:

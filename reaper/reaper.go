@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -25,9 +26,10 @@ type Reaper struct {
 	Log     *slog.Logger
 	Rules   policy.Rules
 
-	memory memory
-	heard  policy.Heard
-	proven bool // one pod has been parked and confirmed since the start
+	memory  memory
+	heard   policy.Heard
+	proven  bool // one pod has been parked and confirmed since the start
+	refused map[parsers.PodUID]*refusal
 	// pressed is what the last look said of the free space.
 	pressed bool
 }
@@ -172,6 +174,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 		// The first pod is confirmed by what this look saw; the rest may follow it at once.
 		gate.Proven, gate.InWork = true, 0
 	}
+	r.heed(rep)
 	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID) string {
 		return string(uid) + "." + strconv.FormatInt(rep.Look.At.Wall.Unix(), 10)
 	})
@@ -179,6 +182,52 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 		rep.Planned = append(rep.Planned, p.Actions...)
 	}
 	return append(plans, parks...)
+}
+
+// refusal is a park that the kernel or the file system refused. Trying again at every look
+// would fill the ledger with the same words.
+type refusal struct {
+	why  []policy.Why
+	next time.Duration // not to be tried before, on the boot clock
+	gap  time.Duration
+}
+
+// The least and the longest time between two tries to park a pod that cannot be moved.
+const (
+	retryMin = 5 * time.Minute
+	retryMax = time.Hour
+)
+
+// heed keeps the pods whose last try was refused, until it is time for another.
+func (r *Reaper) heed(rep *Report) {
+	for i := range rep.Verdicts {
+		v := &rep.Verdicts[i]
+		if no := r.refused[v.UID]; no != nil && v.Decision == policy.Reap && rep.Look.At.Boot < no.next {
+			v.Refuse(no.why)
+		}
+	}
+}
+
+// learn remembers which parks were refused.
+func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
+	for _, o := range outs {
+		if o.Action.Kind != policy.Park {
+			continue
+		}
+		if o.Result != policy.Refused {
+			delete(r.refused, o.Action.UID)
+			continue
+		}
+		no := r.refused[o.Action.UID]
+		if no == nil {
+			no = &refusal{gap: retryMin}
+			if r.refused == nil {
+				r.refused = map[parsers.PodUID]*refusal{}
+			}
+			r.refused[o.Action.UID] = no
+		}
+		no.why, no.next, no.gap = o.Why, now+no.gap, min(2*no.gap, retryMax)
+	}
 }
 
 // remember keeps the holds of all pods that this look has seen, and what the kubelet said.

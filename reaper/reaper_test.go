@@ -356,3 +356,30 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%d looks", n.looks)
 	}
 }
+
+// TestCannotMove: a park that the kernel refuses is tried again with patience, told each
+// time it was tried and not at every look, and succeeds once it can.
+func TestCannotMove(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	n.immutable = true
+	rules := testRules
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	for range 60 {
+		rep := mustPass(t, r, n.claim(1))
+		if rep.Verdicts[0].Decision == policy.Keep && !rep.Verdicts[0].For(policy.ReasonCannotMove) {
+			t.Fatalf("kept for %v", rep.Verdicts[0].Why)
+		}
+		n.pass(time.Minute)
+	}
+	if tries := len(n.records) / 2; tries < 3 || tries > 5 {
+		t.Errorf("tried %d times in an hour", tries)
+	}
+	n.immutable = false
+	n.pass(retryMax)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 {
+		t.Error("not parked although it could be")
+	}
+}

@@ -129,7 +129,8 @@ func because(r policy.Record) string {
 		}
 		parts = append(parts, part)
 	}
-	if r.Err != "" {
+	said := func(w policy.Why) bool { return w.Detail == r.Err }
+	if r.Err != "" && !slices.ContainsFunc(r.Why, said) {
 		parts = append(parts, r.Err)
 	}
 	if len(parts) == 0 {

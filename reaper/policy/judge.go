@@ -212,6 +212,13 @@ func addWhy(why []Why, reason Reason, detail string) []Why {
 	return append(why, Why{reason, detail})
 }
 
+// Refuse keeps a pod that the rules would let go, for a reason that only trying could show.
+func (v *Verdict) Refuse(why []Why) {
+	for _, w := range why {
+		v.keep(Keep, w.Reason, w.Detail)
+	}
+}
+
 // due keeps the longest wait: only when all are over can the verdict change.
 func (v *Verdict) due(d time.Duration) { v.Due = max(v.Due, d) }
 

@@ -51,7 +51,11 @@ func (s sockets) explain(path string, err error) error {
 
 // nobody is the error where no place was left to ask.
 func (s sockets) nobody() error {
-	return fmt.Errorf("no CRI socket found at %s; set --runtime-endpoint", strings.Join(s.tried, ", "))
+	tried, more := s.tried, ""
+	if n := len(tried) - 3; n > 0 {
+		tried, more = tried[:3], fmt.Sprintf(" and %d more usual places", n)
+	}
+	return fmt.Errorf("no CRI socket found at %s%s; set --runtime-endpoint", strings.Join(tried, ", "), more)
 }
 
 // findSockets decides where to ask: where the operator says; else where the running
