@@ -194,8 +194,8 @@ type refusal struct {
 
 // The least and the longest time between two tries to park a pod that cannot be moved.
 const (
-	retryMin = 5 * time.Minute
-	retryMax = time.Hour
+	retryFirst = 5 * time.Minute
+	retryLast = time.Hour
 )
 
 // heed keeps the pods whose last try was refused, until it is time for another.
@@ -220,13 +220,13 @@ func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 		}
 		no := r.refused[o.Action.UID]
 		if no == nil {
-			no = &refusal{gap: retryMin}
+			no = &refusal{gap: retryFirst}
 			if r.refused == nil {
 				r.refused = map[parsers.PodUID]*refusal{}
 			}
 			r.refused[o.Action.UID] = no
 		}
-		no.why, no.next, no.gap = o.Why, now+no.gap, min(2*no.gap, retryMax)
+		no.why, no.next, no.gap = o.Why, now+no.gap, min(2*no.gap, retryLast)
 	}
 }
 

@@ -377,7 +377,7 @@ func TestCannotMove(t *testing.T) {
 		t.Errorf("tried %d times in an hour", tries)
 	}
 	n.immutable = false
-	n.pass(retryMax)
+	n.pass(retryLast)
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
 		t.Error("not parked although it could be")
