@@ -97,7 +97,7 @@ func Open(cfg Config) (*Remover, error) {
 	return r, nil
 }
 
-// PodsDir and QuarantineDir are the paths as people know them.
+// podsPath and quarPath are paths for people; no call gets them.
 func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.pods, name) }
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }

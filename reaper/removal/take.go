@@ -41,6 +41,8 @@ func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 		b.dropManifest(a.Entry)
 		out.Result = policy.Gone
 		return out
+	case err != nil && !is(err, unix.EXDEV, unix.ENOTDIR, unix.ELOOP):
+		return refuse(a, policy.ReasonRemoval, pathError("openat2", b.r.quarPath(a.Entry), err))
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
