@@ -195,7 +195,7 @@ type refusal struct {
 // The least and the longest time between two tries to park a pod that cannot be moved.
 const (
 	retryFirst = 5 * time.Minute
-	retryLast = time.Hour
+	retryLast  = time.Hour
 )
 
 // heed keeps the pods whose last try was refused, until it is time for another.
