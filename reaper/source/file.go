@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -153,8 +154,15 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 	if w == nil {
 		w, err = f.watcher()
 	}
-	if err == nil {
-		err = w.set(f.watches())
+	// A directory that is made, or a link that is changed, just before its watch is there goes
+	// unnoticed: what is to be watched must still be the same afterwards.
+	for wanted, tries := f.watches(), 0; err == nil && tries < 16; tries++ {
+		err = w.set(wanted)
+		now := f.watches()
+		if slices.Equal(wanted, now) {
+			break
+		}
+		wanted = now
 	}
 	if err == nil {
 		if !had {
