@@ -39,7 +39,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			}
 			report, err := a.sweep(cmd.Context(), cfg, uids, noWait)
 			if err != nil {
-				return err
+				return noNode(err)
 			}
 			return a.printSweep(cfg, report, false)
 		},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -89,7 +90,16 @@ func survey(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Repo
 	if err != nil {
 		return reaper.Report{}, err
 	}
-	return r.Pass(ctx, reaper.Options{DryRun: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	return rep, noNode(err)
+}
+
+// noNode adds what to do where there is no pods directory at all.
+func noNode(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return failf("is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another", "%w", err)
 }
 
 // byPerson opens the state for one action of a person, beside a daemon that may run. The
