@@ -114,7 +114,9 @@ func (r *Reaper) openBreaker(rep *Report) {
 // recover settles the intents whose outcome is not in the ledger, from what is on disk: a
 // crash, or a ledger that could not be written. Stripping and purging are finished by the
 // pass itself, since only a look may say that nothing is mounted.
-func (r *Reaper) recover(ctx context.Context) error {
+//
+// What cannot be settled now stays as it is and is told; the other pods are served.
+func (r *Reaper) recover(ctx context.Context) (problems []string) {
 	if r.Rules.Observe {
 		return nil
 	}
@@ -127,7 +129,8 @@ func (r *Reaper) recover(ctx context.Context) error {
 		}
 		_, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
 		if err != nil {
-			return err
+			problems = append(problems, "cannot find out what became of "+e.Entry+": "+err.Error())
+			continue
 		}
 		rec, action := policy.Recover(e, inQuarantine, now)
 		if rec != nil {
@@ -139,14 +142,14 @@ func (r *Reaper) recover(ctx context.Context) error {
 	}
 	if len(settled) > 0 {
 		if _, err := r.Ledger.Append(settled...); err != nil {
-			return err
+			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error())
 		}
 	}
 	var rep Report
 	for _, plan := range policy.Batches(again) {
 		r.execute(ctx, &rep, plan)
 	}
-	return nil
+	return append(problems, rep.Look.Errors...)
 }
 
 func (r *Reaper) fail(rep *Report, text string) {

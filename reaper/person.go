@@ -25,9 +25,7 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 		return policy.Outcome{}, err
 	}
 	defer leave()
-	if err := r.recover(ctx); err != nil {
-		return policy.Outcome{}, err
-	}
+	r.recover(ctx)
 	entry, err := r.entryOf(uid, kind)
 	if err != nil {
 		return policy.Outcome{}, err

@@ -64,15 +64,14 @@ type Options struct {
 // A dry run is the same way and changes nothing, neither on the node nor in the state.
 func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	var rep Report
+	var problems []string
 	if !opt.DryRun {
 		leave, err := r.Ledger.Enter(ctx)
 		if err != nil {
 			return rep, err
 		}
 		defer leave()
-		if err := r.recover(ctx); err != nil {
-			return rep, err
-		}
+		problems = r.recover(ctx)
 	}
 	start := r.Clock.Now()
 	look, err := r.Prober.Look(ctx, r.inWork(start), opt.Only)
@@ -80,6 +79,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		return rep, err
 	}
 	rep.Look = look
+	rep.Look.Errors = append(problems, look.Errors...)
 	r.pressed = look.Node.Pressed()
 	r.judge(&rep, opt.Claims)
 	plans := r.plan(&rep, opt)

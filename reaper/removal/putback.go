@@ -20,6 +20,10 @@ import (
 //  3. the newer one's manifest renamed: the same;
 //  4. the newer one renamed: no entry; pods/UID is the parked one and a conflict is there.
 func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
+	if errors.Is(b.h.quarErr, unix.ENOENT) && b.neverMoved(a) {
+		// Of the first park ever, killed before it made the quarantine.
+		return policy.Outcome{Action: a, Result: policy.Done}
+	}
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
@@ -54,6 +58,15 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
 }
 
+// neverMoved says whether the directory of the plan hangs in the pods directory.
+func (b *batch) neverMoved(a policy.Action) bool {
+	if b.h.podsErr != nil || a.ID == (policy.DirID{}) {
+		return false
+	}
+	live, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	return err == nil && sameParked(a.ID, live)
+}
+
 // exchanged says whether a killed run has already exchanged the two. Where the plan does
 // not know the parked one, the older of them is it: the other was made while it was away.
 func exchanged(want, inQuarantine, inPods policy.DirID) bool {
@@ -82,8 +95,7 @@ func (b *batch) arrived(a policy.Action, parked policy.DirID) policy.Outcome {
 // putBackBefore is for an entry that is not there.
 func (b *batch) putBackBefore(a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a, Result: policy.Gone}
-	live, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
-	if err == nil && a.ID != (policy.DirID{}) && sameParked(a.ID, live) {
+	if b.neverMoved(a) {
 		b.movedPods, b.movedQuar = true, true // the killed run may not have synced
 		out.Result = policy.Done
 		if name := conflictName(a.Entry, 1); b.there(name) {

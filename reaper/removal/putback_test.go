@@ -2,10 +2,12 @@ package removal
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -172,4 +174,35 @@ func TestPutBackSwapped(t *testing.T) {
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonCannotMove)
 	there(t, tr.quar+"/"+entryA+"/x", true)
 	there(t, tr.pods+"/"+string(uidA), false)
+}
+
+// TestPutBackNeverMoved: a park that was killed before it made the quarantine is settled by
+// what hangs in the pods directory; without the plan's directory there nothing is said.
+func TestPutBackNeverMoved(t *testing.T) {
+	base := t.TempDir()
+	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
+	pod := filepath.Join(base, "pods", string(uid))
+	if err := os.MkdirAll(pod, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(Config{PodsDir: filepath.Join(base, "pods")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := r.openHandles(false)
+	id, err := r.open.identify(h.pods, cstring(string(uid)))
+	h.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := func(id policy.DirID) policy.Outcome {
+		return r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{{Kind: policy.PutBack, UID: uid, Entry: string(uid) + ".1", ID: id}}})[0]
+	}
+	if o := back(id); o.Result != policy.Done {
+		t.Errorf("%s: %s", o.Result, o.Err)
+	}
+	id.Ino++
+	if o := back(id); o.Result != policy.Refused {
+		t.Errorf("another directory: %s", o.Result)
+	}
 }
