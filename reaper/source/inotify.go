@@ -23,6 +23,7 @@ const (
 type watch struct {
 	path string
 	name string
+	ino  uint64 // of the directory when it was looked up, to see that it is replaced
 }
 
 // watcher turns inotify events into wake-ups. While nobody takes a wake-up no event is read, so that

@@ -72,10 +72,12 @@ func (f *File) watches() []watch {
 	}
 	path := f.opts.Path
 	for range maxLinks {
+		var ino uint64
 		dir, name := filepath.Dir(path), filepath.Base(path)
 		for {
 			var st unix.Stat_t
 			if err := unix.Stat(dir, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+				ino = st.Ino
 				break
 			}
 			if dir == filepath.Dir(dir) {
@@ -83,7 +85,7 @@ func (f *File) watches() []watch {
 			}
 			dir, name = filepath.Dir(dir), filepath.Base(dir)
 		}
-		all = append(all, watch{path: dir, name: name})
+		all = append(all, watch{path: dir, name: name, ino: ino})
 		target, err := os.Readlink(path)
 		if err != nil {
 			break
