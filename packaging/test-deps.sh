@@ -19,6 +19,7 @@ mkfs.ext4 e2fsprogs
 chattr e2fsprogs
 setfattr attr
 journalctl systemd
+/usr/lib/systemd/systemd-journal-remote systemd-journal-remote
 '
 extracted='
 promtool prometheus

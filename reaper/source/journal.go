@@ -35,15 +35,6 @@ const pattern = `rphaned pod|Un(mount|map)Volume.*failed`
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.
 const outputFields = "MESSAGE,_PID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"
 
-// DefaultUnits returns the units that a kubelet usually runs in.
-func DefaultUnits() []string {
-	return []string{
-		"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
-		"snap.microk8s.daemon-kubelite.service", "snap.microk8s.daemon-kubelet.service",
-		"snap.kubelet.daemon.service", "snap.k8s.kubelet.service", "k0scontroller.service", "k0sworker.service",
-	}
-}
-
 // JournaldRuns reports whether journald takes messages here and journalctl can read them.
 func JournaldRuns() bool {
 	var st unix.Stat_t
@@ -58,7 +49,7 @@ func JournaldRuns() bool {
 type JournalOptions struct {
 	Logger  *slog.Logger
 	Now     func() time.Time // the wall clock
-	Units   []string         // DefaultUnits where empty; ".service" is added where there is no suffix
+	Units   []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
 	Program string           // "journalctl" where empty
 	Args    []string         // more arguments for it: --directory=DIR, --namespace=NAME
 }
@@ -93,7 +84,7 @@ const (
 // NewJournal returns a follower of the journal. It starts nothing yet.
 func NewJournal(opts JournalOptions) *Journal {
 	if len(opts.Units) == 0 {
-		opts.Units = DefaultUnits()
+		opts.Units = parsers.KubeletUnits()
 	}
 	if opts.Program == "" {
 		opts.Program = "journalctl"
