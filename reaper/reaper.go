@@ -234,7 +234,7 @@ func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 func (r *Reaper) remember(rep *Report, opt Options) {
 	holds := map[parsers.PodUID]policy.Hold{}
 	if len(opt.Only) > 0 {
-		holds = maps.Clone(r.memory.Holds)
+		maps.Copy(holds, r.memory.Holds) // what this look has not seen stays
 	}
 	told := map[parsers.PodUID]string{}
 	for _, v := range rep.Verdicts {

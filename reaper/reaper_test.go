@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -381,5 +382,28 @@ func TestCannotMove(t *testing.T) {
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
 		t.Error("not parked although it could be")
+	}
+}
+
+// TestOnlySome: a pass over named pods works on a node that nothing is remembered of, and
+// forgets nothing of the others.
+func TestOnlySome(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	pass := func() {
+		t.Helper()
+		if _, err := r.Pass(context.Background(), Options{Claims: []policy.Claim{n.claim(1)}, Only: []parsers.PodUID{uidOf(1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass()
+	if len(r.memory.Holds) != 1 {
+		t.Fatalf("holds %v", r.memory.Holds)
+	}
+	r.memory.Holds[uidOf(2)] = policy.Hold{Since: n.now}
+	pass()
+	if len(r.memory.Holds) != 2 {
+		t.Errorf("a pass over one pod left holds %v", r.memory.Holds)
 	}
 }
