@@ -144,6 +144,9 @@ func (c Config) Notes() []string {
 	if c.Hold == 0 && !c.Waive() {
 		notes = append(notes, "hold: with 0s one look is enough to take a pod")
 	}
+	if c.Kubeconfig != none {
+		notes = append(notes, "kubeconfig: this version does not ask the API server, so it adds no reasons to keep")
+	}
 	if !c.journald() && c.Source("journal_units") != sourceDefault {
 		notes = append(notes, "journal_units: not used, since log_sources names no journald")
 	}
