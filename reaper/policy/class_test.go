@@ -121,3 +121,53 @@ func TestFinishNeverPutsBack(t *testing.T) {
 		})
 	}
 }
+
+// TestParkedNotThere: a parked entry that a look does not find, or cannot look for, is not
+// on its way to being stripped: it was never confirmed.
+func TestParkedNotThere(t *testing.T) {
+	s := deadScene()
+	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
+		s.ev.Facts[FactDirectory].Truth = truth
+		_, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
+		if got := kindOfAction(a); got != want {
+			t.Errorf("directory %s: %q, want %q", truth, got, want)
+		}
+	}
+}
+
+// TestStripCutShort: a strip that goes on after a crash stops at a sign of life, which a
+// purge of what was confirmed does not: a static pod comes again with its UID.
+func TestStripCutShort(t *testing.T) {
+	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile} {
+		s := deadScene()
+		s.ev.Facts[fact].Truth = Yes
+		v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
+		if a != nil || !v.Alive || v.Settle != SettleWait {
+			t.Errorf("%s: %+v, %+v", fact, v, a)
+		}
+		if _, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseHeld, ID: s.ev.ID}, s.rules, s.now); kindOfAction(a) != Purge {
+			t.Errorf("%s: a held entry is not purged: %+v", fact, a)
+		}
+	}
+}
+
+func kindOfAction(a *Action) ActionKind {
+	if a == nil {
+		return ""
+	}
+	return a.Kind
+}
+
+// TestRecordedFailures: what failed and still left a conflict in quarantine is told, and
+// what is neither here nor there is not called put back.
+func TestRecordedFailures(t *testing.T) {
+	o := Outcome{Action: Action{Kind: Park, UID: testUID, Entry: "e"}, Result: Failed, Conflict: "e.conflict"}
+	recs := Recorded(o, Node{}, Instant{})
+	if len(recs) != 2 || recs[0].Kind != KindFailed || recs[1].Kind != KindConflict || recs[1].Entry != "e.conflict" {
+		t.Errorf("a conflict in quarantine that the ledger does not know: %+v", recs)
+	}
+	o = Outcome{Action: Action{Kind: PutBack, UID: testUID, Entry: "e"}, Result: Gone}
+	if recs := Recorded(o, Node{}, Instant{}); recs[0].Kind != KindRemoved {
+		t.Errorf("not found, and told as %s", recs[0].Kind)
+	}
+}

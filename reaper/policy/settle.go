@@ -70,13 +70,17 @@ func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	switch f := e.Facts[FactDirectory]; f.Truth {
 	case Yes:
 	case No:
-		// Somebody moved it away: Strip finds nothing and the ledger learns that it is gone.
+		// Somebody moved it away: the action finds nothing and the ledger learns that it is
+		// gone. Should it be there after all, what was not confirmed is not stripped for that.
+		if s.Phase == PhaseParked {
+			return ParkedVerdict{Settle: SettlePutBack}, &Action{Kind: PutBack}
+		}
 		return ParkedVerdict{Settle: SettleStrip}, &Action{Kind: Strip, Take: TakeStrip}
 	case Unknown:
 		return ParkedVerdict{Settle: SettleWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}
 	if s.Phase != PhaseParked {
-		return finish(e, s)
+		return finish(e, s, r)
 	}
 	if e.ID != s.ID {
 		return ParkedVerdict{Settle: SettlePutBack, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
@@ -94,19 +98,23 @@ func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 }
 
 // finish goes on with what was begun, or purges what is due, once nothing is mounted or in
-// use there. A half-stripped pod is never put back: an old kubelet that finds one deletes
-// through its binds.
-func finish(e Evidence, s EntryState) (ParkedVerdict, *Action) {
+// use there. A strip that was cut short may be days old, so it also wants to see no sign of
+// life. A half-stripped pod is never put back: an old kubelet that finds one deletes
+// through its binds. It waits for a person.
+func finish(e Evidence, s EntryState, r Rules) (ParkedVerdict, *Action) {
 	v := ParkedVerdict{Settle: SettleStrip}
 	for _, rule := range parkedRules {
-		if rule.fact != FactMounted && rule.fact != FactInUse {
+		lives := s.Phase == PhaseStripping && rule.breaker
+		if !lives && rule.fact != FactMounted && rule.fact != FactInUse {
 			continue
 		}
-		switch f := e.Facts[rule.fact]; f.Truth {
-		case No:
-		case Yes:
+		switch f := e.Facts[rule.fact]; {
+		case f.Truth == No:
+		case f.Truth == Yes:
 			v.turn(SettleWait, rule.alive, f.Detail)
-		case Unknown:
+			v.Alive = v.Alive || lives
+		case rule.waivable && r.Waive:
+		default:
 			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}

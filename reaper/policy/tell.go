@@ -47,7 +47,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	if r.Kind == KindParked || r.Kind == KindStripped {
 		r.Undo = Undo(o.Action)
 	}
-	if o.Result != Conflict {
+	if o.Conflict == "" {
 		return []Record{r}
 	}
 	c := r
@@ -71,6 +71,9 @@ func kindOf(o Outcome) Kind {
 	case PutBack:
 		if ended && o.Action.ByPerson && o.Result != Gone {
 			return KindRestored
+		}
+		if o.Result == Gone {
+			return KindRemoved // it is neither in quarantine nor back
 		}
 		if ended {
 			return KindPutBack

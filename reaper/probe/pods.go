@@ -230,9 +230,10 @@ func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podR
 					out[i] = &podRead{}
 					continue
 				}
-				if r.parent == nil { // there is no quarantine
-					out[i] = &podRead{}
-					p.notOpened(out[i], r, -1, unix.ENOENT)
+				if r.parent == nil {
+					// No quarantine, or none that could be opened: a disk that is not mounted, or
+					// another --quarantine-dir. It does not mean that the entry is gone.
+					out[i] = unread(r, errNoQuarantine)
 					continue
 				}
 				err := context.Cause(ctx)
@@ -254,6 +255,8 @@ func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podR
 	wg.Wait()
 	return out
 }
+
+var errNoQuarantine = errors.New("the quarantine cannot be opened")
 
 // find looks a name up in the listing.
 func (l listing) find(name string) (int, bool) {
