@@ -131,8 +131,15 @@ func TestFindKubeletRealProcess(t *testing.T) {
 // waitForZombie waits for the end of a child and leaves it unreaped.
 func waitForZombie(t *testing.T, pid int) {
 	t.Helper()
+	waitFor(t, pid, unix.WEXITED|unix.WNOWAIT)
+}
+
+// waitFor waits for a child to end or, with WSTOPPED, to have stopped: a signal is only
+// asked for when kill(2) returns.
+func waitFor(t *testing.T, pid, what int) {
+	t.Helper()
 	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, pid, nil, what, nil)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -159,6 +166,7 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, cmd.Process.Pid, unix.WSTOPPED)
 	p.patience = 100 * time.Millisecond
 	for range 3 {
 		a := p.askRuntime(t.Context())
