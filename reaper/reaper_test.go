@@ -407,3 +407,40 @@ func TestOnlySome(t *testing.T) {
 		t.Errorf("a pass over one pod left holds %v", r.memory.Holds)
 	}
 }
+
+// TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
+// the daemon look without a pause.
+func TestNoHurry(t *testing.T) {
+	ephemeral := policy.EntryState{
+		Entry: "e", Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassEphemeral}},
+	}
+	parked := policy.EntryState{Entry: "e", Phase: policy.PhaseParked}
+	now := policy.Instant{BootID: "b", Boot: 100 * time.Hour}
+	ephemeral.HeldSince, parked.Parked.At = policy.Instant{BootID: "b"}, policy.Instant{BootID: "b"}
+	observe := testRules
+	observe.Observe = true
+	looked := policy.Look{Parked: []policy.Evidence{{Entry: "e"}}}
+	tests := []struct {
+		name  string
+		rep   Report
+		rules policy.Rules
+		least time.Duration
+	}{
+		{"parked and in use", Report{Entries: []policy.EntryState{parked}, Look: looked}, testRules, lookSoon},
+		{"parked, mode observe", Report{Entries: []policy.EntryState{parked}, Look: looked}, observe, lookAgain},
+		{"past its retention and in use", Report{Entries: []policy.EntryState{ephemeral}, Look: looked}, testRules, lookAgain},
+		{"past its retention, mode observe", Report{Entries: []policy.EntryState{ephemeral}, Look: looked}, observe, lookAgain},
+		{"changed in the future", Report{Verdicts: []policy.Verdict{{UID: uidOf(1), Decision: policy.Wait, Due: 10000 * time.Hour}}}, testRules, lookRarely},
+	}
+	for _, tt := range tests {
+		tt.rep.schedule(tt.rules, now)
+		if tt.rep.Next < tt.least || tt.rep.Pending {
+			t.Errorf("%s: next in %s, pending %t", tt.name, tt.rep.Next, tt.rep.Pending)
+		}
+	}
+	fresh := Report{Entries: []policy.EntryState{parked}, Look: looked}
+	now.Boot = time.Minute
+	if fresh.schedule(testRules, now); !fresh.Pending || fresh.Next != testRules.Confirm-time.Minute {
+		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", fresh.Next, fresh.Pending)
+	}
+}

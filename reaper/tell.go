@@ -122,7 +122,8 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		switch {
 		case v.UID == "" || v.Living():
 		case v.Decision == policy.Wait && v.Due > 0:
-			soon(v.Due, true)
+			// Longer than any rule waits: a time stamp of a clock that was set back since.
+			soon(v.Due, v.Due <= max(rules.Hold, rules.Settle))
 		case v.Decision == policy.Wait && v.For(policy.ReasonLimit) && !rep.confirming():
 			soon(lookSoon, true)
 		case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
@@ -135,16 +136,20 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 	for _, e := range rep.Entries {
 		switch e.Phase {
 		case policy.PhaseParked:
-			wait := lookSoon
-			if since, ok := now.Since(e.Parked.At); ok && since < rules.Confirm {
-				wait = rules.Confirm - since
-			} else if rep.justParked(e.Entry) {
-				wait = 0
+			since, ok := now.Since(e.Parked.At)
+			switch {
+			case rules.Observe: // it stays where it is
+				soon(lookAgain, false)
+			case ok && since < rules.Confirm:
+				soon(rules.Confirm-since, true)
+			case rep.justParked(e.Entry):
+				soon(0, true)
+			default: // something keeps it from being settled, and may do so for ever
+				soon(lookSoon, false)
 			}
-			soon(wait, true)
 		case policy.PhaseHeld:
 			if left, ok := policy.PurgeIn(e, rules, now, rep.Look.Node.Pressed()); ok {
-				soon(max(left, time.Second), false)
+				soon(rep.untilPurge(e.Entry, left), false)
 			}
 		case policy.PhaseParking, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
 			soon(lookAgain, false)
@@ -156,6 +161,17 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		next = 0
 	}
 	rep.Next, rep.Pending = next, pending
+}
+
+// untilPurge is when to look at a held entry that is purged after left. One that was due
+// in this pass already and was left alone (in use, mode observe) is not asked at once again.
+func (rep *Report) untilPurge(entry string, left time.Duration) time.Duration {
+	due := slices.ContainsFunc(rep.Look.Parked, func(e policy.Evidence) bool { return e.Entry == entry })
+	acted := slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool { return o.Action.Entry == entry })
+	if left <= 0 && due && !acted {
+		return lookAgain
+	}
+	return max(left, time.Second)
 }
 
 // confirming: a parked pod waits for its confirm time, and others for it.
