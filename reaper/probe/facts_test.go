@@ -177,6 +177,20 @@ func TestInUseOwnHandles(t *testing.T) {
 	check(t, n.one(uid), dead())
 }
 
+// TestInUseAlone: where this process is PID 1 and the only one, nobody uses anything. Where
+// it merely sees no other (hidepid=), nothing is known.
+func TestInUseAlone(t *testing.T) {
+	for self, want := range map[string]policy.Truth{"1": policy.No, "7": policy.Unknown} {
+		n, uid := newNode(t), newUID()
+		n.mkdir("proc/" + self)
+		n.symlink(self, "proc/self")
+		n.cfg.ProcDir = n.path("proc")
+		if f := n.probe().readUsers(t.Context(), wanted{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
+			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
+		}
+	}
+}
+
 // asNobody says whether this is a copy of the test binary run by a user who owns nothing;
 // elsewhere it runs that copy, and the test is to return.
 func asNobody(t *testing.T) bool {
