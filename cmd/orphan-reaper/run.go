@@ -84,7 +84,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	logs := follow(ctx, all, from, log, metrics.Source)
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg)), Reload: a.reloads(ctx, cfg, log, metrics),
-		Status:     func(text string) { notify("STATUS=" + text); debug.FreeOSMemory() },
+		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}
 	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
