@@ -209,6 +209,7 @@ func transports() map[string]func(string) string {
 		"openshift 3":             prefix("Feb 24 14:46:15 n atomic-openshift-node[699]: "),
 		"coreos":                  prefix("Feb 24 14:46:15 n kubelet-wrapper[699]: "),
 		"start script":            prefix("Feb 24 14:46:15 n start-kubelet.sh[699]: "),
+		"Deckhouse":               prefix("Jun 06 04:10:31 n d8-kubelet-forker[1745]: "),
 		"shell":                   prefix("Feb 24 14:46:15 n sh[699]: "),
 	}
 }

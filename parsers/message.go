@@ -135,7 +135,7 @@ func orphanText(msg string) (report, bool) {
 	msg = strings.TrimRight(msg, " ")
 	if rest, ok := strings.CutPrefix(msg, "Failed to remove orphaned pod "); ok {
 		uid, rest, ok := cutUID(rest)
-		if !ok || (rest != "" && !strings.HasPrefix(rest, " dir; err: ") && !strings.HasPrefix(rest, " subdir ")) || namesOther(rest, uid) {
+		if !ok || !(startsOrCut(rest, " dir; err: ") || startsOrCut(rest, " subdir ")) || namesOther(rest, uid) {
 			return report{}, false
 		}
 		return report{uid: uid, kind: ReportOther, count: NoCount, path: volumePath(rest, uid)}, true
@@ -174,6 +174,12 @@ func orphanFound(s string, rollup bool) (report, bool) {
 	return rep, ok
 }
 
+// startsOrCut reports whether s starts with text, or ends within it because the line
+// was cut there.
+func startsOrCut(s, text string) bool {
+	return strings.HasPrefix(s, text) || strings.HasPrefix(text, trimCutMark(s))
+}
+
 // cutUID takes a quoted UID from the front of s. The kubelet quotes with %q whatever a
 // directory is called, so that the first quote after the opening one closes it, or
 // belongs to a name that is no UID.
@@ -194,7 +200,7 @@ func cutUID(s string) (PodUID, string, bool) {
 func cutCount(s string) (string, int) {
 	i := strings.LastIndex(s, countHead)
 	if i < 0 {
-		for n := len(countHead) - 1; n > 2; n-- {
+		for n := len(countHead) - 1; n > 1; n-- {
 			if text, ok := strings.CutSuffix(trimCutMark(s), countHead[:n]); ok {
 				return text, NoCount
 			}
@@ -203,7 +209,7 @@ func cutCount(s string) (string, int) {
 	}
 	tail := s[i+len(countHead):]
 	d := digits(tail)
-	rest := trimCutMark(strings.Replace(tail[d:], ".  Turn", ". Turn", 1))
+	rest := trimCutMark(strings.Replace(tail[d:], ".  ", ". ", 1))
 	if !strings.HasPrefix(countTail, rest) {
 		return s, NoCount
 	}

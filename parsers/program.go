@@ -13,6 +13,7 @@ var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3
 var wrapping = []string{
 	"wrapper", "daemon", "start", "run", "launch", "sh", "bash", "service", "snap",
 	"microk8s", "server", "agent", "worker", "node", "eks", "docker", "atomic", "kube", "kubernetes",
+	"d8", "forker", // Deckhouse
 }
 
 // whole are names that stand for a kubelet without having its name: shells through

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +13,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
-
-// maxParsedLine bounds the memory for one line; what is longer is cut there. The parser
-// itself looks at less.
-const maxParsedLine = 128 << 10
 
 func newParseCommand(a *app) *cobra.Command {
 	var hints bool
@@ -118,44 +113,19 @@ func (a *app) parseFile(name string, o parsers.Options, emit func(parsers.Sighti
 	return parseLines(f, name, o, emit)
 }
 
-// parseLines gives every line to one parser, in order. Lines have any length; memory is
+// parseLines hands the sightings of one log to emit. Lines have any length; memory is
 // bounded.
 func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
-	parser := parsers.NewParser(o)
-	in := bufio.NewReaderSize(r, maxParsedLine)
-	for line := 1; ; line++ {
-		text, err := readLine(in)
-		if len(text) > 0 {
-			if s, ok := parser.Parse(parsers.Line{Text: text, Source: source}); ok {
-				if err := emit(s, line); err != nil {
-					return err
-				}
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("cannot read on after line %d of %s: %w", line, source, err)
+	sc := parsers.NewScanner(r, o)
+	for sc.Scan() {
+		if err := emit(sc.Sighting(), sc.Line()); err != nil {
+			return err
 		}
 	}
-}
-
-// readLine returns the next line without its newline, cut at the buffer's size; what is
-// over is skipped. The bytes are valid until the next call.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	text, err := in.ReadSlice('\n')
-	if err == nil {
-		return text[:len(text)-1], nil
+	if err := sc.Err(); err != nil {
+		return fmt.Errorf("cannot read on after byte %d of %s: %w", sc.Consumed(), source, err)
 	}
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return text, err
-	}
-	kept := append([]byte(nil), text...) // The buffer is used again for the rest.
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = in.ReadSlice('\n')
-	}
-	return kept, err
+	return nil
 }
 
 // sightingText is a sighting as one line for people.
