@@ -26,6 +26,8 @@ type Remover interface {
 	Execute(ctx context.Context, plan policy.Plan) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
+	// List returns the names that lie in quarantine, manifests left out.
+	List() ([]string, error)
 }
 
 // Ledger is the durable record of every intent and outcome.

@@ -143,6 +143,10 @@ func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine
 	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
 }
 
+func (n *fakeNode) List() ([]string, error) {
+	return slices.Sorted(maps.Keys(n.quarantine)), nil
+}
+
 func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome {
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {

@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -60,12 +61,46 @@ func (r *Reaper) entryOf(uid parsers.PodUID, kind policy.ActionKind) (policy.Ent
 		}
 	}
 	if found == nil {
+		names, err := r.Remover.List()
+		if err != nil {
+			return policy.EntryState{}, err
+		}
+		for _, e := range Unlisted(names, r.Ledger.Entries()) {
+			if e.UID == uid && (found == nil || e.Phase != policy.PhaseConflict || kind == policy.Purge) {
+				found = &e
+			}
+		}
+	}
+	if found == nil {
 		return policy.EntryState{}, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
 	}
 	if found.Phase == policy.PhaseConflict && kind == policy.PutBack {
 		return policy.EntryState{}, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found.Entry)
 	}
 	return *found, nil
+}
+
+// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
+// not know: the state directory was lost, or this is another one. Which directory it was
+// is not known either, so only a person does something about it.
+func Unlisted(names []string, known map[string]*policy.EntryState) []policy.EntryState {
+	var entries []policy.EntryState
+	for _, name := range names {
+		if e := known[name]; e != nil && e.Phase != policy.PhaseGone {
+			continue
+		}
+		first, rest, _ := strings.Cut(name, ".")
+		uid, ok := parsers.ParsePodUID(first)
+		if !ok || rest == "" {
+			continue // not ours
+		}
+		e := policy.EntryState{Entry: name, UID: uid, Phase: policy.PhaseUnlisted}
+		if strings.Contains(rest, "conflict") {
+			e.Phase = policy.PhaseConflict
+		}
+		entries = append(entries, e)
+	}
+	return entries
 }
 
 // Resume closes the breaker, by a person's word.

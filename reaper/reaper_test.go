@@ -408,6 +408,32 @@ func TestOnlySome(t *testing.T) {
 	}
 }
 
+// TestUnlisted: after the state directory was lost, what lies in quarantine is left alone by
+// every pass, and a person can still put it back.
+func TestUnlisted(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	n.quarantine[string(uidOf(1))+".1"] = p
+	delete(n.pods, uidOf(1))
+	n.quarantine[string(uidOf(2))+".1.conflict"] = p
+	n.quarantine["lost+found"] = p
+	r := n.reaper(t, testRules)
+	mustPass(t, r)
+	if len(n.quarantine) != 3 || p.files != 3 {
+		t.Fatalf("a pass took what the ledger does not know: %v", n.quarantine)
+	}
+	if _, err := r.Restore(context.Background(), uidOf(2)); err == nil {
+		t.Error("a conflict was restored")
+	}
+	if o, err := r.Restore(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != p {
+		t.Fatalf("restore: %+v, %v", o, err)
+	}
+	n.pass(time.Hour)
+	if rep := mustPass(t, r, n.claim(1)); !rep.Verdicts[0].For(policy.ReasonRestored) {
+		t.Errorf("a restored pod is not kept: %+v", rep.Verdicts[0])
+	}
+}
+
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {

@@ -153,7 +153,7 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			}
 		case policy.PhaseParking, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
 			soon(lookAgain, false)
-		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseGone:
+		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseUnlisted, policy.PhaseGone:
 		}
 	}
 	if rep.progressed() {

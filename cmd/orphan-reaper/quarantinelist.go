@@ -65,7 +65,7 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 			at := e.HeldSince.Wall.Add(q.retention).UTC()
 			v.Purge, v.PurgeAt = purgeRetention, &at
 		}
-	case policy.PhaseConflict:
+	case policy.PhaseConflict, policy.PhaseUnlisted:
 		v.Purge = purgePerson
 	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhasePutting, policy.PhaseStripping,
 		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseGone:
@@ -88,6 +88,8 @@ func ephemeral(rs []policy.Residue) bool {
 // fate says in words when the entry goes.
 func (v *entryView) fate(now time.Time) string {
 	switch {
+	case v.Phase == policy.PhaseUnlisted:
+		return "the ledger does not know it; only a person purges it"
 	case v.Phase == policy.PhaseConflict:
 		return "made again while it was parked; only a person purges it"
 	case v.PurgeAt != nil && v.data:
@@ -157,8 +159,15 @@ func (p *printer) entryTable(views []entryView, now time.Time) {
 		if v.PurgeAt != nil {
 			goes = v.in(now)
 		}
-		p.f("%s%s%7s %8s  %s\n", pad(short(clean(v.UID), 36), 38), pad(string(v.Phase), 11), since, size(v.Bytes), goes)
+		left := size(v.Bytes)
+		if v.Phase == policy.PhaseUnlisted {
+			left = "-" // nobody has looked
+		}
+		p.f("%s%s%7s %8s  %s\n", pad(short(clean(v.UID), 36), 38), pad(string(v.Phase), 11), since, left, goes)
 		second := podName(v.Namespace, v.Name)
+		if v.Phase == policy.PhaseUnlisted {
+			second = "not in the ledger; " + v.Entry + ".json beside it tells what it was"
+		}
 		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
 			second = strings.TrimSpace(second + " entry " + clean(v.Entry))
 		}

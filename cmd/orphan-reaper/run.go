@@ -71,6 +71,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	tellUnlisted(r, log)
 	var from checkpoints
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err

@@ -69,6 +69,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 	if err != nil {
 		return reaper.Report{}, err
 	}
+	tellUnlisted(r, log)
 	line := a.progress()
 	defer line.Clear()
 	line.Show("listening to the kubelet's log")

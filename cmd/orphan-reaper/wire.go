@@ -78,6 +78,18 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 	return r, r.Load()
 }
 
+// tellUnlisted says once, at the start, what lies in quarantine without the ledger's knowledge.
+func tellUnlisted(r *reaper.Reaper, log *slog.Logger) {
+	names, err := r.Remover.List()
+	if err != nil {
+		log.Warn("cannot list the quarantine", slog.Any("error", err))
+		return
+	}
+	if n := len(reaper.Unlisted(names, r.Ledger.Entries())); n > 0 {
+		log.Warn("the ledger does not know all that lies in quarantine; it is left alone: orphan-reaper quarantine list", slog.Int("entries", n))
+	}
+}
+
 // survey takes one look for scan and explain: a dry run on a state that is only read.
 func survey(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Report, error) {
 	log := slog.New(slog.DiscardHandler)
@@ -154,9 +166,18 @@ func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) 
 		return nil, err
 	}
 	defer closeQuietly(store)
+	known := store.Entries()
 	var entries []policy.EntryState
-	for _, e := range store.Entries() {
+	for _, e := range known {
 		entries = append(entries, *e)
+	}
+	rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir})
+	if err != nil {
+		return nil, err
+	}
+	// Who may not read the quarantine is shown what the ledger knows.
+	if names, err := rem.List(); err == nil {
+		entries = append(entries, reaper.Unlisted(names, known)...)
 	}
 	slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
 	return entries, nil

@@ -70,7 +70,10 @@ const (
 	PhasePurging   Phase = "purging"
 	PhaseRestoring Phase = "restoring"
 	PhaseConflict  Phase = "conflict" // never purged but by a person
-	PhaseGone      Phase = "gone"     // no longer in quarantine
+	// PhaseUnlisted: it lies in quarantine and the ledger does not know it, since the state
+	// directory was lost or is another one. Never folded; a person decides.
+	PhaseUnlisted Phase = "unlisted"
+	PhaseGone     Phase = "gone" // no longer in quarantine
 )
 
 // Intent says whether the phase is an intent whose outcome is not written down.
@@ -78,7 +81,7 @@ func (p Phase) Intent() bool {
 	switch p {
 	case PhaseParking, PhasePutting, PhaseStripping, PhasePurging, PhaseRestoring:
 		return true
-	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseGone:
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseGone:
 	}
 	return false
 }

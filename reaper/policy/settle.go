@@ -25,7 +25,7 @@ func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	case PhaseHeld:
 		left, ephemeral := PurgeIn(e, r, now, pressed)
 		return ephemeral && left <= 0
-	case PhaseNone, PhaseParking, PhasePutting, PhaseRestoring, PhaseConflict, PhaseGone:
+	case PhaseNone, PhaseParking, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseGone:
 	}
 	return false
 }

@@ -114,7 +114,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 			return nil, nil
 		}
 		a.Kind, a.Take = Strip, TakeStrip
-	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseGone:
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseGone:
 		return nil, nil
 	}
 	return nil, a
