@@ -124,7 +124,7 @@ func (r *Reaper) recover(ctx context.Context) (problems []string) {
 	var settled []policy.Record
 	now := r.Clock.Now()
 	for _, e := range entries(r.Ledger.Entries()) {
-		if !e.Phase.Intent() {
+		if !e.Phase.Intent() || r.tooSoon(e.Entry, now.Boot) {
 			continue
 		}
 		_, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)

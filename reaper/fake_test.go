@@ -32,6 +32,7 @@ type fakeNode struct {
 	cutAt      int // panic with errCut at this step; 0: never
 	ledgerErr  error
 	immutable  bool // nothing can be parked
+	stays      bool // nothing can be taken from quarantine
 }
 
 type fakePod struct {
@@ -188,6 +189,10 @@ func (n *fakeNode) take(a policy.Action) policy.Outcome {
 	p := n.quarantine[a.Entry]
 	if p == nil {
 		o.Result = policy.Gone
+		return o
+	}
+	if n.stays {
+		o.Result, o.Err = policy.Failed, "operation not permitted"
 		return o
 	}
 	for ; p.files > 0; p.files-- {

@@ -30,6 +30,7 @@ type Reaper struct {
 	heard   policy.Heard
 	proven  bool // one pod has been parked and confirmed since the start
 	refused map[parsers.PodUID]*refusal
+	stuck   map[string]*refusal // by quarantine entry
 	// pressed is what the last look said of the free space.
 	pressed bool
 }
@@ -165,7 +166,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 		if v.Alive {
 			gate.Breaker = true
 		}
-		if action != nil && !r.Rules.Observe {
+		if action != nil && !r.Rules.Observe && !r.tooSoon(e.Entry, rep.Look.At.Boot) {
 			settled = append(settled, *action)
 		}
 	}
@@ -184,7 +185,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 	return append(plans, parks...)
 }
 
-// refusal is a park that the kernel or the file system refused. Trying again at every look
+// refusal is a step that the kernel or the file system refused. Trying again at every look
 // would fill the ledger with the same words.
 type refusal struct {
 	why  []policy.Why
@@ -196,7 +197,33 @@ type refusal struct {
 const (
 	retryFirst = 5 * time.Minute
 	retryLast  = time.Hour
+	// retryStuck is the least for what lies in quarantine: it may have to go back.
+	retryStuck = 30 * time.Second
 )
+
+// tooSoon says whether the last step with the entry failed not long ago. Each try writes to
+// the ledger, which drops nothing of an entry that is there.
+func (r *Reaper) tooSoon(entry string, now time.Duration) bool {
+	no := r.stuck[entry]
+	return no != nil && now < no.next
+}
+
+// learnStuck remembers which steps with quarantine entries failed.
+func (r *Reaper) learnStuck(o policy.Outcome, now time.Duration) {
+	if o.Result != policy.Failed && o.Result != policy.Refused {
+		delete(r.stuck, o.Action.Entry)
+		return
+	}
+	no := r.stuck[o.Action.Entry]
+	if no == nil {
+		no = &refusal{gap: retryStuck}
+		if r.stuck == nil {
+			r.stuck = map[string]*refusal{}
+		}
+		r.stuck[o.Action.Entry] = no
+	}
+	no.next, no.gap = now+no.gap, min(2*no.gap, retryLast)
+}
 
 // heed keeps the pods whose last try was refused, until it is time for another.
 func (r *Reaper) heed(rep *Report) {
@@ -212,6 +239,7 @@ func (r *Reaper) heed(rep *Report) {
 func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 	for _, o := range outs {
 		if o.Action.Kind != policy.Park {
+			r.learnStuck(o, now)
 			continue
 		}
 		if o.Result != policy.Refused {

@@ -434,6 +434,31 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
+// TestStuckInQuarantine: what cannot be taken is tried again with patience, since every try
+// writes to a ledger that forgets nothing of the entry.
+func TestStuckInQuarantine(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	n.stays = true
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	for range 1000 {
+		mustPass(t, r)
+		n.pass(5 * time.Second)
+	}
+	if len(n.records) > 40 {
+		t.Errorf("%d records in an hour and a half", len(n.records))
+	}
+	n.stays = false
+	n.pass(retryLast)
+	mustPass(t, r)
+	if len(n.quarantine) != 0 {
+		t.Error("it was never tried again")
+	}
+}
+
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {

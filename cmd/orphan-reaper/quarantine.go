@@ -110,7 +110,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", uids[0], err)
 	}
-	if outcome.Result != policy.Done {
+	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
 		return outcomeError("restore", outcome)
 	}
 	entry := entries[0]
@@ -135,6 +135,9 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	}
 	p.volData(entry.VolData)
 	p.f("\n")
+	if outcome.Conflict != "" {
+		p.para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean(outcome.Conflict)+". Look at it before you purge it.")
+	}
 	p.para("", "The pod is kept for ever from now on (reason restored).")
 	return p.flush()
 }

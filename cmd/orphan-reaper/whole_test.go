@@ -147,6 +147,30 @@ func TestWholeSweep(t *testing.T) {
 	}
 }
 
+// TestWholeNamed: a sweep of one pod, the first on its node; and a restore of a pod whose
+// directory was made again succeeds, and keeps the newer one.
+func TestWholeNamed(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.pod(2, true)
+	if out, code := n.run("sweep", "-o", "json", wholeUID(1)); code != 3 || n.outcomes(out)[wholeUID(1)] != "quarantined" {
+		t.Fatalf("sweep of one pod: %d, %s", code, out)
+	}
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2))); err != nil {
+		t.Fatalf("the other pod: %v", err)
+	}
+	n.write("root/pods/"+wholeUID(1)+"/newer", "")
+	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 || !strings.Contains(out, ".conflict") {
+		t.Fatalf("restore: %d, %s", code, out)
+	}
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
+		t.Error(err)
+	}
+	if newer, err := filepath.Glob(n.path("root/orphan-reaper/*.conflict/newer")); err != nil || len(newer) != 1 {
+		t.Errorf("the newer directory: %v, %v", newer, err)
+	}
+}
+
 // TestWholeKilled kills the program at any time, again and again, and lets the last run
 // finish: no data is lost, and ledger and disk agree (law 6).
 func TestWholeKilled(t *testing.T) {
