@@ -38,7 +38,7 @@ func (p *Parser) observe(text []byte, j *JournalFields) {
 	if stream, partial, ok := criRecord(text); ok {
 		p.prev.partial[criIndex(stream)] = partial
 	}
-	if !opensBlock(text) {
+	if !OpensBlock(text) {
 		return
 	}
 	var e envelope
@@ -62,8 +62,10 @@ func (p *Parser) observe(text []byte, j *JournalFields) {
 	}
 }
 
-// opensBlock is a cheap look at a line's end.
-func opensBlock(text []byte) bool {
+// OpensBlock reports whether the line after text must be given to the Parser whatever it
+// holds: text may open a block, and only the very next line is the kubelet's own. It is
+// a cheap look at the line's end.
+func OpensBlock(text []byte) bool {
 	return bytes.Contains(text[max(0, len(text)-24):], []byte(" err=<"))
 }
 

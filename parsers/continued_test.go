@@ -87,7 +87,11 @@ func TestBlocks(t *testing.T) {
 		"head quoted":            {"x " + head + first, ""},
 		"no tab":                 {sys(1, head) + sys(1, first[1:]), ""},
 	} {
-		for kind, got := range map[string][]found{"scanner": scan(t, strings.NewReader(tc.data), Options{}), "parser": lineByLine([]byte(tc.data), Options{})} {
+		for kind, got := range map[string][]found{
+			"scanner":   scan(t, strings.NewReader(tc.data), Options{}),
+			"parser":    lineByLine([]byte(tc.data), Options{}),
+			"following": lineByLine(whatToHandOver([]byte(tc.data)), Options{}),
+		} {
 			uid := ""
 			if len(got) > 0 {
 				uid = string(got[0].UID)
@@ -97,10 +101,27 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 	}
+	if OpensBlock([]byte(first)) || Interesting([]byte(`x" err=<y`)) || !Interesting([]byte(`x" err=<`)) {
+		t.Error("what opens a block")
+	}
 	p := NewParser(Options{})
 	j := &JournalFields{Unit: "kubelet.service", PID: 3416, Identifier: "kubelet"}
 	p.Parse(Line{Text: []byte(strings.TrimSpace(head)), Journal: j})
 	if s, ok := p.Parse(Line{Text: []byte(strings.TrimSuffix(first, "\n")), Journal: j}); !ok || s.UID != testUID || !s.Trusted {
 		t.Errorf("journal: %+v", s)
 	}
+}
+
+// whatToHandOver leaves out the lines that a source may leave out.
+func whatToHandOver(data []byte) []byte {
+	var kept []byte
+	opened := false
+	for line := range bytes.Lines(data) {
+		text := bytes.TrimSuffix(line, newline)
+		if opened || Interesting(text) {
+			kept = append(kept, line...)
+		}
+		opened = OpensBlock(text)
+	}
+	return kept
 }

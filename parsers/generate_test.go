@@ -197,6 +197,7 @@ func transports() map[string]func(string) string {
 		},
 		"#012":                    func(s string) string { return "Mar 31 15:47:45 node1 kubelet[3416]: " + s + "#012" },
 		"carriage return":         func(s string) string { return "Mar 31 15:47:45 node1 kubelet[3416]: " + s + "\r" },
+		"byte order mark":         prefix("\ufeffMar 31 15:47:45 node1 kubelet[3416]: "),
 		"trailing spaces":         func(s string) string { return "Mar 31 15:47:45 node1 kubelet[3416]: " + s + "  " },
 		"k3s":                     prefix("Feb 24 14:46:15 n k3s[699]: "),
 		"k3s-agent":               prefix("Feb 24 14:46:15 n k3s-agent[699]: "),

@@ -21,8 +21,8 @@ type Options struct {
 // A Parser turns lines into sightings. It keeps what must be known of the lines
 // before: a line can be the continuation of one that a container runtime or klog
 // broke up, and a continuation's beginning is no beginning. Use one Parser for each
-// file or journal, and give it the lines in order; those that are not Interesting may
-// be left out.
+// file or journal, and give it the lines in order; those that are not Interesting, and
+// do not follow one that OpensBlock, may be left out.
 type Parser struct {
 	units []string
 	hints bool
@@ -208,6 +208,7 @@ func journalEnvelope(j *JournalFields, msg string) envelope {
 
 // fileLine parses a line of a file.
 func (p *Parser) fileLine(line string) (Sighting, bool) {
+	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
 	line = stripColour(strings.TrimRight(line, "\r\n"))
 	e, ok := p.unwrap(line)
 	if !ok {

@@ -29,6 +29,8 @@ var (
 	// A CRI record that is not the last of its line is no sighting, but says that the
 	// next one is none: whoever passes lines on one by one must pass it on too.
 	needlePartial = needle{[]byte(" stderr "), []byte("P ")}
+	// Nor is the head of a klog block, whose first line is one (see context).
+	needleBlock = needle{[]byte(`" err=`), []byte("<")}
 )
 
 // find returns where n starts in b, and -1 where it is not. ok says what must follow.
@@ -58,6 +60,12 @@ func volumeFollows(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("ountVolume")) || bytes.HasPrefix(b, []byte("apVolume"))
 }
 
+// blockFollows reports whether a line ends here, or nothing but what transports put
+// after it follows.
+func blockFollows(b []byte) bool {
+	return len(b) == 0 || bytes.IndexByte([]byte("\r\n #\x1b"), b[0]) >= 0
+}
+
 // overlap is how far a chunk reaches into the next, so that no needle is cut.
 const overlap = 32
 
@@ -84,6 +92,7 @@ func index(block []byte, hints, single bool) int {
 		}
 		if single {
 			look(&needlePartial, nil)
+			look(&needleBlock, blockFollows)
 		}
 		if first >= 0 {
 			return from + first
@@ -94,8 +103,8 @@ func index(block []byte, hints, single bool) int {
 
 // Index returns where in block the first line that a Parser must see has what makes it
 // one, and -1 where there is none. Whoever reads blocks of its own can leave out all
-// other lines: they are sightings in no transport. A needle that the block's end cuts
-// is the caller's to carry over.
+// other lines, but for one after a line that OpensBlock: they are sightings in no
+// transport. A needle that the block's end cuts is the caller's to carry over.
 func Index(block []byte) int { return index(block, true, true) }
 
 // Interesting reports whether block, a line or many, holds what a Parser must see.

@@ -27,10 +27,12 @@ const (
 )
 
 // pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
-// operations TearDown, NewUnmounter, UnmapDevice and UnmapPodDevice, which all are steps
-// of UnmountVolume or UnmapVolume. The needles of parsers.Index are in it, and it is case sensitive
+// operations TearDown, NewUnmounter, FindPluginByName, UnmapDevice and UnmapPodDevice, which
+// all are steps of UnmountVolume or UnmapVolume, or of their subpaths. klog's blocks are left
+// out: only the line right after a block's head is the kubelet's own, and grep would hide it.
+// The needles of parsers.Index are in it otherwise, and it is case sensitive
 // because a pattern in lower case would not be.
-const pattern = `rphaned pod|Un(mount|map)Volume.*failed`
+const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
 
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.
 const outputFields = "MESSAGE,_PID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"

@@ -36,6 +36,7 @@ type tailed struct {
 	next     int64  // where the next read begins
 	carry    []byte // the line that has no newline yet, at most maxText of it
 	cut      bool   // carry is full; the line goes on
+	opened   bool   // the last line opened a block: the next is handed over whatever it holds
 	broken   bool   // a read failed; open it again
 	quiet    time.Duration
 
@@ -145,7 +146,7 @@ func (t *tailed) same(end int64) (bool, error) {
 
 // forget begins the file anew.
 func (t *tailed) forget() {
-	t.next, t.carry, t.cut, t.prefix = 0, t.carry[:0], false, nil
+	t.next, t.carry, t.cut, t.opened, t.prefix = 0, t.carry[:0], false, false, nil
 }
 
 // drain reads t to its end, or to maxStep, and hands over what may be sightings. more
@@ -202,11 +203,14 @@ func (f *File) scan(ctx context.Context, t *tailed, data []byte, k int, lines ch
 	}
 	end := k + bytes.LastIndexByte(data[k:], '\n') + 1
 	for begin < end {
-		hit := parsers.Index(data[begin:end])
-		if hit < 0 {
-			break
+		hit := begin
+		if !t.opened {
+			i := parsers.Index(data[begin:end])
+			if i < 0 {
+				break
+			}
+			hit += i
 		}
-		hit += begin
 		start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
 		stop := hit + bytes.IndexByte(data[hit:end], '\n')
 		if err := f.emit(ctx, t, data[start:stop], offset(stop+1), lines); err != nil {
@@ -236,7 +240,9 @@ func (t *tailed) keep(line []byte, next int64) {
 func (f *File) emit(ctx context.Context, t *tailed, line []byte, end int64, lines chan<- parsers.Line) error {
 	// A writer that does not append leaves a hole of NULs when its file is truncated.
 	line = bytes.TrimLeft(line[:min(len(line), maxText)], "\x00")
-	if parsers.Interesting(line) {
+	wanted := t.opened || parsers.Interesting(line)
+	t.opened = parsers.OpensBlock(line)
+	if wanted {
 		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: !f.fresh}
 		if err := send(ctx, lines, l); err != nil {
 			return err
