@@ -20,23 +20,15 @@ import (
 
 // context is what earlier lines say of the next one.
 type context struct {
-	partial [2]bool   // CRI streams, stderr and stdout, whose last record was partial
+	partial [2]bool   // CRI streams whose last record was partial
 	block   *envelope // the line before opened a block
-}
-
-// criIndex returns a CRI stream's place in context.partial.
-func criIndex(stream string) int {
-	if stream == "stderr" {
-		return 0
-	}
-	return 1
 }
 
 // observe notes what a line says of the lines after it.
 func (p *Parser) observe(text []byte, j *JournalFields) {
 	p.prev.block = nil
-	if stream, partial, ok := criRecord(text); ok {
-		p.prev.partial[criIndex(stream)] = partial
+	if r, ok := cutCRI(criHead(text)); ok {
+		p.prev.partial[r.stream] = r.partial
 	}
 	if !OpensBlock(text) {
 		return
@@ -67,24 +59,6 @@ func (p *Parser) observe(text []byte, j *JournalFields) {
 // a cheap look at the line's end.
 func OpensBlock(text []byte) bool {
 	return bytes.Contains(text[max(0, len(text)-24):], []byte(" err=<"))
-}
-
-// criRecord reads a CRI record's stream and whether more of its line follows.
-func criRecord(text []byte) (stream string, partial, ok bool) {
-	if len(text) < 30 || text[4] != '-' || text[10] != 'T' {
-		return "", false, false
-	}
-	rest, _, ok := cutISO(string(text[:min(len(text), 128)]))
-	if !ok {
-		return "", false, false
-	}
-	stream, rest, ok = strings.Cut(rest, " ")
-	if !ok || (stream != "stderr" && stream != "stdout") {
-		return "", false, false
-	}
-	tags, _, _ := strings.Cut(rest, " ")
-	tag, _, _ := strings.Cut(tags, ":")
-	return stream, tag == "P", tag == "P" || tag == "F"
 }
 
 // continued parses the first line of a block, when the line before opened one in the

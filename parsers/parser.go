@@ -217,7 +217,7 @@ func (p *Parser) fileLine(line string) (Sighting, bool) {
 		}
 		return Sighting{}, false
 	}
-	if e.transport == transportCRI && p.prev.partial[criIndex("stderr")] {
+	if e.transport == transportCRI && p.prev.partial[criStderr] {
 		return Sighting{}, false
 	}
 	if s, ok := e.sighting(); ok {

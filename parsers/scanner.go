@@ -181,7 +181,7 @@ var newline = []byte{'\n'}
 // no longer in the buffer.
 func (s *Scanner) setContext(text []byte, from int) bool {
 	s.parser.prev = context{}
-	stream, _, isCRI := criRecord(text)
+	this, isCRI := cutCRI(criHead(text))
 	otherStream := false
 	for n := 0; from > 0; n++ {
 		to := from - 1 // The newline.
@@ -193,16 +193,16 @@ func (s *Scanner) setContext(text []byte, from int) bool {
 		if !isCRI {
 			return true
 		}
-		if st, partial, ok := criRecord(before); ok && st == stream {
-			s.parser.prev.partial[criIndex(stream)] = partial
+		if r, ok := cutCRI(criHead(before)); ok && r.stream == this.stream {
+			s.parser.prev.partial[r.stream] = r.partial
 			return true
 		} else if ok {
 			otherStream = true
 		}
 	}
-	if st, partial, ok := criRecord(s.before); ok && isCRI {
-		s.parser.prev.partial[criIndex(stream)] = partial
-		return st == stream
+	if r, ok := cutCRI(criHead(s.before)); ok && isCRI {
+		s.parser.prev.partial[this.stream] = r.partial
+		return r.stream == this.stream
 	}
 	return s.began || !otherStream
 }
