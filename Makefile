@@ -73,6 +73,14 @@ test-root: ## Run the tests as root; the compiler stays with you, only the tests
 race: ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 sh packaging/test.sh -race $(TESTFLAGS)
 
+# The kubelets are built once and kept in .cache/e2e; no other target knows of them.
+E2E_VERSIONS ?= 1.30.14 1.36.3
+
+.PHONY: e2e
+e2e: ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
+	sh e2e/prepare.sh $(E2E_VERSIONS)
+	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -timeout 20m $(TESTFLAGS) .
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	sh packaging/fuzz.sh $(FUZZTIME)
@@ -132,4 +140,4 @@ vuln: ## Look for known holes in what we use (asks vuln.go.dev, so no part of ch
 help: ## Show this
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,260 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// leftover is one kind of what dead pods leave, of the kinds that real kubelets stumble
+// over.
+type leftover struct {
+	name string // for people, in the table
+	uid  string // or another name of the directory
+	make func(o orphan)
+	// before and after say what the kubelet says of it; did, what orphan-reaper must have
+	// done with it when all has settled.
+	before, after words
+	did           deed
+	// undo takes the obstacle away that only a person may, when all has been seen.
+	undo func(o orphan)
+}
+
+// words are what a kubelet says of an orphan.
+type words string
+
+const (
+	reports words = "reports it"
+	silent  words = "is silent"
+	cleans  words = "removes it"
+	anyWord words = ""
+)
+
+// deed is how orphan-reaper leaves an orphan.
+type deed string
+
+const (
+	nothing     deed = "nothing: the kubelet was faster"
+	removed     deed = "removed, nothing is left"
+	heldData    deed = "moved to quarantine: data waits for a person"
+	heldAged    deed = "moved to quarantine: ephemeral data waits for retention"
+	heldFailed  deed = "moved to quarantine: the kernel refuses the removal"
+	keptMounted deed = "kept: mounted"
+	keptName    deed = "kept: invalid-uid"
+	keptFile    deed = "kept: not-a-directory"
+)
+
+// orphan is one leftover on its way to the disk.
+type orphan struct {
+	t      *testing.T
+	n      *node
+	dir    string // the pod directory
+	canary string // a directory outside of it, with a user's files
+}
+
+// at makes the directories down to path in the pod directory.
+func (o orphan) at(path ...string) string {
+	o.t.Helper()
+	return mkdir(o.t, filepath.Join(append([]string{o.dir}, path...)...))
+}
+
+func (o orphan) file(text string, path ...string) string {
+	o.t.Helper()
+	dir := o.at(path[:len(path)-1]...)
+	name := filepath.Join(dir, path[len(path)-1])
+	write(o.t, name, text)
+	return name
+}
+
+// mount mounts, for good: the canaries behind it are checked to the end.
+func (o orphan) mount(source, fstype string, flags uintptr, data string, path ...string) {
+	o.t.Helper()
+	if err := unix.Mount(source, o.at(path...), fstype, flags, data); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// plantCanaries fills a directory with files that must survive.
+func plantCanaries(t *testing.T, dir string) {
+	t.Helper()
+	mkdir(t, filepath.Join(dir, "deep", "er"))
+	for i := range 3 {
+		write(t, filepath.Join(dir, "deep", "er", fmt.Sprint(i)), dir)
+	}
+	write(t, filepath.Join(dir, "canary"), dir)
+}
+
+// checkCanaries fails where one is missing or changed.
+func checkCanaries(t *testing.T, dir, planted string) {
+	t.Helper()
+	for _, name := range []string{"canary", "deep/er/0", "deep/er/1", "deep/er/2"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || string(b) != planted {
+			t.Errorf("the canary %s/%s is lost: %q, %v", dir, name, b, err)
+		}
+	}
+}
+
+// volData is what the kubelet's CSI plugin writes beside a volume's mount directory.
+const volData = `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid","nodeName":"e2e","specVolID":"pvc-e2e","volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`
+
+const (
+	csi      = "kubernetes.io~csi"
+	nfs      = "kubernetes.io~nfs"
+	emptyDir = "kubernetes.io~empty-dir"
+)
+
+// kinds is the table of leftovers. Their UIDs sort before, amid and after the living pods.
+var kinds = []leftover{
+	{
+		name: "CSI: vol_data.json, `mount/` empty", before: reports, after: silent, did: removed,
+		make: func(o orphan) {
+			o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json")
+			o.at("volumes", csi, "pvc-e2e", "mount")
+		},
+	},
+	{
+		name: "CSI: vol_data.json, no `mount/`", before: reports, after: silent, did: removed,
+		make: func(o orphan) { o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json") },
+	},
+	{
+		name: "CSI: vol_data.json, data in `mount/`", before: reports, after: silent, did: heldData,
+		make: func(o orphan) {
+			o.file(volData, "volumes", csi, "pvc-e2e", "vol_data.json")
+			o.file("a user's", "volumes", csi, "pvc-e2e", "mount", "data")
+		},
+	},
+	{
+		name: "empty volume directories", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) { o.at("volumes", nfs, "a"); o.at("volumes", emptyDir, "b") },
+	},
+	{
+		name: "data in a volume directory", before: reports, after: silent, did: heldData,
+		make: func(o orphan) { o.file("a user's", "volumes", nfs, "vol", "data") },
+	},
+	{
+		name: "data in an emptyDir", before: reports, after: silent, did: heldAged,
+		make: func(o orphan) { o.file("a user's", "volumes", emptyDir, "vol", "data") },
+	},
+	{
+		name: "tmpfs mounted", before: silent, after: silent, did: keptMounted,
+		make: func(o orphan) {
+			o.mount("e2e", "tmpfs", 0, "size=1m", "volumes", emptyDir, "mem")
+			plantCanaries(o.t, o.at("volumes", emptyDir, "mem"))
+		},
+		undo: func(o orphan) {
+			dir := o.at("volumes", emptyDir, "mem")
+			checkCanaries(o.t, dir, dir)
+			o.unmount(dir)
+		},
+	},
+	{
+		name: "bind of the same file system", before: silent, after: silent, did: keptMounted,
+		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "volumes", nfs, "vol") },
+		undo: func(o orphan) { o.unmount(o.at("volumes", nfs, "vol")) },
+	},
+	{
+		name: "bind in containers/", before: reports, after: reports, did: keptMounted,
+		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "containers", "app", "bound") },
+		undo: func(o orphan) { o.unmount(o.at("containers", "app", "bound")) },
+	},
+	{
+		name: "dead FUSE mount", before: silent, after: silent, did: keptMounted,
+		make: func(o orphan) { o.deadFuse("volumes", nfs, "dead") },
+		undo: func(o orphan) { o.unmount(filepath.Join(o.dir, "volumes", nfs, "dead")) },
+	},
+	{
+		name: "subpath: empty directory and file", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) {
+			o.at("volume-subpaths", "vol", "app", "0")
+			o.file("", "volume-subpaths", "vol", "app", "1")
+		},
+	},
+	{
+		name: "subpath with data", before: reports, after: silent, did: heldData,
+		make: func(o orphan) { o.file("a user's", "volume-subpaths", "vol", "app", "0", "data") },
+	},
+	{
+		name: "subpath bind-mounted", before: reports, after: reports, did: keptMounted,
+		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "volume-subpaths", "vol", "app", "0") },
+		undo: func(o orphan) { o.unmount(o.at("volume-subpaths", "vol", "app", "0")) },
+	},
+	{
+		name: "a file as a volume", before: reports, after: silent, did: heldData,
+		make: func(o orphan) { o.file("a user's", "volumes", nfs, "vol") },
+	},
+	{
+		name: "a symlink as a volume", before: reports, after: silent, did: heldData,
+		make: func(o orphan) {
+			if err := os.Symlink(o.canary, filepath.Join(o.at("volumes", nfs), "vol")); err != nil {
+				o.t.Fatal(err)
+			}
+		},
+	},
+	{
+		name: "volume-subpaths is a file", before: reports, after: silent, did: heldData,
+		make: func(o orphan) { o.file("a user's", "volume-subpaths") },
+	},
+	{
+		name: "pods/UID is a plain file", before: silent, after: silent, did: keptFile,
+		make: func(o orphan) { write(o.t, o.dir, "a user's") },
+		undo: func(o orphan) { o.remove(o.dir) },
+	},
+	{
+		name: "only containers/, plugins/ and etc-hosts", before: cleans, after: silent, did: nothing,
+		make: func(o orphan) {
+			o.file("# hosts", "etc-hosts")
+			o.file("message", "containers", "app", "1a2b3c4d")
+			o.file("", "plugins", "kubernetes.io~empty-dir", "vol", "ready")
+		},
+	},
+	{
+		name: "immutable file in containers/", before: reports, after: silent, did: heldFailed,
+		make: func(o orphan) { output(o.t, "chattr", "+i", o.file("message", "containers", "app", "1a2b3c4d")) },
+		undo: func(o orphan) {},
+	},
+	{
+		name: "the directory's name is no UID", uid: "not-a-uid", before: reports, after: reports, did: keptName,
+		make: func(o orphan) { o.file("a user's", "volumes", nfs, "vol") },
+		undo: func(o orphan) { o.remove(filepath.Join(o.dir, "volumes", nfs, "vol")) },
+	},
+}
+
+func (o orphan) unmount(path string) {
+	o.t.Helper()
+	if err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+		o.t.Errorf("umount %s: %v", path, err)
+	}
+}
+
+func (o orphan) remove(path string) {
+	o.t.Helper()
+	if err := os.Remove(path); err != nil {
+		o.t.Error(err)
+	}
+}
+
+// deadFuse mounts a FUSE file system whose server is gone at once: every access gives
+// ENOTCONN from then on.
+func (o orphan) deadFuse(path ...string) {
+	o.t.Helper()
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	o.mount("e2e", "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", f.Fd()), path...)
+}
+
+func init() {
+	for i := range kinds {
+		if kinds[i].uid == "" {
+			// Every third sorts after the living pods.
+			kinds[i].uid = fmt.Sprintf("%x0badf00-%04x-4000-8000-00000000e2e0", []int{1, 4, 0xd}[i%3], i+1)
+		}
+	}
+}

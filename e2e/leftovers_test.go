@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// row is what one kubelet and orphan-reaper did with one kind of leftover.
+type row struct {
+	said  string // the kubelet's own words before
+	did   deed
+	after string
+}
+
+// sweeps is how long the kubelet gets to say all that it has to say: it sweeps every 2 s.
+const sweeps = 7 * time.Second
+
+// leftovers plants every kind of leftover beside the living pods, hears what the kubelet
+// says, lets orphan-reaper act, and hears the kubelet again.
+func leftovers(t *testing.T, n *node) {
+	all := map[string]orphan{}
+	for _, k := range kinds {
+		o := orphan{t: t, n: n, dir: filepath.Join(n.pods, k.uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", k.uid))}
+		plantCanaries(t, o.canary)
+		all[k.uid] = o
+		k.make(o)
+	}
+	t.Cleanup(func() {
+		for _, k := range kinds {
+			checkCanaries(t, all[k.uid].canary, all[k.uid].canary)
+		}
+	})
+	rows := map[string]row{}
+	mark := n.kubelet.size()
+	time.Sleep(sweeps)
+	for _, k := range kinds {
+		rows[k.name] = row{said: n.said(k.uid, mark)}
+		n.says(t, k, "before", k.before, rows[k.name].said)
+	}
+
+	waiting := n.waitingPod(t)
+	n.forge(t, waiting.uid)
+	d := n.reap(t)
+	eventually(t, hold+settle+4*confirm, func() string { return unsettled(d.settled(t)) })
+	for name, did := range d.settled(t) {
+		r := rows[name]
+		r.did = did
+		rows[name] = r
+	}
+	mark = n.kubelet.size()
+	time.Sleep(sweeps)
+	for _, k := range kinds {
+		r := rows[k.name]
+		r.after = n.said(k.uid, mark)
+		rows[k.name] = r
+		n.says(t, k, "after", k.after, r.after)
+	}
+	compared.add(n.version, rows)
+	d.tells(t, time.Second, waiting.uid, "kept for its cgroup", keptFor(policy.ReasonCgroup))
+
+	// What only a person may take away, a person takes away; then the rest goes.
+	for _, k := range kinds {
+		if k.undo != nil {
+			k.undo(all[k.uid])
+		}
+	}
+	eventually(t, hold+4*confirm, func() string {
+		for _, k := range kinds {
+			if exists(filepath.Join(n.pods, k.uid)) {
+				return k.name + ": " + k.uid + " is still there: " + n.said(k.uid, mark)
+			}
+		}
+		return ""
+	})
+	eventually(t, 10*time.Second, func() string {
+		for _, name := range []string{"kubelet_orphan_pod_cleaned_volumes", "kubelet_orphan_pod_cleaned_volumes_errors"} {
+			if v := n.metric(name); v != "0" {
+				return name + " is " + v
+			}
+		}
+		return ""
+	})
+}
+
+// says fails where the kubelet's words are of another kind than they were recorded to be.
+func (n *node) says(t *testing.T, k leftover, when string, want words, said string) {
+	t.Helper()
+	got := reports
+	switch {
+	case said == "" && exists(filepath.Join(n.pods, k.uid)), said == "" && when == "after":
+		got = silent
+	case said == "":
+		got = cleans
+	}
+	if got != want && want != anyWord {
+		t.Errorf("%s: the kubelet %s %s, not: %s %q", k.name, when, want, got, said)
+	}
+}
+
+// The kubelet's own report, at the default verbosity and at 5, and what it says of a
+// volume that it cannot take down.
+var (
+	orphanLine = regexp.MustCompile(`(?:"Orphan pod"|"There were many similar errors\. Turn up verbosity to see them\.") err="((?:[^"\\]|\\.)*)"`)
+	orphanText = regexp.MustCompile(`^orphaned pod "[^"]*" found, but `)
+)
+
+// said returns what the kubelet has said of the orphan since the mark, each thing once and
+// without what differs from run to run.
+func (n *node) said(uid string, mark int64) string {
+	all := map[string]bool{}
+	for _, line := range n.kubelet.since(mark) {
+		if !strings.Contains(line, uid) {
+			continue
+		}
+		m := orphanLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		text, err := strconv.Unquote(`"` + m[1] + `"`)
+		if err != nil || !strings.Contains(text, uid) {
+			continue
+		}
+		all[strings.ReplaceAll(orphanText.ReplaceAllString(text, ""), filepath.Join(n.pods, uid), "…")] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(all)), "; ")
+}
+
+// forge writes the line of an orphan into the kubelet's log, as the kubelet would: with its
+// own PID and the time. Nothing in a file can tell it from a real one.
+func (n *node) forge(t *testing.T, uid string) {
+	t.Helper()
+	f, err := os.OpenFile(n.kubeletLog(), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	_, err = fmt.Fprintf(f, "E%s %7d kubelet_volumes.go:263] \"There were many similar errors. Turn up verbosity to see them.\" "+
+		"err=\"orphaned pod \\\"%s\\\" found, but error occurred when trying to remove the volumes dir: not a directory\" numErrs=1\n",
+		time.Now().Format("0102 15:04:05.000000"), n.kubelet.cmd.Process.Pid, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled says how orphan-reaper has left each kind, by the table's names.
+func (d *daemon) settled(t *testing.T) map[string]deed {
+	t.Helper()
+	report := d.scan(t)
+	all := map[string]deed{}
+	for _, k := range kinds {
+		all[k.name] = d.deed(report, k.uid)
+	}
+	return all
+}
+
+func (d *daemon) deed(r report, uid string) deed {
+	for _, p := range r.Pods {
+		if (p.UID == uid || p.Directory == strconv.Quote(uid)) && !p.Parked {
+			reasons := slices.DeleteFunc(p.Reasons, func(r string) bool { return r == "young" || r == "hold" })
+			return deed("kept: " + strings.Join(reasons, ", "))
+		}
+	}
+	for _, e := range r.Quarantine {
+		if e.UID != uid {
+			continue
+		}
+		tried := slices.ContainsFunc(d.of(uid), func(r policy.Record) bool {
+			return r.Kind == policy.KindFailed && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonRemoval })
+		})
+		switch {
+		case tried:
+			return heldFailed
+		case e.Phase != string(policy.PhaseHeld):
+			return deed("quarantine: " + e.Phase)
+		}
+		classes := map[string]bool{}
+		for _, l := range e.Residue {
+			classes[l.Class] = true
+		}
+		switch {
+		case classes["data"]:
+			return heldData
+		case classes["ephemeral"]:
+			return heldAged
+		}
+		return deed("quarantine: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+	}
+	for _, rec := range d.of(uid) {
+		if rec.Kind == policy.KindRemoved {
+			return removed
+		}
+	}
+	return nothing
+}
+
+func unsettled(all map[string]deed) string {
+	var list []string
+	for _, k := range kinds {
+		if all[k.name] != k.did {
+			list = append(list, fmt.Sprintf("%s (%s): %q, not %q", k.name, k.uid, all[k.name], k.did))
+		}
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// How long things take here. A living pod's directory is made again when the kubelet next
+// syncs it, up to 1.5 times its syncFrequency later, which is 1 min by default; so the
+// default --confirm is 2 min, and with a syncFrequency of 5 s, 20 s are as good.
+const (
+	syncFrequency = "5s"
+	confirm       = 20 * time.Second
+	hold          = 5 * time.Second
+	settle        = 5 * time.Second
+)
+
+// versions are the kubelets to run beside; E2E_VERSIONS chooses, make e2e builds them.
+var versions = strings.Fields(os.Getenv("E2E_VERSIONS"))
+
+// machine is what the suite must leave as it was.
+var machine *host
+
+func TestMain(m *testing.M) {
+	if os.Getuid() != 0 || len(versions) == 0 {
+		_, _ = fmt.Fprintln(os.Stderr, "e2e: run this as root with make e2e")
+		os.Exit(1)
+	}
+	code, err := run(m)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	// Two runs at once would take each other's places of builtIn for leftovers.
+	lock, err := os.Open(filepath.Join("..", ".cache", "e2e"))
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return 1, fmt.Errorf("another run of the suite is under way: %w", err)
+	}
+	if machine, err = newHost(); err != nil {
+		return 1, err
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-stop
+		_, _ = fmt.Fprintln(os.Stderr, "e2e: cut short;", machine.restore())
+		os.Exit(1)
+	}()
+	if err := build(machine.dir); err != nil {
+		return 1, fmt.Errorf("%w; %v", err, machine.restore())
+	}
+	code = m.Run()
+	left := machine.left()
+	if code != 0 {
+		keepLogs(machine.dir)
+	}
+	if err := machine.restore(); err != nil {
+		return 1, err
+	}
+	if left = append(left, machine.changed()...); len(left) > 0 {
+		return 1, fmt.Errorf("left behind:\n  %s", strings.Join(left, "\n  "))
+	}
+	return code, nil
+}
+
+// keepLogs saves the logs of a run that failed where a person finds them.
+func keepLogs(dir string) {
+	to := filepath.Join("..", ".cache", "e2e", "logs")
+	_ = os.RemoveAll(to)
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return
+	}
+	logs, err := filepath.Glob(dir + "/*/*.log")
+	if err != nil {
+		return
+	}
+	for _, log := range logs {
+		if b, err := os.ReadFile(log); err == nil {
+			_ = os.WriteFile(filepath.Join(to, filepath.Base(filepath.Dir(log))+"-"+filepath.Base(log)), b, 0o600)
+		}
+	}
+	_, _ = fmt.Fprintln(os.Stderr, "e2e: the logs are in .cache/e2e/logs")
+}
+
+// build builds what is tested, as make build does, and the image that the pods run.
+func build(dir string) error {
+	for _, c := range []*exec.Cmd{
+		exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", dir+"/orphan-reaper", "./cmd/orphan-reaper"),
+		exec.Command("go", "build", "-trimpath", "-o", dir+"/pause", "./e2e/pause"),
+	} {
+		c.Dir = ".."
+		if strings.HasSuffix(c.Args[len(c.Args)-1], "pause") {
+			c.Dir, c.Args[len(c.Args)-1] = ".", "./pause"
+		}
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build: %w\n%s", err, out)
+		}
+	}
+	return writeImage(dir+"/image.tar", dir+"/pause")
+}
+
+// TestBesideKubelets runs the scenarios beside every kubelet at once, each with a runtime
+// of its own. The scenarios of one kubelet follow each other: each begins and ends with
+// the same living pods, which must not notice any of it.
+func TestBesideKubelets(t *testing.T) {
+	t.Cleanup(func() { compared.check(t) })
+
+	for i, version := range versions {
+
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			beside(t, newNode(t, machine, version, i))
+		})
+	}
+}
+
+// compared is what all kubelets have said.
+var compared table
+
+func beside(t *testing.T, n *node) {
+	living := n.livingPods(t)
+	for _, p := range living {
+		n.run(t, p)
+	}
+	waiting := n.waitingPod(t)
+	n.run(t, waiting)
+	eventually(t, 90*time.Second, func() string {
+		if !n.kubelet.running() {
+			return "the kubelet has ended: " + n.kubelet.tail(5)
+		}
+		for _, p := range living {
+			if m := n.beating(p); m != "" {
+				return m + "\n" + n.kubelet.tail(3)
+			}
+		}
+		return missing(exists(filepath.Join(n.pods, waiting.uid)), "no directory of the pod that waits")
+	})
+	before := n.census(living)
+	for _, scenario := range []struct {
+		name string
+		run  func(*testing.T, *node)
+	}{
+		{"leftovers", leftovers},
+		{"returning", returning},
+		{"restarts", restarts},
+		{"backlog", backlog},
+		{"runtime", runtimeFails},
+		{"alive", alive},
+	} {
+		if !t.Run(scenario.name, func(t *testing.T) { scenario.run(t, n) }) {
+			break
+		}
+		n.sameLife(t, before, living)
+	}
+	arrives(t, n, waiting)
+}

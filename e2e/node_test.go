@@ -1,0 +1,302 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// node is one containerd with one kubelet, all in its own directory.
+type node struct {
+	host    *host
+	version string
+	dir     string
+	tag     string // names its bridge and its cgroup
+	root    string // the kubelet's --root-dir
+	pods    string // root/pods
+	// endpoint is a symlink to containerd's socket: the runtime that "auto" or a
+	// configuration names may be replaced by another.
+	endpoint   string
+	containerd *process
+	kubelet    *process
+	args       []string // the kubelet's command line
+	verbose    bool     // it names every orphan in a sweep
+	readOnly   string   // its read-only port
+}
+
+// kubeletLog is the one file that all kubelets of the node write, and orphan-reaper reads.
+func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") }
+
+// newNode starts a containerd and a kubelet of the version. It ends them, and takes away
+// what they leave by design, when the test ends.
+func newNode(t *testing.T, h *host, version string, number int) *node {
+	t.Helper()
+	n := &node{host: h, version: version, dir: mkdir(t, filepath.Join(h.dir, version)), tag: h.tag + string(rune('a'+number))}
+	n.root = mkdir(t, filepath.Join(n.dir, "root"))
+	n.pods = filepath.Join(n.root, "pods")
+	n.endpoint = filepath.Join(n.dir, "cri.sock")
+	t.Cleanup(func() { n.stop(t) })
+	n.network(t)
+	n.cgroup(t)
+	n.containerd = n.startContainerd(t, "containerd")
+	n.use(t, "containerd")
+	output(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(h.dir, "image.tar"))
+	n.configure(t)
+	// At the default verbosity the kubelet names one orphan in a sweep. What it says of each
+	// it tells at 5, of the one file that says it.
+	n.startKubelet(t, "--vmodule=kubelet_volumes=5")
+	n.verbose = true
+	return n
+}
+
+// network gives CNI a bridge of its own: without an address on the host, a gateway or
+// masquerading it changes no setting of the host.
+func (n *node) network(t *testing.T) {
+	t.Helper()
+	write(t, filepath.Join(mkdir(t, filepath.Join(n.dir, "cni")), "10-e2e.conflist"), fmt.Sprintf(`{
+  "cniVersion": "0.4.0", "name": "%[1]s",
+  "plugins": [{"type": "bridge", "bridge": "%[1]s", "ipam":
+    {"type": "host-local", "dataDir": "%[2]s/ipam", "ranges": [[{"subnet": "10.213.77.0/24"}]]}}]
+}`, n.tag, n.dir))
+}
+
+// cgroup makes the kubelet's cgroup root: its hierarchy stands below a name of ours, and
+// no other kubepods of this machine is touched.
+func (n *node) cgroup(t *testing.T) {
+	t.Helper()
+	const top = "/sys/fs/cgroup"
+	if exists(top + "/cgroup.controllers") {
+		mkdir(t, filepath.Join(top, n.tag))
+		return
+	}
+	controllers, err := filepath.Glob(top + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range controllers {
+		st, err := os.Lstat(dir)
+		if err != nil || !st.IsDir() || filepath.Base(dir) == "unified" {
+			continue
+		}
+		own := mkdir(t, filepath.Join(dir, n.tag))
+		// A new cpuset allows no CPU until it is told which (cpuset(7)).
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			if b, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+				write(t, filepath.Join(own, file), string(b))
+			}
+		}
+	}
+}
+
+func (n *node) socket(name string) string { return filepath.Join(n.dir, name+".sock") }
+
+// use makes the runtime of that name the one behind the endpoint.
+func (n *node) use(t *testing.T, name string) {
+	t.Helper()
+	next := n.endpoint + ".next"
+	if err := os.Symlink(n.socket(name), next); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, n.endpoint); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startContainerd starts one with a root, a state and a socket of its own.
+func (n *node) startContainerd(t *testing.T, name string) *process {
+	t.Helper()
+	config := filepath.Join(n.dir, name+".toml")
+	write(t, config, fmt.Sprintf(`version = 2
+root = "%[1]s/%[2]s/root"
+state = "%[1]s/%[2]s/state"
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+  address = "%[3]s"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "%[1]s/%[2]s/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%[4]s"
+  # Sandboxes ask for an oom_score_adj of -998; lowering it needs CAP_SYS_RESOURCE, which
+  # root has not in every container.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "%[1]s/cni"
+`, n.dir, name, n.socket(name), imageName))
+	p := launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config)
+	eventually(t, 60*time.Second, func() string {
+		if !p.running() {
+			return name + " has ended: " + p.tail(5)
+		}
+		c, err := net.Dial("unix", n.socket(name))
+		if err != nil {
+			return err.Error()
+		}
+		_ = c.Close()
+		return ""
+	})
+	return p
+}
+
+// configure writes the kubelet's configuration.
+func (n *node) configure(t *testing.T) {
+	t.Helper()
+	port, readOnly := freePort(t), freePort(t)
+	n.readOnly = readOnly
+	config := filepath.Join(n.dir, "kubelet.yaml")
+	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: %[1]s
+readOnlyPort: %[2]s
+healthzPort: 0
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+containerRuntimeEndpoint: unix://%[3]s
+staticPodPath: %[4]s
+volumePluginDir: %[5]s/volume-plugins
+cgroupDriver: cgroupfs
+cgroupRoot: /%[6]s
+enforceNodeAllocatable: []
+failSwapOn: false
+makeIPTablesUtilChains: false
+oomScoreAdj: 0
+evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+fileCheckFrequency: 1s
+syncFrequency: %[7]s
+`, port, readOnly, n.endpoint, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency)
+	if n.version != "1.30.14" {
+		// 1.31 and newer; a kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
+		text += "failCgroupV1: false\n"
+	}
+	write(t, config, text)
+	n.args = []string{
+		filepath.Join("..", ".cache", "e2e", n.version, "kubelet"), "--root-dir=" + n.root, "--config=" + config,
+		"--cert-dir=" + filepath.Join(n.dir, "pki"), "--hostname-override=e2e", "--v=2",
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// startKubelet starts the kubelet; what it finds in its directories it takes over.
+func (n *node) startKubelet(t *testing.T, flags ...string) {
+	t.Helper()
+	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
+}
+
+// restartKubelet lets it crash and starts it again, at the default verbosity. Between
+// may be done what only a kubelet that starts finds.
+func (n *node) restartKubelet(t *testing.T, between ...func()) {
+	t.Helper()
+	n.kubelet.kill()
+	for _, do := range between {
+		do()
+	}
+	n.startKubelet(t)
+	n.verbose = false
+}
+
+// stop ends all in order: the pods, the kubelet, the runtimes; then what they leave for
+// their next start.
+func (n *node) stop(t *testing.T) {
+	if n.kubelet != nil && n.kubelet.running() {
+		manifests, err := filepath.Glob(filepath.Join(n.dir, "manifests", "*"))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, m := range manifests {
+			_ = os.Remove(m)
+		}
+		// It also takes down the volumes, and then the directories.
+		left := func() []string {
+			dirs, err := filepath.Glob(filepath.Join(n.pods, "5a11fe00-*"))
+			if err != nil {
+				t.Error(err)
+			}
+			return append(n.tasks(), dirs...)
+		}
+		for end := time.Now().Add(60 * time.Second); time.Now().Before(end) && len(left()) > 0; {
+			time.Sleep(200 * time.Millisecond)
+		}
+		if all := left(); len(all) > 0 {
+			t.Errorf("the kubelet has not taken its pods down: %v\n%s", all, n.kubelet.tail(20))
+		}
+		n.kubelet.end(t)
+	}
+	if n.containerd != nil && n.containerd.running() {
+		n.containerd.end(t)
+	}
+	// The kubelet's bind mount of its root directory on itself; before a failed test's mounts.
+	for _, path := range slices.Backward(n.host.mounts()) {
+		if !strings.HasPrefix(path, n.dir+"/") {
+			continue
+		}
+		if path != n.root && !t.Failed() {
+			t.Errorf("%s is still mounted", path)
+		}
+		_ = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	for _, link := range n.host.links() {
+		if link == n.tag {
+			output(t, "ip", "link", "delete", link)
+		}
+	}
+	for _, dir := range slices.Backward(n.host.cgroups()) {
+		if strings.Contains(dir, "/"+n.tag) {
+			_ = unix.Rmdir(dir)
+		}
+	}
+}
+
+// tasks are the lines "CONTAINER PID STATUS" of what runs in containerd.
+func (n *node) tasks() []string {
+	out, err := runQuietly("ctr", "-a", n.socket("containerd"), "--connect-timeout", "2s", "-n", "k8s.io", "tasks", "ls")
+	if err != nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	return lines[1:]
+}
+
+// metric reads one of the kubelet's own gauges; NaN-free since they are counts.
+func (n *node) metric(name string) string {
+	resp, err := http.Get("http://127.0.0.1:" + n.readOnly + "/metrics")
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err.Error()
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "absent"
+}

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func runQuietly(args ...string) (string, error) {
+	out, err := exec.Command(args[0], args[1:]...).Output()
+	return string(out), err
+}
+
+// pod is one static pod with an application that misses its files when they go.
+type pod struct {
+	uid, name string
+	spec      string // of the pod, in YAML flow style, besides its containers
+	mounts    string // of the container: volumeMounts
+	dirs      string // where the application keeps files, as arguments in YAML
+	files     []string
+}
+
+// livingPods run beside every scenario: one on the host's network with data in an emptyDir
+// and in a directory of the host, one on the bridge with data in memory and behind a
+// subpath. Their UIDs sort amid those of the orphans.
+func (n *node) livingPods(t *testing.T) []pod {
+	t.Helper()
+	hostPath := mkdir(t, filepath.Join(n.dir, "host-path"))
+	return []pod{
+		{
+			uid: "5a11fe00-0000-4000-8000-000000000001", name: "steady",
+			spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}, {name: host, hostPath: {path: ` + hostPath + `}}]`,
+			mounts: `[{name: data, mountPath: /data}, {name: host, mountPath: /host}]`, dirs: `/data, /host`,
+			files: []string{"volumes/kubernetes.io~empty-dir/data"},
+		},
+		{
+			uid: "5a11fe00-0000-4000-8000-000000000002", name: "networked",
+			spec:   `volumes: [{name: mem, emptyDir: {medium: Memory}}, {name: data, emptyDir: {}}]`,
+			mounts: `[{name: mem, mountPath: /mem}, {name: data, mountPath: /sub, subPath: part}]`, dirs: `/mem, /sub`,
+			files: []string{"volumes/kubernetes.io~empty-dir/mem", "volumes/kubernetes.io~empty-dir/data/part"},
+		},
+	}
+}
+
+// run gives the kubelet the pod's manifest.
+func (n *node) run(t *testing.T, p pod) {
+	t.Helper()
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: e2e, uid: %s}
+spec: {%s, terminationGracePeriodSeconds: 2, containers: [
+  {name: app, image: %s, imagePullPolicy: Never, command: [/pause, %s], volumeMounts: %s}]}
+`, p.name, p.uid, p.spec, imageName, p.dirs, p.mounts)
+	// In one rename: the kubelet must never see half of it.
+	path := filepath.Join(n.dir, "manifests", p.name+".yaml")
+	write(t, filepath.Join(n.dir, p.name+".new"), text)
+	if err := os.Rename(filepath.Join(n.dir, p.name+".new"), path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beating says what is missing for the pod to be at work with all its files, "" for
+// nothing.
+func (n *node) beating(p pod) string {
+	for _, dir := range p.files {
+		path := filepath.Join(n.pods, p.uid, dir)
+		if !exists(filepath.Join(path, "born")) {
+			return p.name + ": there is no born in " + path
+		}
+		st, err := os.Stat(filepath.Join(path, "beat"))
+		if err != nil || time.Since(st.ModTime()) > 5*time.Second {
+			return p.name + ": no fresh beat in " + path
+		}
+	}
+	return ""
+}
+
+// census is what lives on a node at one time, to compare with later.
+type census struct {
+	tasks []string
+	born  map[string]string
+}
+
+func (n *node) census(pods []pod) census {
+	c := census{tasks: n.tasks(), born: map[string]string{}}
+	slices.Sort(c.tasks)
+	for _, p := range pods {
+		for _, dir := range p.files {
+			path := filepath.Join(n.pods, p.uid, dir, "born")
+			b, err := os.ReadFile(path)
+			if err != nil {
+				b = []byte(err.Error())
+			}
+			c.born[path] = string(b)
+		}
+	}
+	return c
+}
+
+// sameLife fails where any container has ended or started since the census, or any pod
+// has other files.
+func (n *node) sameLife(t *testing.T, before census, pods []pod) {
+	t.Helper()
+	eventually(t, 10*time.Second, func() string {
+		for _, p := range pods {
+			if m := n.beating(p); m != "" {
+				return m
+			}
+		}
+		return ""
+	})
+	now := n.census(pods)
+	if !slices.Equal(now.tasks, before.tasks) {
+		t.Errorf("the containers changed:\n%s\nwere\n%s", strings.Join(now.tasks, "\n"), strings.Join(before.tasks, "\n"))
+	}
+	for path, was := range before.born {
+		if now.born[path] != was {
+			t.Errorf("%s holds %q, held %q", path, now.born[path], was)
+		}
+	}
+}

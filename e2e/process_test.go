@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one program that the suite started. Its output goes to a file.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// launch starts a program. It has a process group of its own: a Ctrl-C ends the suite
+// alone, which then ends the others in order.
+func launch(t *testing.T, name, log string, args ...string) *process {
+	t.Helper()
+	// Appending is how a log is written; the suite writes forged lines beside it.
+	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	p := &process{name: name, log: log, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = f, f
+	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	p.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=", "JOURNAL_STREAM=")
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+	}()
+	return p
+}
+
+func (p *process) signal(s unix.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// end stops it: first as one asks, then without asking. It may have ended before.
+func (p *process) end(t *testing.T) {
+	t.Helper()
+	p.signal(unix.SIGCONT)
+	p.signal(unix.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		t.Errorf("%s did not stop within 30 s of SIGTERM", p.name)
+		p.kill()
+	}
+}
+
+// kill ends it as a crash would.
+func (p *process) kill() {
+	p.signal(unix.SIGKILL)
+	<-p.done
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// size marks a place in its output, for since.
+func (p *process) size() int64 {
+	st, err := os.Stat(p.log)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// since returns the whole lines of its output from the mark on.
+func (p *process) since(mark int64) []string {
+	b, err := os.ReadFile(p.log)
+	if err != nil || mark > int64(len(b)) {
+		return nil
+	}
+	b = b[mark:]
+	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// tail is what a failure shows.
+func (p *process) tail(n int) string {
+	lines := p.since(0)
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// eventually waits until what is so; what returns what is still missing, "" for nothing.
+func eventually(t *testing.T, limit time.Duration, what func() string) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		missing := what()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", limit, missing)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// throughout fails where it is not so at any time in the span.
+func throughout(t *testing.T, span time.Duration, what func() string) {
+	t.Helper()
+	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if wrong := what(); wrong != "" {
+			t.Fatal(wrong)
+		}
+	}
+}
+
+// output runs a command to its end.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mkdir(t *testing.T, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// missing is what eventually waits for.
+func missing(ok bool, format string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}

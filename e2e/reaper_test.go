@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// daemon is the real binary, following the node's real log.
+type daemon struct {
+	*process
+	node  *node
+	flags []string
+	from  int64 // where in its output the records begin that still count
+}
+
+// forget leaves out of the records what was told so far.
+func (d *daemon) forget() { d.from = d.size() }
+
+// reap starts the daemon with a state of its own. It must end well when the scenario ends.
+func (n *node) reap(t *testing.T, flags ...string) *daemon {
+	t.Helper()
+	name := strings.ReplaceAll(t.Name(), "/", "-")
+	d := &daemon{node: n, flags: append([]string{
+		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
+		"--state-dir", filepath.Join(n.dir, name+".state"), "--runtime-endpoint", "unix://" + n.endpoint,
+		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
+		"--metrics-file", filepath.Join(n.dir, name+".prom"), "--log-format", "json",
+	}, flags...)} // the last one of a flag holds
+	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
+	t.Cleanup(func() {
+		d.end(t)
+		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("the daemon ended with %d", code)
+		}
+		if t.Failed() {
+			t.Logf("orphan-reaper said:\n%s", d.story())
+		}
+	})
+	return d
+}
+
+func (d *daemon) binary() string { return filepath.Join(d.node.host.dir, "orphan-reaper") }
+
+// command runs another command of the binary with the daemon's settings, where it takes
+// them; exit code 3 says that something is kept, and is no failure.
+func (d *daemon) command(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(d.binary(), append(args, d.flags...)...).Output()
+	if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() != 3) {
+		t.Fatalf("orphan-reaper %s: %v\n%s", strings.Join(args, " "), err, stderr(e))
+	}
+	return string(out)
+}
+
+func stderr(e *exec.ExitError) string {
+	if e == nil {
+		return ""
+	}
+	return string(e.Stderr)
+}
+
+// report is the part of scan -o json that the suite reads.
+type report struct {
+	Pods []struct {
+		UID       string
+		Directory string
+		Verdict   string
+		Reasons   []string
+		Parked    bool
+	}
+	Quarantine []entry
+	Errors     []string
+}
+
+type entry struct {
+	UID     string
+	Phase   string
+	Residue []struct{ Path, Class string }
+}
+
+func (d *daemon) scan(t *testing.T) report {
+	t.Helper()
+	var r report
+	if err := json.Unmarshal([]byte(d.command(t, "scan", "-o", "json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// records are what the daemon has told since forget, in order.
+func (d *daemon) records() []policy.Record {
+	var all []policy.Record
+	for _, line := range d.since(d.from) {
+		var r policy.Record
+		if json.Unmarshal([]byte(line), &r) == nil && r.Kind != "" {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// story is what a failure shows: the text of the last records.
+func (d *daemon) story() string {
+	var lines []string
+	for _, line := range d.since(0) {
+		var r struct{ Time, Msg, Error, Text string }
+		if json.Unmarshal([]byte(line), &r) != nil {
+			lines = append(lines, line)
+			continue
+		}
+		lines = append(lines, r.Time+" "+r.Msg+r.Error+r.Text)
+	}
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
+// of are the records of one pod.
+func (d *daemon) of(uid string) []policy.Record {
+	return slices.DeleteFunc(d.records(), func(r policy.Record) bool { return string(r.UID) != uid })
+}
+
+// tells waits for a record of the pod that is so, and returns it.
+func (d *daemon) tells(t *testing.T, limit time.Duration, uid string, what string, is func(policy.Record) bool) policy.Record {
+	t.Helper()
+	var found policy.Record
+	eventually(t, limit, func() string {
+		if !d.running() {
+			return "the daemon has ended"
+		}
+		for _, r := range d.of(uid) {
+			if is(r) {
+				found = r
+				return ""
+			}
+		}
+		return "nothing told of " + uid + ": " + what
+	})
+	return found
+}
+
+func kind(k policy.Kind) func(policy.Record) bool {
+	return func(r policy.Record) bool { return r.Kind == k }
+}
+
+// keptFor says whether the record tells that the pod is kept, or waits, for the reason.
+func keptFor(reason policy.Reason) func(policy.Record) bool {
+	return func(r policy.Record) bool {
+		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == reason })
+	}
+}

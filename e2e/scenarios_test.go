@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// plant makes one leftover of the name of the table, by a UID of its own.
+func (n *node) plant(t *testing.T, name, uid string) orphan {
+	t.Helper()
+	i := slices.IndexFunc(kinds, func(k leftover) bool { return k.name == name })
+	if i < 0 {
+		t.Fatalf("no kind of leftover is %q", name)
+	}
+	o := orphan{t: t, n: n, dir: filepath.Join(n.pods, uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", uid))}
+	kinds[i].make(o)
+	return o
+}
+
+// Two kinds that the scenarios use: one of which nothing stays, one that is data.
+const (
+	skeleton = "CSI: vol_data.json, no `mount/`"
+	dataFile = "a file as a volume"
+)
+
+// returning: a static pod whose UID is in hold comes back with its manifest. The directory
+// that the kubelet has let go is then a living pod's again, with all that lay in it.
+func returning(t *testing.T, n *node) {
+	p := pod{
+		uid: "5a11fe00-0000-4000-8000-0000000000ba", name: "returning",
+		spec: `volumes: [{name: data, emptyDir: {}}]`, mounts: `[{name: data, mountPath: /data}]`, dirs: `/data`,
+		files: []string{"volumes/kubernetes.io~empty-dir/data"},
+	}
+	o := n.plant(t, dataFile, p.uid)
+	d := n.reap(t, "--hold", "30s")
+	d.tells(t, 30*time.Second, p.uid, "it waits for the hold", keptFor(policy.ReasonHold))
+	d.forget()
+	n.run(t, p)
+	eventually(t, 30*time.Second, func() string { return n.beating(p) })
+	n.forge(t, p.uid)
+	lives := func(r policy.Record) bool {
+		return r.Decision == policy.Keep && (keptFor(policy.ReasonCgroup)(r) || keptFor(policy.ReasonSandbox)(r) || keptFor(policy.ReasonContainer)(r))
+	}
+	d.tells(t, 60*time.Second, p.uid, "it lives", lives)
+	throughout(t, 5*time.Second, func() string { return n.beating(p) })
+	if got, err := os.ReadFile(filepath.Join(o.dir, "volumes", nfs, "vol")); err != nil || string(got) != "a user's" {
+		t.Errorf("what lay there before: %q, %v", got, err)
+	}
+	for _, r := range d.of(p.uid) {
+		if r.Kind != policy.KindKept {
+			t.Errorf("%s: %s", r.Kind, r.Text)
+		}
+	}
+	if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func() string { return missing(len(n.tasks()) == 4, "containers: %q", n.tasks()) })
+	o.remove(filepath.Join(o.dir, "volumes", nfs, "vol"))
+	eventually(t, 20*time.Second, func() string { return missing(!exists(o.dir), "the kubelet has not removed %s", o.dir) })
+}
+
+// restarts: a kubelet that starts anew has said nothing yet. So a hold begins anew with it,
+// and its silence on a parked pod proves nothing: that goes back, and through it all again.
+func restarts(t *testing.T, n *node) {
+	const uid, held = "2badf00d-0000-4000-8000-00000000e2e1", "2badf00d-0000-4000-8000-00000000e2e2"
+	o := n.plant(t, dataFile, uid)
+	d := n.reap(t, "--hold", "8s")
+	d.tells(t, 30*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
+	restarted := time.Now()
+	n.restartKubelet(t)
+	parked := d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
+	if since := parked.At.Wall.Sub(restarted); since < 8*time.Second {
+		t.Errorf("parked %s after the kubelet was restarted: that is less than a hold", since)
+	}
+
+	// While the kubelet is away another dead pod appears: a volume that the next kubelet
+	// takes over, and that its volume manager can never take down (directory not empty).
+	d.forget()
+	var h orphan
+	n.restartKubelet(t, func() { h = n.plant(t, "data in a volume directory", held) })
+	back := d.tells(t, 60*time.Second, uid, "it is put back", kind(policy.KindPutBack))
+	if !slices.ContainsFunc(back.Why, func(w policy.Why) bool { return w.Reason == policy.ReasonKubeletStarting }) {
+		t.Errorf("put back for %v", back.Why)
+	}
+	d.tells(t, 60*time.Second, held, "the kubelet's volume manager holds it", keptFor(policy.ReasonKubeletHolds))
+	d.tells(t, 60*time.Second, uid, "it is parked again", kind(policy.KindParked))
+	d.tells(t, confirm+40*time.Second, uid, "it is confirmed", kind(policy.KindStripped))
+	for _, r := range d.records() {
+		if r.Kind == policy.KindBreaker || string(r.UID) == held && r.Kind != policy.KindKept {
+			t.Errorf("%s: %s", r.Kind, r.Text)
+		}
+	}
+	if exists(o.dir) {
+		t.Error("it is still in the pods directory")
+	}
+	// A person takes the data; the kubelet then ends it by itself.
+	h.remove(filepath.Join(h.dir, "volumes", nfs, "vol", "data"))
+	eventually(t, 2*time.Minute, func() string {
+		return missing(!exists(h.dir), "the kubelet has not removed %s: %s", h.dir, n.kubelet.tail(1))
+	})
+}
+
+// backlog: hundreds of orphans at once, of which a kubelet at its default verbosity names
+// the first in sorted order. One look takes them all.
+func backlog(t *testing.T, n *node) {
+	const many = 500
+	if n.verbose {
+		n.restartKubelet(t)
+	}
+	mark := n.kubelet.size()
+	var dirs []string
+	for i := range many {
+		dirs = append(dirs, n.plant(t, skeleton, fmt.Sprintf("%08x-0000-4000-8000-0000000f00d5", i*8589934)).dir)
+	}
+	d := n.reap(t)
+	eventually(t, hold+settle+3*confirm+30*time.Second, func() string {
+		left := 0
+		for _, dir := range dirs {
+			if exists(dir) {
+				left++
+			}
+		}
+		return missing(left == 0, "%d of %d are left", left, many)
+	})
+	eventually(t, confirm+40*time.Second, func() string {
+		gone := map[string]bool{}
+		for _, r := range d.records() {
+			if r.Kind == policy.KindRemoved {
+				gone[string(r.UID)] = true
+			}
+		}
+		return missing(len(gone) == many, "%d of %d are told to be removed", len(gone), many)
+	})
+	named := map[string]bool{}
+	for _, line := range n.kubelet.since(mark) {
+		if m := namedUID.FindStringSubmatch(line); m != nil {
+			named[m[1]] = true
+		}
+	}
+	t.Logf("the kubelet named %d of %d orphans", len(named), many)
+	// The second is named while the first is confirmed; a batch of 256 is parked at a time,
+	// and a sweep may fall between.
+	if len(named) == 0 || len(named) > 5 {
+		t.Errorf("the kubelet named %d orphans: this does not show that one sighting takes all", len(named))
+	}
+	if rest := d.scan(t).Quarantine; len(rest) > 0 {
+		t.Errorf("%d entries are left in quarantine", len(rest))
+	}
+}
+
+var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
+
+// runtimeFails: the runtime hangs, crashes, is a fresh one that lists nothing, and hangs
+// again while a pod is parked. Each time nothing is taken, for a reason that says why; and
+// each time it goes on by itself.
+func runtimeFails(t *testing.T, n *node) {
+	const uid = "2badf00d-0000-4000-8000-00000000e2e3"
+	empty := n.startContainerd(t, "empty")
+	defer empty.end(t)
+	o := n.plant(t, skeleton, uid)
+	d := n.reap(t, "--hold", "15s")
+	holds := func() {
+		t.Helper()
+		d.tells(t, 60*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
+		d.forget()
+	}
+	refuses := func(reason policy.Reason) {
+		t.Helper()
+		d.tells(t, 60*time.Second, uid, "it is kept: "+string(reason), keptFor(reason))
+		if !exists(o.dir) {
+			t.Fatal("the directory is gone")
+		}
+		d.forget()
+	}
+	holds()
+	n.containerd.signal(stopSignal)
+	refuses(policy.ReasonRuntimeUnknown)
+	n.containerd.signal(contSignal)
+	holds()
+	n.containerd.kill()
+	refuses(policy.ReasonRuntimeUnknown)
+	n.containerd = n.startContainerd(t, "containerd")
+	holds()
+	n.use(t, "empty")
+	refuses(policy.ReasonRuntimeEmpty)
+	n.use(t, "containerd")
+	holds()
+	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
+	n.containerd.signal(stopSignal)
+	throughout(t, confirm+10*time.Second, func() string {
+		for _, r := range d.of(uid) {
+			if r.Kind == policy.KindRemoved || r.Kind == policy.KindPutBack {
+				return "a runtime that hangs decided: " + r.Text
+			}
+		}
+		return ""
+	})
+	n.containerd.signal(contSignal)
+	d.tells(t, 90*time.Second, uid, "it is removed", kind(policy.KindRemoved))
+}
