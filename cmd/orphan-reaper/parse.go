@@ -78,7 +78,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 		if len(files) > 1 {
 			label = name
 		}
-		err := a.parseFile(name, o, func(s parsers.Sighting, line int) error {
+		err := a.parseFile(name, p, o, func(s parsers.Sighting, line int) error {
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -97,10 +97,23 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 	return errors.Join(errs...)
 }
 
+// promptly writes out what was found before each read, which may wait: as in
+// journalctl -f | orphan-reaper parse.
+type promptly struct {
+	in  io.Reader
+	out *printer
+}
+
+// Read reads on. A failed write is told by the next one.
+func (r promptly) Read(b []byte) (int, error) {
+	_ = r.out.flush()
+	return r.in.Read(b)
+}
+
 // parseFile reads one input, "-" being stdin.
-func (a *app) parseFile(name string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *app) parseFile(name string, p *printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
-		return parseLines(a.stdin, "stdin", o, emit)
+		return parseLines(promptly{a.stdin, p}, "stdin", o, emit)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -110,7 +123,7 @@ func (a *app) parseFile(name string, o parsers.Options, emit func(parsers.Sighti
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return fmt.Errorf("cannot read: %s is a directory", name)
 	}
-	return parseLines(f, name, o, emit)
+	return parseLines(promptly{f, p}, name, o, emit)
 }
 
 // parseLines hands the sightings of one log to emit. Lines have any length; memory is

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -45,6 +46,32 @@ func TestParseLines(t *testing.T) {
 	err := parseLines(io.MultiReader(strings.NewReader("a\nb\n"), &endless{left: 1000}), "x", parsers.Options{}, emit)
 	if !errors.Is(err, errNode) || !strings.Contains(err.Error(), "byte 4 of x") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestParseDoesNotHoldBack: what was found is written before the next read, which may
+// wait for ever.
+func TestParseDoesNotHoldBack(t *testing.T) {
+	in, feed := io.Pipe()
+	read, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		code := runWith(realDeps(), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
+		_ = out.Close()
+		done <- code
+	}()
+	lines := bufio.NewReader(read)
+	for range 3 {
+		if _, err := io.WriteString(feed, orphanLine+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := lines.ReadString('\n'); err != nil || !strings.Contains(got, "0badf00d-6131-4aaa-8bbb-cccc00006131") {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	_ = feed.Close()
+	if code := <-done; code != exitDone {
+		t.Errorf("exit code %d", code)
 	}
 }
 
