@@ -459,6 +459,31 @@ func TestStuckInQuarantine(t *testing.T) {
 	}
 }
 
+// TestFirstCannotMove: a pod that cannot be moved does not hold up the others for long.
+func TestFirstCannotMove(t *testing.T) {
+	n := newFakeNode()
+	for i := range 8 {
+		n.add(i, nil)
+	}
+	n.immutable = true
+	rules := testRules
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	var took time.Duration
+	rep := mustPass(t, r, n.claim(1))
+	if rep.Next != time.Second {
+		t.Errorf("the next pod's turn comes in %s", rep.Next)
+	}
+	for range 6 {
+		n.pass(rep.Next)
+		took += rep.Next
+		rep = mustPass(t, r)
+	}
+	if rep.Next != lookSoon || took < time.Minute {
+		t.Errorf("where nothing can be moved, 7 tries took %s and the next comes in %s", took, rep.Next)
+	}
+}
+
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {

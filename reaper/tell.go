@@ -125,7 +125,7 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			// Longer than any rule waits: a time stamp of a clock that was set back since.
 			soon(v.Due, v.Due <= max(rules.Hold, rules.Settle))
 		case v.Decision == policy.Wait && v.For(policy.ReasonLimit) && !rep.confirming():
-			soon(lookSoon, true)
+			soon(rep.nextTry(), true)
 		case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
 		case v.Decision == policy.Wait:
 			soon(lookSoon, false)
@@ -161,6 +161,18 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		next = 0
 	}
 	rep.Next, rep.Pending = next, pending
+}
+
+// nextTry is when to try another pod after the one that was to go first could not be moved:
+// soon, and the later the more of them there are, since then the cause is not the pod's.
+func (rep *Report) nextTry() time.Duration {
+	wait := time.Second
+	for _, v := range rep.Verdicts {
+		if v.For(policy.ReasonCannotMove) && wait < lookSoon {
+			wait *= 2
+		}
+	}
+	return min(wait, lookSoon)
 }
 
 // untilPurge is when to look at a held entry that is purged after left. One that was due

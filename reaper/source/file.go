@@ -40,7 +40,6 @@ type File struct {
 
 	// Of Run's goroutine only.
 	buf     []byte
-	fresh   bool      // the end was reached once, or the file was not there: lines are new
 	settled bool      // want has been dealt with
 	opened  bool      // a file was opened since the watches were set
 	dirTime time.Time // when names last changed
@@ -219,9 +218,6 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	// would be opened for ever.
 	if more || (f.opened && !failed) {
 		return true, lookErr
-	}
-	if f.cur != nil || errors.Is(lookErr, fs.ErrNotExist) {
-		f.fresh = true
 	}
 	return false, errors.Join(lookErr, f.retire(ctx, lines))
 }

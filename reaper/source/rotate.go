@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -235,8 +236,14 @@ func (f *File) read(t *tailed, info fileInfo) bool {
 	return slices.ContainsFunc(f.closed, func(p FilePosition) bool {
 		return t.is(p) && p.Length > 0 && p.matches(t.ino, info.size, t.prefix, maxPrefix)
 	}) || slices.ContainsFunc(f.files(), func(o *tailed) bool {
-		return o.position().matches(t.ino, info.size, t.prefix, 1)
+		return o.position().matches(t.ino, info.size, t.prefix, 1) || t.copying(info, o)
 	})
+}
+
+// copying reports whether t is a copy of o that is being made: it has nothing yet that was
+// not read of o. What o loses by being truncated next is looked for by truncated.
+func (t *tailed) copying(info fileInfo, o *tailed) bool {
+	return info.size <= o.done && bytes.HasPrefix(o.prefix, t.prefix)
 }
 
 // truncated begins t anew. What had not been read of it is looked for in the copy that

@@ -36,6 +36,7 @@ type tailed struct {
 	next     int64  // where the next read begins
 	carry    []byte // the line that has no newline yet, at most maxText of it
 	cut      bool   // carry is full; the line goes on
+	live     int64  // what lies before was in the file when it was opened, of whatever age it is
 	opened   bool   // the last line opened a block: the next is handed over whatever it holds
 	broken   bool   // a read failed; open it again
 	quiet    time.Duration
@@ -87,7 +88,7 @@ func openTailed(path string) (*tailed, fileInfo, error) {
 	t := &tailed{file: os.NewFile(uintptr(fd), path)}
 	info, err := t.stat()
 	if err == nil {
-		t.dev, t.ino = info.dev, info.ino
+		t.dev, t.ino, t.live = info.dev, info.ino, info.size
 		_, err = t.same(0)
 	}
 	if err != nil {
@@ -144,9 +145,9 @@ func (t *tailed) same(end int64) (bool, error) {
 	return true, nil
 }
 
-// forget begins the file anew.
+// forget begins the file anew. Of what it holds by now nobody knows how old it is.
 func (t *tailed) forget() {
-	t.next, t.carry, t.cut, t.opened, t.prefix = 0, t.carry[:0], false, false, nil
+	t.next, t.carry, t.cut, t.opened, t.prefix, t.live = 0, t.carry[:0], false, false, nil, t.size()
 }
 
 // drain reads t to its end, or to maxStep, and hands over what may be sightings. more
@@ -243,7 +244,7 @@ func (f *File) emit(ctx context.Context, t *tailed, line []byte, end int64, line
 	wanted := t.opened || parsers.Interesting(line)
 	t.opened = parsers.OpensBlock(line)
 	if wanted {
-		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: !f.fresh}
+		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.live}
 		if err := send(ctx, lines, l); err != nil {
 			return err
 		}
