@@ -135,7 +135,8 @@ func orphanText(msg string) (report, bool) {
 	msg = strings.TrimRight(msg, " ")
 	if rest, ok := strings.CutPrefix(msg, "Failed to remove orphaned pod "); ok {
 		uid, rest, ok := cutUID(rest)
-		if !ok || !(startsOrCut(rest, " dir; err: ") || startsOrCut(rest, " subdir ")) || namesOther(rest, uid) {
+		isReport := startsOrCut(rest, " dir; err: ") || startsOrCut(rest, " subdir ")
+		if !ok || !isReport || namesOther(rest, uid) {
 			return report{}, false
 		}
 		return report{uid: uid, kind: ReportOther, count: NoCount, path: volumePath(rest, uid)}, true

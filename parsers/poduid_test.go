@@ -18,7 +18,7 @@ func badUIDs() []string {
 		strings.ToUpper(u), "5Da3387d-ad1c-11ea-a025-525400767782", "{" + u + "}", "urn:uuid:" + u, strings.ReplaceAll(u, "-", "_"),
 		strings.ReplaceAll(u, "-", "–"), strings.ReplaceAll(u, "-", "‐"), strings.ReplaceAll(u, "-", ""), strings.Replace(u, "-", "", 1) + "0",
 		"5da3387-dad1c-11ea-a025-525400767782", "5da3387d-ad1c-11ea-a0255-25400767782", "5da3387d--d1c-11ea-a025-525400767782", strings.Repeat("-", 36),
-		"а" + u[1:], "‮" + u, u + "\u200b", "\ufeff" + u, strings.Replace(u, "5", "５", 1), strings.Replace(u, "0", "٠", 1), "é\u2028",
+		"а" + u[1:], "\u202e" + u, u + "\u200b", "\ufeff" + u, strings.Replace(u, "5", "５", 1), strings.Replace(u, "0", "٠", 1), "é\u2028",
 		strings.ToUpper("7f8e47b71a845b4eb634a44a94e20069"), "7f8e47b71a845b4eb634a44a94e2006", "7f8e47b71a845b4eb634a44a94e200690", "7f8e47b71a845b4eb634a44a94e2006g",
 		"7f8e47b7-1a845b4eb634a44a94e20069", "0x7f8e47b71a845b4eb634a44a94e200", "lost+found", "null", "undefined", "<nil>", "%!s(MISSING)", "%2e%2e", "%s", "\\", "a\\b", "a\"b",
 		"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "xxxxxx", "***", "<pod UID>", u + ".bak", u + "-old", u + "~", "." + u, u + "," + otherUID, u + " " + otherUID, u + u,

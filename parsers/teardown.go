@@ -94,7 +94,8 @@ func teardownDetail(s string) (report, bool) {
 	}
 	// Up to here and on to the volume's quoted name nothing comes from a pod.
 	head, rest, ok := strings.Cut(s, " for volume ")
-	if !ok || strings.Contains(head, `"`) || !(start == "error cleaning subPath mounts" || strings.Contains(head, " failed")) {
+	failed := start == "error cleaning subPath mounts" || strings.Contains(head, " failed")
+	if !ok || !failed || strings.Contains(head, `"`) {
 		return report{}, false
 	}
 	if rest, ok = skipQuoted(rest, ""); !ok {
