@@ -16,7 +16,13 @@ type Heard struct {
 	BootID  string                  `json:"boot_id"`
 	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
 	Held    map[parsers.PodUID]Held `json:"held,omitempty"`
+	// Full is set once more pods were held than are remembered: of any other it is not known.
+	Full bool `json:"full,omitempty"`
 }
+
+// mostHeard bounds what is remembered of each kind: a file's lines can be forged. A kubelet
+// has a few thousand pod directories at the most, and repeats what it says.
+const mostHeard = 16384
 
 // Held is the kubelet's last word on a volume that its volume manager cannot tear down.
 type Held struct {
@@ -46,7 +52,10 @@ func (c Claim) Evident(k KubeletID, now Instant) bool {
 	}
 	start := now.Wall.Add(k.Start - now.Boot - startSlack)
 	if !s.Time.IsZero() {
-		return !s.Time.Before(start)
+		// A time to come is one of a clock that has been set back since: a line of another
+		// boot, in which another kubelet may have had this PID. A machine without a battery
+		// clock boots into its own past.
+		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
 	}
 	// A line without a certain time counts only where it was read as it was written.
 	return !s.CatchUp && c.At.Boot >= k.Start
@@ -70,11 +79,21 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 			if h.Held == nil {
 				h.Held = map[parsers.PodUID]Held{}
 			}
+			if _, ok := h.Held[uid]; !ok && len(h.Held) >= mostHeard {
+				h.Full = true
+				continue
+			}
 			h.Held[uid] = Held{At: c.At, Path: c.Sighting.Path}
 			continue
 		}
 		if h.Named == nil {
 			h.Named = map[parsers.PodUID]bool{}
+		}
+		if !h.Named[uid] && len(h.Named) >= mostHeard {
+			for other := range h.Named {
+				delete(h.Named, other) // it is named again, or waits: nothing goes for it
+				break
+			}
 		}
 		h.Named[uid] = true
 	}
@@ -95,6 +114,9 @@ func (h *Heard) Tell(e *Evidence, n Node) {
 		swept = Yes
 	}
 	var detail string
+	if h.Full {
+		held, detail = Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
+	}
 	if by, ok := h.Held[e.UID]; ok {
 		held, detail = Yes, "the kubelet's volume manager cannot tear down "+by.Path
 	}

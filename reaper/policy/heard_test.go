@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ func TestEvident(t *testing.T) {
 			c.Sighting.CatchUp, c.Sighting.Time = true, s.now.Wall.Add(-time.Hour)
 		}), true},
 		{"a time before the kubelet's start", line(func(c *Claim) { c.Sighting.Time = s.now.Wall.Add(-100 * time.Hour) }), false},
+		{"a time that has not come yet", line(func(c *Claim) {
+			c.Sighting.CatchUp, c.Sighting.Time = true, s.now.Wall.Add(time.Hour)
+		}), false},
 		{"journald says this boot", line(func(c *Claim) { c.Sighting.BootID = "boot1" }), true},
 		{"journald says another boot", line(func(c *Claim) { c.Sighting.BootID = "boot0" }), false},
 		{"read in another boot", line(func(c *Claim) { c.At.BootID = "boot-0" }), false},
@@ -87,4 +91,24 @@ func TestHeard(t *testing.T) {
 	want("another kubelet runs and has said nothing", No, No, No)
 	s.node.Kubelet.Truth = Unknown
 	want("it is not known which runs", Unknown, Unknown, Unknown)
+}
+
+// TestHeardBounded: forged lines of a file cannot make it grow without end, nor push out
+// that the kubelet has named some orphan.
+func TestHeardBounded(t *testing.T) {
+	s := deadScene()
+	var h Heard
+	for i := range mostHeard + 100 {
+		for _, r := range []parsers.Report{parsers.ReportOther, parsers.ReportTeardown} {
+			uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
+			h.Learn([]Claim{{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID}}}, s.node, s.now)
+		}
+	}
+	if len(h.Named) != mostHeard || len(h.Held) != mostHeard {
+		t.Errorf("%d named, %d held", len(h.Named), len(h.Held))
+	}
+	e := Evidence{UID: testUID}
+	if h.Tell(&e, s.node); e.Facts[FactHeld].Truth != Unknown || e.Facts[FactSwept].Truth != Yes {
+		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth)
+	}
 }
