@@ -12,9 +12,9 @@ type Line struct {
 	// Journal holds journald's own fields for the entry, nil for a line of a file.
 	// Text is then the entry's MESSAGE.
 	Journal *JournalFields
-	// CatchUp is true where the line was in the log before its follower had reached the
-	// end for the first time. Without a time that is certain, such a line may be of any
-	// age: it may start a look, and is no evidence.
+	// CatchUp is true where the line was in the file when the file was opened, or found
+	// truncated. Without a time that is certain, such a line may be of any age, even of
+	// another boot: it may start a look, and is no evidence.
 	CatchUp bool
 }
 
