@@ -86,8 +86,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	sh packaging/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Run the benchmarks that match BENCH (all), COUNT times (1)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m ./...
+bench: build ## Run the benchmarks that match BENCH (all), COUNT times (1), beside rm and grep: some 20 minutes
+	ORPHAN_REAPER_LONG=1 ORPHAN_REAPER_PROGRAM=$(CURDIR)/bin/orphan-reaper \
+		go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 90m ./...
 
 .PHONY: benchcmp
 benchcmp: ## Compare the benchmarks that match BENCH with those of the commit BASE (HEAD~1)

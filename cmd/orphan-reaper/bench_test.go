@@ -1,0 +1,534 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+)
+
+// The benchmarks of the whole program. make bench builds it, names it in
+// ORPHAN_REAPER_PROGRAM, and sets ORPHAN_REAPER_LONG=1 for the sizes of the figures in
+// docs/benchmarks.md; without them the test binary plays the program, on less.
+const (
+	benchProgramEnv = "ORPHAN_REAPER_PROGRAM"
+	benchPatience   = 30 * time.Second
+)
+
+// benchSize returns the size of the figures in the docs, or a small one.
+func benchSize(long, short int) int {
+	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+// benchNode is a node in a temporary directory, with pods that live by their cgroups.
+type benchNode struct {
+	b    *testing.B
+	dir  string
+	args []string
+	next int
+}
+
+func newBenchNode(b *testing.B) *benchNode {
+	b.Helper()
+	n := &benchNode{b: b, dir: b.TempDir()}
+	n.args = []string{
+		"--root-dir", n.path("root"), "--state-dir", n.path("state"), "--cgroup-root", n.path("cgroup"),
+		"--node-namespaces", "self", "--hold", "0s", "--confirm", "0s",
+		"--metrics-file", n.path("metrics.prom"), "--log-format", "text",
+	}
+	n.write("log", "")
+	n.mkdir("root/pods")
+	for range 100 {
+		uid := n.uid()
+		n.write("root/pods/"+uid+"/etc-hosts", "127.0.0.1 localhost\n")
+		n.mkdir("cgroup/kubepods/burstable/pod" + uid)
+	}
+	return n
+}
+
+func (n *benchNode) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *benchNode) must(err error) {
+	n.b.Helper()
+	if err != nil {
+		n.b.Fatal(err)
+	}
+}
+
+func (n *benchNode) mkdir(name string) {
+	n.b.Helper()
+	n.must(os.MkdirAll(n.path(name), 0o755))
+}
+
+func (n *benchNode) write(name, text string) {
+	n.b.Helper()
+	n.mkdir(filepath.Dir(name))
+	n.must(os.WriteFile(n.path(name), []byte(text), 0o600))
+}
+
+// uid returns a new pod UID; as real ones, one after another is not sorted.
+func (n *benchNode) uid() string {
+	n.next++
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(n.next)*2654435761, n.next)
+}
+
+// orphan makes what a dead pod leaves that holds no data, some 30 entries.
+func (n *benchNode) orphan(dir string) {
+	n.b.Helper()
+	n.write(dir+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.0.0.1\tweb\n")
+	n.write(dir+"/containers/app/0a1b2c3d", "")
+	n.write(dir+"/containers/side/0a1b2c3e", "")
+	n.write(dir+"/plugins/kubernetes.io~empty-dir/wrapped_token/ready", "")
+	n.write(dir+"/volumes/kubernetes.io~csi/pvc-1/vol_data.json", `{"driverName":"d","specVolID":"pvc-1","volumeHandle":"`+dir+`"}`)
+	n.mkdir(dir + "/volumes/kubernetes.io~csi/pvc-1/mount")
+	for volume, keys := range map[string][]string{"projected/token": {"ca.crt", "namespace", "token"}, "configmap/conf": {"app.yaml"}} {
+		at := dir + "/volumes/kubernetes.io~" + volume
+		for _, key := range keys {
+			n.write(at+"/..2026_11_21/"+key, strings.Repeat("x", 1000))
+			n.must(os.Symlink("..data/"+key, n.path(at+"/"+key)))
+		}
+		n.must(os.Symlink("..2026_11_21", n.path(at+"/..data")))
+	}
+}
+
+// command is the program as a process of its own, which ends with the benchmark.
+func (n *benchNode) command(args ...string) *exec.Cmd {
+	n.b.Helper()
+	program := os.Getenv(benchProgramEnv)
+	if program == "" {
+		var err error
+		program, err = exec.LookPath("orphan-reaper-whole")
+		n.must(err)
+	}
+	cmd := exec.Command(program, append(args, n.args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// BenchmarkSweep parks and removes 2,044 orphans by one sweep, from the program's start to
+// its end, and has rm -rf remove the same directories, by turns.
+func BenchmarkSweep(b *testing.B) {
+	orphans, rounds := benchSize(2044, 100), benchSize(5, 1)
+	var ours, theirs []float64
+	for i := range b.N * rounds {
+		n := newBenchNode(b)
+		n.args = append(n.args, "--runtime-endpoint", "none")
+		for range orphans {
+			uid := n.uid()
+			n.orphan("root/pods/" + uid)
+			n.orphan("rm/" + uid)
+		}
+		unix.Sync()
+		us := func() {
+			begin := time.Now()
+			out, err := n.command("sweep").CombinedOutput()
+			ours = append(ours, time.Since(begin).Seconds())
+			if err != nil {
+				b.Fatalf("%v\n%.2000s", err, out)
+			}
+		}
+		rm := func() {
+			begin := time.Now()
+			n.must(exec.Command("rm", "-rf", n.path("rm")).Run())
+			theirs = append(theirs, time.Since(begin).Seconds())
+		}
+		if i%2 == 0 {
+			us()
+			rm()
+		} else {
+			rm()
+			us()
+		}
+		n.checkSwept()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(percentile(ours, 50), "s")
+	b.ReportMetric(percentile(theirs, 50), "rm-s")
+	b.ReportMetric(percentile(ours, 50)/percentile(theirs, 50), "ratio-to-rm")
+}
+
+// checkSwept: the living pods are all that is left.
+func (n *benchNode) checkSwept() {
+	n.b.Helper()
+	pods, err := os.ReadDir(n.path("root/pods"))
+	n.must(err)
+	left, err := os.ReadDir(n.path("root/orphan-reaper"))
+	n.must(err)
+	if len(pods) != 100 || len(left) != 0 {
+		n.b.Fatalf("%d pod directories and %d names in quarantine are left", len(pods), len(left))
+	}
+}
+
+// percentile sorts x and returns the value that p of 100 are not above.
+func percentile(x []float64, p int) float64 {
+	slices.Sort(x)
+	return x[min(len(x)*p/100, len(x)-1)]
+}
+
+// running is the daemon under test.
+type running struct {
+	n    *benchNode
+	cmd  *exec.Cmd
+	said *bytes.Buffer
+}
+
+// start runs the daemon until the benchmark ends, and waits for its first look.
+func (n *benchNode) start(args ...string) *running {
+	n.b.Helper()
+	r := &running{n: n, cmd: n.command(append([]string{"run"}, args...)...), said: new(bytes.Buffer)}
+	r.cmd.Stderr = r.said
+	n.must(r.cmd.Start())
+	n.b.Cleanup(func() {
+		_ = r.cmd.Process.Signal(unix.SIGTERM) // it may have ended,
+		_ = r.cmd.Wait()                       // and then its log is not of interest
+		if n.b.Failed() {
+			n.b.Logf("the daemon said:\n%.4000s", r.said.String())
+		}
+	})
+	for end := time.Now().Add(benchPatience); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(n.path("metrics.prom"))
+		if err == nil && bytes.Contains(text, []byte("orphan_reaper_last_look_timestamp_seconds")) {
+			return r
+		}
+		if time.Now().After(end) {
+			n.b.Fatalf("no first look: %v", err)
+		}
+	}
+}
+
+// gone watches the pods directory; the returned function waits until the name has left it.
+func (n *benchNode) gone() (wait func(name string)) {
+	n.b.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	n.must(err)
+	n.b.Cleanup(func() { _ = unix.Close(fd) })
+	_, err = unix.InotifyAddWatch(fd, n.path("root/pods"), unix.IN_MOVED_FROM|unix.IN_DELETE)
+	n.must(err)
+	buf := make([]byte, 64<<10)
+	return func(name string) {
+		n.b.Helper()
+		for end := time.Now().Add(benchPatience); ; {
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			k, err := unix.Poll(poll, 1000)
+			if time.Now().After(end) {
+				n.b.Fatalf("%s was not parked", name)
+			}
+			if k == 0 || errors.Is(err, unix.EINTR) {
+				continue
+			}
+			k, err = unix.Read(fd, buf)
+			n.must(err)
+			if bytes.Contains(buf[:k], []byte(name)) {
+				return
+			}
+		}
+	}
+}
+
+// BenchmarkToParked is the time from the moment that the kubelet's line is written to the
+// moment that the pod's directory has left the pods directory, with the running daemon.
+func BenchmarkToParked(b *testing.B) {
+	b.Run("file", func(b *testing.B) {
+		n := newBenchNode(b)
+		n.start("--runtime-endpoint", "none", "--log-source", "file", "--log-file", n.path("log"))
+		log, err := os.OpenFile(n.path("log"), os.O_APPEND|os.O_WRONLY, 0)
+		n.must(err)
+		defer log.Close()
+		n.toParked(func(line string) {
+			_, err := fmt.Fprintf(log, "Nov 21 00:37:12 node1 kubelet[21115]: %s\n", line)
+			n.must(err)
+		})
+	})
+	b.Run("journal", benchJournal)
+}
+
+// toParked makes one orphan after another, says so in the log, and waits.
+func (n *benchNode) toParked(say func(line string)) {
+	n.b.Helper()
+	var took []float64
+	wait := n.gone()
+	for range n.b.N * benchSize(100, 5) {
+		uid := n.uid()
+		n.orphan("new/" + uid)
+		// Not all at the same moment after the daemon has done with the last one.
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		n.must(os.Rename(n.path("new/"+uid), n.path("root/pods/"+uid)))
+		begin := time.Now()
+		say(`E1121 00:37:12.048022   21115 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"` +
+			uid + `\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`)
+		wait(uid)
+		took = append(took, time.Since(begin).Seconds())
+	}
+	n.b.ReportMetric(0, "ns/op")
+	n.b.ReportMetric(percentile(took, 50), "p50-s")
+	n.b.ReportMetric(percentile(took, 99), "p99-s")
+	n.b.ReportMetric(percentile(took, 100), "max-s")
+}
+
+// benchJournalEnv marks the process that does the work of the journal's benchmark, in a
+// mount namespace of its own.
+const (
+	benchJournalEnv = "ORPHAN_REAPER_TEST_JOURNAL"
+	benchUnit       = "orphan-reaper-bench.service"
+)
+
+// benchJournal starts the host's own systemd-journald on a /run of its own, as the tests
+// of audit do, and has a process in the cgroup of a unit write the kubelet's lines through
+// journald's stream socket: journald takes _SYSTEMD_UNIT from that cgroup, so the daemon's
+// journalctl sees what a kubelet's unit would give.
+func benchJournal(b *testing.B) {
+	cgroup := "/sys/fs/cgroup/unified"
+	if _, err := os.Stat(cgroup); err != nil {
+		cgroup = "/sys/fs/cgroup"
+	}
+	if _, err := os.Stat(cgroup + "/cgroup.procs"); err != nil || os.Geteuid() != 0 {
+		b.Skip("needs root and a cgroup2 file system")
+	}
+	if os.Getenv(benchJournalEnv) == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^$", "-test.bench=^BenchmarkToParked$/^journal$", "-test.benchtime=1x")
+		cmd.Env = append(os.Environ(), benchJournalEnv+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		reportAgain(b, string(out))
+		return
+	}
+	n := newBenchNode(b)
+	n.must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	n.must(unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	if cgroup != "/sys/fs/cgroup" {
+		// journald looks for the one hierarchy where systemd mounts it.
+		n.must(unix.Mount(cgroup, "/sys/fs/cgroup", "", unix.MS_BIND, ""))
+	}
+	say := n.journald("/sys/fs/cgroup/" + benchUnit)
+	daemon := n.start("--runtime-endpoint", "none", "--log-source", "journald", "--journal-unit", benchUnit)
+	n.toParked(say)
+	b.ReportMetric(childrenRSS(b, daemon.cmd.Process.Pid), "journalctl-MiB")
+}
+
+// journald starts it, and a process in the cgroup whose lines it takes.
+func (n *benchNode) journald(cgroup string) (say func(line string)) {
+	n.b.Helper()
+	for _, d := range []string{"/run/systemd/journald.conf.d", "/run/systemd/journal"} {
+		n.must(os.MkdirAll(d, 0o755))
+	}
+	// Nothing of the host is read or switched on: not the kernel's log, not auditing.
+	n.must(os.WriteFile("/run/systemd/journald.conf.d/bench.conf",
+		[]byte("[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=\nRateLimitIntervalSec=0\n"), 0o644))
+	start := func(attr *syscall.SysProcAttr, name string, args ...string) io.Writer {
+		cmd := exec.Command(name, args...)
+		attr.Pdeathsig = syscall.SIGKILL
+		cmd.SysProcAttr = attr
+		in, err := cmd.StdinPipe()
+		n.must(err)
+		n.must(cmd.Start())
+		n.b.Cleanup(func() {
+			_ = cmd.Process.Kill() // it has nothing to lose
+			_ = cmd.Wait()
+		})
+		return in
+	}
+	n.must(os.MkdirAll(cgroup, 0o755))
+	n.b.Cleanup(func() {
+		// The last process in it was killed a moment ago.
+		for end := time.Now().Add(time.Second); unix.Rmdir(cgroup) != nil && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	start(&syscall.SysProcAttr{}, "/lib/systemd/systemd-journald")
+	for end := time.Now().Add(benchPatience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat("/run/systemd/journal/stdout"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			n.b.Fatal("journald does not listen")
+		}
+	}
+	dir, err := os.Open(cgroup)
+	n.must(err)
+	defer dir.Close()
+	kubelet := start(&syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}, "systemd-cat", "-t", "kubelet", "cat")
+	return func(line string) {
+		_, err := fmt.Fprintln(kubelet, line)
+		n.must(err)
+	}
+}
+
+// reportAgain reports the metrics that a benchmark of another process printed.
+func reportAgain(b *testing.B, out string) {
+	b.Helper()
+	found := false
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		for i := 2; i+1 < len(f); i += 2 {
+			v, err := strconv.ParseFloat(f[i], 64)
+			if err != nil {
+				b.Fatalf("%v in %s", err, line)
+			}
+			b.ReportMetric(v, f[i+1])
+			found = true
+		}
+	}
+	if !found {
+		b.Fatalf("nothing was measured:\n%s", out)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkIdle is what the daemon costs while nothing happens, after a first look that
+// asked a runtime with 100 pods.
+func BenchmarkIdle(b *testing.B) {
+	if os.Getenv(benchProgramEnv) == "" {
+		b.Skip("needs the program itself in " + benchProgramEnv + ": make bench")
+	}
+	n := newBenchNode(b)
+	s, err := fakecri.Start(b.Context(), n.path("cri.sock"), fakecri.Options{})
+	n.must(err)
+	defer s.Close()
+	var pods []fakecri.Pod
+	dirs, err := os.ReadDir(n.path("root/pods"))
+	n.must(err)
+	for i, d := range dirs {
+		pods = append(pods, fakecri.Pod{UID: d.Name(), Namespace: "shop", Name: fmt.Sprintf("web-%d", i), Running: 2, Exited: 1})
+	}
+	s.SetPods(pods...)
+	d := n.start("--runtime-endpoint", s.Endpoint(), "--log-source", "file", "--log-file", n.path("log"))
+	if s.Calls(fakecri.ListContainers) == 0 {
+		b.Fatal("the runtime was not asked")
+	}
+	time.Sleep(2 * time.Second) // what ends after the first look has ended
+	pid := d.cmd.Process.Pid
+	minutes := float64(benchSize(120, 10)) / 60
+	cpu := processorTime(b, pid)
+	wakes, switches := wakeUps(b, pid, time.Duration(minutes*float64(time.Minute)))
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(statusKB(b, pid, "VmRSS"))/1024, "RSS-MiB")
+	b.ReportMetric(float64(statusKB(b, pid, "RssAnon"))/1024, "anon-MiB")
+	b.ReportMetric(float64(wakes)/minutes, "wake-ups/min")
+	b.ReportMetric(float64(switches)/minutes, "switches/min")
+	b.ReportMetric((processorTime(b, pid)-cpu).Seconds()*1000/minutes, "cpu-ms/min")
+}
+
+// wakeUps counts how often the process left its sleep, in that time. Every context switch
+// of every thread is counted by the kernel; those that are less than a fifth of a second
+// apart are one wake-up, since the processor sleeps no deeper in between.
+func wakeUps(b *testing.B, pid int, during time.Duration) (wakes, switches int) {
+	b.Helper()
+	const step = 200 * time.Millisecond
+	begin := contextSwitches(b, pid)
+	last, awake := begin, false
+	tick := time.NewTicker(step)
+	defer tick.Stop()
+	for end := time.Now().Add(during); time.Now().Before(end); <-tick.C {
+		now := contextSwitches(b, pid)
+		if now != last && !awake {
+			wakes++
+		}
+		last, awake = now, now != last
+	}
+	return wakes, last - begin
+}
+
+func contextSwitches(b *testing.B, pid int) (sum int) {
+	b.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(files) == 0 {
+		b.Fatalf("the daemon has ended: %v", err)
+	}
+	for _, f := range files {
+		sum += statusField(b, f, "voluntary_ctxt_switches") + statusField(b, f, "nonvoluntary_ctxt_switches")
+	}
+	return sum
+}
+
+func statusKB(b *testing.B, pid int, field string) int {
+	b.Helper()
+	return statusField(b, fmt.Sprintf("/proc/%d/status", pid), field)
+}
+
+func statusField(b *testing.B, path, field string) int {
+	b.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		if rest, ok := strings.CutPrefix(sc.Text(), field+":"); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			return n
+		}
+	}
+	b.Fatalf("no %s in %s", field, path)
+	return 0
+}
+
+// processorTime reads the first figure of every thread's schedstat, in nanoseconds.
+func processorTime(b *testing.B, pid int) (sum time.Duration) {
+	b.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ns int64
+		if _, err := fmt.Sscan(string(text), &ns); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+// childrenRSS is what the daemon's children take, in MiB.
+func childrenRSS(b *testing.B, pid int) (sum float64) {
+	b.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for child := range strings.FieldsSeq(string(text)) {
+			id, err := strconv.Atoi(child)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum += float64(statusKB(b, id, "VmRSS")) / 1024
+		}
+	}
+	return sum
+}
