@@ -57,14 +57,18 @@ func (rep *Report) merge(later Report) {
 	for _, e := range later.Look.Pods {
 		seen[e.Name] = true
 	}
+	took := map[parsers.PodUID]bool{}
+	for _, o := range outcomes {
+		took[o.Action.UID] = true
+	}
 	for i, e := range rep.Look.Pods {
-		if !seen[e.Name] && took(outcomes, e.UID) {
+		if !seen[e.Name] && took[e.UID] {
 			later.Look.Pods = append(later.Look.Pods, e)
 			later.Verdicts = append(later.Verdicts, rep.Verdicts[i])
 		}
 	}
 	// A pod that this sweep parked is in the report already, with what it was judged from.
-	later.dropParked(func(uid parsers.PodUID) bool { return took(outcomes, uid) })
+	later.dropParked(took)
 	later.sortPods()
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
@@ -86,20 +90,21 @@ func (rep *Report) sortPods() {
 	rep.Look.Pods, rep.Verdicts = pods, verdicts
 }
 
-func (rep *Report) dropParked(drop func(parsers.PodUID) bool) {
+// dropParked takes the parked of these pods out of the report, where it has the pod itself.
+func (rep *Report) dropParked(drop map[parsers.PodUID]bool) {
+	pods := make(map[parsers.PodUID]bool, len(rep.Look.Pods))
+	for _, p := range rep.Look.Pods {
+		pods[p.UID] = true
+	}
 	var look []policy.Evidence
 	var verdicts []policy.ParkedVerdict
 	for i, e := range rep.Look.Parked {
-		if drop(e.UID) && slices.ContainsFunc(rep.Look.Pods, func(p policy.Evidence) bool { return p.UID == e.UID }) {
+		if drop[e.UID] && pods[e.UID] {
 			continue
 		}
 		look, verdicts = append(look, e), append(verdicts, rep.Parked[i])
 	}
 	rep.Look.Parked, rep.Parked = look, verdicts
-}
-
-func took(outcomes []policy.Outcome, uid parsers.PodUID) bool {
-	return slices.ContainsFunc(outcomes, func(o policy.Outcome) bool { return o.Action.UID == uid })
 }
 
 // Summary is the one line that systemctl status shows.
