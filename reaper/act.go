@@ -103,6 +103,9 @@ func (r *Reaper) openBreaker(rep *Report) {
 		if v.Alive {
 			e := rep.Look.Parked[i]
 			rec.UID, rec.Namespace, rec.PodName, rec.Why = e.UID, e.Namespace, e.PodName, v.Why
+			if r.Rules.Observe {
+				rec.Undo = "orphan-reaper quarantine restore " + string(e.UID) // it does not go back by itself
+			}
 			break
 		}
 	}

@@ -177,12 +177,24 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 	}
 	r.heed(rep)
 	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID) string {
-		return string(uid) + "." + strconv.FormatInt(rep.Look.At.Wall.Unix(), 10)
+		return freeEntry(states, uid, rep.Look.At.Wall.Unix())
 	})
 	for _, p := range append(plans, parks...) {
 		rep.Planned = append(rep.Planned, p.Actions...)
 	}
 	return append(plans, parks...)
+}
+
+// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
+// The clock may have been set back, and a pod may come twice in one second; an intent under
+// the name of another entry would take its place in the ledger.
+func freeEntry(states map[string]*policy.EntryState, uid parsers.PodUID, at int64) string {
+	for ; ; at++ {
+		name := string(uid) + "." + strconv.FormatInt(at, 10)
+		if states[name] == nil {
+			return name
+		}
+	}
 }
 
 // refusal is a step that the kernel or the file system refused. Trying again at every look

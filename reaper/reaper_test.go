@@ -484,6 +484,29 @@ func TestFirstCannotMove(t *testing.T) {
 	}
 }
 
+// TestTwiceInOneSecond: a pod that comes again while its elder lies in quarantine gets an
+// entry of its own, also where the clock says the same.
+func TestTwiceInOneSecond(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	r := n.reaper(t, rules)
+	for range 3 {
+		n.add(1, nil).data = true
+		mustPass(t, r, n.claim(1))
+		mustPass(t, r)
+	}
+	known := 0
+	for name := range n.quarantine {
+		if e := n.Entries()[name]; e != nil && e.Phase == policy.PhaseHeld {
+			known++
+		}
+	}
+	if len(n.quarantine) != 3 || known != 3 {
+		t.Errorf("%d in quarantine, of which the ledger holds %d", len(n.quarantine), known)
+	}
+}
+
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {
