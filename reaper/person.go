@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -12,72 +13,83 @@ import (
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
 // kept from then on.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcome, error) {
-	return r.byPerson(ctx, uid, policy.PutBack, 0)
-}
-
-// PurgeEntry removes what is left of a quarantine entry, data and all, by a person's word.
-func (r *Reaper) PurgeEntry(ctx context.Context, uid parsers.PodUID) (policy.Outcome, error) {
-	return r.byPerson(ctx, uid, policy.Purge, policy.TakeAll)
-}
-
-func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet) (policy.Outcome, error) {
-	leave, err := r.Ledger.Enter(ctx)
+	outs, err := r.byPerson(ctx, uid, policy.PutBack, 0)
 	if err != nil {
 		return policy.Outcome{}, err
-	}
-	defer leave()
-	r.recover(ctx)
-	entry, err := r.entryOf(uid, kind)
-	if err != nil {
-		return policy.Outcome{}, err
-	}
-	f := r.Prober.Mounts(ctx, []parsers.PodUID{uid})[uid]
-	if kind == policy.Purge && f.Truth != policy.No {
-		return policy.Outcome{}, fmt.Errorf("cannot purge %s: it is mounted, or the mounts could not be read: %s", entry.Entry, f.Detail)
-	}
-	action := policy.Action{
-		Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Take: take, ByPerson: true,
-		Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName},
-	}
-	if entry.Phase == policy.PhaseConflict {
-		action.ID = policy.DirID{}
-	}
-	var rep Report
-	outs := r.execute(ctx, &rep, policy.Plan{Actions: []policy.Action{action}})
-	r.tell(&rep, nil)
-	if len(outs) == 0 {
-		return policy.Outcome{}, fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
 	}
 	return outs[0], nil
 }
 
-// entryOf finds the entry that a person means by a UID: the youngest that is no conflict,
-// or, to purge, any.
-func (r *Reaper) entryOf(uid parsers.PodUID, kind policy.ActionKind) (policy.EntryState, error) {
-	var found *policy.EntryState
-	for _, e := range entries(r.Ledger.Entries()) {
-		if e.UID == uid && (found == nil || e.Phase != policy.PhaseConflict || kind == policy.Purge) {
-			found = &e
-		}
+// PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by a
+// person's word.
+func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID) ([]policy.Outcome, error) {
+	return r.byPerson(ctx, uid, policy.Purge, policy.TakeAll)
+}
+
+func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet) ([]policy.Outcome, error) {
+	leave, err := r.Ledger.Enter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if found == nil {
+	defer leave()
+	r.recover(ctx)
+	meant, err := r.entriesOf(uid, kind)
+	if err != nil {
+		return nil, err
+	}
+	f := r.Prober.Mounts(ctx, []parsers.PodUID{uid})[uid]
+	if kind == policy.Purge && f.Truth != policy.No {
+		return nil, fmt.Errorf("cannot purge %s: it is mounted, or the mounts could not be read: %s", uid, f.Detail)
+	}
+	actions := make([]policy.Action, 0, len(meant))
+	for _, entry := range meant {
+		action := policy.Action{
+			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Take: take, ByPerson: true,
+			Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName},
+		}
+		if entry.Phase == policy.PhaseConflict {
+			action.ID = policy.DirID{}
+		}
+		actions = append(actions, action)
+	}
+	var rep Report
+	var outs []policy.Outcome
+	for _, plan := range policy.Batches(actions) {
+		outs = append(outs, r.execute(ctx, &rep, plan)...)
+	}
+	r.tell(&rep, nil)
+	if len(outs) == 0 {
+		return nil, fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
+	}
+	return outs, nil
+}
+
+// entriesOf finds what a person means by a UID: to restore, the youngest entry that is no
+// conflict, the ledger's before others; to purge, all that there are.
+func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy.EntryState, error) {
+	of := func(all []policy.EntryState) []policy.EntryState {
+		return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
+	}
+	found := of(entries(r.Ledger.Entries()))
+	if len(found) == 0 || kind == policy.Purge {
 		names, err := r.Remover.List()
 		if err != nil {
-			return policy.EntryState{}, err
+			return nil, err
 		}
-		for _, e := range Unlisted(names, r.Ledger.Entries()) {
-			if e.UID == uid && (found == nil || e.Phase != policy.PhaseConflict || kind == policy.Purge) {
-				found = &e
-			}
+		found = append(found, of(Unlisted(names, r.Ledger.Entries()))...)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
+	}
+	if kind == policy.Purge {
+		return found, nil
+	}
+	for i := len(found) - 1; i >= 0; i-- {
+		if found[i].Phase != policy.PhaseConflict {
+			return found[i : i+1], nil
 		}
 	}
-	if found == nil {
-		return policy.EntryState{}, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
-	}
-	if found.Phase == policy.PhaseConflict && kind == policy.PutBack {
-		return policy.EntryState{}, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found.Entry)
-	}
-	return *found, nil
+	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)
 }
 
 // Unlisted returns the entries among names, which lie in quarantine, that the ledger does

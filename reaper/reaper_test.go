@@ -330,8 +330,11 @@ func TestDataStays(t *testing.T) {
 	if len(n.quarantine) != 1 {
 		t.Fatal("data was purged")
 	}
-	if o, err := r.PurgeEntry(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || len(n.quarantine) != 0 {
-		t.Errorf("a person could not purge: %+v, %v", o, err)
+	n.add(1, nil).data = true
+	mustPass(t, r, n.claim(1))
+	mustPass(t, r)
+	if outs, err := r.PurgeEntries(context.Background(), uidOf(1)); err != nil || len(outs) != 2 || len(n.quarantine) != 0 {
+		t.Errorf("a person could not purge both: %+v, %v", outs, err)
 	}
 }
 

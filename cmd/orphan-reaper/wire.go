@@ -144,12 +144,12 @@ func purge(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Out
 	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		var errs []error
 		for _, uid := range uids {
-			o, err := r.PurgeEntry(ctx, uid)
+			done, err := r.PurgeEntries(ctx, uid)
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			outs = append(outs, o)
+			outs = append(outs, done...)
 		}
 		return errors.Join(errs...)
 	})
