@@ -84,9 +84,9 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 	if kind == policy.Purge {
 		return found, nil
 	}
-	for i := len(found) - 1; i >= 0; i-- {
-		if found[i].Phase != policy.PhaseConflict {
-			return found[i : i+1], nil
+	for _, e := range slices.Backward(found) {
+		if e.Phase != policy.PhaseConflict {
+			return []policy.EntryState{e}, nil
 		}
 	}
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)
