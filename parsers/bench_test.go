@@ -91,6 +91,7 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func benchScan(b *testing.B, path string, o Options) {
+	b.Helper()
 	const rounds = 5
 	var ours, grep []float64
 	us := func() {

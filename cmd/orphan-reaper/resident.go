@@ -41,7 +41,7 @@ func dropText() {
 		var from, to uintptr
 		var perm string
 		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &perm); err == nil && perm == "r-xp" {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise wants a slice, which of instructions there is none
 		}
 	}
 }

@@ -28,7 +28,7 @@ func textResident(t *testing.T) (sum int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer closeQuietly(f)
 	text := false
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		fields := strings.Fields(sc.Text())

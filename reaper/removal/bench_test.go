@@ -65,6 +65,7 @@ func BenchmarkRemoveWide(b *testing.B) {
 }
 
 func removeWide(b *testing.B, n int) {
+	b.Helper()
 	against(b, size(3, 1), func(tr *tree, dir string) []policy.Action {
 		at := dir + "/" + entryA + "/volumes/kubernetes.io~empty-dir/wide"
 		tr.mkdir(at)
