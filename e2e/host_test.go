@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,34 +31,65 @@ var builtIn = []string{
 	"/run/containerd", "/opt/containerd", "/opt/cni", "/usr/libexec/kubernetes",
 }
 
-// host is the machine as it was, and what of it is the suite's: everything whose name
-// begins with tag, and everything below dir.
+// The suite has one place on a machine, which is its lock as well: two runs at once would
+// take each other's traces for their own.
+const (
+	place = "/var/tmp/orphan-reaper-e2e"
+	// tag begins the names of our bridges and cgroups.
+	tag = "ore2e"
+)
+
+// host is the machine as it was before the run.
 type host struct {
 	dir    string
-	tag    string
-	sysctl map[string]string
-	absent []string // those of builtIn that were not there
-	netns  []string
+	Sysctl map[string]string
+	Absent []string // those of builtIn that were not there
+	Netns  []string // the network namespaces that were there
+	lock   *os.File
 }
 
+// newHost takes the place, and writes into it how the machine is. Where an earlier run was
+// killed, it first takes away what that one left, by what it had written.
 func newHost() (*host, error) {
-	dir, err := os.MkdirTemp("/var/tmp", "orphan-reaper-e2e-")
-	if err != nil {
+	h := &host{dir: place, Sysctl: map[string]string{}}
+	if err := os.Mkdir(place, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	h := &host{dir: dir, tag: fmt.Sprintf("ore2e%d", os.Getpid()%100000), sysctl: map[string]string{}, netns: netns()}
+	var err error
+	if h.lock, err = os.OpenFile(place, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0); err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(h.lock.Fd()), &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o700 {
+		return nil, fmt.Errorf("%s is not ours: %w", place, err)
+	}
+	if err := unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("another run of the suite is under way: %w", err)
+	}
+	note := filepath.Join(place, "host.json")
+	if b, err := os.ReadFile(note); err == nil && json.Unmarshal(b, h) == nil {
+		_, _ = fmt.Fprintln(os.Stderr, "e2e: taking away what a run that was killed has left")
+		if err := errors.Join(h.restore(), os.Mkdir(place, 0o700)); err != nil {
+			return nil, err
+		}
+		return newHost()
+	}
+	h.Netns = netns()
 	for _, name := range sysctls {
-		b, err := os.ReadFile("/proc/sys/" + name)
-		if err == nil {
-			h.sysctl[name] = string(b)
+		if b, err := os.ReadFile("/proc/sys/" + name); err == nil {
+			h.Sysctl[name] = string(b)
 		}
 	}
 	for _, path := range builtIn {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			h.absent = append(h.absent, path)
+			h.Absent = append(h.Absent, path)
 		}
 	}
-	return h, nil
+	b, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	return h, os.WriteFile(note, b, 0o600)
 }
 
 // restore ends what is still running and takes away what is left. It is called when all
@@ -90,18 +122,18 @@ func (h *host) restore() error {
 			errs = append(errs, fmt.Errorf("cannot remove %s: %w", dir, err))
 		}
 	}
-	for name, value := range h.sysctl {
+	for name, value := range h.Sysctl {
 		errs = append(errs, os.WriteFile("/proc/sys/"+name, []byte(value), 0o600))
 	}
 	if len(h.mounts()) > 0 {
 		return errors.Join(append(errs, errors.New("something is still mounted, so no file is removed"))...)
 	}
-	for _, path := range append([]string{h.dir}, h.absent...) {
+	for _, path := range append([]string{h.dir}, h.Absent...) {
 		_ = exec.Command("chattr", "-R", "-f", "-i", path).Run()
 		errs = append(errs, os.RemoveAll(path))
 	}
 	for _, path := range netns() {
-		if !slices.Contains(h.netns, path) {
+		if !slices.Contains(h.Netns, path) {
 			errs = append(errs, os.Remove(path))
 		}
 	}
@@ -120,7 +152,7 @@ func (h *host) left() []string {
 		}
 	}
 	for _, path := range netns() {
-		if !slices.Contains(h.netns, path) {
+		if !slices.Contains(h.Netns, path) {
 			all = append(all, "network namespace "+path)
 		}
 	}
@@ -130,12 +162,12 @@ func (h *host) left() []string {
 // changed names what is not as it was.
 func (h *host) changed() []string {
 	all := h.left()
-	for name, was := range h.sysctl {
+	for name, was := range h.Sysctl {
 		if b, err := os.ReadFile("/proc/sys/" + name); err != nil || string(b) != was {
 			all = append(all, fmt.Sprintf("sysctl %s: %q, was %q (%v)", name, b, was, err))
 		}
 	}
-	for _, path := range append([]string{h.dir}, h.absent...) {
+	for _, path := range append([]string{h.dir}, h.Absent...) {
 		if _, err := os.Lstat(path); err == nil {
 			all = append(all, "file "+path)
 		}
@@ -168,7 +200,7 @@ func (h *host) processes() []int {
 		if err != nil {
 			continue
 		}
-		if strings.Contains(cmdline(pid), h.dir+"/") || strings.Contains(string(cgroup), "/"+h.tag) {
+		if strings.Contains(cmdline(pid), h.dir+"/") || strings.Contains(string(cgroup), "/"+tag) {
 			pids = append(pids, pid)
 		}
 	}
@@ -184,7 +216,7 @@ func (h *host) mounts() []string {
 	var all []string
 	for line := range strings.Lines(string(b)) {
 		path := strings.Fields(line)[4]
-		ns := strings.HasPrefix(path, "/run/netns/") && !slices.Contains(h.netns, path)
+		ns := strings.HasPrefix(path, "/run/netns/") && !slices.Contains(h.Netns, path)
 		if strings.HasPrefix(path, h.dir+"/") || ns {
 			all = append(all, path)
 		}
@@ -193,7 +225,7 @@ func (h *host) mounts() []string {
 }
 
 func (h *host) links() []string {
-	all, err := filepath.Glob("/sys/class/net/" + h.tag + "*")
+	all, err := filepath.Glob("/sys/class/net/" + tag + "*")
 	if err != nil {
 		return nil
 	}
@@ -205,11 +237,11 @@ func (h *host) links() []string {
 
 // cgroups are ours in every hierarchy, parents before children.
 func (h *host) cgroups() []string {
-	tops, err := filepath.Glob("/sys/fs/cgroup/" + h.tag + "*")
+	tops, err := filepath.Glob("/sys/fs/cgroup/" + tag + "*")
 	if err != nil {
 		return nil
 	}
-	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + h.tag + "*")
+	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + tag + "*")
 	if err != nil {
 		return nil
 	}

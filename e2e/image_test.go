@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
-	"strconv"
 )
 
 // imageName needs no registry: it is imported from a file, and pods never pull it.
@@ -84,5 +83,3 @@ func tarOf(files map[string][]byte, mode int64) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -163,6 +164,27 @@ var kinds = []leftover{
 		undo: func(o orphan) { o.unmount(o.at("containers", "app", "bound")) },
 	},
 	{
+		// The host's mounts do not show it: the container has it in a mount namespace of its
+		// own, with the emptyDir as the root of the mount (proc_pid_mountinfo(5), field 4).
+		name: "emptyDir in a container that CRI does not list", before: reports, after: reports, did: keptMounted,
+		make: func(o orphan) {
+			o.file("a user's", "volumes", emptyDir, "vol", "data")
+			o.ctr("run", "-d", "--cgroup", "/"+o.n.tag+"/alone", "--mount",
+				"type=bind,src="+o.at("volumes", emptyDir, "vol")+",dst=/data,options=rbind:rw", imageName, o.n.tag)
+		},
+		undo: func(o orphan) {
+			if b, err := os.ReadFile(filepath.Join(o.dir, "volumes", emptyDir, "vol", "data")); err != nil || string(b) != "a user's" {
+				o.t.Errorf("the container's file: %q, %v", b, err)
+			}
+			o.ctr("task", "kill", "-s", "KILL", o.n.tag)
+			eventually(o.t, 10*time.Second, func() string {
+				_, err := runQuietly("ctr", "-a", o.n.socket("containerd"), "-n", "e2e", "task", "rm", o.n.tag)
+				return missing(err == nil, "the container runs on: %v", err)
+			})
+			o.ctr("container", "rm", o.n.tag)
+		},
+	},
+	{
 		name: "dead FUSE mount", before: silent, after: silent, did: keptMounted,
 		make: func(o orphan) { o.deadFuse("volumes", nfs, "dead") },
 		undo: func(o orphan) { o.unmount(filepath.Join(o.dir, "volumes", nfs, "dead")) },
@@ -236,6 +258,12 @@ func (o orphan) remove(path string) {
 	if err := os.Remove(path); err != nil {
 		o.t.Error(err)
 	}
+}
+
+// ctr acts on a namespace of containerd that CRI does not look at.
+func (o orphan) ctr(args ...string) {
+	o.t.Helper()
+	output(o.t, append([]string{"ctr", "-a", o.n.socket("containerd"), "-n", "e2e"}, args...)...)
 }
 
 // deadFuse mounts a FUSE file system whose server is gone at once: every access gives

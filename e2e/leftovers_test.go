@@ -30,21 +30,18 @@ const sweeps = 7 * time.Second
 func leftovers(t *testing.T, n *node) {
 	all := map[string]orphan{}
 	for _, k := range kinds {
-		o := orphan{t: t, n: n, dir: filepath.Join(n.pods, k.uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", k.uid))}
-		plantCanaries(t, o.canary)
-		all[k.uid] = o
-		k.make(o)
+		all[k.name] = n.make(t, k, n.uid(k.uid))
 	}
 	t.Cleanup(func() {
 		for _, k := range kinds {
-			checkCanaries(t, all[k.uid].canary, all[k.uid].canary)
+			checkCanaries(t, all[k.name].canary, all[k.name].canary)
 		}
 	})
 	rows := map[string]row{}
 	mark := n.kubelet.size()
 	time.Sleep(sweeps)
 	for _, k := range kinds {
-		rows[k.name] = row{said: n.said(k.uid, mark)}
+		rows[k.name] = row{said: n.said(n.uid(k.uid), mark)}
 		n.says(t, k, "before", k.before, rows[k.name].said)
 	}
 
@@ -61,7 +58,7 @@ func leftovers(t *testing.T, n *node) {
 	time.Sleep(sweeps)
 	for _, k := range kinds {
 		r := rows[k.name]
-		r.after = n.said(k.uid, mark)
+		r.after = n.said(n.uid(k.uid), mark)
 		rows[k.name] = r
 		n.says(t, k, "after", k.after, r.after)
 	}
@@ -71,13 +68,13 @@ func leftovers(t *testing.T, n *node) {
 	// What only a person may take away, a person takes away; then the rest goes.
 	for _, k := range kinds {
 		if k.undo != nil {
-			k.undo(all[k.uid])
+			k.undo(all[k.name])
 		}
 	}
 	eventually(t, hold+4*confirm, func() string {
 		for _, k := range kinds {
-			if exists(filepath.Join(n.pods, k.uid)) {
-				return k.name + ": " + k.uid + " is still there: " + n.said(k.uid, mark)
+			if exists(filepath.Join(n.pods, n.uid(k.uid))) {
+				return k.name + ": " + k.uid + " is still there: " + n.said(n.uid(k.uid), mark)
 			}
 		}
 		return ""
@@ -97,7 +94,7 @@ func (n *node) says(t *testing.T, k leftover, when string, want words, said stri
 	t.Helper()
 	got := reports
 	switch {
-	case said == "" && exists(filepath.Join(n.pods, k.uid)), said == "" && when == "after":
+	case said == "" && exists(filepath.Join(n.pods, n.uid(k.uid))), said == "" && when == "after":
 		got = silent
 	case said == "":
 		got = cleans
@@ -158,7 +155,7 @@ func (d *daemon) settled(t *testing.T) map[string]deed {
 	report := d.scan(t)
 	all := map[string]deed{}
 	for _, k := range kinds {
-		all[k.name] = d.deed(report, k.uid)
+		all[k.name] = d.deed(report, d.node.uid(k.uid))
 	}
 	return all
 }

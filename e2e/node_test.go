@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ type node struct {
 	host    *host
 	version string
 	dir     string
+	number  int
 	tag     string // names its bridge and its cgroup
 	root    string // the kubelet's --root-dir
 	pods    string // root/pods
@@ -30,7 +32,17 @@ type node struct {
 	kubelet    *process
 	args       []string // the kubelet's command line
 	verbose    bool     // it names every orphan in a sweep
+	started    int64    // where in its log the kubelet that runs begins
 	readOnly   string   // its read-only port
+}
+
+// uid makes a UID the node's own: a mount or a cgroup of the other node's pod that had the
+// same would keep this one too.
+func (n *node) uid(uid string) string {
+	if len(uid) != 36 {
+		return uid
+	}
+	return uid[:35] + strconv.Itoa(n.number)
 }
 
 // kubeletLog is the one file that all kubelets of the node write, and orphan-reaper reads.
@@ -40,7 +52,7 @@ func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") 
 // what they leave by design, when the test ends.
 func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Helper()
-	n := &node{host: h, version: version, dir: mkdir(t, filepath.Join(h.dir, version)), tag: h.tag + string(rune('a'+number))}
+	n := &node{host: h, version: version, number: number, dir: mkdir(t, filepath.Join(h.dir, version)), tag: tag + string(rune('a'+number))}
 	n.root = mkdir(t, filepath.Join(n.dir, "root"))
 	n.pods = filepath.Join(n.root, "pods")
 	n.endpoint = filepath.Join(n.dir, "cri.sock")
@@ -49,7 +61,7 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.cgroup(t)
 	n.containerd = n.startContainerd(t, "containerd")
 	n.use(t, "containerd")
-	output(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(h.dir, "image.tar"))
+	n.importImage(t)
 	n.configure(t)
 	// At the default verbosity the kubelet names one orphan in a sweep. What it says of each
 	// it tells at 5, of the one file that says it.
@@ -205,6 +217,7 @@ func freePort(t *testing.T) string {
 // startKubelet starts the kubelet; what it finds in its directories it takes over.
 func (n *node) startKubelet(t *testing.T, flags ...string) {
 	t.Helper()
+	n.started = (&process{log: n.kubeletLog()}).size()
 	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
 }
 
@@ -247,28 +260,50 @@ func (n *node) stop(t *testing.T) {
 		}
 		n.kubelet.end(t)
 	}
+	for _, path := range n.host.mounts() {
+		if strings.HasPrefix(path, n.pods+"/") && !t.Failed() {
+			t.Errorf("%s is still mounted", path)
+		}
+	}
 	if n.containerd != nil && n.containerd.running() {
 		n.containerd.end(t)
 	}
-	// The kubelet's bind mount of its root directory on itself; before a failed test's mounts.
-	for _, path := range slices.Backward(n.host.mounts()) {
-		if !strings.HasPrefix(path, n.dir+"/") {
-			continue
-		}
-		if path != n.root && !t.Failed() {
-			t.Errorf("%s is still mounted", path)
-		}
-		_ = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	}
+	n.dropMounts(t)
 	for _, link := range n.host.links() {
 		if link == n.tag {
 			output(t, "ip", "link", "delete", link)
 		}
 	}
+	n.dropCgroups()
+}
+
+// dropMounts takes away the kubelet's bind mount of its root directory on itself, which it
+// leaves, and what else is mounted below the node.
+func (n *node) dropMounts(t *testing.T) {
+	t.Helper()
+	for _, path := range slices.Backward(n.host.mounts()) {
+		if strings.HasPrefix(path, n.dir+"/") {
+			if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				t.Errorf("umount %s: %v", path, err)
+			}
+		}
+	}
+}
+
+// dropCgroups removes the hierarchy that the kubelet leaves.
+func (n *node) dropCgroups() {
 	for _, dir := range slices.Backward(n.host.cgroups()) {
 		if strings.Contains(dir, "/"+n.tag) {
-			_ = unix.Rmdir(dir)
+			_ = unix.Rmdir(dir) // what is left is found by the check at the end
 		}
+	}
+}
+
+// importImage gives the image to CRI, and to containers that CRI does not know.
+func (n *node) importImage(t *testing.T) {
+	t.Helper()
+	for _, namespace := range []string{"k8s.io", "e2e"} {
+		output(t, "ctr", "-a", n.socket("containerd"), "-n", namespace, "images", "import", filepath.Join(n.host.dir, "image.tar"))
 	}
 }
 

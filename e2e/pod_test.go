@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ func runQuietly(args ...string) (string, error) {
 // pod is one static pod with an application that misses its files when they go.
 type pod struct {
 	uid, name string
+	image     string // "" for the one that is there
 	spec      string // of the pod, in YAML flow style, besides its containers
 	mounts    string // of the container: volumeMounts
 	dirs      string // where the application keeps files, as arguments in YAML
@@ -33,13 +35,13 @@ func (n *node) livingPods(t *testing.T) []pod {
 	hostPath := mkdir(t, filepath.Join(n.dir, "host-path"))
 	return []pod{
 		{
-			uid: "5a11fe00-0000-4000-8000-000000000001", name: "steady",
+			uid: n.uid("5a11fe00-0000-4000-8000-00000000001_"), name: "steady",
 			spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}, {name: host, hostPath: {path: ` + hostPath + `}}]`,
 			mounts: `[{name: data, mountPath: /data}, {name: host, mountPath: /host}]`, dirs: `/data, /host`,
 			files: []string{"volumes/kubernetes.io~empty-dir/data"},
 		},
 		{
-			uid: "5a11fe00-0000-4000-8000-000000000002", name: "networked",
+			uid: n.uid("5a11fe00-0000-4000-8000-00000000002_"), name: "networked",
 			spec:   `volumes: [{name: mem, emptyDir: {medium: Memory}}, {name: data, emptyDir: {}}]`,
 			mounts: `[{name: mem, mountPath: /mem}, {name: data, mountPath: /sub, subPath: part}]`, dirs: `/mem, /sub`,
 			files: []string{"volumes/kubernetes.io~empty-dir/mem", "volumes/kubernetes.io~empty-dir/data/part"},
@@ -55,7 +57,7 @@ kind: Pod
 metadata: {name: %s, namespace: e2e, uid: %s}
 spec: {%s, terminationGracePeriodSeconds: 2, containers: [
   {name: app, image: %s, imagePullPolicy: Never, command: [/pause, %s], volumeMounts: %s}]}
-`, p.name, p.uid, p.spec, imageName, p.dirs, p.mounts)
+`, p.name, p.uid, p.spec, cmp.Or(p.image, imageName), p.dirs, p.mounts)
 	// In one rename: the kubelet must never see half of it.
 	path := filepath.Join(n.dir, "manifests", p.name+".yaml")
 	write(t, filepath.Join(n.dir, p.name+".new"), text)
