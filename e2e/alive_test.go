@@ -86,11 +86,13 @@ func (n *node) stubbornPod() pod {
 	}
 }
 
-// lies makes a runtime that knows one pod of no interest, and a cgroup tree without pods.
+// lies makes a runtime that knows one pod of no interest, and a cgroup tree in which one
+// pod is not: what lies about the pod that waits would take that one, and its kubelet is
+// too slow to say otherwise.
 func (n *node) lies(t *testing.T) (flags []string) {
 	t.Helper()
 	dir := mkdir(t, filepath.Join(n.dir, "lies"))
-	mkdir(t, filepath.Join(dir, "cgroup", "kubepods", "burstable"))
+	mkdir(t, filepath.Join(dir, "cgroup", "kubepods", "besteffort", "pod"+n.waitingPod(t).uid))
 	runtime, err := fakecri.Start(t.Context(), filepath.Join(dir, "sock"), fakecri.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -108,6 +109,7 @@ func reboot(t *testing.T, n *node, pods []pod) {
 	for _, p := range pods {
 		write(t, filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user"), p.uid)
 	}
+	networks := n.networks()
 	n.kubelet.kill()
 	n.containerd.kill()
 	for range 50 {
@@ -123,6 +125,11 @@ func reboot(t *testing.T, n *node, pods []pod) {
 	n.dropMounts(t)
 	n.dropCgroups()
 	n.cgroup(t)
+	for _, path := range networks {
+		if err := errors.Join(unix.Unmount(path, unix.MNT_DETACH), os.Remove(path)); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := os.RemoveAll(filepath.Join(n.dir, "containerd")); err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +188,21 @@ contexts: [{name: away, context: {cluster: away, user: away}}], users: [{name: a
 			}
 		}
 		return ""
+	})
+}
+
+// networks are the network namespaces of the node's pods, by the files that hold them.
+func (n *node) networks() []string {
+	ours := map[uint64]bool{}
+	for _, pid := range n.processes() {
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) == nil {
+			ours[st.Ino] = true
+		}
+	}
+	return slices.DeleteFunc(netns(), func(path string) bool {
+		var st unix.Stat_t
+		return unix.Stat(path, &st) != nil || !ours[st.Ino]
 	})
 }
 
