@@ -53,7 +53,7 @@ func (d *dents) read(fd int) (bool, error) {
 		if !dot(name[:length]) {
 			d.list = append(d.list, dirent{
 				ino: binary.NativeEndian.Uint64(rec),
-				off: uint32(at + direntHead), len: uint16(length), typ: rec[18], //nolint:gosec // both are below 1 MiB and 255
+				off: uint32(at + direntHead), len: uint16(length), typ: rec[18], //nolint:gosec // both are below 16 MiB and 255
 			})
 		}
 		at += size

@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// bufferSize is the one buffer that all directories of a batch are read into.
-	bufferSize = 1 << 20
+	// bufferSize is the one buffer that all directories of a batch are read into. What is
+	// read in one piece is sorted in one piece: with 1 MiB a million files went in 33 rounds
+	// over the inode table, and the journal wrote each block of it 33 times (1.57 times the
+	// time of rm; with 16 MiB 0.90). Only what a directory fills becomes memory.
+	bufferSize = 16 << 20
 	// maxVolData is the most that a vol_data.json may hold; the kubelet writes some 500 bytes.
 	maxVolData = 1 << 20
 	// maxLeft is the most rows of what is left; the rest is summed in one.
