@@ -97,6 +97,7 @@ var factWords = [policy.NumFacts]string{
 	policy.FactSwept:       "any orphan named",
 	policy.FactHeld:        "kubelet holds it",
 	policy.FactKubeletFile: "in kubelet's files",
+	policy.FactStaticPod:   "static pod's own",
 	policy.FactStaged:      "volume staged",
 	policy.FactInUse:       "files in use",
 	policy.FactRestored:    "restored before",

@@ -63,6 +63,10 @@ var reasonTable = []advice{
 		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look,
 	},
 	{
+		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back with the UID and the directory that it had.",
+		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.", look,
+	},
+	{
 		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
 		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.", look,
 	},

@@ -61,6 +61,7 @@ const (
 	FactSwept                       // has the kubelet that runs now named any orphan at all?
 	FactHeld                        // does its volume manager still work on the pod?
 	FactKubeletFile                 // does a state file of the kubelet name the UID?
+	FactStaticPod                   // does a manifest of a static pod own the UID?
 	FactStaged                      // is a volume of the pod staged or mapped on the node?
 	FactInUse                       // does a process hold something below it open?
 	FactRestored                    // did a person restore it from quarantine?
@@ -71,7 +72,7 @@ const (
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "staged", "in_use", "restored", "content", "remade",
+	"held", "kubelet_file", "static_pod", "staged", "in_use", "restored", "content", "remade",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

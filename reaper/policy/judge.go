@@ -73,6 +73,7 @@ var rules = [...]rule{
 	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false},
 	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true},
 	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true},
+	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true},
 	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false},
 	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false},
 	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false},

@@ -29,7 +29,10 @@ type ParkedVerdict struct {
 }
 
 // parkedRules: a fact that turned to alive while the pod was parked. Some of them put the
-// pod back without saying that it lives.
+// pod back without saying that it lives: a static pod's manifest that came back while its
+// directory was parked says that the pod is wanted again under the same UID, and the
+// judgement that it was not wanted before may have been right all the same. Should the
+// judgement have been wrong, the directory made again, the cgroup and the sandbox say so.
 var parkedRules = [...]struct {
 	fact     FactName
 	alive    Reason
@@ -44,6 +47,7 @@ var parkedRules = [...]struct {
 	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true},
 	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false},
 	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true},
+	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true},
 	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false},
 	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false},
 }

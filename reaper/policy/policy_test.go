@@ -296,7 +296,7 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 
 // FuzzJudge holds the laws over any mixture of facts, times and rules.
 func FuzzJudge(f *testing.F) {
-	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
+	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
 	f.Fuzz(func(t *testing.T, facts []byte, hold, changed int64, bits byte) {
 		s := deadScene()
 		for i := range min(len(facts), int(NumFacts)) {

@@ -21,6 +21,7 @@ const (
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
+	ReasonStaticPod       Reason = "static-pod"
 	ReasonStaged          Reason = "staged"
 	ReasonInUse           Reason = "in-use"
 	ReasonRestored        Reason = "restored"
@@ -48,8 +49,8 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold, ReasonContentUnknown,
-		ReasonInvalidUID, ReasonNamespaces, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
+		ReasonKubeletFile, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
+		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
 		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonRemoval,
 	}
 }

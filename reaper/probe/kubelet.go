@@ -26,9 +26,9 @@ type kubelet struct {
 	script  bool  // an interpreter that runs a script of that name
 }
 
-// findKubelet says whether one kubelet with our root directory runs, and which. It
-// returns in bounded time whatever hangs.
-func (p *Probe) findKubelet(ctx context.Context) (policy.Fact, policy.KubeletID) {
+// findKubelet says whether one kubelet with our root directory runs, and which: nil where
+// that is not known. It returns in bounded time whatever hangs.
+func (p *Probe) findKubelet(ctx context.Context) (policy.Fact, *kubelet) {
 	type found struct {
 		k   *kubelet
 		err error
@@ -44,13 +44,13 @@ func (p *Probe) findKubelet(ctx context.Context) (policy.Fact, policy.KubeletID)
 	switch {
 	case err != nil:
 		fact.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
-		return fact, policy.KubeletID{}
+		return fact, nil
 	case f.k == nil:
 		fact.Truth, fact.Detail = policy.No, "no kubelet runs with the root directory "+p.cfg.RootDir
-		return fact, policy.KubeletID{}
+		return fact, nil
 	}
 	fact.Truth, fact.Detail = policy.Yes, f.k.String()
-	return fact, f.k.id
+	return fact, f.k
 }
 
 // String describes it for people.

@@ -27,6 +27,8 @@ const (
 	microk8sData    = "/var/snap/microk8s/current"
 	microk8sRootDir = microk8sCommon + "/var/lib/kubelet"
 	k3sConfig       = "/etc/rancher/k3s/config.yaml"
+	k3sDataDir      = "/var/lib/rancher/k3s"
+	flagDataDir     = "data-dir" // k3s's own flag, which its kubelet's flags carry along
 )
 
 // maxConfig bounds a configuration file.
@@ -178,7 +180,7 @@ func k3sFlags(own flags) (flags, error) {
 	if !named {
 		path = k3sConfig
 	}
-	var f flags
+	f := flags{"--" + flagDataDir + "=" + k3sDataDir}
 	files, err := filepath.Glob(escapeGlob(path) + ".d/*.yaml")
 	if err != nil {
 		return nil, err
@@ -196,6 +198,9 @@ func k3sFlags(own flags) (flags, error) {
 			return nil, fmt.Errorf("cannot read %s: %w", file, err)
 		}
 		f = append(f, k3sValues(config)...)
+	}
+	if dir := own.last(flagDataDir); dir != "" {
+		f = append(f, "--"+flagDataDir+"="+dir)
 	}
 	for _, arg := range own.all("kubelet-arg") {
 		f = append(f, "--"+strings.TrimLeft(arg, "-"))
@@ -220,8 +225,10 @@ func k3sValues(config map[string]any) flags {
 			f = append(f, "--"+strings.TrimLeft(fmt.Sprint(v), "-"))
 		}
 	}
-	if e, ok := config["container-runtime-endpoint"].(string); ok && e != "" {
-		f = append(f, "--container-runtime-endpoint="+e)
+	for _, key := range []string{"container-runtime-endpoint", flagDataDir} {
+		if v, ok := config[key].(string); ok && v != "" {
+			f = append(f, "--"+key+"="+v)
+		}
 	}
 	return f
 }
@@ -244,47 +251,6 @@ func (k kubelet) findRootDir(cwd string) (string, error) {
 	}
 	base, err := os.Readlink(cwd)
 	return filepath.Join(base, dir), err
-}
-
-// runtimeEndpoint returns the CRI endpoint that the kubelet was told to use, "" where it
-// was told none. The flag wins over the drop-in directory, and that over the file.
-func (k kubelet) runtimeEndpoint() (string, error) {
-	if e := k.flags.last("container-runtime-endpoint"); e != "" {
-		return e, nil
-	}
-	var files []string
-	if path := k.flags.last("config"); path != "" {
-		files = append(files, path)
-	}
-	if dir := k.flags.last("config-dir"); dir != "" {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && filepath.Ext(path) == ".conf" {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	var endpoint string
-	for _, path := range files {
-		b, err := readConfig(path)
-		if err != nil {
-			return "", err
-		}
-		var config struct {
-			Endpoint string `yaml:"containerRuntimeEndpoint"`
-		}
-		// JSON, which the kubelet also takes, is YAML.
-		if err := yaml.Unmarshal(b, &config); err != nil {
-			return "", fmt.Errorf("cannot read %s: %w", path, err)
-		}
-		if config.Endpoint != "" {
-			endpoint = config.Endpoint
-		}
-	}
-	return endpoint, nil
 }
 
 // readConfig reads a file that a kubelet's command line names. Only root's and our own

@@ -90,7 +90,11 @@ func findIn(t *testing.T, procDir, rootDir string) (policy.Fact, policy.KubeletI
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.findKubelet(t.Context())
+	fact, k := p.findKubelet(t.Context())
+	if k == nil {
+		return fact, policy.KubeletID{}
+	}
+	return fact, k.id
 }
 
 func TestFindKubelet(t *testing.T) {

@@ -29,6 +29,7 @@ type looking struct {
 	mounts  *mountMap
 	cgroups *cgroups
 	stated  *stated
+	static  *staticPods
 	users   *users
 	blocks  *blocks
 	logged  map[parsers.PodUID]podName // names from the log directory
@@ -159,10 +160,13 @@ func (l *looking) readings(pods []dirent, parked []policy.EntryState) []reading 
 func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	p := l.probe
 	var wg, mounts sync.WaitGroup
-	var kubelet policy.Fact
-	var kubeletID policy.KubeletID
+	var runs policy.Fact
+	var running *kubelet
 	wg.Go(func() { l.runtime = p.askRuntime(ctx) })
-	wg.Go(func() { kubelet, kubeletID = p.findKubelet(ctx) })
+	wg.Go(func() {
+		runs, running = p.findKubelet(ctx)
+		l.static = p.staticPods(ctx, running)
+	})
 	mounts.Go(func() { l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { l.cgroups = p.cgroups(ctx) })
 	wg.Go(func() { l.stated = p.stated(ctx, l.root, l.wanted) })
@@ -181,12 +185,15 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
-	l.node = p.node(ctx, l, kubelet, kubeletID)
+	l.node = p.node(ctx, l, runs, running)
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
-	if kubelet.Truth == policy.Unknown && !p.cfg.Waive {
-		l.complain(errors.New(kubelet.Detail))
+	if runs.Truth == policy.Unknown && !p.cfg.Waive {
+		l.complain(errors.New(runs.Detail))
+	}
+	if running != nil && l.wanted.anyStatic() {
+		l.complain(l.static.err)
 	}
 	l.complainOfPods(reads)
 	return reads
@@ -280,6 +287,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
+	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)
 }
 
 func (l *looking) name(e *policy.Evidence, r *podRead) {

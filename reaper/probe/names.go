@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // podName is a pod's namespace and name.
@@ -88,4 +89,13 @@ func hostsName(text []byte) podName {
 		return podName{}
 	}
 	return name
+}
+
+// certainName says whether the evidence has the pod's own name and namespace, and not the
+// host name of its etc-hosts, which its spec may have set to anything. That of a parked pod
+// stood in the evidence on which it was parked.
+func (l *looking) certainName(e *policy.Evidence) bool {
+	_, logged := l.logged[e.UID]
+	_, listed := l.runtime.Names[e.UID]
+	return e.Namespace != "" && e.PodName != "" && (logged || listed || e.Entry != "")
 }

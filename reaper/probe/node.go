@@ -14,9 +14,12 @@ import (
 )
 
 // node puts together what one look found out about the node itself.
-func (p *Probe) node(ctx context.Context, l *looking, kubelet policy.Fact, id policy.KubeletID) policy.Node {
+func (p *Probe) node(ctx context.Context, l *looking, kubelet policy.Fact, running *kubelet) policy.Node {
 	n := policy.Node{
-		Kubelet: kubelet, KubeletID: id, RuntimeLists: l.runtime.Lists, FreeBytes: -1, FreeInodes: -1,
+		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, FreeBytes: -1, FreeInodes: -1,
+	}
+	if running != nil {
+		n.KubeletID = running.id
 	}
 	type answer struct {
 		enforce       policy.Fact

@@ -19,8 +19,10 @@ const (
 	// annotationHash is the UID of a static pod, which is also the name of its directory,
 	// where a mirror pod's own UID stands in the label.
 	annotationHash = "kubernetes.io/config.hash"
-	marks          = "io.kubernetes."
-	markAnnotation = "kubernetes.io/config."
+	// annotationSource says where the kubelet has the pod from: file, http or api.
+	annotationSource = "kubernetes.io/config.source"
+	marks            = "io.kubernetes."
+	markAnnotation   = "kubernetes.io/config."
 )
 
 // census counts what the runtimes listed, by pod.
@@ -34,6 +36,7 @@ type census struct {
 	now                   time.Time
 	sandboxes, containers map[parsers.PodUID]*tally
 	names                 map[parsers.PodUID][2]string
+	running               map[podName][]staticSandbox
 	pods                  int // sandboxes that name a pod
 	contained             int // containers that name a pod
 	strangers             int // made by others
@@ -51,7 +54,7 @@ type tally struct {
 func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
-		names: map[parsers.PodUID][2]string{},
+		names: map[parsers.PodUID][2]string{}, running: map[podName][]staticSandbox{},
 	}
 }
 
@@ -141,6 +144,10 @@ func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
 	}
 	if !isDNSName(namespace) || !isDNSName(name) {
 		return
+	}
+	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[annotationSource] == "file" {
+		pod := podName{namespace, name}
+		c.running[pod] = append(c.running[pod], staticSandbox{names, s.GetCreatedAt()})
 	}
 	for _, n := range names {
 		if uid, ok := parsers.ParsePodUID(n); ok {

@@ -45,6 +45,7 @@ func method[Request, Response any](name string, handle func(*Server, context.Con
 type Pod struct {
 	UID, Namespace, Name string
 	Created              int64 // nanoseconds since the epoch
+	Static               bool  // it comes from a manifest on the node, not from the API server
 	NotReady             bool  // the sandbox has stopped and is still listed
 	Running              int   // containers that run
 	Exited               int   // containers that have ended and are still listed
@@ -56,13 +57,17 @@ func (p Pod) Sandbox() *runtimeapi.PodSandbox {
 	if p.NotReady {
 		state = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	}
+	annotations := map[string]string{"kubernetes.io/config.source": "api"}
+	if p.Static {
+		annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": p.UID}
+	}
 	return &runtimeapi.PodSandbox{
 		Id:          "sandbox-of-" + p.UID,
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Uid: p.UID, Namespace: p.Namespace},
 		State:       state,
 		CreatedAt:   p.Created,
 		Labels:      p.labels(),
-		Annotations: map[string]string{"kubernetes.io/config.source": "api"},
+		Annotations: annotations,
 	}
 }
 

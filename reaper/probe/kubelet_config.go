@@ -1,0 +1,113 @@
+package probe
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// kubeletConfig is what we need to know of a kubelet's configuration file.
+type kubeletConfig struct {
+	Endpoint      string `yaml:"containerRuntimeEndpoint"`
+	StaticPodPath string `yaml:"staticPodPath"`
+	StaticPodURL  string `yaml:"staticPodURL"`
+}
+
+// configured reads the kubelet's configuration file and then its drop-in directory, which
+// wins where it says something.
+func (k kubelet) configured() (kubeletConfig, error) {
+	var c kubeletConfig
+	if path := k.flags.last("config"); path != "" {
+		if err := c.merge(path); err != nil {
+			return kubeletConfig{}, err
+		}
+		if c.StaticPodPath != "" && !filepath.IsAbs(c.StaticPodPath) {
+			// In the file itself, not in a drop-in, relative paths begin where the file lies.
+			c.StaticPodPath = filepath.Join(filepath.Dir(path), c.StaticPodPath)
+		}
+	}
+	dir := k.flags.last("config-dir")
+	if dir == "" {
+		return c, nil
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".conf" {
+			err = c.merge(path)
+		}
+		return err
+	})
+	if err != nil {
+		return kubeletConfig{}, err
+	}
+	return c, nil
+}
+
+func (c *kubeletConfig) merge(path string) error {
+	b, err := readConfig(path)
+	if err != nil {
+		return err
+	}
+	next := *c
+	// JSON, which the kubelet also takes, is YAML.
+	if err := yaml.Unmarshal(b, &next); err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	// An empty value says nothing: what was named before still counts.
+	for _, v := range [...]struct{ now, next *string }{
+		{&c.Endpoint, &next.Endpoint}, {&c.StaticPodPath, &next.StaticPodPath}, {&c.StaticPodURL, &next.StaticPodURL},
+	} {
+		if *v.next != "" {
+			*v.now = *v.next
+		}
+	}
+	return nil
+}
+
+// runtimeEndpoint returns the CRI endpoint that the kubelet was told to use, "" where it
+// was told none. The flag wins over the drop-in directory, and that over the file.
+func (k kubelet) runtimeEndpoint() (string, error) {
+	if e := k.flags.last("container-runtime-endpoint"); e != "" {
+		return e, nil
+	}
+	c, err := k.configured()
+	return c.Endpoint, err
+}
+
+// manifestSource is where a kubelet has its static pods from.
+type manifestSource struct {
+	paths []string
+	url   string
+}
+
+// manifestSource returns where the kubelet was told to find static pods.
+//
+// k3s tells its kubelet to use agent/pod-manifests in its own data directory unless the
+// user named another place, and hides its command line; so both places count there.
+func (k kubelet) manifestSource() (manifestSource, error) {
+	c, err := k.configured()
+	if err != nil {
+		return manifestSource{}, err
+	}
+	s := manifestSource{url: c.StaticPodURL}
+	if u := k.flags.last("manifest-url"); u != "" {
+		s.url = u
+	}
+	path := c.StaticPodPath
+	if p := k.flags.last("pod-manifest-path"); p != "" {
+		path = p
+	}
+	if path != "" {
+		s.paths = append(s.paths, path)
+	}
+	if k.name == nameK3s {
+		s.paths = append(s.paths, filepath.Join(k.flags.last(flagDataDir), "agent", "pod-manifests"))
+	}
+	for _, path := range s.paths {
+		if !filepath.IsAbs(path) {
+			return manifestSource{}, fmt.Errorf("cannot tell where its static pods' path %q begins", path)
+		}
+	}
+	return s, nil
+}
