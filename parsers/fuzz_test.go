@@ -100,8 +100,11 @@ func FuzzParsePodUID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		uid, ok := ParsePodUID(s)
 		shape := strings.Map(func(r rune) rune {
-			if strings.ContainsRune("0123456789abcdef", r) {
+			switch {
+			case strings.ContainsRune("0123456789abcdef", r):
 				return 'h'
+			case r == 'h':
+				return '!' // no digit, and not to be taken for the sign of one
 			}
 			return r
 		}, s)
