@@ -91,15 +91,16 @@ func klogObject(tb testing.TB, f form, uid string) string {
 		}
 		return string(b)
 	}
-	s := `{"ts":1795221215791.6343,"caller":` + q(sourceDirs[file]+f.line) + `,"msg":` + q(r.msg)
+	var s strings.Builder
+	s.WriteString(`{"ts":1795221215791.6343,"caller":` + q(sourceDirs[file]+f.line) + `,"msg":` + q(r.msg))
 	for _, x := range r.fields {
 		if x.key == "numErrs" {
-			s += `,"numErrs":` + x.value
+			s.WriteString(`,"numErrs":` + x.value)
 			continue
 		}
-		s += "," + q(x.key) + ":" + q(x.value)
+		s.WriteString("," + q(x.key) + ":" + q(x.value))
 	}
-	return s + "}"
+	return s.String() + "}"
 }
 
 // transports wrap a kubelet's line (text or JSON) as their real counterparts do.

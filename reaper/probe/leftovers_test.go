@@ -260,13 +260,14 @@ func walkAll(t *testing.T, dir string) string {
 	defer func() { must(t, f.Close()) }()
 	entries, err := f.ReadDir(-1)
 	must(t, err)
-	out := dir
+	var out strings.Builder
+	out.WriteString(dir)
 	for _, e := range entries {
 		if p := dir + "/" + e.Name(); e.IsDir() {
-			out += "\n" + walkAll(t, p)
+			out.WriteString("\n" + walkAll(t, p))
 		} else {
-			out += "\n" + p
+			out.WriteString("\n" + p)
 		}
 	}
-	return out
+	return out.String()
 }
