@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,16 @@ func (n *node) lies(t *testing.T) (flags []string) {
 	}
 	t.Cleanup(runtime.Close)
 	runtime.SetPods(fakecri.Pod{UID: "77777777-0000-4000-8000-000000000077", Namespace: "lies", Name: "other", Running: 1})
+	// The kubelet's configuration file is no longer the one that it was started with: it has
+	// neither the port at which its pod list could be had nor the path of its manifests.
+	config := filepath.Join(n.dir, "kubelet.yaml")
+	told, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { write(t, config, string(told)) })
+	write(t, config, strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
+		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests"))).Replace(string(told)))
 	return []string{"--runtime-endpoint", runtime.Endpoint(), "--cgroup-root", filepath.Join(dir, "cgroup")}
 }
 

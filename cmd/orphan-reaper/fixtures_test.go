@@ -36,6 +36,7 @@ func deadFacts() policy.Facts {
 	f.Set(policy.FactSwept, policy.Yes, "log of the kubelet, PID 812", "2 orphans named since its start")
 	f.Set(policy.FactHeld, policy.No, "log of the kubelet, PID 812", "")
 	f.Set(policy.FactKubeletFile, policy.No, "/var/lib/kubelet", "")
+	f.Set(policy.FactKubeletLists, policy.Unknown, "/proc/812", "not asked: the kubelet has no read-only port")
 	f.Set(policy.FactStaticPod, policy.No, "/etc/kubernetes/manifests", "")
 	f.Set(policy.FactStaged, policy.No, "/var/lib/kubelet/plugins", "")
 	f.Set(policy.FactInUse, policy.No, "/proc", "214 processes, 3 unreadable")

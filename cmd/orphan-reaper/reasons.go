@@ -63,6 +63,10 @@ var reasonTable = []advice{
 		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look,
 	},
 	{
+		policy.ReasonKubeletLists, "The kubelet's own pod list, on its read-only port, has this pod.",
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.", alive,
+	},
+	{
 		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back with the UID and the directory that it had.",
 		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.", look,
 	},

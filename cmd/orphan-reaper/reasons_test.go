@@ -48,6 +48,7 @@ func TestOutlook(t *testing.T) {
 		{policy.Keep, []policy.Reason{policy.ReasonSandbox, policy.ReasonMounted}, alive},
 		{policy.Keep, []policy.Reason{policy.ReasonCgroup, policy.ReasonKubeletUnknown}, alive},
 		{policy.Keep, []policy.Reason{policy.ReasonContainer}, alive},
+		{policy.Keep, []policy.Reason{policy.ReasonKubeletUnknown, policy.ReasonKubeletLists}, alive},
 		{policy.Keep, []policy.Reason{policy.ReasonObserve}, quiet},
 		{policy.Keep, []policy.Reason{policy.ReasonWaived, policy.ReasonObserve}, quiet},
 		{policy.Keep, []policy.Reason{policy.ReasonRestored}, quiet},

@@ -138,7 +138,7 @@ func TestParkedNotThere(t *testing.T) {
 // TestStripCutShort: a strip that goes on after a crash stops at a sign of life, which a
 // purge of what was confirmed does not: a static pod comes again with its UID.
 func TestStripCutShort(t *testing.T) {
-	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile} {
+	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
 		s := deadScene()
 		s.ev.Facts[fact].Truth = Yes
 		v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)

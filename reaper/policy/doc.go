@@ -7,6 +7,7 @@
 // safety argument.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
-// each rule names the one truth that lets a pod go; the other, and Unknown, keep it.
+// each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The
+// one exception is a source that most nodes lack, of which only the word "alive" counts.
 // Reasons are a union: one source that says alive wins over all that say dead.
 package policy

@@ -51,28 +51,29 @@ type FactName uint8
 
 // The questions that one look answers for a pod.
 const (
-	FactDirectory   FactName = iota // is pods/UID a directory, and no symlink?
-	FactOwnMount                    // is pods/UID a mount point of its own?
-	FactMounted                     // does a mount of any namespace name the UID?
-	FactSandbox                     // does the runtime list a sandbox, in any state?
-	FactContainer                   // does the runtime list a container, in any state?
-	FactCgroup                      // is there a cgroup of the pod?
-	FactNamed                       // has the kubelet that runs now named this UID as an orphan?
-	FactSwept                       // has the kubelet that runs now named any orphan at all?
-	FactHeld                        // does its volume manager still work on the pod?
-	FactKubeletFile                 // does a state file of the kubelet name the UID?
-	FactStaticPod                   // does a manifest of a static pod own the UID?
-	FactStaged                      // is a volume of the pod staged or mapped on the node?
-	FactInUse                       // does a process hold something below it open?
-	FactRestored                    // did a person restore it from quarantine?
-	FactContent                     // could its content be read and classed?
-	FactRemade                      // parked pods only: is there a pods/UID again?
+	FactDirectory    FactName = iota // is pods/UID a directory, and no symlink?
+	FactOwnMount                     // is pods/UID a mount point of its own?
+	FactMounted                      // does a mount of any namespace name the UID?
+	FactSandbox                      // does the runtime list a sandbox, in any state?
+	FactContainer                    // does the runtime list a container, in any state?
+	FactCgroup                       // is there a cgroup of the pod?
+	FactNamed                        // has the kubelet that runs now named this UID as an orphan?
+	FactSwept                        // has the kubelet that runs now named any orphan at all?
+	FactHeld                         // does its volume manager still work on the pod?
+	FactKubeletFile                  // does a state file of the kubelet name the UID?
+	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?
+	FactStaticPod                    // does a manifest of a static pod own the UID?
+	FactStaged                       // is a volume of the pod staged or mapped on the node?
+	FactInUse                        // does a process hold something below it open?
+	FactRestored                     // did a person restore it from quarantine?
+	FactContent                      // could its content be read and classed?
+	FactRemade                       // parked pods only: is there a pods/UID again?
 	NumFacts
 )
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "static_pod", "staged", "in_use", "restored", "content", "remade",
+	"held", "kubelet_file", "kubelet_lists", "static_pod", "staged", "in_use", "restored", "content", "remade",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

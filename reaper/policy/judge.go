@@ -60,24 +60,30 @@ type rule struct {
 	unknown  Reason
 	decision Decision
 	waivable bool
+	// optional: only a source that says alive counts, since most nodes do not have it. Its
+	// absence is no doubt about the others, and its word is not needed for a pod to go; so
+	// this is the one place where Unknown does not keep, and such a fact must never be the
+	// ground for letting a pod go.
+	optional bool
 }
 
 // rules is the table of evidence of docs/how-it-decides.md. The facts named and swept are
 // judged together by letGo, time by Judge itself.
 var rules = [...]rule{
-	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false},
-	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false},
-	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false},
-	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true},
-	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true},
-	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false},
-	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true},
-	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true},
-	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true},
-	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false},
-	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false},
-	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false},
-	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false},
+	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
+	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
+	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false, false},
+	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, false},
+	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, false},
+	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, false},
+	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
+	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, false},
+	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
+	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, false},
+	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false, false},
+	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false, false},
+	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false, false},
+	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
 }
 
 // Judge says what may happen to one entry of the pods directory, from one look's
@@ -112,7 +118,7 @@ func (v *Verdict) apply(rule rule, f Fact, n Node, r Rules) {
 		return
 	case f.Truth != Unknown:
 		v.keep(rule.decision, rule.alive, f.Detail)
-	case rule.waivable && r.Waive:
+	case rule.optional, rule.waivable && r.Waive:
 		return
 	case rule.unknown == ReasonRuntimeUnknown && n.RuntimeLists.Truth == No:
 		v.keep(Keep, ReasonRuntimeEmpty, n.RuntimeLists.Detail)
@@ -152,6 +158,11 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 // it named the UID; or it named some orphan, which it does only once its sources are
 // ready, and neither runtime nor cgroups know the pod. The kubelet makes a living pod's
 // cgroup before its directory, so a pod that merely waits for a volume has one.
+//
+// That the kubelet's pod list answers without the UID is no such sign. A kubelet that has
+// started while the API server is away lists its static pods and not one of the API pods
+// that live on the node, and its answer does not tell whether its sources are ready; a
+// standalone one may rightly list none at all. What it names as an orphan does tell.
 func letGo(f Facts) bool {
 	if f[FactNamed].Truth == Yes {
 		return true
@@ -234,7 +245,7 @@ func (v *Verdict) For(reason Reason) bool {
 }
 
 // Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
-// or the cgroups know it.
+// or the cgroups know it, or the kubelet lists it, as it does those that have completed.
 func (v *Verdict) Living() bool {
-	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup)
+	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) || v.For(ReasonKubeletLists)
 }

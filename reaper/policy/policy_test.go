@@ -227,6 +227,9 @@ func TestDoubtKeeps(t *testing.T) {
 			before := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 			parked := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
 			for n := range NumFacts {
+				if n == FactKubeletLists {
+					continue // optional: TestOptionalFact
+				}
 				if waive && waivable(n) {
 					// The operator has said that there is nobody to ask: only a yes counts.
 					continue
@@ -250,6 +253,50 @@ func TestDoubtKeeps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOptionalFact: the kubelet's pod list is the one fact whose Unknown keeps nothing,
+// since most nodes have none. Its yes keeps whatever the rest says, its no and its silence
+// are one and the same, and neither ever lets a pod go that would have stayed without it.
+func TestOptionalFact(t *testing.T) {
+	for _, r := range rules {
+		if r.optional != (r.fact == FactKubeletLists) {
+			t.Errorf("%s: optional is %t", r.fact, r.optional)
+		}
+	}
+	for _, r := range parkedRules {
+		if r.optional != (r.fact == FactKubeletLists) {
+			t.Errorf("parked, %s: optional is %t", r.fact, r.optional)
+		}
+	}
+	allScenes(func(name string, s *scene) {
+		with := func(v Truth) (Verdict, ParkedVerdict) {
+			e := s.ev
+			e.Facts[FactKubeletLists] = Fact{Truth: v}
+			return Judge(e, s.node, s.hold, s.rules, s.now), JudgeParked(e, s.node, s.parked, s.rules, s.now)
+		}
+		silent, parkedSilent := with(Unknown)
+		without, parkedWithout := with(No)
+		listed, parkedListed := with(Yes)
+		if silent.Decision != without.Decision || len(silent.Why) != len(without.Why) ||
+			parkedSilent.Settle != parkedWithout.Settle || len(parkedSilent.Why) != len(parkedWithout.Why) {
+			t.Errorf("%s: silence says %v, %v; a list without the pod %v, %v", name, silent, parkedSilent, without, parkedWithout)
+		}
+		if listed.Decision != Keep || !listed.For(ReasonKubeletLists) || parkedListed.Settle != SettlePutBack || !parkedListed.Alive {
+			t.Errorf("%s: the kubelet lists it: %v, %v", name, listed, parkedListed)
+		}
+	})
+	for n := range NumFacts {
+		var f Facts
+		f[n].Truth = Yes
+		for _, lists := range []Truth{No, Yes} {
+			before := letGo(f)
+			f[FactKubeletLists].Truth = lists
+			if letGo(f) != before {
+				t.Errorf("a pod list that says %s changes whether the kubelet has let the pod go", lists)
+			}
+		}
 	}
 }
 
@@ -296,7 +343,7 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 
 // FuzzJudge holds the laws over any mixture of facts, times and rules.
 func FuzzJudge(f *testing.F) {
-	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
+	f.Add([]byte{2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2, 1}, int64(time.Hour), int64(time.Minute), byte(0))
 	f.Fuzz(func(t *testing.T, facts []byte, hold, changed int64, bits byte) {
 		s := deadScene()
 		for i := range min(len(facts), int(NumFacts)) {
@@ -317,7 +364,8 @@ func FuzzJudge(f *testing.F) {
 			return
 		}
 		for _, r := range rules {
-			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.waivable || tr != Unknown) {
+			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.waivable || tr != Unknown) &&
+				(r.fact != FactKubeletLists || tr != Unknown) {
 				t.Fatalf("reaped with %s %s", r.fact, tr)
 			}
 		}
@@ -330,7 +378,7 @@ func FuzzJudge(f *testing.F) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactNamed && n != FactSwept {
+				n != FactRemade && n != FactNamed && n != FactSwept && n != FactKubeletLists {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}

@@ -21,6 +21,7 @@ const (
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
+	ReasonKubeletLists    Reason = "kubelet-lists"
 	ReasonStaticPod       Reason = "static-pod"
 	ReasonStaged          Reason = "staged"
 	ReasonInUse           Reason = "in-use"
@@ -49,7 +50,7 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
+		ReasonKubeletFile, ReasonKubeletLists, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
 		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonRemoval,
 	}

@@ -113,7 +113,7 @@ func finish(e Evidence, s EntryState, r Rules) (ParkedVerdict, *Action) {
 		case f.Truth == Yes:
 			v.turn(SettleWait, rule.alive, f.Detail)
 			v.Alive = v.Alive || lives
-		case rule.waivable && r.Waive:
+		case rule.optional, rule.waivable && r.Waive:
 		default:
 			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
 		}

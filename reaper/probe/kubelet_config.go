@@ -3,7 +3,9 @@ package probe
 import (
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -13,6 +15,7 @@ type kubeletConfig struct {
 	Endpoint      string `yaml:"containerRuntimeEndpoint"`
 	StaticPodPath string `yaml:"staticPodPath"`
 	StaticPodURL  string `yaml:"staticPodURL"`
+	ReadOnlyPort  int    `yaml:"readOnlyPort"` // a number that a drop-in repeats, 0 too, wins
 }
 
 // configured reads the kubelet's configuration file and then its drop-in directory, which
@@ -49,11 +52,12 @@ func (c *kubeletConfig) merge(path string) error {
 	if err != nil {
 		return err
 	}
-	next := *c
+	next := *c // what is not in the file stays
 	// JSON, which the kubelet also takes, is YAML.
 	if err := yaml.Unmarshal(b, &next); err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
+	c.ReadOnlyPort = next.ReadOnlyPort
 	// An empty value says nothing: what was named before still counts.
 	for _, v := range [...]struct{ now, next *string }{
 		{&c.Endpoint, &next.Endpoint}, {&c.StaticPodPath, &next.StaticPodPath}, {&c.StaticPodURL, &next.StaticPodURL},
@@ -110,4 +114,23 @@ func (k kubelet) manifestSource() (manifestSource, error) {
 		}
 	}
 	return s, nil
+}
+
+// readOnlyPort returns the port at which the kubelet was told to answer without asking who
+// is there, 0 where it was told none. One that was told nothing has none if it has a
+// configuration file, and 10255 if it has only flags (applyLegacyDefaults in
+// cmd/kubelet/app/options); that one is not asked: it is nobody's choice.
+func (k kubelet) readOnlyPort() (int, error) {
+	if text := k.flags.last("read-only-port"); text != "" {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return 0, fmt.Errorf("cannot read --read-only-port: %w", err)
+		}
+		return int(port), nil
+	}
+	c, err := k.configured()
+	if err == nil && (c.ReadOnlyPort < 0 || c.ReadOnlyPort > math.MaxUint16) {
+		err = fmt.Errorf("%d is no port", c.ReadOnlyPort)
+	}
+	return c.ReadOnlyPort, err
 }

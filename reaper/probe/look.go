@@ -30,6 +30,7 @@ type looking struct {
 	cgroups *cgroups
 	stated  *stated
 	static  *staticPods
+	podList *podList
 	users   *users
 	blocks  *blocks
 	logged  map[parsers.PodUID]podName // names from the log directory
@@ -166,6 +167,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() {
 		runs, running = p.findKubelet(ctx)
 		l.static = p.staticPods(ctx, running)
+		l.podList = p.podList(ctx, running)
 	})
 	mounts.Go(func() { l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { l.cgroups = p.cgroups(ctx) })
@@ -195,6 +197,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	if running != nil && l.wanted.anyStatic() {
 		l.complain(l.static.err)
 	}
+	l.complain(l.podList.err)
 	l.complainOfPods(reads)
 	return reads
 }
@@ -285,6 +288,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactKubeletFile] = l.stated.fact(e.UID, l.rootDir)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
+	f[policy.FactKubeletLists] = l.podList.fact(e.UID)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
 	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)
