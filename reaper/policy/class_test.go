@@ -151,6 +151,17 @@ func TestStripCutShort(t *testing.T) {
 	}
 }
 
+// TestStripCutShortWithoutAPodList: on a node whose kubelet has no pod list to show, a strip
+// that was cut short goes on.
+func TestStripCutShortWithoutAPodList(t *testing.T) {
+	s := deadScene()
+	s.ev.Facts[FactKubeletLists] = Fact{}
+	v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
+	if kindOfAction(a) != Strip {
+		t.Errorf("%+v, %+v", v, a)
+	}
+}
+
 func kindOfAction(a *Action) ActionKind {
 	if a == nil {
 		return ""
