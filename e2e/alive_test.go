@@ -35,13 +35,15 @@ func (n *node) waitingPod(t *testing.T) pod {
 
 func (n *node) late() string { return filepath.Join(n.dir, "late") }
 
-// alive: every fact lies. The runtime is another one, the cgroups are another tree, and the
-// kubelet's log is forged; so a pod that cannot start is parked. The kubelet makes its
+// alive: every fact lies. The runtime is another one, the cgroups are another tree, the
+// kubelet's log is forged, and the pod comes from where no manifest lies; so a pod that
+// cannot start is parked. The kubelet makes its
 // directory again: it is put back with all its files, the new one is set aside, and nothing
 // more is taken until a person says so.
 func alive(t *testing.T, n *node) {
 	p := n.stubbornPod()
-	n.run(t, p)
+	n.serve(p)
+	t.Cleanup(func() { n.serve() })
 	user := filepath.Join(n.pods, p.uid, "volumes", emptyDir, "data", "user")
 	eventually(t, 60*time.Second, func() string {
 		return missing(exists(filepath.Dir(user)), "the kubelet has not made the directory")
@@ -68,9 +70,7 @@ func alive(t *testing.T, n *node) {
 	}
 	d.end(t)
 	tasks := len(n.tasks())
-	if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
-		t.Fatal(err)
-	}
+	n.serve()
 	eventually(t, 60*time.Second, func() string {
 		return missing(len(n.tasks()) < tasks && !exists(filepath.Join(n.pods, p.uid)), "the kubelet has not taken the pod down")
 	})
@@ -126,6 +126,12 @@ func putBack(t *testing.T, n *node, d *daemon, uid string) {
 	})
 	d.tells(t, 10*time.Second, uid, "what the kubelet made anew is set aside", kind(policy.KindConflict))
 	d.tells(t, 10*time.Second, uid, "the breaker opens", kind(policy.KindBreaker))
+
+	// The daemon's metrics say so too (node exporter textfile).
+	eventually(t, 10*time.Second, func() string {
+		b, err := os.ReadFile(d.metrics)
+		return missing(err == nil && strings.Contains(string(b), "\norphan_reaper_breaker_open 1\n"), "%s: %v\n%s", d.metrics, err, b)
+	})
 
 	dead := n.uid("2badf00d-0000-4000-8000-00000000e24_")
 	o := n.plant(t, skeleton, dead)

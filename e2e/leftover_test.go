@@ -32,7 +32,6 @@ const (
 	reports words = "reports it"
 	silent  words = "is silent"
 	cleans  words = "removes it"
-	anyWord words = ""
 )
 
 // deed is how orphan-reaper leaves an orphan.
@@ -79,22 +78,25 @@ func (o orphan) mount(source, fstype string, flags uintptr, data string, path ..
 	}
 }
 
+// canary is what each file of a user's holds.
+const canary = "a user's, not to be lost"
+
 // plantCanaries fills a directory with files that must survive.
 func plantCanaries(t *testing.T, dir string) {
 	t.Helper()
 	mkdir(t, filepath.Join(dir, "deep", "er"))
 	for i := range 3 {
-		write(t, filepath.Join(dir, "deep", "er", fmt.Sprint(i)), dir)
+		write(t, filepath.Join(dir, "deep", "er", fmt.Sprint(i)), canary)
 	}
-	write(t, filepath.Join(dir, "canary"), dir)
+	write(t, filepath.Join(dir, "canary"), canary)
 }
 
 // checkCanaries fails where one is missing or changed.
-func checkCanaries(t *testing.T, dir, planted string) {
+func checkCanaries(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"canary", "deep/er/0", "deep/er/1", "deep/er/2"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || string(b) != planted {
+		if err != nil || string(b) != canary {
 			t.Errorf("the canary %s/%s is lost: %q, %v", dir, name, b, err)
 		}
 	}
@@ -149,7 +151,7 @@ var kinds = []leftover{
 		},
 		undo: func(o orphan) {
 			dir := o.at("volumes", emptyDir, "mem")
-			checkCanaries(o.t, dir, dir)
+			checkCanaries(o.t, dir)
 			o.unmount(dir)
 		},
 	},
@@ -236,8 +238,7 @@ var kinds = []leftover{
 	},
 	{
 		name: "immutable file in containers/", before: reports, after: silent, did: heldFailed,
-		make: func(o orphan) { output(o.t, "chattr", "+i", o.file("message", "containers", "app", "1a2b3c4d")) },
-		undo: func(o orphan) {},
+		make: func(o orphan) { must(o.t, "chattr", "+i", o.file("message", "containers", "app", "1a2b3c4d")) },
 	},
 	{
 		name: "the directory's name is no UID", uid: "not-a-uid", before: reports, after: reports, did: keptName,
@@ -263,7 +264,7 @@ func (o orphan) remove(path string) {
 // ctr acts on a namespace of containerd that CRI does not look at.
 func (o orphan) ctr(args ...string) {
 	o.t.Helper()
-	output(o.t, append([]string{"ctr", "-a", o.n.socket("containerd"), "-n", "e2e"}, args...)...)
+	must(o.t, append([]string{"ctr", "-a", o.n.socket("containerd"), "-n", "e2e"}, args...)...)
 }
 
 // deadFuse mounts a FUSE file system whose server is gone at once: every access gives

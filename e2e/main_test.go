@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,7 +55,7 @@ func run(m *testing.M) (code int, err error) {
 		os.Exit(1)
 	}()
 	if err := build(machine.dir); err != nil {
-		return 1, fmt.Errorf("%w; %v", err, machine.restore())
+		return 1, errors.Join(err, machine.restore())
 	}
 	code = m.Run()
 	left := machine.left()

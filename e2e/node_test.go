@@ -5,11 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,10 +32,12 @@ type node struct {
 	endpoint   string
 	containerd *process
 	kubelet    *process
-	args       []string // the kubelet's command line
-	verbose    bool     // it names every orphan in a sweep
-	started    int64    // where in its log the kubelet that runs begins
-	readOnly   string   // its read-only port
+	args       []string     // the kubelet's command line
+	verbose    bool         // it names every orphan in a sweep
+	served     atomic.Value // the text at its staticPodURL
+	url        string
+	started    int64  // where in its log the kubelet that runs begins
+	readOnly   string // its read-only port
 }
 
 // uid makes a UID the node's own: a mount or a cgroup of the other node's pod that had the
@@ -56,6 +60,12 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.root = mkdir(t, filepath.Join(n.dir, "root"))
 	n.pods = filepath.Join(n.root, "pods")
 	n.endpoint = filepath.Join(n.dir, "cri.sock")
+	n.serve()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, n.served.Load().(string))
+	}))
+	t.Cleanup(server.Close)
+	n.url = server.URL
 	t.Cleanup(func() { n.stop(t) })
 	n.network(t)
 	n.cgroup(t)
@@ -187,8 +197,10 @@ evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFr
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 fileCheckFrequency: 1s
+staticPodURL: %[8]s
+httpCheckFrequency: 1s
 syncFrequency: %[7]s
-`, port, readOnly, n.endpoint, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency)
+`, port, readOnly, n.endpoint, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
 	if n.version != "1.30.14" {
 		// 1.31 and newer; a kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
 		text += "failCgroupV1: false\n"
@@ -271,7 +283,7 @@ func (n *node) stop(t *testing.T) {
 	n.dropMounts(t)
 	for _, link := range n.host.links() {
 		if link == n.tag {
-			output(t, "ip", "link", "delete", link)
+			must(t, "ip", "link", "delete", link)
 		}
 	}
 	n.dropCgroups()
@@ -303,7 +315,7 @@ func (n *node) dropCgroups() {
 func (n *node) importImage(t *testing.T) {
 	t.Helper()
 	for _, namespace := range []string{"k8s.io", "e2e"} {
-		output(t, "ctr", "-a", n.socket("containerd"), "-n", namespace, "images", "import", filepath.Join(n.host.dir, "image.tar"))
+		must(t, "ctr", "-a", n.socket("containerd"), "-n", namespace, "images", "import", filepath.Join(n.host.dir, "image.tar"))
 	}
 }
 

@@ -49,18 +49,32 @@ func (n *node) livingPods(t *testing.T) []pod {
 	}
 }
 
+// parts are metadata and spec in YAML. A manifest must not begin with a brace: the kubelet
+// takes that for JSON.
+func (p pod) parts() (metadata, spec string) {
+	return fmt.Sprintf("{name: %s, namespace: e2e, uid: %s}", p.name, p.uid),
+		fmt.Sprintf("{%s, terminationGracePeriodSeconds: 2, containers: [{name: app, image: %s, imagePullPolicy: Never, "+
+			"command: [/pause, %s], volumeMounts: %s}]}", p.spec, cmp.Or(p.image, imageName), p.dirs, p.mounts)
+}
+
+// serve makes the kubelet run the pods, and no others, from its other source of static
+// pods: a URL, where no manifest lies on the node.
+func (n *node) serve(pods ...pod) {
+	items := make([]string, 0, len(pods))
+	for _, p := range pods {
+		metadata, spec := p.parts()
+		items = append(items, "{metadata: "+metadata+", spec: "+spec+"}")
+	}
+	n.served.Store("apiVersion: v1\nkind: PodList\nitems: [" + strings.Join(items, ", ") + "]\n")
+}
+
 // run gives the kubelet the pod's manifest.
 func (n *node) run(t *testing.T, p pod) {
 	t.Helper()
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %s, namespace: e2e, uid: %s}
-spec: {%s, terminationGracePeriodSeconds: 2, containers: [
-  {name: app, image: %s, imagePullPolicy: Never, command: [/pause, %s], volumeMounts: %s}]}
-`, p.name, p.uid, p.spec, cmp.Or(p.image, imageName), p.dirs, p.mounts)
 	// In one rename: the kubelet must never see half of it.
 	path := filepath.Join(n.dir, "manifests", p.name+".yaml")
-	write(t, filepath.Join(n.dir, p.name+".new"), text)
+	metadata, spec := p.parts()
+	write(t, filepath.Join(n.dir, p.name+".new"), "apiVersion: v1\nkind: Pod\nmetadata: "+metadata+"\nspec: "+spec+"\n")
 	if err := os.Rename(filepath.Join(n.dir, p.name+".new"), path); err != nil {
 		t.Fatal(err)
 	}

@@ -126,14 +126,13 @@ func throughout(t *testing.T, span time.Duration, what func() string) {
 	}
 }
 
-// output runs a command to its end.
-func output(t *testing.T, args ...string) string {
+// must runs a command to its end.
+func must(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return string(out)
 }
 
 func write(t *testing.T, path, text string) {

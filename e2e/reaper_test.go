@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,9 +16,10 @@ import (
 // daemon is the real binary, following the node's real log.
 type daemon struct {
 	*process
-	node  *node
-	flags []string
-	from  int64 // where in its output the records begin that still count
+	node    *node
+	flags   []string
+	metrics string
+	from    int64 // where in its output the records begin that still count
 }
 
 // forget leaves out of the records what was told so far.
@@ -27,11 +29,12 @@ func (d *daemon) forget() { d.from = d.size() }
 func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
-	d := &daemon{node: n, flags: append([]string{
+	metrics := filepath.Join(n.dir, name+".prom")
+	d := &daemon{node: n, metrics: metrics, flags: append([]string{
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
 		"--state-dir", filepath.Join(n.dir, name+".state"), "--runtime-endpoint", "unix://" + n.endpoint,
 		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
-		"--metrics-file", filepath.Join(n.dir, name+".prom"), "--log-format", "json",
+		"--metrics-file", metrics, "--log-format", "json",
 	}, flags...)} // the last one of a flag holds
 	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
 	t.Cleanup(func() {
@@ -53,17 +56,12 @@ func (d *daemon) binary() string { return filepath.Join(d.node.host.dir, "orphan
 func (d *daemon) command(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(d.binary(), append(args, d.flags...)...).Output()
-	if e, ok := err.(*exec.ExitError); err != nil && (!ok || e.ExitCode() != 3) {
-		t.Fatalf("orphan-reaper %s: %v\n%s", strings.Join(args, " "), err, stderr(e))
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() != 3 {
+		t.Fatalf("orphan-reaper %s: %v\n%s", strings.Join(args, " "), err, e.Stderr)
+	} else if err != nil && !ok {
+		t.Fatal(err)
 	}
 	return string(out)
-}
-
-func stderr(e *exec.ExitError) string {
-	if e == nil {
-		return ""
-	}
-	return string(e.Stderr)
 }
 
 // report is the part of scan -o json that the suite reads.
@@ -126,7 +124,7 @@ func (d *daemon) of(uid string) []policy.Record {
 }
 
 // tells waits for a record of the pod that is so, and returns it.
-func (d *daemon) tells(t *testing.T, limit time.Duration, uid string, what string, is func(policy.Record) bool) policy.Record {
+func (d *daemon) tells(t *testing.T, limit time.Duration, uid, what string, is func(policy.Record) bool) policy.Record {
 	t.Helper()
 	var found policy.Record
 	eventually(t, limit, func() string {

@@ -23,11 +23,18 @@ func (n *node) plant(t *testing.T, name, uid string) orphan {
 	return n.make(t, kinds[i], uid)
 }
 
+// make makes the leftover beside the pods directory and moves it there at once: a kubelet
+// sweeps at any time, and would clean what is half made. Mounts go along.
 func (n *node) make(t *testing.T, k leftover, uid string) orphan {
 	t.Helper()
-	o := orphan{t: t, n: n, dir: filepath.Join(n.pods, uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", uid))}
+	o := orphan{t: t, n: n, dir: filepath.Join(mkdir(t, filepath.Join(n.root, "planting")), uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", uid))}
 	plantCanaries(t, o.canary)
 	k.make(o)
+	made := o.dir
+	o.dir = filepath.Join(n.pods, uid)
+	if err := os.Rename(made, o.dir); err != nil {
+		t.Fatal(err)
+	}
 	return o
 }
 
