@@ -64,6 +64,10 @@ func (p *pending) sighted(c policy.Claim) {
 	if a := p.known[s.UID]; a != nil {
 		when = max(when, a.next)
 	}
+	if s.CatchUp && p.ended == 0 {
+		// An old line is no hurry: the first look waits for what the kubelet says now.
+		when = max(when, p.due)
+	}
 	p.ask(when)
 }
 

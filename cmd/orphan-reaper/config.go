@@ -58,7 +58,7 @@ func defaultConfig() Config {
 		Mode:            modeEnforce,
 		Hold:            5 * time.Minute,
 		Settle:          5 * time.Minute,
-		Confirm:         2 * time.Minute,
+		Confirm:         5 * time.Minute,
 		Retention:       24 * time.Hour,
 		StateDir:        "/var/lib/orphan-reaper",
 		LogSources:      []string{auto},

@@ -132,8 +132,10 @@ func (c *Config) checkPaths(p *problems) {
 }
 
 // remakeTime is how long a kubelet takes at most to make a living pod's directory again.
-// Its pod workers come by every 60 to 90 s (syncFrequency with jitter).
-const remakeTime = 90 * time.Second
+// Its pod workers come by every 60 to 90 s (syncFrequency with jitter); but a pod that
+// waits for its volumes holds its worker for podAttachAndMountTimeout, 2m3s, and a
+// back-off of 10 to 15 s (seen on 1.30: 165 s from one try to the next).
+const remakeTime = 3 * time.Minute
 
 // Notes says what is allowed and yet may not be what was meant.
 func (c Config) Notes() []string {

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +72,7 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 	if h.Kubelet != n.KubeletID || h.BootID != now.BootID {
 		*h = Heard{Kubelet: n.KubeletID, BootID: now.BootID}
 	}
+	slices.SortFunc(claims, func(a, b Claim) int { return cmp.Compare(a.At.Boot, b.At.Boot) })
 	for _, c := range claims {
 		if !c.Evident(n.KubeletID, now) {
 			continue
@@ -85,6 +88,12 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 			}
 			h.Held[uid] = Held{At: c.At, Path: c.Sighting.Path}
 			continue
+		}
+		// The kubelet names a pod only when its volume manager has no volume of it any more
+		// (podVolumesExist). After a restart it tries once to clean up what it cannot
+		// reconstruct, fails with a TearDown error, and names the pod from then on.
+		if held, ok := h.Held[uid]; ok && c.At.Boot > held.At.Boot {
+			delete(h.Held, uid)
 		}
 		if h.Named == nil {
 			h.Named = map[parsers.PodUID]bool{}
@@ -118,7 +127,7 @@ func (h *Heard) Tell(e *Evidence, n Node) {
 		held, detail = Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}
 	if by, ok := h.Held[e.UID]; ok {
-		held, detail = Yes, "the kubelet's volume manager cannot tear down "+by.Path
+		held, detail = Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
 	}
 	e.Facts.Set(FactNamed, named, origin, "")
 	e.Facts.Set(FactSwept, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))

@@ -79,6 +79,10 @@ func TestHeard(t *testing.T) {
 	want("its volume manager holds this one", No, Yes, Yes)
 	h.Learn([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
 	want("it named this one", Yes, Yes, Yes)
+	later := claim(testUID, parsers.ReportNotADirectory)
+	later.At = s.ago(-time.Second)
+	h.Learn([]Claim{later, claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
+	want("its volume manager has given up, and it was named after that", Yes, Yes, No)
 	forged := claim(testUID, parsers.ReportOther)
 	forged.Sighting.PID = 1
 	h = Heard{}

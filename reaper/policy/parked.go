@@ -55,7 +55,8 @@ var parkedRules = [...]struct {
 }
 
 // JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
-// directory again within 90 s (measured on 1.30: 25 s), so the confirm time must pass
+// directory again within 90 s (measured on 1.30: 25 s), one that waits for volumes within
+// three minutes (165 s), so the confirm time must pass
 // under one kubelet: one that has restarted since may still wait for its sources, and
 // then a missing directory proves nothing and the pod is put back.
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdict {

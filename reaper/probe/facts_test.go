@@ -87,7 +87,14 @@ func TestStateFiles(t *testing.T) {
 			check(t, find(t, look, other), dead())
 		})
 	}
+	t.Run("the checkpoint that is in one place whatever the root directory", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid))
+		n.write("device-plugins/"+deviceCheckpoint, string(uid))
+		check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Yes}))
+	})
 	spoil := map[string]func(n *testNode){
+		"the checkpoint is a directory": func(n *testNode) { n.mkdir("device-plugins/" + deviceCheckpoint) },
 		"a directory": func(n *testNode) { n.mkdir("kubelet/cpu_manager_state") },
 		"a symlink":   func(n *testNode) { n.symlink("/etc/passwd", "kubelet/cpu_manager_state") },
 		"a FIFO":      func(n *testNode) { must(n.t, unix.Mkfifo(n.path("kubelet/cpu_manager_state"), 0o600)) },

@@ -21,6 +21,10 @@ type Config struct {
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
 	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
+	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
+	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
+	// root directory it is looked for as well, since distributions have moved it.
+	DevicePlugins string
 	// NodeNamespacesSelf says that this process's own namespaces are the node.
 	NodeNamespacesSelf bool
 	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
@@ -58,6 +62,7 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CgroupRoot, "/sys/fs/cgroup"},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.LogPodsDir, "/var/log/pods"},
+		{&cfg.DevicePlugins, "/var/lib/kubelet/device-plugins"},
 	} {
 		if *d.path == "" {
 			*d.path = d.usual

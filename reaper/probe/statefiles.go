@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -16,8 +18,10 @@ import (
 var stateFiles = [...]string{
 	"allocated_pods_state", "actuated_pods_state", "pod_status_manager_state",
 	"cpu_manager_state", "memory_manager_state", "dra_manager_state",
-	"device-plugins/kubelet_internal_checkpoint",
+	"device-plugins/" + deviceCheckpoint,
 }
+
+const deviceCheckpoint = "kubelet_internal_checkpoint"
 
 // biggestStateFile bounds what is read; a real one has some 100 KiB.
 const biggestStateFile = 64 << 20
@@ -31,7 +35,11 @@ type stated struct {
 
 func (s *stated) fact(uid parsers.PodUID, root string) policy.Fact {
 	if file, ok := s.pods[uid]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: root + "/" + file, Detail: "the kubelet's " + file + " names it"}
+		origin := file
+		if !filepath.IsAbs(file) {
+			origin = root + "/" + file
+		}
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the kubelet's " + file + " names it"}
 	}
 	if s.err != nil {
 		return policy.Fact{Origin: root, Detail: s.err.Error()}
@@ -51,15 +59,28 @@ func (p *Probe) readStated(root int, w wanted) *stated {
 	s := &stated{pods: map[parsers.PodUID]string{}}
 	for _, file := range stateFiles {
 		text, err := p.readBelow(root, file, biggestStateFile)
-		switch {
-		case err == nil:
-			s.read++
-			w.scan(text, func(uid parsers.PodUID) { s.pods[uid] = file })
-		case !gone(err) && s.err == nil:
-			s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file, err)
-		}
+		s.add(file, text, err, w)
 	}
+	fd, err := unix.Open(p.cfg.DevicePlugins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		s.add(p.cfg.DevicePlugins, nil, err, w)
+		return s
+	}
+	defer closeFD(fd)
+	text, err := p.open.readFile(fd, deviceCheckpoint, biggestStateFile)
+	s.add(filepath.Join(p.cfg.DevicePlugins, deviceCheckpoint), text, err, w)
 	return s
+}
+
+// add takes in one file, or why it could not be read. A file that is not there names nobody.
+func (s *stated) add(file string, text []byte, err error, w wanted) {
+	switch {
+	case err == nil:
+		s.read++
+		w.scan(text, func(uid parsers.PodUID) { s.pods[uid] = file })
+	case !gone(err) && s.err == nil:
+		s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file, err)
+	}
 }
 
 // readBelow reads a regular file some names below root.
