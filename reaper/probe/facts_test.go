@@ -95,9 +95,9 @@ func TestStateFiles(t *testing.T) {
 	})
 	spoil := map[string]func(n *testNode){
 		"the checkpoint is a directory": func(n *testNode) { n.mkdir("device-plugins/" + deviceCheckpoint) },
-		"a directory": func(n *testNode) { n.mkdir("kubelet/cpu_manager_state") },
-		"a symlink":   func(n *testNode) { n.symlink("/etc/passwd", "kubelet/cpu_manager_state") },
-		"a FIFO":      func(n *testNode) { must(n.t, unix.Mkfifo(n.path("kubelet/cpu_manager_state"), 0o600)) },
+		"a directory":                   func(n *testNode) { n.mkdir("kubelet/cpu_manager_state") },
+		"a symlink":                     func(n *testNode) { n.symlink("/etc/passwd", "kubelet/cpu_manager_state") },
+		"a FIFO":                        func(n *testNode) { must(n.t, unix.Mkfifo(n.path("kubelet/cpu_manager_state"), 0o600)) },
 		"too long": func(n *testNode) {
 			n.write("kubelet/cpu_manager_state", "")
 			must(n.t, os.Truncate(n.path("kubelet/cpu_manager_state"), biggestStateFile+1))
