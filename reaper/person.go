@@ -37,9 +37,10 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	if err != nil {
 		return nil, err
 	}
-	f := r.Prober.Mounts(ctx, []parsers.PodUID{uid})[uid]
-	if kind == policy.Purge && f.Truth != policy.No {
-		return nil, fmt.Errorf("cannot purge %s: it is mounted, or the mounts could not be read: %s", uid, f.Detail)
+	if kind == policy.Purge {
+		if err := r.purgeable(ctx, uid); err != nil {
+			return nil, err
+		}
 	}
 	actions := make([]policy.Action, 0, len(meant))
 	for _, entry := range meant {
@@ -62,6 +63,22 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 		return nil, fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
 	}
 	return outs, nil
+}
+
+// purgeable says why nothing of a pod may be removed now, also not by a person's word: from a
+// private mount namespace removing a directory detaches the node's mount on it.
+func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID) error {
+	look, err := r.Prober.Look(ctx, nil, []parsers.PodUID{uid})
+	if err != nil {
+		return err
+	}
+	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
+		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
+	}
+	if f := r.Prober.Mounts(ctx, []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
+		return fmt.Errorf("cannot purge %s: it is mounted, or the mounts could not be read: %s", uid, f.Detail)
+	}
+	return nil
 }
 
 // entriesOf finds what a person means by a UID: to restore, the youngest entry that is no

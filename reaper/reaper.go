@@ -170,6 +170,12 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 			settled = append(settled, *action)
 		}
 	}
+	if gate.Breaker {
+		settled = policy.Undoing(settled)
+		for i := range rep.Parked {
+			rep.Parked[i].Stop()
+		}
+	}
 	plans := policy.Batches(settled)
 	if !r.proven && slices.ContainsFunc(settled, func(a policy.Action) bool { return a.Kind == policy.Strip }) {
 		// The first pod is confirmed by what this look saw; the rest may follow it at once.

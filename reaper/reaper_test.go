@@ -174,6 +174,45 @@ func remadeEntry(n *fakeNode, p *fakePod) string {
 	return ""
 }
 
+// TestSignOfLifeStopsRemoval: where one of several parked pods turns out to live, the others
+// were judged by the same eyes: nothing of them is removed, in that look or later, until a
+// person says go on. Without that they would be stripped in the very look that put the
+// first back.
+func TestSignOfLifeStopsRemoval(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold = 0
+	n.add(0, nil)
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(0))
+	n.pass(rules.Confirm)
+	mustPass(t, r) // the first pod has proved dead; now the others
+	one, other := n.add(1, nil), n.add(2, nil)
+	mustPass(t, r, n.claim(1))
+	if len(n.quarantine) != 2 {
+		t.Fatalf("parked %v", n.quarantine)
+	}
+	n.add(1, nil) // its kubelet made it again
+	for range 5 {
+		n.pass(rules.Confirm)
+		mustPass(t, r)
+	}
+	if n.pods[uidOf(1)] != one || !n.BreakerOpen() {
+		t.Fatal("the living pod was not put back")
+	}
+	if other.files != 3 {
+		t.Fatalf("%d of 3 files are left of the other", other.files)
+	}
+	if err := r.Resume(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
+	mustPass(t, r)
+	if other.files != 0 {
+		t.Error("after resume the other is still waited for")
+	}
+}
+
 // TestCutOff kills the process before every single step of a story with a safe pod, one
 // with data and one that turns out to live, and lets the next start finish: the end is
 // always the same, and ledger and disk agree.
@@ -330,6 +369,11 @@ func TestDataStays(t *testing.T) {
 	if len(n.quarantine) != 1 {
 		t.Fatal("data was purged")
 	}
+	n.node.MayEnforce = policy.Fact{Truth: policy.No, Detail: "a private mount namespace"}
+	if _, err := r.PurgeEntries(context.Background(), uidOf(1)); err == nil || len(n.quarantine) != 1 {
+		t.Fatalf("purged from where the node's mounts cannot be seen: %v", err)
+	}
+	n.node.MayEnforce.Truth = policy.Yes
 	n.add(1, nil).data = true
 	mustPass(t, r, n.claim(1))
 	mustPass(t, r)

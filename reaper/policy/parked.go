@@ -56,9 +56,9 @@ var parkedRules = [...]struct {
 
 // JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
 // directory again within 90 s (measured on 1.30: 25 s), one that waits for volumes within
-// three minutes (165 s), so the confirm time must pass
-// under one kubelet: one that has restarted since may still wait for its sources, and
-// then a missing directory proves nothing and the pod is put back.
+// three minutes (165 s), so the confirm time must pass under one kubelet: one that has
+// restarted since may still wait for its sources, and then a missing directory proves
+// nothing and the pod is put back.
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdict {
 	v := ParkedVerdict{Settle: SettleStrip}
 	for _, rule := range parkedRules {
@@ -83,6 +83,13 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 		v.turn(SettleWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since, r.Confirm))
 	}
 	return v
+}
+
+// Stop makes a pod wait that would be stripped, since the breaker is open.
+func (v *ParkedVerdict) Stop() {
+	if v.Settle == SettleStrip {
+		v.turn(SettleWait, ReasonBreaker, breakerOpen)
+	}
 }
 
 func (v *ParkedVerdict) sameKubelet(n Node, p Parked) {

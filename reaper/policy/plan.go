@@ -95,6 +95,13 @@ func Batches(actions []Action) []Plan {
 	return plans
 }
 
+// Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
+// all that the open breaker allows. One pod that turned out to live says that the others
+// may have been misjudged in the same way, so nothing of them is removed either.
+func Undoing(actions []Action) []Action {
+	return slices.DeleteFunc(actions, func(a Action) bool { return a.Kind != PutBack })
+}
+
 // Back is the way back of a pod that was just parked and that the mount scan hit, or
 // could not clear.
 func Back(parked Action, mounted Fact) Action {
@@ -108,12 +115,14 @@ func Back(parked Action, mounted Fact) Action {
 	}
 }
 
+const breakerOpen = "a parked pod turned out to live; orphan-reaper quarantine resume lets it go on"
+
 func gate(n Node, g Gate, r Rules) (Why, bool) {
 	switch {
 	case n.MayEnforce.Truth != Yes:
 		return Why{ReasonNamespaces, n.MayEnforce.Detail}, true
 	case g.Breaker:
-		return Why{ReasonBreaker, "a parked pod turned out to live; orphan-reaper quarantine resume lets it go on"}, true
+		return Why{ReasonBreaker, breakerOpen}, true
 	case r.Observe:
 		return Why{ReasonObserve, "mode observe changes nothing"}, true
 	}
