@@ -49,7 +49,7 @@ func newFakeNode() *fakeNode {
 		now: policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
 		node: policy.Node{
 			Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes},
+			RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
 			FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		pods: map[parsers.PodUID]*fakePod{}, quarantine: map[string]*fakePod{},

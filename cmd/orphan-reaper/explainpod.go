@@ -98,6 +98,8 @@ var factWords = [policy.NumFacts]string{
 	policy.FactHeld:         "kubelet holds it",
 	policy.FactKubeletFile:  "in kubelet's files",
 	policy.FactKubeletLists: "in kubelet's list",
+	policy.FactAPILists:     "in API's list",
+	policy.FactReleased:     "list without it",
 	policy.FactStaticPod:    "static pod's own",
 	policy.FactStaged:       "volume staged",
 	policy.FactInUse:        "files in use",
@@ -136,6 +138,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		write("kubelet runs", n.Kubelet)
 		write("runtime has pods", n.RuntimeLists)
 		write("whole node seen", n.MayEnforce)
+		write("flags agree", n.Agrees)
 	}
 }
 

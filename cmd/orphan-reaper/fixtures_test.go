@@ -37,6 +37,8 @@ func deadFacts() policy.Facts {
 	f.Set(policy.FactHeld, policy.No, "log of the kubelet, PID 812", "")
 	f.Set(policy.FactKubeletFile, policy.No, "/var/lib/kubelet", "")
 	f.Set(policy.FactKubeletLists, policy.Unknown, "/proc/812", "not asked: the kubelet has no read-only port")
+	f.Set(policy.FactAPILists, policy.Unknown, "", "not asked: no API server was named")
+	f.Set(policy.FactReleased, policy.Unknown, "", "nobody gave a list that is known to be whole")
 	f.Set(policy.FactStaticPod, policy.No, "/etc/kubernetes/manifests", "")
 	f.Set(policy.FactStaged, policy.No, "/var/lib/kubelet/plugins", "")
 	f.Set(policy.FactInUse, policy.No, "/proc", "214 processes, 3 unreadable")
@@ -70,6 +72,7 @@ func testReport() reaper.Report {
 	r.Look.Node.Kubelet = policy.Fact{Truth: policy.Yes, Origin: "/proc/812", Detail: "running since 2026-11-18 03:00:00 UTC"}
 	r.Look.Node.KubeletID = policy.KubeletID{PID: 812, Start: time.Minute}
 	r.Look.Node.RuntimeLists = policy.Fact{Truth: policy.Yes, Origin: "unix:///run/containerd/containerd.sock"}
+	r.Look.Node.Agrees = policy.Fact{Truth: policy.Yes}
 	r.Look.Node.MayEnforce = policy.Fact{Truth: policy.Yes, Origin: "/proc/1/mountinfo"}
 	r.Look.Errors = []string{"cannot read /proc/4242/mountinfo: permission denied"}
 

@@ -67,6 +67,14 @@ var reasonTable = []advice{
 		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.", alive,
 	},
 	{
+		policy.ReasonAPILists, "The API server binds a pod of this UID, or the mirror of a static pod of this UID, to this node.",
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server.", alive,
+	},
+	{
+		policy.ReasonAPIUnknown, "An API server was named (--kubeconfig), and it could not be asked, or its answer is not this node's.",
+		"The fact has the error. Put it right, or let --api-unreachable ignore go on without it.", look,
+	},
+	{
 		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back with the UID and the directory that it had.",
 		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.", look,
 	},
@@ -141,6 +149,10 @@ var reasonTable = []advice{
 	{
 		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
 		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).", look,
+	},
+	{
+		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or several kubelets run and none was named.",
+		"The detail names both. Leave the setting out, so that the kubelet is asked, or put it right.", look,
 	},
 	{
 		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",

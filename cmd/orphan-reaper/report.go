@@ -68,6 +68,7 @@ type nodeView struct {
 	KubeletPID   int         `json:"kubelet_pid,omitempty"`
 	RuntimeLists policy.Fact `json:"runtime_lists"`
 	MayEnforce   policy.Fact `json:"may_enforce"`
+	Agrees       policy.Fact `json:"agrees"`
 }
 
 // factsView writes the facts in their own order; remade is asked of parked pods only.
@@ -146,7 +147,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 		}
 	}
 	n := r.Look.Node
-	v.Node = &nodeView{n.Kubelet, n.KubeletID.PID, n.RuntimeLists, n.MayEnforce}
+	v.Node = &nodeView{n.Kubelet, n.KubeletID.PID, n.RuntimeLists, n.MayEnforce, n.Agrees}
 	return v
 }
 

@@ -47,6 +47,9 @@ type Node struct {
 	RuntimeLists Fact
 	// MayEnforce says whether this process sees the node's own mounts and processes.
 	MayEnforce Fact
+	// Agrees says whether what we were told (the root directory, the runtime's socket)
+	// agrees with the kubelet that runs, or with there being none.
+	Agrees Fact
 	// FreeBytes and FreeInodes are what is free on the quarantine's file system, as a
 	// share from 0 to 1; negative where it is not known.
 	FreeBytes, FreeInodes float64

@@ -62,6 +62,8 @@ const (
 	FactHeld                         // does its volume manager still work on the pod?
 	FactKubeletFile                  // does a state file of the kubelet name the UID?
 	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?
+	FactAPILists                     // does the API server, where one was named, bind a pod of this UID to the node?
+	FactReleased                     // has a list that is known to be whole, of one of those two, come without the UID?
 	FactStaticPod                    // does a manifest of a static pod own the UID?
 	FactStaged                       // is a volume of the pod staged or mapped on the node?
 	FactInUse                        // does a process hold something below it open?
@@ -73,7 +75,7 @@ const (
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "kubelet_lists", "static_pod", "staged", "in_use", "restored", "content", "remade",
+	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "remade",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

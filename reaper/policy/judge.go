@@ -19,6 +19,8 @@ type Rules struct {
 	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
 	// none). A source that says alive keeps all the same.
 	Waive bool
+	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
+	NeedAPI bool
 }
 
 // Decision is what Judge says of a pod.
@@ -60,30 +62,26 @@ type rule struct {
 	unknown  Reason
 	decision Decision
 	waivable bool
-	// optional: only a source that says alive counts, since most nodes do not have it. Its
-	// absence is no doubt about the others, and its word is not needed for a pod to go; so
-	// this is the one place where Unknown does not keep, and such a fact must never be the
-	// ground for letting a pod go.
-	optional bool
 }
 
 // rules is the table of evidence of docs/how-it-decides.md. The facts named and swept are
 // judged together by letGo, time by Judge itself.
 var rules = [...]rule{
-	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
-	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
-	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false, false},
-	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, false},
-	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, false},
-	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, false},
-	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
-	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, false},
-	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
-	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, false},
-	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false, false},
-	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false, false},
-	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false, false},
-	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
+	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false},
+	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false},
+	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false},
+	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true},
+	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true},
+	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false},
+	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true},
+	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true},
+	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true},
+	{FactAPILists, No, ReasonAPILists, ReasonAPIUnknown, Keep, true},
+	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true},
+	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false},
+	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false},
+	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false},
+	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false},
 }
 
 // Judge says what may happen to one entry of the pods directory, from one look's
@@ -118,13 +116,21 @@ func (v *Verdict) apply(rule rule, f Fact, n Node, r Rules) {
 		return
 	case f.Truth != Unknown:
 		v.keep(rule.decision, rule.alive, f.Detail)
-	case rule.optional, rule.waivable && r.Waive:
+	case r.silent(rule.fact), rule.waivable && r.Waive:
 		return
 	case rule.unknown == ReasonRuntimeUnknown && n.RuntimeLists.Truth == No:
 		v.keep(Keep, ReasonRuntimeEmpty, n.RuntimeLists.Detail)
 	default:
 		v.keep(Keep, rule.unknown, unknownDetail(rule.fact, f))
 	}
+}
+
+// silent says whether the silence of a source is no doubt about the others: most nodes do
+// not have it, and only a yes of it counts. This is the one place where Unknown does not
+// keep, and such a fact must never be the ground for letting a pod go. An API server that
+// was named keeps by its silence, unless the operator chose otherwise.
+func (r Rules) silent(n FactName) bool {
+	return n == FactKubeletLists || n == FactAPILists && !r.NeedAPI
 }
 
 func unknownDetail(n FactName, f Fact) string {
@@ -154,17 +160,17 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 	}
 }
 
-// letGo says whether the kubelet that runs now has shown that it does not want the pod:
-// it named the UID; or it named some orphan, which it does only once its sources are
-// ready, and neither runtime nor cgroups know the pod. The kubelet makes a living pod's
-// cgroup before its directory, so a pod that merely waits for a volume has one.
+// letGo says whether the pod is known not to be wanted: the kubelet that runs now named
+// the UID; or a list that is known to be whole came without it; or that kubelet named some
+// orphan, which it does only once its sources are ready, and neither runtime nor cgroups
+// know the pod. The kubelet makes a living pod's cgroup before its directory, so a pod that
+// merely waits for a volume has one.
 //
-// That the kubelet's pod list answers without the UID is no such sign. A kubelet that has
-// started while the API server is away lists its static pods and not one of the API pods
-// that live on the node, and its answer does not tell whether its sources are ready; a
-// standalone one may rightly list none at all. What it names as an orphan does tell.
+// That the kubelet's pod list answers without the UID is no such sign by itself. A kubelet
+// that has started while the API server is away lists its static pods and not one of the API
+// pods that live on the node; so which list is whole is for FactReleased to say.
 func letGo(f Facts) bool {
-	if f[FactNamed].Truth == Yes {
+	if f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes {
 		return true
 	}
 	return f[FactSwept].Truth == Yes && f[FactCgroup].Truth == No &&
@@ -245,7 +251,8 @@ func (v *Verdict) For(reason Reason) bool {
 }
 
 // Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
-// or the cgroups know it, or the kubelet lists it, as it does those that have completed.
+// or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
 func (v *Verdict) Living() bool {
-	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) || v.For(ReasonKubeletLists)
+	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) ||
+		v.For(ReasonKubeletLists) || v.For(ReasonAPILists)
 }

@@ -40,18 +40,18 @@ var parkedRules = [...]struct {
 	settle   Settle
 	breaker  bool
 	waivable bool
-	optional bool
 }{
-	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false, false},
-	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false, false},
-	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true, false},
-	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true, false},
-	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false, false},
-	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true, false},
-	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, SettlePutBack, true, true, true},
-	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true, false},
-	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false, false},
-	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false, false},
+	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false},
+	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false},
+	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true},
+	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true},
+	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false},
+	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true},
+	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, SettlePutBack, true, true},
+	{FactAPILists, ReasonAPILists, ReasonAPIUnknown, SettlePutBack, true, true},
+	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true},
+	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false},
+	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false},
 }
 
 // JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
@@ -67,7 +67,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 		case f.Truth == Yes:
 			v.turn(rule.settle, rule.alive, f.Detail)
 			v.Alive = v.Alive || rule.breaker
-		case rule.optional, rule.waivable && r.Waive:
+		case r.silent(rule.fact), rule.waivable && r.Waive:
 		default:
 			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
 		}

@@ -121,6 +121,8 @@ func gate(n Node, g Gate, r Rules) (Why, bool) {
 	switch {
 	case n.MayEnforce.Truth != Yes:
 		return Why{ReasonNamespaces, n.MayEnforce.Detail}, true
+	case n.Agrees.Truth != Yes:
+		return Why{ReasonContradiction, n.Agrees.Detail}, true
 	case g.Breaker:
 		return Why{ReasonBreaker, breakerOpen}, true
 	case r.Observe:

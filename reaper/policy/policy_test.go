@@ -39,7 +39,7 @@ func deadScene() *scene {
 		gate:  Gate{Proven: true},
 		node: Node{
 			Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
+			RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		ev: Evidence{Name: string(testUID), UID: testUID, ID: DirID{1, 2, 3}, Changed: now.Wall.Add(-time.Hour)},
 	}
@@ -110,6 +110,10 @@ func (s *scene) set(t *testing.T, line string) {
 		s.parked.At.BootID = arg(2)
 	case "rules waive":
 		s.rules.Waive = true
+	case "rules need-api":
+		s.rules.NeedAPI = true
+	case "agrees is":
+		s.node.Agrees = Fact{Truth: truth(), Detail: "--runtime-endpoint is another socket than the kubelet's"}
 	case "rules hold":
 		s.rules.Hold = dur()
 	case "rules confirm":
@@ -223,12 +227,12 @@ func allScenes(f func(name string, s *scene)) {
 func TestDoubtKeeps(t *testing.T) {
 	for _, waive := range []bool{false, true} {
 		allScenes(func(name string, s *scene) {
-			s.rules.Waive = waive
+			s.rules.Waive, s.rules.NeedAPI = waive, true
 			before := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 			parked := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
 			for n := range NumFacts {
-				if n == FactKubeletLists {
-					continue // optional: TestOptionalFact
+				if s.rules.silent(n) {
+					continue // TestSilentFacts
 				}
 				if waive && waivable(n) {
 					// The operator has said that there is nobody to ask: only a yes counts.
@@ -256,45 +260,46 @@ func TestDoubtKeeps(t *testing.T) {
 	}
 }
 
-// TestOptionalFact: the kubelet's pod list is the one fact whose Unknown keeps nothing,
-// since most nodes have none. Its yes keeps whatever the rest says, its no and its silence
-// are one and the same, and neither ever lets a pod go that would have stayed without it.
-func TestOptionalFact(t *testing.T) {
-	for _, r := range rules {
-		if r.optional != (r.fact == FactKubeletLists) {
-			t.Errorf("%s: optional is %t", r.fact, r.optional)
-		}
-	}
-	for _, r := range parkedRules {
-		if r.optional != (r.fact == FactKubeletLists) {
-			t.Errorf("parked, %s: optional is %t", r.fact, r.optional)
-		}
-	}
-	allScenes(func(name string, s *scene) {
-		with := func(v Truth) (Verdict, ParkedVerdict) {
-			e := s.ev
-			e.Facts[FactKubeletLists] = Fact{Truth: v}
-			return Judge(e, s.node, s.hold, s.rules, s.now), JudgeParked(e, s.node, s.parked, s.rules, s.now)
-		}
-		silent, parkedSilent := with(Unknown)
-		without, parkedWithout := with(No)
-		listed, parkedListed := with(Yes)
-		if silent.Decision != without.Decision || len(silent.Why) != len(without.Why) ||
-			parkedSilent.Settle != parkedWithout.Settle || len(parkedSilent.Why) != len(parkedWithout.Why) {
-			t.Errorf("%s: silence says %v, %v; a list without the pod %v, %v", name, silent, parkedSilent, without, parkedWithout)
-		}
-		if listed.Decision != Keep || !listed.For(ReasonKubeletLists) || parkedListed.Settle != SettlePutBack || !parkedListed.Alive {
-			t.Errorf("%s: the kubelet lists it: %v, %v", name, listed, parkedListed)
-		}
-	})
+// TestSilentFacts: the kubelet's pod list, and an API server that nobody named or that may
+// be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
+// rest says, their no and their silence are one and the same, and neither ever lets a pod go
+// that would have stayed without it.
+func TestSilentFacts(t *testing.T) {
 	for n := range NumFacts {
-		var f Facts
-		f[n].Truth = Yes
-		for _, lists := range []Truth{No, Yes} {
-			before := letGo(f)
-			f[FactKubeletLists].Truth = lists
-			if letGo(f) != before {
-				t.Errorf("a pod list that says %s changes whether the kubelet has let the pod go", lists)
+		for _, need := range []bool{false, true} {
+			want := n == FactKubeletLists || n == FactAPILists && !need
+			if (Rules{NeedAPI: need}).silent(n) != want {
+				t.Errorf("%s, NeedAPI %t: the silence counts otherwise than said", n, need)
+			}
+		}
+	}
+	for fact, reason := range map[FactName]Reason{FactKubeletLists: ReasonKubeletLists, FactAPILists: ReasonAPILists} {
+		allScenes(func(name string, s *scene) {
+			with := func(v Truth) (Verdict, ParkedVerdict) {
+				e := s.ev
+				e.Facts[fact] = Fact{Truth: v}
+				return Judge(e, s.node, s.hold, s.rules, s.now), JudgeParked(e, s.node, s.parked, s.rules, s.now)
+			}
+			silent, parkedSilent := with(Unknown)
+			without, parkedWithout := with(No)
+			listed, parkedListed := with(Yes)
+			if silent.Decision != without.Decision || len(silent.Why) != len(without.Why) ||
+				parkedSilent.Settle != parkedWithout.Settle || len(parkedSilent.Why) != len(parkedWithout.Why) {
+				t.Errorf("%s, %s: silence says %v, %v; a list without the pod %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
+			}
+			if listed.Decision != Keep || !listed.For(reason) || parkedListed.Settle != SettlePutBack || !parkedListed.Alive {
+				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
+			}
+		})
+		for n := range NumFacts {
+			var f Facts
+			f[n].Truth = Yes
+			for _, lists := range []Truth{No, Yes} {
+				before := letGo(f)
+				f[fact].Truth = lists
+				if letGo(f) != before {
+					t.Errorf("%s %s changes whether the pod was let go", fact, lists)
+				}
 			}
 		}
 	}
@@ -306,7 +311,7 @@ func waivable(n FactName) bool {
 			return r.waivable
 		}
 	}
-	return n == FactNamed || n == FactSwept
+	return n == FactNamed || n == FactSwept || n == FactReleased
 }
 
 // TestOneAliveSourceWins: whatever the rest says, one source that says alive keeps, waived
@@ -351,7 +356,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		s.hold.Since = s.ago(time.Duration(hold))
 		s.ev.Changed = s.now.Wall.Add(-time.Duration(changed))
-		s.rules.Waive = bits&1 != 0
+		s.rules.Waive, s.rules.NeedAPI = bits&1 != 0, bits&128 != 0
 		s.node.Kubelet.Truth = Truth(bits >> 1 % 3)
 		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 		if again := Judge(s.ev, s.node, s.hold, s.rules, s.now); again.Decision != v.Decision {
@@ -365,7 +370,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		for _, r := range rules {
 			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.waivable || tr != Unknown) &&
-				(r.fact != FactKubeletLists || tr != Unknown) {
+				(!s.rules.silent(r.fact) || tr != Unknown) {
 				t.Fatalf("reaped with %s %s", r.fact, tr)
 			}
 		}
@@ -378,7 +383,7 @@ func FuzzJudge(f *testing.F) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactNamed && n != FactSwept && n != FactKubeletLists {
+				n != FactRemade && n != FactNamed && n != FactSwept && n != FactReleased && !s.rules.silent(n) {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}

@@ -22,6 +22,8 @@ const (
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
 	ReasonKubeletLists    Reason = "kubelet-lists"
+	ReasonAPILists        Reason = "api-lists"
+	ReasonAPIUnknown      Reason = "api-unknown"
 	ReasonStaticPod       Reason = "static-pod"
 	ReasonStaged          Reason = "staged"
 	ReasonInUse           Reason = "in-use"
@@ -31,6 +33,8 @@ const (
 	ReasonInvalidUID      Reason = "invalid-uid"
 	// ReasonNamespaces: this process does not see the node's own mounts and processes.
 	ReasonNamespaces Reason = "namespaces"
+	// ReasonContradiction: a flag of ours says otherwise than the kubelet that runs.
+	ReasonContradiction Reason = "contradiction"
 	// ReasonRemade: the pod directory was made again while it was parked: the pod lives.
 	ReasonRemade Reason = "remade"
 	// ReasonConfirm: a parked pod waits for a sign of life.
@@ -50,8 +54,8 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonKubeletLists, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
-		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
+		ReasonKubeletFile, ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
+		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
 		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonRemoval,
 	}
 }

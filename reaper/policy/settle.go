@@ -62,6 +62,10 @@ func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Parked
 	if action == nil || n.MayEnforce.Truth != Yes {
 		return v, nil
 	}
+	if n.Agrees.Truth != Yes && action.Kind != PutBack {
+		v.turn(SettleWait, ReasonContradiction, n.Agrees.Detail)
+		return v, nil
+	}
 	action.UID, action.Entry, action.ID, action.Evidence, action.Why = s.UID, s.Entry, s.ID, &e, v.Why
 	return v, action
 }
@@ -113,7 +117,7 @@ func finish(e Evidence, s EntryState, r Rules) (ParkedVerdict, *Action) {
 		case f.Truth == Yes:
 			v.turn(SettleWait, rule.alive, f.Detail)
 			v.Alive = v.Alive || lives
-		case rule.optional, rule.waivable && r.Waive:
+		case r.silent(rule.fact), rule.waivable && r.Waive:
 		default:
 			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
 		}

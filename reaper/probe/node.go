@@ -17,6 +17,7 @@ import (
 func (p *Probe) node(ctx context.Context, l *looking, kubelet policy.Fact, running *kubelet) policy.Node {
 	n := policy.Node{
 		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, FreeBytes: -1, FreeInodes: -1,
+		Agrees: policy.Fact{Truth: policy.Yes},
 	}
 	if running != nil {
 		n.KubeletID = running.id
