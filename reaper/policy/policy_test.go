@@ -260,6 +260,39 @@ func TestDoubtKeeps(t *testing.T) {
 	}
 }
 
+// TestAliveNeverReaps: turning any source to alive never turns Keep or Wait into Reap, nor
+// lets a parked pod go that would have stayed (law 2).
+func TestAliveNeverReaps(t *testing.T) {
+	alive := func(n FactName) Truth {
+		for _, r := range rules {
+			if r.fact == n && r.dead == Yes {
+				return No
+			}
+		}
+		if n == FactNamed || n == FactSwept || n == FactReleased {
+			return No // their yes is what lets a pod go
+		}
+		return Yes
+	}
+	for _, waive := range []bool{false, true} {
+		allScenes(func(name string, s *scene) {
+			s.rules.Waive = waive
+			before := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+			parked := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
+			for n := range NumFacts {
+				e := s.ev
+				e.Facts[n] = Fact{Truth: alive(n)}
+				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
+					t.Errorf("waive=%t %s: with %s alive the verdict turns from %s to reap", waive, name, n, before.Decision)
+				}
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Settle != SettleStrip && after.Settle == SettleStrip {
+					t.Errorf("waive=%t %s: with %s alive a parked pod turns from %s to strip", waive, name, n, parked.Settle)
+				}
+			}
+		})
+	}
+}
+
 // TestSilentFacts: the kubelet's pod list, and an API server that nobody named or that may
 // be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
 // rest says, their no and their silence are one and the same, and neither ever lets a pod go
