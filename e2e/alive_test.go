@@ -99,9 +99,12 @@ func (n *node) lies(t *testing.T) (flags []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(runtime.Close)
-	runtime.SetPods(fakecri.Pod{UID: "77777777-0000-4000-8000-000000000077", Namespace: "lies", Name: "other", Running: 1})
+	const other = "77777777-0000-4000-8000-000000000077"
+	runtime.SetPods(fakecri.Pod{UID: other, Namespace: "lies", Name: "other", Running: 1})
+	mkdir(t, filepath.Join(dir, "cgroup", "kubepods", "besteffort", "pod"+other))
 	// The kubelet's configuration file is no longer the one that it was started with: it has
-	// neither the port at which its pod list could be had nor the path of its manifests.
+	// neither the port at which its pod list could be had, nor the path of its manifests, nor
+	// its runtime.
 	config := filepath.Join(n.dir, "kubelet.yaml")
 	told, err := os.ReadFile(config)
 	if err != nil {
@@ -109,7 +112,7 @@ func (n *node) lies(t *testing.T) (flags []string) {
 	}
 	t.Cleanup(func() { write(t, config, string(told)) })
 	write(t, config, strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
-		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests"))).Replace(string(told)))
+		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests")), n.endpoint, filepath.Join(dir, "sock")).Replace(string(told)))
 	return []string{"--runtime-endpoint", runtime.Endpoint(), "--cgroup-root", filepath.Join(dir, "cgroup")}
 }
 

@@ -24,6 +24,7 @@ type Daemon struct {
 	// minute while lines come, and at the end.
 	Checkpoint func()
 	failing    string // the last look's error, "" where it succeeded
+	disagrees  string // what the last look said of settings that contradict the kubelet
 	// beat is when the pass last got somewhere, or 0 while none runs.
 	beat atomic.Int64
 }
@@ -134,8 +135,30 @@ func (d *Daemon) ended(p *pending, end passed) {
 		d.failing = ""
 		d.Log.Info("the node can be looked at again")
 	}
+	d.agrees(end.rep.Look.Node.Agrees)
 	p.looked(end.rep, end.claims, now)
-	d.Status(end.rep.Summary(d.Rules))
+	status := end.rep.Summary(d.Rules)
+	if d.disagrees != "" {
+		status = "taking nothing: " + d.disagrees
+	}
+	d.Status(status)
+}
+
+// agrees tells once of settings that contradict the kubelet, and of the end of that: where
+// no pod would be taken, no record of a pod tells of it.
+func (d *Daemon) agrees(f policy.Fact) {
+	words := ""
+	if f.Truth != policy.Yes {
+		words = f.Detail
+	}
+	switch words {
+	case d.disagrees:
+	case "":
+		d.Log.Info("the settings and the kubelet agree again")
+	default:
+		d.Log.Warn("nothing is taken until the settings and the kubelet agree", slog.String("contradiction", words))
+	}
+	d.disagrees = words
 }
 
 // Stuck says for how long the pass under way has been running; 0 where none runs.

@@ -2,6 +2,8 @@ package reaper
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,4 +138,35 @@ func TestDaemonSeesAtOnce(t *testing.T) {
 			t.Error("not parked within 400 ms")
 		}
 	})
+}
+
+// TestDaemonTellsOfAContradiction: once, again when it changes, and when it ends; the
+// status line has it for as long as it lasts.
+func TestDaemonTellsOfAContradiction(t *testing.T) {
+	n := newFakeNode()
+	var log strings.Builder
+	var status string
+	r := n.reaper(t, testRules)
+	r.Log = slog.New(slog.NewTextHandler(&log, nil))
+	d := &Daemon{Reaper: r, Status: func(s string) { status = s }}
+	p := &pending{gap: minGap}
+	for _, c := range []struct {
+		agrees policy.Fact
+		told   string // "" is nothing new
+		status string
+	}{
+		{policy.Fact{Truth: policy.Yes}, "", "0 pod directories"},
+		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "two roots", "taking nothing: two roots"},
+		{policy.Fact{Truth: policy.No, Detail: "two roots"}, "", "taking nothing: two roots"},
+		{policy.Fact{Detail: "cannot tell"}, "cannot tell", "taking nothing: cannot tell"},
+		{policy.Fact{Truth: policy.Yes}, "agree again", "0 pod directories"},
+	} {
+		log.Reset()
+		var rep Report
+		rep.Look.Node.Agrees = c.agrees
+		d.ended(p, passed{rep: rep})
+		if (log.Len() > 0) != (c.told != "") || !strings.Contains(log.String(), c.told) || !strings.Contains(status, c.status) {
+			t.Errorf("%+v: status %q, log %q", c.agrees, status, log.String())
+		}
+	}
 }

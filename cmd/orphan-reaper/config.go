@@ -44,6 +44,8 @@ type Config struct {
 
 	// File is the configuration file that was read, "" where there is none.
 	File string
+	// rootNamed says that a flag or the file gave RootDir.
+	rootNamed bool
 	// sources says where each value came from, by key.
 	sources map[string]string
 }
@@ -87,8 +89,8 @@ func (c Config) Observe() bool { return c.Mode != modeEnforce }
 // Waive says whether there is neither kubelet nor runtime here (--runtime-endpoint none).
 func (c Config) Waive() bool { return c.RuntimeEndpoint == none }
 
-// Source says where the value of a key came from: "flag --NAME", FILE:LINE, "default", or
-// "discovered: …".
+// Source says where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with
+// the reason where a kubelet might have told otherwise), or "discovered: …".
 func (c Config) Source(key string) string {
 	if s := c.sources[key]; s != "" {
 		return s
@@ -171,9 +173,12 @@ func (c *Config) applyFlags(given map[string][]string) error {
 // discover fills in what nobody named: the running kubelet's root directory, and the
 // quarantine below it.
 func (c *Config) discover(ctx context.Context, find discoverer) {
-	if _, named := c.sources["root_dir"]; !named && find != nil {
+	if _, c.rootNamed = c.sources["root_dir"]; !c.rootNamed && find != nil {
 		if dir, origin, ok := find(ctx); ok {
 			c.RootDir, c.sources["root_dir"] = dir, "discovered: "+origin
+		} else {
+			// A guess: no look takes anything until it is the kubelet's (policy.Node.Agrees).
+			c.sources["root_dir"] = sourceDefault + ": " + origin
 		}
 	}
 	if c.QuarantineDir == "" {

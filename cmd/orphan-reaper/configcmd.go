@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -20,9 +22,10 @@ itself a configuration file.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.configPrint(cmd) },
 	}
 	check := &cobra.Command{
-		Use:     "check",
-		Short:   "Say whether the configuration is good",
-		Long:    "Say whether the configuration is good: exit code 0, or 2 with a line for each\nerror.",
+		Use:   "check",
+		Short: "Say whether the configuration is good",
+		Long: "Say whether the configuration is good: exit code 0, or 2 with a line for each\nerror. " +
+			"A note tells where it contradicts the kubelet that runs here: then\nnothing is taken.",
 		Example: "  orphan-reaper config check --config ./config.yaml",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.configCheck(cmd) },
@@ -101,12 +104,18 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	notes := c.Notes()
+	if a.deps.agrees != nil {
+		if f := a.deps.agrees(cmd.Context(), c); f.Truth != policy.Yes {
+			notes = append(notes, "nothing will be taken: "+f.Detail)
+		}
+	}
 	if a.json() {
 		return a.writeJSON(struct {
 			File  string   `json:"file"`
 			Good  bool     `json:"good"`
 			Notes []string `json:"notes"`
-		}{c.File, true, list(c.Notes())})
+		}{c.File, true, list(notes)})
 	}
 	p := a.printer(a.stdout)
 	if c.File == "" {
@@ -114,7 +123,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	} else {
 		p.f("good: %s\n", clean(c.File))
 	}
-	for _, note := range c.Notes() {
+	for _, note := range notes {
 		p.item("", "note:", 6, yellow, note)
 	}
 	return p.flush()

@@ -26,8 +26,11 @@ type purger func(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]poli
 type resumer func(ctx context.Context, cfg Config) error
 
 // discoverer finds the root directory of the kubelet that runs here, and says in words
-// where it was read. It is false where no kubelet runs or more than one does.
+// where it was read. It is false, and the words say why, where only a person can choose.
 type discoverer func(ctx context.Context) (dir, origin string, ok bool)
+
+// agreer says whether what was set agrees with the kubelet that runs here.
+type agreer func(ctx context.Context, cfg Config) policy.Fact
 
 // deps are what the commands do to the node. The real ones are in wire.go; tests give
 // their own, so that a command's arguments, words and exit codes are tested without one.
@@ -38,5 +41,6 @@ type deps struct {
 	purge    purger
 	resume   resumer
 	discover discoverer
+	agrees   agreer
 	now      func() time.Time
 }

@@ -72,8 +72,16 @@ func fakeDeps(env func(string) string) deps {
 	return deps{
 		now: func() time.Time { return testNow },
 		discover: func(context.Context) (string, string, bool) {
-			dir := env("FAKE_ROOT_DIR")
-			return dir, "kubelet, PID 812", dir != ""
+			if dir := env("FAKE_ROOT_DIR"); dir != "" {
+				return dir, "kubelet, PID 812", true
+			}
+			return "", "several kubelets run; set --root-dir", false
+		},
+		agrees: func(context.Context, Config) policy.Fact {
+			if words := env("FAKE_DISAGREES"); words != "" {
+				return policy.Fact{Truth: policy.No, Detail: words}
+			}
+			return policy.Fact{Truth: policy.Yes}
 		},
 		survey: func(_ context.Context, _ Config, uids []parsers.PodUID) (reaper.Report, error) {
 			switch held {

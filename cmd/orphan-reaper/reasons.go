@@ -95,8 +95,8 @@ var reasonTable = []advice{
 		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.", look,
 	},
 	{
-		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy. With cgroupsPerQOS: false there is none, and a pod that starts cannot be told from a dead one.",
-		"See that --cgroup-root is where the cgroup file system is.", look,
+		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy, or none of the pods that run has its cgroup there. With cgroupsPerQOS: false no pod has one, and a pod that starts cannot be told from a dead one.",
+		"See that --cgroup-root is where the cgroup file system is; best leave it out.", look,
 	},
 	{
 		policy.ReasonNotADirectory, "The entry is not a directory, or is a symbolic link. The kubelet makes neither.",
@@ -151,8 +151,8 @@ var reasonTable = []advice{
 		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).", look,
 	},
 	{
-		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or several kubelets run and none was named.",
-		"The detail names both. Leave the setting out, so that the kubelet is asked, or put it right.", look,
+		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or several kubelets run and none was named; or the kubelet was restarted with another root directory.",
+		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir; restart orphan-reaper after a kubelet got another root directory.", look,
 	},
 	{
 		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",

@@ -30,13 +30,37 @@ const procDir = "/proc"
 func realDeps() deps {
 	return deps{
 		survey: survey, list: listQuarantine, restore: restore, purge: purge, resume: resume,
-		discover: discoverRoot, now: time.Now,
+		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
 }
 
 func discoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	dir, origin, err := probe.KubeletRootDir(ctx, procDir)
-	return dir, origin, err == nil
+	if err != nil {
+		return "", err.Error(), false
+	}
+	return dir, origin, true
+}
+
+// agrees asks outside of a look, for config check.
+func agrees(ctx context.Context, cfg Config) policy.Fact {
+	clock, err := state.NewClock()
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	p, err := newProbe(cfg, clock, nil)
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	return p.Agrees(ctx)
+}
+
+func newProbe(cfg Config, clock reaper.Clock, log *slog.Logger) (*probe.Probe, error) {
+	return probe.New(probe.Config{
+		RootDir: cfg.RootDir, RootDirSet: cfg.rootNamed, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot,
+		NodeNamespacesSelf: cfg.NodeNamespaces == self, Waive: cfg.Waive(),
+		RuntimeEndpoint: cfg.RuntimeEndpoint, Logger: log, Clock: clock,
+	})
 }
 
 // rules are the operator's choices as policy knows them.
@@ -59,11 +83,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 			return nil, &statusError{code: exitUsage, err: err}
 		}
 	}
-	p, err := probe.New(probe.Config{
-		RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot,
-		NodeNamespacesSelf: cfg.NodeNamespaces == self, Waive: cfg.Waive(),
-		RuntimeEndpoint: cfg.RuntimeEndpoint, Logger: log, Clock: clock,
-	})
+	p, err := newProbe(cfg, clock, log)
 	if err != nil {
 		return nil, err
 	}

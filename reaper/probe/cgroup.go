@@ -13,11 +13,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
+// defaultCgroupRoot is where systemd, and everybody else, mounts the cgroup file systems.
+const defaultCgroupRoot = "/sys/fs/cgroup"
+
 // cgroups are the pods' cgroups in all hierarchies.
 type cgroups struct {
 	pods map[parsers.PodUID]string // where each was found first
 	kube string                    // the first kubepods hierarchy
 	err  error
+	// foreign says why the hierarchy may not be that of the running kubelet's pods.
+	foreign string
 }
 
 // fact: a pod's cgroup is a sign of life whether a process is in it or not. The kubelet
@@ -32,8 +37,33 @@ func (c *cgroups) fact(uid parsers.PodUID, root string) policy.Fact {
 	case c.kube == "":
 		// cgroupsPerQOS: false, the wrong root, or no kubelet ever: no cgroup proves nothing.
 		return policy.Fact{Origin: root, Detail: "no kubepods hierarchy is there"}
+	case c.foreign != "":
+		return policy.Fact{Origin: root, Detail: c.foreign}
 	}
 	return policy.Fact{Truth: policy.No, Origin: root}
+}
+
+// compare asks whether the pods that the runtime runs have their cgroups here. If none has,
+// the hierarchy is not that of the running kubelet: another node's, what a kubelet with
+// other settings left (cgroupsPerQOS: false makes no pod's cgroup at all), or --cgroup-root
+// is wrong; and a living pod's cgroup would be looked for in vain. One is enough, since the
+// runtime and the cgroups are asked at the same time, and pods come and go.
+//
+// Where the runtime runs no pod nothing can be compared: then the usual place is believed,
+// and another one is not.
+func (c *cgroups) compare(ready map[parsers.PodUID]bool, root string) {
+	for uid := range ready {
+		if _, ok := c.pods[uid]; ok {
+			return
+		}
+	}
+	switch {
+	case len(ready) > 0:
+		c.foreign = fmt.Sprintf("of %d pods that the runtime runs none has a cgroup there: it is not where the kubelet that runs has them; "+
+			"see --cgroup-root, and cgroupsPerQOS in the kubelet's configuration", len(ready))
+	case root != defaultCgroupRoot:
+		c.foreign = "the runtime runs no pod that could show whether this is where the kubelet's pods have their cgroups; leave --cgroup-root out"
+	}
 }
 
 func (p *Probe) cgroups(ctx context.Context) *cgroups {

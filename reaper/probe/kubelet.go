@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,102 +22,145 @@ type kubelet struct {
 	name    string   // kubelet, hyperkube, k3s, kubelite
 	args    []string // its command line after the name
 	flags   flags    // what the kubelet itself is given
+	files   kubeletFiles
 	rootDir string
 	rootErr error // why rootDir is not known
 	script  bool  // an interpreter that runs a script of that name
 }
 
+// kubelets are those that run, by whether their root directory is the one that is asked for.
+type kubelets struct {
+	ours, others []*kubelet
+}
+
 // findKubelet says whether one kubelet with our root directory runs, and which: nil where
-// that is not known. It returns in bounded time whatever hangs.
-func (p *Probe) findKubelet(ctx context.Context) (policy.Fact, *kubelet) {
+// that is not known; and whether what the operator set agrees with the kubelets that run.
+// It returns in bounded time whatever hangs.
+func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kubelet, agrees policy.Fact) {
 	type found struct {
-		k   *kubelet
-		err error
+		ks     kubelets
+		agrees policy.Fact
+		err    error
 	}
 	f, err := guarded(ctx, &p.guard, "kubelet", p.patience, func() found {
-		k, err := oneKubelet(p.cfg.ProcDir, p.cfg.RootDir)
-		return found{k, err}
+		ks, err := findKubelets(p.cfg.ProcDir, p.cfg.RootDir)
+		return found{ks, p.agrees(ks, err), err}
 	})
-	if err == nil {
+	if err != nil { // it hangs, and nothing was found
+		f.err, f.agrees = err, p.agrees(kubelets{}, err)
+	}
+	running, err = f.ks.one(p.cfg.RootDir)
+	if f.err != nil {
 		err = f.err
 	}
-	fact := policy.Fact{Origin: p.cfg.ProcDir}
+	runs = policy.Fact{Origin: p.cfg.ProcDir}
 	switch {
 	case err != nil:
-		fact.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
-		return fact, nil
-	case f.k == nil:
-		fact.Truth, fact.Detail = policy.No, "no kubelet runs with the root directory "+p.cfg.RootDir
-		return fact, nil
+		runs.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
+	case running == nil:
+		runs.Truth, runs.Detail = policy.No, "no kubelet runs with the root directory "+p.cfg.RootDir
+		if len(f.ks.others) > 0 {
+			runs.Detail += ", but " + list(f.ks.others)
+		}
+	default:
+		runs.Truth, runs.Detail = policy.Yes, running.String()
 	}
-	fact.Truth, fact.Detail = policy.Yes, f.k.String()
-	return fact, f.k
+	return runs, running, f.agrees
 }
 
 // String describes it for people.
 func (k kubelet) String() string {
-	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.id.PID, k.rootDir)
+	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.id.PID, clean(k.rootDir))
 }
 
-// oneKubelet returns the kubelet that has the root directory, nil where there is none,
-// and an error where there may be several or where it cannot be told.
-func oneKubelet(procDir, rootDir string) (*kubelet, error) {
+func list(ks []*kubelet) string {
+	var words []string
+	for _, k := range ks {
+		words = append(words, k.String())
+	}
+	return strings.Join(words, "; ")
+}
+
+// findKubelets returns the kubelets that run, and an error where one cannot be told.
+func findKubelets(procDir, rootDir string) (kubelets, error) {
+	var ks kubelets
 	all, err := scanner{procDir: procDir}.kubelets()
 	if err != nil {
-		return nil, err
+		return ks, err
 	}
-	var ours []*kubelet
 	for _, k := range all {
 		same, err := k.hasRoot(rootDir)
-		if err != nil {
-			return nil, err
-		}
-		if same {
-			ours = append(ours, k)
+		switch {
+		case errors.Is(err, errGone):
+		case err != nil:
+			return ks, err
+		case same:
+			ks.ours = append(ks.ours, k)
+		default:
+			ks.others = append(ks.others, k)
 		}
 	}
-	switch len(ours) {
+	return ks, nil
+}
+
+// one returns the kubelet that has the root directory, nil where there is none, and an
+// error where there are several.
+func (ks kubelets) one(rootDir string) (*kubelet, error) {
+	switch len(ks.ours) {
 	case 0:
 		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
 	case 1:
-		return ours[0], nil
+		return ks.ours[0], nil
 	}
-	return nil, fmt.Errorf("several kubelets run with the root directory %s: PIDs %s", rootDir, pids(ours))
+	var pids []string
+	for _, k := range ks.ours {
+		pids = append(pids, fmt.Sprint(k.id.PID))
+	}
+	return nil, fmt.Errorf("several kubelets run with the root directory %s: PIDs %s", rootDir, strings.Join(pids, " and "))
 }
 
-func pids(ks []*kubelet) string {
-	var list []string
-	for _, k := range ks {
-		list = append(list, fmt.Sprint(k.id.PID))
+// oneKubelet is findKubelets and one.
+func oneKubelet(procDir, rootDir string) (*kubelet, error) {
+	ks, err := findKubelets(procDir, rootDir)
+	if err != nil {
+		return nil, err
 	}
-	return strings.Join(list, " and ")
+	return ks.one(rootDir)
 }
 
 // hasRoot says whether its root directory is dir, by whatever path. Only where the paths
-// differ is the disk asked, and then whether both are the same directory: that holds
-// through symlinks, and through the kubelet's bind mount of its root on itself.
+// differ, or the kubelet sees other files than we, is the disk asked, and then whether
+// both are the same directory: that holds through symlinks, through bind mounts (the
+// kubelet's of its root on itself, those of a container), and it tells apart two
+// directories of one name in two mount namespaces.
 func (k kubelet) hasRoot(dir string) (bool, error) {
 	if k.rootErr != nil {
 		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.id.PID, k.rootErr)
 	}
-	if filepath.Clean(k.rootDir) == filepath.Clean(dir) {
+	if !k.files.apart && k.files.err == nil && filepath.Clean(k.rootDir) == filepath.Clean(dir) {
 		return true, nil
 	}
-	theirs, err := os.Stat(k.rootDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil // it sees another tree than we, so it is no kubelet of ours
-	}
-	if err != nil {
-		return false, err
-	}
-	ours, err := os.Stat(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	return k.sameFile(k.rootDir, dir)
+}
+
+// sameFile says whether the kubelet's path leads to the same file as ours. One that is
+// not there is not the same.
+func (k kubelet) sameFile(theirs, ours string) (bool, error) {
+	a, err := k.files.stat(theirs)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return os.SameFile(theirs, ours), nil
+	b, err := kubeletFiles{}.stat(ours)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(a, b), nil
 }
 
 // KubeletRootDir finds the root directory of the kubelet that runs on this node, for the
@@ -125,34 +169,47 @@ func (k kubelet) hasRoot(dir string) (bool, error) {
 // only a person can choose.
 func KubeletRootDir(ctx context.Context, procDir string) (dir, from string, err error) {
 	type found struct {
-		ks  []*kubelet
+		k   *kubelet
 		err error
 	}
 	f, err := guarded(ctx, new(guard), "kubelet", startPatience, func() found {
-		ks, err := scanner{procDir: procDir}.kubelets()
-		return found{ks, err}
+		k, err := anyKubelet(procDir)
+		return found{k, err}
 	})
-	if err == nil {
-		err = f.err
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", "", fmt.Errorf("cannot look for the kubelet: %w; set --root-dir", err)
-	}
-	var first *kubelet
-	for _, k := range f.ks {
-		switch {
-		case k.rootErr != nil:
-			return "", "", fmt.Errorf("cannot tell the root directory of %s (PID %d): %w; set --root-dir", k.name, k.id.PID, k.rootErr)
-		case first == nil:
-			first = k
-		default:
-			if same, err := k.hasRoot(first.rootDir); err != nil || !same {
-				return "", "", fmt.Errorf("several kubelets run: %s; %s; set --root-dir", first, k)
-			}
-		}
-	}
-	if first == nil {
+	case f.err != nil:
+		return "", "", fmt.Errorf("%w; set --root-dir", f.err)
+	case f.k == nil:
 		return defaultRootDir, "the kubelet's default; no kubelet runs", nil
 	}
-	return first.rootDir, fmt.Sprintf("the running %s, PID %d", first.name, first.id.PID), nil
+	return f.k.rootDir, fmt.Sprintf("the running %s, PID %d", f.k.name, f.k.id.PID), nil
+}
+
+// anyKubelet returns the first of the kubelets, nil where none runs, and an error where
+// not all of them have one root directory that is ours by the same path.
+func anyKubelet(procDir string) (*kubelet, error) {
+	ks, err := scanner{procDir: procDir}.kubelets()
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for the kubelet: %w", err)
+	}
+	if len(ks) == 0 {
+		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
+	}
+	first := ks[0]
+	for _, k := range ks {
+		if k.rootErr != nil {
+			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.id.PID, k.rootErr)
+		}
+		switch same, err := k.hasRoot(first.rootDir); {
+		case err != nil:
+			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.id.PID, err)
+		case !same && k == first:
+			return nil, fmt.Errorf("%s: that is in a mount namespace of its own, and another directory than ours of that name", k)
+		case !same:
+			return nil, fmt.Errorf("several kubelets run: %s; %s", first, k)
+		}
+	}
+	return first, nil
 }

@@ -1,10 +1,12 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -23,7 +25,7 @@ type kubeletConfig struct {
 func (k kubelet) configured() (kubeletConfig, error) {
 	var c kubeletConfig
 	if path := k.flags.last("config"); path != "" {
-		if err := c.merge(path); err != nil {
+		if err := c.merge(k.files, path); err != nil {
 			return kubeletConfig{}, err
 		}
 		if c.StaticPodPath != "" && !filepath.IsAbs(c.StaticPodPath) {
@@ -31,24 +33,45 @@ func (k kubelet) configured() (kubeletConfig, error) {
 			c.StaticPodPath = filepath.Join(filepath.Dir(path), c.StaticPodPath)
 		}
 	}
-	dir := k.flags.last("config-dir")
-	if dir == "" {
-		return c, nil
-	}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && filepath.Ext(path) == ".conf" {
-			err = c.merge(path)
-		}
-		return err
-	})
+	dropIns, err := k.dropIns()
 	if err != nil {
 		return kubeletConfig{}, err
+	}
+	for _, path := range dropIns {
+		if err := c.merge(k.files, path); err != nil {
+			return kubeletConfig{}, err
+		}
 	}
 	return c, nil
 }
 
-func (c *kubeletConfig) merge(path string) error {
-	b, err := readConfig(path)
+// dropIns lists the files of the kubelet's drop-in directory, in their order.
+//
+// k3s has had one in its own data directory since 1.32. It writes its defaults there, the
+// runtime's endpoint among them, and copies there what the user's kubelet-arg=config and
+// config-dir name; so that one counts where it is.
+func (k kubelet) dropIns() ([]string, error) {
+	var all []string
+	var err error
+	dir := k.flags.last("config-dir")
+	if k.name == nameK3s {
+		own := filepath.Join(k.flags.last(flagDataDir), "agent", "etc", "kubelet.conf.d")
+		if all, err = k.files.below(own, 0); err == nil {
+			dir = ""
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if dir != "" {
+		if all, err = k.files.below(dir, 0); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(path string) bool { return filepath.Ext(path) != ".conf" }), nil
+}
+
+func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
+	b, err := files.read(path)
 	if err != nil {
 		return err
 	}
@@ -105,8 +128,8 @@ func (k kubelet) manifestSource() (manifestSource, error) {
 	if path != "" {
 		s.paths = append(s.paths, path)
 	}
-	if k.name == nameK3s {
-		s.paths = append(s.paths, filepath.Join(k.flags.last(flagDataDir), "agent", "pod-manifests"))
+	if own := filepath.Join(k.flags.last(flagDataDir), "agent", "pod-manifests"); k.name == nameK3s && own != path {
+		s.paths = append(s.paths, own)
 	}
 	for _, path := range s.paths {
 		if !filepath.IsAbs(path) {

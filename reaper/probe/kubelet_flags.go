@@ -31,7 +31,8 @@ const (
 	flagDataDir     = "data-dir" // k3s's own flag, which its kubelet's flags carry along
 )
 
-// maxConfig bounds a configuration file.
+// maxConfig bounds a configuration file. Only root's and our own processes come so far as
+// to have one read: nobody else can have us open a file.
 const maxConfig = 1 << 20
 
 // splitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
@@ -133,9 +134,9 @@ func (f flags) last(name string) string {
 func (k kubelet) effective() (flags, error) {
 	switch own := flags(k.args); k.name {
 	case nameKubelite:
-		return kubeliteFlags(own)
+		return k.kubeliteFlags(own)
 	case nameK3s:
-		return k3sFlags(own)
+		return k.k3sFlags(own)
 	default:
 		return own, nil
 	}
@@ -143,12 +144,12 @@ func (k kubelet) effective() (flags, error) {
 
 // kubeliteFlags reads microk8s's file of kubelet arguments: one a line, with the snap's
 // variables.
-func kubeliteFlags(own flags) (flags, error) {
+func (k kubelet) kubeliteFlags(own flags) (flags, error) {
 	path := own.last("kubelet-args-file")
 	if path == "" {
 		return own, nil
 	}
-	b, err := readConfig(path)
+	b, err := k.files.read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -174,19 +175,19 @@ func kubeliteFlags(own flags) (flags, error) {
 
 // k3sFlags turns k3s's own flags and its configuration file into the kubelet's. The
 // command line wins: it comes last.
-func k3sFlags(own flags) (flags, error) {
+func (k kubelet) k3sFlags(own flags) (flags, error) {
 	path := own.last("config")
 	named := path != ""
 	if !named {
 		path = k3sConfig
 	}
 	f := flags{"--" + flagDataDir + "=" + k3sDataDir}
-	files, err := filepath.Glob(escapeGlob(path) + ".d/*.yaml")
+	files, err := k.k3sDropIns(path + ".d")
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range append([]string{path}, files...) {
-		b, err := readConfig(file)
+		b, err := k.files.read(file)
 		if errors.Is(err, fs.ErrNotExist) && !named {
 			continue
 		}
@@ -233,8 +234,22 @@ func k3sValues(config map[string]any) flags {
 	return f
 }
 
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// k3sDropIns lists the files of k3s's own drop-in directory, in their order.
+func (k kubelet) k3sDropIns(dir string) ([]string, error) {
+	entries, err := k.files.list(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var files []string
+	for _, e := range entries {
+		switch strings.ToLower(filepath.Ext(e.Name())) {
+		case ".yaml", ".yml":
+			if !e.IsDir() {
+				files = append(files, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return files, err
 }
 
 // findRootDir returns --root-dir. A relative one starts at the process's working
@@ -251,13 +266,4 @@ func (k kubelet) findRootDir(cwd string) (string, error) {
 	}
 	base, err := os.Readlink(cwd)
 	return filepath.Join(base, dir), err
-}
-
-// readConfig reads a file that a kubelet's command line names. Only root's and our own
-// processes come so far: nobody else can have us open a file.
-func readConfig(path string) ([]byte, error) {
-	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("cannot read %q: the path is not absolute", path)
-	}
-	return readRegular(path, maxConfig)
 }

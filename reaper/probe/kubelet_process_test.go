@@ -23,11 +23,21 @@ import (
 // ends; anything else is a socket to serve CRI at until then.
 const envProcess = "ORPHAN_REAPER_TEST_PROCESS"
 
+// envBinds has that program first bind FROM:TO, for each word; it must then be one with a
+// mount namespace of its own.
+const envBinds = "ORPHAN_REAPER_TEST_BINDS"
+
 // This is an init rather than a test, so that the program may have any command line.
 func init() {
 	role := os.Getenv(envProcess)
 	if role == "" {
 		return
+	}
+	for bind := range strings.FieldsSeq(os.Getenv(envBinds)) {
+		from, to, _ := strings.Cut(bind, ":")
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			panic(err)
+		}
 	}
 	if role != "idle" {
 		s, err := fakecri.Start(context.Background(), role, fakecri.Options{})
@@ -45,7 +55,20 @@ func init() {
 // ends when the test does.
 func startProcess(t *testing.T, role, path string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), envProcess+"="+role), Stderr: os.Stderr}
+	return start(t, &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), envProcess+"="+role), SysProcAttr: &syscall.SysProcAttr{}})
+}
+
+// startApart does so in a mount namespace of its own, a slave of this one, with binds.
+func startApart(t *testing.T, binds, path string, args ...string) *exec.Cmd {
+	t.Helper()
+	needRoot(t)
+	env := append(os.Environ(), envProcess+"=idle", envBinds+"="+binds)
+	return start(t, &exec.Cmd{Path: path, Args: args, Env: env, SysProcAttr: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}})
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +79,7 @@ func startProcess(t *testing.T, role, path string, args ...string) *exec.Cmd {
 	}
 	// The kernel ends the process with the thread that started it, also where the tests are
 	// killed while it is stopped.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {

@@ -107,6 +107,9 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	if ours, err := s.isOurs(pid); err != nil || !ours {
 		return nil, err
 	}
+	if k.files, err = s.filesOf(pid, before.start); err != nil {
+		return nil, err
+	}
 	if k.flags, k.rootErr = k.effective(); k.rootErr == nil {
 		k.rootDir, k.rootErr = k.findRootDir(s.path(pid, "cwd"))
 	}
@@ -147,16 +150,20 @@ func readRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
+	return readOpened(f, limit)
+}
+
+func readOpened(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot read %s: it is %s", path, kindOf(info.Mode()))
+		return nil, fmt.Errorf("cannot read %s: it is %s", f.Name(), kindOf(info.Mode()))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("cannot read %s: it is longer than %d bytes", path, limit)
+		err = fmt.Errorf("cannot read %s: it is longer than %d bytes", f.Name(), limit)
 	}
 	return b, err
 }

@@ -23,8 +23,12 @@ type fakeProc struct {
 	uid         string // default 0
 	nspid       string // default the PID
 	cwd         string
-	start       int64 // ticks
+	root        string // the tree that it sees, where that is not ours
+	start       int64  // ticks
 }
+
+// hostMount is the first line of mountinfo of all processes that see the same files.
+const hostMount = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 
 // procTree makes a /proc that shows a PID 1 and the processes given.
 func procTree(t *testing.T, procs ...fakeProc) string {
@@ -40,6 +44,10 @@ func procTree(t *testing.T, procs ...fakeProc) string {
 
 func addProc(t *testing.T, procDir string, procs ...fakeProc) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Join(procDir, "self"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(procDir, "self", "mountinfo"), hostMount)
 	for _, p := range procs {
 		dir := filepath.Join(procDir, strconv.Itoa(p.pid))
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -59,12 +67,20 @@ func addProc(t *testing.T, procDir string, procs ...fakeProc) {
 		if nspid == "" {
 			nspid = strconv.Itoa(p.pid)
 		}
+		mountinfo := hostMount
+		if p.root != "" {
+			mountinfo = fmt.Sprintf("%d 1 0:90 / / rw,relatime master:1 - overlay overlay rw\n", 1000+p.pid)
+			if err := os.Symlink(p.root, filepath.Join(dir, "root")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for name, text := range map[string]string{
 			"comm":    p.comm + "\n",
 			"cmdline": cmdline,
 			"stat": fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 11 0 %d 123 45 18446744073709551615\n",
 				p.pid, p.comm, state, p.parent, p.start),
-			"status": fmt.Sprintf("Name:\t%s\nUid:\t%s\t%s\t%s\t%s\nNSpid:\t%s\n", p.comm, uid, uid, uid, uid, nspid),
+			"mountinfo": mountinfo,
+			"status":    fmt.Sprintf("Name:\t%s\nUid:\t%s\t%s\t%s\t%s\nNSpid:\t%s\n", p.comm, uid, uid, uid, uid, nspid),
 		} {
 			writeText(t, filepath.Join(dir, name), text)
 		}
@@ -90,7 +106,7 @@ func findIn(t *testing.T, procDir, rootDir string) (policy.Fact, policy.KubeletI
 	if err != nil {
 		t.Fatal(err)
 	}
-	fact, k := p.findKubelet(t.Context())
+	fact, k, _ := p.findKubelet(t.Context())
 	if k == nil {
 		return fact, policy.KubeletID{}
 	}

@@ -48,6 +48,9 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	at := p.cfg.Clock.Now()
 	list, err := p.list(ctx)
 	if err != nil {
+		if f := p.Agrees(ctx); f.Truth != policy.Yes { // then it may well be the wrong directory
+			err = fmt.Errorf("%w; %s", err, f.Detail)
+		}
 		return policy.Look{At: at}, err
 	}
 	l := &looking{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}}
@@ -161,11 +164,11 @@ func (l *looking) readings(pods []dirent, parked []policy.EntryState) []reading 
 func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	p := l.probe
 	var wg, mounts sync.WaitGroup
-	var runs policy.Fact
+	var runs, agrees policy.Fact
 	var running *kubelet
 	wg.Go(func() { l.runtime = p.askRuntime(ctx) })
 	wg.Go(func() {
-		runs, running = p.findKubelet(ctx)
+		runs, running, agrees = p.findKubelet(ctx)
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
@@ -187,12 +190,17 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
-	l.node = p.node(ctx, l, runs, running)
+	if !p.cfg.Waive {
+		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
+	}
+	l.node = p.node(ctx, l, runs, agrees, running)
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if runs.Truth == policy.Unknown && !p.cfg.Waive {
 		l.complain(errors.New(runs.Detail))
+	} else if agrees.Truth != policy.Yes {
+		l.complain(errors.New(agrees.Detail))
 	}
 	if running != nil && l.wanted.anyStatic() {
 		l.complain(l.static.err)

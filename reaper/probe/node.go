@@ -14,10 +14,9 @@ import (
 )
 
 // node puts together what one look found out about the node itself.
-func (p *Probe) node(ctx context.Context, l *looking, kubelet policy.Fact, running *kubelet) policy.Node {
+func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fact, running *kubelet) policy.Node {
 	n := policy.Node{
-		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, FreeBytes: -1, FreeInodes: -1,
-		Agrees: policy.Fact{Truth: policy.Yes},
+		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, Agrees: agrees, FreeBytes: -1, FreeInodes: -1,
 	}
 	if running != nil {
 		n.KubeletID = running.id

@@ -17,6 +17,7 @@ type Clock interface {
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
+	RootDirSet    bool   // the operator chose it; else it was found when the program started
 	QuarantineDir string // where parked pods are, default RootDir/orphan-reaper
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
@@ -58,8 +59,8 @@ func New(cfg Config) (*Probe, error) {
 		path  *string
 		usual string
 	}{
-		{&cfg.RootDir, "/var/lib/kubelet"},
-		{&cfg.CgroupRoot, "/sys/fs/cgroup"},
+		{&cfg.RootDir, defaultRootDir},
+		{&cfg.CgroupRoot, defaultCgroupRoot},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.LogPodsDir, "/var/log/pods"},
 		{&cfg.DevicePlugins, "/var/lib/kubelet/device-plugins"},

@@ -30,6 +30,8 @@ type runtimeAnswer struct {
 	Sandboxes, Containers map[parsers.PodUID]string
 	// Names holds namespace and name.
 	Names map[parsers.PodUID][2]string
+	// Ready holds the pods that have a sandbox that is ready.
+	Ready map[parsers.PodUID]bool
 	// Running holds the sandboxes of static pods that are ready.
 	Running map[podName][]staticSandbox
 	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
@@ -129,7 +131,8 @@ func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 	}
 	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
 	r := runtimeAnswer{
-		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names, Running: c.running,
+		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
+		Ready: c.ready(), Running: c.running,
 		SandboxErr: oneLine(sandboxErrs), ContainerErr: oneLine(containerErrs),
 		Origin: strings.Join(origins, ", "),
 	}

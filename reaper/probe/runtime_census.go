@@ -201,6 +201,16 @@ func roughly(d time.Duration) string {
 func (c *census) sandboxWords() map[parsers.PodUID]string   { return told(c.sandboxes) }
 func (c *census) containerWords() map[parsers.PodUID]string { return told(c.containers) }
 
+func (c *census) ready() map[parsers.PodUID]bool {
+	ready := map[parsers.PodUID]bool{}
+	for uid, t := range c.sandboxes {
+		if t.live {
+			ready[uid] = true
+		}
+	}
+	return ready
+}
+
 func told(list map[parsers.PodUID]*tally) map[parsers.PodUID]string {
 	words := make(map[parsers.PodUID]string, len(list))
 	for uid, t := range list {

@@ -69,23 +69,47 @@ func (p *Probe) findSockets(usual []string) sockets {
 	if k, err := oneKubelet(p.cfg.ProcDir, p.cfg.RootDir); err == nil && k != nil {
 		endpoint, err := k.runtimeEndpoint()
 		if err != nil {
-			return sockets{err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; set --runtime-endpoint", k.id.PID, err)}
+			return sockets{err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; %s", k.id.PID, err, adviceReadable)}
 		}
 		if endpoint != "" {
-			return namedSocket(endpoint, fmt.Sprintf("the kubelet (PID %d)", k.id.PID))
+			return k.namedSocket(endpoint)
 		}
 	}
 	found, err := existingSockets(usual)
 	return sockets{paths: found, tried: usual, err: err}
 }
 
-// namedSocket reads an endpoint as the kubelet does: a URL, or a bare path.
-func namedSocket(endpoint, from string) sockets {
-	path, ok := strings.CutPrefix(endpoint, "unix://")
+// namedSocket is the socket that the kubelet was told to use. Where it sees other files
+// than we, the path must lead to the same socket here.
+func (k kubelet) namedSocket(endpoint string) sockets {
+	from := fmt.Sprintf("the kubelet (PID %d)", k.id.PID)
+	s := namedSocket(endpoint, from)
+	if s.err != nil || !k.files.apart && k.files.err == nil {
+		return s
+	}
+	same, err := k.sameFile(s.paths[0], s.paths[0])
+	if err == nil && !same {
+		err = errors.New("the kubelet has a mount namespace of its own, where that is another socket than here; " +
+			"set --runtime-endpoint to where it is here")
+	}
+	if err != nil {
+		s.err = s.explain(s.paths[0], err)
+	}
+	return s
+}
+
+// socketPath reads an endpoint as the kubelet does: a URL, or a bare path.
+func socketPath(endpoint string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(endpoint, "unix://")
 	if !ok {
 		path = strings.TrimPrefix(endpoint, "unix:")
 	}
-	if !strings.HasPrefix(path, "/") {
+	return path, strings.HasPrefix(path, "/")
+}
+
+func namedSocket(endpoint, from string) sockets {
+	path, ok := socketPath(endpoint)
+	if !ok {
 		return sockets{err: fmt.Errorf("%q, named by %s, is no unix:///PATH", endpoint, from)}
 	}
 	s := sockets{paths: []string{path}, named: true, from: from}

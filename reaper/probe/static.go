@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -20,11 +21,9 @@ import (
 // MD5 up to 1.34, an FNV-128a since, in hexadecimal. The API server's have 36 characters.
 const staticUIDLen = 32
 
-// A manifest has a few KiB and a node a few manifests. The kubelet reads up to 10 MiB.
-const (
-	biggestManifest = 1 << 20
-	mostManifests   = 512
-)
+// mostManifests is far above the few that a node has. Each has a few KiB and may have
+// maxConfig; the kubelet reads up to 10 MiB.
+const mostManifests = 512
 
 // manifest is a static pod's manifest, as far as it says whose it is.
 type manifest struct {
@@ -46,6 +45,7 @@ type staticSandbox struct {
 // gains fields with releases (kubernetes#67537), and the hash function has changed too; so
 // no other program can compute it, and whether a manifest owns a UID is found by names.
 type staticPods struct {
+	files     kubeletFiles
 	origin    string
 	node      string // what the kubelet appends to the manifests' names
 	manifests []manifest
@@ -66,7 +66,7 @@ func (p *Probe) staticPods(ctx context.Context, k *kubelet) *staticPods {
 }
 
 func readStaticPods(k *kubelet) *staticPods {
-	s := &staticPods{origin: k.String()}
+	s := &staticPods{files: k.files, origin: k.String()}
 	source, err := k.manifestSource()
 	if err != nil {
 		s.err = fmt.Errorf("the kubelet (PID %d) does not tell where its static pods are: %w", k.id.PID, err)
@@ -100,14 +100,14 @@ func readStaticPods(k *kubelet) *staticPods {
 // followed, names that begin with a dot and directories are passed over, and whatever a
 // file is called it is taken for a manifest.
 func (s *staticPods) read(path string) error {
-	info, err := os.Stat(path)
+	info, err := s.files.stat(path)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
 		return s.add(path)
 	}
-	names, err := manifestNames(path)
+	names, err := s.manifestNames(path)
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func (s *staticPods) read(path string) error {
 	return err
 }
 
-func manifestNames(dir string) ([]string, error) {
-	f, err := os.Open(dir)
+func (s *staticPods) manifestNames(dir string) ([]string, error) {
+	f, err := s.files.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -141,14 +141,14 @@ func manifestNames(dir string) ([]string, error) {
 }
 
 func (s *staticPods) add(file string) error {
-	info, err := os.Stat(file)
+	info, err := s.files.stat(file)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
 		return nil // the kubelet passes it over
 	}
-	text, err := readRegular(file, biggestManifest)
+	text, err := s.files.read(file)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func TestStaticPod(t *testing.T) {
 		{name: "not its own, and one that cannot be read", namespace: "kube-system", pod: "x-node-1", manifests: map[string]string{"a": "", "etcd": etcdManifest}, want: policy.Unknown, detail: "it names no kind"},
 		{name: "its own, and one that cannot be read", namespace: "kube-system", pod: "etcd-node-1", manifests: map[string]string{"a": "", "etcd": etcdManifest}, want: policy.Yes},
 		{name: "an API pod, and one that cannot be read", uid: apiUID, manifests: map[string]string{"a": ""}, want: policy.No},
-		{name: "too long", manifests: map[string]string{"a": strings.Repeat("#", biggestManifest+1)}, want: policy.Unknown, detail: "longer than"},
+		{name: "too long", manifests: map[string]string{"a": strings.Repeat("#", maxConfig+1)}, want: policy.Unknown, detail: "longer than"},
 		{name: "more from a URL", args: []string{"--manifest-url=http://x/"}, want: policy.Unknown, detail: "URL"},
 		{name: "its own, more from a URL", namespace: "kube-system", pod: "etcd-node-1", manifests: etcd, args: []string{"--manifest-url=http://x/"}, want: policy.Yes},
 		{name: "an API pod, more from a URL", uid: apiUID, args: []string{"--manifest-url=http://x/"}, want: policy.No},
@@ -233,6 +233,7 @@ func TestStaticPodInALook(t *testing.T) {
 	runs := fakecri.Pod{UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true, Created: time.Now().Add(time.Hour).UnixNano(), Running: 1}
 	runtime.SetPods(runs)
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
+	n.mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)
 	look := n.look()
 	if look.Node.Kubelet.Truth != policy.Yes {
 		t.Fatalf("the kubelet: %+v", look.Node.Kubelet)
@@ -252,7 +253,7 @@ func TestStaticPodInALook(t *testing.T) {
 	check(t, look.Parked[0], facts{policy.FactStaticPod: policy.Yes}) // there is no directory to be older
 	runs.NotReady = true
 	runtime.SetPods(runs)
-	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))
+	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown, policy.FactCgroup: policy.Unknown}))
 	runs.NotReady, runs.Static = false, false
 	runtime.SetPods(runs)
 	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))

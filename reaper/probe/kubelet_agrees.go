@@ -1,0 +1,127 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Agrees says whether what the operator set agrees with the kubelets that run: the root
+// directory and the runtime's socket. A kubelet's own word is the better one on both, and
+// a wrong one makes facts of another node: a socket that does not know the pods, or a
+// directory whose pods nobody wants. Every look asks the same anew.
+func (p *Probe) Agrees(ctx context.Context) policy.Fact {
+	_, _, f := p.findKubelet(ctx)
+	return f
+}
+
+// agrees compares what was found; doubt says why that may not be all.
+//
+// What was left to the kubelet cannot contradict it, but for the root directory: it was
+// looked for once, at the start, and a guess or a kubelet of before is no choice.
+func (p *Probe) agrees(ks kubelets, doubt error) policy.Fact {
+	f := policy.Fact{Origin: p.cfg.ProcDir}
+	switch {
+	case p.cfg.Waive:
+		f.Truth, f.Origin, f.Detail = policy.Yes, "--runtime-endpoint", "none: there is no kubelet to agree with"
+		return f
+	case doubt != nil && p.cfg.RootDirSet:
+		f.Detail = fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: %v", p.cfg.RootDir, doubt)
+		return f
+	case doubt != nil:
+		f.Detail = fmt.Sprintf("cannot tell the kubelet's root directory: %v; set --root-dir", doubt)
+		return f
+	}
+	if words := p.rootDisagrees(ks); words != "" {
+		f.Truth, f.Detail = policy.No, words
+		return f
+	}
+	for _, k := range ks.ours {
+		if truth, words := p.endpointAgrees(k); truth != policy.Yes {
+			f.Truth, f.Detail = truth, words
+			return f
+		}
+	}
+	f.Truth, f.Detail = policy.Yes, "no kubelet runs that could say otherwise"
+	if len(ks.ours) > 0 {
+		f.Detail = "nothing that is set says otherwise than " + list(ks.ours)
+	}
+	return f
+}
+
+// rootDisagrees returns "" where the root directory is that of a kubelet that runs, or of
+// none that could say otherwise.
+func (p *Probe) rootDisagrees(ks kubelets) string {
+	switch {
+	case len(ks.others) == 0:
+		return ""
+	case p.cfg.RootDirSet && len(ks.ours) > 0:
+		return "" // the operator has chosen among them
+	case p.cfg.RootDirSet:
+		return fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
+			p.cfg.RootDir, list(ks.others))
+	case len(ks.ours) > 0 || len(ks.others) > 1:
+		return fmt.Sprintf("several kubelets run, and --root-dir names none of them: %s; set --root-dir to the root directory of the one that is meant",
+			list(slices.Concat(ks.ours, ks.others)))
+	case ks.others[0].files.apart:
+		return fmt.Sprintf("the kubelet has a mount namespace of its own, where its root directory is another than %s here: %s; "+
+			"set --root-dir to where that directory is here", p.cfg.RootDir, ks.others[0])
+	}
+	return fmt.Sprintf("the root directory was %s when orphan-reaper started, and the kubelet that runs now has another: %s; restart orphan-reaper",
+		p.cfg.RootDir, ks.others[0])
+}
+
+// endpointAgrees compares --runtime-endpoint with what the kubelet was told, by flag, file
+// or drop-in. A kubelet that was told nothing contradicts nothing.
+func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
+	ours := p.cfg.RuntimeEndpoint
+	if ours == "" || ours == endpointAuto || ours == endpointNone {
+		return policy.Yes, ""
+	}
+	theirs, err := k.runtimeEndpoint()
+	switch {
+	case err != nil:
+		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet (PID %d) agrees with --runtime-endpoint %s: %v; %s",
+			k.id.PID, ours, err, adviceReadable)
+	case theirs == "":
+		return policy.Yes, ""
+	}
+	same, err := k.sameSocket(theirs, ours)
+	switch {
+	case err != nil:
+		return policy.Unknown, fmt.Sprintf("cannot tell whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
+			ours, k.id.PID, clean(theirs), err)
+	case !same:
+		return policy.No, fmt.Sprintf("--runtime-endpoint is %s, and the kubelet (PID %d) uses %s; leave --runtime-endpoint out, or set it to the kubelet's",
+			ours, k.id.PID, clean(theirs))
+	}
+	return policy.Yes, ""
+}
+
+// adviceReadable is what a person can do where the kubelet's own files cannot be read: to
+// set the same in our configuration does not help, since that could not be checked.
+const adviceReadable = "put that right, or restart the kubelet with a configuration that can be read"
+
+// sameSocket says whether two endpoints are the same socket: by path, as where the runtime
+// is down, or by what lies there, as where one path leads through a symlink.
+func (k kubelet) sameSocket(theirs, ours string) (bool, error) {
+	a, okA := socketPath(theirs)
+	b, okB := socketPath(ours)
+	if !okA || !okB {
+		return false, nil // the kubelet's is no socket of this machine (tcp, npipe)
+	}
+	if !k.files.apart && k.files.err == nil && filepath.Clean(a) == filepath.Clean(b) {
+		return true, nil
+	}
+	if same, err := k.sameFile(a, b); err != nil || same {
+		return same, err
+	}
+	if filepath.Base(a) != filepath.Base(b) {
+		return false, nil
+	}
+	// The runtime is down and has taken its socket along, or it is another one.
+	return k.sameFile(filepath.Dir(a), filepath.Dir(b))
+}

@@ -1,0 +1,201 @@
+package probe
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// kubeletFiles reads files as one kubelet sees them; the zero value reads them as this
+// process does.
+//
+// A kubelet may have a mount namespace or a root directory of its own: that of RKE1 and of
+// Talos lies in a container, and a unit's PrivateTmp= or ProtectSystem= makes one too. A
+// path of its command line may lead to another file there than here. So its files are then
+// opened below /proc/PID/root, by openat2 with RESOLVE_IN_ROOT: an absolute symlink on the
+// way (/var/run is one) begins at its root, not at ours. Where that cannot be done nothing
+// is guessed: every reading is an error, and so Unknown.
+type kubeletFiles struct {
+	apart bool
+	err   error // why it is not known whether its files are apart
+	scan  scanner
+	pid   int
+	start int64 // ticks, so that no other process of that number is taken for it
+}
+
+// filesOf tells whether a process sees the files that this one sees. The first line of
+// mountinfo tells mount namespaces apart, and processes with another root (see
+// readMounts); unlike the link ns/mnt it needs no capability.
+func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
+	files := kubeletFiles{scan: s, pid: pid, start: start}
+	theirs, err := firstMount(s.path(pid, "mountinfo"))
+	switch {
+	case err != nil && vanished(err):
+		return files, errGone
+	case err != nil:
+		files.err = fmt.Errorf("cannot tell which files it sees: %w", err)
+		return files, nil
+	}
+	ours, err := firstMount(filepath.Join(s.procDir, "self", "mountinfo"))
+	if err != nil {
+		files.err = fmt.Errorf("cannot tell which files this process sees: %w", err)
+		return files, nil
+	}
+	files.apart = len(theirs) == 0 || !bytes.Equal(theirs, ours)
+	return files, nil
+}
+
+// firstMount reads the first line of a mountinfo. The kernel hands out whole lines only,
+// as many as fit, so one read of a page has it (proc_pid_mountinfo(5); seq_read enlarges
+// its own buffer for a longer one).
+func firstMount(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	buf := make([]byte, 16<<10)
+	n, err := f.Read(buf)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	line, _, whole := bytes.Cut(buf[:n], []byte{'\n'})
+	if n > 0 && !whole {
+		return nil, fmt.Errorf("the first line of %s does not end", path)
+	}
+	return line, nil
+}
+
+// open opens a file as the kubelet sees it. O_NONBLOCK keeps the open of a FIFO from
+// waiting for a writer.
+func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
+	flags |= unix.O_CLOEXEC
+	if flags&unix.O_PATH == 0 { // with which openat2 takes few others
+		flags |= unix.O_NONBLOCK
+	}
+	switch {
+	case k.err != nil:
+		return nil, k.err
+	case !filepath.IsAbs(path):
+		return nil, fmt.Errorf("cannot read %q: the path is not absolute", path)
+	case !k.apart:
+		return os.OpenFile(path, flags, 0)
+	}
+	root, err := k.root()
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(root)
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := retry(func() (int, error) { return unix.Openat2(root, path, &how) })
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // EPERM: a seccomp filter of an old systemd
+		return nil, fmt.Errorf("cannot read %s of PID %d, which has a mount namespace of its own: "+
+			"openat2 (Linux 5.6) is not to be had: %w", path, k.pid, err)
+	case err != nil:
+		return nil, fmt.Errorf("as PID %d sees it: %w", k.pid, pathError("open", path, err))
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// root opens the kubelet's root directory.
+func (k kubeletFiles) root() (int, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(k.scan.path(k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+
+			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, pathError("open", k.scan.path(k.pid, "root"), err))
+	case err != nil && vanished(err):
+		return -1, errGone // not ErrNotExist: that would say that the file is not there
+	case err != nil:
+		return -1, pathError("open", k.scan.path(k.pid, "root"), err)
+	}
+	if st, err := k.scan.stat(k.pid); err != nil || st.start != k.start {
+		closeFD(fd)
+		return -1, cmp.Or(err, errGone)
+	}
+	return fd, nil
+}
+
+// stat opens nothing, and so waits for no file system that it need not ask.
+func (k kubeletFiles) stat(path string) (fs.FileInfo, error) {
+	f, err := k.open(path, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return f.Stat()
+}
+
+// read reads a file that must be a regular one of at most maxConfig bytes.
+func (k kubeletFiles) read(path string) ([]byte, error) {
+	f, err := k.open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return readOpened(f, maxConfig)
+}
+
+// list returns a directory's entries by name.
+func (k kubeletFiles) list(dir string) ([]fs.DirEntry, error) {
+	f, err := k.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// deepestDropIn bounds the walk below a drop-in directory.
+const deepestDropIn = 16
+
+// below returns the files below dir, in the order of filepath.WalkDir, with which the
+// kubelet goes through its drop-in directory: no symlink to a directory is followed, dir
+// itself included.
+func (k kubeletFiles) below(dir string, depth int) ([]string, error) {
+	f, err := k.open(dir, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	_ = f.Close() // nothing was written
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return []string{dir}, nil
+	case depth > deepestDropIn:
+		return nil, fmt.Errorf("cannot read %s: it lies too deep", dir)
+	}
+	entries, err := k.list(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		more, err := k.below(path, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, nil
+}

@@ -1,0 +1,258 @@
+package probe
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// containerTree makes a kubelet's root directory in which every path of its configuration
+// leads through an absolute symlink, and the same paths with other content beside it: what
+// a reader would get who takes a symlink for one of ours.
+func containerTree(t *testing.T) (tree string) {
+	t.Helper()
+	tree = t.TempDir()
+	outside := filepath.Join(t.TempDir(), "real")
+	for _, d := range []string{filepath.Join(tree, outside), outside} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, endpoint := range map[string]string{filepath.Join(tree, outside): "unix:///its/own", outside: "unix:///of/the/host"} {
+		writeText(t, filepath.Join(dir, "config.yaml"), "containerRuntimeEndpoint: "+endpoint+"\n")
+		writeText(t, filepath.Join(dir, "10.conf"), "readOnlyPort: "+map[string]string{outside: "1"}[dir]+"0\n")
+		writeText(t, filepath.Join(dir, "args"), "--root-dir=/r\n--container-runtime-endpoint="+endpoint+"\n")
+	}
+	if err := os.Symlink(outside, filepath.Join(tree, "etc")); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// TestKubeletFilesApart: with another root its files are read below that root, symlinks
+// and all.
+func TestKubeletFilesApart(t *testing.T) {
+	tree := containerTree(t)
+	for _, c := range []struct {
+		name string
+		proc fakeProc
+	}{
+		{"configuration file", fakeProc{comm: "kubelet", args: []string{"kubelet", "--root-dir=/r", "--config=/etc/config.yaml"}}},
+		{"drop-in", fakeProc{comm: "kubelet", args: []string{"kubelet", "--root-dir=/r", "--config-dir=/drop"}}},
+		{"k3s", fakeProc{comm: "k3s-agent", args: []string{"k3s", "agent", "--config=/etc/k3s.yaml"}}},
+		{"k3s's own drop-ins", fakeProc{comm: "k3s-agent", args: []string{"k3s", "agent", "--data-dir=/data", "--kubelet-arg=root-dir=/r"}}},
+		{"microk8s", fakeProc{comm: "kubelite", args: []string{"kubelite", "--kubelet-args-file=/etc/args"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for path, text := range map[string]string{
+				"drop/10.conf": "containerRuntimeEndpoint: unix:///its/own\n",
+				"etc/k3s.yaml": "kubelet-arg: [root-dir=/r]\n", "etc/k3s.yaml.d/1.yaml": "container-runtime-endpoint: unix:///its/own\n",
+				"data/agent/etc/kubelet.conf.d/00-k3s-defaults.conf": "containerRuntimeEndpoint: unix:///its/own\n",
+			} {
+				if rest, ok := strings.CutPrefix(path, "etc/"); ok {
+					target, err := os.Readlink(filepath.Join(tree, "etc"))
+					must(t, err)
+					path = filepath.Join(target, rest)
+				}
+				must(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, path)), 0o700))
+				writeText(t, filepath.Join(tree, path), text)
+			}
+			must(t, os.MkdirAll(filepath.Join(tree, "r"), 0o700))
+			c.proc.pid, c.proc.root = 42, tree
+			k, err := oneKubelet(procTree(t, c.proc), filepath.Join(tree, "r"))
+			if err != nil || k == nil {
+				t.Fatalf("%v, %v", k, err)
+			}
+			if endpoint, err := k.runtimeEndpoint(); endpoint != "unix:///its/own" || err != nil {
+				t.Errorf("%q, %v", endpoint, err)
+			}
+		})
+	}
+}
+
+// TestKubeletFilesErrors: what is in the way is an error and never "not there".
+func TestKubeletFilesErrors(t *testing.T) {
+	tree := containerTree(t)
+	s := scanner{procDir: procTree(t, fakeProc{pid: 42, comm: "kubelet", args: []string{"kubelet"}, root: tree, start: 7})}
+	files := func(pid int, start int64) kubeletFiles {
+		t.Helper()
+		f, err := s.filesOf(pid, start)
+		must(t, err)
+		return f
+	}
+	if _, err := files(42, 7).read("/etc/config.yaml"); err != nil {
+		t.Errorf("as it should be: %v", err)
+	}
+	if _, err := files(42, 7).read("/etc/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, errGone) {
+		t.Errorf("another process of that number: %v", err)
+	}
+	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
+		t.Errorf("a relative path: %v", err)
+	}
+	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, errGone) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the root is gone: %v", err)
+	}
+	for _, text := range []string{"", strings.Repeat("x", 20<<10)} {
+		writeText(t, filepath.Join(s.procDir, "42", "mountinfo"), text)
+		if f := files(42, 7); !f.apart && f.err == nil {
+			t.Errorf("a mountinfo of %d bytes passes for ours", len(text))
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.procDir, "self")); err != nil {
+		t.Fatal(err)
+	}
+	if fact, _ := findIn(t, s.procDir, "/var/lib/kubelet"); fact.Truth != policy.Unknown || !strings.Contains(fact.Detail, "sees") {
+		t.Errorf("our own mounts are not known: %+v", fact)
+	}
+}
+
+// onThread runs f on a thread of its own that ends with it, for what cannot be taken back.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		f()
+	}()
+	<-done
+}
+
+// TestKubeletFilesRefused reads those of a real process in a mount namespace of its own,
+// without CAP_SYS_PTRACE and without openat2.
+func TestKubeletFilesRefused(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	config := writeText(t, filepath.Join(t.TempDir(), "config.yaml"), "readOnlyPort: 1\n")
+	pid := startApart(t, "", self, "kubelet").Process.Pid
+	s := scanner{procDir: "/proc"}
+	st, err := s.stat(pid)
+	must(t, err)
+	files, err := s.filesOf(pid, st.start)
+	must(t, err)
+	if !files.apart || files.err != nil {
+		t.Fatalf("it is not seen to be apart: %+v", files)
+	}
+	if b, err := files.read(config); err != nil || len(b) == 0 {
+		t.Fatalf("with everything: %v", err)
+	}
+	for words, take := range map[string]func() error{
+		"needs CAP_SYS_PTRACE": func() error {
+			head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var data [2]unix.CapUserData
+			if err := unix.Capget(&head, &data[0]); err != nil {
+				return err
+			}
+			data[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
+			return unix.Capset(&head, &data[0])
+		},
+		"openat2 (Linux 5.6) is not to be had": withoutOpenat2,
+	} {
+		onThread(func() {
+			if err := take(); err != nil {
+				t.Errorf("%s: %v", words, err)
+				return
+			}
+			if _, err := files.read(config); err == nil || !strings.Contains(err.Error(), words) || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v, want %q", err, words)
+			}
+		})
+	}
+}
+
+// withoutOpenat2 has the kernel answer ENOSYS to this thread, as one before 5.6 does.
+func withoutOpenat2() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	filter := []unix.SockFilter{ // of struct seccomp_data, whose first word is the call
+		{Code: load, K: 0},
+		{Code: equal, K: unix.SYS_OPENAT2, Jf: 1},
+		{Code: give, K: 0x00050000 | uint32(unix.ENOSYS)}, // SECCOMP_RET_ERRNO
+		{Code: give, K: 0x7fff0000},                       // SECCOMP_RET_ALLOW
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
+}
+
+// TestKubeletInItsOwnMountNamespace has a real kubelet-like process for which other files
+// lie at the same paths.
+func TestKubeletInItsOwnMountNamespace(t *testing.T) {
+	n, uid, static := newNode(t), newUID(), newStaticUID()
+	n.mkdir(n.pod(uid), n.pod(static), "their/kubelet/pods", "logs/kube-system_etcd-node-1_"+string(static))
+	n.write("etc/config.yaml", "containerRuntimeEndpoint: unix:///of/the/host\nstaticPodPath: "+n.path("etc/manifests")+"\n")
+	n.mkdir("etc/manifests")
+	n.write("their/etc/config.yaml", "containerRuntimeEndpoint: unix:///its/own\nstaticPodPath: "+n.path("etc/manifests")+"\n")
+	n.write("their/etc/manifests/etcd.yaml", etcdManifest)
+	n.symlink(n.path("etc"), "link") // absolute: it must not lead to our etc
+	self, err := os.Executable()
+	must(t, err)
+	n.symlink(self, "bin/kubelet")
+	args := []string{"kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=node-1", "--config", n.path("link/config.yaml")}
+	n.cfg.Waive, n.cfg.RuntimeEndpoint, n.cfg.RootDirSet = false, "unix://"+n.path("none.sock"), true
+
+	cmd := startApart(t, n.path("their/etc")+":"+n.path("etc"), n.path("bin/kubelet"), args...)
+	look := n.look()
+	if f := look.Node.Kubelet; f.Truth != policy.Yes || look.Node.KubeletID.PID != cmd.Process.Pid {
+		t.Errorf("the same root directory: %+v", f)
+	}
+	wantDetail(t, look.Node.Agrees, "uses unix:///its/own")
+	check(t, find(t, look, static), facts{policy.FactStaticPod: policy.Yes})
+	check(t, find(t, look, uid), facts{policy.FactStaticPod: policy.No})
+	must(t, cmd.Process.Kill())
+	waitForZombie(t, cmd.Process.Pid)
+
+	startApart(t, n.path("their/kubelet")+":"+n.path("kubelet"), n.path("bin/kubelet"), args...)
+	look = n.look()
+	if f := look.Node.Kubelet; f.Truth != policy.No {
+		t.Errorf("another directory of that name: %+v", f)
+	}
+	if f := look.Node.Agrees; f.Truth != policy.No {
+		t.Errorf("another directory of that name: %+v", f)
+	}
+}
+
+// TestRootOnItsOwnFileSystemBehindASymlink looks at a root directory that is reached in two
+// ways, of which the kubelet was told the other one.
+func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, dead, mounted := newNode(t), newUID(), newUID()
+	n.mount("", "disk")
+	must(t, os.Remove(n.path("kubelet/pods")))
+	must(t, os.Remove(n.path("kubelet")))
+	n.mkdir("disk/k/pods/"+string(dead), "disk/k/pods/"+string(mounted)+"/volumes")
+	n.symlink("disk/k", "kubelet")
+	must(t, unix.Mount("tmpfs", n.path("disk/k/pods/"+string(mounted)+"/volumes"), "tmpfs", 0, ""))
+	self, err := os.Executable()
+	must(t, err)
+	n.symlink(self, "bin/kubelet")
+	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("disk/k"))
+	n.cfg.Waive, n.cfg.RootDirSet = false, true
+	look := n.look()
+	if f := look.Node.Kubelet; f.Truth != policy.Yes {
+		t.Errorf("the kubelet: %+v", f)
+	}
+	if f := look.Node.Agrees; f.Truth != policy.Yes {
+		t.Errorf("agrees: %+v", f)
+	}
+	unasked := facts{policy.FactCgroup: policy.Unknown} // the runtime is not asked
+	check(t, find(t, look, dead), but(unasked))
+	check(t, find(t, look, mounted), facts{policy.FactMounted: policy.Yes})
+}
