@@ -35,12 +35,17 @@ type Config struct {
 	NodeNamespaces  string // auto or self
 	CgroupRoot      string
 	Kubeconfig      string // none or a path
+	NodeName        string // auto or a name
+	APIUnreachable  string // unreachableKeep or unreachableIgnore
 	CNICacheDir     string
 	CNIDataDir      string
 	CNIOlderThan    time.Duration
 	MetricsFile     string // auto, none or a path
 	LogLevel        string
 	LogFormat       string // auto, text, json or journal
+	// The kubelet's credentials are none or a path, each; the key may be in the
+	// certificate's file.
+	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
 
 	// File is the configuration file that was read, "" where there is none.
 	File string
@@ -70,13 +75,18 @@ func defaultConfig() Config {
 		NodeNamespaces:  auto,
 		CgroupRoot:      "/sys/fs/cgroup",
 		Kubeconfig:      none,
+		NodeName:        auto,
+		APIUnreachable:  unreachableKeep,
 		CNICacheDir:     "/var/lib/cni",
 		CNIDataDir:      "/var/lib/cni/networks",
 		CNIOlderThan:    24 * time.Hour,
 		MetricsFile:     auto,
 		LogLevel:        "info",
 		LogFormat:       auto,
-		sources:         map[string]string{},
+
+		KubeletTokenFile: none, KubeletClientCertificate: none, KubeletClientKey: none,
+
+		sources: map[string]string{},
 	}
 }
 

@@ -39,7 +39,8 @@ func TestDefaults(t *testing.T) {
 		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
 		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
-		"node_namespaces": "auto", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "cni_cache_dir": "/var/lib/cni",
+		"node_namespaces": "auto", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
+		"kubelet_token_file": "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info", "log_format": "auto",
 	}
 	for i := range settings {

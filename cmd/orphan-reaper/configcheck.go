@@ -22,6 +22,9 @@ func (c *Config) paths() []namedPath {
 		{"quarantine-dir", "quarantine_dir", &c.QuarantineDir},
 		{"state-dir", "state_dir", &c.StateDir},
 		{"cgroup-root", "cgroup_root", &c.CgroupRoot},
+		{"kubelet-token-file", "kubelet_token_file", &c.KubeletTokenFile},
+		{"kubelet-client-certificate", "kubelet_client_certificate", &c.KubeletClientCertificate},
+		{"kubelet-client-key", "kubelet_client_key", &c.KubeletClientKey},
 		{"kubeconfig", "kubeconfig", &c.Kubeconfig},
 		{"cni-cache-dir", "cni_cache_dir", &c.CNICacheDir},
 		{"cni-data-dir", "cni_data_dir", &c.CNIDataDir},
@@ -32,6 +35,9 @@ func (c *Config) paths() []namedPath {
 	}
 	return ps
 }
+
+// mayBeNone are the paths' keys that take the word none.
+var mayBeNone = []string{"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file"}
 
 // isPath says whether a value that may be a path is one, and not a word that stands for
 // one or for none.
@@ -65,6 +71,7 @@ func (c *Config) check() error {
 	c.checkPaths(p)
 	c.checkSources(p)
 	c.checkRuntime(p)
+	c.checkAsked(p)
 	if len(p.errs) == 0 {
 		return nil
 	}
@@ -104,7 +111,7 @@ func (c *Config) checkPaths(p *problems) {
 		switch {
 		case v == "":
 			p.add(path.key, "is empty")
-		case (v == auto && path.key != "metrics_file") || (v == none && path.key != "metrics_file" && path.key != "kubeconfig"):
+		case v == auto && path.key != "metrics_file", v == none && !slices.Contains(mayBeNone, path.key):
 			p.add(path.key, "%s is not a path", quote(v))
 		case !isPath(v):
 		case clean(v) != v:
@@ -146,8 +153,11 @@ func (c Config) Notes() []string {
 	if c.Hold == 0 && !c.Waive() {
 		notes = append(notes, "hold: with 0s one look is enough to take a pod")
 	}
-	if c.Kubeconfig != none {
-		notes = append(notes, "kubeconfig: this version does not ask the API server, so it adds no reasons to keep")
+	if c.Kubeconfig == none && (c.Source("node_name") != sourceDefault || c.Source("api_unreachable") != sourceDefault) {
+		notes = append(notes, "node_name, api_unreachable: not used, since kubeconfig names no API server")
+	}
+	if c.Kubeconfig != none && c.Waive() {
+		notes = append(notes, "kubeconfig: with --runtime-endpoint none no pod is shown to run here, so that the API server's list only adds reasons to keep")
 	}
 	if !c.journald() && c.Source("journal_units") != sourceDefault {
 		notes = append(notes, "journal_units: not used, since log_sources names no journald")
@@ -186,6 +196,18 @@ func (c *Config) checkSources(p *problems) {
 
 func (c *Config) journald() bool {
 	return slices.Contains(c.LogSources, "journald") || slices.Contains(c.LogSources, auto)
+}
+
+// checkAsked checks what concerns the kubelet and the API server. Their files are looked at
+// by config check and at each look: they may come later, and are replaced meanwhile.
+func (c *Config) checkAsked(p *problems) {
+	if c.KubeletClientKey != none && c.KubeletClientCertificate == none {
+		p.add("kubelet_client_key", "there is no kubelet_client_certificate to it")
+	}
+	// A node's name is a DNS subdomain, as the API server checks.
+	if n := c.NodeName; n == "" || len(n) > 253 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		p.add("node_name", "%s is not the name of a node", quote(n))
+	}
 }
 
 func (c *Config) checkRuntime(p *problems) {

@@ -104,7 +104,11 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	notes := c.Notes()
+	notes, err := c.credentials(cmd.Context(), a.deps.now())
+	if err != nil {
+		return err
+	}
+	notes = append(c.Notes(), notes...)
 	if a.deps.agrees != nil {
 		if f := a.deps.agrees(cmd.Context(), c); f.Truth != policy.Yes {
 			notes = append(notes, "nothing will be taken: "+f.Detail)

@@ -74,6 +74,10 @@ func testReport() reaper.Report {
 	r.Look.Node.RuntimeLists = policy.Fact{Truth: policy.Yes, Origin: "unix:///run/containerd/containerd.sock"}
 	r.Look.Node.Agrees = policy.Fact{Truth: policy.Yes}
 	r.Look.Node.MayEnforce = policy.Fact{Truth: policy.Yes, Origin: "/proc/1/mountinfo"}
+	r.Look.Node.Gauges = policy.KubeletGauges{
+		Origin: "https://127.0.0.1:10250/metrics", CleanedVolumes: new(int64(4)), Uncleaned: new(int64(7)), OrphanedRuntimePods: new(int64(0)),
+		Working: []policy.WorkingPods{{Lifecycle: "sync", Config: "desired", Static: "true", Count: 4}},
+	}
 	r.Look.Errors = []string{"cannot read /proc/4242/mountinfo: permission denied"}
 
 	add(evidence(uidReap, "default", "web-0", skeleton, volData, projected), policy.Reap, 0)

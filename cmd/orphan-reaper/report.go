@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -69,6 +70,11 @@ type nodeView struct {
 	RuntimeLists policy.Fact `json:"runtime_lists"`
 	MayEnforce   policy.Fact `json:"may_enforce"`
 	Agrees       policy.Fact `json:"agrees"`
+	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk are what it has named in
+	// its log since its start and what we see, of the entries in this report.
+	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
+	OrphansNamed  int                  `json:"orphans_named"`
+	OrphansOnDisk int                  `json:"orphans_on_disk"`
 }
 
 // factsView writes the facts in their own order; remade is asked of parked pods only.
@@ -147,7 +153,18 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 		}
 	}
 	n := r.Look.Node
-	v.Node = &nodeView{n.Kubelet, n.KubeletID.PID, n.RuntimeLists, n.MayEnforce, n.Agrees}
+	v.Node = &nodeView{
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees,
+		Gauges: n.Gauges,
+	}
+	for _, e := range r.Look.Pods {
+		if audit.Orphan(e) {
+			v.Node.OrphansOnDisk++
+		}
+		if e.Facts[policy.FactNamed].Truth == policy.Yes {
+			v.Node.OrphansNamed++
+		}
+	}
 	return v
 }
 

@@ -51,7 +51,11 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	// The heap is a few MiB and grows only while a look runs: collect early, give back.
 	debug.SetGCPercent(50)
 	log := newLogger(cfg, a.stderr)
-	for _, note := range cfg.Notes() {
+	notes, err := cfg.credentials(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, note := range append(cfg.Notes(), notes...) {
 		log.WarnContext(ctx, "the configuration is unusual", slog.String("note", note))
 	}
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log})

@@ -78,7 +78,30 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	if n := counts["keep"]; n > 0 {
 		p.item("  ", "keep", 7, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
 	}
+	p.kubeletCounts(v.Node)
 	return p.flush()
+}
+
+// kubeletCounts puts what the kubelet counts beside what it says: an orphan in which
+// something is mounted is never named in its log.
+func (p *printer) kubeletCounts(n *nodeView) {
+	if n == nil || n.Gauges.Uncleaned == nil {
+		return
+	}
+	text := fmt.Sprintf("The kubelet counts %s that it cannot clean up; in its log it has named %d of those here since its start; %d are on disk.",
+		orphans(*n.Gauges.Uncleaned), n.OrphansNamed, n.OrphansOnDisk)
+	if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
+		text += " It names one at a time, and none in which something is mounted."
+	}
+	p.f("\n")
+	p.para("", text)
+}
+
+func orphans(n int64) string {
+	if n == 1 {
+		return "1 orphan"
+	}
+	return fmt.Sprintf("%d orphans", n)
 }
 
 // entries counts pod directories.

@@ -33,6 +33,12 @@ const (
 	modeEnforce = "enforce"
 )
 
+// The values of Config.APIUnreachable.
+const (
+	unreachableKeep   = "keep"
+	unreachableIgnore = "ignore"
+)
+
 // settings is every setting, in the order of --help and of config print.
 var settings = []setting{
 	{
@@ -96,8 +102,28 @@ var settings = []setting{
 		field: func(c *Config) any { return &c.CgroupRoot },
 	},
 	{
-		flag: "kubeconfig", key: "kubeconfig", meta: "FILE", usage: "for the API server, which may add reasons to keep",
+		flag: "kubelet-token-file", key: "kubelet_token_file", meta: "FILE", usage: "a bearer token for the kubelet's own port, which is then asked for its pods",
+		field: func(c *Config) any { return &c.KubeletTokenFile },
+	},
+	{
+		flag: "kubelet-client-certificate", key: "kubelet_client_certificate", meta: "FILE", usage: "a client certificate for the kubelet's own port",
+		field: func(c *Config) any { return &c.KubeletClientCertificate },
+	},
+	{
+		flag: "kubelet-client-key", key: "kubelet_client_key", meta: "FILE", usage: "its key (default: in the same file)",
+		field: func(c *Config) any { return &c.KubeletClientKey },
+	},
+	{
+		flag: "kubeconfig", key: "kubeconfig", meta: "FILE", usage: "for the API server, which is then asked for this node's pods",
 		field: func(c *Config) any { return &c.Kubeconfig },
+	},
+	{
+		flag: "node-name", key: "node_name", meta: "NAME", usage: "this node's name at the API server; auto: as its credentials, the kubelet or this host say",
+		field: func(c *Config) any { return &c.NodeName },
+	},
+	{
+		flag: "api-unreachable", key: "api_unreachable", meta: "WHAT", usage: "keep everything, or ignore that the API server could not be asked",
+		choices: []string{unreachableKeep, unreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, live: true,
 	},
 	{
 		flag: "cni-cache-dir", key: "cni_cache_dir", meta: "DIR", usage: "libcni's cache",

@@ -52,6 +52,9 @@ func newSweepCommand(a *app) *cobra.Command {
 // sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
 // takes the daemon's place, its figures stand there.
 func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWait bool) (reaper.Report, error) {
+	if _, err := cfg.credentials(ctx, time.Now()); err != nil {
+		return reaper.Report{}, err
+	}
 	log := newLogger(cfg, a.stderr)
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
 	if err != nil {

@@ -48,19 +48,11 @@ func agrees(ctx context.Context, cfg Config) policy.Fact {
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
 	}
-	p, err := newProbe(cfg, clock, nil)
+	p, err := probe.New(cfg.probing(nil, clock))
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
 	}
 	return p.Agrees(ctx)
-}
-
-func newProbe(cfg Config, clock reaper.Clock, log *slog.Logger) (*probe.Probe, error) {
-	return probe.New(probe.Config{
-		RootDir: cfg.RootDir, RootDirSet: cfg.rootNamed, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot,
-		NodeNamespacesSelf: cfg.NodeNamespaces == self, Waive: cfg.Waive(),
-		RuntimeEndpoint: cfg.RuntimeEndpoint, Logger: log, Clock: clock,
-	})
 }
 
 // rules are the operator's choices as policy knows them.
@@ -68,7 +60,46 @@ func (c Config) rules() policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
+		NeedAPI: c.Kubeconfig != none && c.APIUnreachable != unreachableIgnore,
 	}
+}
+
+// probing is where the node's things are, as probe knows it.
+func (c Config) probing(log *slog.Logger, clock probe.Clock) probe.Config {
+	unless := func(word, v string) string {
+		if v == word {
+			return ""
+		}
+		return v
+	}
+	return probe.Config{
+		RootDir: c.RootDir, RootDirSet: c.rootNamed, QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
+		NodeNamespacesSelf: c.NodeNamespaces == self, Waive: c.Waive(),
+		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
+		KubeletTokenFile:         unless(none, c.KubeletTokenFile),
+		KubeletClientCertificate: unless(none, c.KubeletClientCertificate),
+		KubeletClientKey:         unless(none, c.KubeletClientKey),
+		Kubeconfig:               unless(none, c.Kubeconfig), NodeName: unless(auto, c.NodeName),
+	}
+}
+
+// credentials looks at the files with which the kubelet and the API server are asked. What
+// will never be taken is an error with exit code 2. What may be mended by others while we
+// run (a file that is not there yet, a certificate that has expired) is a note: until then
+// the facts are unknown.
+func (c Config) credentials(ctx context.Context, now time.Time) (notes []string, err error) {
+	var refused []error
+	for _, err := range probe.CheckCredentials(ctx, c.probing(nil, nil), now) {
+		if _, ok := errors.AsType[*probe.RefusedError](err); ok {
+			refused = append(refused, err)
+		} else {
+			notes = append(notes, err.Error())
+		}
+	}
+	if len(refused) > 0 {
+		return notes, &statusError{code: exitUsage, err: errors.Join(refused...)}
+	}
+	return notes, nil
 }
 
 // newReaper puts the rooms together. With a store that is open for reading only nothing
@@ -83,7 +114,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 			return nil, &statusError{code: exitUsage, err: err}
 		}
 	}
-	p, err := newProbe(cfg, clock, log)
+	p, err := probe.New(cfg.probing(log, clock))
 	if err != nil {
 		return nil, err
 	}

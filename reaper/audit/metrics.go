@@ -42,6 +42,8 @@ type Metrics struct {
 	breaker, enforcing                prometheus.Gauge
 	lastLook, lastSuccess, lookLength prometheus.Gauge
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
+	named                             prometheus.Gauge
+	kubeletErrors                     *prometheus.GaugeVec // without labels; no series while it is not known
 }
 
 // The labels' values, all of them.
@@ -93,6 +95,8 @@ func NewMetrics(version string) *Metrics {
 		failures:          counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
 		podDirectories:    gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
 		orphans:           gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
+		named:             gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
+		kubeletErrors:     gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count (kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
 		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
 		quarantineEntries: gauges("quarantine_entries", "Pod directories in quarantine, by phase.", "phase"),
@@ -146,12 +150,15 @@ func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(strin
 
 // Look takes in one look and its verdicts, one for each of look.Pods.
 func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Duration) {
-	var stray int
+	var stray, named int
 	var oldest time.Duration
 	states := map[policy.Decision]int{}
 	for i, e := range look.Pods {
 		if e.UID == "" {
 			stray++
+		}
+		if e.Facts[policy.FactNamed].Truth == policy.Yes {
+			named++
 		}
 		if i >= len(verdicts) || !Orphan(e) {
 			continue
@@ -174,6 +181,11 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	}
 	m.podDirectories.Set(float64(len(look.Pods)))
 	m.stray.Set(float64(stray))
+	m.named.Set(float64(named))
+	m.kubeletErrors.Reset()
+	if n := look.Node.Gauges.Uncleaned; n != nil {
+		m.kubeletErrors.WithLabelValues().Set(float64(*n))
+	}
 	m.oldest.Set(oldest.Seconds())
 	m.lastLook.Set(seconds(look.At.Wall))
 	m.lookLength.Set(took.Seconds())

@@ -4,20 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // kubeletConfig is what we need to know of a kubelet's configuration file.
 type kubeletConfig struct {
-	Endpoint      string `yaml:"containerRuntimeEndpoint"`
-	StaticPodPath string `yaml:"staticPodPath"`
-	StaticPodURL  string `yaml:"staticPodURL"`
-	ReadOnlyPort  int    `yaml:"readOnlyPort"` // a number that a drop-in repeats, 0 too, wins
+	Endpoint       string `yaml:"containerRuntimeEndpoint"`
+	StaticPodPath  string `yaml:"staticPodPath"`
+	StaticPodURL   string `yaml:"staticPodURL"`
+	kubeletServing `yaml:",inline"`
 }
 
 // configured reads the kubelet's configuration file and then its drop-in directory, which
@@ -28,9 +26,11 @@ func (k kubelet) configured() (kubeletConfig, error) {
 		if err := c.merge(k.files, path); err != nil {
 			return kubeletConfig{}, err
 		}
-		if c.StaticPodPath != "" && !filepath.IsAbs(c.StaticPodPath) {
-			// In the file itself, not in a drop-in, relative paths begin where the file lies.
-			c.StaticPodPath = filepath.Join(filepath.Dir(path), c.StaticPodPath)
+		for _, p := range [...]*string{&c.StaticPodPath, &c.TLSCertFile} {
+			if *p != "" && !filepath.IsAbs(*p) {
+				// In the file itself, not in a drop-in, relative paths begin where the file lies.
+				*p = filepath.Join(filepath.Dir(path), *p)
+			}
 		}
 	}
 	dropIns, err := k.dropIns()
@@ -80,7 +80,7 @@ func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
 	if err := yaml.Unmarshal(b, &next); err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	c.ReadOnlyPort = next.ReadOnlyPort
+	c.kubeletServing.merge(next.kubeletServing)
 	// An empty value says nothing: what was named before still counts.
 	for _, v := range [...]struct{ now, next *string }{
 		{&c.Endpoint, &next.Endpoint}, {&c.StaticPodPath, &next.StaticPodPath}, {&c.StaticPodURL, &next.StaticPodURL},
@@ -137,23 +137,4 @@ func (k kubelet) manifestSource() (manifestSource, error) {
 		}
 	}
 	return s, nil
-}
-
-// readOnlyPort returns the port at which the kubelet was told to answer without asking who
-// is there, 0 where it was told none. One that was told nothing has none if it has a
-// configuration file, and 10255 if it has only flags (applyLegacyDefaults in
-// cmd/kubelet/app/options); that one is not asked: it is nobody's choice.
-func (k kubelet) readOnlyPort() (int, error) {
-	if text := k.flags.last("read-only-port"); text != "" {
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil {
-			return 0, fmt.Errorf("cannot read --read-only-port: %w", err)
-		}
-		return int(port), nil
-	}
-	c, err := k.configured()
-	if err == nil && (c.ReadOnlyPort < 0 || c.ReadOnlyPort > math.MaxUint16) {
-		err = fmt.Errorf("%d is no port", c.ReadOnlyPort)
-	}
-	return c.ReadOnlyPort, err
 }

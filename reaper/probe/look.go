@@ -31,6 +31,7 @@ type looking struct {
 	stated  *stated
 	static  *staticPods
 	podList *podList
+	api     *apiList
 	users   *users
 	blocks  *blocks
 	logged  map[parsers.PodUID]podName // names from the log directory
@@ -169,6 +170,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() { l.runtime = p.askRuntime(ctx) })
 	wg.Go(func() {
 		runs, running, agrees = p.findKubelet(ctx)
+		wg.Go(func() { l.api = p.apiList(ctx, running) })
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
@@ -190,10 +192,12 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
+	l.api.prove(func(uid parsers.PodUID) bool { return l.runtime.Ready[uid] && l.cgroups.pods[uid] != "" })
 	if !p.cfg.Waive {
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
 	l.node = p.node(ctx, l, runs, agrees, running)
+	l.node.Gauges = l.podList.gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
@@ -206,6 +210,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		l.complain(l.static.err)
 	}
 	l.complain(l.podList.err)
+	l.complain(l.api.err)
 	l.complainOfPods(reads)
 	return reads
 }
@@ -297,6 +302,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
 	f[policy.FactKubeletLists] = l.podList.fact(e.UID)
+	f[policy.FactAPILists], f[policy.FactReleased] = l.api.fact(e.UID), l.released(e.UID)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
 	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)

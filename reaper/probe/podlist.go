@@ -1,14 +1,10 @@
 package probe
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"net"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,179 +13,219 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// A pod has some 10 KiB in the kubelet's answer, and at most the 1.5 MiB that etcd takes.
-const (
-	biggestPodList = 64 << 20
-	biggestPod     = 4 << 20 // what is held in memory at once
-	biggestHead    = 64 << 10
-)
+// acceptJSON is what we ask a kubelet for.
+const acceptJSON = "application/json"
 
-// podList is what the kubelet's read-only port says: /pods has the pods that it wants to
-// run, from all of its sources, and no orphans.
+// podList is what the kubelet says of its pods: /pods has those that it wants to run, from
+// all of its sources, and no orphans.
 //
-// Most kubelets have no such port, and another program of this host may listen at it: the
-// port is bound on one address, the kubelet may have died. So the answer only ever keeps a
-// pod, which is all that a liar could do with it.
+// At its read-only port, which most kubelets have not, anybody of this host may answer: the
+// port is bound on one address, the kubelet may have died. So what is said there only ever
+// keeps a pod, which is all that a liar could do with it. At its other port the kubelet has
+// to show who it is (pinned), and its answer may let a pod go: see whole.
 type podList struct {
 	origin string
 	silent string // "", or why the kubelet was not asked or did not answer
 	pods   map[parsers.PodUID]bool
+	listed int
+	// doubt says why the list is not known to be whole; "" where it is.
+	doubt   string
+	running string // why /runningpods did not answer, "" where it did or was not asked
+	gauges  policy.KubeletGauges
+	err     error
+}
+
+// kubeletDoor is where and how the kubelet is asked.
+type kubeletDoor struct {
+	base   string
+	token  string
+	tls    *tls.Config // nil at the read-only port
+	silent string      // why there is none
 	err    error
 }
 
-// podList asks the kubelet. It is asked after the listing, like everything else.
+// podList asks the kubelet, for its pods and then for its gauges. It is asked after the
+// listing, like everything else.
 func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
 	if k == nil {
-		return &podList{origin: p.cfg.ProcDir, silent: "not asked: no kubelet is known"}
+		return unlisted(p.cfg.ProcDir, "not asked: no kubelet is known", nil)
 	}
-	type found struct {
-		port int
-		err  error
-	}
-	f, err := guarded(ctx, &p.guard, "read-only port", p.patience, func() found {
-		port, err := k.readOnlyPort()
-		return found{port, err}
-	})
-	if err == nil {
-		err = f.err
-	}
-	l := &podList{origin: k.String(), pods: map[parsers.PodUID]bool{}}
+	d, err := guarded(ctx, &p.guard, "kubelet's port", p.patience, func() kubeletDoor { return p.kubeletDoor(k) })
 	switch {
 	case err != nil:
-		// Its absence keeps nothing, and the other readers of the same file complain.
-		l.silent = fmt.Sprintf("not asked: cannot tell the kubelet's read-only port: %v", err)
-		return l
-	case f.port == 0:
-		l.silent = "not asked: the kubelet was told no read-only port"
-		return l
+		d.err = err
+		d.silent = fmt.Sprintf("not asked: cannot tell the kubelet's port: %v", err)
+		fallthrough
+	case d.silent != "":
+		if !p.cfg.asksKubelet() {
+			d.err = nil // its absence keeps nothing, and the other readers of the same file complain
+		}
+		return unlisted(k.String(), d.silent, d.err)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", f.port)
-	l.origin = "http://" + address + "/pods"
 	ctx, cancel := context.WithTimeoutCause(ctx, p.patience, errHangs)
 	defer cancel()
-	if err := l.ask(ctx, address); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		l.silent = fmt.Sprintf("not answered: %v", err)
-		if !errors.Is(err, unix.ECONNREFUSED) { // it may be bound to another address
-			l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w", l.origin, err)
-		}
+	a := newAsker(d.base, d.token, d.tls)
+	defer a.close()
+	l := &podList{origin: d.base + "/pods", pods: map[parsers.PodUID]bool{}}
+	if d.tls == nil {
+		l.doubt = "the read-only port does not prove that it is the kubelet's"
 	}
+	l.askPods(ctx, a, d.tls != nil)
+	if d.tls != nil {
+		l.askRunning(ctx, a)
+	}
+	l.gauges = askGauges(ctx, a)
 	return l
 }
 
-// ask keeps what was listed even where the answer breaks off. Of HTTP it needs one GET of
-// version 1.0, which ends with the connection, has no chunks, and knows neither proxy nor
-// redirect; net/http's client would add a tenth to the program.
-func (l *podList) ask(ctx context.Context, address string) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+func unlisted(origin, silent string, err error) *podList {
+	return &podList{origin: origin, silent: silent, doubt: silent, gauges: policy.KubeletGauges{Detail: silent}, err: err}
+}
+
+// asksKubelet says whether the operator gave credentials for the kubelet's own port.
+func (c *Config) asksKubelet() bool {
+	return c.KubeletTokenFile != "" || c.KubeletClientCertificate != ""
+}
+
+// kubeletDoor finds where to ask: the port that asks who is there, where there are
+// credentials for it; else the read-only port, where the kubelet was told one.
+func (p *Probe) kubeletDoor(k *kubelet) (d kubeletDoor) {
+	defer func() {
+		if d.err != nil {
+			d.silent = fmt.Sprintf("not asked: %v", d.err)
+		}
+	}()
+	if p.cfg.asksKubelet() {
+		d.err = d.secure(k, &p.cfg)
+		return d
+	}
+	port, err := k.readOnlyPort()
+	switch {
+	case err != nil:
+		d.err = fmt.Errorf("cannot tell the kubelet's read-only port: %w", err)
+	case port == 0:
+		d.silent = "not asked: the kubelet was told no read-only port, and we were given no credentials for its other one (--kubelet-token-file, --kubelet-client-certificate)"
+	default:
+		at, err := k.hostPort(port)
+		d.base, d.err = "http://"+at, err
+	}
+	return d
+}
+
+func (d *kubeletDoor) secure(k *kubelet, c *Config) error {
+	port, err := k.securePort()
+	if err != nil {
+		return fmt.Errorf("cannot tell the kubelet's port: %w", err)
+	}
+	at, err := k.hostPort(port)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // nothing that matters was written
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := io.WriteString(conn, "GET /pods HTTP/1.0\r\nHost: "+address+"\r\nAccept: application/json\r\n\r\n"); err != nil {
-		return err
+	d.base = "https://" + at
+	leafs, files, err := k.servingLeafs()
+	if err != nil {
+		return fmt.Errorf("cannot tell the kubelet's certificate: %w", err)
 	}
-	room := &io.LimitedReader{R: conn, N: biggestHead}
-	answer := bufio.NewReader(room)
-	for first := true; ; first = false {
-		line, err := answer.ReadString('\n')
-		line = strings.TrimRight(line, "\r\n")
-		switch {
-		case err != nil:
-			return err
-		case first && (!strings.HasPrefix(line, "HTTP/1.") || !strings.Contains(line, " 200 ")):
-			return fmt.Errorf("it answers %.60q", line)
-		case line == "":
-			room.N = math.MaxInt64 // read has its own bounds
-			return l.read(answer)
-		}
-	}
-}
-
-// read takes the list one pod at a time: {"kind":"PodList", … "items":[…]}.
-func (l *podList) read(r io.Reader) error {
-	room := &io.LimitedReader{R: r, N: biggestPod}
-	d := json.NewDecoder(room)
-	if err := expect(d, json.Delim('{')); err != nil {
-		return err
-	}
-	var kind string
-	for d.More() {
-		key, err := d.Token()
+	d.tls = pinned(leafs, files)
+	if c.KubeletClientCertificate != "" {
+		pair, err := clientPair(c.KubeletClientCertificate, c.KubeletClientKey, c.Clock.Now().Wall)
 		if err != nil {
 			return err
 		}
-		switch key {
-		case "kind":
-			err = d.Decode(&kind)
-		case "items":
-			err = l.items(d, room)
-		default:
-			var skipped json.RawMessage
-			err = d.Decode(&skipped)
-		}
-		if err != nil {
-			return err
-		}
+		d.tls.Certificates = []tls.Certificate{pair}
 	}
-	if err := expect(d, json.Delim('}')); err != nil {
-		return err
-	}
-	if kind != "PodList" {
-		return fmt.Errorf("it is no list of pods but %.40q", kind)
-	}
-	return nil
-}
-
-func (l *podList) items(d *json.Decoder, room *io.LimitedReader) error {
-	switch t, err := d.Token(); {
-	case err != nil:
-		return err
-	case t == nil:
-		return nil // Go writes an empty list as null
-	case t != json.Delim('['):
-		return errors.New("its items are no list")
-	}
-	for d.More() {
-		if room.N = biggestPod; d.InputOffset() > biggestPodList {
-			return fmt.Errorf("it is longer than %d bytes", biggestPodList)
-		}
-		var pod struct {
-			Metadata struct {
-				UID         string            `json:"uid"`
-				Annotations map[string]string `json:"annotations"`
-			} `json:"metadata"`
-		}
-		if err := d.Decode(&pod); err != nil {
-			return err
-		}
-		for _, name := range owner(pod.Metadata.UID, pod.Metadata.Annotations[annotationHash]) {
-			if uid, ok := parsers.ParsePodUID(name); ok {
-				l.pods[uid] = true
-			}
-		}
-	}
-	room.N = biggestPod
-	return expect(d, json.Delim(']'))
-}
-
-func expect(d *json.Decoder, want json.Delim) error {
-	t, err := d.Token()
-	if err == nil && t != want {
-		err = fmt.Errorf("no list of pods: %v where %v should be", t, want)
+	if c.KubeletTokenFile != "" {
+		d.token, err = readToken(c.KubeletTokenFile)
 	}
 	return err
 }
 
+// askPods keeps what was listed even where the answer breaks off.
+//
+// When is the list known to be whole? The kubelet's pod manager holds what its sources have
+// delivered: manifests, a URL, and the API server's pods. The last of them deliver nothing
+// until the kubelet reaches the API server, and then everything at once: the reflector hands
+// over complete states only (cache.UndeltaStore; a streamed list is gathered beforehand),
+// PodConfig merges each as one SET, and HandlePodAdditions puts pod after pod into the
+// manager before it does anything else with it. So one pod whose source is "api" shows that
+// a whole list of them has come. (Mirror pods come from the API server too, but /pods does
+// not list them.) While that loop runs, some of the pods are not in the manager yet; it takes
+// moments, and a verdict needs two looks a hold apart. The sources of static pods are read by
+// ourselves: see released.
+// Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
+func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
+	var api, nameless int
+	r := podReader{each: func(pod *listedPod) {
+		l.listed++
+		pod.note(l.pods)
+		if pod.Metadata.Annotations[annotationSource] == "api" {
+			api++
+		}
+		if pod.Metadata.UID == "" {
+			nameless++
+		}
+	}}
+	err := a.get(ctx, "/pods", acceptJSON, r.read)
+	switch {
+	case err != nil:
+		l.silent = fmt.Sprintf("not answered: %v", err)
+		l.doubt = l.silent
+		if proven || !errors.Is(err, unix.ECONNREFUSED) { // the read-only port may be bound elsewhere
+			l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.origin, err, kubeletAdvice(err))
+		}
+	case !proven:
+	case nameless > 0:
+		l.doubt = "the kubelet's list has pods without a UID"
+	case api == 0:
+		l.doubt = "the kubelet's list has no pod of the API server's: its sources may not be ready"
+	}
+}
+
+// kubeletAdvice says which right is missing.
+func kubeletAdvice(err error) string {
+	switch {
+	case refused(err, 401):
+		return "; it does not know these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration)"
+	case refused(err, 403):
+		return "; the right to get nodes/proxy is missing, or from 1.33 on nodes/pods and nodes/metrics"
+	}
+	return ""
+}
+
+// askRunning adds the pods that the kubelet finds in its runtime. Not everybody who may read
+// /pods may read these: their absence is no doubt about the list.
+func (l *podList) askRunning(ctx context.Context, a *asker) {
+	r := podReader{each: func(pod *listedPod) { pod.note(l.pods) }}
+	if err := a.get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
+		l.running = fmt.Sprintf("/runningpods not answered: %v", err)
+	}
+}
+
 func (l *podList) fact(uid parsers.PodUID) policy.Fact {
+	f := policy.Fact{Origin: l.origin}
 	switch {
 	case l.pods[uid]:
-		return policy.Fact{Truth: policy.Yes, Origin: l.origin, Detail: "the kubelet's pod list has it"}
+		f.Truth, f.Detail = policy.Yes, "the kubelet's pod list has it"
 	case l.silent != "":
-		return policy.Fact{Origin: l.origin, Detail: l.silent}
+		f.Detail = l.silent
+	default:
+		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.listed)
+		if l.running != "" {
+			f.Detail += "; " + l.running
+		}
 	}
-	return policy.Fact{Truth: policy.No, Origin: l.origin, Detail: fmt.Sprintf("%d pods listed", len(l.pods))}
+	return f
+}
+
+// readToken reads a bearer token, which its owner may replace at any time.
+func readToken(file string) (string, error) {
+	text, err := ourFiles.read(file)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s holds no token", file)
+	}
+	return token, nil
 }

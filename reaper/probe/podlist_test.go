@@ -64,10 +64,15 @@ func TestPodList(t *testing.T) {
 		{"items are no list", `{"kind":"PodList","items":{}}`, policy.Unknown, policy.Unknown, "its items are no list"},
 		{"a pod of another type", `{"kind":"PodList","items":[7]}`, policy.Unknown, policy.Unknown, "cannot unmarshal"},
 		{"no JSON", "<html>", policy.Unknown, policy.Unknown, "invalid character"},
+		{"no items", `{"kind":"PodList"}`, policy.Unknown, policy.Unknown, "without items"},
 		{"nothing", "", policy.Unknown, policy.Unknown, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := listedBy(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/metrics" {
+					http.NotFound(w, r)
+					return
+				}
 				if r.URL.Path != "/pods" || r.Method != http.MethodGet {
 					t.Errorf("%s %s", r.Method, r.URL)
 				}
@@ -104,7 +109,7 @@ func TestPodListNotAnswered(t *testing.T) {
 			_, _ = w.Write([]byte(listOf(plainPod)))
 		},
 		"302 Found": func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/pods" {
+			if r.URL.Path != "/pods" && r.URL.Path != "/metrics" {
 				t.Error("a redirect was followed")
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
@@ -141,22 +146,30 @@ func TestPodListNotAnswered(t *testing.T) {
 	}
 	t.Run("no HTTP", func(t *testing.T) {
 		for text, want := range map[string]string{
-			"SSH-2.0-x\r\n": `it answers "SSH-2.0-x"`, "HTTP/1.0 200 OK": "EOF",
-			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", biggestHead): "EOF",
+			"SSH-2.0-x\r\n": "malformed HTTP response", "HTTP/1.0 200 OK": "EOF",
+			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", biggestHead): "exceeded",
 		} {
 			h, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
 			t.Cleanup(func() { _ = h.Close() })
 			go func() {
-				if conn, err := h.Accept(); err == nil {
+				for {
+					conn, err := h.Accept()
+					if err != nil {
+						return
+					}
 					_, _ = conn.Read(make([]byte, 4096))
 					_, _ = conn.Write([]byte(text))
 					_ = conn.Close()
 				}
 			}()
-			l := &podList{pods: map[parsers.PodUID]bool{}}
-			if err := l.ask(t.Context(), h.Addr().String()); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%.20q: %v, want %q", text, err, want)
+			p, err := New(Config{Clock: atNoon{}})
+			must(t, err)
+			_, port, err := net.SplitHostPort(h.Addr().String())
+			must(t, err)
+			l := p.podList(t.Context(), staticKubelet(t, "kubelet", "--read-only-port="+port))
+			if l.err == nil || !strings.Contains(l.err.Error(), want) {
+				t.Errorf("%.20q: %v, want %q", text, l.err, want)
 			}
 		}
 	})

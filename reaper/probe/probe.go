@@ -31,8 +31,14 @@ type Config struct {
 	// Waive says that there is no runtime and no kubelet (--runtime-endpoint none).
 	Waive           bool
 	RuntimeEndpoint string
-	Logger          *slog.Logger // for debug messages; nil is silent
-	Clock           Clock
+	// KubeletTokenFile, or KubeletClientCertificate with its key ("": in the same file), let
+	// the kubelet be asked at the port at which it asks who is there; "" for none.
+	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
+	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
+	// name there, "" to find it out.
+	Kubeconfig, NodeName string
+	Logger               *slog.Logger // for debug messages; nil is silent
+	Clock                Clock
 }
 
 // Probe reads one node. Looks may follow each other without end; two at once are safe but

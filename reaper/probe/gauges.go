@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// biggestMetrics bounds what is read of a kubelet's metrics, usually 100 to 500 KiB, and
+// longestMetric a line of them; longer ones are none that we want.
+const (
+	biggestMetrics = 32 << 20
+	longestMetric  = 4 << 10
+)
+
+// mostWorking bounds the series of kubelet_working_pods: 1.36 has 15.
+const mostWorking = 64
+
+// The kubelet's gauges, all of them ALPHA and there since 1.27.
+const (
+	metricCleaned   = "kubelet_orphan_pod_cleaned_volumes"
+	metricUncleaned = "kubelet_orphan_pod_cleaned_volumes_errors"
+	metricOrphaned  = "kubelet_orphaned_runtime_pods_total"
+	metricRestarted = "kubelet_restarted_pods_total"
+	metricWorking   = "kubelet_working_pods"
+)
+
+// askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
+// a time: a library that reads the whole text holds ten times its size.
+func askGauges(ctx context.Context, a *asker) policy.KubeletGauges {
+	g := policy.KubeletGauges{Origin: a.base + "/metrics"}
+	err := a.get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
+	if err != nil {
+		// What an answer that breaks off has told is left out too: a sum may miss a series.
+		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}
+	}
+	if g.Uncleaned == nil {
+		g.Detail = "the kubelet has no such gauge: they came with 1.27"
+	}
+	return g
+}
+
+func readGauges(r io.Reader, g *policy.KubeletGauges) error {
+	room := &io.LimitedReader{R: r, N: biggestMetrics}
+	lines := bufio.NewReaderSize(room, longestMetric)
+	for long := false; ; {
+		line, err := lines.ReadSlice('\n')
+		if !long && (err == nil || errors.Is(err, io.EOF)) {
+			readGauge(bytes.TrimSpace(line), g)
+		}
+		long = errors.Is(err, bufio.ErrBufferFull)
+		switch {
+		case err == nil, long:
+		case !errors.Is(err, io.EOF):
+			return err
+		case room.N <= 0:
+			return fmt.Errorf("the metrics are longer than %d bytes", biggestMetrics)
+		default:
+			return nil
+		}
+	}
+}
+
+// readGauge reads one line: NAME{LABEL="VALUE",…} NUMBER [TIMESTAMP].
+func readGauge(line []byte, g *policy.KubeletGauges) {
+	if !bytes.HasPrefix(line, []byte("kubelet_")) {
+		return
+	}
+	end := bytes.IndexAny(line, "{ \t")
+	if end < 0 {
+		return
+	}
+	name := string(line[:end])
+	switch name {
+	case metricCleaned, metricUncleaned, metricOrphaned, metricRestarted, metricWorking:
+	default:
+		return
+	}
+	labels, rest, ok := readLabels(string(line[end:]))
+	fields := strings.Fields(rest)
+	if !ok || len(fields) == 0 {
+		return
+	}
+	v, err := strconv.ParseFloat(fields[0], 64)
+	if err != nil || math.IsNaN(v) || math.Abs(v) > 1<<53 {
+		return
+	}
+	n := int64(v)
+	switch name {
+	case metricCleaned:
+		g.CleanedVolumes = &n
+	case metricUncleaned:
+		g.Uncleaned = &n
+	case metricOrphaned:
+		g.OrphanedRuntimePods = &n
+	case metricRestarted: // one series for static pods, one for the others
+		if g.RestartedPods != nil {
+			n += *g.RestartedPods
+		}
+		g.RestartedPods = &n
+	case metricWorking:
+		if len(g.Working) < mostWorking {
+			g.Working = append(g.Working, policy.WorkingPods{
+				Lifecycle: briefly(labels["lifecycle"]), Config: briefly(labels["config"]), Static: briefly(labels["static"]), Count: n,
+			})
+		}
+	}
+}
+
+// readLabels reads {NAME="VALUE",…}, which may be missing, and returns what follows it.
+func readLabels(s string) (labels map[string]string, rest string, ok bool) {
+	s, braces := strings.CutPrefix(s, "{")
+	if !braces {
+		return nil, s, true
+	}
+	labels = map[string]string{}
+	for {
+		s = strings.TrimLeft(s, ", ")
+		if rest, ok := strings.CutPrefix(s, "}"); ok {
+			return labels, rest, true
+		}
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, "", false
+		}
+		quoted, err := strconv.QuotedPrefix(value)
+		if err != nil {
+			return nil, "", false
+		}
+		if labels[name], err = strconv.Unquote(quoted); err != nil {
+			return nil, "", false
+		}
+		s = value[len(quoted):]
+	}
+}
