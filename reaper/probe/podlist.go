@@ -174,6 +174,8 @@ func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 			l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.origin, err, kubeletAdvice(err))
 		}
 	case !proven:
+	case r.more != "": // no kubelet does so; but then this is a part
+		l.doubt = "the kubelet's list goes on elsewhere"
 	case nameless > 0:
 		l.doubt = "the kubelet's list has pods without a UID"
 	case api == 0:

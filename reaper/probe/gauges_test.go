@@ -1,0 +1,89 @@
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const someMetrics = `# HELP kubelet_orphan_pod_cleaned_volumes [ALPHA] The total number of orphaned Pods whose volumes were cleaned in the last periodic sweep.
+# TYPE kubelet_orphan_pod_cleaned_volumes gauge
+kubelet_orphan_pod_cleaned_volumes 4
+kubelet_orphan_pod_cleaned_volumes_errors 3
+kubelet_orphan_pod_cleaned_volumes_errors_else 9
+kubelet_orphaned_runtime_pods_total 1
+kubelet_restarted_pods_total{static=""} 2
+kubelet_restarted_pods_total{static="true"} 1
+kubelet_working_pods{config="desired",lifecycle="sync",static=""} 5
+kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1e+00 1700000000000
+kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 2
+`
+
+func number(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return fmt.Sprint(*n)
+}
+
+func TestGauges(t *testing.T) {
+	long := "x_bucket{le=\"" + strings.Repeat("9", longestMetric) + " kubelet_orphan_pod_cleaned_volumes 77\"} 1\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"all", someMetrics, "4 3 1 3, 3 series"},
+		{"long lines", long + someMetrics + long, "4 3 1 3, 3 series"},
+		{"no newline at the end", "kubelet_orphan_pod_cleaned_volumes_errors 3", "? 3 ? ?, 0 series"},
+		{"old", "kubelet_running_pods 5\n", "? ? ? ?, 0 series"},
+		{"no numbers", "kubelet_orphan_pod_cleaned_volumes NaN\nkubelet_orphan_pod_cleaned_volumes_errors many\nkubelet_orphaned_runtime_pods_total +Inf\n", "? ? ? ?, 0 series"},
+		{"cut labels", "kubelet_working_pods{config=\"desired\n", "? ? ? ?, 0 series"},
+		{"spoilt labels", "kubelet_working_pods{config} 1\nkubelet_working_pods{a=b} 1\nkubelet_working_pods\n", "? ? ? ?, 0 series"},
+		{"escapes", `kubelet_working_pods{config="a\"}b",lifecycle="sync",} 1` + "\n", "? ? ? ?, 1 series"},
+		{"no end of series", strings.Repeat("kubelet_working_pods{config=\"x\"} 1\n", 1000), fmt.Sprintf("? ? ? ?, %d series", mostWorking)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var g policy.KubeletGauges
+			must(t, readGauges(strings.NewReader(c.text), &g))
+			got := fmt.Sprintf("%s %s %s %s, %d series", number(g.CleanedVolumes), number(g.Uncleaned), number(g.OrphanedRuntimePods), number(g.RestartedPods), len(g.Working))
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+	var g policy.KubeletGauges
+	must(t, readGauges(strings.NewReader(someMetrics), &g))
+	if n, ok := g.WorkingOn("sync", "desired"); n != 6 || !ok {
+		t.Errorf("%d pods are worked on: %+v", n, g.Working)
+	}
+}
+
+// TestGaugesAsked: at either port, and what cannot be read is not known.
+func TestGaugesAsked(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		h    http.HandlerFunc
+		want string
+	}{
+		{"told", answer(someMetrics), ""},
+		{"forbidden", refuse(403, "Forbidden (user=bob, verb=get, resource=nodes, subresource=metrics)"), "subresource=metrics"},
+		{"cut off", cutOff(someMetrics), "unexpected EOF"},
+		{"without end", func(w http.ResponseWriter, _ *http.Request) { endless(w, strings.Repeat("x 1\n", 1<<18)) }, "longer than"},
+		{"none of them", answer("go_goroutines 5\n"), "they came with 1.27"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := serve(map[string]http.HandlerFunc{"/pods": answer(listOf(herePod)), "/runningpods/": answer(listOf()), "/metrics": c.h})
+			s := tlsServer(t, "", h)
+			p, k := kubeletAt(t, s, certOf(s))
+			for _, l := range []*podList{listedBy(t, time.Minute, h), p.podList(t.Context(), k)} {
+				if g := l.gauges; (g.Uncleaned != nil) != (c.want == "") || !strings.Contains(g.Detail, c.want) || !strings.HasSuffix(g.Origin, "/metrics") || c.want == "" && g.Detail != "" {
+					t.Errorf("%+v", g)
+				}
+				if l.err != nil || l.fact(uidHere).Truth != policy.Yes {
+					t.Errorf("the metrics spoil the list: %v", l.err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestKubeconfigRefused(t *testing.T) {
+	const good = "https://10.0.0.1:6443"
+	for _, c := range []struct {
+		name, url, cluster, user, want string
+		refused                        bool
+	}{
+		{"exec", good, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}", "(exec), and no program is started for them; use a client certificate", true},
+		{"auth-provider", good, "", "auth-provider: {name: oidc}", "auth-provider, which is not supported; use", true},
+		{"insecure", good, ", insecure-skip-tls-verify: true", "token: x", "name its authority in certificate-authority instead", true},
+		{"proxy", good, `, proxy-url: "http://proxy:3128"`, "token: x", "reaches without a proxy", true},
+		{"impersonation", good, "", "token: x, as: admin", "use the credentials of that one itself", true},
+		{"groups", good, "", "token: x, as-groups: [system:masters]", "use the credentials of that one itself", true},
+		{"password", good, "", "username: a, password: b", "no API server takes since 1.19", true},
+		{"plain HTTP", "http://10.0.0.1:8080", "", "token: x", `its server "http://10.0.0.1:8080" is not https`, true},
+		{"no server", "", "", "token: x", "is not https", true},
+		{"a password in the address", "https://u:p@h", "", "token: x", "is not https", true},
+		{"two at once", good, ", insecure-skip-tls-verify: true", "exec: {command: x}", "instead; its user's", true},
+		{"no credentials", good, "", "", "its user has no credentials; use", false},
+		{"a token file that is not there", good, "", "tokenFile: gone", "gone: no such file", false},
+		{"an authority that is not there", good, ", certificate-authority: ca.crt", "token: x", "cannot read its certificate-authority: open ", false},
+		{"an authority that is none", good, ", certificate-authority-data: eHh4", "token: x", "holds no certificate", false},
+		{"no base64", good, ", certificate-authority-data: '?'", "token: x", "is not base64", false},
+		{"a certificate without key", good, "", "client-certificate-data: eHh4", "cannot read its client-key", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := file(t, "kubeconfig", `current-context: a
+contexts: [{name: a, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "`+c.url+`"`+c.cluster+`}}]
+users: [{name: u, user: {`+c.user+`}}]
+`)
+			errs := CheckCredentials(t.Context(), Config{Kubeconfig: path}, noon)
+			if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want) || !strings.Contains(errs[0].Error(), path) {
+				t.Fatalf("%v, want %q", errs, c.want)
+			}
+			if _, ok := errors.AsType[*RefusedError](errs[0]); ok != c.refused {
+				t.Errorf("refused for good: %t, want %t", ok, c.refused)
+			}
+		})
+	}
+}
+
+func TestKubeconfigCurrent(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                     "no current-context",
+		"current-context: a\n": `no context "a"`,
+		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n":                                                                          `no cluster "c"`,
+		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'https://a'}}]\n":                   `no user "u"`,
+		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nusers: [{name: u}]\nclusters: [{name: d, cluster: {server: 'https://a'}}]": `no cluster "c"`,
+		"\tx: [":                 "cannot read",
+		"current-context: [1]\n": "cannot read",
+	} {
+		if _, err := readKubeconfig(file(t, "k", text), noon); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestKubeconfigFiles: what a kubeadm node has, with files beside it and one for certificate
+// and key; relative paths begin where the kubeconfig lies; JSON is YAML.
+func TestKubeconfigFiles(t *testing.T) {
+	dir := t.TempDir()
+	ca, _ := newCert(t, "ca", later)
+	cert, key := newCert(t, "system:node:node-7", later)
+	old, oldKey := newCert(t, "system:node:node-7", noon.Add(-time.Hour))
+	must(t, os.Mkdir(filepath.Join(dir, "pki"), 0o700))
+	writeText(t, filepath.Join(dir, "pki", "ca.crt"), ca)
+	current := writeText(t, filepath.Join(dir, "pki", "kubelet-client-current.pem"), cert+key)
+	writeText(t, filepath.Join(dir, "token"), "abc\n")
+	path := writeText(t, filepath.Join(dir, "kubelet.conf"), `{"kind":"Config","current-context":"a",
+"contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],
+"clusters":[{"name":"c","cluster":{"server":"https://api.example:6443/k8s/clusters/c-1","certificate-authority":"pki/ca.crt","tls-server-name":"kubernetes"}}],
+"users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
+	k, err := readKubeconfig(path, noon)
+	must(t, err)
+	if k.node() != "node-7" || k.token != "abc" || k.tls.ServerName != "kubernetes" || k.tls.InsecureSkipVerify || len(k.tls.Certificates) != 1 ||
+		k.tls.RootCAs == nil || k.server.String() != "https://api.example:6443/k8s/clusters/c-1" {
+		t.Errorf("%+v, %+v", k, k.tls)
+	}
+	writeText(t, filepath.Join(dir, "token"), "new\n")
+	if k, err = readKubeconfig(path, noon); err != nil || k.token != "new" {
+		t.Errorf("a token that was replaced: %v", err)
+	}
+	writeText(t, current, old+oldKey)
+	if _, err := readKubeconfig(path, noon); err == nil || !strings.Contains(err.Error(), "the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
+		t.Errorf("expired: %v", err)
+	}
+}
+
+func TestCheckCredentials(t *testing.T) {
+	errs := CheckCredentials(t.Context(), Config{KubeletTokenFile: "/nowhere/t", KubeletClientCertificate: "/nowhere/c"}, noon)
+	if len(errs) != 2 || !strings.HasPrefix(errs[0].Error(), "kubelet_token_file: ") || !strings.HasPrefix(errs[1].Error(), "kubelet_client_certificate: ") {
+		t.Errorf("%v", errs)
+	}
+	if errs := CheckCredentials(t.Context(), Config{}, noon); errs != nil {
+		t.Errorf("nothing named: %v", errs)
+	}
+}
