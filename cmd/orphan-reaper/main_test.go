@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,8 @@ func TestMain(m *testing.M) {
 		"orphan-reaper-whole": func() {
 			os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
+		// A process of that name, until its input ends.
+		"kubelet": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
 	})
 }
 

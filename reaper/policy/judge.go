@@ -143,6 +143,9 @@ func unknownDetail(n FactName, f Fact) string {
 // kubelet judges whether the kubelet that runs now has let the pod go.
 func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 	if n.Kubelet.Truth != Yes {
+		if n.Agrees.Truth == No { // the better answer to why none is known
+			v.keep(Keep, ReasonContradiction, n.Agrees.Detail)
+		}
 		v.keep(Keep, ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
 		return
 	}

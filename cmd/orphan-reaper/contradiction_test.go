@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+)
+
+// nodeScript makes a node of its own with PID and mount namespaces: kubelets that do
+// nothing but be there, and the log of the first of them, which names the pod every 200 ms.
+const nodeScript = `
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/lib/kubelet
+mount --bind "$ROOT" /var/lib/kubelet
+kubelet() {
+	sleep 1000 | env kubelet "$@" &
+	pid=$!
+	until [ "$(cat /proc/$pid/comm)" = kubelet ]; do :; done
+}
+name() {
+	pid=$1
+	while :; do
+		printf '%s node1 kubelet[%s]: E%s.048022 %7s kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \\"%s\\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1\n' \
+			"$(date '+%b %d %H:%M:%S')" $pid "$(date '+%m%d %H:%M:%S')" $pid $POD >>"$LOG"
+		sleep 0.2
+	done &
+}
+`
+
+// TestContradiction has the real program beside processes named kubelet. The first case is
+// what the others differ from: there the pod goes.
+func TestContradiction(t *testing.T) {
+	if os.Getuid() != 0 {
+		if os.Getenv("REQUIRE_ROOT") == "1" {
+			t.Fatal("needs root")
+		}
+		t.Skip("needs root")
+	}
+	for _, c := range []struct {
+		name, kubelets string
+		args           []string
+		want           policy.Truth
+		words          string
+	}{
+		{"all is told alike", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, []string{"--root-dir", "$ROOT", "--runtime-endpoint", "unix://$CRI"}, policy.Yes, ""},
+		{"nothing is told", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, nil, policy.Yes, ""},
+		{"one of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`, []string{"--root-dir", "$ROOT"}, policy.Yes, ""},
+		{"none of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`, nil, policy.No, "several kubelets run"},
+		{"another socket", `kubelet --container-runtime-endpoint=unix://$OTHER; name $pid`, []string{"--runtime-endpoint", "unix://$CRI"}, policy.No, "--runtime-endpoint is unix://"},
+		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, []string{"--runtime-endpoint", "unix://$CRI"}, policy.Unknown, "cannot tell whether the kubelet"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := newWholeNode(t)
+			n.pod(1, false)
+			const living = "77777777-0000-4000-8000-000000000077"
+			n.mkdir("cgroup/kubepods/besteffort/pod" + living)
+			env := append(os.Environ(), "ROOT="+n.path("root"), "LOG="+n.path("log"), "POD="+wholeUID(1))
+			for _, name := range []string{"CRI", "OTHER"} {
+				runtime, err := fakecri.Start(t.Context(), n.path(name), fakecri.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer runtime.Close()
+				runtime.SetPods(fakecri.Pod{UID: living, Namespace: "shop", Name: "db-0", Running: 1})
+				env = append(env, name+"="+n.path(name))
+			}
+			settings := `--state-dir "$ROOT/../state" --cgroup-root "$ROOT/../cgroup" --node-namespaces self --hold 0s --confirm 0s --settle 0s --log-source file --log-file "$LOG" --metrics-file none ` +
+				`"` + strings.Join(c.args, `" "`) + `"`
+			settings = strings.TrimSuffix(settings, ` ""`)
+			do := func(command string) (stdout, stderr string, code int) {
+				cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", nodeScript+c.kubelets+"\norphan-reaper-whole "+command+" "+settings)
+				var out, errs bytes.Buffer
+				cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &errs
+				_ = cmd.Run() // exit code 3 says that something is kept
+				return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+			}
+
+			text, said, code := do("scan -o json")
+			var view struct {
+				Pods   []struct{ Reasons []policy.Reason }
+				Node   struct{ Agrees policy.Fact }
+				Errors []string
+			}
+			if err := json.Unmarshal([]byte(text), &view); err != nil || len(view.Pods) != 1 {
+				t.Fatalf("%v in %s%s", err, text, said)
+			}
+			agrees, reasons := view.Node.Agrees, view.Pods[0].Reasons
+			if agrees.Truth != c.want || !strings.Contains(agrees.Detail, c.words) {
+				t.Errorf("agrees: %+v, want %s with %q", agrees, c.want, c.words)
+			}
+			if c.want == policy.Yes {
+				if len(reasons) > 0 || len(view.Errors) > 0 || code != 0 {
+					t.Errorf("reasons %v, errors %q, exit code %d; want none", reasons, view.Errors, code)
+				}
+				return
+			}
+			if !slices.Equal(reasons, []policy.Reason{policy.ReasonContradiction}) || !slices.Contains(view.Errors, agrees.Detail) || code != 3 {
+				t.Errorf("reasons %v, errors %q, exit code %d", reasons, view.Errors, code)
+			}
+			if text, _, code := do("config check"); code != 0 || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be taken") {
+				t.Errorf("config check: %d, %s", code, text)
+			}
+			if _, said, code := do("sweep --no-wait"); code != 3 || !strings.Contains(said, "contradiction") {
+				t.Errorf("sweep: exit code %d, %s", code, said)
+			}
+			if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/etc-hosts")); err != nil {
+				t.Errorf("the pod was taken: %v", err)
+			}
+		})
+	}
+}
