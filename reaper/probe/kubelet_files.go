@@ -78,17 +78,40 @@ func firstMount(path string) ([]byte, error) {
 // waiting for a writer.
 func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	flags |= unix.O_CLOEXEC
-	if flags&unix.O_PATH == 0 { // with which openat2 takes few others
-		flags |= unix.O_NONBLOCK
-	}
 	switch {
 	case k.err != nil:
 		return nil, k.err
 	case !filepath.IsAbs(path):
 		return nil, fmt.Errorf("cannot read %q: the path is not absolute", path)
 	case !k.apart:
-		return os.OpenFile(path, flags, 0)
+		return os.OpenFile(path, flags|unix.O_NONBLOCK, 0)
+	case flags&unix.O_PATH != 0:
+		return k.hold(path, flags)
 	}
+	held, err := k.hold(path, unix.O_PATH|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = held.Close() }() // nothing was written
+	info, err := held.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, kindOf(info.Mode()))
+	}
+	fd, err := retry(func() (int, error) {
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), flags|unix.O_NONBLOCK, 0)
+	})
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// hold finds a file in the kubelet's tree and opens nothing: a container may make device
+// nodes, and merely to open one can do something.
+func (k kubeletFiles) hold(path string, flags int) (*os.File, error) {
 	root, err := k.root()
 	if err != nil {
 		return nil, err

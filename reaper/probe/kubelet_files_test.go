@@ -101,6 +101,14 @@ func TestKubeletFilesErrors(t *testing.T) {
 	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
 		t.Errorf("a relative path: %v", err)
 	}
+	must(t, os.MkdirAll(filepath.Join(tree, "dev"), 0o700))
+	must(t, unix.Mkfifo(filepath.Join(tree, "dev", "fifo"), 0o600))
+	if _, err := files(42, 7).open("/dev/fifo", unix.O_RDONLY); err == nil || !strings.Contains(err.Error(), "it is a FIFO") {
+		t.Errorf("a FIFO was opened: %v", err)
+	}
+	if _, err := files(42, 7).read("/etc"); err == nil || !strings.Contains(err.Error(), "it is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
 	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
 		t.Fatal(err)
 	}
