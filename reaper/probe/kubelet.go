@@ -26,6 +26,7 @@ type kubelet struct {
 	rootDir string
 	rootErr error // why rootDir is not known
 	script  bool  // an interpreter that runs a script of that name
+	hidden  bool  // it shows a title in place of its command line: k3s, once it has read it
 }
 
 // kubelets are those that run, by whether their root directory is the one that is asked for.

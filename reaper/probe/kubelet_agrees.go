@@ -35,8 +35,8 @@ func (p *Probe) agrees(ks kubelets, doubt error) policy.Fact {
 		f.Detail = fmt.Sprintf("cannot tell the kubelet's root directory: %v; set --root-dir", doubt)
 		return f
 	}
-	if words := p.rootDisagrees(ks); words != "" {
-		f.Truth, f.Detail = policy.No, words
+	if truth, words := p.rootAgrees(ks); truth != policy.Yes {
+		f.Truth, f.Detail = truth, words
 		return f
 	}
 	for _, k := range ks.ours {
@@ -52,25 +52,29 @@ func (p *Probe) agrees(ks kubelets, doubt error) policy.Fact {
 	return f
 }
 
-// rootDisagrees returns "" where the root directory is that of a kubelet that runs, or of
-// none that could say otherwise.
-func (p *Probe) rootDisagrees(ks kubelets) string {
+// rootAgrees says whether the root directory is that of a kubelet that runs, or of none
+// that could say otherwise.
+func (p *Probe) rootAgrees(ks kubelets) (policy.Truth, string) {
+	hidden := slices.ContainsFunc(ks.others, func(k *kubelet) bool { return k.hidden })
 	switch {
 	case len(ks.others) == 0:
-		return ""
+		return policy.Yes, ""
 	case p.cfg.RootDirSet && len(ks.ours) > 0:
-		return "" // the operator has chosen among them
+		return policy.Yes, "" // the operator has chosen among them
+	case p.cfg.RootDirSet && hidden:
+		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: k3s hides its command line, and its configuration "+
+			"file says otherwise: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", p.cfg.RootDir, list(ks.others), p.cfg.RootDir)
 	case p.cfg.RootDirSet:
-		return fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
+		return policy.No, fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
 			p.cfg.RootDir, list(ks.others))
 	case len(ks.ours) > 0 || len(ks.others) > 1:
-		return fmt.Sprintf("several kubelets run, and --root-dir names none of them: %s; set --root-dir to the root directory of the one that is meant",
+		return policy.No, fmt.Sprintf("several kubelets run, and --root-dir names none of them: %s; set --root-dir to the root directory of the one that is meant",
 			list(slices.Concat(ks.ours, ks.others)))
 	case ks.others[0].files.apart:
-		return fmt.Sprintf("the kubelet has a mount namespace of its own, where its root directory is another than %s here: %s; "+
+		return policy.No, fmt.Sprintf("the kubelet has a mount namespace of its own, where its root directory is another than %s here: %s; "+
 			"set --root-dir to where that directory is here", p.cfg.RootDir, ks.others[0])
 	}
-	return fmt.Sprintf("the root directory was %s when orphan-reaper started, and the kubelet that runs now has another: %s; restart orphan-reaper",
+	return policy.No, fmt.Sprintf("the root directory was %s when orphan-reaper started, and the kubelet that runs now has another: %s; restart orphan-reaper",
 		p.cfg.RootDir, ks.others[0])
 }
 

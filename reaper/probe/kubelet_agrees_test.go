@@ -68,6 +68,7 @@ func TestAgrees(t *testing.T) {
 		{"restarted with another root", []fakeProc{b}, "", "", policy.No, "restart orphan-reaper"},
 		{"its root cannot be told", []fakeProc{a, kubelet(43, "--root-dir=rel")}, "", "", policy.Unknown, "set --root-dir"},
 		{"its root cannot be told, root set", []fakeProc{a, kubelet(43, "--root-dir=rel")}, path("a"), "", policy.Unknown, "agrees with --root-dir"},
+		{"k3s hides its root", []fakeProc{{pid: 42, comm: "k3s-server", raw: "/usr/local/bin/k3s server\x00\x00"}}, path("a"), "", policy.Unknown, "kubelet-arg: [root-dir=" + path("a") + "]"},
 		{"another tree, another directory", []fakeProc{apart(a)}, "", "", policy.No, "a mount namespace of its own"},
 		{"another tree, the same directory elsewhere", []fakeProc{apart(kubelet(42, "--root-dir=/its/own"))}, tree + "/its/own", "", policy.Yes, "PID 42"},
 

@@ -42,11 +42,15 @@ func splitCmdline(b []byte) []string {
 	if len(b) == 0 {
 		return nil
 	}
-	args := strings.Split(string(b), "\x00")
-	if len(args) == 1 && strings.Contains(args[0], " ") {
-		return strings.Fields(args[0])
+	if isTitle(b) {
+		return strings.Fields(string(b))
 	}
-	return args
+	return strings.Split(string(b), "\x00")
+}
+
+func isTitle(cmdline []byte) bool {
+	cmdline = bytes.TrimRight(cmdline, "\x00")
+	return bytes.ContainsRune(cmdline, ' ') && bytes.IndexByte(cmdline, 0) < 0
 }
 
 // parseCommand says whether a process is a kubelet, by its name and its command line.

@@ -107,6 +107,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	if ours, err := s.isOurs(pid); err != nil || !ours {
 		return nil, err
 	}
+	k.hidden = isTitle(cmdline)
 	if k.files, err = s.filesOf(pid, before.start); err != nil {
 		return nil, err
 	}

@@ -333,6 +333,10 @@ func TestRuntimeEndpointOfTheKubelet(t *testing.T) {
 }
 
 func TestKubeletRootDir(t *testing.T) {
+	tree := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(tree, tree), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	one := fakeProc{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=/a"}}
 	same := fakeProc{pid: 43, comm: "kubelet", args: []string{"kubelet", "--root-dir=/a/"}}
 	other := fakeProc{pid: 44, comm: "kubelet", args: []string{"kubelet", "--root-dir=/b"}}
@@ -345,6 +349,9 @@ func TestKubeletRootDir(t *testing.T) {
 		{"one", []fakeProc{one}, "/a", "the running kubelet, PID 42"},
 		{"two with one root", []fakeProc{one, same}, "/a", "PID 42"},
 		{"two roots", []fakeProc{one, other}, "", "PID 42, root directory /a; kubelet, PID 44, root directory /b; set --root-dir"},
+		{"its root cannot be told", []fakeProc{one, {pid: 45, comm: "kubelet", args: []string{"kubelet", "--root-dir=k"}}}, "", "PID 45"},
+		{"another tree, the same directory", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=/proc"}, root: "/"}}, "/proc", "PID 42"},
+		{"another tree, another directory", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=" + tree}, root: tree}}, "", "a mount namespace of its own"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, from, err := KubeletRootDir(t.Context(), procTree(t, c.procs...))
