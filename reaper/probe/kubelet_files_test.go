@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // containerTree makes a kubelet's root directory in which every path of its configuration
@@ -263,4 +264,53 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	unasked := facts{policy.FactCgroup: policy.Unknown} // the runtime is not asked
 	check(t, find(t, look, dead), but(unasked))
 	check(t, find(t, look, mounted), facts{policy.FactMounted: policy.Yes})
+}
+
+// TestDropIns: as filepath.WalkDir goes, with which the kubelet reads them.
+func TestDropIns(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"d/10.conf", "d/15.conf/20.conf", "d/15.conf/x.yaml", "d/5.conf", "other/30.conf", "k3s/agent/etc/kubelet.conf.d/00.conf"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+		writeText(t, filepath.Join(dir, file), "")
+	}
+	must(t, os.Symlink("../other", filepath.Join(dir, "d", "12")))
+	must(t, os.Symlink("../other/30.conf", filepath.Join(dir, "d", "30.conf")))
+	must(t, os.Symlink("d", filepath.Join(dir, "link")))
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{nameKubelet, nil, ""},
+		{nameKubelet, []string{"--config-dir=" + dir + "/d"}, "d/10.conf d/15.conf/20.conf d/30.conf d/5.conf"},
+		{nameKubelet, []string{"--config-dir=" + dir + "/link"}, ""},
+		{nameKubelet, []string{"--config-dir=" + dir + "/none"}, "error"},
+		{nameK3s, []string{"--data-dir=" + dir + "/none"}, ""},
+		{nameK3s, []string{"--data-dir=" + dir + "/none", "--config-dir=" + dir + "/d/15.conf"}, "d/15.conf/20.conf"}, // before 1.32
+		{nameK3s, []string{"--data-dir=" + dir + "/k3s", "--config-dir=" + dir + "/d"}, "k3s/agent/etc/kubelet.conf.d/00.conf"},
+	} {
+		files, err := kubelet{name: c.name, flags: c.args}.dropIns()
+		got := strings.ReplaceAll(strings.Join(files, " "), dir+"/", "")
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%s %v: %q, %v; want %q", c.name, c.args, got, err, c.want)
+		}
+	}
+}
+
+// TestSocketInItsOwnMountNamespace: what another socket of that name says is no answer.
+func TestSocketInItsOwnMountNamespace(t *testing.T) {
+	runtime := startCRI(t, fakecri.Options{})
+	tree, args := t.TempDir(), []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=" + runtime.Endpoint()}
+	socketAt(t, filepath.Join(tree, socketOf(runtime)))
+	for root, want := range map[string]policy.Truth{"/": policy.Yes, tree: policy.Unknown} {
+		procDir := procTree(t, fakeProc{pid: 42, comm: "kubelet", args: args, root: root})
+		p, err := New(Config{ProcDir: procDir, RootDir: root, Clock: atNoon{}})
+		must(t, err)
+		if a := p.askRuntimeAt(t.Context(), nil); a.Lists.Truth != want {
+			t.Errorf("%s: %+v", root, a.Lists)
+		}
+	}
 }
