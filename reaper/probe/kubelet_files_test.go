@@ -213,7 +213,7 @@ func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	must(t, err)
 	n.symlink(self, "bin/kubelet")
 	args := []string{"kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=node-1", "--config", n.path("link/config.yaml")}
-	n.cfg.Waive, n.cfg.RuntimeEndpoint, n.cfg.RootDirSet = false, "unix://"+n.path("none.sock"), true
+	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, "unix://"+n.path("none.sock")
 
 	cmd := startApart(t, n.path("their/etc")+":"+n.path("etc"), n.path("bin/kubelet"), args...)
 	look := n.look()
@@ -253,7 +253,7 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	must(t, err)
 	n.symlink(self, "bin/kubelet")
 	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("disk/k"))
-	n.cfg.Waive, n.cfg.RootDirSet = false, true
+	n.cfg.Waive = false
 	look := n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.Yes {
 		t.Errorf("the kubelet: %+v", f)
