@@ -135,7 +135,7 @@ func TestDetails(t *testing.T) {
 		want Sighting
 	}{
 		"raw":      {rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "klog", PID: 3416, Path: volume}},
-		"hint":     {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume}},
+		"hint":     {held, Sighting{Report: ReportTeardown, Transport: "klog", PID: 3416, Path: volume, Volume: "x", Leaf: "volumes/kubernetes.io~nfs/v"}},
 		"early":    {early, Sighting{Report: ReportOther, Transport: "klog", PID: 3416, Path: volume}},
 		"syslog":   {"Mar 31 15:47:45 n sh[1]: " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog", Program: "sh", PID: 3416, Path: volume}},
 		"5424":     {"<27>1 - n kubelet 77 - - " + rmdir, Sighting{Report: ReportRmdirNotEmpty, Transport: "syslog-5424", Program: "kubelet", PID: 3416, Path: volume}},

@@ -71,4 +71,9 @@ type Sighting struct {
 	// Path is the volume path that a ReportTeardown or removal error names, "" where it
 	// names none.
 	Path string
+	// Volume is the kubelet's own name for the volume of a ReportTeardown, as it quotes it.
+	Volume string
+	// Leaf is set where a ReportTeardown fails for nothing but a directory that is not empty:
+	// that directory, from the pod directory on.
+	Leaf string
 }

@@ -9,6 +9,8 @@ type report struct {
 	kind  Report
 	count int
 	path  string
+	// volume and leaf are a tear-down error's.
+	volume, leaf string
 }
 
 // The constant messages of structured calls (1.21 and newer).

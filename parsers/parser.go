@@ -156,7 +156,7 @@ func bareStart(s string) bool {
 
 func (e *envelope) make(rep report, klogPID int) Sighting {
 	s := Sighting{
-		UID: rep.uid, Report: rep.kind, Count: rep.count, Path: rep.path,
+		UID: rep.uid, Report: rep.kind, Count: rep.count, Path: rep.path, Volume: rep.volume, Leaf: rep.leaf,
 		Transport: e.transport, Program: e.program, Time: e.time, PID: klogPID,
 	}
 	if s.PID == 0 {

@@ -98,12 +98,13 @@ func teardownDetail(s string) (report, bool) {
 	if !ok || !failed || strings.Contains(head, `"`) {
 		return report{}, false
 	}
-	if rest, ok = skipQuoted(rest, ""); !ok {
+	volume, rest, ok := takeQuoted(rest, "")
+	if !ok {
 		return report{}, false
 	}
-	if r, ok := skipQuoted(rest, " (UniqueName: "); ok {
-		rest = r
-	} else if r, ok := skipQuoted(rest, " (volume.spec.Name: "); ok {
+	if name, r, ok := takeQuoted(rest, " (UniqueName: "); ok {
+		volume, rest = name, r
+	} else if _, r, ok := takeQuoted(rest, " (volume.spec.Name: "); ok {
 		rest = r
 	} else {
 		return report{}, false
@@ -124,15 +125,36 @@ func teardownDetail(s string) (report, bool) {
 	if pod, ok := ParsePodUID(strings.Trim(quoted, `"`)); ok && pod != uid {
 		return report{}, false
 	}
-	return report{uid: uid, kind: ReportTeardown, count: NoCount, path: volumePath(rest, uid)}, true
+	return report{
+		uid: uid, kind: ReportTeardown, count: NoCount, path: volumePath(rest, uid),
+		volume: volume, leaf: notEmpty(rest, uid),
+	}, true
 }
 
-// skipQuoted takes lead and a quoted string from the front of s.
-func skipQuoted(s, lead string) (string, bool) {
-	s, ok := strings.CutPrefix(s, lead)
+// takeQuoted takes lead and a quoted string from the front of s.
+func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
+	s, ok = strings.CutPrefix(s, lead)
 	if !ok || !strings.HasPrefix(s, `"`) {
-		return "", false
+		return "", "", false
 	}
-	_, rest, cut := cutQuoted(s)
-	return rest, !cut
+	quoted, rest, cut := cutQuoted(s)
+	return strings.Trim(quoted, `"`), rest, !cut
+}
+
+// notEmpty returns the directory that could not be removed since it was not empty, from
+// the pod directory on, and "" where the error says anything else. It is os.Remove's own
+// error, bare or at the end of a plugin's words, and the line must have its end:
+//
+//	remove /var/lib/kubelet/pods/UID/volumes/kubernetes.io~nfs/VOLUME: directory not empty
+//	… failed to remove dir […/VOLUME/mount]: remove …/kubernetes.io~csi/VOLUME/mount: directory not empty
+//
+// Whether it is a directory that may be touched is not for a parser to say.
+func notEmpty(s string, uid PodUID) string {
+	s, ok := strings.CutSuffix(strings.TrimRight(s, " "), ": directory not empty")
+	i := strings.LastIndex(s, "remove /")
+	if !ok || i < 0 {
+		return ""
+	}
+	_, leaf, _ := strings.Cut(s[i:], "/pods/"+string(uid)+"/")
+	return leaf
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -19,13 +20,16 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 	if slices.ContainsFunc(rep.Parked, func(v policy.ParkedVerdict) bool { return v.Alive }) {
 		r.openBreaker(rep)
 	}
-	var parked []policy.Action
+	var taken []policy.Outcome
 	for _, plan := range plans {
 		outs := r.execute(ctx, rep, plan)
 		for _, o := range outs {
 			switch {
 			case o.Action.Kind == policy.Park && o.Result == policy.Done:
-				parked = append(parked, o.Action)
+				taken = append(taken, o)
+			case o.Action.Kind == policy.Clear && o.Result == policy.Done:
+				taken = append(taken, o)
+				r.cleared(rep, o.Action.UID)
 			case o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly):
 				r.proven = true
 			}
@@ -34,7 +38,21 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 			break
 		}
 	}
-	r.scanParked(ctx, rep, parked)
+	r.scanTaken(ctx, rep, taken)
+}
+
+// cleared remembers that a kubelet has to finish what a cleared leaf kept it from, and lets
+// the pod's hold begin anew: what appears in the leaf from now on is another story.
+func (r *Reaper) cleared(rep *Report, uid parsers.PodUID) {
+	if r.clearing == nil {
+		r.clearing = map[parsers.PodUID]time.Duration{}
+	}
+	r.clearing[uid], rep.finishing = rep.Look.At.Boot, true
+	for i := range rep.Verdicts {
+		if rep.Verdicts[i].UID == uid {
+			rep.Verdicts[i].Hold = policy.Hold{}
+		}
+	}
 }
 
 // execute writes the intents of one plan to the ledger, carries it out, and writes down how
@@ -46,7 +64,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []p
 		a := &plan.Actions[i]
 		rec := policy.Intent(*a, rep.Look.Node, now)
 		intents = append(intents, rec)
-		if a.Kind == policy.Park {
+		if a.Kind == policy.Park || a.Kind == policy.Clear {
 			a.Manifest = manifest(rec)
 		}
 	}
@@ -70,22 +88,23 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []p
 	return outs
 }
 
-// scanParked looks at the mounts of all namespaces once more, now that no path leads to
-// the parked pods. A mount that came between look and rename was carried along: such a
-// pod goes back, and a scan that failed counts as a hit.
-func (r *Reaper) scanParked(ctx context.Context, rep *Report, parked []policy.Action) {
-	if len(parked) == 0 {
+// scanTaken looks at the mounts of all namespaces once more, now that no path leads to
+// what was taken. A mount that came between look and rename was carried along: such a
+// pod, or what lay in its leaf, goes back, and a scan that failed counts as a hit.
+func (r *Reaper) scanTaken(ctx context.Context, rep *Report, taken []policy.Outcome) {
+	if len(taken) == 0 {
 		return
 	}
-	uids := make([]parsers.PodUID, len(parked))
-	for i, a := range parked {
-		uids[i] = a.UID
+	uids := make([]parsers.PodUID, len(taken))
+	for i, o := range taken {
+		uids[i] = o.Action.UID
 	}
 	facts := r.Prober.Mounts(ctx, uids)
 	var back []policy.Action
-	for _, a := range parked {
-		if f := facts[a.UID]; f.Truth != policy.No {
-			back = append(back, policy.Back(a, f))
+	for _, o := range taken {
+		if f := facts[o.Action.UID]; f.Truth != policy.No {
+			back = append(back, policy.Back(o, f))
+			delete(r.clearing, o.Action.UID)
 		}
 	}
 	for _, plan := range policy.Batches(back) {
@@ -163,11 +182,15 @@ func (r *Reaper) fail(rep *Report, text string) {
 // manifest is what lies beside a quarantine entry, for a person who has lost our state
 // directory.
 func manifest(r policy.Record) []byte {
+	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
+	if r.Leaf != "" {
+		about = "The directory beside this file holds what lay in pods/" + string(r.UID) + "/" + r.Leaf +
+			" of the kubelet, below the same path; orphan-reaper moved it here, and nothing else of the pod. "
+	}
 	b, err := json.MarshalIndent(struct {
 		About string `json:"about"`
 		policy.Record
-	}{"The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. " +
-		"Move it back with: " + r.Undo, r}, "", "  ")
+	}{about + "Move it back with: " + r.Undo, r}, "", "  ")
 	if err != nil {
 		return []byte("{}\n")
 	}

@@ -89,4 +89,6 @@ type Report struct {
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.
 	Pending bool
+	// finishing is true where a leaf was cleared and the kubelet has yet to try again.
+	finishing bool
 }

@@ -45,7 +45,7 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	actions := make([]policy.Action, 0, len(meant))
 	for _, entry := range meant {
 		action := policy.Action{
-			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Take: take, ByPerson: true,
+			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Leaf: entry.Leaf, Take: take, ByPerson: true,
 			Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName},
 		}
 		if entry.Phase == policy.PhaseConflict {

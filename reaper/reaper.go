@@ -31,6 +31,9 @@ type Reaper struct {
 	proven  bool // one pod has been parked and confirmed since the start
 	refused map[parsers.PodUID]*refusal
 	stuck   map[string]*refusal // by quarantine entry
+	// clearing holds the pods of which a leaf was cleared not long ago, and when: their
+	// kubelet has yet to finish.
+	clearing map[parsers.PodUID]time.Duration
 	// pressed is what the last look said of the free space.
 	pressed bool
 }
@@ -131,7 +134,7 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	rep.Verdicts = make([]policy.Verdict, len(look.Pods))
 	for i := range look.Pods {
 		e := &look.Pods[i]
-		r.heard.Tell(e, look.Node)
+		r.heard.Tell(e, look.Node, look.At)
 		truth, detail := policy.No, ""
 		if was := restored[e.UID]; was != nil {
 			truth, detail = policy.Yes, "a person restored it from quarantine"
@@ -182,8 +185,16 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 		gate.Proven, gate.InWork = true, 0
 	}
 	r.heed(rep)
-	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID) string {
-		return freeEntry(states, uid, rep.Look.At.Wall.Unix())
+	gate.InWork += r.unfinished(rep, opt)
+	given := map[string]bool{}
+	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+		suffix := ""
+		if kind == policy.Clear {
+			suffix = policy.LeafSuffix
+		}
+		name := freeEntry(uid, rep.Look.At.Wall.Unix(), suffix, func(name string) bool { return states[name] != nil || given[name] })
+		given[name] = true
+		return name
 	})
 	for _, p := range append(plans, parks...) {
 		rep.Planned = append(rep.Planned, p.Actions...)
@@ -194,13 +205,37 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 // freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
 // The clock may have been set back, and a pod may come twice in one second; an intent under
 // the name of another entry would take its place in the ledger.
-func freeEntry(states map[string]*policy.EntryState, uid parsers.PodUID, at int64) string {
+func freeEntry(uid parsers.PodUID, at int64, suffix string, taken func(string) bool) string {
 	for ; ; at++ {
-		name := string(uid) + "." + strconv.FormatInt(at, 10)
-		if states[name] == nil {
+		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
+		if !taken(name) {
 			return name
 		}
 	}
+}
+
+// kubeletFinishes is for how long a pod whose leaf was cleared counts as not yet proven: the
+// kubelet tries again within 2 min 2 s, and finishes. One that does not is no longer waited for.
+const kubeletFinishes = 5 * time.Minute
+
+// unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
+func (r *Reaper) unfinished(rep *Report, opt Options) int {
+	if opt.DryRun {
+		return 0
+	}
+	held := map[parsers.PodUID]bool{}
+	for i := range rep.Verdicts {
+		v := &rep.Verdicts[i]
+		held[v.UID] = v.For(policy.ReasonKubeletHolds)
+	}
+	for uid, at := range r.clearing {
+		holds, seen := held[uid]
+		if rep.Look.At.Boot-at >= kubeletFinishes || (seen && !holds) || (!seen && len(opt.Only) == 0) {
+			delete(r.clearing, uid)
+		}
+	}
+	rep.finishing = len(r.clearing) > 0
+	return len(r.clearing)
 }
 
 // refusal is a step that the kernel or the file system refused. Trying again at every look
@@ -247,20 +282,21 @@ func (r *Reaper) learnStuck(o policy.Outcome, now time.Duration) {
 func (r *Reaper) heed(rep *Report) {
 	for i := range rep.Verdicts {
 		v := &rep.Verdicts[i]
-		if no := r.refused[v.UID]; no != nil && v.Decision == policy.Reap && rep.Look.At.Boot < no.next {
+		if no := r.refused[v.UID]; no != nil && (v.Decision == policy.Reap || len(v.Leaves) > 0) && rep.Look.At.Boot < no.next {
 			v.Refuse(no.why)
 		}
 	}
 }
 
-// learn remembers which parks were refused.
+// learn remembers which parks were refused, and which leaves could not be cleared.
 func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 	for _, o := range outs {
-		if o.Action.Kind != policy.Park {
+		clear := o.Action.Kind == policy.Clear
+		if o.Action.Kind != policy.Park && !clear {
 			r.learnStuck(o, now)
 			continue
 		}
-		if o.Result != policy.Refused {
+		if o.Result != policy.Refused && (!clear || o.Result != policy.Failed) {
 			delete(r.refused, o.Action.UID)
 			continue
 		}

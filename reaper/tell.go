@@ -79,7 +79,7 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 	}
 	now := signature(v)
 	// The slow start is over in a moment: no word for that.
-	if v.Decision == policy.Reap || now == last || v.For(policy.ReasonLimit) {
+	if v.Decision == policy.Reap || len(v.Leaves) > 0 || now == last || v.For(policy.ReasonLimit) {
 		return false
 	}
 	rec := policy.Record{
@@ -151,7 +151,7 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			if left, ok := policy.PurgeIn(e, rules, now, rep.Look.Node.Pressed()); ok {
 				soon(rep.untilPurge(e.Entry, left), false)
 			}
-		case policy.PhaseParking, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
+		case policy.PhaseParking, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
 			soon(lookAgain, false)
 		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseUnlisted, policy.PhaseGone:
 		}
@@ -186,9 +186,10 @@ func (rep *Report) untilPurge(entry string, left time.Duration) time.Duration {
 	return max(left, time.Second)
 }
 
-// confirming: a parked pod waits for its confirm time, and others for it.
+// confirming: a parked pod waits for its confirm time, or a cleared one for its kubelet, and
+// others for it.
 func (rep *Report) confirming() bool {
-	return slices.ContainsFunc(rep.Entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
+	return rep.finishing || slices.ContainsFunc(rep.Entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
 }
 
 // justParked: with no confirm time the pod can be confirmed by a look right now.

@@ -45,12 +45,14 @@ type sightingView struct {
 	Transport string         `json:"transport"`
 	Program   string         `json:"program"`
 	Time      *string        `json:"time"`
+	// Leaf is, of a tear-down error (--hints), the directory that is not empty.
+	Leaf string `json:"leaf,omitempty"`
 	// File tells several inputs apart; with one input it is left out.
 	File string `json:"file,omitempty"`
 }
 
 func viewSighting(s parsers.Sighting, line int, file string) sightingView {
-	v := sightingView{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, File: file}
+	v := sightingView{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
 	if s.Count != parsers.NoCount {
 		v.Count = &s.Count
 	}

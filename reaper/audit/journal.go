@@ -152,6 +152,7 @@ func Fields(r policy.Record) map[string]string {
 	own("POD_NAMESPACE", r.Namespace)
 	own("POD_NAME", r.PodName)
 	own("ENTRY", r.Entry)
+	own("LEAF", clean(r.Leaf))
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("BOOT_ID", r.At.BootID)

@@ -32,7 +32,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	sightings, verdicts               *prometheus.CounterVec
-	parked, reaped, putBack           prometheus.Counter
+	parked, cleared, reaped, putBack  prometheus.Counter
 	removedEntries, removedBytes      *prometheus.CounterVec
 	failures                          *prometheus.CounterVec
 	podDirectories, stray, oldest     prometheus.Gauge
@@ -55,11 +55,11 @@ var (
 	decisions  = []policy.Decision{policy.Keep, policy.Wait, policy.Reap}
 	classes    = []policy.Class{policy.ClassData, policy.ClassEphemeral, policy.ClassProjected, policy.ClassSkeleton}
 	operations = []string{
-		string(policy.Park), string(policy.PutBack), string(policy.Strip), string(policy.Purge),
+		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge),
 		OpLook, OpLedger, OpJournal, OpMetrics,
 	}
 	phases = []policy.Phase{
-		policy.PhaseParking, policy.PhaseParked, policy.PhasePutting, policy.PhaseStripping, policy.PhaseHeld,
+		policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping, policy.PhaseHeld,
 		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseConflict,
 	}
 )
@@ -88,6 +88,7 @@ func NewMetrics(version string) *Metrics {
 		sightings:         counters("sightings_total", "Log lines in which a kubelet named a pod, by what it reported.", "reason"),
 		verdicts:          counters("verdicts_total", "Verdicts on pod directories, one look counting each directory once for every reason of its verdict.", "verdict", "reason"),
 		parked:            counter("parked_pods_total", "Pod directories moved to quarantine."),
+		cleared:           counter("cleared_volumes_total", "Volume directories that a kubelet could not remove, whose content was moved to quarantine."),
 		reaped:            counter("reaped_pods_total", "Pods of whose directory nothing is left."),
 		putBack:           counter("put_back_pods_total", "Pod directories moved back from quarantine."),
 		removedEntries:    counters("removed_entries_total", "Directory entries removed for good, by class of content.", "class"),
@@ -219,12 +220,16 @@ func (m *Metrics) Outcome(o policy.Outcome) {
 		if done {
 			m.parked.Inc()
 		}
+	case policy.Clear:
+		if done {
+			m.cleared.Inc()
+		}
 	case policy.PutBack:
 		if done || o.Result == policy.Conflict {
 			m.putBack.Inc()
 		}
 	case policy.Strip, policy.Purge:
-		if done && len(o.Left) == 0 {
+		if done && len(o.Left) == 0 && o.Action.Leaf == "" {
 			m.reaped.Inc()
 		}
 	}

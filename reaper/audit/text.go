@@ -43,23 +43,36 @@ func sentence(r policy.Record, who, why string) string {
 			return "Waiting with " + who + why
 		}
 		return "Keeping " + who + why
-	case policy.KindParking, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
+	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
 		return fmt.Sprintf("About to act (%s) on %s%s", r.Kind, who, why)
 	case policy.KindParked:
 		return "Moved the directory of " + who + " to quarantine, since nothing on this node shows that the pod lives" +
 			why + "; it goes back by itself at a sign of life"
 	case policy.KindNotParked:
 		return "Left the directory of " + who + " where it was" + why
+	case policy.KindCleared:
+		return "Moved what lay in " + r.Leaf + " of " + who + " to quarantine, so that the kubelet can remove the directory; it stays there" + why
+	case policy.KindNotCleared:
+		return "Left what lies in " + r.Leaf + " of " + who + " where it was" + why
 	case policy.KindPutBack:
+		if r.Leaf != "" {
+			return "Put what lay in " + r.Leaf + " of " + who + " back where it was" + why
+		}
 		return "Put the directory of " + who + " back where it was" + why
 	case policy.KindStripped:
 		return "Removed " + taken(r.Taken) + " of " + who + "; " + left(r.Left) + " in quarantine" + why
 	case policy.KindRemoved:
+		if r.Leaf != "" {
+			return "Removed " + taken(r.Taken) + " of " + who + ", all that was in quarantine of " + r.Leaf + why
+		}
 		if len(r.Taken) == 0 {
 			return "Nothing is left of the directory of " + who + why
 		}
 		return "Removed " + taken(r.Taken) + " of " + who + "; nothing of its directory is left" + why
 	case policy.KindRestored:
+		if r.Leaf != "" {
+			return "A person put what lay in " + r.Leaf + " of " + who + " back; the pod is kept from now on" + why
+		}
 		return "A person put the directory of " + who + " back; it is kept from now on" + why
 	case policy.KindConflict:
 		return "The directory of " + who + " had been made again; that one is in quarantine" + entry(r) + ", and only a person removes it" + why
@@ -86,11 +99,12 @@ func Undo(r policy.Record) string {
 		return r.Undo
 	}
 	switch r.Kind {
-	case policy.KindParked, policy.KindStripped:
+	case policy.KindParked, policy.KindCleared, policy.KindStripped:
 		if r.UID != "" {
 			return "orphan-reaper quarantine restore " + string(r.UID)
 		}
 	case policy.KindSeen, policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack, policy.KindNotParked,
+		policy.KindClearing, policy.KindNotCleared,
 		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
 		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
 		policy.KindStopped, policy.KindBadRuntime:

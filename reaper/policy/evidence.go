@@ -80,6 +80,9 @@ type Evidence struct {
 	// zero where it is not known.
 	Changed time.Time
 	Facts   Facts
+	// Leaves are the volume directories that the kubelet cannot remove since something lies
+	// in them, where that is all that its volume manager complains of.
+	Leaves  []HeldVolume
 	Residue []Residue
 	// VolData holds the content of each vol_data.json by its path, for the record.
 	VolData map[string]string

@@ -30,6 +30,8 @@ const mostHeard = 16384
 type Held struct {
 	At   Instant `json:"at"`
 	Path string  `json:"path,omitempty"` // the volume path it named
+	// Volumes holds the last word on each volume, by the kubelet's name for it.
+	Volumes map[string]HeldVolume `json:"volumes,omitempty"`
 }
 
 // Claim is one sighting that counts once the kubelet that made it is known to run.
@@ -82,11 +84,13 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 			if h.Held == nil {
 				h.Held = map[parsers.PodUID]Held{}
 			}
-			if _, ok := h.Held[uid]; !ok && len(h.Held) >= mostHeard {
+			held, ok := h.Held[uid]
+			if !ok && len(h.Held) >= mostHeard {
 				h.Full = true
 				continue
 			}
-			h.Held[uid] = Held{At: c.At, Path: c.Sighting.Path}
+			held.learn(c.Sighting, c.At)
+			h.Held[uid] = held
 			continue
 		}
 		// The kubelet names a pod only when its volume manager has no volume of it any more
@@ -108,9 +112,9 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 	}
 }
 
-// Tell sets the facts that only the kubelet's log can give: named, swept and held. With
-// no kubelet running all three stay unknown.
-func (h *Heard) Tell(e *Evidence, n Node) {
+// Tell sets the facts that only the kubelet's log can give: named, swept and held, and the
+// leaves. With no kubelet running all of them stay unknown.
+func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 	if n.Kubelet.Truth != Yes || h.Kubelet != n.KubeletID {
 		return
 	}
@@ -128,6 +132,9 @@ func (h *Heard) Tell(e *Evidence, n Node) {
 	}
 	if by, ok := h.Held[e.UID]; ok {
 		held, detail = Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
+		if e.Leaves = by.leaves(now); e.Leaves != nil {
+			detail += ": it is not empty"
+		}
 	}
 	e.Facts.Set(FactNamed, named, origin, "")
 	e.Facts.Set(FactSwept, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))

@@ -60,7 +60,7 @@ func TestHeard(t *testing.T) {
 	tell := func() Facts {
 		var e Evidence
 		e.UID = testUID
-		h.Tell(&e, s.node)
+		h.Tell(&e, s.node, s.now)
 		return e.Facts
 	}
 	want := func(step string, named, swept, held Truth) {
@@ -112,7 +112,7 @@ func TestHeardBounded(t *testing.T) {
 		t.Errorf("%d named, %d held", len(h.Named), len(h.Held))
 	}
 	e := Evidence{UID: testUID}
-	if h.Tell(&e, s.node); e.Facts[FactHeld].Truth != Unknown || e.Facts[FactSwept].Truth != Yes {
+	if h.Tell(&e, s.node, s.now); e.Facts[FactHeld].Truth != Unknown || e.Facts[FactSwept].Truth != Yes {
 		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth)
 	}
 }

@@ -49,6 +49,9 @@ type Verdict struct {
 	Why      []Why
 	// Hold is what to remember for the next look; zero where the evidence was not good.
 	Hold Hold
+	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
+	// for nothing but the kubelet's volume manager.
+	Leaves []string
 	// Due says how long from now time alone could change the verdict; 0 where it cannot.
 	Due time.Duration
 }
@@ -88,6 +91,10 @@ var rules = [...]rule{
 // evidence, the hold that the looks before it left, the rules and the time. It is pure:
 // the same values give the same verdict.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
+	return judge(e, n, h, r, now).clear(e, n, h, r, now)
+}
+
+func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	v := Verdict{UID: e.UID, Name: e.Name, Decision: Reap}
 	if e.UID == "" {
 		v.keep(Keep, ReasonInvalidUID, "the name is no pod UID")
@@ -220,6 +227,7 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 	if v.Decision != Keep {
 		v.Decision = d
 	}
+	v.Leaves = nil // whatever keeps it keeps these
 	v.Why = addWhy(v.Why, reason, detail)
 }
 

@@ -5,7 +5,7 @@ type Result string
 
 // Done: as planned. Gone: somebody else was faster (the kubelet removes what it can), no
 // error; look again. Refused: it was left, or put back, as it was, with a reason. Partly:
-// something is left in quarantine that may not go. Failed: an error that a person should
+// something is left in quarantine that may not go, or of a cleared leaf cannot go back. Failed: an error that a person should
 // see. Conflict: put back by exchange, since the directory had been made again.
 const (
 	Done     Result = "done"
@@ -36,6 +36,8 @@ type Outcome struct {
 	Left  []Residue
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string
+	// ID is the directory that Clear has made in quarantine, or that stays there.
+	ID DirID
 	// Conflict is the quarantine name of the directory that had been made again.
 	Conflict string
 }

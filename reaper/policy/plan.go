@@ -10,11 +10,12 @@ import (
 // ActionKind is one way to change the disk. There are no others.
 type ActionKind string
 
-// Park moves a pod directory from the pods directory into quarantine, PutBack moves it
-// back. Strip removes, in quarantine, what holds no user's data; Purge also what is
+// Park moves a pod directory from the pods directory into quarantine, Clear only what lies
+// in one leaf of it, and PutBack moves either back. Strip removes, in quarantine, what holds no user's data; Purge also what is
 // ephemeral, or all of it.
 const (
 	Park    ActionKind = "park"
+	Clear   ActionKind = "clear"
 	PutBack ActionKind = "put-back"
 	Strip   ActionKind = "strip"
 	Purge   ActionKind = "purge"
@@ -27,13 +28,16 @@ type Action struct {
 	Entry string // the name in quarantine
 	// ID is the directory that was judged; another one that has taken its name is left
 	// alone. The zero value means any, and is for PutBack and later only.
-	ID   DirID
+	ID DirID
+	// Leaf is what Clear is to empty, from the pod directory on, or where what lies in the
+	// entry came from.
+	Leaf string
 	Take ClassSet
 	Why  []Why
 	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
 	ByPerson bool
 	// Manifest is the text that is laid beside the entry in quarantine, so that a person
-	// without our state directory still knows what it is. Park only.
+	// without our state directory still knows what it is. Park and Clear only.
 	Manifest []byte
 	// Evidence is what the action was judged from, for the record.
 	Evidence *Evidence
@@ -51,13 +55,15 @@ type Plan struct {
 type Gate struct {
 	Breaker bool // open: a parked pod turned out to live, and no person has said go on
 	Proven  bool // one pod has been parked and confirmed since the start
-	InWork  int  // pods parked now that have yet to prove dead
+	InWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
 }
 
 // MakePlan turns the verdicts of one look into plans of at most BatchSize, and adds to
-// the verdicts that are Reap and not planned the reason for that. entry names a pod in
-// quarantine.
-func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID) string) []Plan {
+// the verdicts that are Reap, or have leaves to clear, and are not planned the reason for
+// that. entry names what is taken of a pod in quarantine, each time anew.
+//
+// A pod whose leaves are cleared counts as one that is taken: it was judged by the same eyes.
+func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Plan {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
 		limit = min(limit, r.MaxPerLook)
@@ -66,21 +72,31 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 		limit = min(limit, max(0, 1-g.InWork))
 	}
 	var actions []Action
+	taken := 0
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Decision != Reap {
+		if v.Decision != Reap && len(v.Leaves) == 0 {
 			continue
 		}
 		if why, stopped := gate(n, g, r); stopped {
 			v.keep(Keep, why.Reason, why.Detail)
 			continue
 		}
-		if len(actions) >= limit {
+		if taken >= limit {
 			v.keep(Wait, ReasonLimit, limitDetail(g, r))
 			continue
 		}
+		taken++
+		for _, leaf := range v.Leaves {
+			actions = append(actions, Action{
+				Kind: Clear, UID: v.UID, Entry: entry(v.UID, Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: &ev[i],
+			})
+		}
+		if v.Decision != Reap {
+			continue
+		}
 		actions = append(actions, Action{
-			Kind: Park, UID: v.UID, Entry: entry(v.UID), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
+			Kind: Park, UID: v.UID, Entry: entry(v.UID, Park), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
 		})
 	}
 	return Batches(actions)
@@ -102,16 +118,20 @@ func Undoing(actions []Action) []Action {
 	return slices.DeleteFunc(actions, func(a Action) bool { return a.Kind != PutBack })
 }
 
-// Back is the way back of a pod that was just parked and that the mount scan hit, or
-// could not clear.
-func Back(parked Action, mounted Fact) Action {
+// Back is the way back of what was just taken of a pod that the mount scan hit, or of which
+// it could not say that nothing is mounted.
+func Back(o Outcome, mounted Fact) Action {
 	why := Why{ReasonMounted, mounted.Detail}
 	if mounted.Truth != Yes {
 		why = Why{ReasonMountsUnknown, unknownDetail(FactMounted, mounted)}
 	}
+	id := o.Action.ID
+	if o.Action.Kind == Clear {
+		id = o.ID
+	}
 	return Action{
-		Kind: PutBack, UID: parked.UID, Entry: parked.Entry, ID: parked.ID,
-		Why: []Why{why}, Evidence: parked.Evidence,
+		Kind: PutBack, UID: o.Action.UID, Entry: o.Action.Entry, ID: id, Leaf: o.Action.Leaf,
+		Why: []Why{why}, Evidence: o.Action.Evidence,
 	}
 }
 

@@ -122,6 +122,10 @@ func (s *scene) set(t *testing.T, line string) {
 		s.rules.Observe = true
 	case "name is":
 		s.ev.Name, s.ev.UID = arg(2), ""
+	case "held leaf":
+		s.leaf(2, 10*time.Second)
+	case "held empty":
+		s.leaf(1, dur())
 	case "gate breaker":
 		s.gate.Breaker = true
 	case "gate unproven":
@@ -152,11 +156,29 @@ func (s *scene) say(parked bool) string {
 		return b.String()
 	}
 	vs := []Verdict{Judge(s.ev, s.node, s.hold, s.rules, s.now)}
-	plans := MakePlan([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID) string { return string(u) + ".1" })
+	plans := MakePlan([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" })
 	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
+	for _, p := range plans {
+		for _, a := range p.Actions {
+			if a.Kind != Park {
+				fmt.Fprintf(&b, "%s %s\n", a.Kind, a.Leaf)
+			}
+		}
+	}
 	writeWhy(&b, vs[0].Why)
 	return b.String()
 }
+
+// leaf makes the pod one that the volume manager holds since its leaf is not empty, and of
+// which, as after a restart, nothing was ever named.
+func (s *scene) leaf(entries int64, ago time.Duration) {
+	s.ev.Facts.Set(FactHeld, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
+	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactSwept].Truth = No, No
+	s.ev.Leaves = []HeldVolume{{At: s.ago(ago), Leaf: testLeaf}}
+	s.ev.Residue = []Residue{{Path: testLeaf, Class: ClassData, Entries: entries}}
+}
+
+const testLeaf = "volumes/kubernetes.io~nfs/vol"
 
 func writeWhy(b *strings.Builder, why []Why) {
 	for _, w := range why {

@@ -17,6 +17,9 @@ const (
 	KindNotParked  Kind = "not-parked"  // refused, or the kubelet was faster
 	KindPutting    Kind = "putting"     // intent: back to the pods directory
 	KindPutBack    Kind = "put-back"    // back in the pods directory
+	KindClearing   Kind = "clearing"    // intent
+	KindCleared    Kind = "cleared"     // what lay in one leaf is in quarantine, and stays there
+	KindNotCleared Kind = "not-cleared" // refused, or there was nothing in it
 	KindStripping  Kind = "stripping"   // intent
 	KindStripped   Kind = "stripped"    // what holds no data is gone, the rest stays in quarantine
 	KindRemoved    Kind = "removed"     // nothing is left of it
@@ -44,6 +47,7 @@ type Record struct {
 	Entry     string           `json:"entry,omitempty"` // name in quarantine
 	ID        DirID            `json:"id,omitzero"`
 	Kubelet   KubeletID        `json:"kubelet,omitzero"`
+	Leaf      string           `json:"leaf,omitempty"` // the directory that was cleared
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class
@@ -58,12 +62,13 @@ type Record struct {
 // Phase is where a quarantine entry stands, as the ledger tells it.
 type Phase string
 
-// The phases. PhaseParking, PhasePutting, PhaseStripping and PhasePurging are intents
-// whose outcome is not written down: after a crash, disk and Recover settle them.
+// The phases. PhaseParking, PhaseClearing, PhasePutting, PhaseStripping, PhasePurging and
+// PhaseRestoring are intents whose outcome is not written down: after a crash, disk and Recover settle them.
 const (
 	PhaseNone      Phase = ""
 	PhaseParking   Phase = "parking"
 	PhaseParked    Phase = "parked"
+	PhaseClearing  Phase = "clearing"
 	PhasePutting   Phase = "putting"
 	PhaseStripping Phase = "stripping"
 	PhaseHeld      Phase = "held" // confirmed; what is left stays until retention or a person
@@ -79,7 +84,7 @@ const (
 // Intent says whether the phase is an intent whose outcome is not written down.
 func (p Phase) Intent() bool {
 	switch p {
-	case PhaseParking, PhasePutting, PhaseStripping, PhasePurging, PhaseRestoring:
+	case PhaseParking, PhaseClearing, PhasePutting, PhaseStripping, PhasePurging, PhaseRestoring:
 		return true
 	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseGone:
 	}
@@ -95,6 +100,7 @@ type EntryState struct {
 	PodName   string
 	Parked    Parked
 	ID        DirID
+	Leaf      string // the directory below pods/UID whose content this is; "": a whole pod directory
 	HeldSince Instant
 	Why       []Why
 	Left      []Residue
@@ -125,7 +131,13 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.Phase = PhasePutting
 	case KindRestoring:
 		s.Phase = PhaseRestoring
-	case KindPutBack, KindNotParked:
+	case KindClearing:
+		// Which directory was made in quarantine is not known before it is.
+		s.Phase, s.ID, s.Leaf, s.Why, s.Namespace, s.PodName = PhaseClearing, DirID{}, r.Leaf, r.Why, r.Namespace, r.PodName
+		s.Parked = Parked{At: r.At, Kubelet: r.Kubelet}
+	case KindCleared:
+		s.Phase, s.HeldSince, s.Left, s.ID = PhaseHeld, r.At, r.Left, r.ID
+	case KindPutBack, KindNotParked, KindNotCleared:
 		s.Phase = PhaseGone
 	case KindRestored:
 		s.Phase, s.Restored = PhaseGone, true

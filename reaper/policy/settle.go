@@ -25,7 +25,7 @@ func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	case PhaseHeld:
 		left, ephemeral := PurgeIn(e, r, now, pressed)
 		return ephemeral && left <= 0
-	case PhaseNone, PhaseParking, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseGone:
+	case PhaseNone, PhaseParking, PhaseClearing, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseGone:
 	}
 	return false
 }
@@ -66,7 +66,7 @@ func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Parked
 		v.turn(SettleWait, ReasonContradiction, n.Agrees.Detail)
 		return v, nil
 	}
-	action.UID, action.Entry, action.ID, action.Evidence, action.Why = s.UID, s.Entry, s.ID, &e, v.Why
+	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, &e, v.Why
 	return v, action
 }
 

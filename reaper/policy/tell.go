@@ -9,6 +9,8 @@ func Intent(a Action, n Node, now Instant) Record {
 	switch a.Kind {
 	case Park:
 		r.Kind, r.Undo = KindParking, Undo(a)
+	case Clear:
+		r.Kind, r.Undo = KindClearing, Undo(a)
 	case PutBack:
 		r.Kind = KindPutting
 		if a.ByPerson {
@@ -23,7 +25,7 @@ func Intent(a Action, n Node, now Instant) Record {
 }
 
 func recordOf(a Action, n Node, now Instant) Record {
-	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Why: a.Why, Kubelet: n.KubeletID}
+	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
 		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
 	}
@@ -44,7 +46,10 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 		r.Taken[class.String()] = t
 	}
 	r.Kind = kindOf(o)
-	if r.Kind == KindParked || r.Kind == KindStripped {
+	if o.ID != (DirID{}) {
+		r.ID = o.ID
+	}
+	if r.Kind == KindParked || r.Kind == KindStripped || r.Kind == KindCleared {
 		r.Undo = Undo(o.Action)
 	}
 	if o.Conflict == "" {
@@ -68,7 +73,18 @@ func kindOf(o Outcome) Kind {
 			return KindNotParked
 		case Partly, Failed, Conflict:
 		}
+	case Clear:
+		switch o.Result {
+		case Done:
+			return KindCleared
+		case Gone, Refused:
+			return KindNotCleared
+		case Partly, Failed, Conflict:
+		}
 	case PutBack:
+		if o.Result == Partly {
+			return KindCleared // it cannot go back, and lies in quarantine as before
+		}
 		if ended && o.Action.ByPerson && o.Result != Gone {
 			return KindRestored
 		}
@@ -94,7 +110,7 @@ func kindOf(o Outcome) Kind {
 // neither, where a look must come first. An action on an entry that is no longer there
 // changes nothing but what lay beside it, and its outcome says how it ended.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
-	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why, Evidence: &Evidence{
+	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Why: e.Why, Evidence: &Evidence{
 		UID: e.UID, Namespace: e.Namespace, PodName: e.PodName,
 	}}
 	switch e.Phase {
@@ -106,6 +122,15 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 				Kubelet: e.Parked.Kubelet, Namespace: e.Namespace, PodName: e.PodName, Undo: Undo(*a),
 			}, nil
 		}
+		a.Kind = PutBack
+	case PhaseClearing:
+		if !inQuarantine {
+			return &Record{
+				Kind: KindNotCleared, At: now, UID: e.UID, Entry: e.Entry, Leaf: e.Leaf, Why: e.Why,
+				Namespace: e.Namespace, PodName: e.PodName,
+			}, nil
+		}
+		// It was judged before the crash, perhaps before a reboot, so it is undone.
 		a.Kind = PutBack
 	case PhasePutting, PhaseRestoring:
 		a.Kind, a.ByPerson = PutBack, e.Phase == PhaseRestoring

@@ -87,6 +87,18 @@ func TestCutOff(t *testing.T) {
 			t.Helper()
 			return cutPutBack(t, true, false)
 		},
+		"clear": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
+			tr := newTree(t, heldPod...)
+			return tr, []policy.Action{tr.clearAction(leafCSI)}
+		},
+		"put leaf back": func(t *testing.T) (*tree, []policy.Action) {
+			t.Helper()
+			tr := newTree(t, heldPod...)
+			a := tr.clearAction(leafNFS)
+			want(t, run1(t, tr.open(false), a), policy.Done, "")
+			return tr, []policy.Action{back(a)}
+		},
 		"strip": func(t *testing.T) (*tree, []policy.Action) {
 			t.Helper()
 			tr, _, a := quarantined(t, false, policy.TakeStrip, fullPod...)

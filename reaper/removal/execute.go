@@ -100,7 +100,9 @@ type batch struct {
 }
 
 func (b *batch) run(ctx context.Context) {
-	b.h = b.r.openHandles(slices.ContainsFunc(b.actions, func(a policy.Action) bool { return a.Kind == policy.Park }))
+	b.h = b.r.openHandles(slices.ContainsFunc(b.actions, func(a policy.Action) bool {
+		return a.Kind == policy.Park || a.Kind == policy.Clear
+	}))
 	defer b.h.close()
 	if err := b.lock(); err != nil {
 		for i, a := range b.actions {
@@ -161,7 +163,12 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 	switch a.Kind {
 	case policy.Park:
 		return b.park(ctx, a)
+	case policy.Clear:
+		return b.clear(ctx, a)
 	case policy.PutBack:
+		if isLeaf(a.Entry) {
+			return b.putBackLeaf(ctx, a)
+		}
 		return b.putBack(ctx, a)
 	case policy.Strip, policy.Purge:
 		return b.take(ctx, a)

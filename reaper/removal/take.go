@@ -53,12 +53,17 @@ func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 	case a.Take != policy.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
 		return refuse(a, policy.ReasonContentUnknown, pathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
 	}
-	if b.dents.buf == nil {
-		b.dents.buf = make([]byte, bufferSize)
-	}
+	b.buffer()
 	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
 	w.finish(w.start(ctx, entry, id))
 	return out
+}
+
+// buffer makes the buffer that the batch reads all directories into.
+func (b *batch) buffer() {
+	if b.dents.buf == nil {
+		b.dents.buf = make([]byte, bufferSize)
+	}
 }
 
 // start opens the entry, sees that it is the one that was identified, and walks.

@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// A kubelet that has been restarted takes a dead pod's leftover volume directory for a
+// volume of its own, and where something lies in it tries for ever to remove it:
+// "UnmountVolume.TearDown failed … directory not empty", with a back-off of at most 2 min
+// 2 s (pkg/volume/util/operationexecutor, NFS and others on 1.30 to 1.36). It never names
+// such a pod as an orphan, and parking the pod would pull the directory from under it. So
+// the pod stays where it is. Only what lies in the leaf, the directory that the kubelet
+// cannot remove, is moved to quarantine; then the kubelet removes the leaf, lets go, and
+// removes the pod's directory by itself.
+
+// LeafSuffix ends the quarantine name of an entry that holds what lay in one leaf, below
+// the same path, and not a whole pod directory. Whoever puts it back must know that without
+// the ledger: exchanging it with the pod's directory would take that one away.
+const LeafSuffix = ".leaf"
+
+// lastWord is for how long the kubelet's last word on a volume stands for what it does now:
+// it repeats itself at least every 2 min 2 s.
+const lastWord = 5 * time.Minute
+
+// mostVolumes bounds what is remembered of one pod: a file's lines can be forged. Of a pod
+// with more volumes that fail nothing is cleared.
+const mostVolumes = 16
+
+// HeldVolume is the kubelet's last word on one volume that it cannot tear down.
+type HeldVolume struct {
+	At Instant `json:"at"`
+	// Leaf is the directory that was not empty, from the pod directory on; "" where the
+	// error was any other, or names no directory that may be touched.
+	Leaf string `json:"leaf,omitempty"`
+}
+
+// SplitLeaf returns the components of a directory in which a volume is mounted:
+//
+//	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
+//
+// and false for every other path. Projected payloads are left out: their plugins remove
+// what lies there by themselves.
+func SplitLeaf(leaf string) ([]string, bool) {
+	rel := strings.Split(leaf, "/")
+	for _, name := range rel {
+		if name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsRune(name, 0) {
+			return nil, false
+		}
+	}
+	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] {
+		return nil, false
+	}
+	if rel[1] == csiPlugin {
+		return rel, len(rel) == 4 && rel[3] == "mount"
+	}
+	return rel, len(rel) == 3
+}
+
+// learn takes one tear-down error into what is known of a pod's volumes.
+func (h *Held) learn(s parsers.Sighting, at Instant) {
+	h.At, h.Path = at, s.Path
+	if h.Volumes == nil {
+		h.Volumes = map[string]HeldVolume{}
+	}
+	v := HeldVolume{At: at}
+	if _, ok := SplitLeaf(s.Leaf); ok {
+		v.Leaf = s.Leaf
+	}
+	name := s.Volume
+	if _, ok := h.Volumes[name]; !ok && len(h.Volumes) >= mostVolumes {
+		name, v.Leaf = "", "" // one too many: a volume without a leaf
+	}
+	h.Volumes[name] = v
+}
+
+// leaves are the directories that the kubelet cannot remove since they are not empty, or
+// none where it fails for any other reason, too. An error that it no longer repeats is over.
+func (h Held) leaves(now Instant) []HeldVolume {
+	var all []HeldVolume
+	for _, v := range h.Volumes {
+		if since, ok := now.Since(v.At); v.Leaf == "" && ok && since > lastWord {
+			continue
+		}
+		if v.Leaf == "" {
+			return nil
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b HeldVolume) int { return strings.Compare(a.Leaf, b.Leaf) })
+	return all
+}
+
+// clear says of a pod that the volume manager holds what Judge says of the others: whether
+// everything else says dead. Where it does, the pod is not kept: it waits, for a hold, then
+// for its leaves to be cleared, then for the kubelet.
+//
+// That the kubelet has named some orphan since its start stands for its sources being
+// ready. Here the error itself says so: the volume manager takes nothing down before the
+// desired state was populated with all sources ready (reconciler.readyToUnmount, and before
+// 1.27 the reconstruction itself waited for that). The runtime and the cgroups must not know
+// the pod in any case.
+func (v Verdict) clear(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
+	if r.Waive || len(e.Leaves) == 0 || e.Facts[FactHeld].Truth != Yes {
+		return v
+	}
+	held := Why{ReasonKubeletHolds, e.Facts[FactHeld].Detail}
+	e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth = No, Yes
+	w := judge(e, n, h, r, now)
+	if w.Decision == Keep {
+		return v
+	}
+	var full []string
+	var word time.Duration = -1
+	for _, leaf := range e.Leaves {
+		if e.holds(leaf.Leaf) {
+			full = append(full, leaf.Leaf)
+		}
+		if since, ok := now.Since(leaf.At); ok && (word < 0 || since < word) {
+			word = since
+		}
+	}
+	if len(full) == 0 && (word < 0 || word > lastWord) {
+		return v // nothing is in its way, and it says nothing more: a matter for a person
+	}
+	if w.Decision == Reap {
+		w.Leaves = full
+	}
+	w.Decision, w.Why = Wait, append([]Why{held}, w.Why...)
+	return w
+}
+
+// holds says whether anything lies in the leaf, by what the look has read of the pod.
+func (e *Evidence) holds(leaf string) bool {
+	for _, r := range e.Residue {
+		if r.Path == leaf && (r.Entries > 1 || r.Partial) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+func TestSplitLeaf(t *testing.T) {
+	for leaf, want := range map[string]bool{
+		"volumes/kubernetes.io~nfs/vol":                         true,
+		"volumes/kubernetes.io~local-volume/pv":                 true,
+		"volumes/kubernetes.io~empty-dir/e":                     true,
+		"volumes/kubernetes.io~csi/pv/mount":                    true,
+		"volumes/example.com~flex/vol":                          true,
+		"volumes/kubernetes.io~csi/pv":                          false, // vol_data.json lies there
+		"volumes/kubernetes.io~csi/pv/vol_data.json":            false,
+		"volumes/kubernetes.io~nfs/vol/mount":                   false,
+		"volumes/kubernetes.io~nfs/vol/a/b":                     false,
+		"volumes/kubernetes.io~nfs":                             false,
+		"volumes":                                               false,
+		"":                                                      false,
+		"/volumes/kubernetes.io~nfs/vol":                        false,
+		"volumes/kubernetes.io~nfs/vol/":                        false,
+		"volumes//vol":                                          false,
+		"volumes/kubernetes.io~nfs/..":                          false,
+		"volumes/../vol":                                        false,
+		"volumes/./vol":                                         false,
+		"volumes/kubernetes.io~nfs/a\x00b":                      false,
+		"volumes/kubernetes.io~nfs/" + strings.Repeat("x", 256): false,
+		"volumes/kubernetes.io~secret/token":                    false, // goes by itself
+		"volume-subpaths/vol/c/0":                               false,
+		"plugins/kubernetes.io~nfs/vol":                         false,
+		"volumeDevices/kubernetes.io~csi/pv":                    false,
+	} {
+		if rel, ok := SplitLeaf(leaf); ok != want || (ok && strings.Join(rel, "/") != leaf) {
+			t.Errorf("%q: %q %t, want %t", leaf, rel, ok, want)
+		}
+	}
+}
+
+// TestClearOnlyDead: nothing is cleared of a pod of which anything but the volume manager
+// does not say dead. Whatever lets a pod be cleared would let it be parked if the volume
+// manager had let go and the kubelet named it.
+func TestClearOnlyDead(t *testing.T) {
+	cleared := 0
+	allScenes(func(name string, s *scene) {
+		facts := s.ev.Facts
+		s.leaf(2, 10*time.Second)
+		for n := range NumFacts {
+			if n != FactHeld && n != FactNamed && n != FactSwept {
+				s.ev.Facts[n] = facts[n]
+			}
+		}
+		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+		if v.Decision == Reap {
+			t.Fatalf("%s: a pod that the volume manager holds is parked", name)
+		}
+		if len(v.Leaves) == 0 {
+			return
+		}
+		cleared++
+		s.ev.Facts[FactHeld].Truth, s.ev.Facts[FactNamed].Truth = No, Yes
+		s.ev.Leaves = nil
+		if w := Judge(s.ev, s.node, s.hold, s.rules, s.now); w.Decision != Reap {
+			t.Errorf("%s: cleared, although %v", name, w.Why)
+		}
+		for _, n := range []FactName{FactCgroup, FactSandbox, FactContainer} {
+			if s.ev.Facts[n].Truth != No {
+				t.Errorf("%s: cleared although %s is %s", name, n, s.ev.Facts[n].Truth)
+			}
+		}
+	})
+	if cleared == 0 {
+		t.Error("nothing was ever cleared")
+	}
+}
+
+// TestClearNoLeaf: an error of any other kind, on any volume of the pod, clears nothing.
+func TestClearNoLeaf(t *testing.T) {
+	teardown := func(volume, leaf string) parsers.Sighting {
+		return parsers.Sighting{UID: testUID, Report: parsers.ReportTeardown, Path: "/p", Volume: volume, Leaf: leaf}
+	}
+	other := "volumes/kubernetes.io~nfs/other"
+	for name, tc := range map[string]struct {
+		said []parsers.Sighting
+		ago  time.Duration // of all but the last
+		want []string
+	}{
+		"not empty":                   {[]parsers.Sighting{teardown("v", testLeaf)}, 0, []string{testLeaf}},
+		"two volumes":                 {[]parsers.Sighting{teardown("v", testLeaf), teardown("w", other)}, 0, []string{other, testLeaf}},
+		"another error":               {[]parsers.Sighting{teardown("v", "")}, 0, nil},
+		"another error since":         {[]parsers.Sighting{teardown("v", testLeaf), teardown("v", "")}, 0, nil},
+		"another error before":        {[]parsers.Sighting{teardown("v", ""), teardown("v", testLeaf)}, 0, []string{testLeaf}},
+		"another volume's error":      {[]parsers.Sighting{teardown("w", ""), teardown("v", testLeaf)}, 0, nil},
+		"another volume's, not since": {[]parsers.Sighting{teardown("w", ""), teardown("v", testLeaf)}, 10 * time.Minute, []string{testLeaf}},
+		"no leaf":                     {[]parsers.Sighting{teardown("v", "volume-subpaths/v/c/0")}, 0, nil},
+	} {
+		s := deadScene()
+		var h Heard
+		h.Learn(nil, s.node, s.now)
+		for i, said := range tc.said {
+			said.PID = s.node.KubeletID.PID
+			at := s.ago(tc.ago)
+			if i == len(tc.said)-1 {
+				at = s.now
+			}
+			h.Learn([]Claim{{Sighting: said, At: at}}, s.node, s.now)
+		}
+		h.Tell(&s.ev, s.node, s.now)
+		var got []string
+		for _, leaf := range s.ev.Leaves {
+			got = append(got, leaf.Leaf)
+		}
+		if !slices.Equal(got, tc.want) || s.ev.Facts[FactHeld].Truth != Yes {
+			t.Errorf("%s: %q, held %s; want %q", name, got, s.ev.Facts[FactHeld].Truth, tc.want)
+		}
+	}
+}
+
+// TestClearBounded: a pod with more volumes than are remembered is not cleared.
+func TestClearBounded(t *testing.T) {
+	s := deadScene()
+	var held Held
+	for i := range mostVolumes + 10 {
+		held.learn(parsers.Sighting{Volume: fmt.Sprint(i), Leaf: testLeaf}, s.now)
+	}
+	if len(held.Volumes) > mostVolumes+1 || held.leaves(s.now) != nil {
+		t.Errorf("%d volumes, leaves %v", len(held.Volumes), held.leaves(s.now))
+	}
+}
+
+// TestClearPlan: each leaf is an action of its own, a pod counts once, and its entry is not
+// that of a pod directory.
+func TestClearPlan(t *testing.T) {
+	s := deadScene()
+	s.rules.MaxPerLook = 1
+	vs := []Verdict{
+		{UID: testUID, Decision: Wait, Leaves: []string{testLeaf, testLeaf + "2"}},
+		{UID: testUID, Decision: Reap},
+	}
+	n := 0
+	plans := MakePlan(make([]Evidence, 2), vs, s.node, s.gate, s.rules, func(u parsers.PodUID, k ActionKind) string {
+		n++
+		return fmt.Sprintf("%s.%d.%s", u, n, k)
+	})
+	if len(plans) != 1 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Leaf != testLeaf+"2" || plans[0].Actions[0].Entry == plans[0].Actions[1].Entry {
+		t.Fatalf("%+v", plans)
+	}
+	if vs[1].Decision != Wait || !vs[1].For(ReasonLimit) {
+		t.Errorf("beyond --max-per-look: %+v", vs[1])
+	}
+}
+
+// TestClearLedger: what the ledger makes of each end, and how a crash is settled.
+func TestClearLedger(t *testing.T) {
+	s := deadScene()
+	a := Action{Kind: Clear, UID: testUID, Entry: "e.leaf", ID: s.ev.ID, Leaf: testLeaf}
+	made := DirID{7, 8, 9}
+	left := []Residue{{Path: testLeaf, Class: ClassEphemeral, Entries: 2}}
+	for _, tc := range []struct {
+		out   Outcome
+		phase Phase
+	}{
+		{Outcome{Action: a, Result: Done, ID: made, Left: left}, PhaseHeld},
+		{Outcome{Action: a, Result: Gone}, PhaseGone},
+		{Outcome{Action: a, Result: Refused}, PhaseGone},
+		{Outcome{Action: a, Result: Failed}, PhaseClearing},
+	} {
+		states := map[string]*EntryState{}
+		Fold(states, Intent(a, s.node, s.now))
+		e := states[a.Entry]
+		if e.Phase != PhaseClearing || !e.Phase.Intent() || e.Leaf != testLeaf || e.ID != (DirID{}) {
+			t.Fatalf("after the intent: %+v", e)
+		}
+		for _, r := range Recorded(tc.out, s.node, s.now) {
+			Fold(states, r)
+		}
+		if e.Phase != tc.phase {
+			t.Errorf("%s: %s, want %s", tc.out.Result, e.Phase, tc.phase)
+		}
+		if tc.out.Result != Done {
+			continue
+		}
+		if e.ID != made || len(e.Left) != 1 || e.Leaf != testLeaf {
+			t.Errorf("cleared: %+v", e)
+		}
+		if _, ephemeral := PurgeIn(*e, s.rules, s.now, false); !ephemeral {
+			t.Error("an emptyDir's content does not go after retention")
+		}
+		// A way back that could not be gone leaves it as it was.
+		b := Back(tc.out, Fact{Truth: Yes})
+		Fold(states, Intent(b, s.node, s.now))
+		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
+			Fold(states, r)
+		}
+		if b.Leaf != testLeaf || b.ID != made || e.Phase != PhaseHeld {
+			t.Errorf("back by %+v: %+v", b, e)
+		}
+	}
+	e := EntryState{Entry: a.Entry, UID: testUID, Phase: PhaseClearing, Leaf: testLeaf}
+	if r, b := Recover(e, false, s.now); r == nil || r.Kind != KindNotCleared || b != nil {
+		t.Errorf("nothing was moved: %+v %+v", r, b)
+	}
+	if r, b := Recover(e, true, s.now); r != nil || b == nil || b.Kind != PutBack || b.Leaf != testLeaf || b.ID != (DirID{}) {
+		t.Errorf("something was moved: %+v %+v", r, b)
+	}
+}

@@ -1,0 +1,313 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var (
+	errLeaf    = errors.New("it is no directory of a volume")
+	errNotThis = errors.New("this entry's name is not that of a leaf's content")
+	errFilled  = errors.New("something new appears in it as fast as it is moved")
+)
+
+// clear moves what lies in one leaf of pods/UID into the same path below quarantine/Entry.
+// The leaf and everything beside it stay. The steps, and what a second run finds when the
+// process was killed after each:
+//
+//  1. manifest written: nothing was moved, the manifest is written anew;
+//  2. the entry or some of the directories in it made: those that are there are used;
+//  3. some of the content moved: the rest is moved as well.
+//
+// The way back, from any of these, is putBackLeaf.
+func (b *batch) clear(ctx context.Context, a policy.Action) policy.Outcome {
+	out := b.clearLeaf(ctx, a)
+	if (out.Result == policy.Refused || out.Result == policy.Gone) && b.h.quarErr == nil && b.there(a.Entry) {
+		// Of a run that was killed: what it moved is there, so the intent stays open.
+		out.Result = policy.Failed
+	}
+	return out
+}
+
+func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
+	if err := b.movable(); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	rel, ok := policy.SplitLeaf(a.Leaf)
+	switch {
+	case !ok:
+		return refuse(a, policy.ReasonCannotMove, pathError("openat2", b.leafPath(a), errLeaf))
+	case !isLeaf(a.Entry):
+		return refuse(a, policy.ReasonCannotMove, pathError("mkdirat", b.r.quarPath(a.Entry), errNotThis))
+	case a.ID == (policy.DirID{}):
+		return refuse(a, policy.ReasonCannotMove, errNoID)
+	}
+	leaf, err := b.openLeaf(a, rel)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return b.refuseStep(a, b.leafPath(a), err)
+	}
+	var names []cname
+	if err == nil {
+		defer closeFD(leaf)
+		if names, err = b.names(leaf); err != nil {
+			return refuse(a, policy.ReasonCannotMove, pathError("getdents64", b.leafPath(a), err))
+		}
+	}
+	if len(names) == 0 {
+		return b.wasEmpty(ctx, a)
+	}
+	if err := b.manifestOf(a); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	dest, err := b.makeEntry(a, rel)
+	if err == nil {
+		defer closeFD(dest)
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = b.empty(ctx, leaf, dest, a)
+	}
+	if err == nil {
+		err = b.stillThere(a, rel, leaf)
+	}
+	if err == nil {
+		err = errors.Join(fsync(dest), fsync(leaf))
+	}
+	if err != nil {
+		return b.unclear(a, leaf, dest, err)
+	}
+	return b.cleared(ctx, policy.Outcome{Action: a, Result: policy.Done})
+}
+
+// wasEmpty is for a leaf that holds nothing, or is no longer there: the kubelet was faster,
+// or a run that was killed has moved all of it.
+func (b *batch) wasEmpty(ctx context.Context, a policy.Action) policy.Outcome {
+	if b.there(a.Entry) {
+		return b.cleared(ctx, policy.Outcome{Action: a, Result: policy.Done})
+	}
+	b.dropManifest(a.Entry)
+	return policy.Outcome{Action: a, Result: policy.Gone}
+}
+
+func (b *batch) leafPath(a policy.Action) string {
+	return b.r.podsPath(string(a.UID) + "/" + a.Leaf)
+}
+
+// openLeaf goes down to the leaf one name at a time. The pod directory must be the one
+// that was judged, where the action says which.
+func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
+	pod, err := b.r.open.dir(b.h.pods, cstring(string(a.UID)), readDir)
+	if err != nil {
+		return -1, err
+	}
+	if a.Kind == policy.Clear {
+		id, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+		held, heldErr := idOfFD(pod)
+		if err == nil {
+			err = heldErr
+		}
+		if err == nil && (!b.r.guards.same(a.ID, id) || held != (fileID{id.Dev, id.Ino})) {
+			err = errOther
+		}
+		if err != nil {
+			closeFD(pod)
+			return -1, err
+		}
+	}
+	return b.down(pod, rel)
+}
+
+// down opens rel below the directory at, which it closes.
+func (b *batch) down(at int, rel []string) (int, error) {
+	for _, name := range rel {
+		fd, err := b.r.open.dir(at, cstring(name), readDir)
+		closeFD(at)
+		if err != nil {
+			return -1, err
+		}
+		at = fd
+	}
+	return at, nil
+}
+
+// manifestOf writes the manifest unless a run that was killed has come further.
+func (b *batch) manifestOf(a policy.Action) error {
+	if b.there(a.Entry) && b.there(a.Entry+manifestSuffix) {
+		return nil
+	}
+	return b.writeManifest(a)
+}
+
+// entryMode is that of the directories that a kubelet makes below pods/UID: should the entry
+// become pods/UID again, it looks as it did.
+const entryMode = 0o750
+
+// makeEntry makes the entry and the leaf's path in it, each on disk before anything is
+// moved there, and opens the last of them.
+func (b *batch) makeEntry(a policy.Action, rel []string) (int, error) {
+	at := -1
+	for i, name := range append([]string{a.Entry}, rel...) {
+		parent := at
+		if i == 0 {
+			parent = b.h.quar
+		}
+		fd, err := b.make(parent, name)
+		if i > 0 {
+			closeFD(parent)
+		}
+		if err != nil {
+			return -1, pathError("mkdirat", b.r.quarPath(a.Entry), err)
+		}
+		at = fd
+	}
+	b.movedQuar = true
+	return at, nil
+}
+
+func (b *batch) make(parent int, name string) (int, error) {
+	b.before("mkdirat", name)
+	if err := retry(func() unix.Errno { return errno(unix.Mkdirat(parent, name, entryMode)) }); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	fd, err := b.r.open.dir(parent, cstring(name), readDir)
+	if err == nil {
+		err = fsync(parent)
+	}
+	if err != nil {
+		closeFD(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// empty moves all that lies in the leaf. What appears meanwhile is moved, too; a writer who
+// does not stop is in use, and wins.
+func (b *batch) empty(ctx context.Context, leaf, dest int, a policy.Action) error {
+	for range maxRescans + 1 {
+		names, err := b.names(leaf)
+		if err != nil {
+			return pathError("getdents64", b.leafPath(a), err)
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		for _, name := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err := b.rename(leaf, name, dest, name)
+			if err != nil && !errors.Is(err, unix.ENOENT) {
+				return pathError("renameat2", b.leafPath(a)+"/"+name.String(), err)
+			}
+		}
+	}
+	return pathError("renameat2", b.leafPath(a), errFilled)
+}
+
+// names lists a directory from its beginning.
+func (b *batch) names(fd int) ([]cname, error) {
+	if err := rewind(fd); err != nil {
+		return nil, err
+	}
+	b.buffer()
+	var names []cname
+	for {
+		more, err := b.dents.read(fd)
+		if errors.Is(err, unix.ENOENT) {
+			return names, nil // the directory itself was removed by somebody
+		}
+		if err != nil || !more {
+			return names, err
+		}
+		for _, e := range b.dents.list {
+			names = append(names, b.dents.name(e))
+		}
+	}
+}
+
+// stillThere sees that what was emptied is the leaf still: somebody may have moved the
+// directory away while it was open, and with it what is not ours. A leaf that is no longer
+// there was empty, and the kubelet was quick.
+func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
+	now, err := b.openLeaf(a, rel)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if is(err, unix.EXDEV) {
+		return fmt.Errorf("something was mounted on it meanwhile: %w", pathError("openat2", b.leafPath(a), unix.EBUSY))
+	}
+	if err != nil {
+		return pathError("openat2", b.leafPath(a), err)
+	}
+	defer closeFD(now)
+	was, errWas := idOfFD(leaf)
+	is, errIs := idOfFD(now)
+	if err := errors.Join(errWas, errIs); err != nil {
+		return err
+	}
+	if was != is {
+		return pathError("openat2", b.leafPath(a), errOther)
+	}
+	return nil
+}
+
+// unclear moves everything back into the leaf, which is held open, and says why.
+func (b *batch) unclear(a policy.Action, leaf, dest int, cause error) policy.Outcome {
+	reason := policy.ReasonCannotMove
+	if errors.Is(cause, unix.EBUSY) {
+		reason = policy.ReasonMounted
+	}
+	out := refuse(a, reason, cause)
+	if dest >= 0 {
+		if err := b.fill(dest, leaf); err != nil {
+			out = refuse(a, reason, fmt.Errorf("%w, and not all of it can be moved back: %w", cause, err))
+			out.Result = policy.Failed
+			return out
+		}
+	}
+	if err := b.dropEntry(a); err != nil {
+		out = refuse(a, reason, fmt.Errorf("%w, and %w", cause, err))
+		out.Result = policy.Failed
+	}
+	return out
+}
+
+// fill moves all that lies in from into leaf, and replaces nothing.
+func (b *batch) fill(from, leaf int) error {
+	names, err := b.names(from)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := b.rename(from, name, leaf, name); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return errors.Join(fsync(leaf), fsync(from))
+}
+
+// cleared says what lies in the entry now.
+func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
+	a := out.Action
+	entry := cstring(a.Entry)
+	id, err := b.r.open.identify(b.h.quar, entry)
+	if err != nil {
+		failed := b.refuseStep(a, b.r.quarPath(a.Entry), err)
+		failed.Result = policy.Failed
+		return failed
+	}
+	out.ID = id
+	b.buffer()
+	var rows policy.Outcome
+	w := &walker{b: b, entry: a.Entry, out: &rows} // which may take nothing, and so only looks
+	if err := w.start(ctx, entry, id); err != nil || len(rows.Left) == 0 {
+		rows.Left = []policy.Residue{{Path: quoted([]string{a.Leaf}), Class: policy.ClassData, Entries: 1, Partial: true}}
+	}
+	out.Left = rows.Left
+	return out
+}

@@ -1,0 +1,217 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// isLeaf says whether the entry holds what lay in a leaf.
+func isLeaf(entry string) bool { return strings.HasSuffix(entry, policy.LeafSuffix) }
+
+var (
+	errLeafGone = errors.New("the directory is no longer there; what lay in it stays in quarantine, from where it can be copied")
+	errNameLies = errors.New("something of the same name lies there again; move that away first, or copy from quarantine")
+	errNotMade  = errors.New("it holds more than the path of one leaf")
+)
+
+// putBackLeaf moves what clear has moved back into the leaf, once it is seen that all of it
+// fits. Which leaf it was is read from the entry itself, so that it can be put back without the
+// ledger. What cannot go back (the leaf is gone, or mounted on, or holds one of the names)
+// stays in quarantine and is Partly. Where the whole pod directory is gone and a person
+// wants it back, the entry, which is laid out like one, becomes it.
+//
+// A second run after a kill finds the rest in quarantine and moves it, too.
+func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome {
+	if errors.Is(b.h.quarErr, unix.ENOENT) {
+		return policy.Outcome{Action: a, Result: policy.Done} // killed before it made the quarantine
+	}
+	if err := b.movable(); err != nil {
+		return refuse(a, policy.ReasonCannotMove, err)
+	}
+	id, err := b.r.open.identify(b.h.quar, cstring(a.Entry))
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		// Nothing was moved, or all of it has gone back.
+		b.dropManifest(a.Entry)
+		return policy.Outcome{Action: a, Result: policy.Done}
+	case err != nil:
+		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
+	case !sameParked(a.ID, id):
+		return refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.quarPath(a.Entry), errOther))
+	}
+	if a.ByPerson {
+		if live, err := exists(b.h.pods, cstring(string(a.UID))); err == nil && !live {
+			return b.putBackWhole(a, id)
+		}
+	}
+	rel, from, err := b.openEntry(a)
+	if err != nil {
+		return refuse(a, policy.ReasonCannotMove, pathError("openat2", b.r.quarPath(a.Entry), err))
+	}
+	if from < 0 {
+		return b.undone(a) // killed before it had made all of it
+	}
+	defer closeFD(from)
+	a.Leaf = strings.Join(rel, "/")
+	leaf, err := b.openLeaf(a, rel)
+	if err != nil {
+		return b.stays(ctx, a, cannotOpen(b.leafPath(a), err))
+	}
+	defer closeFD(leaf)
+	if err := b.fits(from, leaf, b.leafPath(a)); err != nil {
+		return b.stays(ctx, a, err)
+	}
+	if err := b.fill(from, leaf); err != nil {
+		return b.half(ctx, a, err)
+	}
+	return b.undone(a)
+}
+
+// putBackWhole makes the entry the pod directory.
+func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
+	err := b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+	if err != nil {
+		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+	}
+	b.movedPods, b.movedQuar = true, true
+	return b.arrived(a, id)
+}
+
+// openEntry goes down the entry, which holds one directory in another as makeEntry has
+// made them, to what lay in the leaf, and says which leaf it was. The descriptor is -1
+// where the path ends before.
+func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
+	at, err := b.r.open.dir(b.h.quar, cstring(a.Entry), readDir)
+	if err != nil {
+		return nil, -1, err
+	}
+	for {
+		if _, ok := policy.SplitLeaf(strings.Join(rel, "/")); ok {
+			return rel, at, nil
+		}
+		names, err := b.names(at)
+		if err == nil && len(names) > 1 {
+			err = errNotMade
+		}
+		if err != nil || len(names) == 0 {
+			closeFD(at)
+			return nil, -1, err
+		}
+		rel = append(rel, names[0].String())
+		if len(rel) > 4 {
+			closeFD(at)
+			return nil, -1, errNotMade
+		}
+		if at, err = b.down(at, rel[len(rel)-1:]); err != nil {
+			return nil, -1, err
+		}
+	}
+}
+
+func cannotOpen(path string, err error) error {
+	switch {
+	case is(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP):
+		return pathError("openat2", path, errLeafGone)
+	case is(err, unix.EXDEV):
+		return fmt.Errorf("something is mounted on it; unmount it, then restore: %w", pathError("openat2", path, err))
+	}
+	return pathError("openat2", path, err)
+}
+
+// fits says why what is in from cannot all go into leaf.
+func (b *batch) fits(from, leaf int, path string) error {
+	mine, err := b.names(from)
+	if err != nil {
+		return err
+	}
+	theirs, err := b.names(leaf)
+	if err != nil {
+		return err
+	}
+	slices.Sort(theirs)
+	for _, name := range mine {
+		if _, taken := slices.BinarySearch(theirs, name); taken {
+			return pathError("renameat2", path+"/"+name.String(), errNameLies)
+		}
+	}
+	return nil
+}
+
+// stays leaves the content in quarantine, as it was before.
+func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Outcome {
+	out := refuse(a, policy.ReasonCannotMove, why)
+	out.Result = policy.Partly
+	return b.cleared(ctx, out)
+}
+
+// half is for a way back that ended in the middle. Nothing is lost: some lies in the leaf and
+// the rest in quarantine. What a second try cannot change stays so.
+func (b *batch) half(ctx context.Context, a policy.Action, cause error) policy.Outcome {
+	err := fmt.Errorf("only some of it could be moved back: %w", explain(pathError("renameat2", b.leafPath(a), cause)))
+	if is(cause, unix.EEXIST, unix.ENOENT) {
+		return b.stays(ctx, a, err)
+	}
+	out := refuse(a, policy.ReasonCannotMove, err)
+	out.Result = policy.Failed
+	return out
+}
+
+// undone ends the way back: the entry holds nothing but the directories that we made.
+func (b *batch) undone(a policy.Action) policy.Outcome {
+	if err := b.dropEntry(a); err != nil {
+		out := refuse(a, policy.ReasonCannotMove, err)
+		out.Result = policy.Failed
+		return out
+	}
+	return policy.Outcome{Action: a, Result: policy.Done}
+}
+
+// dropEntry removes the directories of an entry whose content has gone back, by rmdir, which
+// takes nothing that holds anything, and then the manifest.
+func (b *batch) dropEntry(a policy.Action) error {
+	if !b.there(a.Entry) {
+		b.dropManifest(a.Entry)
+		return nil
+	}
+	fds, names := []int{b.h.quar}, []cname{cstring(a.Entry)}
+	defer func() {
+		for _, fd := range fds[1:] {
+			closeFD(fd)
+		}
+	}()
+	for rel := []string(nil); ; {
+		fd, err := b.r.open.dir(fds[len(fds)-1], names[len(names)-1], readDir)
+		if err != nil {
+			return pathError("openat2", b.r.quarPath(a.Entry), err)
+		}
+		fds = append(fds, fd)
+		// The leaf's own directory is the last of ours; should it hold anything, rmdir says so.
+		if _, ok := policy.SplitLeaf(strings.Join(rel, "/")); ok {
+			break
+		}
+		below, err := b.names(fd)
+		if err != nil {
+			return pathError("getdents64", b.r.quarPath(a.Entry), err)
+		}
+		if len(below) != 1 || len(rel) >= 4 {
+			break
+		}
+		names, rel = append(names, below[0]), append(rel, below[0].String())
+	}
+	for i, name := range slices.Backward(names) {
+		b.before("rmdir", name.String())
+		if err := unlinkat(fds[i], name.ptr(), unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+			return pathError("unlinkat", b.r.quarPath(a.Entry), err)
+		}
+	}
+	b.movedQuar = true
+	b.dropManifest(a.Entry)
+	return nil
+}
