@@ -149,6 +149,7 @@ func beside(t *testing.T, n *node) {
 		{"leftovers", leftovers},
 		{"returning", returning},
 		{"restarts", restarts},
+		{"held", held},
 		{"backlog", backlog},
 		{"flood", flood},
 		{"runtime", runtimeFails},

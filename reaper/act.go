@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -39,20 +38,6 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 		}
 	}
 	r.scanTaken(ctx, rep, taken)
-}
-
-// cleared remembers that a kubelet has to finish what a cleared leaf kept it from, and lets
-// the pod's hold begin anew: what appears in the leaf from now on is another story.
-func (r *Reaper) cleared(rep *Report, uid parsers.PodUID) {
-	if r.clearing == nil {
-		r.clearing = map[parsers.PodUID]time.Duration{}
-	}
-	r.clearing[uid], rep.finishing = rep.Look.At.Boot, true
-	for i := range rep.Verdicts {
-		if rep.Verdicts[i].UID == uid {
-			rep.Verdicts[i].Hold = policy.Hold{}
-		}
-	}
 }
 
 // execute writes the intents of one plan to the ledger, carries it out, and writes down how
@@ -104,7 +89,6 @@ func (r *Reaper) scanTaken(ctx context.Context, rep *Report, taken []policy.Outc
 	for _, o := range taken {
 		if f := facts[o.Action.UID]; f.Truth != policy.No {
 			back = append(back, policy.Back(o, f))
-			delete(r.clearing, o.Action.UID)
 		}
 	}
 	for _, plan := range policy.Batches(back) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type fakePod struct {
 	facts map[policy.FactName]policy.Truth
 	data  bool // holds a user's data
 	files int  // what a strip removes
+	leaf  int  // entries in the one leaf, of a pod or of what was cleared
 }
 
 var errCut = errors.New("cut off")
@@ -102,6 +104,9 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	}
 	e.Facts.Set(policy.FactDirectory, policy.Yes, "fake", "")
 	e.Facts.Set(policy.FactContent, policy.Yes, "fake", "")
+	if p.leaf > 0 {
+		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: policy.ClassData, Entries: int64(p.leaf) + 1}}
+	}
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
 	}
@@ -151,9 +156,14 @@ func (n *fakeNode) List() ([]string, error) {
 func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome {
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
-		if a.Kind == policy.Park || a.Kind == policy.PutBack {
+		switch {
+		case a.Kind == policy.Clear:
+			outs = append(outs, n.clear(a))
+		case a.Kind == policy.PutBack && strings.HasSuffix(a.Entry, policy.LeafSuffix):
+			outs = append(outs, n.fill(a))
+		case a.Kind == policy.Park || a.Kind == policy.PutBack:
 			outs = append(outs, n.move(a))
-		} else {
+		default:
 			outs = append(outs, n.take(a))
 		}
 	}
@@ -181,6 +191,52 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 			n.quarantine[o.Conflict] = there
 		}
 	}
+	return o
+}
+
+const fakeLeaf = "volumes/kubernetes.io~nfs/vol"
+
+// clear moves what lies in the leaf, one entry a step.
+func (n *fakeNode) clear(a policy.Action) policy.Outcome {
+	o := policy.Outcome{Action: a, Result: policy.Gone}
+	p := n.pods[a.UID]
+	if p == nil || p.leaf == 0 {
+		return o
+	}
+	if n.immutable {
+		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
+		return o
+	}
+	n.step()
+	made := &fakePod{id: policy.DirID{Dev: 1, Ino: uint64(1000 + n.steps), Btime: 1}, data: true}
+	n.quarantine[a.Entry] = made
+	for p.leaf > 0 {
+		n.step()
+		p.leaf--
+		made.leaf++
+	}
+	o.Result, o.ID, o.Left = policy.Done, made.id, []policy.Residue{{Path: a.Leaf, Class: policy.ClassData, Entries: int64(made.leaf)}}
+	return o
+}
+
+// fill moves it back.
+func (n *fakeNode) fill(a policy.Action) policy.Outcome {
+	o := policy.Outcome{Action: a, Result: policy.Done}
+	made, p := n.quarantine[a.Entry], n.pods[a.UID]
+	switch {
+	case made == nil:
+		return o
+	case p == nil:
+		o.Result, o.ID, o.Left = policy.Partly, made.id, []policy.Residue{{Path: a.Leaf, Class: policy.ClassData, Entries: int64(made.leaf)}}
+		return o
+	}
+	for made.leaf > 0 {
+		n.step()
+		made.leaf--
+		p.leaf++
+	}
+	n.step()
+	delete(n.quarantine, a.Entry)
 	return o
 }
 
@@ -286,6 +342,13 @@ func (n *fakeNode) claim(i int) policy.Claim {
 	return policy.Claim{At: n.now, Sighting: parsers.Sighting{
 		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Time: n.now.Wall,
 	}}
+}
+
+// held is the kubelet's word that the pod's leaf is not empty.
+func (n *fakeNode) held(i int) policy.Claim {
+	c := n.claim(i)
+	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
+	return c
 }
 
 type nopMeter struct{}

@@ -27,6 +27,9 @@ func (x explainer) entry(e *policy.EntryState, q quarantineRules) {
 		x.line("quarantine", clean(x.cfg.QuarantineDir+"/"+e.Entry))
 		x.line("phase", fmt.Sprintf("%s, since %s (%s ago)", e.Phase, when(v.since), age(x.now.Sub(v.since))))
 		x.line("goes", v.fate(x.now))
+		if e.Leaf != "" {
+			x.line("taken from", clean(e.Leaf)+" of the pod directory, and nothing else")
+		}
 		sum := total(e.Left)
 		x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
 	}

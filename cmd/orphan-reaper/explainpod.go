@@ -66,6 +66,8 @@ func (x explainer) summary(pod *podView) string {
 		return "No sign of life came while it was parked. What holds no data of a user may go."
 	case pod.Verdict == policy.Reap:
 		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
+	case len(pod.Clear) > 0:
+		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean(strings.Join(pod.Clear, ", ")) + ", and nothing else; then the kubelet removes the rest by itself."
 	case pod.Verdict == policy.Wait:
 		return "Not yet. The reasons end by themselves." + wait
 	case pod.outlook() == quiet:

@@ -108,6 +108,7 @@ func TestOutcomeWords(t *testing.T) {
 	results := []policy.Result{policy.Done, policy.Gone, policy.Refused, policy.Partly, policy.Failed, policy.Conflict}
 	want := map[policy.ActionKind][]string{
 		policy.Park:    {"quarantined", "removed", "kept", "quarantined", "failed", "kept"},
+		policy.Clear:   {"quarantined", "kept", "kept", "quarantined", "failed", "kept"},
 		policy.PutBack: {"kept", "removed", "kept", "quarantined", "failed", "kept"},
 		policy.Strip:   {"removed", "removed", "quarantined", "quarantined", "failed", "quarantined"},
 		policy.Purge:   {"removed", "removed", "quarantined", "quarantined", "failed", "quarantined"},

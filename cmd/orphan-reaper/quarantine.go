@@ -29,7 +29,8 @@ func newQuarantineCommand(a *app) *cobra.Command {
 		&cobra.Command{
 			Use: "restore UID", Short: "Put a pod directory back",
 			Long: `Put a pod directory back where it was, and say what cannot be brought back.
-The pod is then kept for ever.`,
+What lay in a single volume directory goes back into it, where that is still
+there and nothing of the same name lies in it. The pod is then kept for ever.`,
 			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
 			Args:    oneUID, ValidArgsFunction: a.completeQuarantined,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
@@ -122,7 +123,11 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	}
 	p := a.printer(a.stdout)
 	left := total(entry.Left)
-	p.f("put back: %s/%s\n", clean(cfg.PodsDir()), uids[0])
+	place := cfg.PodsDir() + "/" + string(uids[0])
+	if entry.Leaf != "" {
+		place += "/" + entry.Leaf
+	}
+	p.f("put back: %s\n", clean(place))
 	if left.Entries > 0 {
 		p.f("  %s, %s\n", count(int(left.Entries), "entry"), size(left.Bytes))
 	}

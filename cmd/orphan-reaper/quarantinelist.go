@@ -39,6 +39,9 @@ type entryView struct {
 	Reasons   []policy.Reason  `json:"reasons"`
 	Why       []policy.Why     `json:"why"`
 	Purge     string           `json:"purge"`
+	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
+	// directory.
+	Leaf string `json:"leaf,omitempty"`
 	// PurgeAt is when it is purged by itself, null where it is not. A full file system
 	// brings it forward.
 	PurgeAt *time.Time `json:"purge_at"`
@@ -51,7 +54,7 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 	v := entryView{
 		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
 		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
-		Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+		Leaf: e.Leaf, Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
 	}
 	for _, w := range e.Why {
 		v.Reasons = append(v.Reasons, w.Reason)
@@ -67,7 +70,7 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 		}
 	case policy.PhaseConflict, policy.PhaseUnlisted:
 		v.Purge = purgePerson
-	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhasePutting, policy.PhaseStripping,
+	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping,
 		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseGone:
 	}
 	if !v.since.IsZero() {
@@ -170,6 +173,9 @@ func (p *printer) entryTable(views []entryView, now time.Time) {
 		}
 		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
 			second = strings.TrimSpace(second + " entry " + clean(v.Entry))
+		}
+		if v.Leaf != "" {
+			second = strings.TrimSpace(second + " what lay in " + clean(v.Leaf))
 		}
 		if v.PurgeAt != nil && v.data {
 			second = strings.TrimSpace(second + " (the rest goes by you)")

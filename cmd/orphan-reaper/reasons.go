@@ -56,7 +56,7 @@ var reasonTable = []advice{
 	},
 	{
 		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"The kubelet's log says which volume and why (UnmountVolume.TearDown failed). Put that right; a kubelet that has been restarted forgets it.", look,
+		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.", look,
 	},
 	{
 		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",

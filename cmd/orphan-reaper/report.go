@@ -52,6 +52,9 @@ type podView struct {
 	Why       []policy.Why     `json:"why"`
 	Facts     factsView        `json:"facts"`
 	Residue   []policy.Residue `json:"residue"`
+	// Clear lists the directories whose content goes to quarantine so that the kubelet can
+	// finish, of a pod that its volume manager holds.
+	Clear []string `json:"clear,omitempty"`
 	// Directory is the entry's name, quoted, where it is no UID.
 	Directory string `json:"directory,omitempty"`
 	Parked    bool   `json:"parked,omitempty"`
@@ -137,6 +140,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 			verdict = r.Verdicts[i]
 		}
 		pod := viewEvidence(e, verdict.Decision, verdict.Why)
+		pod.Clear = verdict.Leaves
 		pod.DueSeconds = int(verdict.Due.Seconds())
 		v.Pods = append(v.Pods, pod)
 	}

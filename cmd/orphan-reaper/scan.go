@@ -58,9 +58,13 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	p.looked(v)
 	counts := map[string]int{}
 	var longest time.Duration
+	held := 0
 	for i := range v.Pods {
 		pod := &v.Pods[i]
 		counts[verdictOf(pod)]++
+		if len(pod.Clear) > 0 {
+			held++
+		}
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
 	p.f("\n%s: %d reap, %d wait, %d keep, %d alive; %d in quarantine\n",
@@ -68,7 +72,10 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	if n := counts["reap"]; n > 0 {
 		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
 	}
-	if n := counts["wait"]; n > 0 {
+	if held > 0 {
+		p.item("  ", "held", 7, yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.", count(held, "pod")))
+	}
+	if n := counts["wait"]; n > held {
 		text := "Nothing to do: it ends by itself."
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + age(longest) + "."

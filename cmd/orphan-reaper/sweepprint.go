@@ -120,6 +120,8 @@ func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
 			pod.decided(o)
+		case dryRun && len(pod.Clear) > 0:
+			pod.Outcome = outcomeWouldQuarantine
 		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
 			pod.Outcome = outcomeKept
 		case dryRun && pod.Verdict == policy.Reap:
@@ -162,11 +164,14 @@ func outcomeWord(o policy.Outcome) string {
 	case policy.Partly:
 		return outcomeQuarantined
 	case policy.Gone:
+		if o.Action.Kind == policy.Clear {
+			return outcomeKept // The leaf was empty: the pod is where it was.
+		}
 		return outcomeRemoved
 	case policy.Done:
 	}
 	switch o.Action.Kind {
-	case policy.Park:
+	case policy.Park, policy.Clear:
 		return outcomeQuarantined
 	case policy.PutBack:
 		return outcomeKept

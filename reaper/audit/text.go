@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,9 +52,12 @@ func sentence(r policy.Record, who, why string) string {
 	case policy.KindNotParked:
 		return "Left the directory of " + who + " where it was" + why
 	case policy.KindCleared:
-		return "Moved what lay in " + r.Leaf + " of " + who + " to quarantine, so that the kubelet can remove the directory; it stays there" + why
+		if r.Err != "" {
+			return "What lay in " + leaf(r) + " of " + who + " stays in quarantine, since it cannot go back" + why
+		}
+		return "Moved what lay in " + leaf(r) + " of " + who + " to quarantine, so that the kubelet can remove the directory" + why
 	case policy.KindNotCleared:
-		return "Left what lies in " + r.Leaf + " of " + who + " where it was" + why
+		return "Left what lies in " + leaf(r) + " of " + who + " where it was" + why
 	case policy.KindPutBack:
 		if r.Leaf != "" {
 			return "Put what lay in " + r.Leaf + " of " + who + " back where it was" + why
@@ -124,6 +128,9 @@ func pod(r policy.Record) string {
 	}
 	return fmt.Sprintf("pod %s/%s (%s)", r.Namespace, r.PodName, r.UID)
 }
+
+// leaf names the directory whose content the record is about.
+func leaf(r policy.Record) string { return cmp.Or(r.Leaf, "a volume's directory") }
 
 func entry(r policy.Record) string {
 	if r.Entry == "" {

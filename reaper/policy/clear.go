@@ -123,10 +123,12 @@ func (v Verdict) clear(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict
 			word = since
 		}
 	}
-	if len(full) == 0 && (word < 0 || word > lastWord) {
+	switch {
+	case len(full) == 0 && (word < 0 || word > lastWord):
 		return v // nothing is in its way, and it says nothing more: a matter for a person
-	}
-	if w.Decision == Reap {
+	case len(full) == 0: // it has yet to try again
+		return Verdict{UID: v.UID, Name: v.Name, Decision: Wait, Why: []Why{held}}
+	case w.Decision == Reap:
 		w.Leaves = full
 	}
 	w.Decision, w.Why = Wait, append([]Why{held}, w.Why...)

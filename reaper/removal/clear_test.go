@@ -223,7 +223,7 @@ func TestClearEndless(t *testing.T) {
 	tr := newTree(t, heldPod...)
 	leaf := tr.pods + "/" + string(uidA) + "/" + leafNFS
 	r, n := tr.open(false), 0
-	r.guards.before = func(op, name string) {
+	r.guards.before = func(op, _ string) {
 		if op == "renameat2" && n < 100 {
 			n++
 			tr.must(os.WriteFile(fmt.Sprintf("%s/new%d", leaf, n), nil, 0o600))
@@ -363,7 +363,7 @@ func TestClearCutUndone(t *testing.T) {
 func TestAttackedClear(t *testing.T) {
 	rounds := 200
 	if long() {
-		rounds = 2000
+		rounds = 600
 	}
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const testLeaf = "volumes/kubernetes.io~nfs/exports"
+
+// leafReport holds a pod that the kubelet's volume manager holds, before its leaf is cleared
+// or after.
+func leafReport(cleared bool) reaper.Report {
+	r := only(testReport())
+	e := evidence(uidMounted, "db", "postgres-1", skeleton, policy.Residue{Path: testLeaf, Class: policy.ClassData, Bytes: 8192, Entries: 3})
+	e.Facts.Set(policy.FactHeld, policy.Yes, "log of the kubelet, PID 812",
+		"the kubelet's volume manager cannot tear down /var/lib/kubelet/pods/"+string(uidMounted)+"/"+testLeaf+": it is not empty")
+	v := policy.Verdict{
+		UID: uidMounted, Name: string(uidMounted), Decision: policy.Wait, Leaves: []string{testLeaf},
+		Why: []policy.Why{{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactHeld].Detail}},
+	}
+	r.Look.Pods, r.Verdicts, r.Entries = []policy.Evidence{e}, []policy.Verdict{v}, nil
+	if !cleared {
+		return r
+	}
+	entry := string(uidMounted) + ".1795144455" + policy.LeafSuffix
+	left := []policy.Residue{{Path: testLeaf, Class: policy.ClassData, Bytes: 8192, Entries: 3}}
+	r.Outcomes = []policy.Outcome{{
+		Action: policy.Action{Kind: policy.Clear, UID: uidMounted, Entry: entry, Leaf: testLeaf, Evidence: &e},
+		Result: policy.Done, Left: left,
+	}}
+	r.Entries = []policy.EntryState{{
+		Entry: entry, UID: uidMounted, Phase: policy.PhaseHeld, Namespace: "db", PodName: "postgres-1", Leaf: testLeaf, Why: v.Why,
+		Parked: policy.Parked{At: at(time.Minute)}, HeldSince: at(time.Minute), Left: left,
+	}}
+	return r
+}
+
+// TestLeaf: what a person reads of a leaf that is to be cleared, and of one that was.
+func TestLeaf(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
+	cfg := defaultConfig()
+	steps := []struct {
+		title string
+		run   func() error
+	}{
+		{"scan", func() error { v := viewReport(leafReport(false), a.quarantineRules(cfg)); return a.writeScan(&out, &v) }},
+		{"explain", func() error { return a.explain(cfg, leafReport(false), uidMounted) }},
+		{"sweep --dry-run", func() error { return a.printSweep(cfg, leafReport(false), true) }},
+		{"sweep", func() error { return a.printSweep(cfg, leafReport(true), false) }},
+		{"quarantine list", func() error {
+			v := viewReport(leafReport(true), a.quarantineRules(cfg))
+			p := a.printer(&out)
+			p.entryTable(v.Quarantine, testNow)
+			return p.flush()
+		}},
+		{"explain, when the pod is gone", func() error {
+			r := leafReport(true)
+			r.Look.Pods, r.Verdicts = nil, nil
+			return a.explain(cfg, r, uidMounted)
+		}},
+	}
+	for _, s := range steps {
+		out.WriteString("=== " + s.title + "\n")
+		if err := s.run(); err != nil {
+			t.Errorf("%s: %v: nothing of this is a matter for a person", s.title, err)
+		}
+	}
+	fits(t, "leaf.txt", out.String())
+	golden(t, "leaf.txt", out.String())
+	out.Reset()
+	a.output = "json"
+	if err := a.printSweep(cfg, leafReport(false), true); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "leaf.json", out.String())
+}

@@ -1,0 +1,256 @@
+package reaper
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestClearedStory follows a pod that the volume manager holds: two looks a hold apart, the
+// leaf cleared, the pod left alone until its kubelet has finished; each step told once.
+func TestClearedStory(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	p.leaf = 3
+	r := n.reaper(t, testRules)
+	rep := mustPass(t, r, n.held(1))
+	if v := rep.Verdicts[0]; v.Decision != policy.Wait || rep.Next != testRules.Hold || !rep.Pending || p.leaf != 3 {
+		t.Fatalf("first look: %+v, next %s", v, rep.Next)
+	}
+	n.pass(rep.Next)
+	rep = mustPass(t, r, n.held(1))
+	if p.leaf != 0 || n.pods[uidOf(1)] != p || len(n.quarantine) != 1 {
+		t.Fatalf("after the hold: %d in the leaf, quarantine %v: %+v", p.leaf, n.quarantine, rep.Outcomes)
+	}
+	if e := rep.Entries[0]; e.Phase != policy.PhaseHeld || e.Leaf != fakeLeaf || len(e.Left) != 1 || e.ID == p.id || e.ID == (policy.DirID{}) {
+		t.Errorf("in quarantine: %+v", e)
+	}
+	if rep.Next > lookSoon || rep.Pending {
+		t.Errorf("the kubelet has yet to try again, and the next look is in %s", rep.Next)
+	}
+	n.pass(rep.Next)
+	rep = mustPass(t, r)
+	if v := rep.Verdicts[0]; v.Decision != policy.Wait || len(rep.Outcomes) != 0 || rep.Pending {
+		t.Errorf("before the kubelet has tried again: %+v, %+v", v, rep.Outcomes)
+	}
+	delete(n.pods, uidOf(1)) // the kubelet has
+	n.pass(rep.Next)
+	if rep = mustPass(t, r); rep.Next != lookRarely || len(n.quarantine) != 1 {
+		t.Errorf("the pod is gone, and the next look is in %s", rep.Next)
+	}
+	want := []policy.Kind{policy.KindKept, policy.KindClearing, policy.KindCleared, policy.KindKept}
+	if got := n.kinds(uidOf(1)); !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
+	}
+}
+
+// TestClearedAgain: what appears in a leaf that was cleared waits for a hold of its own.
+func TestClearedAgain(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	p.leaf = 1
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.held(1))
+	n.pass(testRules.Hold)
+	mustPass(t, r, n.held(1))
+	for range 3 {
+		p.leaf = 1
+		n.pass(testRules.Hold / 4)
+		if rep := mustPass(t, r, n.held(1)); p.leaf != 1 {
+			t.Fatalf("cleared again after a quarter of a hold: %+v", rep.Outcomes)
+		}
+	}
+	n.pass(testRules.Hold)
+	mustPass(t, r, n.held(1))
+	if p.leaf != 0 || len(n.quarantine) != 2 {
+		t.Errorf("%d in the leaf, %d in quarantine", p.leaf, len(n.quarantine))
+	}
+}
+
+// TestClearGated: nothing is cleared in mode observe, with the breaker open, from a private
+// namespace, against a contradiction, or of a pod that any other fact keeps.
+func TestClearGated(t *testing.T) {
+	for name, change := range map[string]func(*fakeNode, *policy.Rules, *fakePod){
+		"observe": func(_ *fakeNode, r *policy.Rules, _ *fakePod) { r.Observe = true },
+		"breaker": func(n *fakeNode, _ *policy.Rules, _ *fakePod) {
+			n.records = []policy.Record{{Seq: 1, Kind: policy.KindBreaker}}
+		},
+		"namespace":     func(n *fakeNode, _ *policy.Rules, _ *fakePod) { n.node.MayEnforce.Truth = policy.No },
+		"contradiction": func(n *fakeNode, _ *policy.Rules, _ *fakePod) { n.node.Agrees.Truth = policy.Unknown },
+		"cgroup": func(_ *fakeNode, _ *policy.Rules, p *fakePod) {
+			p.facts = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
+		},
+		"mounted": func(_ *fakeNode, _ *policy.Rules, p *fakePod) {
+			p.facts = map[policy.FactName]policy.Truth{policy.FactMounted: policy.Unknown}
+		},
+		"none": func(*fakeNode, *policy.Rules, *fakePod) {},
+	} {
+		n, rules := newFakeNode(), testRules
+		rules.Hold = 0
+		p := n.add(1, nil)
+		p.leaf = 2
+		change(n, &rules, p)
+		mustPass(t, n.reaper(t, rules), n.held(1))
+		if cleared := p.leaf == 0; cleared != (name == "none") {
+			t.Errorf("%s: %d in the leaf, %d in quarantine", name, p.leaf, len(n.quarantine))
+		}
+	}
+}
+
+// TestClearMounted: what the scan after clearing finds, or cannot read, goes back.
+func TestClearMounted(t *testing.T) {
+	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
+		n, rules := newFakeNode(), testRules
+		rules.Hold = 0
+		p := n.add(1, nil)
+		p.leaf = 2
+		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
+		rep := mustPass(t, n.reaper(t, rules), n.held(1))
+		if p.leaf != 2 || len(n.quarantine) != 0 || len(rep.Entries) != 0 || n.BreakerOpen() {
+			t.Errorf("%s: %d in the leaf, %d in quarantine: %+v", truth, p.leaf, len(n.quarantine), rep.Outcomes)
+		}
+	}
+}
+
+// TestClearSlowStart: before a pod is proven one is taken at a time, cleared or parked; a
+// cleared one stands in the way of the others until its kubelet has finished, and not for
+// ever.
+func TestClearSlowStart(t *testing.T) {
+	for _, finishes := range []bool{true, false} {
+		n, rules := newFakeNode(), testRules
+		rules.Hold = 0
+		for i := range 3 {
+			n.add(i, nil).leaf = 1
+		}
+		n.add(3, nil) // an orphan like any other
+		r := n.reaper(t, rules)
+		mustPass(t, r, n.held(0), n.held(1), n.held(2), n.claim(3))
+		if len(n.quarantine) != 1 {
+			t.Fatalf("the first enforcement took %d", len(n.quarantine))
+		}
+		n.pass(30 * time.Second)
+		if rep := mustPass(t, r); len(n.quarantine) != 1 || rep.Next != lookSoon {
+			t.Fatalf("before the kubelet has finished %d are taken, next in %s", len(n.quarantine), rep.Next)
+		}
+		if finishes {
+			delete(n.pods, uidOf(0))
+			n.pass(30 * time.Second)
+		} else {
+			n.pass(kubeletFinishes)
+		}
+		if mustPass(t, r); len(n.quarantine) != 2 {
+			t.Errorf("finishes %t: %d are taken", finishes, len(n.quarantine))
+		}
+	}
+}
+
+// TestClearRefused: what cannot be moved is kept, and not tried at every look.
+func TestClearRefused(t *testing.T) {
+	n, rules := newFakeNode(), testRules
+	rules.Hold = 0
+	n.immutable = true
+	n.add(1, nil).leaf = 1
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.held(1))
+	for range 3 {
+		n.pass(time.Minute)
+		rep := mustPass(t, r, n.held(1))
+		if v := rep.Verdicts[0]; len(rep.Outcomes) != 0 || v.Decision != policy.Keep || !v.For(policy.ReasonCannotMove) {
+			t.Fatalf("tried again: %+v, %+v", rep.Outcomes, v)
+		}
+	}
+	n.pass(retryFirst)
+	if rep := mustPass(t, r, n.held(1)); len(rep.Outcomes) != 1 {
+		t.Error("never tried again")
+	}
+}
+
+// TestClearRestored: a person takes it back, and the pod is kept from then on.
+func TestClearRestored(t *testing.T) {
+	n, rules := newFakeNode(), testRules
+	rules.Hold = 0
+	p := n.add(1, nil)
+	p.leaf = 2
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.held(1))
+	o, err := r.Restore(t.Context(), uidOf(1))
+	if err != nil || o.Result != policy.Done || p.leaf != 2 || len(n.quarantine) != 0 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	rep := mustPass(t, r, n.held(1))
+	if v := rep.Verdicts[0]; !v.For(policy.ReasonRestored) || p.leaf != 2 {
+		t.Errorf("%+v", v)
+	}
+	// Where the pod is gone, it stays in quarantine, and the person can ask again.
+	n.add(2, nil).leaf = 2
+	mustPass(t, r, n.held(2))
+	delete(n.pods, uidOf(2))
+	for range 2 {
+		if o, err := r.Restore(t.Context(), uidOf(2)); err != nil || o.Result != policy.Partly {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if e := entries(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseHeld {
+			t.Fatalf("%+v", e)
+		}
+	}
+}
+
+// TestClearCutOff cuts the loop off before each of its steps and starts anew: what lay in the
+// leaf is there, or in quarantine as the ledger says, and in the end the leaf is cleared.
+func TestClearCutOff(t *testing.T) {
+	rules := testRules
+	rules.Hold = 0
+	for cut := 1; ; cut++ {
+		n := newFakeNode()
+		p := n.add(1, nil)
+		p.leaf = 3
+		n.cutAt = cut
+		died := passUntilCut(t, n, rules)
+		n.cutAt = 0
+		check := func(when string) int {
+			in := 0
+			for name, e := range n.Entries() {
+				if q := n.quarantine[name]; q != nil {
+					in += q.leaf
+				}
+				if on := n.quarantine[name] != nil; on != (e.Phase == policy.PhaseHeld) {
+					t.Fatalf("cut %d, %s: on disk %t, in the ledger %s", cut, when, on, e.Phase)
+				}
+			}
+			if p.leaf+in != 3 {
+				t.Fatalf("cut %d, %s: %d in the leaf, %d in quarantine", cut, when, p.leaf, in)
+			}
+			return in
+		}
+		r := n.reaper(t, rules)
+		r.recover(t.Context())
+		check("after the next start")
+		mustPass(t, r, n.held(1))
+		if in := check("after a pass"); in != 3 {
+			t.Fatalf("cut %d: %d of 3 were cleared", cut, in)
+		}
+		if !died {
+			if cut < 6 {
+				t.Fatalf("only %d steps", cut-1)
+			}
+			return
+		}
+	}
+}
+
+func passUntilCut(t *testing.T, n *fakeNode, rules policy.Rules) (died bool) {
+	t.Helper()
+	defer func() {
+		if v := recover(); v != nil {
+			if err, ok := v.(error); !ok || !errors.Is(err, errCut) {
+				panic(v)
+			}
+			died = true
+		}
+	}()
+	mustPass(t, n.reaper(t, rules), n.held(1))
+	return false
+}
