@@ -10,4 +10,9 @@
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The
 // one exception is a source that most nodes lack, of which only the word "alive" counts.
 // Reasons are a union: one source that says alive wins over all that say dead.
+//
+// A pod that the kubelet's volume manager holds never goes. Where the volume manager's own
+// error is all that keeps it, what lies in the directory that the error names may be moved
+// aside (clear.go). Such a verdict is Wait and never Reap, so that nothing that reads a
+// decision alone can take the pod.
 package policy

@@ -1,6 +1,6 @@
 // Package removal is the only code of orphan-reaper that changes anything outside its own
-// state directory: it moves pod directories to quarantine and back, and removes in
-// quarantine what a plan says may go. It reaps directories, not child processes.
+// state directory: it moves pod directories, or what lies in one volume directory of them,
+// to quarantine and back, and removes in quarantine what a plan says may go. It reaps directories, not child processes.
 //
 // It decides nothing: policy says what may go, and the caller has looked at the mounts of
 // all namespaces before each step. It never unmounts, never clears an attribute, never
@@ -21,6 +21,10 @@
 //   - A directory is known by device, inode and birth time. What has taken its name since
 //     the look is left alone, and what arrives in quarantine is looked at again and moved
 //     back if it is another one. No rename replaces anything.
+//   - What is moved out of a pod that stays (Clear) goes name by name from one held directory
+//     to another. What stops it half way is undone at once, or, after a kill, by the next
+//     start. The entry carries a name of its own kind (policy.LeafSuffix): put back as if it
+//     were a pod directory, it would be exchanged with one.
 //   - unlinkat never removes a mount point of this mount namespace or of a slave of it
 //     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
 //     caller scans all of them, and why the daemon refuses to enforce from a private one.
@@ -30,7 +34,7 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
-// What can block: any call on a file system that does not answer. Park and PutBack touch
+// What can block: any call on a file system that does not answer. Park, Clear and PutBack touch
 // the file system of the pods directory only, Strip and Purge likewise, since openat2 with
 // NO_XDEV and statx with AT_STATX_DONT_SYNC do not ask a file system that is mounted below.
 // If that file system itself hangs, Execute returns some time after its context ends and

@@ -16,8 +16,8 @@ import (
 func isLeaf(entry string) bool { return strings.HasSuffix(entry, policy.LeafSuffix) }
 
 var (
-	errLeafGone = errors.New("the directory is no longer there; what lay in it stays in quarantine, from where it can be copied")
-	errNameLies = errors.New("something of the same name lies there again; move that away first, or copy from quarantine")
+	errLeafGone = errors.New("the directory is no longer there, so what lay in it can only be copied to where it is wanted")
+	errNameLies = errors.New("something of the same name lies there again; move that away first, or copy what is wanted")
 	errNotMade  = errors.New("it holds more than the path of one leaf")
 )
 
@@ -146,7 +146,7 @@ func (b *batch) fits(from, leaf int, path string) error {
 
 // stays leaves the content in quarantine, as it was before.
 func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Outcome {
-	out := refuse(a, policy.ReasonCannotMove, why)
+	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w; it lies in %s", why, b.r.quarPath(a.Entry+"/"+a.Leaf)))
 	out.Result = policy.Partly
 	return b.cleared(ctx, out)
 }
