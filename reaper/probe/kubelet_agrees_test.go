@@ -138,6 +138,9 @@ func TestForeignCgroups(t *testing.T) {
 	n.mkdir(n.pod(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
 	runtime := startCRI(t, fakecri.Options{})
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
+	// Who says that these namespaces are the node names its cgroups, too.
+	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
+	n.cfg.NodeNamespacesSelf = false
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
 	wantDetail(t, n.one(uid).Facts[policy.FactCgroup], "of 1 pods that the runtime runs none has a cgroup there")
 

@@ -261,8 +261,7 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	if f := look.Node.Agrees; f.Truth != policy.Yes {
 		t.Errorf("agrees: %+v", f)
 	}
-	unasked := facts{policy.FactCgroup: policy.Unknown} // the runtime is not asked
-	check(t, find(t, look, dead), but(unasked))
+	check(t, find(t, look, dead), but(nil))
 	check(t, find(t, look, mounted), facts{policy.FactMounted: policy.Yes})
 }
 

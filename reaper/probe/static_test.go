@@ -253,7 +253,7 @@ func TestStaticPodInALook(t *testing.T) {
 	check(t, look.Parked[0], facts{policy.FactStaticPod: policy.Yes}) // there is no directory to be older
 	runs.NotReady = true
 	runtime.SetPods(runs)
-	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown, policy.FactCgroup: policy.Unknown}))
+	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))
 	runs.NotReady, runs.Static = false, false
 	runtime.SetPods(runs)
 	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))
