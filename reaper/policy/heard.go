@@ -18,6 +18,10 @@ type Heard struct {
 	BootID  string                  `json:"boot_id"`
 	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
 	Held    map[parsers.PodUID]Held `json:"held,omitempty"`
+	// Last is when it said anything of either kind, and Since the beginning of an unbroken row
+	// of such words: we were there, and so was its log.
+	Last  Instant `json:"last,omitzero"`
+	Since Instant `json:"since,omitzero"`
 	// Full is set once more pods were held than are remembered: of any other it is not known.
 	Full bool `json:"full,omitempty"`
 }
@@ -32,6 +36,36 @@ type Held struct {
 	Path string  `json:"path,omitempty"` // the volume path it named
 	// Volumes holds the last word on each volume, by the kubelet's name for it.
 	Volumes map[string]HeldVolume `json:"volumes,omitempty"`
+}
+
+// silence is how long a kubelet that still holds a volume never leaves it unmentioned: it
+// tries again after 2 min 2 s at the latest (exponentialbackoff.maxDurationBeforeRetry).
+const silence = 10 * time.Minute
+
+// unbroken is the longest time between two words that are one row: the longest between two
+// looks while there is an orphan, and some.
+const unbroken = 6 * time.Minute
+
+// listen notes that the kubelet was heard.
+func (h *Heard) listen(at Instant) {
+	gap, ok := at.Since(h.Last)
+	if !ok && at.BootID == h.Last.BootID {
+		return // an older one, read late
+	}
+	if !ok || gap > unbroken {
+		h.Since = at
+	}
+	h.Last = at
+}
+
+// over says whether the volume manager has given up, or finished: the kubelet has spoken of
+// other things so long after its last word on the pod that it must have tried again. What it
+// cannot make a volume again it tries once at its start, and then leaves to be named with all
+// other orphans, one at a time: a backlog of these must not wait for each to be named.
+func (h *Heard) over(by Held) bool {
+	since, ok := h.Last.Since(by.At)
+	listened, here := h.Last.Since(h.Since)
+	return ok && here && min(since, listened) > silence
 }
 
 // Claim is one sighting that counts once the kubelet that made it is known to run.
@@ -79,6 +113,7 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 		if !c.Evident(n.KubeletID, now) {
 			continue
 		}
+		h.listen(c.At)
 		uid := c.Sighting.UID
 		if c.Sighting.Report == parsers.ReportTeardown {
 			if h.Held == nil {
@@ -130,7 +165,10 @@ func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 	if h.Full {
 		held, detail = Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}
-	if by, ok := h.Held[e.UID]; ok {
+	switch by, ok := h.Held[e.UID]; {
+	case ok && h.over(by):
+		held, detail = No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
+	case ok:
 		held, detail = Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
 		if e.Leaves = by.leaves(now); e.Leaves != nil {
 			detail += ": it is not empty"

@@ -116,3 +116,47 @@ func TestHeardBounded(t *testing.T) {
 		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth)
 	}
 }
+
+// TestHeardOver: a volume that the kubelet has not mentioned for long, while it spoke of
+// others, is no longer held. Without that a backlog that a restarted kubelet found is taken
+// one pod at a time, each after a hold of its own. A kubelet that says nothing at all has
+// finished nothing.
+func TestHeardOver(t *testing.T) {
+	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
+	minutes := func(from, to int) (all []time.Duration) {
+		for m := from; m >= to; m-- {
+			all = append(all, time.Duration(m)*time.Minute)
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		ago    time.Duration   // the word on this pod
+		others []time.Duration // the words on another
+		want   Truth
+	}{
+		"just now":                           {time.Second, minutes(0, 0), Yes},
+		"it may be waiting for its next try": {silence - time.Minute, minutes(9, 0), Yes},
+		"not again for long":                 {silence + time.Minute, minutes(10, 0), No},
+		"the kubelet is silent":              {time.Hour, minutes(60, 59), Yes},
+		"we were away":                       {20 * time.Minute, minutes(5, 0), Yes},
+		"we were away, long ago":             {time.Hour, minutes(12, 0), No},
+	} {
+		s := deadScene()
+		var h Heard
+		say := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
+			h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID}}}, s.node, s.now)
+		}
+		say(testUID, parsers.ReportTeardown, tc.ago)
+		for _, ago := range tc.others {
+			say(other, parsers.ReportOther, ago)
+		}
+		h.Tell(&s.ev, s.node, s.now)
+		if got := s.ev.Facts[FactHeld].Truth; got != tc.want {
+			t.Errorf("%s: held %s, want %s", name, got, tc.want)
+		}
+		say(testUID, parsers.ReportTeardown, 0)
+		if h.Tell(&s.ev, s.node, s.now); s.ev.Facts[FactHeld].Truth != Yes {
+			t.Errorf("%s: it tries again, and held is %s", name, s.ev.Facts[FactHeld].Truth)
+		}
+	}
+}
