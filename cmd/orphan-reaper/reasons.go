@@ -63,7 +63,7 @@ var reasonTable = []advice{
 		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look,
 	},
 	{
-		policy.ReasonKubeletLists, "The kubelet's own pod list, on its read-only port, has this pod.",
+		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",
 		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.", alive,
 	},
 	{

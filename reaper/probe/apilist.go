@@ -34,7 +34,7 @@ type apiList struct {
 	silent string // "", or why the server was not asked or did not answer
 	node   string
 	pods   map[parsers.PodUID]bool // by the names of their directories
-	own    map[parsers.PodUID]bool // by their own UIDs, without those of mirror pods
+	own    map[parsers.PodUID]bool // by their own UIDs, which no sandbox of a mirror pod has
 	listed int
 	// doubt says why the list is not known to be whole and this node's; "" where it is.
 	doubt string
@@ -131,8 +131,7 @@ func (l *apiList) pages(ctx context.Context, a *asker) (nameless int, err error)
 		r := podReader{each: func(pod *listedPod) {
 			l.listed++
 			pod.note(l.pods)
-			uid, ok := parsers.ParsePodUID(pod.Metadata.UID)
-			if ok && pod.Metadata.Annotations[annotationHash] == "" {
+			if uid, ok := parsers.ParsePodUID(pod.Metadata.UID); ok {
 				l.own[uid] = true
 			}
 			if pod.Metadata.UID == "" {
@@ -166,8 +165,9 @@ func (l *apiList) advice(err error, user string) string {
 }
 
 // prove doubts the list unless it is shown to be this node's: it must have a pod that lives
-// here, with a sandbox that is ready and a cgroup. A name that is not this
-// node's has other pods or none, and so has another cluster's node of the same name.
+// here, with a sandbox in the runtime and a cgroup in this kernel (the image of a disk that
+// was copied has old sandboxes). A name that is not this node's has other pods or none, and
+// so has another cluster's node of the same name.
 //
 // Mirror pods prove nothing: up to 1.20 the same manifest gives the same static UID on every
 // node, and with a node of the same name in another cluster it still does.

@@ -345,9 +345,10 @@ func TestListsInALook(t *testing.T) {
 	n := newNode(t)
 	n.mkdir(n.pod(uidHere), n.pod(uidQuiet), n.pod(uidAway), "cgroup/kubepods/pod"+string(uidHere))
 	cri := startCRI(t, fakecri.Options{Version: fakecri.V1})
-	cri.SetPods(fakecri.Pod{UID: string(uidHere), Namespace: "a", Name: "here", Running: 1})
+	here := fakecri.Pod{UID: string(uidHere), Namespace: "a", Name: "here", Running: 1}
+	cri.SetPods(here)
 	api := tlsServer(t, "", answer(metadataOf("", herePod, quietPod)))
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, cri.Endpoint()
+	n.cfg.Waive, n.cfg.RootDirSet, n.cfg.RuntimeEndpoint = false, true, cri.Endpoint()
 	n.cfg.Kubeconfig = kubeconfigOf(t, api.URL, certOf(api), "token: x")
 	kubelet := tlsServer(t, "", serve(map[string]http.HandlerFunc{
 		"/pods": answer(listOf(herePod, staticPod)), "/runningpods/": refuse(403, "forbidden"),
@@ -359,6 +360,13 @@ func TestListsInALook(t *testing.T) {
 	n.symlink(self, "bin/kubelet")
 	look := n.look()
 	check(t, find(t, look, uidAway), facts{policy.FactReleased: policy.Unknown, policy.FactKubeletLists: policy.Unknown, policy.FactAPILists: policy.No})
+	// Of another node, for all that this one shows.
+	cri.SetPods(fakecri.Pod{UID: string(newUID()), Namespace: "a", Name: "other", Running: 1})
+	check(t, find(t, n.look(), uidAway), facts{policy.FactAPILists: policy.Unknown})
+	cri.SetPods(here)
+	must(t, os.Remove(n.path("cgroup/kubepods/pod"+string(uidHere))))
+	check(t, find(t, n.look(), uidAway), facts{policy.FactAPILists: policy.Unknown})
+	n.mkdir("cgroup/kubepods/pod" + string(uidHere))
 	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=n1",
 		"--port="+portOf(t, kubelet), "--tls-cert-file="+file(t, "kubelet.crt", certOf(kubelet)))
 	look = n.look()

@@ -34,7 +34,7 @@ const (
 )
 
 // askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
-// a time: a library that reads the whole text holds ten times its size.
+// a time: expfmt would make a tree of the whole text for them.
 func askGauges(ctx context.Context, a *asker) policy.KubeletGauges {
 	g := policy.KubeletGauges{Origin: a.base + "/metrics"}
 	err := a.get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
