@@ -270,3 +270,42 @@ func FuzzConfigFile(f *testing.F) {
 		}
 	})
 }
+
+// TestAsked: which of the kubelet and the API server are asked, and whether the silence of
+// the latter keeps everything, which a reload changes.
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		text, kubeconfig, node, certificate string
+		need                                bool
+	}{
+		{"", "", "", "", false},
+		{"api_unreachable: keep\n", "", "", "", false},
+		{"kubeconfig: /k\nnode_name: n-1.example\n", "/k", "n-1.example", "", true},
+		{"kubeconfig: /k\napi_unreachable: ignore\n", "/k", "", "", false},
+		{"kubelet_client_certificate: /c\n", "", "", "/c", false},
+	} {
+		cfg, err := load(t, c.text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := cfg.probing(nil, nil)
+		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" || p.KubeletTokenFile != "" {
+			t.Errorf("%q: %+v", c.text, p)
+		}
+		if need := cfg.rules().NeedAPI; need != c.need {
+			t.Errorf("%q: needs the API server: %t", c.text, need)
+		}
+	}
+	was, err := load(t, "kubeconfig: /k\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := load(t, "kubeconfig: /k\napi_unreachable: ignore\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, restart := was.Diff(next)
+	if strings.Join(live, " ") != "api_unreachable" || restart != nil || was.take(next, live).rules().NeedAPI {
+		t.Errorf("a reload changes %v, and a restart %v", live, restart)
+	}
+}
