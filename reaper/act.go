@@ -20,7 +20,12 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 		r.openBreaker(rep)
 	}
 	var taken []policy.Outcome
+	var sandboxes []policy.Plan
 	for _, plan := range plans {
+		if plan.Actions[0].Kind == policy.RemoveSandbox {
+			sandboxes = append(sandboxes, plan)
+			continue
+		}
 		outs := r.execute(ctx, rep, plan)
 		for _, o := range outs {
 			switch {
@@ -38,6 +43,18 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 		}
 	}
 	r.scanTaken(ctx, rep, taken)
+	r.removeSandboxes(ctx, rep, sandboxes)
+}
+
+// removeSandboxes comes last: a runtime may take minutes, and what is parked was judged, and
+// must be scanned for mounts, before that. The runtime is asked about each sandbox anew.
+func (r *Reaper) removeSandboxes(ctx context.Context, rep *Report, plans []policy.Plan) {
+	for _, plan := range plans {
+		outs := r.execute(ctx, rep, plan)
+		if outs == nil || slices.ContainsFunc(outs, notBegun) {
+			return
+		}
+	}
 }
 
 // execute writes the intents of one plan to the ledger, carries it out, and writes down how

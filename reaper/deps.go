@@ -67,6 +67,7 @@ type Teller interface {
 // Meter counts for the metrics.
 type Meter interface {
 	Sighting(report parsers.Report)
+	// Look takes in a look with the verdicts on its Pods and then on its RuntimeOnly.
 	Look(look policy.Look, verdicts []policy.Verdict, took time.Duration)
 	Outcome(o policy.Outcome)
 	Quarantine(entries map[string]*policy.EntryState)
@@ -82,9 +83,11 @@ type Report struct {
 	Look     policy.Look
 	Verdicts []policy.Verdict // one for each of Look.Pods
 	Parked   []policy.ParkedVerdict
-	Planned  []policy.Action
-	Outcomes []policy.Outcome
-	Entries  []policy.EntryState // what lies in quarantine, sorted by entry
+	// RuntimeOnly has one for each of Look.RuntimeOnly.
+	RuntimeOnly []policy.Verdict
+	Planned     []policy.Action
+	Outcomes    []policy.Outcome
+	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

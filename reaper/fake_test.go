@@ -34,6 +34,12 @@ type fakeNode struct {
 	ledgerErr  error
 	immutable  bool // nothing can be parked
 	stays      bool // nothing can be taken from quarantine
+	// forgotten holds pods that only the runtime has, runtimeErr is what it says to a removal,
+	// and asked counts those.
+	forgotten  map[parsers.PodUID]*fakePod
+	runtimeErr string
+	unwanted   string // by whose list no pod is wanted
+	asked      int
 }
 
 type fakePod struct {
@@ -42,6 +48,8 @@ type fakePod struct {
 	data  bool // holds a user's data
 	files int  // what a strip removes
 	leaf  int  // entries in the one leaf, of a pod or of what was cleared
+	// boxes are how many stopped sandboxes the runtime keeps.
+	boxes int
 }
 
 var errCut = errors.New("cut off")
@@ -107,6 +115,11 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	if p.leaf > 0 {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: policy.ClassData, Entries: int64(p.leaf) + 1}}
 	}
+	e.Unwanted = n.unwanted
+	for i := range p.boxes {
+		e.Facts.Set(policy.FactSandbox, policy.Yes, "fake", "sandbox NOTREADY")
+		e.Sandboxes = append(e.Sandboxes, policy.Sandbox{ID: fmt.Sprintf("%s-%d", uid, i), Socket: "/s", Created: n.now.Wall.Add(-24 * time.Hour)})
+	}
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
 	}
@@ -118,6 +131,12 @@ func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parse
 	look := policy.Look{At: n.now, Node: n.node}
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		look.Pods = append(look.Pods, n.evidence(uid, n.pods[uid]))
+	}
+	for _, uid := range slices.Sorted(maps.Keys(n.forgotten)) {
+		e := n.evidence(uid, n.forgotten[uid])
+		e.RuntimeOnly, e.ID, e.Changed = true, policy.DirID{}, time.Time{}
+		e.Facts.Set(policy.FactReleased, policy.Yes, "fake", "the list has it not")
+		look.RuntimeOnly = append(look.RuntimeOnly, e)
 	}
 	for _, s := range parked {
 		e := policy.Evidence{UID: s.UID, Entry: s.Entry}
@@ -157,6 +176,8 @@ func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
 		switch {
+		case a.Kind == policy.RemoveSandbox:
+			outs = append(outs, n.removeSandbox(a))
 		case a.Kind == policy.Clear:
 			outs = append(outs, n.clear(a))
 		case a.Kind == policy.PutBack && strings.HasSuffix(a.Entry, policy.LeafSuffix):
@@ -168,6 +189,27 @@ func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome
 		}
 	}
 	return outs
+}
+
+func (n *fakeNode) removeSandbox(a policy.Action) policy.Outcome {
+	o := policy.Outcome{Action: a, Result: policy.Done}
+	n.asked++
+	p := n.pods[a.UID]
+	if p == nil {
+		p = n.forgotten[a.UID]
+	}
+	switch {
+	case n.runtimeErr != "":
+		o.Result, o.Err, o.Why = policy.Failed, n.runtimeErr, []policy.Why{{Reason: policy.ReasonSandbox, Detail: n.runtimeErr}}
+	case p == nil || p.boxes == 0:
+		o.Result = policy.Gone
+	default:
+		n.step()
+		if p.boxes--; p.boxes == 0 && n.forgotten[a.UID] == p {
+			delete(n.forgotten, a.UID)
+		}
+	}
+	return o
 }
 
 func (n *fakeNode) move(a policy.Action) policy.Outcome {

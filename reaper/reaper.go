@@ -90,7 +90,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	if !opt.DryRun {
 		r.act(ctx, &rep, plans)
 		r.remember(&rep, opt)
-		r.Meter.Look(look, rep.Verdicts, r.Clock.Now().Boot-start.Boot)
+		r.Meter.Look(look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
 		r.tell(&rep, opt.Claims)
 	}
 	rep.Entries = entries(r.Ledger.Entries())
@@ -131,9 +131,7 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 			restored[e.UID] = e
 		}
 	}
-	rep.Verdicts = make([]policy.Verdict, len(look.Pods))
-	for i := range look.Pods {
-		e := &look.Pods[i]
+	judge := func(e *policy.Evidence) policy.Verdict {
 		r.heard.Tell(e, look.Node, look.At)
 		truth, detail := policy.No, ""
 		if was := restored[e.UID]; was != nil {
@@ -144,7 +142,14 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 			}
 		}
 		e.Facts.Set(policy.FactRestored, truth, "ledger", detail)
-		rep.Verdicts[i] = policy.Judge(*e, look.Node, r.memory.Holds[e.UID], r.Rules, look.At)
+		return policy.Judge(*e, look.Node, r.memory.Holds[e.UID], r.Rules, look.At)
+	}
+	rep.Verdicts, rep.RuntimeOnly = make([]policy.Verdict, len(look.Pods)), make([]policy.Verdict, len(look.RuntimeOnly))
+	for i := range look.Pods {
+		rep.Verdicts[i] = judge(&look.Pods[i])
+	}
+	for i := range look.RuntimeOnly {
+		rep.RuntimeOnly[i] = judge(&look.RuntimeOnly[i])
 	}
 }
 
@@ -187,7 +192,8 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 	r.heed(rep)
 	gate.InWork += r.unfinished(rep, opt)
 	given := map[string]bool{}
-	parks := policy.MakePlan(rep.Look.Pods, rep.Verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	ev, verdicts := slices.Concat(rep.Look.Pods, rep.Look.RuntimeOnly), slices.Concat(rep.Verdicts, rep.RuntimeOnly)
+	parks := policy.MakePlan(ev, verdicts, rep.Look.Node, gate, r.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		suffix := ""
 		if kind == policy.Clear {
 			suffix = policy.LeafSuffix
@@ -196,6 +202,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 		given[name] = true
 		return name
 	})
+	rep.Verdicts, rep.RuntimeOnly = verdicts[:len(rep.Verdicts)], verdicts[len(rep.Verdicts):]
 	for _, p := range append(plans, parks...) {
 		rep.Planned = append(rep.Planned, p.Actions...)
 	}
@@ -221,7 +228,7 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 		maps.Copy(holds, r.memory.Holds) // what this look has not seen stays
 	}
 	told := map[parsers.PodUID]string{}
-	for _, v := range rep.Verdicts {
+	for _, v := range slices.Concat(rep.Verdicts, rep.RuntimeOnly) {
 		delete(holds, v.UID)
 		if v.UID != "" && v.Hold != (policy.Hold{}) {
 			holds[v.UID] = v.Hold

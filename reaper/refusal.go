@@ -49,26 +49,34 @@ func (r *Reaper) learnStuck(o policy.Outcome, now time.Duration) {
 
 // heed keeps the pods whose last try was refused, until it is time for another.
 func (r *Reaper) heed(rep *Report) {
-	for i := range rep.Verdicts {
-		v := &rep.Verdicts[i]
-		if no := r.refused[v.UID]; no != nil && (v.Decision == policy.Reap || len(v.Leaves) > 0) && rep.Look.At.Boot < no.next {
-			v.Refuse(no.why)
+	for _, verdicts := range [...][]policy.Verdict{rep.Verdicts, rep.RuntimeOnly} {
+		for i := range verdicts {
+			v := &verdicts[i]
+			goes := v.Decision == policy.Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0
+			if no := r.refused[v.UID]; no != nil && goes && rep.Look.At.Boot < no.next {
+				v.Refuse(no.why)
+			}
 		}
 	}
 }
 
-// learn remembers which parks were refused, and which leaves could not be cleared.
+// learn remembers which parks were refused, which leaves could not be cleared, and which
+// sandboxes not removed. A sandbox whose turn did not come is tried again at the next look.
 func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 	for _, o := range outs {
 		ofLeaf := o.Action.Kind == policy.Clear
 		if o.Action.Kind == policy.PutBack {
 			delete(r.clearing, o.Action.UID)
 		}
-		if o.Action.Kind != policy.Park && !ofLeaf {
+		sandbox := o.Action.Kind == policy.RemoveSandbox
+		if o.Action.Kind != policy.Park && !ofLeaf && !sandbox {
 			r.learnStuck(o, now)
 			continue
 		}
-		if o.Result != policy.Refused && (!ofLeaf || o.Result != policy.Failed) {
+		if sandbox && notBegun(o) {
+			continue
+		}
+		if o.Result != policy.Refused && (o.Action.Kind == policy.Park || o.Result != policy.Failed) {
 			delete(r.refused, o.Action.UID)
 			continue
 		}
@@ -82,4 +90,9 @@ func (r *Reaper) learn(outs []policy.Outcome, now time.Duration) {
 		}
 		no.why, no.next, no.gap = o.Why, now+no.gap, min(2*no.gap, retryLast)
 	}
+}
+
+// notBegun: the runtime took too long for the sandboxes before this one.
+func notBegun(o policy.Outcome) bool {
+	return o.Result == policy.Refused && len(o.Why) > 0 && o.Why[0].Reason == policy.ReasonLimit
 }

@@ -28,6 +28,9 @@ func (r *Reaper) tell(rep *Report, claims []policy.Claim) {
 	for i, v := range rep.Verdicts {
 		changed = r.tellVerdict(v, rep.Look.Pods[i], named[v.UID], rep.Look.At) || changed
 	}
+	for i, v := range rep.RuntimeOnly {
+		changed = r.tellVerdict(v, rep.Look.RuntimeOnly[i], named[v.UID], rep.Look.At) || changed
+	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
 			r.Log.Error("cannot keep what was told; it may be told again after a restart", slog.Any("error", err))
@@ -79,7 +82,7 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 	}
 	now := signature(v)
 	// The slow start is over in a moment: no word for that.
-	if v.Decision == policy.Reap || len(v.Leaves) > 0 || now == last || v.For(policy.ReasonLimit) {
+	if v.Decision == policy.Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0 || now == last || v.For(policy.ReasonLimit) {
 		return false
 	}
 	rec := policy.Record{
@@ -118,7 +121,10 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		next = min(next, max(0, d))
 		pending = pending || waiting
 	}
-	for _, v := range rep.Verdicts {
+	for _, v := range slices.Concat(rep.Verdicts, rep.RuntimeOnly) {
+		if v.Again > 0 {
+			soon(v.Again, false)
+		}
 		switch {
 		case v.UID == "" || v.Living():
 		case v.Decision == policy.Wait && v.Due > 0:
@@ -155,6 +161,11 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			soon(lookAgain, false)
 		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseUnlisted, policy.PhaseGone:
 		}
+	}
+	if slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
+		return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done
+	}) {
+		next, pending = 0, true // the pod's hold begins with a look that sees it without the sandbox
 	}
 	if rep.progressed() {
 		// What was taken may let the next one go, and the kubelet names the next at once.

@@ -36,6 +36,7 @@ type Config struct {
 	CgroupRoot      string
 	Kubeconfig      string // none or a path
 	NodeName        string // auto or a name
+	RemoveSandboxes bool
 	APIUnreachable  string // unreachableKeep or unreachableIgnore
 	CNICacheDir     string
 	CNIDataDir      string

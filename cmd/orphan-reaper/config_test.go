@@ -40,7 +40,8 @@ func TestDefaults(t *testing.T) {
 		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
 		"node_namespaces": "auto", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
-		"kubelet_token_file": "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
+		"runtime.remove_sandboxes": "false",
+		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info", "log_format": "auto",
 	}
 	for i := range settings {
@@ -118,6 +119,14 @@ func TestBadFile(t *testing.T) {
 		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: want a whole number, found the number 99999999999999999999`},
 		{"log_files: /x\n", `:1: log_files: want a list, found "/x": write [/x]`},
 		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want a list of text, found keys with values in line 3`},
+		{"runtime.remove_sandboxes: true\n", `:1: unknown key "runtime.remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
+		{"remove_sandboxes: true\n", `:1: unknown key "remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
+		{"runtime: true\n", `:1: runtime: want keys with values, found the truth value true (quote it to make it text)`},
+		{"runtime:\n  remove_sandboxes: 'true'\n", `:2: runtime.remove_sandboxes: want true or false, found "true"`},
+		{"runtime:\n  remove_sandboxes: 1\n", `:2: runtime.remove_sandboxes: want true or false, found the number 1`},
+		{"runtime:\n  endpoint: auto\n", `:2: unknown key "runtime.endpoint" (did you mean "runtime_endpoint"?)`},
+		{"runtime: {hold: 5m}\n", `:1: unknown key "runtime.hold"`},
+		{"runtime: {remove_sandboxes: true}\nruntime: {remove_sandboxes: false}\n", `:2: key "runtime" is here a second time, after line 1`},
 		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
 		{"a: b: c\n", `:1: mapping values are not allowed in this context`},
 		{"hold: 5m\n  mode: x: y\n", `:2: mapping values are not allowed in this context`},
@@ -202,6 +211,39 @@ func TestPrintIsAFile(t *testing.T) {
 	}
 }
 
+// TestSection: the one key that stands below another, from the file, from the flag, and as
+// config print shows it, which is read again.
+func TestSection(t *testing.T) {
+	const key = "runtime.remove_sandboxes"
+	c, err := load(t, "hold: 10m\nruntime:\n  remove_sandboxes: true\n", nil)
+	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" || !c.rules().RemoveSandboxes {
+		t.Errorf("%v from %s: %v", c.RemoveSandboxes, c.Source(key), err)
+	}
+	for _, flag := range []string{"--remove-sandboxes", "--remove-sandboxes=true"} {
+		if c, err := load(t, "", nil, flag); err != nil || !c.RemoveSandboxes || c.Source(key) != "flag --remove-sandboxes" {
+			t.Errorf("%s: %v from %s: %v", flag, c.RemoveSandboxes, c.Source(key), err)
+		}
+	}
+	if c, err := load(t, "runtime: {remove_sandboxes: true}\n", nil, "--remove-sandboxes=false"); err != nil || c.RemoveSandboxes {
+		t.Errorf("%v, %v", c.RemoveSandboxes, err)
+	}
+	if code, _, errs := call(t, "", "config", "check", "--remove-sandboxes=maybe"); code != 2 || !strings.Contains(errs, `"maybe" is not one of true, false`) {
+		t.Errorf("%d %s", code, errs)
+	}
+	_, out, _ := call(t, "", "config", "print", "--remove-sandboxes", "--root-dir", "/var/lib/kubelet")
+	if !strings.Contains(out, "runtime:\n  remove_sandboxes: true ") {
+		t.Errorf("config print: %s", out)
+	}
+	if c, err := load(t, out, nil); err != nil || !c.RemoveSandboxes {
+		t.Errorf("what it prints is no configuration: %v", err)
+	}
+	_, out, _ = call(t, "", "config", "print", "-o", "json")
+	var v struct{ Settings map[string]settingView }
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Settings[key].Value != false || !v.Settings[key].Reload {
+		t.Errorf("%+v, %v", v.Settings[key], err)
+	}
+}
+
 func TestPrintJSON(t *testing.T) {
 	_, out, errs := call(t, "", "config", "print", "-o", "json", "--hold", "90s", "--max-per-look", "3")
 	var v struct {
@@ -234,6 +276,8 @@ func TestDiff(t *testing.T) {
 		switch p := s.field(&other).(type) {
 		case *string:
 			*p += "x"
+		case *bool:
+			*p = !*p
 		case *int:
 			*p++
 		case *time.Duration:

@@ -62,11 +62,18 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 	for i := range settings {
 		s := &settings[i]
 		source := p.paint(faint, "# "+clean(c.Source(s.key)))
+		key := s.key
+		if section, name, ok := strings.Cut(key, "."); ok { // each section has one key, or they stand together
+			if i == 0 || !strings.HasPrefix(settings[i-1].key, section+".") {
+				p.f("%s:\n", section)
+			}
+			key = "  " + name
+		}
 		if !s.list() {
-			p.f("%s%s\n", pad(s.key+": "+yamlWord(s.values(&c)[0]), 44), source)
+			p.f("%s%s\n", pad(key+": "+yamlWord(s.values(&c)[0]), 44), source)
 			continue
 		}
-		p.f("%s%s\n", pad(s.key+":", 44), source)
+		p.f("%s%s\n", pad(key+":", 44), source)
 		for _, v := range s.values(&c) {
 			p.f("  - %s\n", yamlWord(v))
 		}
@@ -74,11 +81,13 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 	return p.flush()
 }
 
-// json returns a setting's value for JSON: a number for a number, a list for a list, text
+// json returns a setting's value for JSON: a number or truth value as such, a list for a list, text
 // for the rest.
 func (s *setting) json(c *Config) any {
 	switch p := s.field(c).(type) {
 	case *int:
+		return *p
+	case *bool:
 		return *p
 	case *[]string:
 		return *p
@@ -92,8 +101,8 @@ func yamlWord(v string) string {
 	if err != nil {
 		return quote(v)
 	}
-	// Numbers stay numbers: max_per_look is the only one.
-	if _, err := parseInt(v); err == nil {
+	// Numbers stay numbers, and truth values truth values: no text of a setting is one.
+	if _, err := parseInt(v); err == nil || v == "true" || v == "false" {
 		return v
 	}
 	return strings.TrimSpace(string(text))

@@ -43,23 +43,43 @@ func (c *Config) applyFile(name string, data []byte) error {
 	if root == nil {
 		return nil
 	}
-	var errs []error
-	seen := map[string]int{}
+	errs := c.applyMapping(name, "", root, map[string]int{})
+	if len(errs) > 0 {
+		return &statusError{code: exitUsage, err: errors.Join(errs...), hint: "orphan-reaper config print lists every key"}
+	}
+	return nil
+}
+
+// applyMapping takes the keys of the file, or of one section of it; section ends in a dot.
+func (c *Config) applyMapping(name, section string, root *yaml.Node, seen map[string]int) (errs []error) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		fail := func(n *yaml.Node, format string, args ...any) {
 			errs = append(errs, fmt.Errorf("%s:%d: "+format, append([]any{name, n.Line}, args...)...))
 		}
-		s := settingByKey(key.Value)
-		switch first := seen[key.Value]; {
-		case s == nil:
-			fail(key, "unknown key %s%s", quote(key.Value), suggestKey(key.Value))
+		full := section + key.Value
+		s := settingByKey(full)
+		isSection := section == "" && slices.Contains(sections(), key.Value)
+		switch first := seen[full]; {
+		case !isSection && (s == nil || strings.Contains(key.Value, ".")): // a dotted key is no second spelling
+			fail(key, "unknown key %s%s", quote(full), suggestKey(full))
 			continue
 		case first != 0:
-			fail(key, "key %s is here a second time, after line %d", quote(key.Value), first)
+			fail(key, "key %s is here a second time, after line %d", quote(full), first)
 			continue
 		}
-		seen[key.Value] = key.Line
+		seen[full] = key.Line
+		if isSection {
+			if value.Kind == yaml.AliasNode {
+				value = value.Alias
+			}
+			if value.Kind != yaml.MappingNode {
+				fail(value, "%s: want keys with values, found %s", full, describe(value))
+				continue
+			}
+			errs = append(errs, c.applyMapping(name, full+".", value, seen)...)
+			continue
+		}
 		values, err := s.fromYAML(value)
 		if err == nil {
 			err = s.set(c, values)
@@ -70,10 +90,18 @@ func (c *Config) applyFile(name string, data []byte) error {
 		}
 		c.sources[s.key] = fmt.Sprintf("%s:%d", name, key.Line)
 	}
-	if len(errs) > 0 {
-		return &statusError{code: exitUsage, err: errors.Join(errs...), hint: "orphan-reaper config print lists every key"}
+	return errs
+}
+
+// sections are the keys under which others stand.
+func sections() []string {
+	var names []string
+	for _, s := range settings {
+		if section, _, ok := strings.Cut(s.key, "."); ok && !slices.Contains(names, section) {
+			names = append(names, section)
+		}
 	}
-	return nil
+	return names
 }
 
 // yamlPlace finds the line in the errors of the YAML reader: "yaml: line 3: …".
@@ -134,6 +162,10 @@ func (s *setting) fromYAML(n *yaml.Node) ([]string, error) {
 	switch s.field(new(Config)).(type) {
 	case *[]string:
 		return listFromYAML(n)
+	case *bool:
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+			return nil, fmt.Errorf("want true or false, found %s", describe(n))
+		}
 	case *int:
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
 			return nil, fmt.Errorf("want a whole number, found %s", describe(n))
@@ -202,12 +234,24 @@ func settingByKey(key string) *setting {
 	return &settings[i]
 }
 
+// spelled shows how a key is written in the file.
+func spelled(key string) string {
+	if section, name, ok := strings.Cut(key, "."); ok {
+		return fmt.Sprintf("%s below %s", quote(name), quote(section+":"))
+	}
+	return quote(key)
+}
+
 // suggestKey says what an unknown key may have meant.
 func suggestKey(key string) string {
 	var keys []string
 	for _, s := range settings {
-		if strings.ReplaceAll(key, "-", "_") == strings.ReplaceAll(s.flag, "-", "_") {
-			return fmt.Sprintf(" (did you mean %s?)", quote(s.key)) // The flag's name.
+		_, inSection, _ := strings.Cut(s.key, ".")
+		if plain := strings.ReplaceAll(key, "-", "_"); plain == strings.ReplaceAll(s.flag, "-", "_") || inSection != "" && plain == s.key {
+			return fmt.Sprintf(" (did you mean %s?)", spelled(s.key)) // The flag's name.
+		}
+		if inSection != "" {
+			continue
 		}
 		keys = append(keys, s.key)
 	}

@@ -19,8 +19,8 @@ alive wins over all that say dead.
 ` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod with what was seen on this node.
 
 "Look" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
-A pod with a reason that says *no, it lives* is alive, whatever other reasons it has. A pod
-that only waits never asks for a look.
+A pod with a reason that says *no, it lives* is alive, whatever other reasons it has, but for
+those that say *yes, whatever other reasons it has*. A pod that only waits never asks for a look.
 
 `)
 	for _, a := range reasonTable {
@@ -33,4 +33,5 @@ var outlookWords = map[outlook]string{
 	look:  "yes, when the pod is kept for it",
 	alive: "no, it lives",
 	quiet: "no, a person wanted it so",
+	stuck: "yes, whatever other reasons it has",
 }

@@ -47,7 +47,7 @@ thing that the pod left, and how to undo it. Changes nothing.
 // explain shows what a report says of one pod.
 func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) error {
 	view := viewReport(report, a.quarantineRules(cfg))
-	pods := sameUID(view.Pods, uid)
+	pods := append(sameUID(view.Pods, uid), sameUID(view.RuntimeOnly, uid)...)
 	var entries []policy.EntryState
 	for _, e := range report.Entries {
 		if e.UID == uid && e.Phase != policy.PhaseNone {
@@ -69,6 +69,9 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 			}
 		}
 		p.looked(&view)
+		if len(pods) > 0 && view.Node != nil {
+			p.ending(view.Node)
+		}
 		err = p.flush()
 	}
 	if err != nil {
@@ -109,9 +112,13 @@ func explainView(v reportView, pods []*podView, uid parsers.PodUID) any {
 		reportView
 		Advice []adviceView `json:"advice"`
 	}{v, []adviceView{}}
-	one.Pods = []podView{}
+	one.Pods, one.RuntimeOnly = []podView{}, []podView{}
 	for _, pod := range pods {
-		one.Pods = append(one.Pods, *pod)
+		if pod.evidence.RuntimeOnly {
+			one.RuntimeOnly = append(one.RuntimeOnly, *pod)
+		} else {
+			one.Pods = append(one.Pods, *pod)
+		}
 		for _, r := range pod.Reasons {
 			a := adviceFor(r)
 			one.Advice = append(one.Advice, adviceView{r, a.means, a.todo})

@@ -26,13 +26,18 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	if name := podName(e.Namespace, e.PodName); name != "" {
 		x.line("name", name)
 	}
-	if pod.Parked {
+	if e.RuntimeOnly {
+		x.line("directory", "none: only the runtime has the pod")
+	} else if pod.Parked {
 		x.line("parked", clean(x.cfg.QuarantineDir+"/"+e.Entry))
 	} else {
 		x.line("directory", clean(x.cfg.PodsDir()+"/"+e.Name))
 	}
 	if !e.Changed.IsZero() {
 		x.line("changed", fmt.Sprintf("%s, %s ago", when(e.Changed), age(x.now.Sub(e.Changed))))
+	}
+	for _, s := range e.Sandboxes {
+		x.line("sandbox", x.sandbox(s))
 	}
 	sum := total(e.Residue)
 	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
@@ -53,6 +58,21 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	x.para("  ", x.undo(pod))
 }
 
+// sandbox says what the runtime lists of one sandbox, with its age.
+func (x explainer) sandbox(s policy.Sandbox) string {
+	text := clean(s.ID) + " NOTREADY"
+	if s.Ready {
+		text = clean(s.ID) + " READY"
+	}
+	if !s.Created.IsZero() {
+		text += ", " + age(x.now.Sub(s.Created)) + " old"
+	}
+	if s.Busy {
+		text += ", with a container that has not exited"
+	}
+	return text
+}
+
 // summary says the verdict in a sentence.
 func (x explainer) summary(pod *podView) string {
 	wait := ""
@@ -68,6 +88,8 @@ func (x explainer) summary(pod *podView) string {
 		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
 	case len(pod.Clear) > 0:
 		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean(strings.Join(pod.Clear, ", ")) + ", and nothing else; then the kubelet removes the rest by itself."
+	case len(pod.RemoveSandboxes) > 0:
+		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for a hold after that."
 	case pod.Verdict == policy.Wait:
 		return "Not yet. The reasons end by themselves." + wait
 	case pod.outlook() == quiet:
@@ -191,6 +213,9 @@ func (x explainer) fate(c policy.Class) string {
 func (x explainer) undo(pod *podView) string {
 	if pod.UID == "" {
 		return "Nothing is ever done to it."
+	}
+	if pod.evidence.RuntimeOnly {
+		return "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it."
 	}
 	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
 }

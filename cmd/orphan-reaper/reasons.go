@@ -18,6 +18,7 @@ const (
 	look  outlook = iota // a person should look
 	alive                // the pod lives: all is well, whatever else is said of it
 	quiet                // somebody wanted it so
+	stuck                // the runtime has something of it, and should not: a person should look
 )
 
 // reasonTable explains every reason, in the order in which docs/reasons.md has them.
@@ -29,6 +30,14 @@ var reasonTable = []advice{
 	{
 		policy.ReasonContainer, "The container runtime still lists a container of this pod.",
 		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.", alive,
+	},
+	{
+		policy.ReasonSandboxOrphaned, "The container runtime keeps a sandbox that has stopped, of a pod that nobody else knows any more. The kubelet should have had it removed. It keeps the pod's directory, and most likely an IP address.",
+		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.", stuck,
+	},
+	{
+		policy.ReasonTerminating, "The kubelet seems to terminate this pod for ever: the runtime has it, nobody has wanted it for longer than 10 minutes, and the kubelet does not come to an end with it (kubernetes#113145 and the like).",
+		"Look into the kubelet's log for this UID: it says what fails. Restarting the kubelet ends it. orphan-reaper leaves the pod alone.", stuck,
 	},
 	{
 		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, starts, or is being torn down.",
@@ -184,10 +193,14 @@ func outlookOf(d policy.Decision, why []policy.Why) outlook {
 	result := quiet
 	for _, w := range why {
 		switch adviceFor(w.Reason).outlook {
+		case stuck:
+			return look
 		case alive:
-			return alive
+			result = alive
 		case look:
-			result = look
+			if result != alive {
+				result = look
+			}
 		case quiet:
 		}
 	}

@@ -24,11 +24,13 @@ const (
 
 // reportView is a reaper.Report as JSON has it. Lists are never null.
 type reportView struct {
-	Pods       []podView   `json:"pods"`
-	CNI        []cniView   `json:"cni"`
-	Errors     []string    `json:"errors"`
-	Quarantine []entryView `json:"quarantine"`
-	Node       *nodeView   `json:"node,omitempty"`
+	Pods []podView `json:"pods"`
+	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
+	RuntimeOnly []podView   `json:"runtime_only"`
+	CNI         []cniView   `json:"cni"`
+	Errors      []string    `json:"errors"`
+	Quarantine  []entryView `json:"quarantine"`
+	Node        *nodeView   `json:"node,omitempty"`
 }
 
 // cniView is residue of a dead pod in the CNI caches or the IPAM store.
@@ -60,8 +62,12 @@ type podView struct {
 	Parked    bool   `json:"parked,omitempty"`
 	Entry     string `json:"entry,omitempty"`
 	// DueSeconds says how long from now time alone could change the verdict.
-	DueSeconds int    `json:"due_seconds,omitempty"`
-	Error      string `json:"error,omitempty"`
+	DueSeconds int `json:"due_seconds,omitempty"`
+	// Sandboxes are the pod's in the runtime, where it listed all there are.
+	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
+	// RemoveSandboxes lists the IDs of those that the runtime would be asked to remove.
+	RemoveSandboxes []string `json:"remove_sandboxes,omitempty"`
+	Error           string   `json:"error,omitempty"`
 
 	evidence policy.Evidence
 }
@@ -78,6 +84,9 @@ type nodeView struct {
 	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
 	OrphansNamed  int                  `json:"orphans_named"`
 	OrphansOnDisk int                  `json:"orphans_on_disk"`
+	// Pods counts the node's pods by state; a state that is not known is left out, and all are
+	// where only some pods were asked for.
+	Pods policy.Inventory `json:"pods"`
 }
 
 // factsView writes the facts in their own order; remade is asked of parked pods only.
@@ -120,7 +129,7 @@ func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podVie
 	v := podView{
 		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
 		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
-		Facts: factsView{e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, evidence: e,
+		Facts: factsView{e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
 	}
 	for _, w := range why {
 		v.Reasons = append(v.Reasons, w.Reason)
@@ -131,18 +140,27 @@ func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podVie
 	return v
 }
 
+func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
+	pod := viewEvidence(e, v.Decision, v.Why)
+	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
+	for _, s := range v.Sandboxes {
+		pod.RemoveSandboxes = append(pod.RemoveSandboxes, s.ID)
+	}
+	return pod
+}
+
 // viewReport turns a report into what is shown. now is for what lies in quarantine.
 func viewReport(r reaper.Report, q quarantineRules) reportView {
-	v := reportView{Pods: []podView{}, CNI: []cniView{}, Errors: list(r.Look.Errors), Quarantine: []entryView{}}
+	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: []cniView{}, Errors: list(r.Look.Errors), Quarantine: []entryView{}}
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {
 			verdict = r.Verdicts[i]
 		}
-		pod := viewEvidence(e, verdict.Decision, verdict.Why)
-		pod.Clear = verdict.Leaves
-		pod.DueSeconds = int(verdict.Due.Seconds())
-		v.Pods = append(v.Pods, pod)
+		v.Pods = append(v.Pods, viewVerdict(e, verdict))
+	}
+	for i, e := range r.Look.RuntimeOnly {
+		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(e, r.RuntimeOnly[i]))
 	}
 	for i, e := range r.Look.Parked {
 		verdict := policy.ParkedVerdict{Settle: policy.SettleWait}
@@ -159,7 +177,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 	n := r.Look.Node
 	v.Node = &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees,
-		Gauges: n.Gauges,
+		Gauges: n.Gauges, Pods: r.Look.Inventory(),
 	}
 	for _, e := range r.Look.Pods {
 		if audit.Orphan(e) {
@@ -206,18 +224,32 @@ func podName(namespace, name string) string {
 
 // needsPerson says whether anything in the report is kept that a person should look at.
 func (v *reportView) needsPerson() bool {
-	for i := range v.Pods {
-		if v.Pods[i].outlook() == look || v.Pods[i].Outcome == outcomeFailed {
-			return true
+	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
+		for i := range pods {
+			if pods[i].outlook() == look || pods[i].Outcome == outcomeFailed {
+				return true
+			}
 		}
 	}
 	return false
 }
 
+// shown are the pods that a person sees: all but those that only the runtime has and that
+// live, which have their directory by now.
+func (v *reportView) shown() []podView {
+	pods := slices.Clone(v.Pods)
+	for _, pod := range v.RuntimeOnly {
+		if pod.outlook() != alive {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
 // missing tells of each UID that was asked for and is not there.
 func (v *reportView) missing(uids []parsers.PodUID) {
 	for _, uid := range uids {
-		there := len(sameUID(v.Pods, uid)) > 0 || slices.ContainsFunc(v.Quarantine, func(e entryView) bool { return e.UID == string(uid) })
+		there := len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 || slices.ContainsFunc(v.Quarantine, func(e entryView) bool { return e.UID == string(uid) })
 		if !there {
 			v.Errors = append(v.Errors, string(uid)+": no such pod directory, and none in quarantine")
 		}

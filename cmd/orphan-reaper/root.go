@@ -86,7 +86,11 @@ func (a *app) addFlags(flags *pflag.FlagSet) {
 		if !strings.Contains(s.usage, "(default") && s.key != "quarantine_dir" {
 			shown = strings.Join(s.values(&c), ", ")
 		}
-		flags.Var(flagValue{s, a.given, shown}, s.flag, s.usage)
+		v := flagValue{s, a.given, shown}
+		f := flags.VarPF(v, s.flag, "", s.usage)
+		if v.IsBoolFlag() {
+			f.NoOptDefVal = "true"
+		}
 	}
 	a.output = "text"
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 const attentionHelp = `Exit code 3 says that something is kept that a person should look at. A pod
@@ -50,17 +52,18 @@ func newScanCommand(a *app) *cobra.Command {
 // writeScan is scan for a person: the table, the totals, and what to do.
 func (a *app) writeScan(w io.Writer, v *reportView) error {
 	p := a.printer(w)
-	if len(v.Pods) == 0 {
+	shown := v.shown()
+	if len(shown) == 0 {
 		p.f("No pod directories.\n")
 	} else {
-		p.podTable(v.Pods, "VERDICT", 9, func(pod *podView) (string, colour) { return p.verdictWord(pod) })
+		p.podTable(shown, "VERDICT", 9, func(pod *podView) (string, colour) { return p.verdictWord(pod) })
 	}
 	p.looked(v)
 	counts := map[string]int{}
 	var longest time.Duration
 	held := 0
-	for i := range v.Pods {
-		pod := &v.Pods[i]
+	for i := range shown {
+		pod := &shown[i]
 		counts[verdictOf(pod)]++
 		if len(pod.Clear) > 0 {
 			held++
@@ -69,6 +72,9 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	}
 	p.f("\n%s: %d reap, %d wait, %d keep, %d alive; %d in quarantine\n",
 		entries(len(v.Pods)), counts["reap"], counts["wait"], counts["keep"], counts["alive"], len(v.Quarantine))
+	if n := len(shown) - len(v.Pods); n > 0 {
+		p.item("  ", "gone", 7, "", plural(int64(n), "more pod")+" only in the runtime: no directory, and a sandbox or container.")
+	}
 	if n := counts["reap"]; n > 0 {
 		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
 	}
@@ -86,7 +92,43 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 		p.item("  ", "keep", 7, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
 	}
 	p.kubeletCounts(v.Node)
+	p.inventory(v.Node)
 	return p.flush()
+}
+
+// inventory says how many pods there are, by state, and what the kubelet is terminating.
+func (p *printer) inventory(n *nodeView) {
+	if n == nil {
+		return
+	}
+	var words []string
+	for _, s := range policy.InventoryStates() {
+		if count, ok := n.Pods[s]; ok {
+			words = append(words, fmt.Sprintf("%d %s", count, strings.ReplaceAll(string(s), "_", " ")))
+		}
+	}
+	if len(words) > 0 {
+		p.f("\n")
+		p.para("", "Pods of this node: "+strings.Join(words, ", ")+".")
+	}
+	p.ending(n)
+}
+
+// ending tells of pods that nobody wants and that the kubelet has not finished with: its own
+// count names none of them.
+func (p *printer) ending(n *nodeView) {
+	if working, ok := n.Gauges.Ending(); ok && working > 0 {
+		p.f("\n")
+		p.para("", fmt.Sprintf("The kubelet works on %s that nobody wants any more (kubelet_working_pods). If that number stays, it terminates them for ever: "+
+			"its log says why, and its restart ends it (kubernetes#113145).", plural(working, "pod")))
+	}
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // kubeletCounts puts what the kubelet counts beside what it says: an orphan in which
@@ -96,19 +138,12 @@ func (p *printer) kubeletCounts(n *nodeView) {
 		return
 	}
 	text := fmt.Sprintf("The kubelet counts %s that it cannot clean up; in its log it has named %d of those here since its start; %d are on disk.",
-		orphans(*n.Gauges.Uncleaned), n.OrphansNamed, n.OrphansOnDisk)
+		plural(*n.Gauges.Uncleaned, "orphan"), n.OrphansNamed, n.OrphansOnDisk)
 	if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
 		text += " It names one at a time, and none in which something is mounted."
 	}
 	p.f("\n")
 	p.para("", text)
-}
-
-func orphans(n int64) string {
-	if n == 1 {
-		return "1 orphan"
-	}
-	return fmt.Sprintf("%d orphans", n)
 }
 
 // entries counts pod directories.
@@ -166,6 +201,9 @@ func (p *printer) podTable(pods []podView, head string, width int, word func(*po
 			second := podName(pod.Namespace, pod.Name)
 			if pod.Parked {
 				second = strings.TrimSpace("parked " + second)
+			}
+			if pod.evidence.RuntimeOnly {
+				second = strings.TrimSpace("only in the runtime " + second)
 			}
 			p.f("%s\n", strings.TrimRight(p.paint(c, pad(text, width))+pad(short(pod.title(), uidWidth), uidWidth+2)+
 				fmt.Sprintf("%*s  ", sizeWidth, size(total(pod.Residue).Bytes))+lines[0], " "))

@@ -10,13 +10,14 @@ import (
 )
 
 // setting is one value that a flag and a key of the configuration file give. The key is
-// the flag with underscores, in the plural where the flag may be repeated.
+// the flag with underscores, in the plural where the flag may be repeated; a dot in it is a
+// section of the file.
 type setting struct {
 	flag, key string
 	meta      string // what stands for the value in --help
 	usage     string
 	choices   []string
-	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
+	field     func(*Config) any // a *string, *bool, *int, *time.Duration or *[]string
 	live      bool              // a reload changes it; else only a restart
 }
 
@@ -92,6 +93,10 @@ var settings = []setting{
 	{
 		flag: "runtime-endpoint", key: "runtime_endpoint", meta: "URL", usage: "CRI socket: unix:///PATH, auto, or none with --node-namespaces self",
 		field: func(c *Config) any { return &c.RuntimeEndpoint },
+	},
+	{
+		flag: "remove-sandboxes", key: "runtime.remove_sandboxes", meta: "BOOL", usage: "have the runtime remove stopped sandboxes of pods that nobody else knows",
+		choices: []string{"true", "false"}, field: func(c *Config) any { return &c.RemoveSandboxes }, live: true,
 	},
 	{
 		flag: "node-namespaces", key: "node_namespaces", meta: "WHICH", usage: "auto, or self where this process's own namespaces are the node",
@@ -174,6 +179,8 @@ func (s *setting) set(c *Config, values []string) error {
 		*p = last
 	case *[]string:
 		*p = slices.Clone(values)
+	case *bool:
+		*p = last == "true"
 	case *int:
 		*p, err = parseInt(last)
 	case *time.Duration:
@@ -189,6 +196,8 @@ func (s *setting) values(c *Config) []string {
 		return []string{*p}
 	case *[]string:
 		return *p
+	case *bool:
+		return []string{strconv.FormatBool(*p)}
 	case *int:
 		return []string{strconv.Itoa(*p)}
 	case *time.Duration:
@@ -234,6 +243,12 @@ func (v flagValue) String() string { return v.shown }
 
 // Type returns what stands for the value in --help.
 func (v flagValue) Type() string { return v.s.meta }
+
+// IsBoolFlag says whether the flag may stand without a value.
+func (v flagValue) IsBoolFlag() bool {
+	_, ok := v.s.field(new(Config)).(*bool)
+	return ok
+}
 
 // Set checks one value and keeps it.
 func (v flagValue) Set(text string) error {

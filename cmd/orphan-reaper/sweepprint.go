@@ -88,8 +88,8 @@ func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool) error {
 		return err
 	}
 	failed := 0
-	for i := range view.Pods {
-		if view.Pods[i].Outcome == outcomeFailed {
+	for _, pod := range view.shown() {
+		if pod.Outcome == outcomeFailed {
 			failed++
 		}
 	}
@@ -105,6 +105,12 @@ func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
 	last := map[parsers.PodUID]policy.Outcome{}
 	for _, o := range r.Outcomes {
 		last[o.Action.UID] = o
+		if e := o.Action.Evidence; e != nil && e.RuntimeOnly {
+			if len(sameUID(v.RuntimeOnly, o.Action.UID)) == 0 {
+				v.RuntimeOnly = append(v.RuntimeOnly, viewEvidence(*e, policy.Reap, o.Action.Why))
+			}
+			continue
+		}
 		if len(sameUID(v.Pods, o.Action.UID)) == 0 {
 			e := policy.Evidence{UID: o.Action.UID, Name: string(o.Action.UID)}
 			if o.Action.Evidence != nil {
@@ -113,13 +119,32 @@ func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
 			v.Pods = append(v.Pods, viewEvidence(e, policy.Reap, o.Action.Why))
 		}
 	}
+	going := map[parsers.PodUID]bool{}
+	for _, a := range r.Planned {
+		going[a.UID] = going[a.UID] || a.Kind == policy.RemoveSandbox
+	}
+	for i := range v.RuntimeOnly {
+		pod := &v.RuntimeOnly[i]
+		o, acted := last[parsers.PodUID(pod.UID)]
+		pod.Outcome = outcomeKept
+		switch {
+		case acted && (o.Result == policy.Done || o.Result == policy.Gone):
+			pod.Outcome = outcomeRemoved
+		case acted:
+			pod.Outcome, pod.Error = outcomeWord(o), o.Err
+		case dryRun && going[parsers.PodUID(pod.UID)]:
+			pod.Outcome = outcomeWouldRemove
+		}
+	}
 	for i := range v.Pods {
 		pod := &v.Pods[i]
 		o, acted := last[parsers.PodUID(pod.UID)]
 		switch {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
-			pod.decided(o)
+			if o.Action.Kind != policy.RemoveSandbox {
+				pod.decided(o)
+			}
 		case dryRun && len(pod.Clear) > 0:
 			pod.Outcome = outcomeWouldQuarantine
 		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
@@ -164,8 +189,8 @@ func outcomeWord(o policy.Outcome) string {
 	case policy.Partly:
 		return outcomeQuarantined
 	case policy.Gone:
-		if o.Action.Kind == policy.Clear {
-			return outcomeKept // The leaf was empty: the pod is where it was.
+		if o.Action.Kind == policy.Clear || o.Action.Kind == policy.RemoveSandbox {
+			return outcomeKept // The leaf was empty, the sandbox is gone: the pod is where it was.
 		}
 		return outcomeRemoved
 	case policy.Done:
@@ -173,7 +198,7 @@ func outcomeWord(o policy.Outcome) string {
 	switch o.Action.Kind {
 	case policy.Park, policy.Clear:
 		return outcomeQuarantined
-	case policy.PutBack:
+	case policy.PutBack, policy.RemoveSandbox: // a pod's directory is where it was
 		return outcomeKept
 	case policy.Strip, policy.Purge:
 	}
@@ -198,20 +223,21 @@ var outcomeColours = map[string]colour{
 // writeSweep is sweep for a person: the table, the totals, and what to do.
 func (a *app) writeSweep(w io.Writer, v *reportView) error {
 	p := a.printer(w)
-	if len(v.Pods) == 0 {
+	shown := v.shown()
+	if len(shown) == 0 {
 		p.f("No pod directories.\n")
 		p.looked(v)
 		return p.flush()
 	}
-	p.podTable(v.Pods, "OUTCOME", 18, func(pod *podView) (string, colour) {
+	p.podTable(shown, "OUTCOME", 18, func(pod *podView) (string, colour) {
 		return pod.Outcome, outcomeColours[pod.Outcome]
 	})
 	p.looked(v)
 	counts := map[string]int{}
 	keeps := 0
-	for i := range v.Pods {
-		counts[v.Pods[i].Outcome]++
-		if v.Pods[i].outlook() == look {
+	for i := range shown {
+		counts[shown[i].Outcome]++
+		if shown[i].outlook() == look {
 			keeps++
 		}
 	}
@@ -224,9 +250,9 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 		}
 	}
 	p.f("\n%s: %s\n", entries(len(v.Pods)), strings.Join(words, ", "))
-	for i := range v.Pods {
-		if v.Pods[i].Error != "" {
-			p.item("  ", "failed", 13, red, v.Pods[i].UID+": "+clean(v.Pods[i].Error))
+	for i := range shown {
+		if shown[i].Error != "" {
+			p.item("  ", "failed", 13, red, shown[i].UID+": "+clean(shown[i].Error))
 		}
 	}
 	if counts[outcomeQuarantined] > 0 {

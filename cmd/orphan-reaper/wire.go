@@ -60,7 +60,8 @@ func (c Config) rules() policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
-		NeedAPI: c.Kubeconfig != none && c.APIUnreachable != unreachableIgnore,
+		RemoveSandboxes: c.RemoveSandboxes,
+		NeedAPI:         c.Kubeconfig != none && c.APIUnreachable != unreachableIgnore,
 	}
 }
 

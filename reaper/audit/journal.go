@@ -153,6 +153,7 @@ func Fields(r policy.Record) map[string]string {
 	own("POD_NAME", r.PodName)
 	own("ENTRY", r.Entry)
 	own("LEAF", clean(r.Leaf))
+	own("SANDBOX", clean(r.Sandbox))
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("BOOT_ID", r.At.BootID)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,9 @@ type Metrics struct {
 	lastLook, lastSuccess, lookLength prometheus.Gauge
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
 	named                             prometheus.Gauge
+	removedSandboxes                  prometheus.Counter
+	pods                              *prometheus.GaugeVec // no series of a state that is not known
+	oldestSandbox                     *prometheus.GaugeVec // without labels; no series while the runtime is not known
 	kubeletErrors                     *prometheus.GaugeVec // without labels; no series while it is not known
 }
 
@@ -55,7 +59,7 @@ var (
 	decisions  = []policy.Decision{policy.Keep, policy.Wait, policy.Reap}
 	classes    = []policy.Class{policy.ClassData, policy.ClassEphemeral, policy.ClassProjected, policy.ClassSkeleton}
 	operations = []string{
-		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge),
+		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge), string(policy.RemoveSandbox),
 		OpLook, OpLedger, OpJournal, OpMetrics,
 	}
 	phases = []policy.Phase{
@@ -86,7 +90,7 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry:          reg,
 		sightings:         counters("sightings_total", "Log lines in which a kubelet named a pod, by what it reported.", "reason"),
-		verdicts:          counters("verdicts_total", "Verdicts on pod directories, one look counting each directory once for every reason of its verdict.", "verdict", "reason"),
+		verdicts:          counters("verdicts_total", "Verdicts on pods, one look counting each pod directory, and each pod that only the runtime has, once for every reason of its verdict.", "verdict", "reason"),
 		parked:            counter("parked_pods_total", "Pod directories moved to quarantine."),
 		cleared:           counter("cleared_volumes_total", "Volume directories that a kubelet could not remove, whose content was moved to quarantine."),
 		reaped:            counter("reaped_pods_total", "Pods of whose directory nothing is left."),
@@ -98,6 +102,9 @@ func NewMetrics(version string) *Metrics {
 		orphans:           gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
 		named:             gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
 		kubeletErrors:     gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count (kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
+		pods:              gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
+		oldestSandbox:     gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that the runtime keeps of a pod that nobody else knows, 0 without one; absent while the runtime cannot be asked."),
+		removedSandboxes:  counter("removed_sandboxes_total", "Stopped sandboxes of pods that nobody else knew, removed by the runtime."),
 		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
 		quarantineEntries: gauges("quarantine_entries", "Pod directories in quarantine, by phase.", "phase"),
@@ -149,11 +156,12 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 // Sighting counts one line in which a kubelet named a pod.
 func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(string(r)).Inc() }
 
-// Look takes in one look and its verdicts, one for each of look.Pods.
+// Look takes in one look and its verdicts, one for each of look.Pods and then of look.RuntimeOnly.
 func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Duration) {
 	var stray, named int
 	var oldest time.Duration
 	states := map[policy.Decision]int{}
+	pods := slices.Concat(look.Pods, look.RuntimeOnly)
 	for i, e := range look.Pods {
 		if e.UID == "" {
 			stray++
@@ -169,7 +177,17 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 			oldest = max(oldest, look.At.Wall.Sub(e.Changed))
 		}
 	}
-	for _, v := range verdicts {
+	m.pods.Reset()
+	for state, n := range look.Inventory() {
+		m.pods.WithLabelValues(string(state)).Set(float64(n))
+	}
+	var sandbox time.Duration
+	for i, v := range verdicts {
+		if i < len(pods) && v.For(policy.ReasonSandboxOrphaned) {
+			if at, ok := pods[i].OldestSandbox(); ok {
+				sandbox = max(sandbox, look.At.Wall.Sub(at))
+			}
+		}
 		if len(v.Why) == 0 {
 			m.verdicts.WithLabelValues(string(v.Decision), reasonNone).Inc()
 		}
@@ -186,6 +204,10 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	m.kubeletErrors.Reset()
 	if n := look.Node.Gauges.Uncleaned; n != nil {
 		m.kubeletErrors.WithLabelValues().Set(float64(*n))
+	}
+	m.oldestSandbox.Reset()
+	if look.InRuntime != nil {
+		m.oldestSandbox.WithLabelValues().Set(sandbox.Seconds())
 	}
 	m.oldest.Set(oldest.Seconds())
 	m.lastLook.Set(seconds(look.At.Wall))
@@ -223,6 +245,10 @@ func (m *Metrics) Outcome(o policy.Outcome) {
 	case policy.Clear:
 		if done {
 			m.cleared.Inc()
+		}
+	case policy.RemoveSandbox:
+		if done {
+			m.removedSandboxes.Inc()
 		}
 	case policy.PutBack:
 		if done || o.Result == policy.Conflict {

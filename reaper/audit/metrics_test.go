@@ -58,6 +58,11 @@ func busy() *Metrics {
 		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}}},
 		{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonCgroupUnknown}}},
 	}
+	forgotten := pod("forgotten", policy.No, policy.No, policy.Yes, 0)
+	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
+	forgotten.Sandboxes = []policy.Sandbox{{Created: noon.Add(-time.Hour)}, {Created: noon.Add(-3 * time.Hour)}}
+	look.RuntimeOnly, look.InRuntime, look.KubeletLists = []policy.Evidence{forgotten}, new(3), new(2)
+	verdicts = append(verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonSandbox}, {Reason: policy.ReasonSandboxOrphaned}}})
 	m.Look(look, verdicts, 150*time.Millisecond)
 	outcome := func(k policy.ActionKind, r policy.Result, left ...policy.Residue) policy.Outcome {
 		return policy.Outcome{Action: policy.Action{Kind: k}, Result: r, Left: left}
@@ -68,6 +73,7 @@ func busy() *Metrics {
 		outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Gone),
 		outcome(policy.Park, policy.Refused), outcome(policy.Park, policy.Failed),
 		outcome(policy.PutBack, policy.Conflict), outcome(policy.PutBack, policy.Failed),
+		outcome(policy.RemoveSandbox, policy.Done), outcome(policy.RemoveSandbox, policy.Gone), outcome(policy.RemoveSandbox, policy.Failed),
 		strip, outcome(policy.Purge, policy.Done), outcome(policy.Strip, policy.Failed),
 	} {
 		m.Outcome(o)
@@ -96,6 +102,19 @@ func TestMetricsGolden(t *testing.T) {
 	}
 }
 
+// TestUnknownHasNoSeries: what a look does not know is absent from then on, and no 0.
+func TestUnknownHasNoSeries(t *testing.T) {
+	m := busy()
+	m.Look(policy.Look{At: policy.Instant{Wall: noon}, Partial: true}, nil, time.Second)
+	b, err := m.text()
+	must(t, err)
+	for _, name := range []string{"\norphan_reaper_pods{", "\norphan_reaper_oldest_orphaned_sandbox_age_seconds ", "\norphan_reaper_kubelet_orphan_errors "} {
+		if bytes.Contains(b, []byte(name)) {
+			t.Errorf("%s is there", strings.TrimSpace(name))
+		}
+	}
+}
+
 // TestSeriesExistFromTheStart: a series that appears with its first event hides that event
 // from rate() and increase().
 func TestSeriesExistFromTheStart(t *testing.T) {
@@ -105,7 +124,8 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		names := map[string]bool{}
 		for line := range strings.Lines(string(b)) {
 			// What a source or a kubelet says is not known before it is asked.
-			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") {
+			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
+				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") {
 				names[line[:strings.LastIndexByte(line, ' ')]] = true
 			}
 		}

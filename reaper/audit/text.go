@@ -44,7 +44,8 @@ func sentence(r policy.Record, who, why string) string {
 			return "Waiting with " + who + why
 		}
 		return "Keeping " + who + why
-	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
+	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring,
+		policy.KindRemovingSandbox:
 		return fmt.Sprintf("About to act (%s) on %s%s", r.Kind, who, why)
 	case policy.KindParked:
 		return "Moved the directory of " + who + " to quarantine, since nothing on this node shows that the pod lives" +
@@ -78,6 +79,10 @@ func sentence(r policy.Record, who, why string) string {
 			return "A person put what lay in " + r.Leaf + " of " + who + " back; the pod is kept from now on" + why
 		}
 		return "A person put the directory of " + who + " back; it is kept from now on" + why
+	case policy.KindRemovedSandbox:
+		return "Had the runtime remove the stopped sandbox" + sandbox(r) + " of " + who + ", since nobody else knows the pod any more" + why
+	case policy.KindKeptSandbox:
+		return "Left the sandbox" + sandbox(r) + " of " + who + ": it is gone, or no longer as it was seen" + why
 	case policy.KindConflict:
 		return "The directory of " + who + " had been made again; that one is in quarantine" + entry(r) + ", and only a person removes it" + why
 	case policy.KindFailed:
@@ -111,7 +116,7 @@ func Undo(r policy.Record) string {
 		policy.KindClearing, policy.KindNotCleared,
 		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
 		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
-		policy.KindStopped, policy.KindBadRuntime:
+		policy.KindStopped, policy.KindBadRuntime, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox:
 	}
 	return ""
 }
@@ -137,6 +142,13 @@ func entry(r policy.Record) string {
 		return ""
 	}
 	return " as " + r.Entry
+}
+
+func sandbox(r policy.Record) string {
+	if r.Sandbox == "" {
+		return ""
+	}
+	return " " + r.Sandbox
 }
 
 // because gives the reasons with their words and the error behind a colon, "" where there

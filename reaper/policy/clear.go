@@ -110,7 +110,7 @@ func (v Verdict) clear(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict
 	held := Why{ReasonKubeletHolds, e.Facts[FactHeld].Detail}
 	e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth = No, Yes
 	w := judge(e, n, h, r, now)
-	if w.Decision == Keep {
+	if w.Decision == Keep || w.For(ReasonSandboxOrphaned) {
 		return v
 	}
 	var full []string

@@ -86,6 +86,17 @@ type Evidence struct {
 	Residue []Residue
 	// VolData holds the content of each vol_data.json by its path, for the record.
 	VolData map[string]string
+	// RuntimeOnly is true where there is no such directory: nothing but the runtime shows
+	// that there was a pod.
+	RuntimeOnly bool
+	// Sandboxes are all that the runtime lists of the pod, where it is known to have listed
+	// all sandboxes and containers; else none. LooseContainers counts the pod's containers
+	// that are in none of them.
+	Sandboxes       []Sandbox
+	LooseContainers int
+	// Unwanted says who answered with the list of the pods that are wanted on this node, and
+	// without this one; "" where nobody did, or one of them has it.
+	Unwanted string
 }
 
 // Look is one gathering of facts about the whole pods directory.
@@ -94,5 +105,12 @@ type Look struct {
 	Node   Node
 	Pods   []Evidence // one for each entry of the pods directory, sorted by name
 	Parked []Evidence // one for each pod that the request said is parked
-	Errors []string   // what could not be read, in words, for people
+	// RuntimeOnly has one for each pod that the runtime has and the pods directory has not.
+	RuntimeOnly []Evidence
+	// Partial is true where only some pods were asked for: nothing can be counted.
+	Partial bool
+	// InRuntime is how many pods the runtime has, in any state, and KubeletLists how many the
+	// kubelet's list of the pods that it wants; nil is not known.
+	InRuntime, KubeletLists *int
+	Errors                  []string // what could not be read, in words, for people
 }

@@ -27,6 +27,18 @@ type WorkingPods struct {
 	Count     int64  `json:"count"`
 }
 
+// Ending is how many pods the kubelet terminates, or has terminated and not yet forgotten,
+// that nobody wants; false where that is not known.
+func (g KubeletGauges) Ending() (int64, bool) {
+	var sum int64
+	for _, w := range g.Working {
+		if (w.Lifecycle == "terminating" || w.Lifecycle == "terminated") && (w.Config == "orphan" || w.Config == "runtime_only") {
+			sum += w.Count
+		}
+	}
+	return sum, g.Working != nil
+}
+
 // WorkingOn sums kubelet_working_pods over the label static; an empty lifecycle or config
 // stands for all. It returns false where nothing is known.
 func (g KubeletGauges) WorkingOn(lifecycle, config string) (int64, bool) {

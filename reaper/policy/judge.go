@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -21,6 +22,9 @@ type Rules struct {
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
 	NeedAPI bool
+	// RemoveSandboxes: a sandbox that has stopped and that nobody but the runtime knows is
+	// removed through the runtime.
+	RemoveSandboxes bool
 }
 
 // Decision is what Judge says of a pod.
@@ -38,6 +42,14 @@ const (
 type Hold struct {
 	Since Instant `json:"since"`
 	ID    DirID   `json:"id"`
+	// Sandboxes is true while sandboxes that have stopped are all that keeps the pod. Once
+	// they are gone the hold begins anew: their removal has changed the node, the evidence
+	// that the runtime knows nothing of the pod is as old as that, and what the kubelet can
+	// now do by itself it does within this time.
+	Sandboxes bool `json:"sandboxes,omitempty"`
+	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
+	// memory of its own: the rest of the hold may be zero.
+	Unwanted Instant `json:"unwanted,omitzero"`
 }
 
 // Verdict is Judge's word on one pod, with every reason. Reap has no reason but
@@ -52,6 +64,12 @@ type Verdict struct {
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
 	// for nothing but the kubelet's volume manager.
 	Leaves []string
+	// Sandboxes are those that the runtime is to be asked to remove, of a pod that waits for
+	// nothing else.
+	Sandboxes []Sandbox
+	// Again says how long from now another look could tell something that is no verdict: that
+	// the pod terminates for ever. 0 is never.
+	Again time.Duration
 	// Due says how long from now time alone could change the verdict; 0 where it cannot.
 	Due time.Duration
 }
@@ -106,14 +124,41 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		v.kubelet(e.Facts, n, r, now)
 	}
 	for _, rule := range rules {
-		v.apply(rule, e.Facts[rule.fact], n, r)
+		if !rule.inRuntime() && (!e.RuntimeOnly || !rule.ofDirectory()) {
+			v.apply(rule, e.Facts[rule.fact], n, r)
+		}
 	}
+	v.terminating(e, n, h, now)
 	good := v.Decision == Reap
-	v.age(e.Changed, r, now)
-	if good {
-		v.hold(e.ID, h, r, now)
+	forgotten := good && !r.Waive && e.forgotten()
+	for _, rule := range rules {
+		if rule.inRuntime() && !forgotten {
+			v.apply(rule, e.Facts[rule.fact], n, r)
+		}
+	}
+	good = v.Decision == Reap
+	if forgotten {
+		v.sandboxes(e, r, now)
+	}
+	if !e.RuntimeOnly {
+		v.age(e.Changed, r, now)
+	}
+	if good && (!forgotten || r.RemoveSandboxes) {
+		v.hold(Hold{ID: e.ID, Sandboxes: forgotten}, h, r, now)
+	}
+	if forgotten && v.Decision == Wait && !v.For(ReasonYoung) && !v.For(ReasonHold) {
+		v.Sandboxes = e.Sandboxes
 	}
 	return v
+}
+
+// inRuntime says whether the rule is about what the runtime has. These are applied last:
+// they are judged otherwise where nothing else speaks for the pod.
+func (r rule) inRuntime() bool { return r.fact == FactSandbox || r.fact == FactContainer }
+
+// ofDirectory says whether the rule is about the pod directory itself.
+func (r rule) ofDirectory() bool {
+	return r.fact == FactDirectory || r.fact == FactOwnMount || r.fact == FactContent
 }
 
 // apply adds the rule's reason unless the fact is the one truth that lets the pod go.
@@ -210,12 +255,12 @@ func (v *Verdict) age(changed time.Time, r Rules, now Instant) {
 }
 
 // hold waits until two looks at the same directory, a hold apart in one boot, agree.
-func (v *Verdict) hold(id DirID, h Hold, r Rules, now Instant) {
+func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
 	since, ok := now.Since(h.Since)
-	if !ok || h.ID != id {
-		since, h = 0, Hold{Since: now, ID: id}
+	if !ok || h.ID != of.ID || h.Sandboxes != of.Sandboxes {
+		since, h.Since = 0, now
 	}
-	v.Hold = h
+	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes = h.Since, of.ID, of.Sandboxes
 	if since < r.Hold {
 		v.keep(Wait, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
 		v.due(r.Hold - since)
@@ -229,6 +274,7 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 	}
 	v.Leaves = nil // whatever keeps it keeps these
 	v.Why = addWhy(v.Why, reason, detail)
+	v.Sandboxes = nil // whatever keeps the pod keeps these
 }
 
 // addWhy adds a reason once: the first detail is the one that is shown.
@@ -242,8 +288,10 @@ func addWhy(why []Why, reason Reason, detail string) []Why {
 }
 
 // Refuse keeps a pod that the rules would let go, for a reason that only trying could show.
+// Its words take the place of what was known before.
 func (v *Verdict) Refuse(why []Why) {
 	for _, w := range why {
+		v.Why = slices.DeleteFunc(v.Why, func(old Why) bool { return old.Reason == w.Reason })
 		v.keep(Keep, w.Reason, w.Detail)
 	}
 }
@@ -263,7 +311,11 @@ func (v *Verdict) For(reason Reason) bool {
 
 // Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
 // or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
+// A pod that should be gone, and of which the runtime has something all the same, is no such pod.
 func (v *Verdict) Living() bool {
+	if v.For(ReasonSandboxOrphaned) || v.For(ReasonTerminating) {
+		return false
+	}
 	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) ||
 		v.For(ReasonKubeletLists) || v.For(ReasonAPILists)
 }

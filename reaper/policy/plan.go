@@ -19,6 +19,9 @@ const (
 	PutBack ActionKind = "put-back"
 	Strip   ActionKind = "strip"
 	Purge   ActionKind = "purge"
+	// RemoveSandbox asks the runtime to stop and remove one sandbox that has stopped already:
+	// that runs CNI DEL. It is the one action that changes nothing on the disk itself.
+	RemoveSandbox ActionKind = "remove-sandbox"
 )
 
 // Action is one change to one pod. It is used once.
@@ -34,6 +37,8 @@ type Action struct {
 	Leaf string
 	Take ClassSet
 	Why  []Why
+	// Sandbox is the one that RemoveSandbox is about.
+	Sandbox Sandbox
 	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
 	ByPerson bool
 	// Manifest is the text that is laid beside the entry in quarantine, so that a person
@@ -59,10 +64,12 @@ type Gate struct {
 }
 
 // MakePlan turns the verdicts of one look into plans of at most BatchSize, and adds to
-// the verdicts that are Reap, or have leaves to clear, and are not planned the reason for
-// that. entry names what is taken of a pod in quarantine, each time anew.
+// the verdicts that are Reap, or have leaves to clear or sandboxes to remove, and are not
+// planned the reason for that. entry names what is taken of a pod in quarantine, each time anew.
 //
-// A pod whose leaves are cleared counts as one that is taken: it was judged by the same eyes.
+// A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
+// that is taken: it was judged by the same eyes. Sandboxes have plans of their own, and their
+// pods' directories come not before another look.
 func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Plan {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
@@ -71,11 +78,12 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 	if !g.Proven {
 		limit = min(limit, max(0, 1-g.InWork))
 	}
-	var actions []Action
+	var actions, removals []Action
 	taken := 0
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Decision != Reap && len(v.Leaves) == 0 {
+		sandboxes := v.Sandboxes
+		if len(sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != Reap && len(v.Leaves) == 0) {
 			continue
 		}
 		if why, stopped := gate(n, g, r); stopped {
@@ -87,6 +95,9 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 			continue
 		}
 		taken++
+		for _, s := range sandboxes {
+			removals = append(removals, Action{Kind: RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: &ev[i]})
+		}
 		for _, leaf := range v.Leaves {
 			actions = append(actions, Action{
 				Kind: Clear, UID: v.UID, Entry: entry(v.UID, Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: &ev[i],
@@ -99,7 +110,7 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 			Kind: Park, UID: v.UID, Entry: entry(v.UID, Park), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
 		})
 	}
-	return Batches(actions)
+	return append(Batches(removals), Batches(actions)...)
 }
 
 // Batches cuts actions into plans of at most BatchSize.

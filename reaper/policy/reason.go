@@ -44,6 +44,10 @@ const (
 	ReasonBreaker    Reason = "breaker"
 	ReasonObserve    Reason = "observe"
 	ReasonWaived     Reason = "waived"
+	// ReasonSandboxOrphaned: the runtime keeps a stopped sandbox of a pod that nobody else knows.
+	ReasonSandboxOrphaned Reason = "sandbox-orphaned"
+	// ReasonTerminating: the kubelet seems to terminate the pod for ever.
+	ReasonTerminating Reason = "terminating"
 	// ReasonRemoval: the removal itself was refused by the kernel or the file system.
 	ReasonRemoval Reason = "removal"
 )
@@ -56,7 +60,7 @@ func Reasons() []Reason {
 		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
 		ReasonKubeletFile, ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
-		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonRemoval,
+		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,
 	}
 }
 

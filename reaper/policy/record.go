@@ -10,29 +10,32 @@ type Kind string
 // The kinds of records. Those that end in "ing" are intents: they are written to the
 // ledger before the disk changes, and are not shown to people.
 const (
-	KindSeen       Kind = "seen"        // a kubelet named an orphan for the first time
-	KindKept       Kind = "kept"        // a verdict, when its reasons changed
-	KindParking    Kind = "parking"     // intent
-	KindParked     Kind = "parked"      // moved to quarantine
-	KindNotParked  Kind = "not-parked"  // refused, or the kubelet was faster
-	KindPutting    Kind = "putting"     // intent: back to the pods directory
-	KindPutBack    Kind = "put-back"    // back in the pods directory
-	KindClearing   Kind = "clearing"    // intent
-	KindCleared    Kind = "cleared"     // what lay in one leaf is in quarantine, and stays there
-	KindNotCleared Kind = "not-cleared" // refused, or there was nothing in it
-	KindStripping  Kind = "stripping"   // intent
-	KindStripped   Kind = "stripped"    // what holds no data is gone, the rest stays in quarantine
-	KindRemoved    Kind = "removed"     // nothing is left of it
-	KindPurging    Kind = "purging"     // intent
-	KindRestoring  Kind = "restoring"   // intent, by a person
-	KindRestored   Kind = "restored"    // by a person
-	KindConflict   Kind = "conflict"    // a directory that was made again went to quarantine
-	KindFailed     Kind = "failed"      // an action that a person should look at
-	KindBreaker    Kind = "breaker"     // enforcing stopped
-	KindResumed    Kind = "resumed"     // a person let it go on
-	KindStarted    Kind = "started"     // the daemon
-	KindStopped    Kind = "stopped"     // the daemon
-	KindBadRuntime Kind = "bad-runtime" // the runtime cannot be asked
+	KindSeen            Kind = "seen"             // a kubelet named an orphan for the first time
+	KindKept            Kind = "kept"             // a verdict, when its reasons changed
+	KindParking         Kind = "parking"          // intent
+	KindParked          Kind = "parked"           // moved to quarantine
+	KindNotParked       Kind = "not-parked"       // refused, or the kubelet was faster
+	KindPutting         Kind = "putting"          // intent: back to the pods directory
+	KindPutBack         Kind = "put-back"         // back in the pods directory
+	KindClearing        Kind = "clearing"         // intent
+	KindCleared         Kind = "cleared"          // what lay in one leaf is in quarantine, and stays there
+	KindNotCleared      Kind = "not-cleared"      // refused, or there was nothing in it
+	KindStripping       Kind = "stripping"        // intent
+	KindStripped        Kind = "stripped"         // what holds no data is gone, the rest stays in quarantine
+	KindRemoved         Kind = "removed"          // nothing is left of it
+	KindPurging         Kind = "purging"          // intent
+	KindRestoring       Kind = "restoring"        // intent, by a person
+	KindRestored        Kind = "restored"         // by a person
+	KindRemovingSandbox Kind = "removing-sandbox" // intent
+	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
+	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
+	KindConflict        Kind = "conflict"         // a directory that was made again went to quarantine
+	KindFailed          Kind = "failed"           // an action that a person should look at
+	KindBreaker         Kind = "breaker"          // enforcing stopped
+	KindResumed         Kind = "resumed"          // a person let it go on
+	KindStarted         Kind = "started"          // the daemon
+	KindStopped         Kind = "stopped"          // the daemon
+	KindBadRuntime      Kind = "bad-runtime"      // the runtime cannot be asked
 )
 
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
@@ -47,7 +50,8 @@ type Record struct {
 	Entry     string           `json:"entry,omitempty"` // name in quarantine
 	ID        DirID            `json:"id,omitzero"`
 	Kubelet   KubeletID        `json:"kubelet,omitzero"`
-	Leaf      string           `json:"leaf,omitempty"` // the directory that was cleared
+	Leaf      string           `json:"leaf,omitempty"`    // the directory that was cleared
+	Sandbox   string           `json:"sandbox,omitempty"` // its ID, where the record is about one
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class
@@ -153,6 +157,7 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.take(r)
 	case KindConflict:
 		s.Phase = PhaseConflict
+	case KindRemovingSandbox, KindRemovedSandbox, KindKeptSandbox: // of no entry: the next look tells what came of it
 	case KindFailed, KindSeen, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindBadRuntime:
 	}
 }

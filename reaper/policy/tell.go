@@ -20,12 +20,14 @@ func Intent(a Action, n Node, now Instant) Record {
 		r.Kind = KindStripping
 	case Purge:
 		r.Kind = KindPurging
+	case RemoveSandbox:
+		r.Kind = KindRemovingSandbox
 	}
 	return r
 }
 
 func recordOf(a Action, n Node, now Instant) Record {
-	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Why: a.Why, Kubelet: n.KubeletID}
+	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Sandbox: a.Sandbox.ID, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
 		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
 	}
@@ -93,6 +95,14 @@ func kindOf(o Outcome) Kind {
 		}
 		if ended {
 			return KindPutBack
+		}
+	case RemoveSandbox:
+		switch o.Result {
+		case Done:
+			return KindRemovedSandbox
+		case Gone, Refused:
+			return KindKeptSandbox
+		case Partly, Failed, Conflict:
 		}
 	case Strip, Purge:
 		if ended {

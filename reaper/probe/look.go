@@ -23,6 +23,7 @@ type looking struct {
 	csi        *handle // plugins/kubernetes.io/csi, nil where there is none
 	csiErr     error
 	wanted     wanted
+	partial    bool // only some pods were asked for
 
 	runtime runtimeAnswer
 	node    policy.Node
@@ -35,6 +36,7 @@ type looking struct {
 	users   *users
 	blocks  *blocks
 	logged  map[parsers.PodUID]podName // names from the log directory
+	beyond  []parsers.PodUID           // that the runtime has and the pods directory has not, sorted
 	errors  []string
 }
 
@@ -54,7 +56,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		}
 		return policy.Look{At: at}, err
 	}
-	l := &looking{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}}
+	l := &looking{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}, partial: len(only) > 0}
 	defer l.close()
 	pods := l.choose(only)
 	l.openBeside(ctx)
@@ -69,6 +71,8 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	for i, e := range parked {
 		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
 	}
+	look.RuntimeOnly, look.Partial = l.runtimeOnly(parked), l.partial
+	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
 		slog.Int("mount_namespaces", l.mounts.views), slog.Int("errors", len(l.errors)))
@@ -167,18 +171,24 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	var wg, mounts sync.WaitGroup
 	var runs, agrees policy.Fact
 	var running *kubelet
-	wg.Go(func() { l.runtime = p.askRuntime(ctx) })
+	asked := make(chan struct{})
+	wg.Go(func() {
+		defer close(asked)
+		l.runtime = p.askRuntime(ctx)
+		l.wantBeyond()
+	})
 	wg.Go(func() {
 		runs, running, agrees = p.findKubelet(ctx)
 		wg.Go(func() { l.api = p.apiList(ctx, running) })
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
-	mounts.Go(func() { l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { l.cgroups = p.cgroups(ctx) })
-	wg.Go(func() { l.stated = p.stated(ctx, l.root, l.wanted) })
-	wg.Go(func() { l.users = p.users(ctx, l.wanted) })
-	wg.Go(func() { l.blocks = p.blocks(ctx, l.root, l.wanted) })
+	// These look for the pods that are wanted, and the runtime may add some.
+	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted) })
+	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
+	wg.Go(func() { <-asked; l.users = p.users(ctx, l.wanted) })
+	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
 	wg.Go(func() { l.logged = p.logNames(ctx) })
 	if p.open.fallback {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
@@ -305,6 +315,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.fact(e.UID), l.released(e.UID)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
+	e.Unwanted = l.unwanted(e.UID)
 	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)
 }
 

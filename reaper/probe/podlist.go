@@ -28,6 +28,9 @@ type podList struct {
 	silent string // "", or why the kubelet was not asked or did not answer
 	pods   map[parsers.PodUID]bool
 	listed int
+	// wanted are those of /pods alone, and fromAPI how many of them came from the API server.
+	wanted  map[parsers.PodUID]bool
+	fromAPI int
 	// doubt says why the list is not known to be whole; "" where it is.
 	doubt   string
 	running string // why /runningpods did not answer, "" where it did or was not asked
@@ -154,12 +157,14 @@ func (d *kubeletDoor) secure(k *kubelet, c *Config) error {
 // ourselves: see released.
 // Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
 func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
-	var api, nameless int
+	var nameless int
+	l.wanted = map[parsers.PodUID]bool{}
 	r := podReader{each: func(pod *listedPod) {
 		l.listed++
 		pod.note(l.pods)
+		pod.note(l.wanted)
 		if pod.Metadata.Annotations[annotationSource] == "api" {
-			api++
+			l.fromAPI++
 		}
 		if pod.Metadata.UID == "" {
 			nameless++
@@ -178,7 +183,7 @@ func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 		l.doubt = "the kubelet's list goes on elsewhere"
 	case nameless > 0:
 		l.doubt = "the kubelet's list has pods without a UID"
-	case api == 0:
+	case l.fromAPI == 0:
 		l.doubt = "the kubelet's list has no pod of the API server's: its sources may not be ready"
 	}
 }

@@ -34,6 +34,9 @@ type runtimeAnswer struct {
 	Ready map[parsers.PodUID]bool
 	// Running holds the sandboxes of static pods that are ready.
 	Running map[podName][]staticSandbox
+	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
+	Pods      map[parsers.PodUID]*runtimePod
+	InRuntime int
 	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
@@ -47,6 +50,18 @@ func (a runtimeAnswer) tell(e *policy.Evidence) {
 	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
 		e.Namespace, e.PodName = name[0], name[1]
 	}
+	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
+		for _, s := range pod.sandboxes {
+			e.Sandboxes = append(e.Sandboxes, *s)
+		}
+		e.LooseContainers = pod.loose
+	}
+}
+
+// whole says whether every list was answered to its end, so that the sandboxes and
+// containers that were found are all that there are.
+func (a runtimeAnswer) whole() bool {
+	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes
 }
 
 func (a runtimeAnswer) fact(found string, err error) policy.Fact {
@@ -132,7 +147,7 @@ func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
 	r := runtimeAnswer{
 		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
-		Ready: c.ready(), Running: c.running,
+		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
 		SandboxErr: oneLine(sandboxErrs), ContainerErr: oneLine(containerErrs),
 		Origin: strings.Join(origins, ", "),
 	}

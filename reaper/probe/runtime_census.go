@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // The labels and annotations by which the kubelet marks what it has the runtime make.
@@ -37,9 +38,11 @@ type census struct {
 	sandboxes, containers map[parsers.PodUID]*tally
 	names                 map[parsers.PodUID][2]string
 	running               map[podName][]staticSandbox
-	pods                  int // sandboxes that name a pod
-	contained             int // containers that name a pod
-	strangers             int // made by others
+	has                   map[parsers.PodUID]*runtimePod
+	known                 map[string]bool // every pod once, whatever its name
+	pods                  int             // sandboxes that name a pod
+	contained             int             // containers that name a pod
+	strangers             int             // made by others
 	lostSandboxes         []string
 	lostContainers        []string
 }
@@ -55,6 +58,7 @@ func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
 		names: map[parsers.PodUID][2]string{}, running: map[podName][]staticSandbox{},
+		has: map[parsers.PodUID]*runtimePod{}, known: map[string]bool{},
 	}
 }
 
@@ -69,7 +73,7 @@ func (c *census) String() string {
 
 // add counts the answer of one socket. IDs mean something within it only.
 func (c *census) add(a criAnswer) {
-	owners := map[string][]string{}
+	owners, boxes := map[string][]string{}, map[string]*policy.Sandbox{}
 	for _, s := range a.sandboxes {
 		names := owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])
 		owners[s.GetId()] = names
@@ -82,6 +86,7 @@ func (c *census) add(a criAnswer) {
 		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		c.count(c.sandboxes, names, live, c.words("sandbox", s.GetId(), state, s.GetCreatedAt()))
 		c.name(names, s)
+		c.sandbox(boxes, a.path, names, s)
 	}
 	for _, k := range a.containers {
 		names := owner(slices.Concat([]string{k.GetLabels()[labelUID]}, owners[k.GetPodSandboxId()])...)
@@ -93,6 +98,7 @@ func (c *census) add(a criAnswer) {
 		state := strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		live := k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 		c.count(c.containers, names, live, c.words("container", k.GetId(), state, k.GetCreatedAt()))
+		c.container(boxes[k.GetPodSandboxId()], owners[k.GetPodSandboxId()], names, k)
 	}
 }
 

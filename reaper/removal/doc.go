@@ -34,6 +34,10 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
+// One action changes no file: RemoveSandbox asks the container runtime to stop and remove a
+// sandbox that has stopped already, since that runs CNI DEL, which nothing on disk can stand
+// for. The runtime is asked about it by its whole ID immediately before. See sandbox.go.
+//
 // What can block: any call on a file system that does not answer. Park, Clear and PutBack touch
 // the file system of the pods directory only, Strip and Purge likewise, since openat2 with
 // NO_XDEV and statx with AT_STATX_DONT_SYNC do not ask a file system that is mounted below.

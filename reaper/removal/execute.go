@@ -16,7 +16,8 @@ import (
 
 // Execute carries out the plan and says for each action, in the plan's order, how it ended.
 // It syncs the pods directory and the quarantine once, after the last action and before it
-// returns: an outcome is told only when it is on disk.
+// returns: an outcome is told only when it is on disk. A plan to remove sandboxes holds nothing
+// else, and asks the runtime instead.
 //
 // When ctx ends, the action under way stops at its next step and those that were not begun
 // are Refused. A system call that does not return is waited for no longer than
@@ -30,6 +31,9 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcom
 	}
 	if len(plan.Actions) == 0 {
 		return out
+	}
+	if plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
+		return r.sandboxes(ctx, plan.Actions)
 	}
 	select {
 	case r.busy <- struct{}{}:
@@ -172,6 +176,7 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 		return b.putBack(ctx, a)
 	case policy.Strip, policy.Purge:
 		return b.take(ctx, a)
+	case policy.RemoveSandbox: // never among others
 	}
 	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))
 }

@@ -44,6 +44,8 @@ type Remover struct {
 	open       *opener
 	busy       chan struct{} // holds a token while a batch's thread lives
 	guards     guards
+	// sandboxesTake bounds the calls to a runtime of one batch, sandboxTakes each of them.
+	sandboxesTake, sandboxTakes time.Duration
 }
 
 // guards are the checks between steps, as values so that a test can take one out and show
@@ -83,7 +85,8 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
-		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true},
+		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true},
+		sandboxesTake: sandboxesTake, sandboxTakes: sandboxTakes,
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

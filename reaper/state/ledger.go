@@ -47,12 +47,14 @@ func (l *ledger) reset() {
 // outcome is, and after a crash what Recover made of them.
 func visible(k policy.Kind) bool {
 	switch k {
-	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring:
+	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring,
+		policy.KindRemovingSandbox:
 		return false
 	case policy.KindSeen, policy.KindKept, policy.KindParked, policy.KindNotParked, policy.KindPutBack, policy.KindStripped,
 		policy.KindCleared, policy.KindNotCleared,
 		policy.KindRemoved, policy.KindRestored, policy.KindConflict, policy.KindFailed, policy.KindBreaker,
-		policy.KindResumed, policy.KindStarted, policy.KindStopped, policy.KindBadRuntime:
+		policy.KindResumed, policy.KindStarted, policy.KindStopped, policy.KindBadRuntime,
+		policy.KindRemovedSandbox, policy.KindKeptSandbox:
 	}
 	return true
 }

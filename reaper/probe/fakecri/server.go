@@ -21,13 +21,15 @@ const (
 	NoCRI                   // a gRPC server without CRI, as containerd with the plugin off
 )
 
-// Call names one of the two calls that the server answers.
+// Call names one of the calls that the server answers.
 type Call uint8
 
 // The calls.
 const (
 	ListPodSandbox Call = iota
 	ListContainers
+	StopPodSandbox
+	RemovePodSandbox
 	numCalls
 )
 
@@ -38,6 +40,7 @@ type Fault struct {
 	Hang  bool          // answer only when the caller is gone
 	Die   bool          // close every connection and the socket in the middle of the call
 	Err   error         // answer this; made by status.Error to have a code
+	Once  bool          // only the next call goes wrong
 }
 
 // Options are what cannot change while a server runs.
@@ -61,6 +64,7 @@ type Server struct {
 	faults     [numCalls]Fault
 	calls      [numCalls]int
 	filtered   bool
+	stopped    map[string]bool
 }
 
 // Start listens on the unix socket and serves until Close. Whoever may write to the
@@ -129,6 +133,17 @@ func (s *Server) SetFault(c Call, f Fault) {
 	s.faults[c] = f
 }
 
+// Sandboxes returns the IDs of the sandboxes that are listed now.
+func (s *Server) Sandboxes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, b := range s.sandboxes {
+		ids = append(ids, b.GetId())
+	}
+	return ids
+}
+
 // Calls returns how often the call has come.
 func (s *Server) Calls(c Call) int {
 	s.mu.Lock()
@@ -149,6 +164,9 @@ func (s *Server) enter(ctx context.Context, c Call, filtered bool) error {
 	s.calls[c]++
 	s.filtered = s.filtered || filtered
 	f := s.faults[c]
+	if f.Once {
+		s.faults[c] = Fault{}
+	}
 	s.mu.Unlock()
 	if f.Delay > 0 {
 		t := time.NewTimer(f.Delay)
@@ -168,22 +186,4 @@ func (s *Server) enter(ctx context.Context, c Call, filtered bool) error {
 		return ctx.Err()
 	}
 	return f.Err
-}
-
-func (s *Server) listPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
-	if err := s.enter(ctx, ListPodSandbox, r.GetFilter() != nil); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &runtimeapi.ListPodSandboxResponse{Items: s.sandboxes}, nil
-}
-
-func (s *Server) listContainers(ctx context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	if err := s.enter(ctx, ListContainers, r.GetFilter() != nil); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
 }

@@ -1,6 +1,7 @@
 package fakecri
 
 import (
+	"cmp"
 	"context"
 	"net"
 
@@ -8,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// service describes the two calls by hand rather than by cri-api's RuntimeServiceServer,
+// service describes the calls by hand rather than by cri-api's RuntimeServiceServer,
 // so that the same handlers also answer under the name of v1alpha2. Messages of the two
 // versions have the same fields on the wire, which is how containerd 1.6 and 1.7 served
 // both. Any other call is Unimplemented.
@@ -23,6 +24,8 @@ func service(v Version) *grpc.ServiceDesc {
 		Methods: []grpc.MethodDesc{
 			method("ListPodSandbox", (*Server).listPodSandbox),
 			method("ListContainers", (*Server).listContainers),
+			method("StopPodSandbox", (*Server).stopPodSandbox),
+			method("RemovePodSandbox", (*Server).removePodSandbox),
 		},
 	}
 }
@@ -44,11 +47,13 @@ func method[Request, Response any](name string, handle func(*Server, context.Con
 // Pod is a pod as the kubelet would have the runtime make it.
 type Pod struct {
 	UID, Namespace, Name string
-	Created              int64 // nanoseconds since the epoch
-	Static               bool  // it comes from a manifest on the node, not from the API server
-	NotReady             bool  // the sandbox has stopped and is still listed
-	Running              int   // containers that run
-	Exited               int   // containers that have ended and are still listed
+	// ID is the sandbox's, "" for one that names the pod: no real one, which has 64 hex digits.
+	ID       string
+	Created  int64 // nanoseconds since the epoch
+	Static   bool  // it comes from a manifest on the node, not from the API server
+	NotReady bool  // the sandbox has stopped and is still listed
+	Running  int   // containers that run
+	Exited   int   // containers that have ended and are still listed
 }
 
 // Sandbox returns the pod's sandbox, with the labels and annotations of a real one.
@@ -62,7 +67,7 @@ func (p Pod) Sandbox() *runtimeapi.PodSandbox {
 		annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": p.UID}
 	}
 	return &runtimeapi.PodSandbox{
-		Id:          "sandbox-of-" + p.UID,
+		Id:          p.sandboxID(),
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: p.Name, Uid: p.UID, Namespace: p.Namespace},
 		State:       state,
 		CreatedAt:   p.Created,
@@ -83,7 +88,7 @@ func (p Pod) Containers() []*runtimeapi.Container {
 		labels["io.kubernetes.container.name"] = "main"
 		list = append(list, &runtimeapi.Container{
 			Id:           "container-of-" + p.UID,
-			PodSandboxId: "sandbox-of-" + p.UID,
+			PodSandboxId: p.sandboxID(),
 			Metadata:     &runtimeapi.ContainerMetadata{Name: "main"},
 			State:        state,
 			CreatedAt:    p.Created,
@@ -92,6 +97,8 @@ func (p Pod) Containers() []*runtimeapi.Container {
 	}
 	return list
 }
+
+func (p Pod) sandboxID() string { return cmp.Or(p.ID, "sandbox-of-"+p.UID) }
 
 func (p Pod) labels() map[string]string {
 	return map[string]string{

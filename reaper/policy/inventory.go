@@ -1,0 +1,128 @@
+package policy
+
+// Inventory is how many pods are in which state, from one look. A state that is not known is
+// not in it: it is never a false 0.
+type Inventory map[InventoryState]int
+
+// InventoryState is one of the states that Inventory counts. A pod may be in several.
+type InventoryState string
+
+// The states.
+const (
+	// PodsOnDisk have a pod directory, PodsInRuntime a sandbox or container in any state, and
+	// PodsKnownToKubelet are those that the kubelet lists as wanted.
+	PodsOnDisk         InventoryState = "on_disk"
+	PodsInRuntime      InventoryState = "in_runtime"
+	PodsKnownToKubelet InventoryState = "known_to_kubelet"
+	// PodsOrphanedOnDisk have a directory, and the kubelet named them as orphans or nothing
+	// on the node knows them; PodsOrphanedInRuntime have something in the runtime, and are
+	// wanted by nobody.
+	PodsOrphanedOnDisk    InventoryState = "orphaned_on_disk"
+	PodsOrphanedInRuntime InventoryState = "orphaned_in_runtime"
+	// PodsTerminating are those that the kubelet terminates now, by its own count.
+	PodsTerminating InventoryState = "terminating"
+	// PodsStatic have a directory, and a manifest owns their UID.
+	PodsStatic InventoryState = "static"
+)
+
+// InventoryStates lists all states in the order in which people see them.
+func InventoryStates() []InventoryState {
+	return []InventoryState{
+		PodsOnDisk, PodsInRuntime, PodsKnownToKubelet, PodsOrphanedOnDisk, PodsOrphanedInRuntime, PodsTerminating, PodsStatic,
+	}
+}
+
+// Inventory counts the pods by state. The facts that the kubelet's log gives must have been
+// told to the look.
+func (l *Look) Inventory() Inventory {
+	c := Inventory{}
+	if l.Partial {
+		return c
+	}
+	on := 0
+	for i := range l.Pods {
+		if l.Pods[i].UID != "" {
+			on++
+		}
+	}
+	c[PodsOnDisk] = on
+	c.count(PodsOrphanedOnDisk, l.Pods, Orphaned)
+	c.count(PodsStatic, l.Pods, func(e *Evidence) Truth { return e.Facts[FactStaticPod].Truth })
+	if l.InRuntime != nil {
+		c[PodsInRuntime] = *l.InRuntime
+		all := append(append([]Evidence(nil), l.Pods...), l.RuntimeOnly...)
+		c.count(PodsOrphanedInRuntime, all, orphanedInRuntime)
+	}
+	if l.KubeletLists != nil {
+		c[PodsKnownToKubelet] = *l.KubeletLists
+	}
+	if n, ok := l.Node.Gauges.WorkingOn("terminating", ""); ok {
+		c[PodsTerminating] = int(n)
+	}
+	return c
+}
+
+// count counts the pods of which is says Yes. One doubt is a doubt about the number.
+func (c Inventory) count(s InventoryState, pods []Evidence, is func(*Evidence) Truth) {
+	sum := 0
+	for i := range pods {
+		if pods[i].UID == "" {
+			continue
+		}
+		switch is(&pods[i]) {
+		case Yes:
+			sum++
+		case Unknown:
+			return
+		case No:
+		}
+	}
+	c[s] = sum
+}
+
+// Orphaned says whether a pod directory counts as an orphan's: the kubelet has named it, or
+// nothing on the node shows that the pod lives: no cgroup, and no sandbox or container that
+// the runtime knows, in no list, and no manifest owns it. It is for counting; Judge decides.
+func Orphaned(e *Evidence) Truth {
+	f := &e.Facts
+	if f[FactNamed].Truth == Yes {
+		return Yes
+	}
+	result := Yes
+	for _, n := range [...]FactName{FactCgroup, FactSandbox, FactContainer, FactStaticPod} {
+		switch f[n].Truth {
+		case Yes:
+			return No
+		case Unknown:
+			result = Unknown
+		case No:
+		}
+	}
+	if f[FactKubeletLists].Truth == Yes || f[FactAPILists].Truth == Yes {
+		return No
+	}
+	return result
+}
+
+// orphanedInRuntime says whether the runtime has something of a pod that is not wanted. Of a
+// pod that has a cgroup or a sandbox that is ready nobody doubts that it is wanted, unless
+// somebody says so: the kubelet stops what it does not want.
+func orphanedInRuntime(e *Evidence) Truth {
+	f := &e.Facts
+	switch {
+	case f[FactSandbox].Truth == No && f[FactContainer].Truth == No:
+		return No
+	case f[FactStaticPod].Truth == Yes || f[FactAPILists].Truth == Yes:
+		return No
+	case e.Unwanted != "" || f[FactNamed].Truth == Yes:
+		return Yes
+	case f[FactKubeletLists].Truth == Yes || f[FactCgroup].Truth == Yes:
+		return No
+	}
+	for _, s := range e.Sandboxes {
+		if s.Ready {
+			return No
+		}
+	}
+	return Unknown
+}

@@ -1,0 +1,143 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// Sandbox is one pod sandbox as the runtime listed it.
+type Sandbox struct {
+	ID     string `json:"id"`     // the runtime's own, in full
+	Socket string `json:"socket"` // the path of the socket that listed it
+	// Created is when it was made, by the wall clock; zero where the runtime does not say.
+	Created time.Time `json:"created,omitzero"`
+	Ready   bool      `json:"ready"`
+	// Busy is true where a container of it is in any state but exited.
+	Busy bool `json:"busy,omitempty"`
+	// Shared is true where its labels and annotations name another pod as well.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// A sandbox that has stopped and is still listed is what the kubelet's garbage collection
+// takes away within a minute, once the pod is deleted: StopPodSandbox, which runs CNI DEL,
+// and then RemovePodSandbox (pkg/kubelet/kuberuntime/kuberuntime_gc.go). It stays where that
+// fails, mostly since CNI DEL does, or where the kubelet has forgotten the pod. It keeps the
+// pod's directory, its IP and its CNI cache.
+//
+// The sandbox of a pod that lives can stop as well: the node was restarted, or the pause
+// process was killed. Such a pod is wanted, and the kubelet makes it another one. A job that
+// has completed keeps its own for as long as its pod is there. So a sandbox that has stopped
+// says nothing by itself, and everything else must say dead.
+
+// stopped says whether all that the runtime has of the pod are sandboxes that have stopped,
+// with nothing but exited containers in them.
+func (e *Evidence) stopped() bool {
+	if len(e.Sandboxes) == 0 || e.LooseContainers > 0 || e.Facts[FactSandbox].Truth != Yes || e.Facts[FactContainer].Truth == Unknown {
+		return false
+	}
+	for _, s := range e.Sandboxes {
+		if s.Ready || s.Busy || s.Shared {
+			return false
+		}
+	}
+	return true
+}
+
+// forgotten says whether only sandboxes that have stopped speak for the pod's life, as far
+// as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
+// without it. That it has named others says nothing of a pod that the runtime knows.
+func (e *Evidence) forgotten() bool { return e.stopped() && letGo(e.Facts) }
+
+// sandboxes gives the reasons of a pod whose sandboxes the runtime keeps and nobody else
+// knows. With Rules.RemoveSandboxes it waits for them to go.
+func (v *Verdict) sandboxes(e Evidence, r Rules, now Instant) {
+	d := Keep
+	if r.RemoveSandboxes {
+		d = Wait
+	}
+	v.keep(d, ReasonSandbox, e.Facts[FactSandbox].Detail)
+	if f := e.Facts[FactContainer]; f.Truth == Yes {
+		v.keep(d, ReasonContainer, f.Detail)
+	}
+	text := "nobody but the runtime knows the pod any more"
+	oldest, ok := e.OldestSandbox()
+	if ok {
+		text += fmt.Sprintf(", whose oldest sandbox is %s old", max(0, now.Wall.Sub(oldest)).Round(time.Second))
+	}
+	v.keep(d, ReasonSandboxOrphaned, text)
+	if r.RemoveSandboxes {
+		v.youngSandbox(e, r, now)
+	}
+}
+
+// youngSandbox waits until no sandbox is younger than the hold: one that has been made since
+// the first look was made by somebody who wants the pod.
+func (v *Verdict) youngSandbox(e Evidence, r Rules, now Instant) {
+	for _, s := range e.Sandboxes {
+		age := now.Wall.Sub(s.Created)
+		switch {
+		case r.Hold <= 0 || !s.Created.IsZero() && age >= r.Hold:
+		case s.Created.IsZero():
+			v.keep(Keep, ReasonYoung, "the runtime does not say how old the sandbox is")
+		default:
+			v.keep(Wait, ReasonYoung, fmt.Sprintf("a sandbox was made %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
+			v.due(r.Hold - age)
+		}
+	}
+}
+
+// OldestSandbox returns when the pod's oldest sandbox was made, false where that is not
+// known.
+func (e *Evidence) OldestSandbox() (time.Time, bool) {
+	var oldest time.Time
+	for _, s := range e.Sandboxes {
+		if !s.Created.IsZero() && (oldest.IsZero() || s.Created.Before(oldest)) {
+			oldest = s.Created
+		}
+	}
+	return oldest, !oldest.IsZero()
+}
+
+// stuckAfter is for how long the runtime must have had a pod that nobody wants before it is
+// said to be terminating for ever. A kubelet stops such a pod within its grace period, 30 s
+// unless the pod says otherwise, and retries what fails within seconds; ten minutes is
+// beyond what all but very patient pods ask for.
+const stuckAfter = 10 * time.Minute
+
+// terminating recognises a pod that the kubelet seems to terminate for ever: the runtime has
+// it, the list of the pods that are wanted was answered without it, and that for long. An
+// error of the runtime while a force-deleted pod was stopped makes a kubelet forget to try
+// again (kubernetes#113145); newer ones do so for other reasons. Only its restart ends it.
+//
+// Where the kubelet counts the pods that it works on and nobody wants, and counts none, it
+// does not work on this one. Where it counts nothing, a pod of which nothing runs any more
+// is not said to be terminated by anybody.
+func (v *Verdict) terminating(e Evidence, n Node, h Hold, now Instant) {
+	f := &e.Facts
+	known := f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes
+	if !known || e.Unwanted == "" || f[FactAPILists].Truth == Yes || f[FactStaticPod].Truth != No || n.Kubelet.Truth != Yes {
+		return
+	}
+	since, ok := now.Since(h.Unwanted)
+	if ok {
+		v.Hold.Unwanted = h.Unwanted
+	} else {
+		v.Hold.Unwanted, since = now, 0
+	}
+	if since < stuckAfter {
+		v.Again = stuckAfter - since
+		return
+	}
+	working, counted := n.Gauges.Ending()
+	if counted && working == 0 || !counted && e.stopped() {
+		return
+	}
+	text := fmt.Sprintf("the runtime has had it for %s, though %s", since.Round(time.Minute), e.Unwanted)
+	if counted {
+		text += fmt.Sprintf("; pods that nobody wants and that the kubelet has not finished with (kubelet_working_pods): %d", working)
+	}
+	if c := n.Gauges.OrphanedRuntimePods; c != nil {
+		text += fmt.Sprintf("; found in the runtime since its start (kubelet_orphaned_runtime_pods_total): %d", *c)
+	}
+	v.keep(Keep, ReasonTerminating, text)
+}

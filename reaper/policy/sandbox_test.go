@@ -1,0 +1,325 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// stoppedScene is a pod that the kubelet named as an orphan and of which the runtime keeps a
+// sandbox that has stopped, with an exited container.
+func stoppedScene() *scene {
+	s := deadScene()
+	s.rules.RemoveSandboxes = true
+	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
+	s.ev.Facts.Set(FactContainer, Yes, "test", "container bbbb EXITED")
+	s.ev.Sandboxes = []Sandbox{{ID: strings.Repeat("a", 64), Socket: "/s", Created: s.now.Wall.Add(-3 * time.Hour)}}
+	s.hold.Sandboxes = true
+	return s
+}
+
+func entryOf(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" }
+
+func (s *scene) judge() Verdict { return Judge(s.ev, s.node, s.hold, s.rules, s.now) }
+
+func reasonsOf(v Verdict) []Reason {
+	var rs []Reason
+	for _, w := range v.Why {
+		rs = append(rs, w.Reason)
+	}
+	return rs
+}
+
+func TestSandboxOrphaned(t *testing.T) {
+	s := stoppedScene()
+	v := s.judge()
+	want := []Reason{ReasonSandbox, ReasonContainer, ReasonSandboxOrphaned}
+	if v.Decision != Wait || !slices.Equal(reasonsOf(v), want) || len(v.Sandboxes) != 1 || v.Living() {
+		t.Errorf("%+v", v)
+	}
+	if !strings.Contains(v.Why[2].Detail, "3h0m0s old") {
+		t.Errorf("no age in %q", v.Why[2].Detail)
+	}
+	s.rules.RemoveSandboxes = false
+	v = s.judge()
+	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Sandboxes != nil || v.Hold != (Hold{}) {
+		t.Errorf("without the setting: %+v", v)
+	}
+}
+
+// TestSandboxHold: the hold is one of its own. It begins with the first look that sees the
+// sandboxes as all that is left, and anew with the first that sees them gone.
+func TestSandboxHold(t *testing.T) {
+	s := stoppedScene()
+	s.hold.Sandboxes = false // what the looks before have seen was a pod without any
+	v := s.judge()
+	if v.Sandboxes != nil || !v.For(ReasonHold) || v.Decision != Wait || v.Hold.Since != s.now || v.Due != s.rules.Hold {
+		t.Errorf("the hold goes on: %+v", v)
+	}
+	s = deadScene()
+	s.hold.Sandboxes = true
+	if v := s.judge(); v.Decision != Wait || !v.For(ReasonHold) || v.Hold.Since != s.now {
+		t.Errorf("the hold goes on without the sandbox: %+v", v)
+	}
+	s.hold = v.Hold
+	s.hold.Since, s.hold.Sandboxes = s.ago(6*time.Minute), false
+	if v := s.judge(); v.Decision != Reap {
+		t.Errorf("never goes: %+v", v)
+	}
+}
+
+// TestSandboxKept: whatever else there is, nothing is removed. Each line is a pod that lives
+// or may live.
+func TestSandboxKept(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"ready":                     func(s *scene) { s.ev.Sandboxes[0].Ready = true },
+		"a container has not ended": func(s *scene) { s.ev.Sandboxes[0].Busy = true },
+		"shared with another pod":   func(s *scene) { s.ev.Sandboxes[0].Shared = true },
+		"another one is ready":      func(s *scene) { s.ev.Sandboxes = append(s.ev.Sandboxes, Sandbox{ID: "b", Ready: true}) },
+		"a container elsewhere":     func(s *scene) { s.ev.LooseContainers = 1 },
+		"the list is not whole":     func(s *scene) { s.ev.Sandboxes = nil },
+		"containers unknown":        func(s *scene) { s.ev.Facts[FactContainer].Truth = Unknown },
+		"sandboxes unknown":         func(s *scene) { s.ev.Facts[FactSandbox].Truth = Unknown },
+		"made a minute ago":         func(s *scene) { s.ev.Sandboxes[0].Created = s.now.Wall.Add(-time.Minute) },
+		"age unknown":               func(s *scene) { s.ev.Sandboxes[0].Created = time.Time{} },
+		"not named":                 func(s *scene) { s.ev.Facts[FactNamed].Truth = No }, // the kubelet names one at a time
+		"named unknown":             func(s *scene) { s.ev.Facts[FactNamed].Truth = Unknown },
+		"no hold":                   func(s *scene) { s.hold = Hold{} },
+		"another boot":              func(s *scene) { s.hold.Since.BootID = "boot-0" },
+		"another directory":         func(s *scene) { s.ev.ID.Ino++ },
+		"no kubelet":                func(s *scene) { s.node.Kubelet.Truth = No },
+		"kubelet has just started":  func(s *scene) { s.node.KubeletID.Start = s.now.Boot - time.Second },
+		"waived":                    func(s *scene) { s.rules.Waive = true },
+	} {
+		s := stoppedScene()
+		change(s)
+		if v := s.judge(); v.Sandboxes != nil || v.Decision == Reap {
+			t.Errorf("%s: %s %v, removes %v", name, v.Decision, v.Why, v.Sandboxes)
+		}
+	}
+}
+
+// TestSandboxDoubtKeeps: any fact but those of the runtime that is not the truth that lets a
+// pod go keeps the sandbox, whether the pod has a directory or not.
+func TestSandboxDoubtKeeps(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		for _, rule := range rules {
+			if rule.inRuntime() || only && rule.ofDirectory() {
+				continue
+			}
+			for _, truth := range []Truth{Unknown, No, Yes} {
+				s := stoppedScene()
+				s.ev.RuntimeOnly = only
+				s.ev.Facts[rule.fact].Truth = truth
+				goes := truth == rule.dead || truth == Unknown && s.rules.silent(rule.fact)
+				if v := s.judge(); (v.Sandboxes != nil) != goes || v.Decision == Reap {
+					t.Errorf("only in the runtime %v, %s %s: %s %v", only, rule.fact, truth, v.Decision, v.Why)
+				}
+			}
+		}
+	}
+}
+
+// TestRuntimeOnlyIsNeverParked: there is no directory to park, whatever the verdict.
+func TestRuntimeOnlyIsNeverParked(t *testing.T) {
+	s := deadScene()
+	s.ev.RuntimeOnly = true
+	v := []Verdict{s.judge()}
+	if plans := MakePlan([]Evidence{s.ev}, v, s.node, s.gate, s.rules, entryOf); len(plans) != 0 {
+		t.Errorf("%+v", plans)
+	}
+}
+
+func TestSandboxPlan(t *testing.T) {
+	s := stoppedScene()
+	s.ev.Sandboxes = append(s.ev.Sandboxes, Sandbox{ID: strings.Repeat("b", 64), Socket: "/s", Created: s.now.Wall.Add(-time.Hour)})
+	dead := deadScene()
+	plan := func(g Gate, r Rules, n Node) ([]Plan, []Verdict) {
+		v := []Verdict{dead.judge(), s.judge()}
+		return MakePlan([]Evidence{dead.ev, s.ev}, v, n, g, r, entryOf), v
+	}
+	plans, _ := plan(s.gate, s.rules, s.node)
+	if len(plans) != 2 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Kind != RemoveSandbox ||
+		plans[0].Actions[1].Sandbox.ID != s.ev.Sandboxes[1].ID || plans[1].Actions[0].Kind != Park {
+		t.Fatalf("%+v", plans)
+	}
+	for name, c := range map[string]struct {
+		change func(*Gate, *Rules, *Node)
+		reason Reason
+	}{
+		"observe":     {func(_ *Gate, r *Rules, _ *Node) { r.Observe = true }, ReasonObserve},
+		"breaker":     {func(g *Gate, _ *Rules, _ *Node) { g.Breaker = true }, ReasonBreaker},
+		"namespaces":  {func(_ *Gate, _ *Rules, n *Node) { n.MayEnforce.Truth = Unknown }, ReasonNamespaces},
+		"contradicts": {func(_ *Gate, _ *Rules, n *Node) { n.Agrees.Truth = Unknown }, ReasonContradiction},
+		"slow start":  {func(g *Gate, _ *Rules, _ *Node) { g.Proven = false }, ReasonLimit},
+		"limit":       {func(_ *Gate, r *Rules, _ *Node) { r.MaxPerLook = 1 }, ReasonLimit},
+	} {
+		g, r, n := s.gate, s.rules, s.node
+		c.change(&g, &r, &n)
+		plans, v := plan(g, r, n)
+		for _, p := range plans {
+			for _, a := range p.Actions {
+				if a.Kind == RemoveSandbox {
+					t.Errorf("%s: planned all the same", name)
+				}
+			}
+		}
+		if !v[1].For(c.reason) || v[1].Sandboxes != nil {
+			t.Errorf("%s: %+v", name, v[1])
+		}
+	}
+}
+
+// TestSandboxRecords: intent and outcome have the sandbox and no entry, so that nothing of
+// the quarantine changes by them, and a crash between them leaves nothing to recover.
+func TestSandboxRecords(t *testing.T) {
+	s := stoppedScene()
+	a := Action{Kind: RemoveSandbox, UID: testUID, Sandbox: s.ev.Sandboxes[0], Evidence: &s.ev}
+	states := map[string]*EntryState{"e": {Entry: "e", UID: testUID, Phase: PhaseParked}}
+	records := []Record{Intent(a, s.node, s.now)}
+	for result, kind := range map[Result]Kind{Done: KindRemovedSandbox, Gone: KindKeptSandbox, Refused: KindKeptSandbox, Failed: KindFailed} {
+		rs := Recorded(Outcome{Action: a, Result: result}, s.node, s.now)
+		if len(rs) != 1 || rs[0].Kind != kind {
+			t.Errorf("%s: %+v, want %s", result, rs, kind)
+		}
+		records = append(records, rs...)
+	}
+	for _, r := range records {
+		if r.Sandbox != a.Sandbox.ID || r.Entry != "" {
+			t.Errorf("%+v", r)
+		}
+		Fold(states, r)
+	}
+	if records[0].Kind != KindRemovingSandbox || len(states) != 1 || states["e"].Phase != PhaseParked {
+		t.Errorf("%s, %+v", records[0].Kind, states)
+	}
+}
+
+func TestRefuseSaysWhatFailed(t *testing.T) {
+	s := stoppedScene()
+	v := s.judge()
+	v.Refuse([]Why{{ReasonSandbox, "the runtime cannot stop it"}})
+	if v.Decision != Keep || v.Sandboxes != nil || !slices.Contains(v.Why, Why{ReasonSandbox, "the runtime cannot stop it"}) || v.Living() {
+		t.Errorf("%+v", v)
+	}
+}
+
+// runningScene is a pod that runs, though the kubelet's list came without it, for an hour.
+func runningScene() *scene {
+	s := deadScene()
+	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa READY")
+	s.ev.Facts.Set(FactCgroup, Yes, "test", "")
+	s.ev.Sandboxes = []Sandbox{{ID: "a", Ready: true}}
+	s.ev.Unwanted = "the kubelet's list of 3 pods has it not"
+	s.hold.Unwanted = s.ago(time.Hour)
+	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "terminating", Config: "orphan", Count: 1}, {Lifecycle: "terminated", Config: "desired", Count: 9}}
+	s.node.Gauges.OrphanedRuntimePods = new(int64(4))
+	return s
+}
+
+func TestTerminating(t *testing.T) {
+	s := runningScene()
+	v := s.judge()
+	if !v.For(ReasonTerminating) || !v.For(ReasonSandbox) || v.Decision != Keep || v.Living() || v.Hold.Unwanted != s.hold.Unwanted || v.Again != 0 {
+		t.Errorf("%+v", v)
+	}
+	i := slices.IndexFunc(v.Why, func(w Why) bool { return w.Reason == ReasonTerminating })
+	want := "the runtime has had it for 1h0m0s, though the kubelet's list of 3 pods has it not; " +
+		"pods that nobody wants and that the kubelet has not finished with (kubelet_working_pods): 1; " +
+		"found in the runtime since its start (kubelet_orphaned_runtime_pods_total): 4"
+	if v.Why[i].Detail != want {
+		t.Errorf("%q", v.Why[i].Detail)
+	}
+	for name, c := range map[string]struct {
+		change func(*scene)
+		again  bool // it may be so later
+		want   bool
+	}{
+		"not for long":              {func(s *scene) { s.hold.Unwanted = s.ago(9 * time.Minute) }, true, false},
+		"for the first time":        {func(s *scene) { s.hold.Unwanted = Instant{} }, true, false},
+		"before another boot":       {func(s *scene) { s.hold.Unwanted.BootID = "boot-0" }, true, false},
+		"wanted":                    {func(s *scene) { s.ev.Unwanted = "" }, false, false},
+		"the API server has it":     {func(s *scene) { s.ev.Facts[FactAPILists].Truth = Yes }, false, false},
+		"a static pod":              {func(s *scene) { s.ev.Facts[FactStaticPod].Truth = Yes }, false, false},
+		"perhaps a static pod":      {func(s *scene) { s.ev.Facts[FactStaticPod].Truth = Unknown }, false, false},
+		"not in the runtime":        {func(s *scene) { s.ev.Facts[FactSandbox].Truth = No }, false, false},
+		"runtime unknown":           {func(s *scene) { s.ev.Facts[FactSandbox].Truth = Unknown }, false, false},
+		"no kubelet":                {func(s *scene) { s.node.Kubelet.Truth = No }, false, false},
+		"the kubelet works on none": {func(s *scene) { s.node.Gauges.Working = s.node.Gauges.Working[1:] }, false, false},
+		"no gauges, it runs":        {func(s *scene) { s.node.Gauges = KubeletGauges{} }, false, true},
+		"no gauges, it has stopped": {func(s *scene) { s.node.Gauges, s.ev.Sandboxes[0].Ready = KubeletGauges{}, false }, false, false},
+		"a container only": {func(s *scene) {
+			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = No, Yes
+		}, false, true},
+	} {
+		s := runningScene()
+		c.change(s)
+		v := s.judge()
+		if v.For(ReasonTerminating) != c.want || (v.Again > 0) != c.again || v.Decision == Reap && name != "not in the runtime" {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestTerminatingIsLeftAlone: while the kubelet terminates pods that nobody wants, a stopped
+// sandbox may be of one of these.
+func TestTerminatingIsLeftAlone(t *testing.T) {
+	s := stoppedScene()
+	s.ev.Unwanted, s.hold.Unwanted, s.node.Gauges = "the list has it not", s.ago(time.Hour), runningScene().node.Gauges
+	if v := s.judge(); v.Sandboxes != nil || v.Decision != Keep || !v.For(ReasonTerminating) {
+		t.Errorf("%+v", v)
+	}
+	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}
+	if v := s.judge(); v.Sandboxes == nil || v.For(ReasonTerminating) {
+		t.Errorf("with nothing to terminate: %+v", v)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	dead, living, static, named := deadScene().ev, deadScene().ev, deadScene().ev, deadScene().ev
+	dead.Facts[FactNamed].Truth = No
+	living.Facts[FactNamed].Truth, living.Facts[FactSandbox].Truth, living.Facts[FactCgroup].Truth = No, Yes, Yes
+	living.Sandboxes = []Sandbox{{Ready: true}}
+	static.Facts[FactNamed].Truth, static.Facts[FactStaticPod].Truth = No, Yes
+	forgotten := stoppedScene().ev
+	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
+	whole := Look{
+		Pods: []Evidence{dead, living, static, named, {Name: "lost+found"}}, RuntimeOnly: []Evidence{forgotten},
+		InRuntime: new(2), KubeletLists: new(7), Node: runningScene().node,
+	}
+	all := Inventory{
+		PodsOnDisk: 4, PodsInRuntime: 2, PodsKnownToKubelet: 7, PodsOrphanedOnDisk: 2, PodsOrphanedInRuntime: 1, PodsTerminating: 1, PodsStatic: 1,
+	}
+	if got := whole.Inventory(); !maps.Equal(got, all) {
+		t.Errorf("%v, want %v", got, all)
+	}
+	if len(all) != len(InventoryStates()) {
+		t.Errorf("%d states", len(InventoryStates()))
+	}
+	for name, c := range map[string]struct {
+		change  func(*Look)
+		unknown []InventoryState
+	}{
+		"runtime":       {func(l *Look) { l.InRuntime = nil }, []InventoryState{PodsInRuntime, PodsOrphanedInRuntime}},
+		"kubelet":       {func(l *Look) { l.KubeletLists, l.Node.Gauges = nil, KubeletGauges{} }, []InventoryState{PodsKnownToKubelet, PodsTerminating}},
+		"one cgroup":    {func(l *Look) { l.Pods[0].Facts[FactCgroup].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk}},
+		"one manifest":  {func(l *Look) { l.Pods[0].Facts[FactStaticPod].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk, PodsStatic}},
+		"nobody's word": {func(l *Look) { l.RuntimeOnly[0].Unwanted, l.RuntimeOnly[0].Facts[FactNamed].Truth = "", No }, []InventoryState{PodsOrphanedInRuntime}},
+		"some pods":     {func(l *Look) { l.Partial = true }, InventoryStates()},
+	} {
+		l := whole
+		l.Pods, l.RuntimeOnly = slices.Clone(l.Pods), slices.Clone(l.RuntimeOnly)
+		c.change(&l)
+		want := maps.Clone(all)
+		for _, s := range c.unknown {
+			delete(want, s)
+		}
+		if got := l.Inventory(); !maps.Equal(got, want) {
+			t.Errorf("%s unknown: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// runtimePod is all that the runtimes list of one pod.
+type runtimePod struct {
+	sandboxes []*policy.Sandbox
+	loose     int // containers that are in none of the sandboxes
+}
+
+// sandbox takes one sandbox into its pods. What a runtime lists twice is one sandbox, ready
+// if it is so once, and nobody's alone: a list that contradicts itself removes nothing.
+func (c *census) sandbox(boxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
+	c.known[names[0]] = true
+	ready := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+	if box := boxes[s.GetId()]; box != nil {
+		box.Ready, box.Shared = box.Ready || ready, true
+		return
+	}
+	box := &policy.Sandbox{ID: s.GetId(), Socket: socket, Ready: ready, Shared: len(names) > 1}
+	if at := s.GetCreatedAt(); at > 0 {
+		box.Created = time.Unix(0, at)
+	}
+	boxes[box.ID] = box
+	for _, uid := range uidsOf(names) {
+		pod := c.pod(uid)
+		pod.sandboxes = append(pod.sandboxes, box)
+	}
+}
+
+// container takes one container into its sandbox, which has the owners, and into the pods
+// that it names besides.
+func (c *census) container(box *policy.Sandbox, owners, names []string, k *runtimeapi.Container) {
+	if box == nil {
+		c.known[names[0]] = true
+	} else if k.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+		box.Busy = true
+	}
+	for _, uid := range uidsOf(names) {
+		if box != nil && slices.Contains(owners, string(uid)) {
+			continue
+		}
+		c.pod(uid).loose++
+		if box != nil {
+			box.Shared = true
+		}
+	}
+}
+
+func (c *census) pod(uid parsers.PodUID) *runtimePod {
+	pod := c.has[uid]
+	if pod == nil {
+		pod = &runtimePod{}
+		c.has[uid] = pod
+	}
+	return pod
+}
+
+func uidsOf(names []string) []parsers.PodUID {
+	var uids []parsers.PodUID
+	for _, n := range names {
+		if uid, ok := parsers.ParsePodUID(n); ok {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// wantBeyond adds to the wanted pods those that the runtime has and the pods directory has
+// not. The runtime was asked after the listing, so a pod that was made in between is among
+// them; everything else says that it lives.
+func (l *looking) wantBeyond() {
+	for uid := range l.runtime.Pods {
+		if _, ok := l.lists(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
+			l.beyond = append(l.beyond, uid)
+		}
+	}
+	slices.Sort(l.beyond)
+	for _, uid := range l.beyond {
+		l.wanted[uid] = true
+	}
+}
+
+// runtimeOnly puts together what is known of the pods that only the runtime has. Those that
+// are parked are in the look as such.
+func (l *looking) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
+	var only []policy.Evidence
+	for _, uid := range l.beyond {
+		if slices.ContainsFunc(parked, func(p policy.EntryState) bool { return p.UID == uid }) {
+			continue
+		}
+		e := policy.Evidence{Name: string(uid), UID: uid, RuntimeOnly: true}
+		r := &podRead{gone: true, content: &content{}}
+		r.directory = policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods", Detail: "it is not there"}
+		r.ownMount = policy.Fact{Truth: policy.No, Origin: r.directory.Origin}
+		l.fill(&e, r)
+		only = append(only, e)
+	}
+	return only
+}
+
+// count says how many pods the runtime has and the kubelet lists, where that is known.
+func (l *looking) count(look *policy.Look) {
+	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
+		look.InRuntime = &l.runtime.InRuntime
+	}
+	if l.podList.silent == "" {
+		look.KubeletLists = &l.podList.listed
+	}
+}
+
+// unwanted says who answered with the list of the pods that are wanted here, without this
+// one; "" where nobody did, or one has it.
+//
+// A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
+// wanted none of the others. So its list counts where it has a pod of the API server's (see
+// askPods), or where the kubelet says that it is terminating pods that nobody wants: it does
+// so only once all its sources are ready. /runningpods is left out: what terminates runs.
+func (l *looking) unwanted(uid parsers.PodUID) string {
+	k, a := l.podList, l.api
+	ending, _ := k.gauges.Ending()
+	switch {
+	case k.wanted[uid], a.pods[uid]:
+		return ""
+	case k.silent == "" && (k.fromAPI > 0 || ending > 0):
+		return fmt.Sprintf("the kubelet's list of %d pods has it not", k.listed)
+	case a.doubt == "" && len(uid) != staticUIDLen:
+		return fmt.Sprintf("the API server's list of %d pods for this node has it not", a.listed)
+	}
+	return ""
+}
