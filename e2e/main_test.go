@@ -150,6 +150,7 @@ func beside(t *testing.T, n *node) {
 		{"returning", returning},
 		{"restarts", restarts},
 		{"held", held},
+		{"forgotten", forgotten},
 		{"backlog", backlog},
 		{"flood", flood},
 		{"runtime", runtimeFails},

@@ -156,6 +156,9 @@ func (c Config) Notes() []string {
 	if c.Kubeconfig == none && (c.Source("node_name") != sourceDefault || c.Source("api_unreachable") != sourceDefault) {
 		notes = append(notes, "node_name, api_unreachable: not used, since kubeconfig names no API server")
 	}
+	if c.RemoveSandboxes && c.Waive() {
+		notes = append(notes, "runtime.remove_sandboxes: not used, since with --runtime-endpoint none no runtime is asked")
+	}
 	if c.Kubeconfig != none && c.Waive() {
 		notes = append(notes, "kubeconfig: with --runtime-endpoint none no pod is shown to run here, so that the API server's list only adds reasons to keep")
 	}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// forgotten: sandboxes that have stopped, with their address and an exited container, which
+// the kubelet never removes: its garbage collection leaves young containers alone, and a
+// sandbox that has some. Of the pod that the kubelet names as an orphan the runtime is asked
+// to remove it, and that runs CNI DEL; then the directory goes. Of a pod that nobody has let
+// go nothing is touched.
+func forgotten(t *testing.T, n *node) {
+	dead, unnamed := n.uid("0badf00d-6000-4000-8000-00000000001_"), n.uid("0badf00d-6000-4000-8000-00000000002_")
+	cri := n.cri(t)
+	var gone, left string
+	n.kubelet.kill() // one that runs would stop them, as pods that it does not know
+	gone, left = n.sandbox(t, cri, dead), n.sandbox(t, cri, unnamed)
+	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
+	n.verbose = false
+	for _, id := range []string{gone, left} {
+		if n.addressOf(id) == "" {
+			t.Fatalf("sandbox %s has no address to lose", id)
+		}
+	}
+	n.plant(t, skeleton, dead)
+
+	d := n.reap(t)
+	d.tells(t, 60*time.Second, dead, "its sandbox is told", keptFor(policy.ReasonSandboxOrphaned))
+	if !exists(filepath.Join(n.pods, dead)) || n.addressOf(gone) == "" {
+		t.Error("removed without being asked to")
+	}
+	d.end(t)
+
+	d = n.reap(t, "--remove-sandboxes")
+	d.tells(t, 90*time.Second, dead, "its sandbox is removed", kind(policy.KindRemovedSandbox))
+	if ip := n.addressOf(gone); ip != "" {
+		t.Errorf("the address %s is still taken", ip)
+	}
+	if caches, err := filepath.Glob("/var/lib/cni/results/*" + gone + "*"); err != nil || len(caches) > 0 {
+		t.Errorf("CNI caches %v, %v", caches, err)
+	}
+	d.tells(t, 60*time.Second, dead, "it is parked", kind(policy.KindParked))
+	d.tells(t, confirm+40*time.Second, dead, "it is confirmed", func(r policy.Record) bool {
+		return r.Kind == policy.KindStripped || r.Kind == policy.KindRemoved
+	})
+	if n.addressOf(left) == "" {
+		t.Error("a sandbox that nobody has let go is gone")
+	}
+	for _, r := range d.of(unnamed) {
+		if r.Kind != policy.KindKept {
+			t.Errorf("%s: %s", r.Kind, r.Text)
+		}
+	}
+	n.dropSandbox(t, cri, left)
+	n.restartKubelet(t)
+}
+
+// cri speaks to the runtime as the kubelet does.
+func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+n.socket("containerd"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return runtimeapi.NewRuntimeServiceClient(conn)
+}
+
+// sandbox makes a pod's sandbox with a container, as a kubelet would, and kills both behind
+// the runtime's back: no CNI DEL was run for it.
+func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	labels := map[string]string{
+		"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
+		"io.kubernetes.container.name": "app",
+	}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "forgotten", Namespace: "e2e", Uid: uid}, Labels: labels,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/" + n.tag + "/forgotten"},
+	}
+	box, err := cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := box.GetPodSandboxId()
+	container, err := cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: id, SandboxConfig: config,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: imageName},
+			Command: []string{"/pause"}, Labels: labels, Linux: &runtimeapi.LinuxContainerConfig{},
+		},
+	})
+	if err == nil {
+		_, err = cri.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.GetContainerId()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{container.GetContainerId(), id} {
+		must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", task)
+	}
+	eventually(t, 30*time.Second, func() string {
+		boxes, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
+		if err != nil || len(boxes.GetItems()) != 1 || boxes.GetItems()[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+			return "the sandbox has not stopped"
+		}
+		return ""
+	})
+	return id
+}
+
+func (n *node) dropSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	if err == nil {
+		_, err = cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// addressOf returns the address that the IPAM store has given to a sandbox, "" for none.
+func (n *node) addressOf(id string) string {
+	files, err := filepath.Glob(filepath.Join(n.dir, "ipam", n.tag, "10.*"))
+	if err != nil {
+		return ""
+	}
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), id) {
+			return filepath.Base(file)
+		}
+	}
+	return ""
+}
