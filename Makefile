@@ -76,9 +76,13 @@ race: ## Run all tests under the race detector (needs a C compiler)
 # The kubelets are built once and kept in .cache/e2e; no other target knows of them.
 E2E_VERSIONS ?= 1.30.14 1.36.3
 
+.PHONY: e2e-prepare
+e2e-prepare: ## Get what make e2e runs: Debian packages, and a kubelet of each version
+	sh e2e/prepare.sh packages
+	sh e2e/prepare.sh kubelets $(E2E_VERSIONS)
+
 .PHONY: e2e
-e2e: ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
-	sh e2e/prepare.sh $(E2E_VERSIONS)
+e2e: e2e-prepare ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -timeout 20m $(TESTFLAGS) .
 
 .PHONY: fuzz
@@ -105,7 +109,7 @@ golden: ## Write the expected files anew from what the code says now; read the d
 
 ##@ Check
 .PHONY: check
-check: test lint lint-selftest demo ## What CI runs
+check: test lint lint-selftest demo ## What CI runs, but for make e2e
 
 .PHONY: lint
 lint: $(LINT) ## Check the layers, the bans and the style

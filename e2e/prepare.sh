@@ -1,7 +1,8 @@
 #!/bin/sh
 # Gets what the suite runs: Debian's container runtime, and a kubelet of each version.
 #
-#   e2e/prepare.sh VERSION...
+#   e2e/prepare.sh packages
+#   e2e/prepare.sh kubelets VERSION...
 #
 # A kubelet is built by the ordinary Go client from the module k8s.io/kubernetes, in a
 # module made for it under .cache/e2e, and kept there: minutes for the first time, nothing
@@ -10,6 +11,8 @@
 # are published as v0.x.y of the same release, and the replacements name those.
 set -eu
 cd "$(dirname "$0")/.."
+what=${1:?packages, or kubelets and the versions}
+shift
 
 # Command, Debian package.
 needed='
@@ -24,7 +27,7 @@ chattr e2fsprogs
 missing=$(printf '%s' "$needed" | while read -r command package; do
 	[ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
-if [ -n "$missing" ]; then
+if [ "$what" = packages ] && [ -n "$missing" ]; then
 	echo "e2e: installing $missing" >&2
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
 		echo "e2e: this is not root on Debian: install them yourself" >&2
@@ -44,7 +47,9 @@ if [ -n "$missing" ]; then
 	apt-get install -qq -y --no-install-recommends $missing </dev/null >/dev/null
 fi
 
+[ "$what" = kubelets ] || exit 0
 cache=$PWD/.cache/e2e
+mkdir -p "$cache"
 for version in "$@"; do
 	kubelet=$cache/$version/kubelet
 	[ ! -x "$kubelet" ] || continue

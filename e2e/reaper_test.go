@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	d := &daemon{node: n, metrics: metrics, flags: append([]string{
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
 		"--state-dir", filepath.Join(n.dir, name+".state"), "--runtime-endpoint", "unix://" + n.endpoint,
+		"--node-namespaces", nodeNamespaces(),
 		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
 		"--metrics-file", metrics, "--log-format", "json",
 	}, flags...)} // the last one of a flag holds
@@ -151,4 +153,23 @@ func keptFor(reason policy.Reason) func(policy.Record) bool {
 	return func(r policy.Record) bool {
 		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason == reason })
 	}
+}
+
+// nodeNamespaces is auto, as on any node, unless the suite itself runs in a mount namespace
+// that is not PID 1's, as in a chroot made by unshare: then that namespace is the node.
+func nodeNamespaces() string {
+	if first("/proc/self/mountinfo") == first("/proc/1/mountinfo") {
+		return "auto"
+	}
+	return "self"
+}
+
+// first returns the ID of the first mount of a mountinfo(5): another one in each namespace.
+func first(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	id, _, _ := strings.Cut(string(b), " ")
+	return id
 }
