@@ -1,5 +1,6 @@
 #!/bin/sh
-# Gets what the suite runs: Debian's container runtime, and a kubelet of each version.
+# Gets what the suite runs: Debian's container runtime, what boots a Debian in a container
+# (machine.sh makes that Debian), and a kubelet of each version.
 #
 #   e2e/prepare.sh packages
 #   e2e/prepare.sh kubelets VERSION...
@@ -23,6 +24,9 @@ runc runc
 ip iproute2
 iptables iptables
 chattr e2fsprogs
+nsenter util-linux
+debootstrap debootstrap
+systemd-nspawn systemd-container
 '
 missing=$(printf '%s' "$needed" | while read -r command package; do
 	[ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || echo "$package"

@@ -1,0 +1,466 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The pods of the guest's node. Those that the kubelet holds may go only once it has named
+// them: nothing but a line of its log lets them go.
+const (
+	journalLiving   = "5a11fe00-0000-4000-8000-0000000000f0"
+	journalOrphan   = "2badf00d-0000-4000-8000-0000000000f1"
+	journalByUnit   = "2badf00d-0000-4000-8000-0000000000f2"
+	journalByLogger = "2badf00d-0000-4000-8000-0000000000f3"
+	journalByCat    = "2badf00d-0000-4000-8000-0000000000f4"
+	journalRotated  = "2badf00d-0000-4000-8000-0000000000f5"
+	journalRestart  = "2badf00d-0000-4000-8000-0000000000f6"
+	journalConfirm  = "2badf00d-0000-4000-8000-0000000000f7"
+	journalMounted  = "2badf00d-0000-4000-8000-0000000000f8"
+)
+
+var (
+	journalForged = []string{journalByUnit, journalByLogger, journalByCat}
+	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted}
+)
+
+// How long the guest's daemon takes its time, and how long a step may take here.
+const (
+	guestConfig = "hold: 2s\nsettle: 2s\nconfirm: %s\n"
+	shortly     = "5s"
+	patience    = 90 * time.Second
+)
+
+// journalNode is a guest with a kubelet, a runtime, and orphan-reaper as make install
+// leaves it.
+type journalNode struct{ *guest }
+
+// TestJournald runs the daemon as its unit runs it: below a real systemd, with the
+// kubelet's lines coming through a real journald. The kubelet and the runtime are stand-ins
+// (see standin): what kubelets say and do is TestBesideKubelets' matter.
+func TestJournald(t *testing.T) {
+	t.Parallel()
+	n := newJournalNode(t)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *journalNode)
+	}{
+		// The order matters: a kubelet that has named one orphan has finished a sweep, which
+		// lets others go that neither runtime nor cgroups know.
+		{"ready", journalReady},
+		{"forged", journalForgery},
+		{"removed", journalRemoved},
+		{"records", journalRecords},
+		{"rotated", journalRotation},
+		{"restarted", journalRestarts},
+		{"mounted", journalMount},
+		{"stopped", journalStopped},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, n) }) {
+			return // each step stands on those before
+		}
+	}
+}
+
+func newJournalNode(t *testing.T) *journalNode {
+	t.Helper()
+	dir := mkdir(t, filepath.Join(machine.dir, "guest"))
+	n := &journalNode{}
+	layer := filepath.Join(dir, "layer")
+	must(t, "make", "--silent", "-C", "..", "build", "install", "DESTDIR="+layer)
+	for path, text := range map[string]string{
+		"etc/machine-id":                        "0123456789abcdef0123456789abcdef\n", // a first boot would enable every unit
+		"etc/hostname":                          "node-1\n",
+		"etc/orphan-reaper/config.yaml":         fmt.Sprintf(guestConfig, shortly),
+		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock " + journalLiving + "\n",
+		"etc/systemd/system/kubelet.service":    "[Service]\nExecStart=/usr/local/bin/kubelet --root-dir=/var/lib/kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock\n",
+		"srv/behind/precious":                   "a user's",
+	} {
+		lay(t, filepath.Join(layer, path), text)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", filepath.Join(layer, "usr/local/bin/kubelet"), "./standin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cannot build the stand-ins: %v\n%s", err, out)
+	}
+	if err := os.Symlink("kubelet", filepath.Join(layer, "usr/local/bin/containerd")); err != nil {
+		t.Fatal(err)
+	}
+	n.guest = boot(t, dir)
+	// A cgroup tree in which no running pod has its cgroup proves nothing.
+	mkdir(t, n.path("/sys/fs/cgroup/kubepods/besteffort/pod"+journalLiving))
+	n.pod(t, journalLiving)
+	n.run(t, "systemctl", "start", "containerd", "kubelet")
+	eventually(t, patience, func() string {
+		lines := n.journal(t, "_SYSTEMD_UNIT=kubelet.service")
+		return missing(len(lines) > 0, "the kubelet has not said a word: %s", n.show("kubelet", "ActiveState"))
+	})
+	return n
+}
+
+// lay writes a file that everybody in the guest may read.
+func lay(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *journalNode) dirOf(uid string) string { return n.path("/var/lib/kubelet/pods/" + uid) }
+
+// pod makes what a pod has left; nothing of it is a user's.
+func (n *journalNode) pod(t *testing.T, uid string) {
+	t.Helper()
+	mkdir(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol"))
+	write(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
+}
+
+// kubelet has the kubelet say a word of the pods.
+func (n *journalNode) kubelet(t *testing.T, word string, uids ...string) {
+	t.Helper()
+	f, err := os.OpenFile(n.path("/run/kubelet.say"), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for _, uid := range uids {
+		if _, err := fmt.Fprintf(f, "%s %s\n", word, uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (n *journalNode) show(unit, property string) string {
+	out, _ := n.try("systemctl", "show", "--property="+property, "--value", unit)
+	return out
+}
+
+// event is one entry of the journal, in journald's words.
+type event map[string]any
+
+func (e event) get(field string) string {
+	s, _ := e[field].(string)
+	return s
+}
+
+// journal returns the entries that match, oldest first.
+func (n *journalNode) journal(t *testing.T, match ...string) []event {
+	t.Helper()
+	out, err := n.try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
+	// With --grep it ends with 1 and says nothing where nothing matches.
+	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() != 1 || out != "" || len(e.Stderr) > 0) {
+		t.Fatal(err)
+	}
+	var all []event
+	for line := range strings.Lines(out) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// of are the records of one pod, as an administrator asks for them.
+func (n *journalNode) of(t *testing.T, uid string) []event {
+	t.Helper()
+	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
+}
+
+// tells waits for a record of the kind, with the reason where one is given.
+func (n *journalNode) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) event {
+	t.Helper()
+	var found event
+	eventually(t, patience, func() string {
+		all := n.of(t, uid)
+		for _, e := range all {
+			reasons := strings.Split(e.get("ORPHAN_REAPER_REASONS"), ",")
+			if e.get("ORPHAN_REAPER_KIND") == string(kind) && (reason == "" || slices.Contains(reasons, string(reason))) {
+				found = e
+				return ""
+			}
+		}
+		return fmt.Sprintf("no record %s %s of %s: %s", kind, reason, uid, texts(all))
+	})
+	return found
+}
+
+func texts(all []event) string {
+	var b strings.Builder
+	for _, e := range all {
+		b.WriteString("\n" + e.get("ORPHAN_REAPER_KIND") + ": " + e.get("MESSAGE") + " " + e.get("ORPHAN_REAPER_REASON_DETAIL"))
+	}
+	return b.String()
+}
+
+// goes waits until the pod is removed and the record says so.
+func (n *journalNode) goes(t *testing.T, uid string) {
+	t.Helper()
+	n.tells(t, uid, policy.KindRemoved, "")
+	if exists(n.dirOf(uid)) {
+		t.Errorf("%s is still there", uid)
+	}
+}
+
+// stays: nothing was taken of the pod.
+func (n *journalNode) stays(t *testing.T, uid string) {
+	t.Helper()
+	if !exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
+		t.Errorf("%s has lost its volume: %s", uid, texts(n.of(t, uid)))
+	}
+	for _, e := range n.of(t, uid) {
+		if e.get("ORPHAN_REAPER_KIND") == string(policy.KindParked) {
+			t.Errorf("%s was parked: %s", uid, e.get("MESSAGE"))
+		}
+	}
+}
+
+// scan is what the same program says that is no daemon.
+func (n *journalNode) scan(t *testing.T) (r struct {
+	report
+	Node struct {
+		KubeletPID int                            `json:"kubelet_pid"`
+		MayEnforce struct{ Value, Detail string } `json:"may_enforce"`
+	}
+},
+) {
+	t.Helper()
+	out, _ := n.try("orphan-reaper", "scan", "-o", "json") // 3 says that something is kept
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	return r
+}
+
+// journalReady: systemctl waits for READY=1 with a unit of Type=notify, and shows the
+// status; the unit's settings leave the daemon in PID 1's mount namespace.
+func journalReady(t *testing.T, n *journalNode) {
+	n.run(t, "systemctl", "enable", "--now", "orphan-reaper")
+	if got := n.show("orphan-reaper", "Type") + " " + n.run(t, "systemctl", "is-active", "orphan-reaper"); got != "notify active" {
+		t.Errorf("the unit is %s", got)
+	}
+	eventually(t, patience, func() string {
+		status := n.show("orphan-reaper", "StatusText")
+		return missing(strings.HasPrefix(status, "mode enforce: 1 pod directories"), "the status is %q", status)
+	})
+	pid := n.show("orphan-reaper", "MainPID")
+	own, first := n.run(t, "readlink", "/proc/"+pid+"/ns/mnt"), n.run(t, "readlink", "/proc/1/ns/mnt")
+	if own != first {
+		t.Errorf("the daemon's mount namespace is %s, and PID 1's %s", own, first)
+	}
+	r := n.scan(t)
+	if r.Node.MayEnforce.Value != "yes" || r.Node.MayEnforce.Detail != "the mount namespace of PID 1" {
+		t.Errorf("may enforce: %+v", r.Node.MayEnforce)
+	}
+	if kubelet := n.show("kubelet", "MainPID"); strconv.Itoa(r.Node.KubeletPID) != kubelet {
+		t.Errorf("the kubelet is PID %s: %+v", kubelet, r.Node)
+	}
+}
+
+// journalForgery: the kubelet's own line, with its PID, by whoever is not the kubelet. What
+// the kubelet itself says later of another pod comes through, so these lines were passed.
+func journalForgery(t *testing.T, n *journalNode) {
+	pid := n.show("kubelet", "MainPID")
+	line := func(uid string) string {
+		return fmt.Sprintf(`E%s %7s kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." `+
+			`err="orphaned pod \"%s\" found, but error occurred when trying to remove the volumes dir: not a directory" numErrs=1`,
+			time.Now().Format("0102 15:04:05.000000"), pid, uid)
+	}
+	for _, uid := range slices.Concat(journalForged, journalHeld) {
+		n.pod(t, uid)
+	}
+	n.run(t, "systemd-run", "--wait", "--collect", "--quiet", "--unit=not-the-kubelet", "echo", line(journalByUnit))
+	// Root may send with any PID (SCM_CREDENTIALS in unix(7)): who is root needs no log to
+	// remove a directory.
+	n.unit(t, "--uid=nobody", "logger", "--tag", "kubelet", "--id="+pid, line(journalByLogger))
+	n.unit(t, "--uid=nobody", "systemd-cat", "--identifier=kubelet", "echo", line(journalByCat))
+	for _, uid := range journalForged {
+		eventually(t, patience, func() string {
+			all := n.journal(t, "--grep", uid)
+			return missing(len(all) > 0, "the line of %s has not come", uid)
+		})
+	}
+	n.kubelet(t, "holds", journalHeld...)
+	for _, uid := range journalHeld {
+		n.tells(t, uid, policy.KindKept, policy.ReasonKubeletHolds)
+	}
+	for _, uid := range journalForged {
+		n.tells(t, uid, policy.KindKept, policy.ReasonKubeletUnknown)
+	}
+	// One more look, of all: the holds are over.
+	eventually(t, patience, func() string {
+		for _, p := range n.scan(t).Pods {
+			if slices.Contains(p.Reasons, string(policy.ReasonYoung)) || slices.Contains(p.Reasons, string(policy.ReasonHold)) {
+				return p.UID + " waits"
+			}
+			if slices.Contains(journalForged, p.UID) && !slices.Contains(p.Reasons, string(policy.ReasonKubeletUnknown)) {
+				t.Fatalf("%s: %s for %v", p.UID, p.Verdict, p.Reasons)
+			}
+		}
+		return ""
+	})
+	for _, uid := range slices.Concat(journalForged, journalHeld) {
+		n.stays(t, uid)
+	}
+}
+
+// journalRemoved: what the kubelet names goes, but for a pod that lives; and what others
+// named goes with it, since the kubelet has now finished a sweep and nobody knows them.
+func journalRemoved(t *testing.T, n *journalNode) {
+	n.pod(t, journalOrphan)
+	n.kubelet(t, "names", journalLiving, journalOrphan)
+	pid := n.show("kubelet", "MainPID")
+	eventually(t, patience, func() string {
+		all := n.journal(t, "_SYSTEMD_UNIT=kubelet.service", "_COMM=kubelet", "_PID="+pid, "--grep", "orphaned pod .*"+journalOrphan)
+		return missing(len(all) == 1, "%d lines of the kubelet with trusted fields", len(all))
+	})
+	for _, uid := range append([]string{journalOrphan}, journalForged...) {
+		n.goes(t, uid)
+	}
+	for _, uid := range append([]string{journalLiving}, journalHeld...) {
+		n.stays(t, uid)
+	}
+}
+
+// journalRecords: message IDs are fixed for ever; the fields are what people search by.
+func journalRecords(t *testing.T, n *journalNode) {
+	for kind, want := range map[policy.Kind]event{
+		policy.KindParked:  {"MESSAGE_ID": "770d890e15114caab7fc14a24a19f47f", "PRIORITY": "5"},
+		policy.KindRemoved: {"MESSAGE_ID": "4ea9a81c415a40cb96e0a1a629658fc7", "PRIORITY": "5"},
+	} {
+		e := n.tells(t, journalOrphan, kind, "")
+		want["SYSLOG_IDENTIFIER"] = "orphan-reaper"
+		want["_SYSTEMD_UNIT"] = "orphan-reaper.service"
+		want["_PID"] = n.show("orphan-reaper", "MainPID")
+		want["ORPHAN_REAPER_BOOT_ID"] = strings.TrimSpace(n.run(t, "cat", "/proc/sys/kernel/random/boot_id"))
+		for field := range want {
+			if e.get(field) != want.get(field) {
+				t.Errorf("%s: %s=%q, want %q", kind, field, e.get(field), want.get(field))
+			}
+		}
+		for _, field := range []string{"MESSAGE", "ORPHAN_REAPER_SEQ", "ORPHAN_REAPER_ENTRY"} {
+			if e.get(field) == "" {
+				t.Errorf("%s has no %s: %v", kind, field, e)
+			}
+		}
+		if byID := n.journal(t, "MESSAGE_ID="+want.get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+journalOrphan); len(byID) != 1 {
+			t.Errorf("%s: %d records by message ID", kind, len(byID))
+		}
+	}
+	started := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
+	if len(started) != 1 || !strings.Contains(started[0].get("MESSAGE"), "following journald") {
+		t.Errorf("started: %s", texts(started))
+	}
+}
+
+// journalRotation: new journal files, then a new journald; the kubelet's next line comes
+// through each time.
+func journalRotation(t *testing.T, n *journalNode) {
+	n.run(t, "journalctl", "--rotate")
+	n.kubelet(t, "names", journalRotated)
+	n.goes(t, journalRotated)
+	before := n.show("systemd-journald", "MainPID")
+	n.run(t, "systemctl", "restart", "systemd-journald")
+	if after := n.show("systemd-journald", "MainPID"); after == before {
+		t.Fatalf("journald has not restarted: PID %s", after)
+	}
+	n.kubelet(t, "names", journalRestart)
+	n.goes(t, journalRestart)
+}
+
+// journalRestarts: a pod is parked, and as long as it is to be confirmed the daemon is
+// restarted; what it had begun it ends. A reload says how long that is.
+func journalRestarts(t *testing.T, n *journalNode) {
+	n.confirm(t, "10m")
+	n.kubelet(t, "names", journalConfirm)
+	n.tells(t, journalConfirm, policy.KindParked, "")
+	before := n.show("orphan-reaper", "MainPID")
+	n.run(t, "systemctl", "restart", "orphan-reaper")
+	if after := n.show("orphan-reaper", "MainPID"); after == before || after == "0" {
+		t.Fatalf("the daemon has not restarted: PID %s", after)
+	}
+	eventually(t, patience, func() string {
+		return missing(strings.HasSuffix(n.show("orphan-reaper", "StatusText"), "1 in quarantine"), "the status is %q", n.show("orphan-reaper", "StatusText"))
+	})
+	for _, e := range n.scan(t).Quarantine {
+		if e.UID == journalConfirm && e.Phase != string(policy.PhaseParked) {
+			t.Errorf("after the restart: %+v", e)
+		}
+	}
+	n.confirm(t, shortly)
+	n.goes(t, journalConfirm)
+	kinds := map[string]int{}
+	for _, e := range n.of(t, journalConfirm) {
+		kinds[e.get("ORPHAN_REAPER_KIND")]++
+	}
+	if kinds[string(policy.KindParked)] != 1 || kinds[string(policy.KindRemoved)] != 1 {
+		t.Errorf("told: %v", kinds)
+	}
+}
+
+// confirm sets how long a parked pod waits, and reloads the daemon.
+func (n *journalNode) confirm(t *testing.T, span string) {
+	t.Helper()
+	const read = "the configuration was read again"
+	before := len(n.journal(t, "--unit=orphan-reaper", "--grep", read))
+	pid := n.show("orphan-reaper", "MainPID")
+	lay(t, n.path("/etc/orphan-reaper/config.yaml"), fmt.Sprintf(guestConfig, span))
+	n.run(t, "systemctl", "reload", "orphan-reaper")
+	eventually(t, patience, func() string {
+		return missing(len(n.journal(t, "--unit=orphan-reaper", "--grep", read)) > before, "the configuration was not read")
+	})
+	eventually(t, patience, func() string {
+		got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "MainPID")
+		return missing(got == "active "+pid, "after the reload: %s", got)
+	})
+}
+
+// journalMount: a mount that the node makes while the daemon runs. Without it the pod would
+// go; nothing behind it is touched.
+func journalMount(t *testing.T, n *journalNode) {
+	on := "/var/lib/kubelet/pods/" + journalMounted + "/volumes/" + nfs + "/vol"
+	n.run(t, "mount", "--bind", "/srv/behind", on)
+	n.kubelet(t, "names", journalMounted)
+	n.tells(t, journalMounted, policy.KindKept, policy.ReasonMounted)
+	n.stays(t, journalMounted)
+	n.run(t, "umount", on)
+	// A kubelet says it again every 2 s, and that is what asks for another look.
+	eventually(t, patience, func() string {
+		n.kubelet(t, "names", journalMounted)
+		return missing(!exists(n.dirOf(journalMounted)), "it is still there: %s", texts(n.of(t, journalMounted)))
+	})
+	n.goes(t, journalMounted)
+	if b, err := os.ReadFile(n.path("/srv/behind/precious")); err != nil || string(b) != "a user's" {
+		t.Errorf("behind the mount: %q, %v", b, err)
+	}
+	n.stays(t, journalLiving)
+}
+
+// journalStopped: systemd finds nothing wrong with how it ends.
+func journalStopped(t *testing.T, n *journalNode) {
+	n.run(t, "systemctl", "stop", "orphan-reaper")
+	got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "Result") + " " + n.show("orphan-reaper", "NRestarts")
+	if got != "inactive success 0" {
+		t.Errorf("the unit is %s", got)
+	}
+	if kinds := n.journal(t, "MESSAGE_ID=55e9f916081a43809984fd3c31b35ee1"); len(kinds) != 2 {
+		t.Errorf("stopped: %s", texts(kinds))
+	}
+}
