@@ -62,6 +62,7 @@ var projectedPlugins = map[string]bool{
 
 const (
 	emptyDirPlugin = "kubernetes.io~empty-dir"
+	gitRepoPlugin  = "kubernetes.io~git-repo" // an emptyDir with a clone in it
 	csiPlugin      = "kubernetes.io~csi"
 	// VolData is the CSI plugin's own file beside the mount directory.
 	VolData = "vol_data.json"

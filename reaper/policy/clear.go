@@ -42,8 +42,10 @@ type HeldVolume struct {
 //
 //	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
 //
-// and false for every other path. Projected payloads are left out: their plugins remove
-// what lies there by themselves.
+// and false for every other path. Projected payloads and emptyDir are left out: their
+// plugins remove what lies there by themselves, and never say that a directory was not empty
+// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that says so of an
+// emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.
 func SplitLeaf(leaf string) ([]string, bool) {
 	rel := strings.Split(leaf, "/")
 	for _, name := range rel {
@@ -51,7 +53,7 @@ func SplitLeaf(leaf string) ([]string, bool) {
 			return nil, false
 		}
 	}
-	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] {
+	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] || rel[1] == emptyDirPlugin || rel[1] == gitRepoPlugin {
 		return nil, false
 	}
 	if rel[1] == csiPlugin {

@@ -14,7 +14,8 @@ func TestSplitLeaf(t *testing.T) {
 	for leaf, want := range map[string]bool{
 		"volumes/kubernetes.io~nfs/vol":                         true,
 		"volumes/kubernetes.io~local-volume/pv":                 true,
-		"volumes/kubernetes.io~empty-dir/e":                     true,
+		"volumes/kubernetes.io~empty-dir/e":                     false, // goes by itself; only a forged line says otherwise
+		"volumes/kubernetes.io~git-repo/e":                      false,
 		"volumes/kubernetes.io~csi/pv/mount":                    true,
 		"volumes/example.com~flex/vol":                          true,
 		"volumes/kubernetes.io~csi/pv":                          false, // vol_data.json lies there
@@ -161,7 +162,7 @@ func TestClearLedger(t *testing.T) {
 	s := deadScene()
 	a := Action{Kind: Clear, UID: testUID, Entry: "e.leaf", ID: s.ev.ID, Leaf: testLeaf}
 	made := DirID{7, 8, 9}
-	left := []Residue{{Path: testLeaf, Class: ClassEphemeral, Entries: 2}}
+	left := []Residue{{Path: testLeaf, Class: ClassData, Entries: 2}}
 	for _, tc := range []struct {
 		out   Outcome
 		phase Phase
@@ -189,8 +190,8 @@ func TestClearLedger(t *testing.T) {
 		if e.ID != made || len(e.Left) != 1 || e.Leaf != testLeaf {
 			t.Errorf("cleared: %+v", e)
 		}
-		if _, ephemeral := PurgeIn(*e, s.rules, s.now, false); !ephemeral {
-			t.Error("an emptyDir's content does not go after retention")
+		if _, ephemeral := PurgeIn(*e, s.rules, s.now, false); ephemeral {
+			t.Error("what was cleared goes without a person's word")
 		}
 		// A way back that could not be gone leaves it as it was.
 		b := Back(tc.out, Fact{Truth: Yes})
