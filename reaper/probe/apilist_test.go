@@ -352,7 +352,8 @@ func TestListsInALook(t *testing.T) {
 	n.cfg.Kubeconfig = kubeconfigOf(t, api.URL, certOf(api), "token: x")
 	kubelet := tlsServer(t, "", serve(map[string]http.HandlerFunc{
 		"/pods": answer(listOf(herePod, staticPod)), "/runningpods/": refuse(403, "forbidden"),
-		"/metrics": answer("kubelet_orphan_pod_cleaned_volumes 2\nkubelet_orphan_pod_cleaned_volumes_errors 1\n"),
+		"/metrics": answer("kubelet_orphan_pod_cleaned_volumes 2\nkubelet_orphan_pod_cleaned_volumes_errors 1\n" +
+			`kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"),
 	}))
 	n.cfg.KubeletTokenFile = file(t, "token", "x")
 	self, err := os.Executable()
@@ -373,7 +374,7 @@ func TestListsInALook(t *testing.T) {
 	check(t, find(t, look, uidHere), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.Yes, policy.FactAPILists: policy.Yes})
 	check(t, find(t, look, uidQuiet), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.No, policy.FactAPILists: policy.Yes})
 	check(t, find(t, look, uidAway), facts{policy.FactReleased: policy.Yes, policy.FactKubeletLists: policy.No, policy.FactAPILists: policy.No})
-	if g := look.Node.Gauges; g.Uncleaned == nil || *g.Uncleaned != 1 || g.Working != nil {
+	if g := look.Node.Gauges; g.Uncleaned == nil || *g.Uncleaned != 1 || len(g.Working) != 1 {
 		t.Errorf("the gauges: %+v", g)
 	}
 	if len(look.Errors) > 0 {

@@ -35,17 +35,17 @@ const (
 
 // askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
 // a time: expfmt would make a tree of the whole text for them.
-func askGauges(ctx context.Context, a *asker) policy.KubeletGauges {
+func askGauges(ctx context.Context, a *asker) (policy.KubeletGauges, error) {
 	g := policy.KubeletGauges{Origin: a.base + "/metrics"}
 	err := a.get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
 	if err != nil {
 		// What an answer that breaks off has told is left out too: a sum may miss a series.
-		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}
+		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}, err
 	}
 	if g.Uncleaned == nil {
 		g.Detail = "the kubelet has no such gauge: they came with 1.27"
 	}
-	return g
+	return g, nil
 }
 
 func readGauges(r io.Reader, g *policy.KubeletGauges) error {

@@ -24,14 +24,49 @@ func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Probe, *k
 	return p, k
 }
 
-// serve answers by path; what is not named is not found.
+// serve answers by path; what is not named is not found, but for the gauges of a kubelet that
+// has taken in its pods.
 func serve(paths map[string]http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if h, ok := paths[r.URL.Path]; ok {
+		switch h, ok := paths[r.URL.Path]; {
+		case ok:
 			h(w, r)
-			return
+		case r.URL.Path == "/metrics":
+			answer(someMetrics)(w, r)
+		default:
+			http.NotFound(w, r)
 		}
-		http.NotFound(w, r)
+	}
+}
+
+// TestKubeletTakesInPods: a kubelet whose loop hangs while it admits a pod lists that one and
+// not those behind it, which live.
+func TestKubeletTakesInPods(t *testing.T) {
+	const swept = "kubelet_orphan_pod_cleaned_volumes 0\nkubelet_orphan_pod_cleaned_volumes_errors 0\n"
+	for _, c := range []struct {
+		name    string
+		metrics http.HandlerFunc
+		want    policy.Truth
+		words   string
+	}{
+		{"has swept", answer(swept + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is whole"},
+		{"has not", answer(swept), policy.Unknown, "still taking in"},
+		{"not told", refuse(403, "no"), policy.Unknown, "nodes/metrics"},
+		{"before 1.27", answer("go_goroutines 5\n"), policy.Yes, "is whole"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := tlsServer(t, "", serve(map[string]http.HandlerFunc{
+				"/pods": answer(listOf(herePod)), "/runningpods/": answer(listOf()), "/metrics": c.metrics,
+			}))
+			p, k := kubeletAt(t, s, certOf(s))
+			l := lists(p.podList(t.Context(), k), nil)
+			if f := l.released(uidAway); f.Truth != c.want || !strings.Contains(f.Detail, c.words) {
+				t.Errorf("released: %+v, want %s with %q", f, c.want, c.words)
+			}
+			if v := judged(l, uidAway, false); (v.Decision == policy.Reap) != (c.want == policy.Yes) {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+		})
 	}
 }
 

@@ -77,7 +77,9 @@ func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
 	if d.tls != nil {
 		l.askRunning(ctx, a)
 	}
-	l.gauges = askGauges(ctx, a)
+	gauges, err := askGauges(ctx, a)
+	l.gauges = gauges
+	l.settled(err)
 	return l
 }
 
@@ -149,12 +151,10 @@ func (d *kubeletDoor) secure(k *kubelet, c *Config) error {
 // delivered: manifests, a URL, and the API server's pods. The last of them deliver nothing
 // until the kubelet reaches the API server, and then everything at once: the reflector hands
 // over complete states only (cache.UndeltaStore; a streamed list is gathered beforehand),
-// PodConfig merges each as one SET, and HandlePodAdditions puts pod after pod into the
-// manager before it does anything else with it. So one pod whose source is "api" shows that
-// a whole list of them has come. (Mirror pods come from the API server too, but /pods does
-// not list them.) While that loop runs, some of the pods are not in the manager yet; it takes
-// moments, and a verdict needs two looks a hold apart. The sources of static pods are read by
-// ourselves: see released.
+// PodConfig merges each as one SET. So one pod whose source is "api" shows that a whole list
+// of them has come. (Mirror pods come from the API server too, but /pods does not list them.)
+// That all of them are in the manager yet is for settled to say. The sources of static pods
+// are read by ourselves: see released.
 // Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
 func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 	var nameless int
@@ -185,6 +185,26 @@ func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 		l.doubt = "the kubelet's list has pods without a UID"
 	case l.fromAPI == 0:
 		l.doubt = "the kubelet's list has no pod of the API server's: its sources may not be ready"
+	}
+}
+
+// settled doubts the list of a kubelet that may still be taking in what its sources have
+// delivered. HandlePodAdditions puts one pod into the manager and admits it before it puts in
+// the next, and to admit one may take for ever: a device plugin that is asked for its devices
+// has no time limit (endpointImpl.allocate). The pods behind it live, and after a reboot their
+// directories may be all that there is of them. Only when the whole batch was taken in does
+// the loop call a source ready, and only when all are does HandlePodCleanups run, which sets
+// every series of kubelet_working_pods. Before the first time there is none.
+//
+// A kubelet before 1.27 has no such gauge. There the batch must have been taken in within the
+// hold that lies between two looks.
+func (l *podList) settled(err error) {
+	switch {
+	case l.doubt != "":
+	case err != nil:
+		l.doubt = fmt.Sprintf("it is not known whether the kubelet has taken in all of its pods since its start: /metrics not answered: %v%s", err, kubeletAdvice(err))
+	case l.gauges.Uncleaned != nil && l.gauges.Working == nil:
+		l.doubt = "the kubelet is still taking in its pods since its start: it has no kubelet_working_pods yet"
 	}
 }
 
