@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,8 @@ type passed struct {
 }
 
 // Run looks once soon after the start and then whenever something asks for it, until ctx
-// ends. A pass that is under way is then finished as far as it must be. At most one pass
-// is in flight; sightings that come meanwhile are coalesced for the next.
+// ends, or until only a new start can find the kubelet's root directory. A pass that is under
+// way is then finished as far as it must be. At most one pass is in flight; sightings that come meanwhile are coalesced for the next.
 func (d *Daemon) Run(ctx context.Context) error {
 	p := &pending{gap: minGap}
 	p.ask(d.Clock.Now().Boot + firstLook)
@@ -96,6 +97,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.beat.Store(0)
 			d.ended(p, end)
 			d.Checkpoint()
+			if errors.Is(end.err, policy.ErrRootMoved) {
+				return end.err
+			}
 		case <-timer.C:
 		}
 	}

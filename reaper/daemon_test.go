@@ -2,6 +2,8 @@ package reaper
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -169,4 +171,25 @@ func TestDaemonTellsOfAContradiction(t *testing.T) {
 			t.Errorf("%+v: status %q, log %q", c.agrees, status, log.String())
 		}
 	}
+}
+
+// movedNode is a node whose kubelet came back with another root directory.
+type movedNode struct{ clockedNode }
+
+func (movedNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
+	return policy.Look{}, fmt.Errorf("%w: it is elsewhere", policy.ErrRootMoved)
+}
+
+// TestDaemonRootMoved: the daemon ends, so that whoever runs it starts it at the right place.
+func TestDaemonRootMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode()
+		clock := bubbleClock{time.Now(), n.now}
+		r := n.reaper(t, testRules)
+		r.Prober, r.Clock = movedNode{clockedNode{n, clock}}, clock
+		d := &Daemon{Reaper: r, Status: func(string) {}, Checkpoint: func() {}}
+		if err := d.Run(t.Context()); !errors.Is(err, policy.ErrRootMoved) {
+			t.Errorf("it goes on, and ends with %v", err)
+		}
+	})
 }

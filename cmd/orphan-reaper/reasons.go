@@ -161,7 +161,7 @@ var reasonTable = []advice{
 	},
 	{
 		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or several kubelets run and none was named; or the kubelet was restarted with another root directory.",
-		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir; restart orphan-reaper after a kubelet got another root directory.", look,
+		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.", look,
 	},
 	{
 		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",

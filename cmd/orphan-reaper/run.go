@@ -63,7 +63,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer closeQuietly(store)
-	release, err := lockRun(store)
+	release, err := lockQuarantine(cfg, store)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 		return reaper.Report{}, err
 	}
 	defer closeQuietly(store)
-	release, err := lockRun(store)
+	release, err := lockQuarantine(cfg, store)
 	if err != nil {
 		return reaper.Report{}, err
 	}

@@ -175,6 +175,9 @@ func byPerson(ctx context.Context, cfg Config, act func(*reaper.Reaper) error) e
 		return err
 	}
 	defer closeQuietly(store)
+	if err := sameQuarantine(cfg, store); err != nil {
+		return err
+	}
 	cfg.Mode = modeEnforce // a person's word is not observing
 	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, os.Stderr), silent{})
 	if err != nil {

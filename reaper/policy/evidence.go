@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -36,6 +37,11 @@ type KubeletID struct {
 	PID   int           `json:"pid"`
 	Start time.Duration `json:"start"` // its start on CLOCK_BOOTTIME, from /proc/PID/stat
 }
+
+// ErrRootMoved is for a look at a root directory that was left to the kubelet, found or
+// guessed when the program started, where the one kubelet that runs now has another. Only a
+// new start looks there.
+var ErrRootMoved = errors.New("this is not the kubelet's root directory")
 
 // Node is what one look found out about the node itself.
 type Node struct {

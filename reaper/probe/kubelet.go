@@ -35,9 +35,10 @@ type kubelets struct {
 }
 
 // findKubelet says whether one kubelet with our root directory runs, and which: nil where
-// that is not known; and whether what the operator set agrees with the kubelets that run.
-// It returns in bounded time whatever hangs.
-func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kubelet, agrees policy.Fact) {
+// that is not known; and whether what the operator set agrees with the kubelets that run,
+// with an error (policy.ErrRootMoved) where only a new start makes it so. It returns in
+// bounded time whatever hangs.
+func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kubelet, agrees policy.Fact, moved error) {
 	type found struct {
 		ks     kubelets
 		agrees policy.Fact
@@ -66,7 +67,10 @@ func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kub
 	default:
 		runs.Truth, runs.Detail = policy.Yes, running.String()
 	}
-	return runs, running, f.agrees
+	if f.err == nil && p.moved(f.ks) {
+		moved = fmt.Errorf("%w: %s", policy.ErrRootMoved, f.agrees.Detail)
+	}
+	return runs, running, f.agrees, moved
 }
 
 // String describes it for people.

@@ -14,8 +14,15 @@ import (
 // a wrong one makes facts of another node: a socket that does not know the pods, or a
 // directory whose pods nobody wants. Every look asks the same anew.
 func (p *Probe) Agrees(ctx context.Context) policy.Fact {
-	_, _, f := p.findKubelet(ctx)
+	_, _, f, _ := p.findKubelet(ctx)
 	return f
+}
+
+// moved says whether a new start would look at the root directory of the one kubelet that
+// runs, and this one does not. At the boot of a node whose kubelet comes late (k0s, microk8s)
+// there was none to ask.
+func (p *Probe) moved(ks kubelets) bool {
+	return !p.cfg.Waive && !p.cfg.RootDirSet && len(ks.ours) == 0 && len(ks.others) == 1 && !ks.others[0].files.apart
 }
 
 // agrees compares what was found; doubt says why that may not be all.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -126,8 +127,16 @@ func TestAgreesAfterARestart(t *testing.T) {
 	if f := p.Agrees(t.Context()); f.Truth != policy.No || !strings.Contains(f.Detail, "restart orphan-reaper") {
 		t.Errorf("after: %+v", f)
 	}
-	if _, err := p.Look(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "restart orphan-reaper") {
+	if _, err := p.Look(t.Context(), nil, nil); !errors.Is(err, policy.ErrRootMoved) || !strings.Contains(err.Error(), "restart orphan-reaper") {
 		t.Errorf("a look without a pods directory: %v", err)
+	}
+	must(t, os.Mkdir(filepath.Join(a, "pods"), 0o750))
+	if _, err := p.Look(t.Context(), nil, nil); !errors.Is(err, policy.ErrRootMoved) {
+		t.Errorf("a look at a pods directory that is not the kubelet's: %v", err)
+	}
+	addProc(t, procDir, fakeProc{pid: 44, comm: "kubelet", args: []string{"kubelet", "--root-dir=/c"}})
+	if _, err := p.Look(t.Context(), nil, nil); errors.Is(err, policy.ErrRootMoved) {
+		t.Errorf("with two kubelets a new start finds neither: %v", err)
 	}
 }
 

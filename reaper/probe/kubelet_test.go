@@ -106,7 +106,7 @@ func findIn(t *testing.T, procDir, rootDir string) (policy.Fact, policy.KubeletI
 	if err != nil {
 		t.Fatal(err)
 	}
-	fact, k, _ := p.findKubelet(t.Context())
+	fact, k, _, _ := p.findKubelet(t.Context())
 	if k == nil {
 		return fact, policy.KubeletID{}
 	}

@@ -37,6 +37,7 @@ type looking struct {
 	blocks  *blocks
 	logged  map[parsers.PodUID]podName // names from the log directory
 	beyond  []parsers.PodUID           // that the runtime has and the pods directory has not, sorted
+	moved   error                      // why nothing that was found here counts
 	errors  []string
 }
 
@@ -51,7 +52,10 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	at := p.cfg.Clock.Now()
 	list, err := p.list(ctx)
 	if err != nil {
-		if f := p.Agrees(ctx); f.Truth != policy.Yes { // then it may well be the wrong directory
+		switch _, _, f, moved := p.findKubelet(ctx); {
+		case moved != nil:
+			err = moved
+		case f.Truth != policy.Yes: // then it may well be the wrong directory
 			err = fmt.Errorf("%w; %s", err, f.Detail)
 		}
 		return policy.Look{At: at}, err
@@ -62,6 +66,9 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	l.openBeside(ctx)
 	all := l.readings(pods, parked)
 	reads := l.gather(ctx, all)
+	if l.moved != nil {
+		return policy.Look{At: at}, l.moved
+	}
 	look := policy.Look{At: at, Node: l.node}
 	for i, d := range pods {
 		if !reads[i].gone { // the kubelet was faster
@@ -178,7 +185,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		l.wantBeyond()
 	})
 	wg.Go(func() {
-		runs, running, agrees = p.findKubelet(ctx)
+		runs, running, agrees, l.moved = p.findKubelet(ctx)
 		wg.Go(func() { l.api = p.apiList(ctx, running) })
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
