@@ -191,7 +191,7 @@ func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 // settled doubts the list of a kubelet that may still be taking in what its sources have
 // delivered. HandlePodAdditions puts one pod into the manager and admits it before it puts in
 // the next, and to admit one may take for ever: a device plugin that is asked for its devices
-// has no time limit (endpointImpl.allocate). The pods behind it live, and after a reboot their
+// has no time limit (endpointImpl.allocate, kubernetes#129249). The pods behind it live, and after a reboot their
 // directories may be all that there is of them. Only when the whole batch was taken in does
 // the loop call a source ready, and only when all are does HandlePodCleanups run, which sets
 // every series of kubelet_working_pods. Before the first time there is none.
