@@ -76,14 +76,17 @@ race: ## Run all tests under the race detector (needs a C compiler)
 # The kubelets are built once and kept in .cache/e2e; no other target knows of them.
 E2E_VERSIONS ?= 1.30.14 1.36.3
 
-.PHONY: e2e-prepare
-e2e-prepare: ## Get what make e2e runs: Debian packages, a Debian to boot, and a kubelet of each version
+.PHONY: e2e-guest
+e2e-guest: ## Get what make e2e needs from Debian: packages, and a tree to boot
 	sh e2e/prepare.sh packages
 	sh e2e/machine.sh
+
+.PHONY: e2e-kubelets
+e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 	sh e2e/prepare.sh kubelets $(E2E_VERSIONS)
 
 .PHONY: e2e
-e2e: e2e-prepare ## Run beside real kubelets, a real containerd and a real systemd (root, on Debian; builds the kubelets once)
+e2e: e2e-guest e2e-kubelets ## Run beside real kubelets, a real containerd and a real systemd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -timeout 20m $(TESTFLAGS) .
 
 .PHONY: fuzz
