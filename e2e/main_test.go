@@ -95,6 +95,7 @@ func build(dir string) error {
 	for _, c := range []struct{ in, name, pkg string }{
 		{"..", "orphan-reaper", "./cmd/orphan-reaper"},
 		{".", "pause", "./pause"},
+		{".", "toggle", "./toggle"},
 	} {
 		cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", filepath.Join(dir, c.name), c.pkg)
 		cmd.Dir = c.in
@@ -155,6 +156,8 @@ func beside(t *testing.T, n *node) {
 		{"restarts", restarts},
 		{"held", held},
 		{"forgotten", forgotten},
+		{"racing", racing},
+		{"asked", asked},
 		{"backlog", backlog},
 		{"flood", flood},
 		{"runtime", runtimeFails},

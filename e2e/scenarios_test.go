@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -138,7 +137,7 @@ func backlog(t *testing.T, n *node) {
 	// What a kubelet finds at its start it takes for volumes of its own, tries to take down,
 	// and fails: that is another story.
 	eventually(t, 30*time.Second, func() string {
-		return missing(strings.Contains(strings.Join(n.kubelet.since(n.started), "\n"), `"Volume reconstruction finished"`), "the kubelet is still taking over")
+		return missing(n.logged(`"Volume reconstruction finished"`), "the kubelet is still taking over")
 	})
 	mark := n.kubelet.size()
 	var dirs []string

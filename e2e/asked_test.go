@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// asked: the kubelet has no read-only port, and asks at its other one for a certificate. Who
+// shows one is told which pods it wants, and how many orphans it could not clean: also the
+// one that its log hides.
+func asked(t *testing.T, n *node) {
+	named, hidden := n.uid("0badf00d-8000-4000-8000-00000000001_"), n.uid("0badf00d-8000-4000-8000-00000000002_")
+	authority, certificate := issue(t, n.dir, "authority")
+	_, stranger := issue(t, n.dir, "stranger")
+	config := filepath.Join(n.dir, "kubelet.yaml")
+	told, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
+		"anonymous: {enabled: true}", "anonymous: {enabled: false}, x509: {clientCAFile: "+authority+"}").Replace(string(told))
+	n.restartKubelet(t, func() { write(t, config, closed) })
+	t.Cleanup(func() {
+		n.restartKubelet(t, func() { write(t, config, string(told)) })
+		eventually(t, 60*time.Second, func() string {
+			return missing(n.logged(`"SyncLoop ADD" source="file" pods=["e2e/`), "the kubelet has not taken in its pods")
+		})
+	})
+	eventually(t, 60*time.Second, func() string {
+		return missing(n.logged(`"Volume reconstruction finished"`), "the kubelet is still taking over")
+	})
+	n.plant(t, skeleton, named)
+	tmpfs := n.plant(t, "tmpfs mounted", hidden)
+	living := n.livingPods(t)[0].uid
+
+	d := n.reap(t, "--mode", "observe", "--kubelet-client-certificate", certificate)
+	var seen asking
+	eventually(t, 60*time.Second, func() string {
+		seen = d.asks(t)
+		return missing(seen.errors() == 2, "the kubelet counts %d orphans, %+v", seen.errors(), seen.Node)
+	})
+	for uid, want := range map[string]string{named: "no", hidden: "no", living: "yes"} {
+		f := seen.lists(uid)
+		if f.Value != want || !strings.HasPrefix(f.Origin, "https://127.0.0.1:") || !strings.HasSuffix(f.Origin, "/pods") {
+			t.Errorf("%s: is it in the kubelet's list? %+v, want %s", uid, f, want)
+		}
+	}
+	d.says(t, "\norphan_reaper_kubelet_orphan_errors 2\n")
+	nobody, other := *d, *d
+	nobody.flags = d.flags[:len(d.flags)-2] // the certificate came last
+	other.flags = append(slices.Clone(d.flags), "--kubelet-client-certificate", stranger)
+	for answer, as := range map[string]daemon{"not asked": nobody, "401": other} {
+		if got := as.asks(t); got.errors() >= 0 || !strings.Contains(got.Node.Gauges.Detail, answer) {
+			t.Errorf("it should be %s, and the kubelet counts %d orphans: %+v", answer, got.errors(), got.Node)
+		}
+	}
+	d.end(t)
+
+	d = n.reap(t, "--kubelet-client-certificate", certificate)
+	d.tells(t, hold+settle+confirm+60*time.Second, named, "it is removed", kind(policy.KindRemoved))
+	eventually(t, 60*time.Second, func() string {
+		seen = d.asks(t)
+		return missing(seen.errors() == 1, "the kubelet counts %d orphans, %+v", seen.errors(), seen.Node)
+	})
+	tmpfs.unmount(filepath.Join(tmpfs.dir, "volumes", emptyDir, "mem"))
+	eventually(t, 60*time.Second, func() string {
+		seen = d.asks(t)
+		return missing(seen.errors() == 0 && !exists(tmpfs.dir), "the kubelet counts %d orphans, %+v", seen.errors(), seen.Node)
+	})
+}
+
+// logged says whether the kubelet that runs has said that.
+func (n *node) logged(text string) bool {
+	return slices.ContainsFunc(n.kubelet.since(n.started), func(line string) bool { return strings.Contains(line, text) })
+}
+
+// asking is the part of scan -o json that tells what the kubelet answered.
+type asking struct {
+	Node struct {
+		Gauges struct {
+			Origin, Detail string
+			Errors         *int `json:"orphan_pod_cleaned_volumes_errors"`
+		} `json:"kubelet_gauges"`
+	}
+	Pods []struct {
+		UID   string
+		Facts struct {
+			Lists fact `json:"kubelet_lists"`
+		}
+	}
+	Errors []string
+}
+
+type fact struct{ Value, Origin, Detail string }
+
+func (d *daemon) asks(t *testing.T) (a asking) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(d.command(t, "scan", "-o", "json")), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// errors is what the kubelet counts, -1 where it does not say.
+func (a asking) errors() int {
+	if a.Node.Gauges.Errors == nil {
+		return -1
+	}
+	return *a.Node.Gauges.Errors
+}
+
+func (a asking) lists(uid string) fact {
+	for _, p := range a.Pods {
+		if p.UID == uid {
+			return p.Facts.Lists
+		}
+	}
+	return fact{}
+}
+
+// says waits for a line in the daemon's metrics.
+func (d *daemon) says(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() string {
+		b, err := os.ReadFile(d.metrics)
+		return missing(err == nil && strings.Contains(string(b), line), "%s lacks %q: %v\n%s", d.metrics, line, err, b)
+	})
+}
+
+// issue makes an authority and a client's certificate of it, with its key in the same file.
+func issue(t *testing.T, dir, name string) (authority, client string) {
+	t.Helper()
+	key := newKey(t)
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	authority = filepath.Join(dir, name+"-ca.pem")
+	write(t, authority, sign(t, ca, ca, &key.PublicKey, key))
+	leaf := *ca
+	leaf.SerialNumber, leaf.Subject.CommonName, leaf.IsCA = big.NewInt(2), "orphan-reaper", false
+	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	own := newKey(t)
+	der, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client = filepath.Join(dir, name+"-client.pem")
+	write(t, client, sign(t, &leaf, ca, &own.PublicKey, key)+string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	return authority, client
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func sign(t *testing.T, c, by *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, c, by, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
