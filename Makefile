@@ -87,7 +87,7 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 
 .PHONY: e2e
 e2e: e2e-guest e2e-kubelets ## Run beside real kubelets, a real containerd and a real systemd (root, on Debian; builds the kubelets once)
-	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -timeout 20m $(TESTFLAGS) .
+	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 30m $(TESTFLAGS) .
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)

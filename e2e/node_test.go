@@ -170,81 +170,6 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 	return p
 }
 
-// configure writes the kubelet's configuration.
-func (n *node) configure(t *testing.T) {
-	t.Helper()
-	port, readOnly := freePort(t), freePort(t)
-	n.readOnly = readOnly
-	config := filepath.Join(n.dir, "kubelet.yaml")
-	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-address: 127.0.0.1
-port: %[1]s
-readOnlyPort: %[2]s
-healthzPort: 0
-authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
-authorization: {mode: AlwaysAllow}
-containerRuntimeEndpoint: unix://%[3]s
-staticPodPath: %[4]s
-volumePluginDir: %[5]s/volume-plugins
-cgroupDriver: cgroupfs
-cgroupRoot: /%[6]s
-enforceNodeAllocatable: []
-failSwapOn: false
-makeIPTablesUtilChains: false
-oomScoreAdj: 0
-evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
-imageGCHighThresholdPercent: 100
-imageGCLowThresholdPercent: 99
-fileCheckFrequency: 1s
-staticPodURL: %[8]s
-httpCheckFrequency: 1s
-syncFrequency: %[7]s
-`, port, readOnly, n.endpoint, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
-	if n.version != "1.30.14" {
-		// 1.31 and newer; a kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
-		text += "failCgroupV1: false\n"
-	}
-	write(t, config, text)
-	n.args = []string{
-		filepath.Join("..", ".cache", "e2e", n.version, "kubelet"), "--root-dir=" + n.root, "--config=" + config,
-		"--cert-dir=" + filepath.Join(n.dir, "pki"), "--hostname-override=e2e", "--v=2",
-	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// startKubelet starts the kubelet; what it finds in its directories it takes over.
-func (n *node) startKubelet(t *testing.T, flags ...string) {
-	t.Helper()
-	n.started = (&process{log: n.kubeletLog()}).size()
-	n.kubelet = launch(t, "kubelet "+n.version, n.kubeletLog(), append(n.args, flags...)...)
-}
-
-// restartKubelet lets it crash and starts it again, at the default verbosity. Between
-// may be done what only a kubelet that starts finds.
-func (n *node) restartKubelet(t *testing.T, between ...func()) {
-	t.Helper()
-	n.kubelet.kill()
-	for _, do := range between {
-		do()
-	}
-	n.startKubelet(t)
-	n.verbose = false
-}
-
 // stop ends all in order: the pods, the kubelet, the runtimes; then what they leave for
 // their next start.
 func (n *node) stop(t *testing.T) {
@@ -327,23 +252,4 @@ func (n *node) tasks() []string {
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	return lines[1:]
-}
-
-// metric reads one of the kubelet's own gauges; NaN-free since they are counts.
-func (n *node) metric(name string) string {
-	resp, err := http.Get("http://127.0.0.1:" + n.readOnly + "/metrics")
-	if err != nil {
-		return err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err.Error()
-	}
-	for line := range strings.Lines(string(b)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "absent"
 }

@@ -100,9 +100,14 @@ func (p *process) tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// slowness is how much longer than here things may take on a machine that others use, too. It
+// is no time that a run needs: who waits goes on as soon as it is so.
+const slowness = 3
+
 // eventually waits until what is so; what returns what is still missing, "" for nothing.
 func eventually(t *testing.T, limit time.Duration, what func() string) {
 	t.Helper()
+	limit *= slowness
 	deadline := time.Now().Add(limit)
 	for {
 		missing := what()

@@ -155,6 +155,15 @@ func keptFor(reason policy.Reason) func(policy.Record) bool {
 	}
 }
 
+// says waits for a line in the daemon's metrics, the textfile of the node exporter.
+func (d *daemon) says(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() string {
+		b, err := os.ReadFile(d.metrics)
+		return missing(err == nil && strings.Contains(string(b), "\norphan_reaper_"+line+"\n"), "%s lacks %q: %v\n%s", d.metrics, line, err, b)
+	})
+}
+
 // nodeNamespaces is auto, as on any node, unless the suite itself runs in a mount namespace
 // that is not PID 1's, as in a chroot made by unshare: then that namespace is the node.
 func nodeNamespaces() string {
