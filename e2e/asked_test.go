@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -62,13 +61,6 @@ func asked(t *testing.T, n *node) {
 		}
 	}
 	d.says(t, "kubelet_orphan_errors 2")
-	// Two that run and one that waits are static pods, and the two orphans.
-	for state, count := range map[policy.InventoryState]int{
-		policy.PodsOnDisk: 5, policy.PodsInRuntime: 2, policy.PodsKnownToKubelet: 3, policy.PodsOrphanedOnDisk: 2,
-		policy.PodsOrphanedInRuntime: 0, policy.PodsTerminating: 0, policy.PodsStatic: 3,
-	} {
-		d.says(t, fmt.Sprintf("pods{state=%q} %d", state, count))
-	}
 	nobody, other := *d, *d
 	nobody.flags = d.flags[:len(d.flags)-2] // the certificate came last
 	other.flags = append(slices.Clone(d.flags), "--kubelet-client-certificate", stranger)
