@@ -1,0 +1,65 @@
+package parsers
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// BenchmarkCNICache parses the file of an ordinary pod. The StarlingX script that this
+// replaces starts several processes for each file (sed, stat, rm, logger) instead, and
+// looks at its name alone.
+func BenchmarkCNICache(b *testing.B) {
+	name, data := recordedCNI(b, "eth0")
+	b.Run("v1", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if ParseCNICache(name, data).PodUID == "" {
+				b.Fatal("no pod")
+			}
+		}
+	})
+	b.Run("encoding-json", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		b.ReportAllocs()
+		for b.Loop() {
+			var f struct {
+				Kind, ContainerID, IfName, NetworkName, NetNS string
+				CniArgs                                       [][2]string
+				Result                                        struct{ Interfaces []struct{ Sandbox string } }
+			}
+			if json.Unmarshal(data, &f) != nil {
+				b.Fatal("unreadable")
+			}
+		}
+	})
+	b.Run("empty", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			ParseCNICache(name, nil)
+		}
+	})
+	b.Run("annotations", func(b *testing.B) {
+		big := newCNIFile()
+		big.CapabilityArgs = map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{"a": strings.Repeat("<\"é", 1<<16)}}
+		name, data := big.write(b)
+		b.SetBytes(int64(len(data)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if ParseCNICache(name, data).PodUID == "" {
+				b.Fatal("no pod")
+			}
+		}
+	})
+}
+
+func BenchmarkHostLocal(b *testing.B) {
+	data := []byte(boxID + "\r\neth0")
+	b.ReportAllocs()
+	for b.Loop() {
+		if f, ok := ParseHostLocal("10.244.0.8", data); !ok || f.Untied != "" {
+			b.Fatal("untied")
+		}
+	}
+}
