@@ -11,12 +11,14 @@ import (
 // Rules are the operator's choices. All durations are as configured; none is read from
 // the node.
 type Rules struct {
-	Hold       time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
-	Settle     time.Duration // how long the kubelet must have run
-	Confirm    time.Duration // how long a parked pod waits for a sign of life
-	Retention  time.Duration // how long ephemeral data stays in quarantine
-	MaxPerLook int           // most pods taken in one look; 0 is no limit
-	Observe    bool          // change nothing
+	Hold      time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
+	Settle    time.Duration // how long the kubelet must have run
+	Confirm   time.Duration // how long a parked pod waits for a sign of life
+	Retention time.Duration // how long ephemeral data stays in quarantine
+	// CNIOlderThan is how old what CNI left must be.
+	CNIOlderThan time.Duration
+	MaxPerLook   int  // most pods taken in one look; 0 is no limit
+	Observe      bool // change nothing
 	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
 	// none). A source that says alive keeps all the same.
 	Waive bool
@@ -194,17 +196,9 @@ func unknownDetail(n FactName, f Fact) string {
 
 // kubelet judges whether the kubelet that runs now has let the pod go.
 func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
+	v.settled(n, r, now)
 	if n.Kubelet.Truth != Yes {
-		if n.Agrees.Truth == No { // the better answer to why none is known
-			v.keep(Keep, ReasonContradiction, n.Agrees.Detail)
-		}
-		v.keep(Keep, ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
 		return
-	}
-	if up := now.Boot - n.KubeletID.Start; up < r.Settle {
-		v.keep(Wait, ReasonKubeletStarting, fmt.Sprintf("the kubelet (PID %d) has run for %s of %s",
-			n.KubeletID.PID, up.Round(time.Second), r.Settle))
-		v.due(r.Settle - up)
 	}
 	switch known := f[FactCgroup].Truth == Yes || f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes; {
 	case letGo(f):

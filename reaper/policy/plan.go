@@ -148,6 +148,13 @@ func Back(o Outcome, mounted Fact) Action {
 
 const breakerOpen = "a parked pod turned out to live; orphan-reaper quarantine resume lets it go on"
 
+// Gate keeps what the rules would let go where something stops all enforcing.
+func (v *Verdict) Gate(n Node, g Gate, r Rules) {
+	if why, stopped := gate(n, g, r); stopped && v.Decision == Reap {
+		v.keep(Keep, why.Reason, why.Detail)
+	}
+}
+
 func gate(n Node, g Gate, r Rules) (Why, bool) {
 	switch {
 	case n.MayEnforce.Truth != Yes:

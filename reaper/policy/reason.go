@@ -35,6 +35,12 @@ const (
 	ReasonNamespaces Reason = "namespaces"
 	// ReasonContradiction: a flag of ours says otherwise than the kubelet that runs.
 	ReasonContradiction Reason = "contradiction"
+	// ReasonUntied: a CNI file's name and content do not tie it to exactly one container.
+	ReasonUntied Reason = "untied"
+	// ReasonNetns: the network namespace of a CNI file's container may still be there.
+	ReasonNetns Reason = "netns"
+	// ReasonForeign: a CNI file of a network that no configuration names, or of another engine.
+	ReasonForeign Reason = "foreign"
 	// ReasonRemade: the pod directory was made again while it was parked: the pod lives.
 	ReasonRemade Reason = "remade"
 	// ReasonConfirm: a parked pod waits for a sign of life.
@@ -59,7 +65,8 @@ func Reasons() []Reason {
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
 		ReasonKubeletFile, ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
-		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
+		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
+		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
 		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,
 	}
 }

@@ -33,6 +33,9 @@ const (
 	KindFailed          Kind = "failed"           // an action that a person should look at
 	KindBreaker         Kind = "breaker"          // enforcing stopped
 	KindResumed         Kind = "resumed"          // a person let it go on
+	KindSweeping        Kind = "sweeping"         // intent: files of CNI, archived
+	KindSwept           Kind = "swept"            // files of CNI, one batch
+	KindUnswept         Kind = "unswept"          // files of CNI put back by a person
 	KindStarted         Kind = "started"          // the daemon
 	KindStopped         Kind = "stopped"          // the daemon
 	KindBadRuntime      Kind = "bad-runtime"      // the runtime cannot be asked
@@ -58,6 +61,8 @@ type Record struct {
 	Left      []Residue        `json:"left,omitempty"`
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string `json:"vol_data,omitempty"`
+	Archive string            `json:"archive,omitempty"` // of CNI files: the name of their archive
+	Pods    []string          `json:"pods,omitempty"`    // of CNI files: some of the pods, NAMESPACE/NAME
 	Err     string            `json:"error,omitempty"`
 	Undo    string            `json:"undo,omitempty"` // the command that takes it back
 	Text    string            `json:"text"`           // one line for people
@@ -82,6 +87,9 @@ const (
 	// PhaseUnlisted: it lies in quarantine and the ledger does not know it, since the state
 	// directory was lost or is another one. Never folded; a person decides.
 	PhaseUnlisted Phase = "unlisted"
+	// PhaseSweeping: no pod's entry but an archive of CNI files, named by Entry, that are
+	// being taken. What a crash left of that is finished from the archive.
+	PhaseSweeping Phase = "sweeping"
 	PhaseGone     Phase = "gone" // no longer in quarantine
 )
 
@@ -90,9 +98,14 @@ func (p Phase) Intent() bool {
 	switch p {
 	case PhaseParking, PhaseClearing, PhasePutting, PhaseStripping, PhasePurging, PhaseRestoring:
 		return true
-	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseGone:
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseSweeping, PhaseGone:
 	}
 	return false
+}
+
+// InQuarantine says whether the phase is that of something that lies in quarantine.
+func (p Phase) InQuarantine() bool {
+	return p != PhaseNone && p != PhaseGone && p != PhaseSweeping
 }
 
 // EntryState is one quarantine entry, folded from the ledger.
@@ -158,7 +171,11 @@ func Fold(states map[string]*EntryState, r Record) {
 	case KindConflict:
 		s.Phase = PhaseConflict
 	case KindRemovingSandbox, KindRemovedSandbox, KindKeptSandbox: // of no entry: the next look tells what came of it
-	case KindFailed, KindSeen, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindBadRuntime:
+	case KindSweeping:
+		s.Phase = PhaseSweeping
+	case KindSwept:
+		s.Phase = PhaseGone
+	case KindFailed, KindSeen, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindBadRuntime, KindUnswept:
 	}
 }
 

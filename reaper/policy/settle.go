@@ -25,7 +25,7 @@ func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	case PhaseHeld:
 		left, ephemeral := PurgeIn(e, r, now, pressed)
 		return ephemeral && left <= 0
-	case PhaseNone, PhaseParking, PhaseClearing, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseGone:
+	case PhaseNone, PhaseParking, PhaseClearing, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseSweeping, PhaseGone:
 	}
 	return false
 }

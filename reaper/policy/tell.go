@@ -149,7 +149,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 			return nil, nil
 		}
 		a.Kind, a.Take = Strip, TakeStrip
-	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseGone:
+	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseSweeping, PhaseGone:
 		return nil, nil
 	}
 	return nil, a

@@ -1,0 +1,41 @@
+package policy
+
+import "time"
+
+// CNILook is one chunk of a sweep over the CNI directories: some files, listed first, and
+// what was asked after that. A sweep takes as many looks as the directories are long, so
+// that a hundred thousand files need no more memory than a few thousand.
+type CNILook struct {
+	At   Instant
+	Node Node
+	// Listed are the full IDs of all sandboxes and containers that the runtime lists, where
+	// Node.RuntimeLists says that it answered.
+	Listed []string
+	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that
+	// the runtime lists, which are not read at all unless they are empty.
+	Files []CNIFile
+	Live  map[CNIKind]Tally
+	// InUse counts, by network, the addresses of sandboxes that the runtime lists.
+	InUse  map[string]int64
+	Errors []string // what could not be read, in words, for people
+}
+
+// CNIContent is a file that CNI wrote, as it is archived before it goes.
+type CNIContent struct {
+	File  CNIFile
+	Mode  uint32    // permission bits
+	Owner [2]uint32 // user and group
+	Mtime time.Time
+	Label string // security.selinux, "" where there is none
+	Data  []byte
+	// Err says why it could not be read, or that it is no longer what was judged; such a
+	// file is left alone.
+	Err string
+}
+
+// CNIOutcome is what became of one file: Done, Gone, Refused or Failed.
+type CNIOutcome struct {
+	File   CNIFile
+	Result Result
+	Err    string
+}

@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ArchivePrefix begins the name of every archive of CNI files.
+const ArchivePrefix = "cni-"
+
+// ArchiveState is one archive of CNI files, as quarantine list shows it.
+type ArchiveState struct {
+	Name  string
+	At    time.Time
+	Files int64
+	Bytes int64
+	Err   string // why it cannot be read
+}
+
+// mostPods bounds how many pods a record names; the archive has them all.
+const mostPods = 20
+
+// Sweeping is the record that stands in the ledger before the first file of a batch goes.
+func Sweeping(archive string, files []CNIContent, n Node, now Instant) Record {
+	r := Record{Kind: KindSweeping, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
+	for i := range files {
+		r.count(&files[i].File)
+	}
+	return r
+}
+
+// Swept tells what became of a batch, in one record.
+func Swept(archive string, outs []CNIOutcome, n Node, now Instant) Record {
+	r := Record{Kind: KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: "orphan-reaper quarantine restore " + archive}
+	r.ended(outs)
+	return r
+}
+
+// Unswept tells what was put back by a person's word.
+func Unswept(which string, outs []CNIOutcome, now Instant) Record {
+	r := Record{Kind: KindUnswept, At: now, Archive: which}
+	r.ended(outs)
+	return r
+}
+
+func (r *Record) ended(outs []CNIOutcome) {
+	failed := 0
+	for i := range outs {
+		switch o := &outs[i]; o.Result {
+		case Done:
+			r.count(&o.File)
+		case Refused, Failed:
+			if failed++; failed == 1 {
+				r.Err = fmt.Sprintf("%s: %s", o.File.Path(), o.Err)
+			}
+		case Gone, Partly, Conflict:
+		}
+	}
+	if failed > 1 {
+		r.Err += fmt.Sprintf(" (and %d more)", failed-1)
+	}
+}
+
+func (r *Record) count(f *CNIFile) {
+	if r.Taken == nil {
+		r.Taken = map[string]Tally{}
+	}
+	t := r.Taken[string(f.Kind)]
+	t.Add(Tally{Entries: 1, Bytes: f.ID.Size})
+	r.Taken[string(f.Kind)] = t
+	if f.PodName == "" {
+		return
+	}
+	if pod := f.Namespace + "/" + f.PodName; len(r.Pods) < mostPods && !slices.Contains(r.Pods, pod) {
+		r.Pods = append(r.Pods, pod)
+	}
+}
+
+// Path is the file's path for people: the name may hold any byte.
+func (f *CNIFile) Path() string {
+	name := f.Name
+	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '�' }) {
+		name = fmt.Sprintf("%q", name)
+	}
+	return f.Dir + "/" + name
+}
+
+// The states in which a CNI file is counted.
+const (
+	CNILive       = "live"       // of a sandbox that the runtime lists
+	CNIDead       = "dead"       // may go
+	CNIWaiting    = "waiting"    // will go when time has passed
+	CNIKept       = "kept"       // kept for another reason
+	CNIUnreadable = "unreadable" // broken, or tied to no container
+	CNIOfOthers   = "foreign"
+)
+
+// CNICensus counts what a sweep found, for metrics and totals.
+type CNICensus struct {
+	Files   map[CNIKind]map[string]Tally // by state
+	Reasons map[Reason]int64             // of what is kept or waits
+	Taken   map[CNIKind]Tally
+	Failed  int64
+	// Verdicts counts what was judged.
+	Verdicts map[Decision]int64
+	// Reserved and InUse count addresses by network.
+	Reserved, InUse map[string]int64
+}
+
+// NewCNICensus returns a census of nothing.
+func NewCNICensus() CNICensus {
+	return CNICensus{
+		Files: map[CNIKind]map[string]Tally{}, Reasons: map[Reason]int64{}, Taken: map[CNIKind]Tally{}, Verdicts: map[Decision]int64{},
+		Reserved: map[string]int64{}, InUse: map[string]int64{},
+	}
+}
+
+// Add counts what a look says of the living.
+func (c *CNICensus) Add(look CNILook) {
+	for kind, t := range look.Live {
+		c.add(kind, CNILive, t)
+	}
+	for network, n := range look.InUse {
+		c.InUse[network] += n
+		c.Reserved[network] += n
+	}
+}
+
+// Judged counts one file that may be residue.
+func (c *CNICensus) Judged(f CNIFile, v Verdict) {
+	state := CNIKept
+	switch {
+	case v.Decision == Reap:
+		state = CNIDead
+	case v.For(ReasonForeign):
+		state = CNIOfOthers
+	case f.Broken || v.For(ReasonUntied):
+		state = CNIUnreadable
+	case v.Decision == Wait:
+		state = CNIWaiting
+	}
+	c.Verdicts[v.Decision]++
+	c.add(f.Kind, state, Tally{Entries: 1, Bytes: f.ID.Size})
+	if f.Kind == CNIAddress {
+		c.Reserved[f.Network]++
+	}
+	if v.Decision != Reap {
+		for _, w := range v.Why {
+			c.Reasons[w.Reason]++
+		}
+	}
+}
+
+// Ended counts what became of one file.
+func (c *CNICensus) Ended(o CNIOutcome) {
+	switch o.Result {
+	case Done:
+		t := c.Taken[o.File.Kind]
+		t.Add(Tally{Entries: 1, Bytes: o.File.ID.Size})
+		c.Taken[o.File.Kind] = t
+		// It is there no more; what an earlier run had begun to take was never counted.
+		if c.Files[o.File.Kind][CNIDead].Entries > 0 {
+			c.add(o.File.Kind, CNIDead, Tally{Entries: -1, Bytes: -o.File.ID.Size})
+		}
+		if o.File.Kind == CNIAddress && c.Reserved[o.File.Network] > 0 {
+			c.Reserved[o.File.Network]--
+		}
+	case Failed, Refused:
+		c.Failed++
+	case Gone, Partly, Conflict:
+	}
+}
+
+// Removed is how many files were taken.
+func (c *CNICensus) Removed() (n int64) {
+	for _, t := range c.Taken {
+		n += t.Entries
+	}
+	return n
+}
+
+func (c *CNICensus) add(kind CNIKind, state string, t Tally) {
+	if c.Files[kind] == nil {
+		c.Files[kind] = map[string]Tally{}
+	}
+	sum := c.Files[kind][state]
+	sum.Add(t)
+	c.Files[kind][state] = sum
+}
