@@ -82,20 +82,45 @@ const deepestCgroup = 32
 // symlinks (cpu to cpu,cpuacct) are not followed.
 func (p *Probe) readCgroups(ctx context.Context) *cgroups {
 	c := &cgroups{pods: map[parsers.PodUID]string{}}
-	fd, err := retry(func() (int, error) {
-		return unix.Open(p.cfg.CgroupRoot, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) (below bool) {
+		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
+		// another root directory.
+		if uid, ok := cgroupPod(name); ok {
+			if _, known := c.pods[uid]; !known {
+				c.pods[uid] = filepath.Join(path, name)
+			}
+			return false
+		}
+		if c.kube == "" && isKubepods(name) {
+			c.kube = filepath.Join(path, name)
+		}
+		return true
 	})
-	if err != nil {
-		c.err = fmt.Errorf("cannot read the cgroups: %w", pathError("open", p.cfg.CgroupRoot, err))
-		return c
-	}
-	c.walk(ctx, fd, p.cfg.CgroupRoot, 0, make([]byte, 32<<10))
 	return c
 }
 
-// walk takes fd over. It does not go below a pod's cgroup: pods there belong to a kubelet
-// inside that pod, with another root directory.
-func (c *cgroups) walk(ctx context.Context, fd int, path string, depth int, buf []byte) {
+// cgroupWalk is one walk over the cgroups.
+type cgroupWalk struct {
+	visit func(path, name string) (below bool)
+	buf   []byte
+	err   error // the first
+}
+
+// walkCgroups gives every cgroup to visit, which says whether to go below it.
+func walkCgroups(ctx context.Context, root string, visit func(path, name string) (below bool)) error {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot read the cgroups: %w", pathError("open", root, err))
+	}
+	c := cgroupWalk{visit: visit, buf: make([]byte, 32<<10)}
+	c.walk(ctx, fd, root, 0)
+	return c.err
+}
+
+// walk takes fd over.
+func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 	defer closeFD(fd)
 	if err := ctx.Err(); err != nil {
 		c.fail(path, err)
@@ -106,20 +131,10 @@ func (c *cgroups) walk(ctx context.Context, fd int, path string, depth int, buf 
 		return
 	}
 	var below []string
-	err := readNames(fd, buf, func(d dirent) bool {
-		if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
-			return true
+	err := readNames(fd, c.buf, func(d dirent) bool {
+		if (d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN) && c.visit(path, d.name) {
+			below = append(below, d.name)
 		}
-		if uid, ok := cgroupPod(d.name); ok {
-			if _, known := c.pods[uid]; !known {
-				c.pods[uid] = filepath.Join(path, d.name)
-			}
-			return true
-		}
-		if c.kube == "" && isKubepods(d.name) {
-			c.kube = filepath.Join(path, d.name)
-		}
-		below = append(below, d.name)
 		return true
 	})
 	c.fail(path, err)
@@ -133,13 +148,13 @@ func (c *cgroups) walk(ctx context.Context, fd int, path string, depth int, buf 
 			}
 			continue
 		}
-		c.walk(ctx, next, filepath.Join(path, name), depth+1, buf)
+		c.walk(ctx, next, filepath.Join(path, name), depth+1)
 	}
 }
 
 // fail keeps the first error. A cgroup that is removed meanwhile gives ENOENT on open and
 // ENODEV on read, and is gone.
-func (c *cgroups) fail(path string, err error) {
+func (c *cgroupWalk) fail(path string, err error) {
 	if c.err == nil && err != nil && !gone(err) && !errors.Is(err, unix.ENODEV) {
 		c.err = fmt.Errorf("cannot read the cgroups: %w", pathError("read", path, err))
 	}

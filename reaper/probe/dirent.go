@@ -26,34 +26,51 @@ const (
 // errTooMany is a directory with more names than the caller wants to know.
 var errTooMany = errors.New("too many entries")
 
-// readNames gives every name of the open directory fd to each, but "." and "..", until
-// each returns false; it is then errTooMany. Names are bytes; buf is scratch.
-func readNames(fd int, buf []byte, each func(dirent) bool) error {
+// names reads an open directory piece by piece, so that one of a hundred thousand names
+// needs no more memory than a short one.
+type names struct {
+	fd        int
+	buf, rest []byte // scratch, and what of it has not been given yet
+}
+
+// next returns the next name but "." and "..", and false at the end. Names are bytes.
+func (r *names) next() (dirent, bool, error) {
 	for {
-		n, err := retry(func() (int, error) { return unix.Getdents(fd, buf) })
-		if err != nil {
+		if len(r.rest) < direntName {
+			n, err := retry(func() (int, error) { return unix.Getdents(r.fd, r.buf) })
+			if err != nil || n == 0 {
+				return dirent{}, false, err
+			}
+			r.rest = r.buf[:n]
+		}
+		size := int(binary.NativeEndian.Uint16(r.rest[direntReclen:]))
+		if size < direntName || size > len(r.rest) {
+			return dirent{}, false, errors.New("getdents64 gave an entry that does not fit")
+		}
+		raw := r.rest[direntName:size]
+		if end := bytes.IndexByte(raw, 0); end >= 0 {
+			raw = raw[:end]
+		}
+		kind := r.rest[direntType]
+		r.rest = r.rest[size:]
+		if string(raw) == "." || string(raw) == ".." {
+			continue
+		}
+		return dirent{string(raw), kind}, true, nil
+	}
+}
+
+// readNames gives every name of the open directory fd to each, until each returns false;
+// it is then errTooMany. buf is scratch.
+func readNames(fd int, buf []byte, each func(dirent) bool) error {
+	r := names{fd: fd, buf: buf}
+	for {
+		d, ok, err := r.next()
+		if err != nil || !ok {
 			return err
 		}
-		if n == 0 {
-			return nil
-		}
-		for rest := buf[:n]; len(rest) >= direntName; {
-			size := int(binary.NativeEndian.Uint16(rest[direntReclen:]))
-			if size < direntName || size > len(rest) {
-				return errors.New("getdents64 gave an entry that does not fit")
-			}
-			raw := rest[direntName:size]
-			if end := bytes.IndexByte(raw, 0); end >= 0 {
-				raw = raw[:end]
-			}
-			kind := rest[direntType]
-			rest = rest[size:]
-			if string(raw) == "." || string(raw) == ".." {
-				continue
-			}
-			if !each(dirent{string(raw), kind}) {
-				return errTooMany
-			}
+		if !each(d) {
+			return errTooMany
 		}
 	}
 }

@@ -1,5 +1,6 @@
 // Package probe reads the node: pod directories, the mounts of all namespaces, cgroups,
-// the kubelet's state files, staged volumes, processes, runtime and kubelet.
+// the kubelet's state files, staged volumes, processes, runtime and kubelet, and the files
+// of CNI.
 //
 // It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
 // and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
@@ -7,6 +8,12 @@
 // and NO_MAGICLINKS, or its fallback), so that neither a symlink nor a mount leads a look
 // astray; nothing but directories and a few known regular files is ever opened; and no
 // file system is asked for anything across a mount, since a dead one never answers.
+//
+// What CNI left is read in chunks (SweepCNI), so that 300,000 files need no more memory
+// than 8,192. The files of a chunk are listed and read first, then the runtime, the tasks,
+// the cgroups and the network namespaces are asked, all by the full container ID: a sandbox
+// that is made meanwhile is in the answers and not in the chunk. No namespace is ever
+// entered. Whoever will remove a file reads it once more before (ReadCNI).
 //
 // Why this is fast: each source is read once per look, not once per pod, and pods are
 // found in what was read by looking their UIDs up in a hash table.

@@ -37,8 +37,20 @@ type Config struct {
 	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
 	// name there, "" to find it out.
 	Kubeconfig, NodeName string
-	Logger               *slog.Logger // for debug messages; nil is silent
-	Clock                Clock
+	// CNICacheDirs are the directories below which libcni, Multus and flannel keep what they
+	// need for a teardown: default /var/lib/cni.
+	CNICacheDirs []string
+	// CNIDataDirs are host-local's, with a directory for each network: default
+	// /var/lib/cni/networks, besides those that a configuration in CNIConfDir names.
+	CNIDataDirs []string
+	CNIConfDir  string   // the network configurations; default /etc/cni/net.d
+	NetnsDirs   []string // where network namespaces are bound; default /run/netns and /var/run/netns
+	// CNITaskDirs have an entry for each container that runs, and CNIStores for each that an
+	// engine besides the kubelet's has; both are named by the container's full ID. A "*" is
+	// any one name; at the end of a task directory it is containerd's namespace.
+	CNITaskDirs, CNIStores []string
+	Logger                 *slog.Logger // for debug messages; nil is silent
+	Clock                  Clock
 }
 
 // Probe reads one node. Looks may follow each other without end; two at once are safe but
@@ -70,9 +82,24 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.LogPodsDir, "/var/log/pods"},
 		{&cfg.DevicePlugins, "/var/lib/kubelet/device-plugins"},
+		{&cfg.CNIConfDir, "/etc/cni/net.d"},
 	} {
 		if *d.path == "" {
 			*d.path = d.usual
+		}
+	}
+	for _, d := range []struct {
+		paths *[]string
+		usual []string
+	}{
+		{&cfg.CNICacheDirs, []string{"/var/lib/cni"}},
+		{&cfg.CNIDataDirs, []string{"/var/lib/cni/networks"}},
+		{&cfg.NetnsDirs, []string{"/run/netns", "/var/run/netns"}},
+		{&cfg.CNITaskDirs, usualTaskDirs},
+		{&cfg.CNIStores, usualStores},
+	} {
+		if *d.paths == nil {
+			*d.paths = d.usual
 		}
 	}
 	if cfg.QuarantineDir == "" {

@@ -100,17 +100,30 @@ func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
 }
 
 func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
-		a := unanswered(errors.New("not asked: --runtime-endpoint none"))
-		a.Err = nil // it is a choice, no failure
+	answers, found, err := p.askSockets(ctx, usual)
+	if err != nil {
+		a := unanswered(err)
+		if errors.Is(err, errNotAsked) {
+			a.Err = nil // it is a choice, no failure
+		}
 		return a
+	}
+	return merge(answers, found, p.cfg.Clock.Now().Wall)
+}
+
+var errNotAsked = errors.New("not asked: --runtime-endpoint none")
+
+// askSockets finds the sockets and asks all of them at once.
+func (p *Probe) askSockets(ctx context.Context, usual []string) ([]criAnswer, sockets, error) {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
+		return nil, sockets{}, errNotAsked
 	}
 	found, err := guarded(ctx, &p.guard, "the runtime's sockets", p.patience, func() sockets { return p.findSockets(usual) })
 	if err == nil {
 		err = found.err
 	}
 	if err != nil {
-		return unanswered(fmt.Errorf("cannot find the runtime: %w", err))
+		return nil, found, fmt.Errorf("cannot find the runtime: %w", err)
 	}
 	client := criClient{timeout: p.patience, maxAnswer: maxAnswer}
 	answers := make([]criAnswer, len(found.paths))
@@ -119,7 +132,7 @@ func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer 
 		wg.Go(func() { answers[i] = client.ask(ctx, path) })
 	}
 	wg.Wait()
-	return merge(answers, found, p.cfg.Clock.Now().Wall)
+	return answers, found, nil
 }
 
 // merge makes one answer of those of all sockets. A socket that speaks no CRI is left

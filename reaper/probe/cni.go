@@ -1,0 +1,262 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniChunk is how many names are read before anything is asked. A chunk costs one question
+// to the runtime, the cgroups and so on (some 50 ms on a busy node), and about a KiB for
+// each of its files: 8,192 make the questions cheaper than the reading, and a sweep of
+// 300,000 files needs no more memory than one of 8,192.
+const cniChunk = 8192
+
+// CNISweep is one pass over the directories in which CNI leaves files: the addresses that
+// host-local has given out first, the caches of libcni last, since they tell whose the rest
+// is, and a chunk may be gone by the time the next is read. It is used by one goroutine.
+//
+// Each chunk is read, with the content of its files, before the runtime and the node are
+// asked: a sandbox that is made in between is then in the answer, and not in the chunk.
+// Every answer is about a container ID, so that all files of one sandbox, its two addresses
+// among them, get the same answers in one chunk; and in different chunks, too, since an ID
+// that is gone never comes back, and one that was listed counts as listed for a hold.
+type CNISweep struct {
+	p     *Probe
+	chunk int
+	dirs  []cniDir // those still to read, the first of which may be open
+	open  *cniOpen
+	conf  cniConf
+	begun bool
+	// claims are the namespaces in NetnsDirs that a cache file says are its container's.
+	claims map[string]bool
+	caches bool // those of libcni have been begun
+	errors []string
+}
+
+// cniDir is one directory of a sweep.
+type cniDir struct {
+	kind policy.CNIKind
+	// base was named by the administrator and may lie behind symlinks; names below it are
+	// taken one step at a time.
+	base  string
+	names []string
+	path  string // base and names, as it is told to people
+}
+
+// cniOpen is the directory that is read now.
+type cniOpen struct {
+	*handle
+	names names
+}
+
+// cniName is one name of a chunk.
+type cniName struct {
+	dirent
+	dir *cniOpened
+}
+
+// cniOpened is a directory of a chunk, held until the chunk is done.
+type cniOpened struct {
+	cniDir
+	*handle
+}
+
+// SweepCNI begins a pass. Nothing is read until Next.
+func (p *Probe) SweepCNI() *CNISweep {
+	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}}
+}
+
+// Close lets go of what the sweep holds open.
+func (s *CNISweep) Close() {
+	if s.open != nil {
+		s.open.drop()
+	}
+	s.open, s.dirs = nil, nil
+}
+
+// Next returns the next chunk, and false when all was read or ctx has ended. It returns in
+// bounded time whatever hangs: what has not answered by then is Unknown, and a directory
+// that hangs is left out and told.
+func (s *CNISweep) Next(ctx context.Context) (policy.CNILook, bool) {
+	c := s.list(ctx)
+	defer c.close()
+	if ctx.Err() != nil || len(c.names)+len(s.errors) == 0 {
+		return policy.CNILook{}, false
+	}
+	if len(c.names) > 0 && s.conf.err != nil && !s.conf.told { // where CNI left nothing, nobody asks whose it is
+		s.complain(s.conf.err)
+		s.conf.told = true
+	}
+	s.readChunk(ctx, c)
+	known := s.ask(ctx, c)
+	look := s.judgeable(ctx, c, known)
+	return look, ctx.Err() == nil
+}
+
+// cniPart is one chunk while it is read.
+type cniPart struct {
+	at     policy.Instant
+	dirs   []*cniOpened
+	names  []cniName
+	files  []policy.CNIFile
+	extra  []cniExtra // of the file of the same index
+	caches bool       // it holds everything that libcni's caches hold
+}
+
+func (c *cniPart) close() {
+	for _, d := range c.dirs {
+		d.drop()
+	}
+}
+
+// list reads the names of the next chunk, from as many directories as it takes.
+func (s *CNISweep) list(ctx context.Context) *cniPart {
+	c := &cniPart{at: s.p.cfg.Clock.Now()}
+	if !s.begun {
+		s.begun = true
+		s.findDirs(ctx)
+	}
+	whole := !s.caches
+	for len(s.dirs) > 0 && len(c.names) < s.chunk && ctx.Err() == nil {
+		d := s.dirs[0]
+		s.caches = s.caches || d.kind == policy.CNICache
+		if s.open == nil {
+			var err error
+			s.open, err = s.openDir(ctx, d)
+			if err != nil || s.open == nil {
+				s.complain(err)
+				s.dirs = s.dirs[1:]
+				continue
+			}
+		}
+		end, err := s.listSome(ctx, c, d)
+		s.complain(err)
+		if end || err != nil {
+			s.open.drop()
+			s.open, s.dirs = nil, s.dirs[1:]
+		}
+	}
+	c.caches = whole && len(s.dirs) == 0
+	return c
+}
+
+// openDir opens one directory; nil where it is not there.
+func (s *CNISweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
+	a, err := guarded(ctx, &s.p.guard, "cni "+d.path, s.p.patience, func() openedCNI {
+		fd, err := openCNIDir(d)
+		if err != nil {
+			return openedCNI{err: err}
+		}
+		return openedCNI{open: &cniOpen{handle: newHandle(fd), names: names{fd: fd, buf: make([]byte, 32<<10)}}}
+	})
+	if err == nil {
+		err = a.err
+	}
+	if gone(err) {
+		return nil, nil //nolint:nilnil // a directory that is not there holds nothing, and is no error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+	}
+	return a.open, nil
+}
+
+// openedCNI is an open directory or why there is none.
+type openedCNI struct {
+	open *cniOpen
+	err  error
+}
+
+func (o openedCNI) discard() {
+	if o.open != nil {
+		o.open.drop()
+	}
+}
+
+// openCNIDir opens the base by its path and steps down through no symlink. Each step may
+// be a mount point: some nodes keep the caches on a tmpfs, so that a boot clears them.
+func openCNIDir(d cniDir) (int, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(d.base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, pathError("open", d.base, err)
+	}
+	for _, name := range d.names {
+		next, err := retry(func() (int, error) { return unix.Openat(fd, name, openDir, 0) })
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			if st, serr := statName(fd, name); serr == nil {
+				err = fmt.Errorf("it is %s: %w", typeName(st.Mode), err)
+			}
+		}
+		closeFD(fd)
+		if err != nil {
+			return -1, pathError("open", name, err)
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+// listSome reads names into the chunk and says whether the directory has ended.
+func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, error) {
+	type some struct {
+		names []dirent
+		rest  names
+		end   bool
+		err   error
+	}
+	open, room := s.open, s.chunk-len(c.names)
+	before := open.names
+	a, err := guardedOn(ctx, &s.p.guard, "cni "+d.path, s.p.patience, open.handle, func(int) (a some) {
+		a.rest = before
+		for len(a.names) < room {
+			e, ok, err := a.rest.next()
+			if !ok {
+				a.end, a.err = err == nil, err
+				break
+			}
+			if !skipsCNI(d, e) {
+				a.names = append(a.names, e)
+			}
+		}
+		return a
+	})
+	if err == nil {
+		open.names, err = a.rest, a.err
+	}
+	if len(a.names) > 0 {
+		open.hold()
+		o := &cniOpened{cniDir: d, handle: open.handle}
+		c.dirs = append(c.dirs, o)
+		c.names = slices.Grow(c.names, len(a.names))
+		for _, e := range a.names {
+			c.names = append(c.names, cniName{e, o})
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+	}
+	return a.end, err
+}
+
+// mostCNIErrors bounds the words of one look.
+const mostCNIErrors = 50
+
+func (s *CNISweep) complain(errs ...error) {
+	for _, err := range errs {
+		if err == nil || len(s.errors) > mostCNIErrors || slices.Contains(s.errors, err.Error()) {
+			continue
+		}
+		if len(s.errors) == mostCNIErrors {
+			err = errors.New("and more that could not be read")
+		}
+		s.errors = append(s.errors, err.Error())
+	}
+}

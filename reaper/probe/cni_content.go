@@ -1,0 +1,146 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// mostContent bounds what one ReadCNI holds in memory; it is 10,000 usual cache files.
+const mostContent = 16 << 20
+
+var (
+	errChanged = errors.New("it is no longer what was judged")
+	errLater   = errors.New("left for a later batch: this one is large enough")
+)
+
+// ReadCNI reads files that were judged once more, with all that a restore needs. The
+// answer has one entry for each file, in the same order. Err says of a file that it is
+// gone, that it is another or has been written since, or that it no longer is of the same
+// container; such a file is left alone.
+func (p *Probe) ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent {
+	out := make([]policy.CNIContent, 0, len(files))
+	room := int64(mostContent)
+	for from := 0; from < len(files); {
+		to := from + 1
+		for to < len(files) && to-from < cniBatch && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
+			to++
+		}
+		batch := slices.Clone(files[from:to]) // a read that hangs must not see what becomes of files
+		from = to
+		read, err := p.readContents(ctx, batch, room)
+		for i, f := range batch {
+			if err != nil {
+				out = append(out, policy.CNIContent{File: f, Err: err.Error()})
+				continue
+			}
+			room -= int64(len(read[i].Data))
+			out = append(out, read[i])
+		}
+	}
+	return out
+}
+
+// readContents reads files of one directory.
+func (p *Probe) readContents(ctx context.Context, files []policy.CNIFile, room int64) ([]policy.CNIContent, error) {
+	d, err := p.cniDirOf(&files[0])
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		contents []policy.CNIContent
+		err      error
+	}
+	a, err := guarded(ctx, &p.guard, "cni contents "+d.path, p.patience, func() (a answer) {
+		fd, err := openCNIDir(d)
+		if err != nil {
+			a.err = err
+			return a
+		}
+		defer closeFD(fd)
+		left := room
+		for _, f := range files {
+			c := policy.CNIContent{File: f}
+			if err := p.readContent(fd, &c, left); err != nil {
+				c = policy.CNIContent{File: f, Err: err.Error()}
+			}
+			left -= int64(len(c.Data))
+			a.contents = append(a.contents, c)
+		}
+		return a
+	})
+	if err == nil {
+		err = a.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+	}
+	return a.contents, nil
+}
+
+// cniDirOf finds the directory of a file, to open it as the sweep did.
+func (p *Probe) cniDirOf(f *policy.CNIFile) (cniDir, error) {
+	if f.Kind == policy.CNIAddress {
+		return cniDir{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}, f.Dir}, nil
+	}
+	for _, base := range p.cfg.CNICacheDirs {
+		for _, c := range cniCaches {
+			d := cacheDir(base, c.kind, c.names)
+			if d.kind == f.Kind && d.path == f.Dir {
+				return d, nil
+			}
+		}
+	}
+	return cniDir{}, fmt.Errorf("%s is below no cache directory", clean(f.Dir))
+}
+
+// readContent reads one file and compares it with what was judged.
+func (p *Probe) readContent(dir int, c *policy.CNIContent, room int64) error {
+	fd, st, err := p.open.file(dir, c.File.Name, unix.DT_UNKNOWN)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	if fileID(&st) != c.File.ID {
+		return errChanged
+	}
+	if c.File.ID.Size > room {
+		return errLater
+	}
+	text, err := readAll(fd, c.File.ID.Size, longCNI)
+	if err != nil {
+		return pathError("read", c.File.Name, err)
+	}
+	now, x := policy.CNIFile{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, cniExtra{}
+	tie(&now, &x, text)
+	if int64(len(text)) != c.File.ID.Size || now.Facts[policy.CNITied].Truth != policy.Yes ||
+		now.Container != c.File.Container || now.Broken != c.File.Broken {
+		return errChanged
+	}
+	c.Data = text
+	c.Mode, c.Owner = uint32(st.Mode&0o7777), [2]uint32{st.Uid, st.Gid}
+	c.Mtime = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
+	c.Label, err = label(fd)
+	return err
+}
+
+// label returns the file's SELinux label, "" where it has none.
+func label(fd int) (string, error) {
+	var buf [4096]byte
+	n, err := retry(func() (int, error) { return unix.Fgetxattr(fd, "security.selinux", buf[:]) })
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read its SELinux label: %w", err)
+	}
+	return strings.TrimRight(string(buf[:n]), "\x00"), nil
+}

@@ -1,0 +1,223 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniCaches are the caches below a cache directory: libcni's own; that of the kubelet's
+// dockershim and of cri-dockerd (--cni-cache-dir, kubernetes PR 78908); that of Multus since
+// 3.7.2; and the delegates of Multus and flannel, in a file for each sandbox. They are read
+// in this order.
+var cniCaches = [...]struct {
+	kind  policy.CNIKind
+	names []string
+}{
+	{policy.CNIFlannel, []string{"flannel"}},
+	{policy.CNIMultus, []string{"multus"}},
+	{policy.CNICache, []string{"results"}},
+	{policy.CNICache, []string{"cache", "results"}},
+	{policy.CNICache, []string{"multus", "results"}},
+}
+
+func cacheDir(base string, kind policy.CNIKind, names []string) cniDir {
+	return cniDir{kind, base, names, filepath.Join(base, filepath.Join(names...))}
+}
+
+// findDirs says what there is to read: the caches, and the networks that host-local has
+// given addresses of.
+func (s *CNISweep) findDirs(ctx context.Context) {
+	cfg := &s.p.cfg
+	s.conf = s.p.readCNIConf(ctx)
+	var bases []string
+	for _, base := range slices.Concat(cfg.CNIDataDirs, s.conf.dataDirs) {
+		base = filepath.Clean(base)
+		if !filepath.IsAbs(base) || slices.Contains(bases, base) {
+			continue
+		}
+		bases = append(bases, base)
+		networks, err := s.p.networks(ctx, base)
+		s.complain(err)
+		for _, name := range networks {
+			s.dirs = append(s.dirs, cniDir{policy.CNIAddress, base, []string{name}, filepath.Join(base, name)})
+		}
+	}
+	for _, c := range cniCaches {
+		for _, base := range cfg.CNICacheDirs {
+			s.dirs = append(s.dirs, cacheDir(base, c.kind, c.names))
+		}
+	}
+}
+
+// CNIDirs returns the directories in and below which CNI keeps its files: those that were
+// configured, and every dataDir that a network configuration names.
+func (p *Probe) CNIDirs() []string {
+	conf := p.readCNIConf(context.Background())
+	return slices.Concat(p.cfg.CNICacheDirs, p.cfg.CNIDataDirs, conf.dataDirs)
+}
+
+// mostNetworks bounds the networks of one data directory.
+const mostNetworks = 10_000
+
+// networks returns the names of host-local's networks, sorted.
+func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
+	type answer struct {
+		names []string
+		err   error
+	}
+	a, err := guarded(ctx, &p.guard, "cni "+base, p.patience, func() (a answer) {
+		fd, err := openCNIDir(cniDir{base: base})
+		if err != nil {
+			return answer{err: err}
+		}
+		defer closeFD(fd)
+		entries, err := listDir(fd, mostNetworks)
+		a.err = err
+		for _, d := range entries {
+			// A symlink is listed, and told as one when it is opened.
+			if d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN || d.kind == unix.DT_LNK {
+				a.names = append(a.names, d.name)
+			}
+		}
+		slices.Sort(a.names)
+		return a
+	})
+	if err == nil {
+		err = a.err
+	}
+	if err == nil || gone(err) {
+		return a.names, nil
+	}
+	return a.names, fmt.Errorf("cannot read the networks in %s: %w", clean(base), err)
+}
+
+// skipsCNI says that a name is part of the store and no reservation or result.
+func skipsCNI(d cniDir, e dirent) bool {
+	switch d.kind {
+	case policy.CNIAddress:
+		return e.name == "lock" || strings.HasPrefix(e.name, "last_reserved_ip.")
+	case policy.CNIMultus:
+		return e.name == "results" && (e.kind == unix.DT_DIR || e.kind == unix.DT_UNKNOWN)
+	case policy.CNICache, policy.CNIFlannel:
+	}
+	return false
+}
+
+// cniConf is what the network configurations of the node name.
+type cniConf struct {
+	networks map[string]bool
+	dataDirs []string
+	err      error // why it may name more
+	told     bool
+}
+
+const (
+	mostConfs = 1000
+	longConf  = parsers.MaxCNIFile
+)
+
+// readCNIConf reads every configuration that libcni would (ConfFiles: .conf, .conflist and
+// .json). A directory that is not there is an error: then nothing is known.
+func (p *Probe) readCNIConf(ctx context.Context) cniConf {
+	c, err := guarded(ctx, &p.guard, "cni "+p.cfg.CNIConfDir, p.patience, func() cniConf { return readConfDir(p.cfg.CNIConfDir) })
+	if err != nil {
+		c.err = err
+	}
+	if c.err != nil {
+		c.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(p.cfg.CNIConfDir), c.err)
+	}
+	return c
+}
+
+func readConfDir(dir string) cniConf {
+	c := cniConf{networks: map[string]bool{}}
+	fd, err := openCNIDir(cniDir{base: dir})
+	if err != nil {
+		c.err = err
+		return c
+	}
+	defer closeFD(fd)
+	for _, name := range c.readAll(fd, "") {
+		// A list may have its plugins in a folder of its name (libcni 1.3).
+		below, err := retry(func() (int, error) { return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+		if err == nil {
+			c.readAll(below, name)
+			closeFD(below)
+		} else {
+			c.fail(name, err)
+		}
+	}
+	return c
+}
+
+// readAll reads the configurations of a directory; network is that of a list's folder. It
+// returns the networks that name no plugin.
+func (c *cniConf) readAll(dir int, network string) (folders []string) {
+	entries, err := listDir(dir, mostConfs)
+	c.fail(network, err)
+	for _, d := range entries {
+		switch filepath.Ext(d.name) {
+		case ".conf", ".conflist", ".json":
+		default:
+			continue
+		}
+		text, err := readConf(dir, d.name)
+		if err == nil && len(bytes.TrimSpace(text)) == 0 {
+			continue // it names nothing
+		}
+		var networks []parsers.CNINetwork
+		if err == nil {
+			networks, err = parsers.ParseNetConf(text, network)
+		}
+		c.fail(d.name, err)
+		for _, n := range networks {
+			c.networks[n.Name] = true
+			if len(n.Plugins) == 0 {
+				folders = append(folders, n.Name)
+			}
+			for _, i := range n.IPAM {
+				if i.DataDir != "" {
+					c.dataDirs = append(c.dataDirs, i.DataDir)
+				}
+			}
+		}
+	}
+	return folders
+}
+
+// fail keeps the first error.
+func (c *cniConf) fail(name string, err error) {
+	if c.err == nil && err != nil && !gone(err) {
+		c.err = fmt.Errorf("%s: %w", clean(name), err)
+	}
+}
+
+// readConf reads one configuration. It may be a symlink: libcni follows it, too, and the
+// directory is the administrator's. O_NONBLOCK: a FIFO must not hold us.
+func readConf(dir int, name string) ([]byte, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("it is " + typeName(st.Mode) + ", no regular file")
+	}
+	return readAll(fd, int64(min(st.Size, 1<<40)), longConf)
+}

@@ -1,0 +1,260 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniOwner is what the files of one container ID tell together.
+type cniOwner struct {
+	uid            parsers.PodUID
+	namespace, pod string
+	netns          []string
+	sandbox        bool // a pod's, as the runtime says
+	tells          bool // a file that would tell was read
+	disagree       bool // two files name two pods
+}
+
+func (o *cniOwner) add(f *policy.CNIFile, x *cniExtra) {
+	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != ""
+	if x.netns != "" && !slices.Contains(o.netns, x.netns) {
+		o.netns = append(o.netns, x.netns)
+	}
+	switch {
+	case f.UID == "":
+	case o.uid == "":
+		o.uid, o.namespace, o.pod = f.UID, f.Namespace, f.PodName
+	case o.uid != f.UID:
+		o.disagree = true
+	}
+}
+
+// facing puts the facts of one chunk together.
+type facing struct {
+	s         *CNISweep
+	k         *cniKnown
+	at        policy.Instant
+	owners    map[string]*cniOwner
+	elsewhere map[string]policy.Fact // namespaces outside of NetnsDirs, by path
+	unclaimed string                 // the oldest namespace in NetnsDirs that no cache file claims
+	since     time.Time              // and since when it has been there, at the latest
+}
+
+// judgeable makes a look of a chunk.
+func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) policy.CNILook {
+	look := policy.CNILook{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[policy.CNIKind]policy.Tally{}, InUse: map[string]int64{}}
+	f := facing{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
+	f.learn(c, nil)
+	if !c.caches {
+		if missing := f.missing(); len(missing) > 0 {
+			f.learn(s.lookUp(ctx, missing, k), missing)
+		}
+	}
+	f.findElsewhere(ctx)
+	f.findUnclaimed()
+	kept := c.files[:0]
+	for i := range c.files {
+		file, x := c.files[i], &c.extra[i]
+		if x.gone {
+			continue
+		}
+		if file.Facts[policy.CNITied].Truth == policy.Yes {
+			if f.lives(&file) {
+				t := look.Live[file.Kind]
+				t.Add(policy.Tally{Entries: 1, Bytes: file.ID.Size})
+				look.Live[file.Kind] = t
+				if file.Kind == policy.CNIAddress {
+					look.InUse[file.Network]++
+				}
+				continue
+			}
+			f.fill(&file)
+		}
+		kept = append(kept, file)
+	}
+	look.Files = kept
+	look.Errors, s.errors = s.errors, nil
+	return look
+}
+
+// learn takes in what the files of a chunk tell about their containers; only of those
+// wanted, where some are.
+func (f *facing) learn(c *cniPart, wanted map[string]bool) {
+	for i := range c.files {
+		file, x := &c.files[i], &c.extra[i]
+		if x.gone || file.Facts[policy.CNITied].Truth != policy.Yes {
+			continue
+		}
+		if place, ok := f.k.netns.place(x.netns); ok {
+			if _, there := f.k.netns.have[place]; there {
+				f.s.claims[place] = true
+			}
+		}
+		if wanted != nil && !wanted[file.Container] {
+			continue
+		}
+		o := f.owners[file.Container]
+		if o == nil {
+			o = &cniOwner{}
+			f.owners[file.Container] = o
+		}
+		o.add(file, x)
+	}
+}
+
+// missing are the containers that are not listed and of which this chunk does not tell
+// enough: another cache file may.
+func (f *facing) missing() map[string]bool {
+	m := map[string]bool{}
+	for id, o := range f.owners {
+		if _, listed := f.k.runtime.ids[id]; !listed && (len(o.netns) == 0 || !o.tells) {
+			m[id] = true
+		}
+	}
+	return m
+}
+
+// lookUp reads the cache files of some containers, and of all that the runtime lists: they
+// tell whose the namespaces are that are there. It goes through the names of the caches
+// again, which costs less than to remember 300,000 of them.
+func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown) *cniPart {
+	c := &cniPart{}
+	defer c.close()
+	wanted := func(name string) (yes bool) {
+		eachContainerID(name, func(id string) {
+			_, listed := k.runtime.ids[id]
+			yes = yes || listed || missing[id]
+		})
+		return yes
+	}
+	for _, base := range s.p.cfg.CNICacheDirs {
+		for _, cache := range cniCaches {
+			if cache.kind == policy.CNICache {
+				s.complain(s.lookUpIn(ctx, c, cacheDir(base, cache.kind, cache.names), wanted))
+			}
+		}
+	}
+	s.readChunk(ctx, c)
+	return c
+}
+
+// mostLookedUp bounds the files that are read for one chunk: four of each container in it.
+const mostLookedUp = 4 * cniChunk
+
+// lookUpIn adds the wanted names of one cache.
+func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted func(string) bool) error {
+	type answer struct {
+		openedCNI
+		names []dirent
+	}
+	a, err := guarded(ctx, &s.p.guard, "cni lookup "+d.path, s.p.patience, func() (a answer) {
+		fd, err := openCNIDir(d)
+		if err != nil {
+			a.err = err
+			return a
+		}
+		a.open = &cniOpen{handle: newHandle(fd)}
+		a.err = readNames(fd, make([]byte, 64<<10), func(e dirent) bool {
+			if wanted(e.name) {
+				a.names = append(a.names, e)
+			}
+			return len(a.names) <= mostLookedUp
+		})
+		return a
+	})
+	if err == nil {
+		err = a.err
+	}
+	if a.open != nil {
+		o := &cniOpened{d, a.open.handle}
+		c.dirs = append(c.dirs, o)
+		for _, e := range a.names {
+			c.names = append(c.names, cniName{e, o})
+		}
+	}
+	if err == nil || gone(err) {
+		return nil
+	}
+	return fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+}
+
+// lives says that the file is of a container that the runtime lists, and is none that
+// hinders its teardown.
+func (f *facing) lives(file *policy.CNIFile) bool {
+	_, listed := f.k.runtime.ids[file.Container]
+	return listed && (!file.Broken || file.Kind != policy.CNICache)
+}
+
+// fill sets the facts of a file that is tied to a container.
+func (f *facing) fill(file *policy.CNIFile) {
+	o := f.owners[file.Container]
+	if o.disagree {
+		file.UID, file.Namespace, file.PodName = "", "", ""
+		file.Container = ""
+		file.Set(policy.CNITied, policy.No, file.Dir, "the cache files of its container name two pods")
+		return
+	}
+	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
+	file.Facts[policy.CNIListed], file.Facts[policy.CNIReady] = f.k.runtime.facts(file.Container)
+	file.Facts[policy.CNIAlive] = f.alive(file.Container)
+	file.Facts[policy.CNINetns] = f.netns(o, file.Changed)
+	file.Facts[policy.CNIForeign] = f.foreign(o, file)
+}
+
+// alive: a task, or a cgroup whether a process is in it or not.
+func (f *facing) alive(id string) policy.Fact {
+	const origin = "tasks and cgroups"
+	k := f.k
+	if t, ok := k.tasks.found[id]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean(t.path)}
+	}
+	if path, ok := k.cgroups.found[id]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean(path) + " exists"}
+	}
+	switch {
+	case k.tasks.err != nil:
+		return policy.Fact{Origin: origin, Detail: k.tasks.err.Error()}
+	case k.cgroups.err != nil:
+		return policy.Fact{Origin: origin, Detail: k.cgroups.err.Error()}
+	case !k.cgroups.kube:
+		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
+	}
+	return policy.Fact{Truth: policy.No, Origin: origin}
+}
+
+// foreign: what the runtime calls a pod's sandbox, or gives a pod's UID, is a pod's. Where no
+// file of the container says so, the node's configuration must name the network, since a
+// host-local store may be shared.
+func (f *facing) foreign(o *cniOwner, file *policy.CNIFile) policy.Fact {
+	k, conf := f.k, &f.s.conf
+	if d, ok := k.stores.found[file.Container]; ok {
+		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: "another engine has a container of this ID in " + clean(d.path)}
+	}
+	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean(t.under)}
+	}
+	dir := f.s.p.cfg.CNIConfDir
+	switch {
+	case k.stores.err != nil:
+		return policy.Fact{Origin: "engines", Detail: k.stores.err.Error()}
+	case k.tasks.err != nil:
+		return policy.Fact{Origin: "engines", Detail: k.tasks.err.Error()}
+	case o.sandbox, file.Kind == policy.CNIMultus: // nobody but the kubelet's runtime calls Multus
+		return policy.Fact{Truth: policy.No, Origin: "engines"}
+	case file.Network == "":
+		return policy.Fact{Origin: dir, Detail: "no file tells its network"}
+	case conf.networks[file.Network], file.Network == loopback:
+		return policy.Fact{Truth: policy.No, Origin: dir}
+	case conf.err != nil:
+		return policy.Fact{Origin: dir, Detail: conf.err.Error()}
+	}
+	return policy.Fact{Truth: policy.Yes, Origin: dir, Detail: "no configuration in " + clean(dir) + " names the network " + clean(file.Network)}
+}
+
+// loopback is the network that containerd and CRI-O add to every sandbox by themselves.
+const loopback = "cni-loopback"

@@ -1,0 +1,202 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
+// and v1 before containerd 2.0) and its runc's states, by namespace, also of the
+// distributions that bring their own containerd; those of runc and crun without containerd;
+// and the run directories of CRI-O and Podman. All are on tmpfs.
+var usualTaskDirs = func() []string {
+	dirs := []string{"/run/runc", "/run/crun", "/run/containers/storage/*-containers", "/run/docker/runtime-runc/*"}
+	for _, state := range [...]string{
+		"/run/containerd", "/run/k3s/containerd", "/run/k0s/containerd", "/var/snap/microk8s/common/run/containerd",
+	} {
+		dirs = append(dirs, state+"/io.containerd.runtime.v2.task/*", state+"/io.containerd.runtime.v1.linux/*", state+"/runc/*")
+	}
+	return dirs
+}()
+
+// usualStores have an entry for each container of another engine. One that runs is found by
+// its task or cgroup wherever its store is, and one that has ended has no network any more
+// (each of these engines tears it down when the container stops); so a store that is
+// elsewhere hides nothing that lives.
+var usualStores = []string{
+	"/var/lib/docker/containers",
+	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
+	"/var/lib/nerdctl/*/containers/*",
+}
+
+// criNamespace is where containerd keeps what its CRI made; any other is another engine's.
+const criNamespace = "k8s.io"
+
+// cniKnown is what was asked about the node after a chunk was read.
+type cniKnown struct {
+	runtime cniRuntime
+	node    policy.Node
+	tasks   idDirs
+	stores  idDirs
+	cgroups idCgroups
+	netns   netnsSet
+}
+
+// ask asks everything at once; each part has its own time and its own error.
+func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
+	k, p := &cniKnown{}, s.p
+	var runs, agrees policy.Fact
+	var running *kubelet
+	var wg sync.WaitGroup
+	wg.Go(func() { k.runtime = p.askRuntimeIDs(ctx) })
+	wg.Go(func() { runs, running, agrees, _ = p.findKubelet(ctx) })
+	wg.Go(func() { k.cgroups = p.cgroupIDs(ctx) })
+	wg.Go(func() { k.tasks = p.idDirs(ctx, p.cfg.CNITaskDirs) })
+	wg.Go(func() { k.stores = p.idDirs(ctx, p.cfg.CNIStores) })
+	wg.Go(func() { k.netns = p.netnsSet(ctx) })
+	wg.Wait()
+	k.node = policy.Node{
+		Kubelet: runs, RuntimeLists: k.runtime.lists, FreeBytes: -1, FreeInodes: -1, Agrees: agrees,
+	}
+	if running != nil {
+		k.node.KubeletID = running.id
+	}
+	if runs.Truth == policy.Unknown && !p.cfg.Waive {
+		s.complain(errors.New(runs.Detail))
+	}
+	if len(c.dirs) > 0 {
+		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].handle, runs)
+	}
+	s.complain(k.runtime.err, k.cgroups.err, k.tasks.err, k.stores.err, k.netns.err)
+	return k
+}
+
+// mayEnforceOn asks for the file system of an open directory.
+func (p *Probe) mayEnforceOn(ctx context.Context, h *handle, kubelet policy.Fact) policy.Fact {
+	f, err := guardedOn(ctx, &p.guard, "namespaces", p.patience, h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
+	if err != nil {
+		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
+	}
+	return f
+}
+
+// idDirs are the container IDs that some directories have an entry for.
+type idDirs struct {
+	found map[string]idDir
+	buf   []byte
+	err   error
+}
+
+type idDir struct {
+	path  string
+	under string // what stood for a "*" at the end
+}
+
+const (
+	mostIDs      = 1_000_000
+	mostBranches = 1000 // for each "*"
+)
+
+// idDirs reads directories with an entry for each container.
+func (p *Probe) idDirs(ctx context.Context, patterns []string) idDirs {
+	all := idDirs{found: map[string]idDir{}}
+	var errs []error
+	for _, pattern := range patterns {
+		got, err := guarded(ctx, &p.guard, "ids "+pattern, p.patience, func() idDirs {
+			d := idDirs{found: map[string]idDir{}, buf: make([]byte, 32<<10)}
+			d.read("/", strings.Split(strings.Trim(filepath.Clean(pattern), "/"), "/"), "")
+			return d
+		})
+		if err == nil {
+			err = got.err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot read %s: %w", pattern, err))
+		}
+		maps.Copy(all.found, got.found)
+	}
+	all.err = oneLine(errs)
+	return all
+}
+
+// read goes down a pattern: path is reached, rest is still to match.
+func (d *idDirs) read(path string, rest []string, under string) {
+	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
+		path, rest = filepath.Join(path, rest[0]), rest[1:]
+	}
+	fd, err := retry(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		d.fail(path, err)
+		return
+	}
+	defer closeFD(fd)
+	if len(rest) == 0 {
+		d.fail(path, readNames(fd, d.buf, func(e dirent) bool {
+			if parsers.IsContainerID(e.name) {
+				d.found[e.name] = idDir{path, under}
+			}
+			return len(d.found) < mostIDs
+		}))
+		return
+	}
+	branches, err := listDir(fd, mostBranches)
+	d.fail(path, err)
+	for _, b := range branches {
+		ok, err := filepath.Match(rest[0], b.name)
+		d.fail(path, err)
+		if !ok {
+			continue
+		}
+		if rest[0] == "*" && len(rest) == 1 {
+			under = b.name
+		}
+		d.read(filepath.Join(path, b.name), rest[1:], under)
+	}
+}
+
+// fail keeps the first error. What is not there, or is no directory, has no entries.
+func (d *idDirs) fail(path string, err error) {
+	if err != nil && d.err == nil && !gone(err) && !errors.Is(err, unix.ENOTDIR) {
+		d.err = pathError("read", path, err)
+	}
+}
+
+// idCgroups are the container IDs in the names of cgroups: ID, cri-containerd-ID.scope,
+// crio-ID.scope, docker-ID.scope, libpod-ID.scope and whatever else.
+type idCgroups struct {
+	found map[string]string
+	kube  bool
+	err   error
+}
+
+func (p *Probe) cgroupIDs(ctx context.Context) idCgroups {
+	c, err := guarded(ctx, &p.guard, "cgroup IDs", p.patience, func() idCgroups {
+		c := idCgroups{found: map[string]string{}}
+		c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) bool {
+			c.kube = c.kube || isKubepods(name)
+			eachContainerID(name, func(id string) {
+				if _, known := c.found[id]; !known {
+					c.found[id] = filepath.Join(path, name)
+				}
+			})
+			return true
+		})
+		return c
+	})
+	if err != nil {
+		return idCgroups{err: fmt.Errorf("cannot read the cgroups: %w", err)}
+	}
+	return c
+}

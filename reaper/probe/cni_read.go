@@ -1,0 +1,205 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniBatch is how many files are read at a time: so many are read within the patience even
+// from a disk that takes ten milliseconds for each.
+const cniBatch = 512
+
+// The longest files that are read; a reservation has 70 bytes or so.
+const (
+	longCNI     = parsers.MaxCNIFile
+	longAddress = 4 << 10
+)
+
+// cniExtra is what was read of a file besides what policy is told.
+type cniExtra struct {
+	netns   string // the path of its network namespace, where it tells
+	gone    bool
+	sandbox bool // the runtime that wrote it calls its container a pod's sandbox
+	tells   bool // it is of the format that tells these where they are
+}
+
+// readBatch is a batch that was read.
+type readBatch struct {
+	files []policy.CNIFile
+	extra []cniExtra
+}
+
+// readChunk reads the files of the chunk.
+func (s *CNISweep) readChunk(ctx context.Context, c *cniPart) {
+	c.files = make([]policy.CNIFile, len(c.names))
+	c.extra = make([]cniExtra, len(c.names))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	starts := batches(c.names)
+	hung := &hungDirs{}
+	for worker := range min(4, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := int(next.Add(1) - 1); i < len(starts)-1; i = int(next.Add(1) - 1) {
+				from, to := starts[i], starts[i+1]
+				s.p.readBatch(ctx, c, from, to, worker, hung)
+			}
+		})
+	}
+	wg.Wait()
+	s.complain(hung.errs...)
+}
+
+// batches cuts the names into batches of one directory each.
+func batches(names []cniName) []int {
+	var starts []int
+	for i := range names {
+		if len(starts) == 0 {
+			starts = append(starts, 0)
+		}
+		if from := starts[len(starts)-1]; i > from && (i-from == cniBatch || names[i].dir != names[from].dir) {
+			starts = append(starts, i)
+		}
+	}
+	return append(starts, len(names))
+}
+
+// hungDirs are the directories of a chunk that did not answer: the rest of each is left.
+type hungDirs struct {
+	mu   sync.Mutex
+	dirs map[*cniOpened]error
+	errs []error
+}
+
+func (h *hungDirs) of(d *cniOpened) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dirs[d]
+}
+
+func (h *hungDirs) add(d *cniOpened, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dirs == nil {
+		h.dirs = map[*cniOpened]error{}
+	}
+	h.dirs[d] = err
+	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean(d.path), err))
+}
+
+// readBatch reads the files of names[from:to], all of one directory.
+func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int, hung *hungDirs) {
+	d := c.names[from].dir
+	names := c.names[from:to]
+	var read readBatch
+	err := hung.of(d)
+	if err == nil {
+		key := fmt.Sprintf("cni files %d %s", worker, d.path)
+		read, err = guardedOn(ctx, &p.guard, key, p.patience, d.handle, func(fd int) readBatch {
+			r := readBatch{make([]policy.CNIFile, len(names)), make([]cniExtra, len(names))}
+			var buf []byte
+			for i, e := range names {
+				r.files[i], r.extra[i], buf = p.readCNIFile(fd, &d.cniDir, e.dirent, buf)
+			}
+			return r
+		})
+		if err != nil {
+			hung.add(d, err)
+		}
+	}
+	if err == nil {
+		copy(c.files[from:], read.files)
+		copy(c.extra[from:], read.extra)
+		return
+	}
+	for i, e := range names {
+		f := &c.files[from+i]
+		*f = policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
+		f.Set(policy.CNITied, policy.Unknown, d.path, err.Error())
+	}
+}
+
+// readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
+func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CNIFile, cniExtra, []byte) {
+	f := policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
+	fd, st, err := p.open.file(dir, e.name, e.kind)
+	var x cniExtra
+	switch {
+	case gone(err):
+		x.gone = true
+		return f, x, buf
+	case err != nil:
+		f.ID, f.Changed = fileID(&st), fileChanged(&st)
+		truth := policy.Unknown
+		if _, ok := errors.AsType[noFileError](err); ok {
+			truth = policy.No
+		}
+		f.Set(policy.CNITied, truth, d.path, err.Error())
+		return f, x, buf
+	}
+	defer closeFD(fd)
+	f.ID, f.Changed = fileID(&st), fileChanged(&st)
+	limit := int64(longCNI)
+	if d.kind == policy.CNIAddress {
+		limit = longAddress
+	}
+	err = tooLong(limit)
+	if st.Size <= uint64(limit) {
+		if buf == nil {
+			buf = make([]byte, 0, 16<<10)
+		}
+		var text []byte
+		if text, err = readInto(fd, buf[:0], limit); err == nil {
+			buf = text
+			tie(&f, &x, text)
+		}
+	}
+	if err != nil {
+		// What is too long for any runtime, or cannot be read, might be anybody's.
+		f.Set(policy.CNITied, policy.Unknown, d.path, err.Error())
+	}
+	return f, x, buf
+}
+
+func fileID(st *unix.Statx_t) policy.FileID {
+	if st.Mode == 0 {
+		return policy.FileID{}
+	}
+	return policy.FileID{Dev: devOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: nanos(st.Ctime)}
+}
+
+// fileChanged is the later of a file's change and modification times, zero where they are
+// not known.
+func fileChanged(st *unix.Statx_t) time.Time {
+	if st.Mode == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, max(nanos(st.Ctime), nanos(st.Mtime)))
+}
+
+func nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// eachContainerID gives every ID in a name: a run of exactly 64 hexadecimal digits.
+func eachContainerID(name string, each func(id string)) {
+	for from := 0; from < len(name); {
+		to := from
+		for to < len(name) && isHex(name[to]) {
+			to++
+		}
+		if id := name[from:to]; parsers.IsContainerID(id) {
+			each(id)
+		}
+		from = to + 1
+	}
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }

@@ -1,0 +1,139 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniRuntime is what the runtimes list, by full ID. Here it does not matter whose a sandbox
+// or container is: one that no pod owns has an address, too.
+type cniRuntime struct {
+	ids map[string]cniListed
+	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
+	// in time, and with at least one pod's sandbox.
+	lists  policy.Fact
+	origin string
+	err    error
+}
+
+// cniListed is one that is listed.
+type cniListed struct {
+	words string
+	ready policy.Truth
+}
+
+// askRuntimeIDs asks for all sandboxes and containers in every state. It must be called
+// after the files were read.
+func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
+	answers, found, err := p.askSockets(ctx, usualSockets)
+	if err != nil {
+		r := cniRuntime{lists: policy.Fact{Detail: err.Error()}}
+		if !errors.Is(err, errNotAsked) {
+			r.err = err
+		}
+		return r
+	}
+	return mergeIDs(answers, found)
+}
+
+func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
+	r := cniRuntime{ids: map[string]cniListed{}}
+	var origins []string
+	var errs []error
+	pods := 0
+	for _, a := range answers {
+		if a.noCRI && !found.named {
+			continue
+		}
+		origins = append(origins, "unix://"+a.path)
+		for _, err := range [...]error{a.sandboxErr, a.containerErr} {
+			if err != nil {
+				errs = append(errs, found.explain(a.path, err))
+			}
+		}
+		pods += r.add(a)
+	}
+	if len(origins) == 0 {
+		errs = append(errs, found.nobody())
+	}
+	r.origin = strings.Join(origins, ", ")
+	r.err = oneLine(errs)
+	r.lists = policy.Fact{Truth: policy.Yes, Origin: r.origin, Detail: fmt.Sprintf("%d sandboxes and containers", len(r.ids))}
+	switch {
+	case r.err != nil:
+		r.lists.Truth, r.lists.Detail = policy.Unknown, r.err.Error()
+	case pods == 0:
+		r.lists.Truth = policy.No
+		r.lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + adviceSet
+	}
+	return r
+}
+
+// add takes the answer of one socket and returns how many sandboxes in it are pods'.
+func (r *cniRuntime) add(a criAnswer) (pods int) {
+	for _, s := range a.sandboxes {
+		if len(owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])) > 0 {
+			pods++
+		}
+		ready := policy.Yes
+		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+			ready = policy.No
+			if a.containerErr != nil {
+				ready = policy.Unknown // one of its containers may run
+			}
+		}
+		r.list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
+	}
+	for _, k := range a.containers {
+		ready, of := policy.No, policy.Unknown
+		if k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			ready, of = policy.Yes, policy.Yes
+		}
+		words := "container " + shortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
+		r.list(k.GetId(), ready, words)
+		// Its sandbox is there, whether that is listed or not.
+		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].words == "" {
+			r.list(id, of, words+" of that sandbox")
+		}
+	}
+	return pods
+}
+
+// list takes one in. What has two states is the livelier one.
+func (r *cniRuntime) list(id string, ready policy.Truth, words string) {
+	if id == "" {
+		return
+	}
+	old, known := r.ids[id]
+	if known && (old.ready == policy.Yes || ready == policy.No || ready == old.ready) {
+		return
+	}
+	r.ids[id] = cniListed{words, ready}
+}
+
+// all returns the IDs, sorted.
+func (r *cniRuntime) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
+
+// facts says whether the ID is listed, and whether as ready.
+func (r *cniRuntime) facts(id string) (listed, ready policy.Fact) {
+	listed, ready = policy.Fact{Origin: r.origin}, policy.Fact{Origin: r.origin}
+	if l, ok := r.ids[id]; ok {
+		listed.Truth, listed.Detail = policy.Yes, l.words
+		ready.Truth, ready.Detail = l.ready, l.words
+		return listed, ready
+	}
+	if r.lists.Truth == policy.Yes {
+		listed.Truth, ready.Truth = policy.No, policy.No
+		return listed, ready
+	}
+	listed.Detail, ready.Detail = r.lists.Detail, r.lists.Detail
+	return listed, ready
+}
