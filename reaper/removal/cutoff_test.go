@@ -20,6 +20,10 @@ type cutOff struct {
 	Pods    string
 	Actions []policy.Action
 	Kill    int
+	// CNI, where there are any, are taken, or restored, instead.
+	CNI     []policy.CNIContent
+	CNIDir  string
+	Restore bool
 }
 
 // cutOffHelper runs a plan and kills itself, as kill -9 would, before its Kill-th change.
@@ -28,7 +32,7 @@ func cutOffHelper() int {
 	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
 		return 2
 	}
-	r, err := Open(Config{PodsDir: c.Pods})
+	r, err := Open(Config{PodsDir: c.Pods, CNIDirs: func() []string { return []string{c.CNIDir} }})
 	if err != nil {
 		return 2
 	}
@@ -39,7 +43,14 @@ func cutOffHelper() int {
 			select {}
 		}
 	}
-	r.Execute(context.Background(), policy.Plan{Actions: c.Actions})
+	switch {
+	case c.CNI == nil:
+		r.Execute(context.Background(), policy.Plan{Actions: c.Actions})
+	case c.Restore:
+		r.RestoreCNI(context.Background(), c.CNI)
+	default:
+		r.TakeCNI(context.Background(), c.CNI)
+	}
 	return 0
 }
 

@@ -1,11 +1,13 @@
 // Package removal is the only code of orphan-reaper that changes anything outside its own
 // state directory: it moves pod directories, or what lies in one volume directory of them,
-// to quarantine and back, and removes in quarantine what a plan says may go. It reaps directories, not child processes.
+// to quarantine and back, removes in quarantine what a plan says may go, and removes and
+// writes back the files that CNI leaves. It reaps directories, not child processes.
 //
 // It decides nothing: policy says what may go, and the caller has looked at the mounts of
 // all namespaces before each step. It never unmounts, never clears an attribute, never
 // follows a link, never opens what is no directory (but for a vol_data.json, whose content
-// the record keeps), and never removes anything outside quarantine.
+// the record keeps, and CNI's files, which are compared with their archive), and removes
+// nothing outside quarantine but those files.
 //
 // Why it is safe:
 //
@@ -37,6 +39,23 @@
 // One action changes no file: RemoveSandbox asks the container runtime to stop and remove a
 // sandbox that has stopped already, since that runs CNI DEL, which nothing on disk can stand
 // for. The runtime is asked about it by its whole ID immediately before. See sandbox.go.
+//
+// CNI's files are removed where they are, since the directories may be on any file system,
+// so they have no quarantine: the caller has archived and synced them. Besides the above:
+//
+//   - A file goes only while device, inode, size, change time and content are those of the
+//     archive, from a directory at or below one that is configured. A mount on the way to it
+//     is right there, a symbolic link below the configured directory is not.
+//   - A cache file has no lock, so it is moved aside within its directory before the last
+//     look: what a program writes anew meanwhile is found by that look and moved back, or
+//     gets the name for itself. What remains is a program that opened the old file before it
+//     was moved, without truncating it, and writes after the last look; no CNI library does.
+//   - An address goes under the lock that host-local itself takes, in the way of old and of
+//     new versions, read again under it. The lock file is made where it is missing, as the
+//     plugin does, and never unlinked; its directory is never made. A lock that is not to be
+//     had within seconds is told with its holder, and stays the holder's.
+//   - What is written back is written under another name, and gets its own by a rename that
+//     replaces nothing.
 //
 // What can block: any call on a file system that does not answer. Park, Clear and PutBack touch
 // the file system of the pods directory only, Strip and Purge likewise, since openat2 with

@@ -35,35 +35,47 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcom
 	if plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
 		return r.sandboxes(ctx, plan.Actions)
 	}
+	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions))}
+	switch err := r.await(ctx, func() { b.run(ctx) }); {
+	case err == nil:
+		return b.outcomes
+	case errors.Is(err, errNoAnswer):
+		for i := range out {
+			out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, errNoAnswer)
+			out[i].Result = policy.Failed
+		}
+	}
+	return out
+}
+
+// await runs a batch on a thread of its own and waits for it. errNotBegun: ctx ended while
+// another batch was under way. errNoAnswer: it was given up.
+func (r *Remover) await(ctx context.Context, run func()) error {
 	select {
 	case r.busy <- struct{}{}:
 	case <-ctx.Done():
-		return out
+		return errNotBegun
 	}
-	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions)), done: make(chan struct{})}
+	done := make(chan struct{})
 	onOwnThread(func() {
 		defer func() { <-r.busy }()
-		defer close(b.done)
-		b.run(ctx)
+		defer close(done)
+		run()
 	})
 	select {
-	case <-b.done:
-		return b.outcomes
+	case <-done:
+		return nil
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(r.grace)
 	defer timer.Stop()
 	select {
-	case <-b.done:
-		return b.outcomes
+	case <-done:
+		return nil
 	case <-timer.C:
 	}
 	r.log.WarnContext(ctx, "a file system does not answer, the batch is given up")
-	for i := range out {
-		out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, errNoAnswer)
-		out[i].Result = policy.Failed
-	}
-	return out
+	return errNoAnswer
 }
 
 var (
@@ -97,7 +109,6 @@ type batch struct {
 	h        *handles
 	actions  []policy.Action
 	outcomes []policy.Outcome
-	done     chan struct{}
 	dents    dents
 	// movedPods and movedQuar say which parent has to be synced.
 	movedPods, movedQuar bool

@@ -14,12 +14,15 @@ import (
 const (
 	envInside = "REMOVAL_TEST_INSIDE"
 	envCutOff = "REMOVAL_TEST_CUT_OFF"
+	envPlugin = "REMOVAL_TEST_PLUGIN"
 )
 
 // TestMain runs the tests in a mount namespace of their own, so that whatever they mount
 // goes with it: as root, or in a user namespace where the host allows one.
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getenv(envPlugin) != "":
+		os.Exit(pluginHelper(os.Getenv(envPlugin)))
 	case os.Getenv(envCutOff) != "":
 		os.Exit(cutOffHelper())
 	case os.Getenv(envInside) != "":

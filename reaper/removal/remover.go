@@ -22,6 +22,10 @@ type Config struct {
 	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
+	// CNIDirs says, at each batch, in and below which directories CNI's files may be taken or
+	// put back: the cache directories, and host-local's data directories, of which the network
+	// configuration may name more at any time. nil: none may.
+	CNIDirs func() []string
 	// Logger gets what belongs to no pod. nil discards.
 	Logger *slog.Logger
 	// NoOpenat2 uses mount IDs even where openat2 is there, for tests of that way.
@@ -43,6 +47,8 @@ type Remover struct {
 	grace      time.Duration
 	open       *opener
 	busy       chan struct{} // holds a token while a batch's thread lives
+	cniDirs    func() []string
+	lockWait   time.Duration // how long a batch waits in all for host-local's locks
 	guards     guards
 	// sandboxesTake bounds the calls to a runtime of one batch, sandboxTakes each of them.
 	sandboxesTake, sandboxTakes time.Duration
@@ -54,6 +60,8 @@ type guards struct {
 	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
 	hangs     bool                              // check that held directories still hang where they did
+	locks     bool                              // take host-local's lock
+	aside     bool                              // move a cache file aside and look again before it is removed
 	// before is called before each system call that changes the disk; nil but in tests.
 	before func(op, name string)
 }
@@ -85,7 +93,8 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
-		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true},
+		cniDirs: cfg.CNIDirs, lockWait: lockWait,
+		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, locks: true, aside: true},
 		sandboxesTake: sandboxesTake, sandboxTakes: sandboxTakes,
 	}
 	if r.log == nil {

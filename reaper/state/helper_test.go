@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // writer is the process that the tests kill or let compete: "DIR NAME BATCHES". It appends
-// batches of three records and prints the last number of each batch once it is written.
+// batches of three records, or archives where its name is that, and prints the last number of each batch once it is written.
 func writer(arg string) error {
 	var dir, name string
 	var batches int
@@ -50,6 +50,13 @@ func writer(arg string) error {
 		return err
 	}
 	for i := range batches {
+		if name == "archive" {
+			if err := s.Archive(fmt.Sprint("cni-", i), contents(1000)); err != nil {
+				return err
+			}
+			fmt.Println(i)
+			continue
+		}
 		done, err := s.Append(
 			policy.Record{Kind: policy.KindSeen, PodName: fmt.Sprintf("%s-%d", name, i), Text: strings.Repeat("x", 700)},
 			policy.Record{Kind: policy.KindKept, PodName: fmt.Sprintf("%s-%d", name, i)},

@@ -25,6 +25,7 @@ const (
 	versionFile = "version"
 	ledgerFile  = "ledger.jsonl"
 	sentFile    = "sent"
+	archiveDir  = "archive"
 	runLock     = "run.lock"
 	actLock     = "act.lock"
 	appendLock  = "append.lock"
@@ -121,6 +122,7 @@ func (s *Store) openForWriting() error {
 		return err
 	}
 	s.compactAt = s.opts.CompactBytes
+	s.dropUnfinished()
 	return s.compactIfLarge()
 }
 
@@ -275,13 +277,16 @@ func (s *Store) openRegular(name string, flag int) (*os.File, error) {
 }
 
 // syncDir makes names in the directory durable.
-func (s *Store) syncDir() error {
-	d, err := s.root.Open(".")
+func (s *Store) syncDir() error { return s.syncDirOf(".") }
+
+// syncDirOf makes names in a directory below it durable.
+func (s *Store) syncDirOf(name string) error {
+	d, err := s.root.Open(name)
 	if err != nil {
-		return fmt.Errorf("cannot sync %s: %w", s.dir, err)
+		return fmt.Errorf("cannot sync %s: %w", filepath.Join(s.dir, name), err)
 	}
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("cannot sync %s: %w", s.dir, err)
+		return fmt.Errorf("cannot sync %s: %w", filepath.Join(s.dir, name), err)
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// tmpSuffix ends the name of a file that is being written.
+const tmpSuffix = ".tmp"
+
 // valueVersion is the version of the wrapper around each value.
 const valueVersion = 1
 
@@ -137,7 +140,7 @@ func (s *Store) writeFile(name string, content []byte) error {
 }
 
 func (s *Store) replace(name string, write func(*os.File) error) error {
-	tmp := name + ".tmp"
+	tmp := name + tmpSuffix
 	f, err := s.openRegular(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
@@ -157,5 +160,5 @@ func (s *Store) replace(name string, write func(*os.File) error) error {
 		}
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(s.dir, name), err)
 	}
-	return s.syncDir()
+	return s.syncDirOf(filepath.Dir(name))
 }

@@ -1,0 +1,237 @@
+package removal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TakeCNI removes files that CNI wrote, which the caller has archived and synced. It
+// removes a file only if it is still the one that was archived, by device, inode, size,
+// change time and content. What is no longer there is Gone; what is another, or no file at
+// all by now, is Refused. Outcomes are in the order of the files, and each is told only
+// when its directory is synced.
+//
+// A cache file has no lock. It is first moved aside in its own directory, so that no
+// program finds it any more, looked at again, and removed then; had something taken its
+// name in between, that is what was moved, and it is moved back. A run that was killed
+// between the two leaves NAME.~orphan-reaper, which TakeCNI with the same files finishes.
+//
+// An address is read again and removed under host-local's own lock, those of one sandbox
+// and interface in a network in one go.
+//
+// The context, and a file system that does not answer, end it as they end Execute.
+func (r *Remover) TakeCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome {
+	return r.cni(ctx, files, false)
+}
+
+// RestoreCNI writes files back that TakeCNI has removed, with mode, owner, modification
+// time and SELinux label. It never replaces anything and makes no directory. An address
+// is written back only if it is still free, under the lock. One that is there as it was is
+// Gone: there is nothing to do.
+func (r *Remover) RestoreCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome {
+	return r.cni(ctx, files, true)
+}
+
+func (r *Remover) cni(ctx context.Context, files []policy.CNIContent, restore bool) []policy.CNIOutcome {
+	all := func(result policy.Result, err error) []policy.CNIOutcome {
+		out := make([]policy.CNIOutcome, len(files))
+		for i := range files {
+			out[i] = policy.CNIOutcome{File: files[i].File, Result: result, Err: err.Error()}
+		}
+		return out
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	b := &cniBatch{r: r, files: files, restore: restore, out: all(policy.Refused, errNotBegun), patience: r.lockWait}
+	switch err := r.await(ctx, func() { b.run(ctx) }); {
+	case err == nil:
+		return b.out
+	case errors.Is(err, errNoAnswer):
+		return all(policy.Failed, err)
+	default:
+		return all(policy.Refused, err)
+	}
+}
+
+// cniBatch is one TakeCNI or RestoreCNI on its thread.
+type cniBatch struct {
+	r       *Remover
+	files   []policy.CNIContent
+	restore bool
+	out     []policy.CNIOutcome
+	bases   []string
+	// patience is what is left of the time for which locks are waited for.
+	patience time.Duration
+	buf      []byte
+}
+
+func (b *cniBatch) run(ctx context.Context) {
+	if b.r.cniDirs != nil {
+		b.bases = b.r.cniDirs()
+	}
+	var dirs []string
+	byDir := map[string][]int{}
+	for i := range b.files {
+		f := &b.files[i]
+		switch err := checkCNI(f); {
+		case f.Err != "":
+			b.set(i, policy.Refused, fmt.Errorf("it was not archived: %s", f.Err))
+		case err != nil:
+			b.set(i, policy.Refused, err)
+		default:
+			if byDir[f.File.Dir] == nil {
+				dirs = append(dirs, f.File.Dir)
+			}
+			byDir[f.File.Dir] = append(byDir[f.File.Dir], i)
+		}
+	}
+	for _, dir := range dirs {
+		b.dir(ctx, dir, byDir[dir])
+	}
+}
+
+// asideSuffix ends the name that a file has between its place and its end, or before it is
+// whole. No program that writes to these directories looks for such a name, and host-local
+// takes it for no address.
+const asideSuffix = ".~orphan-reaper"
+
+// asideName is the same for the same name, so that a second run finds it. Names of the two
+// that are too long to be told apart get the same; neither replaces the other.
+func asideName(name string) cname {
+	return cstring(name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix)
+}
+
+// checkCNI checks the name. It comes from a directory listing or from an archive.
+func checkCNI(c *policy.CNIContent) error {
+	name := c.File.Name
+	switch {
+	case name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00"):
+		return fmt.Errorf("%q is no file's name", name)
+	case name == lockName || strings.HasPrefix(name, "last_reserved_ip."):
+		return fmt.Errorf("%q belongs to the host-local plugin", name)
+	case strings.HasSuffix(name, asideSuffix):
+		return fmt.Errorf("%q is left of a run that was cut off", name)
+	}
+	return nil
+}
+
+func (b *cniBatch) set(i int, result policy.Result, err error) {
+	b.out[i].Result, b.out[i].Err = result, ""
+	if err != nil {
+		b.out[i].Err = err.Error()
+	}
+}
+
+// dir takes or restores the files of one directory.
+func (b *cniBatch) dir(ctx context.Context, dir string, files []int) {
+	fd, err := b.openDir(dir)
+	switch {
+	case errors.Is(err, unix.ENOENT) && !b.restore:
+		for _, i := range files {
+			b.set(i, policy.Gone, nil)
+		}
+		return
+	case errors.Is(err, unix.ENOENT):
+		for _, i := range files {
+			b.set(i, policy.Refused, fmt.Errorf("%w; it is not made again: make it and try once more", err))
+		}
+		return
+	case err != nil:
+		for _, i := range files {
+			b.set(i, resultOf(err), err)
+		}
+		return
+	}
+	d := &cniDir{b: b, path: dir, fd: fd, lockFD: -1}
+	defer d.close()
+	var sections [][]int
+	files, sections = b.sections(files)
+	for _, i := range files {
+		d.one(ctx, i)
+	}
+	for _, s := range sections {
+		d.locked(ctx, s)
+	}
+	d.sync(files, sections)
+}
+
+// sections parts the files that need no lock, by inode as the walker takes entries, from
+// the addresses, one section for each sandbox and interface.
+func (b *cniBatch) sections(files []int) (free []int, sections [][]int) {
+	type key struct{ container, ifname string }
+	at := map[key]int{}
+	for _, i := range files {
+		f := &b.files[i].File
+		if f.Kind != policy.CNIAddress {
+			free = append(free, i)
+			continue
+		}
+		k := key{f.Container, f.IfName}
+		n, ok := at[k]
+		if !ok || f.Container == "" {
+			n = len(sections)
+			at[k] = n
+			sections = append(sections, nil)
+		}
+		sections[n] = append(sections[n], i)
+	}
+	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(b.files[x].File.ID.Ino, b.files[y].File.ID.Ino) })
+	return free, sections
+}
+
+// locked handles the addresses of one section under the lock.
+func (d *cniDir) locked(ctx context.Context, section []int) {
+	if ctx.Err() == nil && d.dead == nil && d.b.r.guards.locks {
+		var unlock func()
+		if d.lockErr == nil {
+			unlock, d.lockErr = d.lock(ctx)
+		}
+		if d.lockErr != nil {
+			for _, i := range section {
+				d.b.set(i, policy.Refused, d.lockErr)
+			}
+			return
+		}
+		defer unlock()
+	}
+	for _, i := range section {
+		d.one(ctx, i)
+	}
+}
+
+// one handles one file.
+func (d *cniDir) one(ctx context.Context, i int) {
+	c := &d.b.files[i]
+	if err := ctx.Err(); err != nil {
+		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", errNotBegun, err))
+		return
+	}
+	if d.dead != nil {
+		d.b.set(i, policy.Refused, d.dead)
+		return
+	}
+	var result policy.Result
+	var err error
+	switch {
+	case d.b.restore:
+		result, err = d.restore(c)
+	case c.File.Kind == policy.CNIAddress:
+		result, err = d.takeLocked(c)
+	default:
+		result, err = d.take(c)
+	}
+	if is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
+		d.dead = err // the next file will not fare better
+	}
+	d.b.set(i, result, err)
+}

@@ -1,0 +1,436 @@
+package removal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniTree is a node's CNI directories, made for one test.
+type cniTree struct {
+	*tree
+	cni, results, network string
+	r                     *Remover
+}
+
+func newCNI(tb testing.TB, no bool) *cniTree {
+	tb.Helper()
+	tr := newTree(tb)
+	x := &cniTree{tree: tr, cni: tr.base + "/cni", results: tr.base + "/cni/results", network: tr.base + "/cni/networks/podnet"}
+	tr.mkdir(x.results)
+	tr.mkdir(x.network)
+	x.r = x.openCNI(no)
+	return x
+}
+
+func (x *cniTree) openCNI(no bool) *Remover {
+	x.t.Helper()
+	r, err := Open(Config{PodsDir: x.pods, NoOpenat2: no, CNIDirs: func() []string { return []string{x.cni} }})
+	x.must(err)
+	r.lockWait = 200 * time.Millisecond
+	return r
+}
+
+func containerID(n int) string { return fmt.Sprintf("%064x", n+0xabc) }
+
+// cache writes the result cache of container n, as old as policy wants it.
+func (x *cniTree) cache(n int) policy.CNIContent {
+	x.t.Helper()
+	return x.file(policy.CNICache, x.results, "podnet-"+containerID(n)+"-eth0", fmt.Sprintf(`{"kind":"cniCacheV1","containerId":%q}`, containerID(n)), n)
+}
+
+func (x *cniTree) address(n int, addr string) policy.CNIContent {
+	x.t.Helper()
+	return x.file(policy.CNIAddress, x.network, addr, containerID(n)+"\r\neth0", n)
+}
+
+func (x *cniTree) file(kind policy.CNIKind, dir, name, content string, n int) policy.CNIContent {
+	x.t.Helper()
+	path := dir + "/" + name
+	x.must(os.WriteFile(path, []byte(content), 0o600))
+	old := time.Now().Add(-48 * time.Hour)
+	x.must(os.Chtimes(path, old, old))
+	c := x.read(kind, dir, name)
+	c.File.Container, c.File.IfName = containerID(n), "eth0"
+	return c
+}
+
+// read archives a file as the probe reads it.
+func (x *cniTree) read(kind policy.CNIKind, dir, name string) policy.CNIContent {
+	x.t.Helper()
+	c, err := readCNI(kind, dir, name)
+	x.must(err)
+	return c
+}
+
+func readCNI(kind policy.CNIKind, dir, name string) (policy.CNIContent, error) {
+	data, err := os.ReadFile(dir + "/" + name)
+	if err != nil {
+		return policy.CNIContent{}, err
+	}
+	info, err := os.Lstat(dir + "/" + name)
+	if err != nil {
+		return policy.CNIContent{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return policy.CNIContent{}, errors.New("no stat")
+	}
+	return policy.CNIContent{
+		File: policy.CNIFile{
+			Kind: kind, Dir: dir, Name: name,
+			ID: policy.FileID{Dev: st.Dev, Ino: st.Ino, Size: st.Size, Ctime: st.Ctim.Nano()},
+		},
+		Mode: st.Mode & 0o7777, Owner: [2]uint32{st.Uid, st.Gid}, Mtime: info.ModTime(), Data: data,
+	}, nil
+}
+
+func (x *cniTree) take(files ...policy.CNIContent) []policy.CNIOutcome {
+	x.t.Helper()
+	return inOrder(x.t, files, x.r.TakeCNI(context.Background(), files))
+}
+
+func (x *cniTree) restore(files ...policy.CNIContent) []policy.CNIOutcome {
+	x.t.Helper()
+	return inOrder(x.t, files, x.r.RestoreCNI(context.Background(), files))
+}
+
+func inOrder(tb testing.TB, files []policy.CNIContent, out []policy.CNIOutcome) []policy.CNIOutcome {
+	tb.Helper()
+	if len(out) != len(files) {
+		tb.Fatalf("%d outcomes for %d files", len(out), len(files))
+	}
+	for i := range out {
+		if out[i].File.Name != files[i].File.Name || out[i].File.Dir != files[i].File.Dir {
+			tb.Fatalf("outcome %d is of %q", i, out[i].File.Name)
+		}
+	}
+	return out
+}
+
+// ended fails unless every outcome has the result, and all words of a refusal.
+func ended(tb testing.TB, out []policy.CNIOutcome, result policy.Result, words ...string) {
+	tb.Helper()
+	for _, o := range out {
+		if o.Result != result || (o.Err == "") != (result == policy.Done || result == policy.Gone) {
+			tb.Errorf("%q: %s %s, want %s", o.File.Name, o.Result, o.Err, result)
+		}
+		for _, w := range words {
+			if !strings.Contains(o.Err, w) {
+				tb.Errorf("%q: %q does not say %q", o.File.Name, o.Err, w)
+			}
+		}
+	}
+}
+
+func TestTakeAndRestoreCNI(t *testing.T) {
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			x := newCNI(t, no)
+			x.mkdir(x.cni + "/multus")
+			files := []policy.CNIContent{
+				x.address(1, "10.0.0.7"), x.cache(1), x.address(2, "10.0.0.8"), x.cache(2), x.address(1, "fd00::7"),
+				x.file(policy.CNIMultus, x.cni+"/multus", containerID(1), "[]", 1),
+				x.file(policy.CNICache, x.results, "broken\n\xff\x01-"+strings.Repeat("x", 200), "", 3),
+				x.file(policy.CNICache, x.results, strings.Repeat("y", 255), strings.Repeat("z", 300_000), 3),
+			}
+			x.must(os.Chmod(x.results+"/"+files[1].File.Name, 0o640))
+			x.must(os.Lchown(x.results+"/"+files[1].File.Name, os.Getuid(), os.Getgid()))
+			files[1] = x.read(policy.CNICache, x.results, files[1].File.Name)
+			for _, name := range []string{"last_reserved_ip.0", "last_reserved_ip.1", "lock", "10.0.0.9"} {
+				x.canaryFile(x.network + "/" + name)
+			}
+			x.canaryFile(x.results + "/podnet-" + containerID(9) + "-eth0")
+			before := listing(t, x.cni)
+
+			ended(t, x.take(files...), policy.Done)
+			for _, f := range files {
+				there(t, f.File.Dir+"/"+f.File.Name, false)
+			}
+			ended(t, x.take(files...), policy.Gone)
+			ended(t, x.restore(files...), policy.Done)
+			if got := listing(t, x.cni); !slices.Equal(got, before) {
+				t.Errorf("restored:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
+			}
+			for _, f := range files {
+				got := x.read(f.File.Kind, f.File.Dir, f.File.Name)
+				if got.Mode != f.Mode || got.Owner != f.Owner || !got.Mtime.Equal(f.Mtime) || string(got.Data) != string(f.Data) {
+					t.Errorf("%q came back as %+v", f.File.Name, got)
+				}
+			}
+			ended(t, x.restore(files...), policy.Gone)
+			ended(t, x.take(files...), policy.Refused, "changed or replaced")
+			if n := x.r.TakeCNI(context.Background(), nil); n != nil {
+				t.Error(n)
+			}
+		})
+	}
+}
+
+// TestTakeCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
+func TestTakeCNIRefuses(t *testing.T) {
+	at := func(c policy.CNIContent) string { return c.File.Dir + "/" + c.File.Name }
+	cases := map[string]struct {
+		change func(x *cniTree, c *policy.CNIContent)
+		words  string
+		result policy.Result
+	}{
+		"written anew, same size, times set back": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.WriteFile(at(*c), []byte(strings.Repeat("n", len(c.Data))), 0o600))
+			x.must(os.Chtimes(at(*c), c.Mtime, c.Mtime))
+		}, "changed or replaced", ""},
+		"other content under the same identity": {func(_ *cniTree, c *policy.CNIContent) {
+			c.Data[3] ^= 1
+		}, "changed or replaced", ""},
+		"no identity": {func(_ *cniTree, c *policy.CNIContent) { c.File.ID = policy.FileID{} }, "changed or replaced", ""},
+		"appended to": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.WriteFile(at(*c), append(c.Data, 'x'), 0o600))
+		}, "changed or replaced", ""},
+		"replaced by another with the same content": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.WriteFile(at(*c)+".new", c.Data, 0o600))
+			x.must(os.Rename(at(*c)+".new", at(*c)))
+		}, "changed or replaced", ""},
+		"chmod": {func(x *cniTree, c *policy.CNIContent) { x.must(os.Chmod(at(*c), 0o644)) }, "changed or replaced", ""},
+		"a symlink": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Rename(at(*c), x.outside+"/away"))
+			x.must(os.Symlink(x.outside+"/away", at(*c)))
+		}, "a symbolic link", ""},
+		"a directory": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Remove(at(*c)))
+			x.canaryFile(at(*c) + "/inside")
+		}, "a directory", ""},
+		"a FIFO": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Remove(at(*c)))
+			x.must(unix.Mkfifo(at(*c), 0o600))
+		}, "a FIFO", ""},
+		"a socket": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Remove(at(*c)))
+			x.must(unix.Mknod(at(*c), unix.S_IFSOCK|0o600, 0))
+		}, "a socket", ""},
+		"mounted on": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(unix.Mount(at(*c), at(*c), "", unix.MS_BIND, ""))
+		}, "mounted", ""},
+		"immutable": {func(x *cniTree, c *policy.CNIContent) {
+			if err := immutable(at(*c), true); err != nil {
+				x.t.Skip("no immutable files here: ", err)
+			}
+			*c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
+		}, "immutable", policy.Failed},
+		"immutable directory": {func(x *cniTree, c *policy.CNIContent) {
+			if err := immutable(c.File.Dir, true); err != nil {
+				x.t.Skip("no immutable directories here: ", err)
+			}
+		}, "immutable", policy.Failed},
+		"directory is a symlink": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Rename(c.File.Dir, x.outside+"/dir"))
+			x.must(os.Symlink(x.outside+"/dir", c.File.Dir))
+		}, "open", ""},
+		"directory is a file": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Rename(c.File.Dir, x.outside+"/dir"))
+			x.must(os.WriteFile(c.File.Dir, nil, 0o600))
+		}, "open", ""},
+		"unconfigured": {func(x *cniTree, _ *policy.CNIContent) {
+			x.r.cniDirs = func() []string { return []string{x.cni + "x", "", "/", "cni"} }
+		}, "not in a CNI directory", ""},
+		"nothing configured": {func(x *cniTree, _ *policy.CNIContent) { x.r.cniDirs = nil }, "not in a CNI directory", ""},
+		"a way out":          {func(_ *cniTree, c *policy.CNIContent) { c.File.Dir += "/../" + filepath.Base(c.File.Dir) }, "not in a CNI directory", ""},
+		"a name out":         {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = "../results/" + c.File.Name }, "no file's name", ""},
+		"dots":               {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = ".." }, "no file's name", ""},
+		"no name":            {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = "" }, "no file's name", ""},
+		"not archived":       {func(_ *cniTree, c *policy.CNIContent) { c.Err = "gone meanwhile" }, "gone meanwhile", ""},
+		"lock": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Rename(at(*c), c.File.Dir+"/lock"))
+			*c = x.read(c.File.Kind, c.File.Dir, "lock")
+		}, "host-local", ""},
+		"last reserved": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Rename(at(*c), c.File.Dir+"/last_reserved_ip.0"))
+			*c = x.read(c.File.Kind, c.File.Dir, "last_reserved_ip.0")
+		}, "host-local", ""},
+	}
+	for name, tc := range cases {
+		for _, kind := range []policy.CNIKind{policy.CNICache, policy.CNIAddress} {
+			for way, no := range ways {
+				t.Run(fmt.Sprintf("%s/%s/%s", name, kind, way), func(t *testing.T) {
+					x := newCNI(t, no)
+					c := x.cache(1)
+					if kind == policy.CNIAddress {
+						c = x.address(1, "10.0.0.7")
+						x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+					}
+					tc.change(x, &c)
+					before := listing(t, x.base)
+					want := tc.result
+					if want == "" {
+						want = policy.Refused
+					}
+					ended(t, x.take(c), want, tc.words)
+					if got := listing(t, x.base); !slices.Equal(got, before) {
+						t.Errorf("it left:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestTakeCNIAcrossMounts: a configured directory may be behind a symlink, and what is below
+// it on other file systems.
+func TestTakeCNIAcrossMounts(t *testing.T) {
+	for way, no := range ways {
+		t.Run(way, func(t *testing.T) {
+			x := newCNI(t, no)
+			for _, dir := range []string{x.results, x.network} {
+				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+					skip(t, "nothing can be mounted", err)
+				}
+			}
+			x.must(os.Symlink(x.cni, x.base+"/link"))
+			x.r.cniDirs = func() []string { return []string{x.base + "/link/", x.base + "/link/networks"} }
+			files := []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")}
+			files[0].File.Dir, files[1].File.Dir = x.base+"/link/results", x.base+"/link/networks/podnet"
+			ended(t, x.take(files...), policy.Done)
+			ended(t, x.restore(files...), policy.Done)
+		})
+	}
+}
+
+// TestTakeCNIGone: a directory that is gone holds nothing, and none is made.
+func TestTakeCNIGone(t *testing.T) {
+	x := newCNI(t, false)
+	files := []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")}
+	x.must(os.RemoveAll(x.cni))
+	ended(t, x.take(files...), policy.Gone)
+	ended(t, x.restore(files...), policy.Refused, "make it")
+	there(t, x.cni, false)
+	x.mkdir(x.cni)
+	ended(t, x.take(files...), policy.Gone)
+	ended(t, x.restore(files...), policy.Refused, "make it")
+	there(t, x.results, false)
+}
+
+// TestRestoreCNIRefuses: nothing is ever replaced.
+func TestRestoreCNIRefuses(t *testing.T) {
+	cases := map[string]struct {
+		put   func(x *cniTree, at string)
+		words string
+	}{
+		"a file":      {func(x *cniTree, at string) { x.canaryFile(at) }, "another"},
+		"same size":   {func(x *cniTree, at string) { x.must(os.WriteFile(at, make([]byte, 70), 0o600)) }, "another"},
+		"a directory": {func(x *cniTree, at string) { x.canaryFile(at + "/in") }, "a directory"},
+		"a symlink":   {func(x *cniTree, at string) { x.must(os.Symlink("nowhere", at)) }, "a symbolic link"},
+		"a FIFO":      {func(x *cniTree, at string) { x.must(unix.Mkfifo(at, 0o600)) }, "a FIFO"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			x := newCNI(t, false)
+			for _, c := range []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")} {
+				ended(t, x.take(c), policy.Done)
+				tc.put(x, c.File.Dir+"/"+c.File.Name)
+				before := listing(t, x.cni)
+				ended(t, x.restore(c), policy.Refused, tc.words)
+				if got := listing(t, x.cni); !slices.Equal(got, before) {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	t.Run("made meanwhile", func(t *testing.T) {
+		x := newCNI(t, false)
+		c := x.cache(1)
+		ended(t, x.take(c), policy.Done)
+		x.r.guards.before = func(op, _ string) {
+			if op == "renameat2" {
+				x.must(os.WriteFile(c.File.Dir+"/"+c.File.Name, []byte("new"), 0o600))
+			}
+		}
+		ended(t, x.restore(c), policy.Refused, "made meanwhile")
+		if b, err := os.ReadFile(c.File.Dir + "/" + c.File.Name); string(b) != "new" || err != nil {
+			t.Error(string(b), err)
+		}
+		there(t, c.File.Dir+"/"+asideName(c.File.Name).String(), false)
+	})
+}
+
+// TestRestoreCNIDiskFull: an error, nothing half, and the rest is tried.
+func TestRestoreCNIDiskFull(t *testing.T) {
+	x := newCNI(t, false)
+	if err := unix.Mount("tmpfs", x.results, "tmpfs", 0, "size=64k"); err != nil {
+		skip(t, "nothing can be mounted", err)
+	}
+	small, big := x.cache(1), x.cache(2)
+	ended(t, x.take(small, big), policy.Done)
+	big.Data = make([]byte, 1<<20)
+	out := x.restore(big, small)
+	ended(t, out[:1], policy.Failed, "full")
+	ended(t, out[1:], policy.Done)
+	if names := listing(t, x.results); len(names) != 1 {
+		t.Error(names)
+	}
+	x.must(unix.Mount("", x.results, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	small = x.read(small.File.Kind, small.File.Dir, small.File.Name)
+	other := small
+	other.File.Name = "other"
+	ended(t, x.take(small), policy.Failed, "read-only")
+	ended(t, x.restore(other), policy.Failed, "read-only")
+}
+
+// TestTakeCNIStops: what was not begun when the context ends stays.
+func TestTakeCNIStops(t *testing.T) {
+	x := newCNI(t, false)
+	files := append(x.caches(), x.address(1, "10.0.0.7"))
+	ctx, cancel := context.WithCancel(context.Background())
+	x.r.guards.before = func(op, _ string) {
+		if op == "unlinkat" {
+			cancel()
+		}
+	}
+	out := x.r.TakeCNI(ctx, files)
+	ended(t, out[:1], policy.Done)
+	ended(t, out[1:], policy.Refused, "before it was begun")
+	there(t, x.results+"/"+files[1].File.Name, true)
+	there(t, x.network+"/10.0.0.7", true)
+}
+
+// TestTakeCNIHangs: a call that does not return is waited for as long as the grace; when it
+// returns, nothing more is begun.
+func TestTakeCNIHangs(t *testing.T) {
+	x := newCNI(t, false)
+	x.r.grace = time.Millisecond
+	files := x.caches()
+	hang, hangs := make(chan struct{}), make(chan struct{})
+	x.r.guards.before = func(op, _ string) {
+		if op == "unlinkat" {
+			close(hangs)
+			<-hang
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-hangs; cancel() }()
+	ended(t, x.r.TakeCNI(ctx, files), policy.Failed, "does not answer")
+	ended(t, x.r.TakeCNI(ctx, files), policy.Refused, "before it was begun")
+	close(hang)
+	x.r.busy <- struct{}{} // its thread has ended
+	<-x.r.busy
+	there(t, x.results+"/"+files[0].File.Name, false)
+	there(t, x.results+"/"+files[1].File.Name, true)
+}
+
+// caches makes two caches, the one with the lower inode, which is taken first, first.
+func (x *cniTree) caches() []policy.CNIContent {
+	x.t.Helper()
+	files := []policy.CNIContent{x.cache(1), x.cache(2)}
+	slices.SortFunc(files, func(a, b policy.CNIContent) int { return cmp.Compare(a.File.ID.Ino, b.File.ID.Ino) })
+	return files
+}

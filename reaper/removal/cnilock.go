@@ -1,0 +1,180 @@
+package removal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockName is the file in a network's directory on which host-local takes flock(2).
+const lockName = "lock"
+
+// lockWait is how long a batch waits in all for locks. The plugin holds one for as long as
+// it takes to find a free address, milliseconds even in a large range; who holds it for
+// seconds hangs or was stopped.
+const lockWait = 5 * time.Second
+
+// lock takes host-local's lock of the network, as each version of the plugin takes it, and
+// returns what lets it go:
+//
+//   - since 0.8.0, flock(LOCK_EX) on NETWORK/lock, opened with O_CREAT|O_RDONLY and mode
+//     0750 (plugins/ipam/host-local/backend/disk/lock.go; alexflint/go-filemutex);
+//   - before, flock(LOCK_EX) on the directory itself.
+//
+// Each version takes one of the two and never the other, so who takes both, this one first,
+// waits for either and for neither in a circle. No lock of another network is held then.
+//
+// Where there is no lock file, it is made as the plugin makes it. Without it we would
+// exclude nobody: the next ADD makes it, and holds a lock that we do not. It is never
+// unlinked: who has it open would hold a lock that nobody else sees.
+func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
+	unlock = func() {
+		flockEnd(d.lockFD)
+		flockEnd(d.fd)
+	}
+	if err := d.wait(ctx, d.fd, d.path); err != nil {
+		return nil, err
+	}
+	for range 8 {
+		if d.lockFD < 0 {
+			if d.lockFD, err = d.openLock(); err != nil {
+				break
+			}
+		}
+		if err = d.wait(ctx, d.lockFD, d.filePath(cstring(lockName))); err != nil {
+			break
+		}
+		var same bool
+		if same, err = d.lockIsThere(); same {
+			return unlock, nil
+		}
+		// Somebody has replaced the file: the next to come will lock the new one.
+		closeFD(d.lockFD)
+		d.lockFD = -1
+		if err != nil {
+			break
+		}
+	}
+	unlock()
+	if err == nil {
+		err = fmt.Errorf("%s is replaced again and again", d.filePath(cstring(lockName)))
+	}
+	return nil, err
+}
+
+func (d *cniDir) openLock() (int, error) {
+	name := cstring(lockName)
+	fd := -1
+	d.before("openat", name)
+	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
+	err := retry(func() unix.Errno {
+		f, err := unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
+		fd = f
+		return errno(err)
+	})
+	if err != nil {
+		return -1, explainCNI(pathError("open", d.filePath(name), err))
+	}
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		closeFD(fd)
+		return -1, fmt.Errorf("%s is no regular file", d.filePath(name))
+	}
+	return fd, nil
+}
+
+// lockIsThere says whether the file that is locked still has its name.
+func (d *cniDir) lockIsThere() (bool, error) {
+	held, err := idOfFD(d.lockFD)
+	if err != nil {
+		return false, pathError("fstat", d.filePath(cstring(lockName)), err)
+	}
+	st, err := d.stat(cstring(lockName))
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, pathError("statx", d.filePath(cstring(lockName)), err)
+	}
+	return st.Ino == held.ino && unix.Mkdev(st.Dev_major, st.Dev_minor) == held.dev, nil
+}
+
+// wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be
+// told when to end. Who waits in the kernel gets the lock first, so it tries every few
+// milliseconds: between the end of one holder and the start of the next, even where two
+// plugins never rest, a thousandth of a second or so comes that is ours.
+func (d *cniDir) wait(ctx context.Context, fd int, path string) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
+		err := retry(func() unix.Errno { return errno(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)) })
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return pathError("flock", path, err)
+		}
+		if d.b.patience <= 0 {
+			return fmt.Errorf("%s is locked by %s", path, lockHolder(fd))
+		}
+		d.b.patience -= pause
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%s is locked by %s: %w", path, lockHolder(fd), ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+func flockEnd(fd int) {
+	if fd >= 0 {
+		_ = retry(func() unix.Errno { return errno(unix.Flock(fd, unix.LOCK_UN)) })
+	}
+}
+
+// lockHolder names the process that holds the lock of the file fd, as far as proc_locks(5)
+// tells: it may have ended and left the lock to a child, or be in another PID namespace, and
+// btrfs shows another device there than to fstat.
+func lockHolder(fd int) string {
+	const unknown = "a process that cannot be told"
+	var st unix.Stat_t
+	table, err := os.ReadFile("/proc/locks")
+	if err != nil || fstat(fd, &st) != nil {
+		return unknown
+	}
+	pid := holderIn(table, st.Dev, st.Ino)
+	if pid <= 0 {
+		return unknown
+	}
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
+}
+
+// holderIn finds the line of the lock:
+//
+//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+//
+// with the device in hexadecimal. "->" after the number marks one that waits.
+func holderIn(table []byte, dev, ino uint64) int {
+	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), ino)
+	for line := range bytes.Lines(table) {
+		f := strings.Fields(string(line))
+		if len(f) < 6 || f[1] != "FLOCK" || f[5] != want {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[4]); err == nil {
+			return pid
+		}
+	}
+	return 0
+}

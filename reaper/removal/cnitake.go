@@ -1,0 +1,250 @@
+package removal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var (
+	errAltered  = errors.New("it was changed or replaced since it was archived")
+	errIsMount  = errors.New("something is mounted on it")
+	errOtherWay = errors.New("something else came to lie there while it was moved back")
+)
+
+const cniMask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_INO | unix.STATX_SIZE | unix.STATX_CTIME | unix.STATX_MTIME
+
+// stat looks at a name without asking more of it.
+func (d *cniDir) stat(name cname) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	err := statx(d.fd, name.ptr(), statFlags, cniMask, &st)
+	return st, err
+}
+
+func fileIDOf(st *unix.Statx_t) policy.FileID {
+	return policy.FileID{
+		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), //nolint:gosec // no file has 2^63 bytes
+		Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
+	}
+}
+
+// known looks whether name is the regular file that want says, holding data; content says
+// whether the bytes are compared. What cannot be told is no.
+func (d *cniDir) known(name cname, want policy.FileID, data []byte) (unix.Statx_t, error) {
+	st, err := d.stat(name)
+	switch {
+	case err != nil:
+		return st, err
+	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return st, errIsMount
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return st, fmt.Errorf("it is %s by now", kindOf(&st))
+	case !sameFile(want, &st):
+		return st, errAltered
+	}
+	fd, err := d.b.r.open.file(d.fd, name)
+	if err != nil {
+		return st, err
+	}
+	defer closeFD(fd)
+	// What was opened is what counts; the name may be another's since the look at it.
+	if err := statx(fd, cname("\x00").ptr(), unix.AT_EMPTY_PATH|statFlags, cniMask, &st); err != nil {
+		return st, err
+	}
+	if !sameFile(want, &st) {
+		return st, errAltered
+	}
+	got, err := d.b.read(fd, len(data)+1)
+	if err == nil && !bytes.Equal(got, data) {
+		err = errAltered
+	}
+	return st, err
+}
+
+// sameFile compares with what was archived; a change time of 0 is any.
+func sameFile(want policy.FileID, st *unix.Statx_t) bool {
+	got := fileIDOf(st)
+	if want.Ctime == 0 {
+		got.Ctime = 0
+	}
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && want == got && want.Ino != 0
+}
+
+// read reads at most n bytes into a buffer that the next read overwrites.
+func (b *cniBatch) read(fd, n int) ([]byte, error) {
+	if cap(b.buf) < n {
+		b.buf = make([]byte, n, max(n, 64<<10))
+	}
+	buf := b.buf[:n]
+	at := 0
+	for at < n {
+		k := 0
+		if err := retry(func() unix.Errno {
+			r, err := unix.Read(fd, buf[at:])
+			k = r
+			return errno(err)
+		}); err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			break
+		}
+		at += k
+	}
+	return buf[:at], nil
+}
+
+func kindOf(st *unix.Statx_t) string {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return "a file"
+	case unix.S_IFDIR:
+		return "a directory"
+	case unix.S_IFLNK:
+		return "a symbolic link"
+	case unix.S_IFIFO:
+		return "a FIFO"
+	case unix.S_IFSOCK:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// left says how an error ends a file that was not changed.
+func (d *cniDir) left(op string, name cname, err error) (policy.Result, error) {
+	return resultOf(err), explainCNI(pathError(op, d.filePath(name), err))
+}
+
+// resultOf tells what is not as it was from what the file system could not do.
+func resultOf(err error) policy.Result {
+	if _, ok := errors.AsType[unix.Errno](err); !ok || is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
+		return policy.Refused
+	}
+	return policy.Failed
+}
+
+// explainCNI says what can be done.
+func explainCNI(err error) error {
+	if errors.Is(err, unix.EXDEV) {
+		return fmt.Errorf("%w (it is a mount of its own)", err)
+	}
+	return explain(err)
+}
+
+// takeLocked removes an address. All who write there hold the lock that we hold.
+func (d *cniDir) takeLocked(c *policy.CNIContent) (policy.Result, error) {
+	name := cstring(c.File.Name)
+	_, err := d.known(name, c.File.ID, c.Data)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if err != nil {
+		return d.left("open", name, err)
+	}
+	return d.unlink(name)
+}
+
+func (d *cniDir) unlink(name cname) (policy.Result, error) {
+	d.before("unlinkat", name)
+	err := unlinkat(d.fd, name.ptr(), 0)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if err != nil {
+		return d.left("unlinkat", name, err)
+	}
+	d.changed = true
+	return policy.Done, nil
+}
+
+// take removes a file that has no lock. What a second run finds when the process was
+// killed after each step:
+//
+//  1. moved aside: no NAME, and the archived file under its other name: on to its end;
+//  2. removed: neither: Gone.
+func (d *cniDir) take(c *policy.CNIContent) (policy.Result, error) {
+	name := cstring(c.File.Name)
+	st, err := d.known(name, c.File.ID, c.Data)
+	if errors.Is(err, unix.ENOENT) {
+		return d.finish(c, name)
+	}
+	if err != nil {
+		return d.left("open", name, err)
+	}
+	if !d.b.r.guards.aside {
+		return d.unlink(name)
+	}
+	aside := asideName(c.File.Name)
+	err = d.rename(name, aside)
+	if errors.Is(err, unix.ENOENT) {
+		return policy.Gone, nil
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return policy.Refused, fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
+	}
+	if err != nil {
+		return d.left("renameat2", name, err)
+	}
+	d.changed = true
+	moved, err := d.stat(aside)
+	if err != nil {
+		return d.left("statx", aside, err)
+	}
+	if !untouched(&st, &moved) {
+		return d.back(name, aside)
+	}
+	return d.unlink(aside)
+}
+
+// untouched says that nobody has written to the file since it was read. The rename has
+// changed its change time. The modification time was long past, as policy waits for an
+// age, so that any write moves it, however coarse the file system's clock is.
+func untouched(read, now *unix.Statx_t) bool {
+	want := fileIDOf(read)
+	want.Ctime = 0
+	return sameFile(want, now) && read.Mtime == now.Mtime
+}
+
+// back moves what was not the archived file to its place again.
+func (d *cniDir) back(name, aside cname) (policy.Result, error) {
+	err := d.rename(aside, name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return policy.Gone, nil
+	case errors.Is(err, unix.EEXIST):
+		return policy.Failed, fmt.Errorf("%w; it is %q", errOtherWay, d.filePath(aside))
+	case err != nil:
+		return d.left("renameat2", aside, err)
+	}
+	return d.left("renameat2", name, errAltered)
+}
+
+// finish ends what a run that was cut off had begun, for a name that is not there.
+func (d *cniDir) finish(c *policy.CNIContent, name cname) (policy.Result, error) {
+	aside := asideName(c.File.Name)
+	want := c.File.ID
+	want.Ctime = 0
+	_, err := d.known(aside, want, c.Data)
+	switch {
+	case err == nil:
+		d.changed = true // the run before may not have synced
+		return d.unlink(aside)
+	case errors.Is(err, unix.ENOENT):
+		d.changed = true
+		return policy.Gone, nil
+	case errors.Is(err, errAltered):
+		return d.back(name, aside)
+	}
+	return d.left("open", aside, err)
+}
+
+func (d *cniDir) rename(from, to cname) error {
+	d.before("renameat2", from)
+	return retry(func() unix.Errno {
+		return errno(unix.Renameat2(d.fd, from.String(), d.fd, to.String(), d.b.r.guards.noreplace))
+	})
+}

@@ -1,0 +1,194 @@
+package state
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// ReadArchive gives each file of an archive to each, in the order in which they were
+// archived, and stops at its first error. The whole archive is read and compared with its
+// checksum before the first is given.
+func (s *Store) ReadArchive(name string, each func(policy.CNIContent) error) error {
+	r, err := s.openArchive(name)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.walk(func(policy.CNIContent) error { return nil }); err != nil {
+		return r.damaged(err)
+	}
+	if _, err := r.f.Seek(0, io.SeekStart); err != nil {
+		return r.damaged(err)
+	}
+	var fromEach error
+	err = r.walk(func(c policy.CNIContent) error {
+		fromEach = each(c)
+		return fromEach
+	})
+	if fromEach != nil {
+		return fromEach
+	}
+	return r.damaged(err)
+}
+
+// archiveReader is an open archive.
+type archiveReader struct {
+	f    *os.File
+	path string
+	zip  *gzip.Reader
+	tar  *tar.Reader
+}
+
+func (s *Store) openArchive(name string) (*archiveReader, error) {
+	file, err := archiveFile(name)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.dir, file)
+	if s.root == nil {
+		return nil, fmt.Errorf("cannot open %s: %w", path, os.ErrNotExist)
+	}
+	f, err := s.openRegular(file, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return &archiveReader{f: f, path: path}, nil
+}
+
+func (r *archiveReader) close() { _ = r.f.Close() }
+
+// damaged tells which archive it is, and what can be done.
+func (r *archiveReader) damaged(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNewer):
+		return fmt.Errorf("cannot read %s: %w; install that one", r.path, err)
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("cannot read %s, nothing of it was used: %w; tar -tzf shows what is left of it", r.path, err)
+}
+
+// about reads the first member.
+func (r *archiveReader) about() (about, error) {
+	var a about
+	zip, err := gzip.NewReader(r.f)
+	if err != nil {
+		return a, err
+	}
+	r.zip, r.tar = zip, tar.NewReader(zip)
+	b, err := r.member(aboutMember, mostAbout)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return a, err
+	}
+	switch {
+	case a.Version > archiveVersion:
+		return a, fmt.Errorf("version %d, and this program knows version %d: %w", a.Version, archiveVersion, ErrNewer)
+	case a.Version < 1 || a.Files < 0:
+		return a, errors.New("its first member says nothing")
+	}
+	return a, nil
+}
+
+// member reads the next member, which must have this name.
+func (r *archiveReader) member(name string, most int64) ([]byte, error) {
+	h, err := r.tar.Next()
+	if err != nil {
+		return nil, err
+	}
+	if h.Name != name {
+		return nil, fmt.Errorf("it holds %.100q where %q should be", h.Name, name)
+	}
+	return r.data(h, most)
+}
+
+func (r *archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
+	if h.Typeflag != tar.TypeReg || h.Size > most {
+		return nil, fmt.Errorf("%.100q is no file or too large (%d bytes)", h.Name, h.Size)
+	}
+	b := make([]byte, h.Size)
+	if _, err := io.ReadFull(r.tar, b); err != nil && (h.Size > 0 || !errors.Is(err, io.EOF)) {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (r *archiveReader) walk(each func(policy.CNIContent) error) error {
+	a, err := r.about()
+	if err != nil {
+		return err
+	}
+	index, err := r.member(indexMember, mostIndex)
+	if err != nil {
+		return err
+	}
+	lines := json.NewDecoder(bytes.NewReader(index))
+	for range a.Files {
+		var line archived
+		if err := lines.Decode(&line); err != nil {
+			return fmt.Errorf("its index is damaged: %w", err)
+		}
+		c, err := r.content(&line)
+		if err != nil {
+			return err
+		}
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	if lines.More() {
+		return errors.New("its index names more files than it holds")
+	}
+	if h, err := r.tar.Next(); err == nil {
+		return fmt.Errorf("it holds %.100q, which its index does not name", h.Name)
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	// gzip compares its checksum at the very end; tar ends before its padding does.
+	_, err = io.CopyN(io.Discard, r.zip, mostAbout)
+	if err == nil {
+		return errors.New("it does not end where it should")
+	}
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+func (r *archiveReader) content(line *archived) (policy.CNIContent, error) {
+	var c policy.CNIContent
+	h, err := r.tar.Next()
+	if err != nil {
+		return c, err
+	}
+	data, err := r.data(h, mostFile)
+	if err != nil {
+		return c, err
+	}
+	dir, name := splitName(h.Name)
+	c = policy.CNIContent{
+		File: policy.CNIFile{
+			Kind: line.Kind, Dir: dir, Name: name, ID: line.ID, Container: line.Container, Network: line.Network,
+			IfName: line.IfName, UID: line.UID, Namespace: line.Namespace, PodName: line.PodName,
+			Changed: line.Changed.time(), Broken: line.Broken, Reaped: line.Reaped,
+		},
+		Mode: line.Mode, Owner: line.Owner, Mtime: line.Mtime.time(), Label: line.Label, Data: data,
+	}
+	if memberName(&c.File) != h.Name {
+		return c, fmt.Errorf("%.100q is no path of a file", h.Name)
+	}
+	return c, nil
+}
