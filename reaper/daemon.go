@@ -26,6 +26,8 @@ type Daemon struct {
 	Checkpoint func()
 	failing    string // the last look's error, "" where it succeeded
 	disagrees  string // what the last look said of settings that contradict the kubelet
+	// cniDue is when the next sweep over the CNI directories is due.
+	cniDue time.Duration
 	// beat is when the pass last got somewhere, or 0 while none runs.
 	beat atomic.Int64
 }
@@ -106,7 +108,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []policy.Claim, done chan<- passed) {
-	rep, err := d.Pass(ctx, Options{Claims: claims})
+	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
+	if rep.CNI.Swept {
+		d.cniDue = d.Clock.Now().Boot + rep.CNI.due()
+	}
 	done <- passed{rep, claims, err}
 }
 

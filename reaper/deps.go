@@ -72,6 +72,8 @@ type Meter interface {
 	Outcome(o policy.Outcome)
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
+	// CNI takes in what a sweep over the CNI directories found and did.
+	CNI(policy.CNICensus)
 	// Success says that a pass ended without a failure.
 	Success(at policy.Instant)
 	// Flush writes the metrics out.
@@ -88,6 +90,7 @@ type Report struct {
 	Planned     []policy.Action
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
+	CNI         CNIReport           // of the sweep over the CNI directories, where one was due
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

@@ -353,7 +353,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told)}
+			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), CNI: m.CNI}
+			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
 	case *policy.Heard:
 		if h, ok := n.files[name].(policy.Heard); ok {
@@ -395,6 +396,7 @@ func (n *fakeNode) held(i int) policy.Claim {
 
 type nopMeter struct{}
 
+func (nopMeter) CNI(policy.CNICensus)                              {}
 func (nopMeter) Success(policy.Instant)                            {}
 func (nopMeter) Sighting(parsers.Report)                           {}
 func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}

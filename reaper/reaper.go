@@ -26,6 +26,9 @@ type Reaper struct {
 	Log     *slog.Logger
 	Rules   policy.Rules
 
+	// CNI is for the sweeps over what CNI left; the zero value leaves that alone.
+	CNI CNI
+
 	memory  memory
 	heard   policy.Heard
 	proven  bool // one pod has been parked and confirmed since the start
@@ -33,7 +36,8 @@ type Reaper struct {
 	stuck   map[string]*refusal // by quarantine entry
 	// clearing holds the pods of which a leaf was cleared not long ago, and when: their
 	// kubelet has yet to finish.
-	clearing map[parsers.PodUID]time.Duration
+	clearing    map[parsers.PodUID]time.Duration
+	lastArchive string
 	// pressed is what the last look said of the free space.
 	pressed bool
 }
@@ -43,6 +47,8 @@ type memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Told is the last refusal that was told of a pod: told again only when it changes.
 	Told map[parsers.PodUID]string `json:"told"`
+	// CNI is what the runtime has listed in the sweeps over the CNI directories.
+	CNI policy.Listings `json:"cni,omitzero"`
 }
 
 // Load reads what earlier looks left. Without it every hold begins anew.
@@ -62,6 +68,10 @@ type Options struct {
 	Claims []policy.Claim   // what the log has said since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
+	CNI    bool             // sweep over the CNI directories as well
+	// CNIFiles is how many files of CNI that are no living pod's are reported one by one;
+	// all are counted. Less than 0 is all.
+	CNIFiles int
 }
 
 // Pass is one look and all that follows from it: judge, settle what is parked, plan, park.
@@ -89,6 +99,12 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	plans := r.plan(&rep, opt)
 	if !opt.DryRun {
 		r.act(ctx, &rep, plans)
+	}
+	if r.CNI.Prober != nil && (opt.CNI || rep.stripped()) {
+		rep.CNI = r.sweepCNI(ctx, opt)
+		rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
+	}
+	if !opt.DryRun {
 		r.remember(&rep, opt)
 		r.Meter.Look(look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
 		r.tell(&rep, opt.Claims)
@@ -113,7 +129,7 @@ func (r *Reaper) inWork(now policy.Instant) []policy.EntryState {
 func entries(all map[string]*policy.EntryState) []policy.EntryState {
 	var in []policy.EntryState
 	for _, e := range all {
-		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone {
+		if e.Phase.InQuarantine() {
 			in = append(in, *e)
 		}
 	}
@@ -241,8 +257,8 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 		told = r.memory.Told
 	}
 	changed := !maps.Equal(holds, r.memory.Holds)
-	r.memory = memory{Holds: holds, Told: told}
-	if r.Store == nil || (!changed && len(opt.Claims) == 0) {
+	r.memory.Holds, r.memory.Told = holds, told
+	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
 		return
 	}
 	for name, v := range map[string]any{"holds": r.memory, "heard": r.heard} {

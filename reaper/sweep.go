@@ -26,10 +26,15 @@ type SweepOptions struct {
 // all that they found and did.
 func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 	var total Report
+	var cniAt time.Duration // when a sweep over the CNI directories is due
 	for {
+		opt.CNI = r.Clock.Now().Boot >= cniAt
 		rep, err := r.Pass(ctx, opt.Options)
 		if err != nil {
 			return total, err
+		}
+		if rep.CNI.Swept {
+			cniAt = r.Clock.Now().Boot + rep.CNI.due()
 		}
 		total.merge(rep)
 		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
@@ -70,6 +75,9 @@ func (rep *Report) merge(later Report) {
 	// A pod that this sweep parked is in the report already, with what it was judged from.
 	later.dropParked(took)
 	later.sortPods()
+	cni := rep.CNI
+	cni.merge(later.CNI)
+	later.CNI = cni
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later

@@ -41,6 +41,9 @@ func (r *Reaper) tell(rep *Report, claims []policy.Claim) {
 	if len(rep.Look.Errors) == 0 {
 		r.Meter.Success(rep.Look.At)
 	}
+	if rep.CNI.Swept {
+		r.Meter.CNI(rep.CNI.Census)
+	}
 	r.Meter.Breaker(r.Ledger.BreakerOpen())
 	r.Meter.Quarantine(r.Ledger.Entries())
 	if err := r.Meter.Flush(); err != nil {
@@ -139,6 +142,9 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			soon(lookAgain, false)
 		}
 	}
+	if rep.CNI.Pending {
+		soon(rep.CNI.due(), true)
+	}
 	for _, e := range rep.Entries {
 		switch e.Phase {
 		case policy.PhaseParked:
@@ -159,7 +165,7 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 			}
 		case policy.PhaseParking, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping, policy.PhasePurging, policy.PhaseRestoring:
 			soon(lookAgain, false)
-		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseUnlisted, policy.PhaseGone:
+		case policy.PhaseNone, policy.PhaseConflict, policy.PhaseUnlisted, policy.PhaseSweeping, policy.PhaseGone:
 		}
 	}
 	if slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
@@ -210,10 +216,14 @@ func (rep *Report) justParked(entry string) bool {
 	})
 }
 
-// progressed: the first pod after a start has been confirmed, and others wait for that.
-func (rep *Report) progressed() bool {
-	stripped := slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
+// stripped: the pass has taken a confirmed pod.
+func (rep *Report) stripped() bool {
+	return slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
 		return o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly)
 	})
-	return stripped && slices.ContainsFunc(rep.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) })
+}
+
+// progressed: the first pod after a start has been confirmed, and others wait for that.
+func (rep *Report) progressed() bool {
+	return rep.stripped() && slices.ContainsFunc(rep.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) })
 }

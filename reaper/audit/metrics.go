@@ -23,6 +23,7 @@ const (
 	OpLedger  = "ledger"  // the ledger could not be written
 	OpJournal = "journal" // a record could not be shown
 	OpMetrics = "metrics" // the metrics file could not be written
+	OpCNI     = "cni"     // a file of CNI could not be archived or removed
 )
 
 // Metrics counts what the daemon sees and does. The counters begin at 0 with each
@@ -43,6 +44,7 @@ type Metrics struct {
 	breaker, enforcing                prometheus.Gauge
 	lastLook, lastSuccess, lookLength prometheus.Gauge
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
+	cni                               cniMetrics
 	named                             prometheus.Gauge
 	removedSandboxes                  prometheus.Counter
 	pods                              *prometheus.GaugeVec // no series of a state that is not known
@@ -60,7 +62,7 @@ var (
 	classes    = []policy.Class{policy.ClassData, policy.ClassEphemeral, policy.ClassProjected, policy.ClassSkeleton}
 	operations = []string{
 		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge), string(policy.RemoveSandbox),
-		OpLook, OpLedger, OpJournal, OpMetrics,
+		OpLook, OpLedger, OpJournal, OpMetrics, OpCNI,
 	}
 	phases = []policy.Phase{
 		policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping, policy.PhaseHeld,
@@ -117,6 +119,7 @@ func NewMetrics(version string) *Metrics {
 		sourceUp:          gauges("source_up", "1 while the log source is followed.", "source"),
 		sourceLastLine:    gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
 	}
+	m.cni = newCNIMetrics(counters, gauges)
 	gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
 		WithLabelValues(clean(version), runtime.Version()).Set(1)
 	m.create()

@@ -92,6 +92,12 @@ func sentence(r policy.Record, who, why string) string {
 			". Find out why; then let it go on: orphan-reaper quarantine resume"
 	case policy.KindResumed:
 		return "A person let orphan-reaper go on removing" + why
+	case policy.KindSweeping:
+		return "About to remove " + files(r.Taken) + " that CNI left" + pods(r)
+	case policy.KindSwept:
+		return "Removed " + files(r.Taken) + " that CNI left" + pods(r) + "; their content is in the archive " + r.Archive + why
+	case policy.KindUnswept:
+		return "A person put back " + files(r.Taken) + " that CNI had left, from " + r.Archive + why
 	case policy.KindStarted:
 		return "orphan-reaper has started" + why
 	case policy.KindStopped:
@@ -116,7 +122,8 @@ func Undo(r policy.Record) string {
 		policy.KindClearing, policy.KindNotCleared,
 		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
 		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
-		policy.KindStopped, policy.KindBadRuntime, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox:
+		policy.KindStopped, policy.KindBadRuntime, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox,
+		policy.KindSweeping, policy.KindSwept, policy.KindUnswept:
 	}
 	return ""
 }
@@ -182,6 +189,28 @@ func taken(t map[string]policy.Tally) string {
 	}
 	classes := slices.Sorted(maps.Keys(t))
 	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "entry", "entries"), size(sum.Bytes), strings.Join(classes, ", "))
+}
+
+// files tells of files that CNI wrote, by kind.
+func files(t map[string]policy.Tally) string {
+	var parts []string
+	var sum policy.Tally
+	for _, kind := range slices.Sorted(maps.Keys(t)) {
+		sum.Add(t[kind])
+		parts = append(parts, fmt.Sprintf("%d %s", t[kind].Entries, kind))
+	}
+	if sum.Entries == 0 {
+		return "no file"
+	}
+	return fmt.Sprintf("%s, %s (%s)", count(sum.Entries, "file", "files"), size(sum.Bytes), strings.Join(parts, ", "))
+}
+
+// pods names the pods of CNI files, as far as the record does.
+func pods(r policy.Record) string {
+	if len(r.Pods) == 0 {
+		return ""
+	}
+	return " of " + strings.Join(r.Pods, ", ")
 }
 
 func left(rs []policy.Residue) string {

@@ -1,0 +1,374 @@
+package reaper
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// CNI is what a sweep over the CNI directories needs; with a nil Prober they are left
+// alone.
+//
+// The same one way leads through it as through a pass over the pods: look, judge, write
+// down, change, write down. A look is a chunk of the files, so that 300,000 of them need no
+// more memory than a few thousand; and what is taken is archived first, since nothing can
+// be moved aside where the directories are on another file system, or on tmpfs.
+type CNI struct {
+	Prober  CNIProber
+	Remover CNIRemover // nil where nothing may change
+	Archive CNIArchive
+}
+
+// CNIProber reads the CNI directories and changes nothing.
+type CNIProber interface {
+	// SweepCNI begins a sweep. Each Next lists some files, then asks the runtime, then reads
+	// the files that it does not list; false when all have been read.
+	SweepCNI() CNISweep
+	// ReadCNI reads the files once more, whole, for the archive.
+	ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent
+}
+
+// CNISweep is one sweep under way.
+type CNISweep interface {
+	Next(ctx context.Context) (policy.CNILook, bool)
+	Close()
+}
+
+// CNIRemover is the only thing that changes the CNI directories.
+type CNIRemover interface {
+	// TakeCNI unlinks those files that are still what was archived.
+	TakeCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome
+	// RestoreCNI writes files back that are not there, an address only if it is free.
+	RestoreCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome
+}
+
+// CNIArchive keeps what was taken, each batch whole and synced before the first unlink.
+type CNIArchive interface {
+	Archive(name string, files []policy.CNIContent) error
+	Archives() ([]policy.ArchiveState, error)
+	ReadArchive(name string, each func(policy.CNIContent) error) error
+	DropArchive(name string) error
+}
+
+// CNIReport is what one sweep over the CNI directories found and did.
+type CNIReport struct {
+	// Swept is false where no sweep was due, or none could be taken.
+	Swept bool
+	At    policy.Instant
+	// Files and their verdicts, without those of living pods, and the outcomes of those that
+	// were taken or would not go, as many of each as Options.CNIFiles says. The census has all.
+	Files    []policy.CNIFile
+	Verdicts []policy.Verdict
+	Outcomes []policy.CNIOutcome
+	Census   policy.CNICensus
+	Errors   []string
+	// Next is when time alone could take a file further, 0 where it cannot; Pending where
+	// that is worth waiting for.
+	Next    time.Duration
+	Pending bool
+}
+
+// cniEvery is how often the CNI directories are swept where nothing asks for it.
+const cniEvery = time.Hour
+
+// due says how long from now the next sweep is worth while.
+func (rep *CNIReport) due() time.Duration {
+	if rep.Pending {
+		return max(rep.Next, time.Second)
+	}
+	return cniEvery
+}
+
+// merge adds a later sweep: newer verdicts win, outcomes add up.
+func (rep *CNIReport) merge(later CNIReport) {
+	if !later.Swept {
+		return
+	}
+	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
+	for kind, t := range rep.Census.Taken {
+		sum := later.Census.Taken[kind]
+		sum.Add(t)
+		later.Census.Taken[kind] = sum
+	}
+	later.Census.Failed += rep.Census.Failed
+	later.Errors = append(rep.Errors, later.Errors...)
+	*rep = later
+}
+
+// Batches of files: what is read at once for the archive, and fsynced together.
+const cniBatch = 2048
+
+// sweepCNI takes one sweep over the CNI directories.
+func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
+	rep := CNIReport{Swept: true, At: r.Clock.Now(), Census: policy.NewCNICensus()}
+	if !opt.DryRun && !r.Rules.Observe && r.CNI.Remover != nil {
+		r.finishCNI(ctx, &rep, opt)
+	}
+	reaped := r.reapedPods()
+	sweep := r.CNI.Prober.SweepCNI()
+	defer sweep.Close()
+	taking := &taking{Reaper: r, rep: &rep, opt: opt}
+	for ctx.Err() == nil {
+		look, ok := sweep.Next(ctx)
+		if !ok {
+			break
+		}
+		rep.Errors = append(rep.Errors, look.Errors...)
+		r.memory.CNI.Learn(look.Listed, look.Node.RuntimeLists.Truth, r.Rules.Hold, look.At)
+		take := r.judgeCNI(&rep, look, reaped, opt)
+		for batch := range slices.Chunk(take, cniBatch) {
+			if opt.DryRun || r.CNI.Remover == nil || !taking.next(ctx, batch, look.Node) {
+				break
+			}
+		}
+	}
+	taking.wait()
+	if !opt.DryRun && !r.Rules.Observe && r.CNI.Remover != nil {
+		r.dropArchives(&rep, r.Clock.Now())
+	}
+	slices.Sort(rep.Errors)
+	rep.Errors = slices.Compact(rep.Errors)
+	return rep
+}
+
+// judgeCNI judges the files of one look and returns those to take.
+func (r *Reaper) judgeCNI(rep *CNIReport, look policy.CNILook, reaped map[parsers.PodUID]bool, opt Options) []policy.CNIFile {
+	rep.Census.Add(look)
+	gate := policy.Gate{Breaker: r.Ledger.BreakerOpen(), Proven: true}
+	var take []policy.CNIFile
+	for _, f := range look.Files {
+		if len(opt.Only) > 0 && !slices.Contains(opt.Only, f.UID) {
+			continue
+		}
+		f.Reaped = f.UID != "" && reaped[f.UID]
+		v := policy.JudgeCNI(f, look.Node, r.memory.CNI.Older, r.Rules, look.At)
+		v.Gate(look.Node, gate, r.Rules)
+		rep.Census.Judged(f, v)
+		if v.Decision == policy.Wait && v.Due > 0 {
+			waits := v.Due <= max(r.Rules.Hold, r.Rules.Settle)
+			rep.Pending = rep.Pending || waits
+			if rep.Next == 0 || v.Due < rep.Next {
+				rep.Next = v.Due
+			}
+		}
+		if opt.room(len(rep.Files)) {
+			rep.Files, rep.Verdicts = append(rep.Files, f), append(rep.Verdicts, v)
+		}
+		if v.Decision == policy.Reap {
+			take = append(take, f)
+		}
+	}
+	return take
+}
+
+// taking takes batches of files: while one is removed, the next is read and archived, since
+// both wait for the disk. At most one batch is being removed.
+type taking struct {
+	*Reaper
+	rep  *CNIReport
+	opt  Options
+	node policy.Node
+	name string // the archive of the batch that is being removed
+	outs chan []policy.CNIOutcome
+}
+
+// next reads, archives and writes down one batch, waits for the one before it and begins to
+// remove it. It says whether another may follow.
+func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node) bool {
+	var keep []policy.CNIContent
+	for _, c := range t.CNI.Prober.ReadCNI(ctx, batch) {
+		if c.Err != "" {
+			t.ended([]policy.CNIOutcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
+			continue
+		}
+		keep = append(keep, c)
+	}
+	if len(keep) == 0 {
+		return true
+	}
+	now := t.Clock.Now()
+	name := t.archiveName(now)
+	if err := t.CNI.Archive.Archive(name, keep); err != nil {
+		return t.fail(ctx, "cannot write the archive "+name, err)
+	}
+	t.wait()
+	if _, err := t.Ledger.Append(policy.Sweeping(name, keep, n, now)); err != nil {
+		return t.fail(ctx, "cannot write to the ledger", err)
+	}
+	t.name, t.node, t.outs = name, n, make(chan []policy.CNIOutcome, 1)
+	go func(outs chan<- []policy.CNIOutcome) { outs <- t.CNI.Remover.TakeCNI(ctx, keep) }(t.outs)
+	return true
+}
+
+// wait waits until the batch under way has been removed, and writes down how it ended.
+func (t *taking) wait() {
+	if t.outs == nil {
+		return
+	}
+	outs := <-t.outs
+	t.outs = nil
+	if _, err := t.Ledger.Append(policy.Swept(t.name, outs, t.node, t.Clock.Now())); err != nil {
+		t.rep.Errors = append(t.rep.Errors, "cannot write to the ledger what was taken; the archive "+t.name+" has it: "+err.Error())
+	}
+	t.ended(outs)
+}
+
+func (t *taking) fail(ctx context.Context, what string, err error) bool {
+	text := what + ", so nothing more of CNI is taken: " + err.Error()
+	t.rep.Errors = append(t.rep.Errors, text)
+	t.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
+	return false
+}
+
+func (t *taking) ended(outs []policy.CNIOutcome) {
+	for _, o := range outs {
+		t.rep.Census.Ended(o)
+		if t.opt.room(len(t.rep.Outcomes)) {
+			t.rep.Outcomes = append(t.rep.Outcomes, o)
+		}
+	}
+}
+
+// room says whether another file may be reported beside n.
+func (o Options) room(n int) bool { return o.CNIFiles < 0 || n < o.CNIFiles }
+
+// finishCNI ends what a crash cut short: the ledger has the intent and not the outcome. What
+// is still what was archived goes now, since it was proved dead and its container's ID never
+// comes back; the rest stays.
+func (r *Reaper) finishCNI(ctx context.Context, rep *CNIReport, opt Options) {
+	for name, e := range r.Ledger.Entries() {
+		if e.Phase != policy.PhaseSweeping {
+			continue
+		}
+		var outs []policy.CNIOutcome
+		err := r.eachBatch(name, func(policy.CNIContent) bool { return true }, func(batch []policy.CNIContent) {
+			outs = append(outs, r.CNI.Remover.TakeCNI(ctx, batch)...)
+		})
+		rec := policy.Swept(name, outs, policy.Node{}, r.Clock.Now())
+		if err != nil {
+			rec.Err = err.Error()
+			rep.Errors = append(rep.Errors, "cannot finish what the archive "+name+" was made for: "+err.Error())
+		}
+		if _, err := r.Ledger.Append(rec); err != nil {
+			rep.Errors = append(rep.Errors, "cannot write to the ledger what was taken; the archive "+name+" has it: "+err.Error())
+			return
+		}
+		(&taking{rep: rep, opt: opt}).ended(outs)
+	}
+}
+
+// eachBatch reads the files of an archive that are meant, some at a time.
+func (r *Reaper) eachBatch(name string, meant func(policy.CNIContent) bool, do func([]policy.CNIContent)) error {
+	var batch []policy.CNIContent
+	err := r.CNI.Archive.ReadArchive(name, func(c policy.CNIContent) error {
+		if !meant(c) {
+			return nil
+		}
+		if batch = append(batch, c); len(batch) == cniBatch {
+			do(batch)
+			batch = batch[:0]
+		}
+		return nil
+	})
+	if len(batch) > 0 {
+		do(batch)
+	}
+	return err
+}
+
+// archiveName names an archive by its time; two in one millisecond get two names.
+func (r *Reaper) archiveName(now policy.Instant) string {
+	for at := now.Wall; ; at = at.Add(time.Millisecond) {
+		name := policy.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
+		if name != r.lastArchive {
+			r.lastArchive = name
+			return name
+		}
+	}
+}
+
+// reapedPods lists the pods whose directories were taken and confirmed dead. What CNI left
+// of those needs no other age than a hold.
+func (r *Reaper) reapedPods() map[parsers.PodUID]bool {
+	reaped := map[parsers.PodUID]bool{}
+	for _, e := range r.Ledger.Entries() {
+		if e.Phase == policy.PhaseHeld || e.Phase == policy.PhasePurging || e.Phase == policy.PhaseGone && e.Taken != nil {
+			reaped[e.UID] = true
+		}
+	}
+	return reaped
+}
+
+// dropArchives drops the archives that are older than the retention: what they hold is
+// caches of sandboxes long gone.
+func (r *Reaper) dropArchives(rep *CNIReport, now policy.Instant) {
+	archives, err := r.CNI.Archive.Archives()
+	if err != nil {
+		rep.Errors = append(rep.Errors, "cannot list the archives: "+err.Error())
+		return
+	}
+	for _, a := range archives {
+		if a.Err != "" || now.Wall.Sub(a.At) < r.Rules.Retention { // nobody knows the age of what cannot be read
+			continue
+		}
+		if err := r.CNI.Archive.DropArchive(a.Name); err != nil {
+			rep.Errors = append(rep.Errors, "cannot drop the archive "+a.Name+": "+err.Error())
+		}
+	}
+}
+
+// DropArchive drops one archive for ever, by a person's word.
+func (r *Reaper) DropArchive(ctx context.Context, name string) error {
+	leave, err := r.Ledger.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return r.CNI.Archive.DropArchive(name)
+}
+
+// RestoreCNI writes back what an archive holds, by a person's word: all of one archive, or
+// of every archive what belonged to one pod, the youngest first.
+func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutcome, error) {
+	leave, err := r.Ledger.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	archives, err := r.CNI.Archive.Archives()
+	if err != nil {
+		return nil, err
+	}
+	uid, isPod := parsers.ParsePodUID(which)
+	var outs []policy.CNIOutcome
+	for _, a := range slices.Backward(archives) {
+		if !isPod && a.Name != which {
+			continue
+		}
+		meant := func(c policy.CNIContent) bool { return !isPod || c.File.UID == uid }
+		err := r.eachBatch(a.Name, meant, func(batch []policy.CNIContent) {
+			outs = append(outs, r.CNI.Remover.RestoreCNI(ctx, batch)...)
+		})
+		if err != nil {
+			return outs, err
+		}
+	}
+	if len(outs) > 0 {
+		if _, err := r.Ledger.Append(policy.Unswept(which, outs, r.Clock.Now())); err != nil {
+			return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+		}
+		var rep Report
+		r.tell(&rep, nil)
+		return outs, nil
+	}
+	if isPod {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("cannot find the archive %s: orphan-reaper quarantine list shows what is there", strings.TrimSpace(which))
+}

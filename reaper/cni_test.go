@@ -1,0 +1,361 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// fakeCNI is the CNI directories and the archive of a fakeNode, in memory. It plays the
+// rooms' parts of a sweep.
+type fakeCNI struct {
+	*fakeNode
+	there      map[string]policy.CNIFile // by name
+	listed     []string                  // what the runtime lists
+	archives   map[string][]policy.CNIContent
+	at         map[string]time.Time
+	changing   map[string]bool // files that are written anew after they were judged
+	archiveErr error
+	chunk      int
+	mu         sync.Mutex // a batch is taken while the next is read
+}
+
+func newFakeCNI(n *fakeNode) *fakeCNI {
+	return &fakeCNI{
+		fakeNode: n, there: map[string]policy.CNIFile{}, archives: map[string][]policy.CNIContent{},
+		at: map[string]time.Time{}, changing: map[string]bool{}, chunk: 2, listed: []string{"id-of-a-living-one"},
+	}
+}
+
+// leave adds a cache file of the pod i, as old as age, of a sandbox that is gone.
+func (n *fakeCNI) leave(i int, age time.Duration) string {
+	f := policy.CNIFile{
+		Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
+		UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprintf("pod-%d", i), Changed: n.now.Wall.Add(-age), ID: policy.FileID{Ino: uint64(i), Size: 100},
+	}
+	for fact := range policy.NumCNIFacts {
+		f.Set(fact, policy.No, "fake", "")
+	}
+	f.Set(policy.CNITied, policy.Yes, "fake", "")
+	n.there[f.Name] = f
+	return f.Name
+}
+
+func (n *fakeCNI) reaper(t *testing.T, rules policy.Rules) *Reaper {
+	t.Helper()
+	r := n.fakeNode.reaper(t, rules)
+	r.CNI = CNI{Prober: n, Remover: n, Archive: n}
+	return r
+}
+
+type fakeSweep struct {
+	n     *fakeCNI
+	names []string
+}
+
+func (n *fakeCNI) SweepCNI() CNISweep { return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))} }
+
+func (s *fakeSweep) Next(context.Context) (policy.CNILook, bool) {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	look := policy.CNILook{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
+	if len(s.names) == 0 {
+		return look, false
+	}
+	chunk := s.names[:min(s.n.chunk, len(s.names))]
+	s.names = s.names[len(chunk):]
+	for _, name := range chunk {
+		f := s.n.there[name]
+		if slices.Contains(s.n.listed, f.Container) {
+			f.Set(policy.CNIListed, policy.Yes, "fake", "")
+		}
+		look.Files = append(look.Files, f)
+	}
+	return look, true
+}
+
+func (s *fakeSweep) Close() {}
+
+func (n *fakeCNI) ReadCNI(_ context.Context, files []policy.CNIFile) []policy.CNIContent {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var cs []policy.CNIContent
+	for _, f := range files {
+		c := policy.CNIContent{File: f, Data: []byte(f.Name)}
+		if n.changing[f.Name] {
+			c.Err = "it is not what was judged"
+		}
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// TakeCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
+// its next step.
+func (n *fakeCNI) TakeCNI(_ context.Context, files []policy.CNIContent) (outs []policy.CNIOutcome) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer func() {
+		if recover() != nil {
+			n.cutAt = n.steps + 1
+		}
+	}()
+	for _, c := range files {
+		n.step()
+		delete(n.there, c.File.Name)
+		outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Done})
+	}
+	return outs
+}
+
+func (n *fakeCNI) RestoreCNI(_ context.Context, files []policy.CNIContent) []policy.CNIOutcome {
+	var outs []policy.CNIOutcome
+	for _, c := range files {
+		n.there[c.File.Name] = c.File
+		outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Done})
+	}
+	return outs
+}
+
+func (n *fakeCNI) Archive(name string, files []policy.CNIContent) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.archiveErr != nil {
+		return n.archiveErr
+	}
+	n.step()
+	n.archives[name], n.at[name] = slices.Clone(files), n.now.Wall
+	return nil
+}
+
+func (n *fakeCNI) Archives() ([]policy.ArchiveState, error) {
+	var all []policy.ArchiveState
+	for _, name := range slices.Sorted(maps.Keys(n.archives)) {
+		all = append(all, policy.ArchiveState{Name: name, At: n.at[name], Files: int64(len(n.archives[name]))})
+	}
+	return all, nil
+}
+
+func (n *fakeCNI) ReadArchive(name string, each func(policy.CNIContent) error) error {
+	for _, c := range n.archives[name] {
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *fakeCNI) DropArchive(name string) error {
+	delete(n.archives, name)
+	return nil
+}
+
+func cniRules() policy.Rules {
+	r := testRules
+	r.CNIOlderThan = 24 * time.Hour
+	return r
+}
+
+func sweepOnce(t *testing.T, r *Reaper) CNIReport {
+	t.Helper()
+	rep, err := r.Pass(context.Background(), Options{CNI: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep.CNI
+}
+
+// TestCNIStory: two sweeps a hold apart, one archive and one record for the batch, and the
+// way back.
+func TestCNIStory(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	for i := range 5 {
+		n.leave(i, 25*time.Hour)
+	}
+	young := n.leave(5, time.Hour)
+	n.listed = append(n.listed, "id4")
+	rep := sweepOnce(t, n.reaper(t, cniRules()))
+	if len(n.there) != 6 || !rep.Pending || rep.Next != testRules.Hold {
+		t.Fatalf("the first sweep took some, or does not wait for the hold: %d left, %+v", len(n.there), rep)
+	}
+	n.pass(rep.Next)
+	rep = sweepOnce(t, n.reaper(t, cniRules())) // another process
+	if len(n.there) != 2 || n.there[young].Name == "" || n.there["net-id4-eth0"].Name == "" {
+		t.Fatalf("after the hold %v are left", slices.Collect(maps.Keys(n.there)))
+	}
+	if got := rep.Census.Taken[policy.CNICache]; got.Entries != 4 || got.Bytes != 400 {
+		t.Errorf("counted %+v", got)
+	}
+	var told []policy.Record
+	for _, r := range n.told {
+		if r.Kind == policy.KindSwept {
+			told = append(told, r)
+		}
+	}
+	// Chunks of two, so three of them held something to take.
+	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, policy.ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
+		t.Errorf("told %+v", told)
+	}
+	outs, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), string(uidOf(1)))
+	if err != nil || len(outs) != 1 || n.there["net-id1-eth0"].Name == "" {
+		t.Errorf("restored %v, %v", outs, err)
+	}
+	if _, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), "cni-none"); err == nil {
+		t.Error("an archive that is not there was restored")
+	}
+	n.pass(testRules.Retention)
+	sweepOnce(t, n.reaper(t, cniRules()))
+	for name, at := range n.at {
+		if n.archives[name] != nil && n.now.Wall.Sub(at) >= testRules.Retention {
+			t.Errorf("after the retention there is still %s", name)
+		}
+	}
+	if len(n.archives) > 2 { // of what was taken by the last sweep
+		t.Errorf("after the retention there are still %d archives", len(n.archives))
+	}
+}
+
+// TestCNINothingGoes: what must stop a sweep does, and each would be a loss otherwise.
+func TestCNINothingGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*fakeCNI, *Reaper)
+		opt    Options
+	}{
+		"dry run":                 {func(*fakeCNI, *Reaper) {}, Options{DryRun: true}},
+		"observe":                 {func(_ *fakeCNI, r *Reaper) { r.Rules.Observe = true }, Options{}},
+		"private namespace":       {func(n *fakeCNI, _ *Reaper) { n.node.MayEnforce.Truth = policy.No }, Options{}},
+		"contradiction":           {func(n *fakeCNI, _ *Reaper) { n.node.Agrees.Truth = policy.No }, Options{}},
+		"breaker":                 {func(n *fakeCNI, _ *Reaper) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) }, Options{}},
+		"no archive":              {func(n *fakeCNI, _ *Reaper) { n.archiveErr = errors.New("no space left on device") }, Options{}},
+		"no ledger":               {func(n *fakeCNI, _ *Reaper) { n.ledgerErr = errors.New("no space left on device") }, Options{}},
+		"runtime silent":          {func(n *fakeCNI, _ *Reaper) { n.node.RuntimeLists.Truth = policy.Unknown }, Options{}},
+		"runtime empty":           {func(n *fakeCNI, _ *Reaper) { n.node.RuntimeLists.Truth, n.listed = policy.No, nil }, Options{}},
+		"kubelet just started":    {func(n *fakeCNI, _ *Reaper) { n.node.KubeletID.Start = n.now.Boot - time.Minute }, Options{}},
+		"written anew":            {func(n *fakeCNI, _ *Reaper) { n.changing["net-id1-eth0"] = true }, Options{}},
+		"listed during the hold":  {func(_ *fakeCNI, r *Reaper) { r.memory.CNI.Younger.IDs["id1"] = true }, Options{}},
+		"another boot":            {func(n *fakeCNI, _ *Reaper) { n.now.BootID = "c"; n.now.Boot = time.Hour; n.node.KubeletID.Start = 0 }, Options{}},
+		"no remover at all":       {func(_ *fakeCNI, r *Reaper) { r.CNI.Remover = nil }, Options{}},
+		"the CNI is not ours":     {func(_ *fakeCNI, r *Reaper) { r.CNI = CNI{} }, Options{}},
+		"only another pod's word": {func(*fakeCNI, *Reaper) {}, Options{Only: nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeCNI(newFakeNode())
+			n.leave(1, 25*time.Hour)
+			r := n.reaper(t, cniRules())
+			sweepOnce(t, r)
+			n.pass(testRules.Hold)
+			c.change(n, r)
+			c.opt.CNI, c.opt.CNIFiles = true, -1
+			if name == "only another pod's word" {
+				c.opt.Only = append(c.opt.Only, uidOf(2))
+			}
+			if _, err := r.Pass(context.Background(), c.opt); err != nil {
+				t.Fatal(err)
+			}
+			if len(n.there) != 1 {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+// TestCNIArchivedFirst: cut off at any step, every file is there or in an archive.
+func TestCNIArchivedFirst(t *testing.T) {
+	for cut := 1; ; cut++ {
+		n := newFakeCNI(newFakeNode())
+		names := map[string]bool{}
+		for i := range 4 {
+			names[n.leave(i, 25*time.Hour)] = true
+		}
+		sweepOnce(t, n.reaper(t, cniRules()))
+		n.pass(testRules.Hold)
+		n.cutAt = n.steps + cut
+		done := func() (done bool) {
+			defer func() {
+				if e := recover(); e != nil && e != errCut { //nolint:errorlint // the very value that was thrown
+					panic(e)
+				}
+			}()
+			sweepOnce(t, n.reaper(t, cniRules()))
+			return true
+		}()
+		for name := range names {
+			kept := n.there[name].Name != ""
+			for _, a := range n.archives {
+				kept = kept || slices.ContainsFunc(a, func(c policy.CNIContent) bool { return c.File.Name == name })
+			}
+			if !kept {
+				t.Fatalf("cut off at step %d: %s is neither there nor in an archive", cut, name)
+			}
+		}
+		if done {
+			break
+		}
+		n.cutAt = 0
+		sweepOnce(t, n.reaper(t, cniRules()))
+		if len(n.there) != 0 {
+			t.Errorf("cut off at step %d: the next start leaves %v", cut, slices.Collect(maps.Keys(n.there)))
+		}
+		for name, e := range n.Entries() {
+			if e.Phase == policy.PhaseSweeping {
+				t.Errorf("cut off at step %d: the next start leaves %s unfinished", cut, name)
+			}
+		}
+	}
+}
+
+// TestCNIAfterThePod: what CNI left of a pod goes in the pass that takes the confirmed pod,
+// although it is younger than the rules ask of others.
+func TestCNIAfterThePod(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.add(1, nil)
+	n.leave(1, time.Hour)
+	other := n.leave(2, time.Hour)
+	r := n.reaper(t, cniRules())
+	rep, err := r.Pass(context.Background(), Options{CNI: true, Claims: []policy.Claim{n.claim(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n.pass(rep.Next)
+		rep = mustPass(t, r)
+	}
+	if !rep.CNI.Swept || len(n.there) != 1 || n.there[other].Name == "" {
+		t.Errorf("swept %t; %v are left", rep.CNI.Swept, slices.Collect(maps.Keys(n.there)))
+	}
+}
+
+// TestCNIDoesNotRepeat: while a sweep waits for pods, the files are not read at every look.
+func TestCNIDoesNotRepeat(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.add(1, nil)
+	n.leave(1, 25*time.Hour)
+	r := n.reaper(t, cniRules())
+	swept := 0
+	rep, err := r.Sweep(context.Background(), SweepOptions{
+		Options: Options{Claims: []policy.Claim{n.claim(1)}},
+		Sleep: func(_ context.Context, d time.Duration) error {
+			n.pass(d)
+			return nil
+		},
+		Progress: func(rep Report, _ time.Duration) {
+			if rep.CNI.Swept {
+				swept++
+			}
+		},
+	})
+	if err != nil || len(n.there) != 0 || len(n.quarantine) != 0 {
+		t.Fatalf("%v; left %v", err, n.there)
+	}
+	if rep.CNI.Census.Taken[policy.CNICache].Entries != 1 || swept > 3 {
+		t.Errorf("%d sweeps, %+v", swept, rep.CNI.Census.Taken)
+	}
+}
