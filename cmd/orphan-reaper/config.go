@@ -50,6 +50,8 @@ type Config struct {
 
 	// File is the configuration file that was read, "" where there is none.
 	File string
+	// cniFiles is how many files of CNI are shown: all, or as many as a person could read.
+	cniFiles int
 	// rootNamed says that a flag or the file gave RootDir.
 	rootNamed bool
 	// sources says where each value came from, by key.
@@ -152,8 +154,14 @@ func (a *app) config(ctx context.Context) (Config, error) {
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
+	if c.cniFiles = mostShown; a.json() {
+		c.cniFiles = -1
+	}
 	return c, nil
 }
+
+// mostShown bounds the files of CNI that are held in memory for a person's table.
+const mostShown = 1000
 
 // applyFlags lets the flags win. A relative path is one below the working directory.
 func (c *Config) applyFlags(given map[string][]string) error {

@@ -35,12 +35,17 @@ type agreer func(ctx context.Context, cfg Config) policy.Fact
 // deps are what the commands do to the node. The real ones are in wire.go; tests give
 // their own, so that a command's arguments, words and exit codes are tested without one.
 type deps struct {
-	survey   surveyor
-	list     lister
-	restore  restorer
-	purge    purger
-	resume   resumer
-	discover discoverer
-	agrees   agreer
-	now      func() time.Time
+	survey  surveyor
+	list    lister
+	restore restorer
+	purge   purger
+	resume  resumer
+	// archives lists the archives of CNI files, the oldest first; restoreCNI puts back what
+	// one of them holds, or of all of them what was one pod's; dropArchive drops one.
+	archives    func(ctx context.Context, cfg Config) ([]policy.ArchiveState, error)
+	restoreCNI  func(ctx context.Context, cfg Config, which string) ([]policy.CNIOutcome, error)
+	dropArchive func(ctx context.Context, cfg Config, name string) error
+	discover    discoverer
+	agrees      agreer
+	now         func() time.Time
 }

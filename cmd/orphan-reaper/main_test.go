@@ -60,6 +60,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// testArchive is the one archive of CNI files that the fake node has.
+const testArchive = "cni-20261120-001415-000"
+
 var errNode = errors.New("the node is away")
 
 // fakeDeps is a node that answers from fixed reports. FAKE names what it holds: nothing
@@ -122,6 +125,26 @@ func fakeDeps(env func(string) string) deps {
 			return outcomes, fail()
 		},
 		resume: func(context.Context, Config) error { return fail() },
+		archives: func(context.Context, Config) ([]policy.ArchiveState, error) {
+			if held == "all" {
+				return []policy.ArchiveState{{Name: testArchive, At: testNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}, nil
+			}
+			return nil, fail()
+		},
+		restoreCNI: func(_ context.Context, _ Config, which string) ([]policy.CNIOutcome, error) {
+			files := testCNI().Files
+			switch which {
+			case testArchive:
+				return []policy.CNIOutcome{
+					{File: files[0], Result: policy.Done},
+					{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
+				}, nil
+			case string(uidReap):
+				return []policy.CNIOutcome{{File: files[0], Result: policy.Done}}, nil
+			}
+			return nil, fail()
+		},
+		dropArchive: func(context.Context, Config, string) error { return fail() },
 	}
 }
 

@@ -27,11 +27,15 @@ func newQuarantineCommand(a *app) *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
 		},
 		&cobra.Command{
-			Use: "restore UID", Short: "Put a pod directory back",
-			Long: `Put a pod directory back where it was, and say what cannot be brought back.
-What lay in a single volume directory goes back into it, where that is still
-there and nothing of the same name lies in it. The pod is then kept for ever.`,
-			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
+			Use: "restore UID|ARCHIVE", Short: "Put a pod directory, or an archive of CNI files, back",
+			Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
+what cannot be brought back. What lay in a single volume directory goes back
+into it, where that is still there and nothing of the same name lies in it. The
+pod is then kept for ever.
+
+With the name of an archive of CNI files: put its files back; an address only
+if it is still free.`,
+			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine restore cni-20260301-120000-000",
 			Args:    oneUID, ValidArgsFunction: a.completeQuarantined,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
 		},
@@ -49,7 +53,7 @@ to live; find out why before you let it go on.`,
 
 func oneUID(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID", cmd.CommandPath())
+		return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
 	}
 	return nil
 }
@@ -57,7 +61,7 @@ func oneUID(cmd *cobra.Command, args []string) error {
 func newPurgeCommand(a *app) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "purge [UID]", Short: "Remove for ever what lies in quarantine",
+		Use: "purge [UID|ARCHIVE]", Short: "Remove for ever what lies in quarantine",
 		Long: `Remove for ever what lies in quarantine of one pod, or of all pods that are
 confirmed dead. That includes data that may be a user's. It cannot be undone,
 so it asks first; without a terminal it wants --yes.`,
@@ -83,7 +87,7 @@ func (a *app) inQuarantine(ctx context.Context, cfg Config, uid parsers.PodUID) 
 	}
 	var entries []policy.EntryState
 	for _, e := range all {
-		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone && (uid == "" || e.UID == uid) {
+		if e.Phase.InQuarantine() && (uid == "" || e.UID == uid) {
 			entries = append(entries, e)
 		}
 	}
@@ -92,6 +96,9 @@ func (a *app) inQuarantine(ctx context.Context, cfg Config, uid parsers.PodUID) 
 
 // restore puts one pod back and says what that cannot bring back.
 func (a *app) restore(ctx context.Context, args []string) error {
+	if isArchive(args) {
+		return a.restoreArchive(ctx, args[0])
+	}
 	uids, err := podUIDs(args)
 	if err != nil {
 		return err
@@ -139,12 +146,14 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		p.para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
 	}
 	p.volData(entry.VolData)
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
+	p.cniRestored(files)
 	p.f("\n")
 	if outcome.Conflict != "" {
 		p.para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean(outcome.Conflict)+". Look at it before you purge it.")
 	}
 	p.para("", "The pod is kept for ever from now on (reason restored).")
-	return p.flush()
+	return errors.Join(p.flush(), cniErr, cniErrors(files))
 }
 
 // outcomeError turns an action that did not end as planned into an error.
@@ -165,6 +174,9 @@ func outcomeError(verb string, o policy.Outcome) error {
 
 // purge removes for ever, after a person said so.
 func (a *app) purge(ctx context.Context, args []string, yes bool) error {
+	if isArchive(args) {
+		return a.purgeArchive(ctx, args[0], yes)
+	}
 	uids, err := podUIDs(args)
 	if err != nil {
 		return err

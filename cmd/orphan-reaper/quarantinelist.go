@@ -71,7 +71,7 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 	case policy.PhaseConflict, policy.PhaseUnlisted:
 		v.Purge = purgePerson
 	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping,
-		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseGone:
+		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseSweeping, policy.PhaseGone:
 	}
 	if !v.since.IsZero() {
 		v.Since = new(v.since.UTC())
@@ -123,17 +123,24 @@ func (a *app) quarantineList(ctx context.Context) error {
 		return err
 	}
 	q := a.quarantineRules(cfg)
+	held, err := a.deps.archives(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot list the archives: %w", err)
+	}
+	archives := q.viewArchives(held)
 	views := []entryView{}
 	for _, e := range entries {
 		views = append(views, viewEntry(e, q))
 	}
 	if a.json() {
 		return a.writeJSON(struct {
-			Quarantine []entryView `json:"quarantine"`
-		}{views})
+			Quarantine []entryView   `json:"quarantine"`
+			Archives   []archiveView `json:"archives"`
+		}{views, archives})
 	}
 	p := a.printer(a.stdout)
 	p.entryTable(views, q.now)
+	p.archiveTable(archives, q.now)
 	return p.flush()
 }
 

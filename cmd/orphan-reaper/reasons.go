@@ -164,6 +164,18 @@ var reasonTable = []advice{
 		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.", look,
 	},
 	{
+		policy.ReasonUntied, "The name and the content of a CNI file do not agree on one container, or name none: nobody knows whose it is.",
+		"Look at the file. If its pod is gone, it can be removed by hand while the kubelet and the runtime are stopped.", look,
+	},
+	{
+		policy.ReasonNetns, "The network namespace of the CNI file's container is still there, or nobody could see whether it is. An address that it holds must not be given to another pod.",
+		"ip netns list shows it. If no process is in it (ip netns pids NAME), ip netns delete NAME takes it away; a reboot does so too.", look,
+	},
+	{
+		policy.ReasonForeign, "The CNI file's network is in no configuration of this node, or its container may belong to another engine (Podman, nerdctl, Docker).",
+		"Nothing, if that engine is in use. Else remove the file by hand.", quiet,
+	},
+	{
 		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",
 		"Read what would be taken; --mode enforce lets it happen.", quiet,
 	},

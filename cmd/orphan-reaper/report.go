@@ -31,16 +31,9 @@ type reportView struct {
 	Errors      []string    `json:"errors"`
 	Quarantine  []entryView `json:"quarantine"`
 	Node        *nodeView   `json:"node,omitempty"`
-}
 
-// cniView is residue of a dead pod in the CNI caches or the IPAM store.
-type cniView struct {
-	Path        string   `json:"path"`
-	Kind        string   `json:"kind"`
-	UID         string   `json:"uid"`
-	ContainerID string   `json:"container_id"`
-	Verdict     string   `json:"verdict"`
-	Reasons     []string `json:"reasons"`
+	census policy.CNICensus // of all files of CNI
+	dryRun bool
 }
 
 // podView is one pod directory, or one parked pod.
@@ -151,7 +144,7 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 
 // viewReport turns a report into what is shown. now is for what lies in quarantine.
 func viewReport(r reaper.Report, q quarantineRules) reportView {
-	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: []cniView{}, Errors: list(r.Look.Errors), Quarantine: []entryView{}}
+	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []entryView{}, census: r.CNI.Census}
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {
@@ -170,7 +163,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 		v.Pods = append(v.Pods, viewEvidence(e, settled(verdict.Settle), verdict.Why))
 	}
 	for _, e := range r.Entries {
-		if e.Phase != policy.PhaseGone && e.Phase != policy.PhaseNone {
+		if e.Phase.InQuarantine() {
 			v.Quarantine = append(v.Quarantine, viewEntry(e, q))
 		}
 	}
@@ -229,6 +222,11 @@ func (v *reportView) needsPerson() bool {
 			if pods[i].outlook() == look || pods[i].Outcome == outcomeFailed {
 				return true
 			}
+		}
+	}
+	for i := range v.CNI {
+		if v.CNI[i].outlook() == look || v.CNI[i].Outcome == outcomeFailed {
+			return true
 		}
 	}
 	return false

@@ -48,8 +48,7 @@ func newRunCommand(a *app) *cobra.Command {
 
 // daemon wires the daemon and runs it until ctx ends.
 func (a *app) daemon(ctx context.Context, cfg Config) error {
-	// The heap is a few MiB and grows only while a look runs: collect early, give back.
-	debug.SetGCPercent(50)
+	collectEarly()
 	log := newLogger(cfg, a.stderr)
 	notes, err := cfg.credentials(ctx, time.Now())
 	if err != nil {
@@ -102,6 +101,10 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	say(teller, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
 	return err
 }
+
+// collectEarly keeps the program small: the heap is a few MiB and grows only while a look
+// runs, so collecting it often costs little.
+func collectEarly() { debug.SetGCPercent(50) }
 
 // say tells a record of the daemon itself, which is no pod's and so not in the ledger.
 func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {

@@ -58,6 +58,9 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	} else {
 		p.podTable(shown, "VERDICT", 9, func(pod *podView) (string, colour) { return p.verdictWord(pod) })
 	}
+	p.cniTable(v.CNI, "VERDICT", 9, func(f *cniView) (string, colour) {
+		return string(f.Verdict), map[policy.Decision]colour{policy.Reap: green, policy.Wait: yellow, policy.Keep: red}[f.Verdict]
+	})
 	p.looked(v)
 	counts := map[string]int{}
 	var longest time.Duration
@@ -74,6 +77,9 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 		entries(len(v.Pods)), counts["reap"], counts["wait"], counts["keep"], counts["alive"], len(v.Quarantine))
 	if n := len(shown) - len(v.Pods); n > 0 {
 		p.item("  ", "gone", 7, "", plural(int64(n), "more pod")+" only in the runtime: no directory, and a sandbox or container.")
+	}
+	if len(v.CNI) > 0 {
+		p.f("%s\n", cniTotals(&v.census, false, false))
 	}
 	if n := counts["reap"]; n > 0 {
 		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")

@@ -55,6 +55,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 	if _, err := cfg.credentials(ctx, time.Now()); err != nil {
 		return reaper.Report{}, err
 	}
+	collectEarly()
 	log := newLogger(cfg, a.stderr)
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
 	if err != nil {
@@ -77,7 +78,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 	defer line.Clear()
 	line.Show("listening to the kubelet's log")
 	return r.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: uids, Claims: hear(ctx, cfg, r.Clock, log)},
+		Options: reaper.Options{Only: uids, CNIFiles: cfg.cniFiles, Claims: hear(ctx, cfg, r.Clock, log)},
 		NoWait:  noWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			line.Show("%s; the next step comes in %s", rep.Summary(r.Rules), age(wait))

@@ -93,6 +93,11 @@ func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool) error {
 			failed++
 		}
 	}
+	for i := range view.CNI {
+		if view.CNI[i].Outcome == outcomeFailed {
+			return failf("the table and the journal have the errors", "some CNI files could not be removed")
+		}
+	}
 	if failed > 0 {
 		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
 	}
@@ -102,6 +107,7 @@ func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool) error {
 // addOutcomes says of each pod how the sweep ended for it. A pod that the report's look
 // does not show, since it was taken before, is added from its action.
 func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
+	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
 	last := map[parsers.PodUID]policy.Outcome{}
 	for _, o := range r.Outcomes {
 		last[o.Action.UID] = o
@@ -226,13 +232,19 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 	shown := v.shown()
 	if len(shown) == 0 {
 		p.f("No pod directories.\n")
-		p.looked(v)
+	} else {
+		p.podTable(shown, "OUTCOME", 18, func(pod *podView) (string, colour) {
+			return pod.Outcome, outcomeColours[pod.Outcome]
+		})
+	}
+	p.cniTable(v.CNI, "OUTCOME", 18, func(f *cniView) (string, colour) { return f.Outcome, outcomeColours[f.Outcome] })
+	p.looked(v)
+	if len(v.CNI) > 0 {
+		p.f("\n%s\n", cniTotals(&v.census, true, v.dryRun))
+	}
+	if len(shown) == 0 {
 		return p.flush()
 	}
-	p.podTable(shown, "OUTCOME", 18, func(pod *podView) (string, colour) {
-		return pod.Outcome, outcomeColours[pod.Outcome]
-	})
-	p.looked(v)
 	counts := map[string]int{}
 	keeps := 0
 	for i := range shown {

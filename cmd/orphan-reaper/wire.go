@@ -30,6 +30,7 @@ const procDir = "/proc"
 func realDeps() deps {
 	return deps{
 		survey: survey, list: listQuarantine, restore: restore, purge: purge, resume: resume,
+		archives: listArchives, restoreCNI: restoreCNI, dropArchive: dropArchive,
 		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
 }
@@ -58,7 +59,7 @@ func agrees(ctx context.Context, cfg Config) policy.Fact {
 // rules are the operator's choices as policy knows them.
 func (c Config) rules() policy.Rules {
 	return policy.Rules{
-		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention,
+		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
 		RemoveSandboxes: c.RemoveSandboxes,
 		NeedAPI:         c.Kubeconfig != none && c.APIUnreachable != unreachableIgnore,
@@ -77,6 +78,7 @@ func (c Config) probing(log *slog.Logger, clock probe.Clock) probe.Config {
 		RootDir: c.RootDir, RootDirSet: c.rootNamed, QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
 		NodeNamespacesSelf: c.NodeNamespaces == self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
+		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir},
 		KubeletTokenFile:         unless(none, c.KubeletTokenFile),
 		KubeletClientCertificate: unless(none, c.KubeletClientCertificate),
 		KubeletClientKey:         unless(none, c.KubeletClientKey),
@@ -119,15 +121,39 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log})
+	rem, err := removal.Open(removal.Config{
+		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, CNIDirs: p.CNIDirs,
+	})
 	if err != nil {
 		return nil, err
 	}
 	r := &reaper.Reaper{
 		Prober: p, Remover: rem, Ledger: store, Store: store, Clock: clock,
 		Teller: teller, Meter: meter, Log: log, Rules: cfg.rules(),
+		CNI: reaper.CNI{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}},
 	}
 	return r, r.Load()
+}
+
+// cniProber gives the probe's sweep the loop's type.
+type cniProber struct{ *probe.Probe }
+
+func (p cniProber) SweepCNI() reaper.CNISweep { return p.Probe.SweepCNI() }
+
+// cniArchive gives the state's archives the loop's type.
+type cniArchive struct{ *state.Store }
+
+func (s cniArchive) Archives() ([]policy.ArchiveState, error) {
+	infos, err := s.Store.Archives()
+	var archives []policy.ArchiveState
+	for _, i := range infos {
+		a := policy.ArchiveState{Name: i.Name, At: i.At, Files: int64(i.Files), Bytes: i.Bytes}
+		if i.Err != nil {
+			a.Err = i.Err.Error()
+		}
+		archives = append(archives, a)
+	}
+	return archives, err
 }
 
 // tellUnlisted says once, at the start, what lies in quarantine without the ledger's knowledge.
@@ -154,7 +180,7 @@ func survey(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Repo
 	if err != nil {
 		return reaper.Report{}, err
 	}
-	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, CNIFiles: cfg.cniFiles, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
 	return rep, noNode(err)
 }
 
@@ -213,6 +239,27 @@ func purge(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Out
 
 func resume(ctx context.Context, cfg Config) error {
 	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+}
+
+func restoreCNI(ctx context.Context, cfg Config, which string) (outs []policy.CNIOutcome, err error) {
+	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+		outs, err = r.RestoreCNI(ctx, which)
+		return err
+	})
+	return outs, err
+}
+
+func dropArchive(ctx context.Context, cfg Config, name string) error {
+	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
+}
+
+func listArchives(_ context.Context, cfg Config) ([]policy.ArchiveState, error) {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	return cniArchive{store}.Archives()
 }
 
 func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) {
@@ -308,6 +355,7 @@ func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (silent) Outcome(policy.Outcome)                            {}
 func (silent) Quarantine(map[string]*policy.EntryState)          {}
 func (silent) Breaker(bool)                                      {}
+func (silent) CNI(policy.CNICensus)                              {}
 func (silent) Flush() error                                      { return nil }
 
 // lockRun makes this process the only one that takes pods by itself.

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cniView is one file that CNI wrote, in a cache or in host-local's store.
+type cniView struct {
+	Path        string          `json:"path"`
+	Kind        policy.CNIKind  `json:"kind"`
+	UID         string          `json:"uid"`
+	ContainerID string          `json:"container_id"`
+	Namespace   string          `json:"namespace"`
+	Name        string          `json:"name"`
+	Network     string          `json:"network"`
+	Verdict     policy.Decision `json:"verdict"`
+	Outcome     string          `json:"outcome,omitempty"`
+	Reasons     []policy.Reason `json:"reasons"`
+	Why         []policy.Why    `json:"why"`
+	Facts       cniFactsView    `json:"facts"`
+	Bytes       int64           `json:"bytes"`
+	Broken      bool            `json:"broken,omitempty"`
+	Error       string          `json:"error,omitempty"`
+}
+
+// cniFactsView is the facts on one file, by name; encoding/json sorts them.
+type cniFactsView map[string]policy.Fact
+
+func viewCNIFile(f policy.CNIFile, d policy.Decision, why []policy.Why) cniView {
+	v := cniView{
+		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
+		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken,
+	}
+	for _, w := range why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	for n := range policy.NumCNIFacts {
+		v.Facts[n.String()] = f.Facts[n]
+	}
+	return v
+}
+
+// viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
+// earlier sweeps as well, whose files the last one no longer saw.
+func viewCNI(r reaper.CNIReport, dryRun, acted bool) []cniView {
+	ended := map[string]policy.CNIOutcome{}
+	for _, o := range r.Outcomes {
+		ended[o.File.Path()] = o
+	}
+	views := []cniView{}
+	for i, f := range r.Files {
+		v := viewCNIFile(f, r.Verdicts[i].Decision, r.Verdicts[i].Why)
+		o, done := ended[v.Path]
+		delete(ended, v.Path)
+		switch {
+		case done:
+			v.end(o)
+		case !acted:
+		case dryRun && v.Verdict == policy.Reap:
+			v.Outcome = outcomeWouldRemove
+		default:
+			v.Outcome = outcomeKept
+		}
+		views = append(views, v)
+	}
+	for _, o := range ended {
+		v := viewCNIFile(o.File, policy.Reap, nil)
+		v.end(o)
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b cniView) int { return strings.Compare(a.Path, b.Path) })
+	return views
+}
+
+func (v *cniView) end(o policy.CNIOutcome) {
+	switch o.Result {
+	case policy.Done, policy.Gone:
+		v.Outcome = outcomeRemoved
+	case policy.Refused:
+		v.Outcome, v.Error = outcomeKept, o.Err
+	case policy.Failed, policy.Partly, policy.Conflict:
+		v.Outcome, v.Error = outcomeFailed, o.Err
+	}
+}
+
+// outlook says what the file asks of a person: one that waits or goes asks nothing.
+func (v *cniView) outlook() outlook { return outlookOf(v.Verdict, v.Why) }
+
+// mostRows bounds the rows of a table of files that nobody reads to its end.
+const mostRows = 20
+
+// cniTable writes one row for each file: a word, the file with its pod's name below it, and
+// the reasons; the first of each word and how many more there are.
+func (p *printer) cniTable(views []cniView, head string, width int, word func(*cniView) (string, colour)) {
+	if len(views) == 0 {
+		return
+	}
+	p.f("\n%s\n", p.paint(bold, pad(head, width)+"CNI FILE"))
+	for _, group := range tableOrder {
+		shown, more := 0, false
+		for i := range views {
+			v := &views[i]
+			if string(v.Verdict) != group {
+				continue
+			}
+			if shown++; shown > mostRows {
+				more = true
+				continue
+			}
+			text, c := word(v)
+			p.f("%s\n", p.paint(c, pad(text, width))+short(v.title(), p.width-width))
+			p.para(strings.Repeat(" ", width), v.below())
+		}
+		if more {
+			p.f("%s… and more (-o json has all)\n", pad("", width))
+		}
+	}
+}
+
+// title is the file's name, with the container's ID cut as crictl shows it.
+func (v *cniView) title() string {
+	name := filepath.Base(v.Path)
+	if len(v.ContainerID) > 12 {
+		name = strings.Replace(name, v.ContainerID, v.ContainerID[:12]+"…", 1)
+	}
+	return clean(name)
+}
+
+// below is what stands under the name: where it is, whose, and why.
+func (v *cniView) below() string {
+	parts := []string{clean(filepath.Dir(v.Path))}
+	if name := podName(v.Namespace, v.Name); name != "" {
+		parts = append(parts, name)
+	}
+	for _, r := range v.Reasons {
+		parts = append(parts, string(r))
+	}
+	if v.Error != "" {
+		parts = append(parts, clean(v.Error))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cniTotals sums up all files, also those that were not kept for the table.
+func cniTotals(c *policy.CNICensus, acted, dryRun bool) string {
+	keep := c.Verdicts[policy.Keep] + c.Verdicts[policy.Wait]
+	counts := []struct {
+		n    int64
+		word string
+	}{
+		{c.Verdicts[policy.Reap], "reap"}, {c.Verdicts[policy.Wait], "wait"}, {c.Verdicts[policy.Keep], "keep"},
+	}
+	all := max(c.Verdicts[policy.Reap]+keep, c.Removed())
+	if acted {
+		if !dryRun {
+			keep = all - c.Removed() - c.Failed
+		}
+		counts[0].n, counts[0].word = c.Removed(), outcomeRemoved
+		counts[1].n, counts[1].word = c.Failed, outcomeFailed
+		counts[2].n, counts[2].word = keep, outcomeKept
+	}
+	if dryRun {
+		counts[0].n, counts[0].word = c.Verdicts[policy.Reap], outcomeWouldRemove
+	}
+	var words []string
+	for _, k := range counts {
+		if k.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", k.n, k.word))
+		}
+	}
+	return fmt.Sprintf("%s: %s", count(int(all), "CNI file"), strings.Join(words, ", "))
+}
