@@ -49,7 +49,7 @@ func alive(t *testing.T, n *node) {
 		return missing(exists(filepath.Dir(user)), "the kubelet has not made the directory")
 	})
 	write(t, user, "a user's")
-	d := n.reap(t, append(n.lies(t), "--confirm", (confirm+10*time.Second).String())...)
+	d := n.reap(t, append(n.lies(t), "--confirm", (confirm+20*time.Second).String())...)
 	// The line is read as it is written once the daemon follows the log.
 	eventually(t, 60*time.Second, func() string {
 		n.forge(t, p.uid)

@@ -80,11 +80,11 @@ func leftovers(t *testing.T, n *node) {
 
 // hear returns what the kubelet says of each kind, by the table's names, and from where on
 // in its log; it fails where that is not of the sort that was recorded. A machine that is
-// busy sweeps late, so there are three tries.
+// busy sweeps late, so there are some tries.
 func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
-	for range 3 {
+	for range 2 * slowness {
 		said, wrong, mark = map[string]string{}, nil, n.kubelet.size()
 		time.Sleep(sweeps)
 		for _, k := range kinds {
