@@ -1,5 +1,5 @@
 # Everything that is done to this repository by hand or by CI. make help lists it.
-# Nothing here needs more than Go, git and a POSIX shell; the tools come from the two
+# Nothing here needs more than Go, git and a POSIX shell; the tools come from the
 # module files in packaging/.
 
 .DEFAULT_GOAL := help
@@ -12,6 +12,7 @@ BENCH ?= .
 COUNT ?= 1
 BASE ?= HEAD~1
 TESTFLAGS ?=
+BIN ?= bin/orphan-reaper
 
 # The commit goes into the binary where git can tell it, and nothing else does: no build date,
 # no path, no host. Outside a checkout (a source archive) the build works without it.
@@ -29,11 +30,15 @@ LINT_MODULE = github.com/golangci/golangci-lint/v2
 LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/golangci.mod)
 LINT_SUM := $(shell cksum <packaging/golangci.sum | cut -d' ' -f1)
 LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
+# nfpm, which makes DEB and RPM, the same way.
+NFPM_MODULE = github.com/goreleaser/nfpm/v2
+NFPM_VERSION := $(shell sed -n 's|^.*$(NFPM_MODULE) \(v[^ ]*\).*|\1|p' packaging/nfpm.mod)
+NFPM = .cache/bin/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)-$(shell cksum <packaging/nfpm.sum | cut -d' ' -f1)
 
 ##@ Build
 .PHONY: build
 build: ## Build bin/orphan-reaper: static, no paths and no build date inside
-	$(GOBUILD) -o bin/orphan-reaper ./cmd/orphan-reaper
+	$(GOBUILD) -o $(BIN) ./cmd/orphan-reaper
 
 .PHONY: install
 install: ## Put the built binary into /usr/local/sbin and the unit into /etc/systemd/system (below DESTDIR)
@@ -47,6 +52,10 @@ uninstall: ## Take away what install put there; state, configuration and quarant
 .PHONY: demo
 demo: build ## Show the daemon at work on a node made for it, without root
 	sh testdata/demo/run.sh
+
+.PHONY: packages
+packages: $(NFPM) ## Make dist/: DEB and RPM for amd64 and arm64, and their checksums
+	sh packaging/packages.sh $(NFPM) dist
 
 .PHONY: repro
 repro: ## Build the committed tree twice, in two directories and two caches, and compare
@@ -131,6 +140,10 @@ lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
 	go build -modfile=packaging/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
+
+$(NFPM):
+	@echo "building nfpm $(NFPM_VERSION), once; this takes a minute"
+	go build -modfile=packaging/nfpm.mod -trimpath -buildvcs=false -o $@ $(NFPM_MODULE)/cmd/nfpm
 
 .PHONY: fmt
 fmt: ## Format the Go files
