@@ -132,6 +132,7 @@ func TestDaemonSeesAtOnce(t *testing.T) {
 		rules.Hold = 0
 		lines, stop := startDaemon(t, n, rules)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		n.add(1, nil)
 		lines <- parsers.Line{Text: []byte(uidOf(1))}
 		time.Sleep(400 * time.Millisecond)

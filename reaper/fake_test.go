@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,8 +30,9 @@ type fakeNode struct {
 	files      map[string]any
 	scans      map[parsers.PodUID]policy.Fact // what the mount scan after parking says, if not no
 	looks      int
-	steps      int // calls that touch the disk so far
-	cutAt      int // panic with errCut at this step; 0: never
+	stepping   sync.Mutex // a batch of CNI's files is taken beside the loop
+	steps      int        // calls that touch the disk so far
+	cutAt      int        // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
 	immutable  bool // nothing can be parked
 	stays      bool // nothing can be taken from quarantine
@@ -95,10 +97,12 @@ func (n *fakeNode) pass(d time.Duration) {
 	n.now.Wall = n.now.Wall.Add(d)
 }
 
-// step is one change of the disk; the cut comes before it.
+// step is one change of the disk; the cut comes before it, and nothing after it.
 func (n *fakeNode) step() {
+	n.stepping.Lock()
+	defer n.stepping.Unlock()
 	n.steps++
-	if n.steps == n.cutAt {
+	if n.cutAt > 0 && n.steps >= n.cutAt {
 		panic(errCut)
 	}
 }
