@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/await"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -84,7 +85,7 @@ func leftovers(t *testing.T, n *node) {
 func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
-	for range 2 * slowness {
+	for range 2 * await.Slowness {
 		said, wrong, mark = map[string]string{}, nil, n.kubelet.size()
 		time.Sleep(sweeps)
 		for _, k := range kinds {

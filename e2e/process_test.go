@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/await"
 )
 
 // process is one program that the suite started. Its output goes to a file.
@@ -100,36 +101,12 @@ func (p *process) tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// slowness is how much longer than here things may take on a machine that others use, too. It
-// is no time that a run needs: who waits goes on as soon as it is so.
-const slowness = 3
-
-// eventually waits until what is so; what returns what is still missing, "" for nothing.
-func eventually(t *testing.T, limit time.Duration, what func() string) {
-	t.Helper()
-	limit *= slowness
-	deadline := time.Now().Add(limit)
-	for {
-		missing := what()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, missing)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-// throughout fails where it is not so at any time in the span.
-func throughout(t *testing.T, span time.Duration, what func() string) {
-	t.Helper()
-	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if wrong := what(); wrong != "" {
-			t.Fatal(wrong)
-		}
-	}
-}
+// The suite's words for how it waits.
+var (
+	eventually = await.Eventually
+	throughout = await.Throughout
+	missing    = await.Missing
+)
 
 // must runs a command to its end.
 func must(t *testing.T, args ...string) {
@@ -158,12 +135,4 @@ func mkdir(t *testing.T, path string) string {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// missing is what eventually waits for.
-func missing(ok bool, format string, args ...any) string {
-	if ok {
-		return ""
-	}
-	return fmt.Sprintf(format, args...)
 }

@@ -1,4 +1,4 @@
-package e2e
+package packages
 
 import (
 	"fmt"
@@ -15,7 +15,6 @@ import (
 // The pods of the guest's node. Those that the kubelet holds may go only once it has named
 // them: nothing but a line of its log lets them go.
 const (
-	journalLiving   = "5a11fe00-0000-4000-8000-0000000000f0"
 	journalOrphan   = "2badf00d-0000-4000-8000-0000000000f1"
 	journalByUnit   = "2badf00d-0000-4000-8000-0000000000f2"
 	journalByLogger = "2badf00d-0000-4000-8000-0000000000f3"
@@ -31,25 +30,23 @@ var (
 	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted}
 )
 
-// How long the guest's daemon takes its time, and how long a step may take here.
-const (
-	guestConfig = "hold: 2s\nsettle: 2s\nconfirm: %s\n"
-	shortly     = "5s"
-	patience    = 90 * time.Second
-)
-
-// TestJournald runs the daemon as its unit runs it: below a real systemd, with the
-// kubelet's lines coming through a real journald. The kubelet and the runtime are stand-ins
-// (see standin): what kubelets say and do is TestBesideKubelets' matter.
+// TestJournald runs the daemon as its package installs it: below a real systemd, with the
+// kubelet's lines coming through a real journald.
 func TestJournald(t *testing.T) {
-	t.Parallel()
-	n := newJournalNode(t)
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T, *journalNode)
-	}{
-		// The order matters: a kubelet that has named one orphan has finished a sweep, which
-		// lets others go that neither runtime nor cgroups know.
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, nil)
+		n.install(t)
+		n.configure(t, short())
+		journald(t, n)
+	})
+}
+
+// journald are the steps.
+func journald(t *testing.T, n *node) {
+	t.Helper()
+	// The order matters: a kubelet that has named one orphan has finished a sweep, which
+	// lets others go that neither runtime nor cgroups know.
+	steps(t, n, []step{
 		{"ready", journalReady},
 		{"forged", journalForgery},
 		{"removed", journalRemoved},
@@ -58,17 +55,12 @@ func TestJournald(t *testing.T) {
 		{"restarted", journalRestarts},
 		{"mounted", journalMount},
 		{"stopped", journalStopped},
-	} {
-		if !t.Run(step.name, func(t *testing.T) { step.run(t, n) }) {
-			return // each step stands on those before
-		}
-	}
+	})
 }
 
 // journalReady: systemctl waits for READY=1 with a unit of Type=notify, and shows the
 // status; the unit's settings leave the daemon in PID 1's mount namespace.
-func journalReady(t *testing.T, n *journalNode) {
-	n.run(t, "systemctl", "enable", "--now", "orphan-reaper")
+func journalReady(t *testing.T, n *node) {
 	if got := n.show("orphan-reaper", "Type") + " " + n.run(t, "systemctl", "is-active", "orphan-reaper"); got != "notify active" {
 		t.Errorf("the unit is %s", got)
 	}
@@ -92,7 +84,7 @@ func journalReady(t *testing.T, n *journalNode) {
 
 // journalForgery: the kubelet's own line, with its PID, by whoever is not the kubelet. What
 // the kubelet itself says later of another pod comes through, so these lines were passed.
-func journalForgery(t *testing.T, n *journalNode) {
+func journalForgery(t *testing.T, n *node) {
 	pid := n.show("kubelet", "MainPID")
 	line := func(uid string) string {
 		return fmt.Sprintf(`E%s %7s kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." `+
@@ -113,7 +105,7 @@ func journalForgery(t *testing.T, n *journalNode) {
 			return missing(len(all) > 0, "the line of %s has not come", uid)
 		})
 	}
-	n.kubelet(t, "holds", journalHeld...)
+	n.says(t, "holds", journalHeld...)
 	for _, uid := range journalHeld {
 		n.tells(t, uid, policy.KindKept, policy.ReasonKubeletHolds)
 	}
@@ -139,9 +131,9 @@ func journalForgery(t *testing.T, n *journalNode) {
 
 // journalRemoved: what the kubelet names goes, but for a pod that lives; and what others
 // named goes with it, since the kubelet has now finished a sweep and nobody knows them.
-func journalRemoved(t *testing.T, n *journalNode) {
+func journalRemoved(t *testing.T, n *node) {
 	n.pod(t, journalOrphan)
-	n.kubelet(t, "names", journalLiving, journalOrphan)
+	n.says(t, "names", living, journalOrphan)
 	pid := n.show("kubelet", "MainPID")
 	eventually(t, patience, func() string {
 		all := n.journal(t, "_SYSTEMD_UNIT=kubelet.service", "_COMM=kubelet", "_PID="+pid, "--grep", "orphaned pod .*"+journalOrphan)
@@ -150,13 +142,13 @@ func journalRemoved(t *testing.T, n *journalNode) {
 	for _, uid := range append([]string{journalOrphan}, journalForged...) {
 		n.goes(t, uid)
 	}
-	for _, uid := range append([]string{journalLiving}, journalHeld...) {
+	for _, uid := range append([]string{living}, journalHeld...) {
 		n.stays(t, uid)
 	}
 }
 
 // journalRecords: message IDs are fixed for ever; the fields are what people search by.
-func journalRecords(t *testing.T, n *journalNode) {
+func journalRecords(t *testing.T, n *node) {
 	for kind, want := range map[policy.Kind]event{
 		policy.KindParked:  {"MESSAGE_ID": "770d890e15114caab7fc14a24a19f47f", "PRIORITY": "5"},
 		policy.KindRemoved: {"MESSAGE_ID": "4ea9a81c415a40cb96e0a1a629658fc7", "PRIORITY": "5"},
@@ -188,24 +180,24 @@ func journalRecords(t *testing.T, n *journalNode) {
 
 // journalRotation: new journal files, then a new journald; the kubelet's next line comes
 // through each time.
-func journalRotation(t *testing.T, n *journalNode) {
+func journalRotation(t *testing.T, n *node) {
 	n.run(t, "journalctl", "--rotate")
-	n.kubelet(t, "names", journalRotated)
+	n.says(t, "names", journalRotated)
 	n.goes(t, journalRotated)
 	before := n.show("systemd-journald", "MainPID")
 	n.run(t, "systemctl", "restart", "systemd-journald")
 	if after := n.show("systemd-journald", "MainPID"); after == before {
 		t.Fatalf("journald has not restarted: PID %s", after)
 	}
-	n.kubelet(t, "names", journalRestart)
+	n.says(t, "names", journalRestart)
 	n.goes(t, journalRestart)
 }
 
 // journalRestarts: a pod is parked, and as long as it is to be confirmed the daemon is
 // restarted; what it had begun it ends. A reload says how long that is.
-func journalRestarts(t *testing.T, n *journalNode) {
-	n.confirm(t, "10m")
-	n.kubelet(t, "names", journalConfirm)
+func journalRestarts(t *testing.T, n *node) {
+	n.configure(t, "hold: 2s\nsettle: 2s\nconfirm: 10m\n")
+	n.says(t, "names", journalConfirm)
 	n.tells(t, journalConfirm, policy.KindParked, "")
 	before := n.show("orphan-reaper", "MainPID")
 	n.run(t, "systemctl", "restart", "orphan-reaper")
@@ -220,7 +212,7 @@ func journalRestarts(t *testing.T, n *journalNode) {
 			t.Errorf("after the restart: %+v", e)
 		}
 	}
-	n.confirm(t, shortly)
+	n.configure(t, short())
 	n.goes(t, journalConfirm)
 	kinds := map[string]int{}
 	for _, e := range n.of(t, journalConfirm) {
@@ -233,27 +225,27 @@ func journalRestarts(t *testing.T, n *journalNode) {
 
 // journalMount: a mount that the node makes while the daemon runs. Without it the pod would
 // go; nothing behind it is touched.
-func journalMount(t *testing.T, n *journalNode) {
+func journalMount(t *testing.T, n *node) {
 	on := "/var/lib/kubelet/pods/" + journalMounted + "/volumes/" + nfs + "/vol"
 	n.run(t, "mount", "--bind", "/srv/behind", on)
-	n.kubelet(t, "names", journalMounted)
+	n.says(t, "names", journalMounted)
 	n.tells(t, journalMounted, policy.KindKept, policy.ReasonMounted)
 	n.stays(t, journalMounted)
 	n.run(t, "umount", on)
 	// A kubelet says it again every 2 s, and that is what asks for another look.
 	eventually(t, patience, func() string {
-		n.kubelet(t, "names", journalMounted)
+		n.says(t, "names", journalMounted)
 		return missing(!exists(n.dirOf(journalMounted)), "it is still there: %s", texts(n.of(t, journalMounted)))
 	})
 	n.goes(t, journalMounted)
-	if b, err := os.ReadFile(n.path("/srv/behind/precious")); err != nil || string(b) != "a user's" {
+	if b, err := os.ReadFile(n.path(behind)); err != nil || string(b) != users {
 		t.Errorf("behind the mount: %q, %v", b, err)
 	}
-	n.stays(t, journalLiving)
+	n.stays(t, living)
 }
 
 // journalStopped: systemd finds nothing wrong with how it ends.
-func journalStopped(t *testing.T, n *journalNode) {
+func journalStopped(t *testing.T, n *node) {
 	n.run(t, "systemctl", "stop", "orphan-reaper")
 	got := n.show("orphan-reaper", "ActiveState") + " " + n.show("orphan-reaper", "Result") + " " + n.show("orphan-reaper", "NRestarts")
 	if got != "inactive success 0" {

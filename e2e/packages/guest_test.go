@@ -1,9 +1,8 @@
-package e2e
+package packages
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +16,11 @@ import (
 )
 
 // guest is a Debian that has booted in a container: a systemd of its own is PID 1 there,
-// with its journald. What it changes lies in a tmpfs over the tree that machine.sh made.
+// with its journald. What it changes lies in a tmpfs over the tree that trees.sh made.
 type guest struct {
-	*process
 	dir    string
+	cmd    *exec.Cmd
+	done   chan struct{}
 	leader int // its PID 1, as we see it
 }
 
@@ -35,25 +35,25 @@ mount -t tmpfs -o mode=0755 tmpfs "$1/over"
 mkdir -m 0755 "$1/over/upper" "$1/over/work"
 mount -t overlay -o "lowerdir=$1/layer:$2,upperdir=$1/over/upper,workdir=$1/over/work" overlay "$1/root"
 exec systemd-nspawn --boot --register=no --keep-unit --private-network --console=pipe \
-	--link-journal=no --resolv-conf=off --timezone=off --machine=ore2e --directory="$1/root" \
+	--link-journal=no --resolv-conf=off --timezone=off --machine=orpkg --directory="$1/root" \
 	--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self'
 `
 
 // boot starts the guest and waits until its systemd has started what it starts. The layer
 // lies in dir already.
-func boot(t *testing.T, dir string) *guest {
+func boot(t *testing.T, release, dir string) *guest {
 	t.Helper()
-	tree, err := filepath.Abs("../.cache/e2e/bookworm")
+	tree, err := filepath.Abs("../../.cache/packages/" + release)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !exists(tree) {
-		t.Fatalf("%s is not there; make e2e makes it", tree)
+		t.Fatalf("%s is not there; make test-packages makes it", tree)
 	}
 	for _, name := range []string{"over", "root"} {
 		mkdir(t, filepath.Join(dir, name))
 	}
-	g := &guest{dir: dir}
+	g := &guest{dir: dir, done: make(chan struct{})}
 	cgroup := g.cgroup(t)
 	defer func() { _ = cgroup.Close() }()
 	log, err := os.OpenFile(filepath.Join(dir, "console.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -61,7 +61,7 @@ func boot(t *testing.T, dir string) *guest {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	g.process = &process{name: "systemd-nspawn", log: log.Name(), cmd: exec.Command("sh", "-c", setUp, "sh", dir, tree), done: make(chan struct{})}
+	g.cmd = exec.Command("sh", "-c", setUp, "sh", dir, tree)
 	g.cmd.Stdout, g.cmd.Stderr = log, log
 	// Unshareflags makes all mounts private, too (syscall.SysProcAttr); a session of its own
 	// keeps the guest from our terminal.
@@ -77,16 +77,16 @@ func boot(t *testing.T, dir string) *guest {
 	t.Cleanup(func() { g.stop(t) })
 	eventually(t, time.Minute, func() string {
 		if !g.running() {
-			t.Fatalf("the guest has not booted: %s", g.tail(20))
+			t.Fatalf("the guest has not booted: %s", g.tail())
 		}
 		if g.leader == 0 {
 			g.leader = firstOf(g.cmd.Process.Pid)
 		}
 		if g.leader == 0 || !exists(g.path("/run/systemd/private")) {
-			return "no systemd: " + g.tail(20)
+			return "no systemd: " + g.tail()
 		}
 		out, _ := g.try("systemctl", "is-system-running") // degraded is an exit code, too
-		return missing(out == "running" || out == "degraded", "it is %s: %s", out, g.tail(20))
+		return missing(out == "running" || out == "degraded", "it is %s: %s", out, g.tail())
 	})
 	return g
 }
@@ -114,19 +114,9 @@ func firstOf(parent int) int {
 	return 0
 }
 
-// cgroup makes the guest's cgroup. The cgroup file system is mounted for that where nothing
-// else of the machine looks, and stays until the guest has stopped.
+// cgroup makes the guest's cgroup.
 func (g *guest) cgroup(t *testing.T) *os.File {
 	t.Helper()
-	top := mkdir(t, filepath.Join(g.dir, "cgroup"))
-	if err := unix.Mount("cgroup2", top, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		t.Fatalf("cannot mount cgroup2: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(top, 0); err != nil {
-			t.Error(err)
-		}
-	})
 	f, err := os.Open(mkdir(t, g.ownCgroup()))
 	if err != nil {
 		t.Fatal(err)
@@ -145,18 +135,8 @@ func (g *guest) cgroup(t *testing.T) *os.File {
 	return f
 }
 
-func (g *guest) ownCgroup() string { return filepath.Join(g.dir, "cgroup", tag+"guest") }
-
-// below are the directory and all below it, parents first.
-func below(top string) []string {
-	var all []string
-	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			all = append(all, path)
-		}
-		return nil
-	})
-	return all
+func (g *guest) ownCgroup() string {
+	return filepath.Join(place, "cgroup", tag+"-"+filepath.Base(g.dir))
 }
 
 // stop switches the guest off as a person would, and if that does not help, as a power cut.
@@ -172,7 +152,7 @@ func (g *guest) stop(t *testing.T) {
 		case <-g.done:
 			return
 		case <-time.After(30 * time.Second):
-			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.tail(10))
+			t.Errorf("the guest did not stop within 30 s of SIGRTMIN+4: %s", g.tail())
 		}
 	}
 	// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)), and systemd-nspawn
@@ -195,6 +175,25 @@ func (g *guest) stop(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	<-g.done
+}
+
+func (g *guest) running() bool {
+	select {
+	case <-g.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// tail is the end of what the console said.
+func (g *guest) tail() string {
+	b, err := os.ReadFile(filepath.Join(g.dir, "console.log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
 // inCgroup are the guest's processes.

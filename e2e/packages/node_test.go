@@ -1,9 +1,10 @@
-package e2e
+package packages
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,38 +17,47 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// journalNode is a guest with a kubelet, a runtime, and orphan-reaper as make install
-// leaves it.
-type journalNode struct{ *guest }
+// node is a guest with a kubelet and a runtime, and with the packages in /root.
+type node struct {
+	*guest
 
-func newJournalNode(t *testing.T) *journalNode {
+	release string
+}
+
+// What every node has: one pod that lives, and something of a user's to be mounted.
+const (
+	living = "5a11fe00-0000-4000-8000-0000000000f0"
+	behind = "/srv/behind/precious"
+	users  = "a user's"
+)
+
+// newNode boots a node. The layer is what its administrator has put there before.
+func newNode(t *testing.T, release string, layer map[string]string) *node {
 	t.Helper()
-	dir := mkdir(t, filepath.Join(machine.dir, "guest"))
-	n := &journalNode{}
-	layer := filepath.Join(dir, "layer")
-	must(t, "make", "--silent", "-C", "..", "build", "install", "DESTDIR="+layer)
-	for path, text := range map[string]string{
+	dir := mkdir(t, filepath.Join(place, strings.ReplaceAll(t.Name(), "/", "-")))
+	top := filepath.Join(dir, "layer")
+	files := map[string]string{
 		"etc/machine-id":                        "0123456789abcdef0123456789abcdef\n", // a first boot would enable every unit
 		"etc/hostname":                          "node-1\n",
-		"etc/orphan-reaper/config.yaml":         fmt.Sprintf(guestConfig, shortly),
-		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock " + journalLiving + "\n",
+		"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/local/bin/containerd /run/containerd/containerd.sock " + living + "\n",
 		"etc/systemd/system/kubelet.service":    "[Service]\nExecStart=/usr/local/bin/kubelet --root-dir=/var/lib/kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock\n",
-		"srv/behind/precious":                   "a user's",
-	} {
-		lay(t, filepath.Join(layer, path), text)
+		behind:                                  users,
 	}
-	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", filepath.Join(layer, "usr/local/bin/kubelet"), "./standin")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the stand-ins: %v\n%s", err, out)
+	maps.Copy(files, layer)
+	for path, text := range files {
+		lay(t, filepath.Join(top, path), text)
 	}
-	if err := os.Symlink("kubelet", filepath.Join(layer, "usr/local/bin/containerd")); err != nil {
+	copyTo(t, mkdir(t, filepath.Join(top, "usr/local/bin")), filepath.Join(place, "kubelet"))
+	if err := os.Symlink("kubelet", filepath.Join(top, "usr/local/bin/containerd")); err != nil {
 		t.Fatal(err)
 	}
-	n.guest = boot(t, dir)
+	for to, from := range map[string]string{"root": dist, "root/next": next} {
+		copyTo(t, mkdir(t, filepath.Join(top, to)), packagesIn(t, from)...)
+	}
+	n := &node{guest: boot(t, release, dir), release: release}
 	// A cgroup tree in which no running pod has its cgroup proves nothing.
-	mkdir(t, n.path("/sys/fs/cgroup/kubepods/besteffort/pod"+journalLiving))
-	n.pod(t, journalLiving)
+	mkdir(t, n.path("/sys/fs/cgroup/kubepods/besteffort/pod"+living))
+	n.pod(t, living)
 	n.run(t, "systemctl", "start", "containerd", "kubelet")
 	eventually(t, patience, func() string {
 		lines := n.journal(t, "_SYSTEMD_UNIT=kubelet.service")
@@ -56,28 +66,51 @@ func newJournalNode(t *testing.T) *journalNode {
 	return n
 }
 
-// lay writes a file that everybody in the guest may read.
-func lay(t *testing.T, path, text string) {
+// packagesIn are the files of a release as they lie beside each other.
+func packagesIn(t *testing.T, dir string) []string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
+	all, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no packages in %q: make packages makes them: %v", dir, err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	return all
+}
+
+// copyTo copies files with their permissions.
+func copyTo(t *testing.T, dir string, files ...string) {
+	t.Helper()
+	for _, path := range files {
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.IsDir() {
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), b, st.Mode()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-func (n *journalNode) dirOf(uid string) string { return n.path("/var/lib/kubelet/pods/" + uid) }
+func (n *node) dirOf(uid string) string { return n.path("/var/lib/kubelet/pods/" + uid) }
+
+// nfs is the directory of a plugin that the kubelet's own code knows.
+const nfs = "kubernetes.io~nfs"
 
 // pod makes what a pod has left; nothing of it is a user's.
-func (n *journalNode) pod(t *testing.T, uid string) {
+func (n *node) pod(t *testing.T, uid string) {
 	t.Helper()
 	mkdir(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol"))
-	write(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
+	lay(t, filepath.Join(n.dirOf(uid), "etc-hosts"), "127.0.0.1 localhost\n")
 }
 
-// kubelet has the kubelet say a word of the pods.
-func (n *journalNode) kubelet(t *testing.T, word string, uids ...string) {
+// says has the kubelet say a word of the pods.
+func (n *node) says(t *testing.T, word string, uids ...string) {
 	t.Helper()
 	f, err := os.OpenFile(n.path("/run/kubelet.say"), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -91,7 +124,7 @@ func (n *journalNode) kubelet(t *testing.T, word string, uids ...string) {
 	}
 }
 
-func (n *journalNode) show(unit, property string) string {
+func (n *node) show(unit, property string) string {
 	out, _ := n.try("systemctl", "show", "--property="+property, "--value", unit)
 	return out
 }
@@ -105,7 +138,7 @@ func (e event) get(field string) string {
 }
 
 // journal returns the entries that match, oldest first.
-func (n *journalNode) journal(t *testing.T, match ...string) []event {
+func (n *node) journal(t *testing.T, match ...string) []event {
 	t.Helper()
 	out, err := n.try(append([]string{"journalctl", "--no-pager", "--quiet", "--all", "--output=json"}, match...)...)
 	// With --grep it ends with 1 and says nothing where nothing matches.
@@ -124,13 +157,13 @@ func (n *journalNode) journal(t *testing.T, match ...string) []event {
 }
 
 // of are the records of one pod, as an administrator asks for them.
-func (n *journalNode) of(t *testing.T, uid string) []event {
+func (n *node) of(t *testing.T, uid string) []event {
 	t.Helper()
 	return n.journal(t, "--unit=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
 }
 
 // tells waits for a record of the kind, with the reason where one is given.
-func (n *journalNode) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) event {
+func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) event {
 	t.Helper()
 	var found event
 	eventually(t, patience, func() string {
@@ -156,7 +189,7 @@ func texts(all []event) string {
 }
 
 // goes waits until the pod is removed and the record says so.
-func (n *journalNode) goes(t *testing.T, uid string) {
+func (n *node) goes(t *testing.T, uid string) {
 	t.Helper()
 	n.tells(t, uid, policy.KindRemoved, "")
 	if exists(n.dirOf(uid)) {
@@ -165,7 +198,7 @@ func (n *journalNode) goes(t *testing.T, uid string) {
 }
 
 // stays: nothing was taken of the pod.
-func (n *journalNode) stays(t *testing.T, uid string) {
+func (n *node) stays(t *testing.T, uid string) {
 	t.Helper()
 	if !exists(filepath.Join(n.dirOf(uid), "volumes", nfs, "vol")) {
 		t.Errorf("%s has lost its volume: %s", uid, texts(n.of(t, uid)))
@@ -177,15 +210,25 @@ func (n *journalNode) stays(t *testing.T, uid string) {
 	}
 }
 
-// scan is what the same program says that is no daemon.
-func (n *journalNode) scan(t *testing.T) (r struct {
-	report
+// report is the part of scan -o json that the suite reads.
+type report struct {
+	Pods []struct {
+		UID     string
+		Verdict string
+		Reasons []string
+	}
+	Quarantine []struct {
+		UID   string
+		Phase string
+	}
 	Node struct {
 		KubeletPID int                            `json:"kubelet_pid"`
 		MayEnforce struct{ Value, Detail string } `json:"may_enforce"`
 	}
-},
-) {
+}
+
+// scan is what the same program says that is no daemon.
+func (n *node) scan(t *testing.T) (r report) {
 	t.Helper()
 	out, _ := n.try("orphan-reaper", "scan", "-o", "json") // 3 says that something is kept
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
@@ -194,13 +237,32 @@ func (n *journalNode) scan(t *testing.T) (r struct {
 	return r
 }
 
-// confirm sets how long a parked pod waits, and reloads the daemon.
-func (n *journalNode) confirm(t *testing.T, span string) {
+// short is a configuration for people who do not wait, and what a step needs beside it.
+func short(more ...string) string {
+	return "hold: 2s\nsettle: 2s\nconfirm: 5s\n" + strings.Join(more, "")
+}
+
+const config = "/etc/orphan-reaper/config.yaml"
+
+// install installs the package as apt does.
+func (n *node) install(t *testing.T) {
+	t.Helper()
+	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
+}
+
+// sh runs a script in the directory with the packages, as an administrator at a shell.
+func (n *node) sh(t *testing.T, script string) string {
+	t.Helper()
+	return n.run(t, "bash", "-euo", "pipefail", "-c", "cd /root\n"+script)
+}
+
+// configure writes the configuration and has the daemon read it; the daemon is not restarted.
+func (n *node) configure(t *testing.T, text string) {
 	t.Helper()
 	const read = "the configuration was read again"
 	before := len(n.journal(t, "--unit=orphan-reaper", "--grep", read))
 	pid := n.show("orphan-reaper", "MainPID")
-	lay(t, n.path("/etc/orphan-reaper/config.yaml"), fmt.Sprintf(guestConfig, span))
+	lay(t, n.path(config), text)
 	n.run(t, "systemctl", "reload", "orphan-reaper")
 	eventually(t, patience, func() string {
 		return missing(len(n.journal(t, "--unit=orphan-reaper", "--grep", read)) > before, "the configuration was not read")

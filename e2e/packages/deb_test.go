@@ -1,0 +1,172 @@
+package packages
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	debOrphan = "2badf00d-0000-4000-8000-0000000000d1" // nothing in it is a user's
+	debData   = "2badf00d-0000-4000-8000-0000000000d2" // something is
+)
+
+// TestDEB is the life of the package on a node: installed, at work, upgraded, removed,
+// purged, installed again.
+func TestDEB(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, map[string]string{dropIn: quick})
+		steps(t, n, []step{
+			{"installed", debInstalled},
+			{"record", debRecord},
+			{"metrics", debMetrics},
+			{"removed", debRemoved},
+			{"purged", debPurged},
+		})
+	})
+}
+
+// dropIn is where an administrator changes the unit; flags win over the configuration, so
+// that this daemon is quick from its first start.
+const (
+	dropIn = "etc/systemd/system/orphan-reaper.service.d/quick.conf"
+	quick  = "[Service]\nExecStart=\nExecStart=/usr/sbin/orphan-reaper run --hold 2s --settle 2s --confirm 5s\n"
+)
+
+// debInstalled: apt installs, enables and starts it without a network and without a
+// question; it is ready, follows journald, and takes away a real orphan.
+func debInstalled(t *testing.T, n *node) {
+	n.pod(t, debOrphan)
+	n.pod(t, debData)
+	lay(t, filepath.Join(n.dirOf(debData), "volumes", nfs, "vol", "precious"), users)
+	began := time.Now()
+	n.install(t)
+	installed := time.Since(began)
+	if got := n.state(); got != "enabled active notify" {
+		t.Fatalf("after apt-get install the unit is %s", got)
+	}
+	n.says(t, "names", living, debOrphan, debData)
+	n.goes(t, debOrphan)
+	t.Logf("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold, settle 2 s, confirm 5 s; by default 5 min each)",
+		n.release, installed.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
+	n.tells(t, debData, policy.KindParked, "")
+	n.stays(t, living)
+	n.holdsData(t)
+	n.started(t, "following journald", "openat2")
+}
+
+// debRecord: what the journal says of it, by its fields and with the catalog's words.
+func debRecord(t *testing.T, n *node) {
+	e := n.tells(t, debOrphan, policy.KindRemoved, "")
+	if e.get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.get("_EXE") != "/usr/sbin/orphan-reaper" {
+		t.Errorf("the record of what was removed: %v", e)
+	}
+}
+
+// debMetrics: Debian's node exporter serves the textfile.
+func debMetrics(t *testing.T, n *node) {
+	eventually(t, patience, func() string {
+		page, err := n.exporter()
+		return missing(err == nil && strings.Contains(page, "\norphan_reaper_reaped_pods_total 1\n"), "the exporter says: %v %s", err, grep(page, "orphan_reaper"))
+	})
+}
+
+// debRemoved: state, configuration and what was taken stay; the unit and its metrics go.
+func debRemoved(t *testing.T, n *node) {
+	n.sh(t, "apt-get remove -y orphan-reaper")
+	for _, path := range []string{"/usr/sbin/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service"} {
+		if exists(n.path(path)) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range []string{config, "/var/lib/orphan-reaper/"} {
+		if !exists(n.path(path)) {
+			t.Errorf("%s is gone", path)
+		}
+	}
+	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
+		t.Errorf("the unit is %s", got)
+	}
+	eventually(t, patience, func() string {
+		page, err := n.exporter()
+		return missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still says: %v %s", err, grep(page, "orphan_reaper"))
+	})
+	n.holdsData(t)
+}
+
+// debPurged: what may be a user's is never touched; its place is told, and what is needed to
+// give it back stays with it. Without it nothing stays.
+func debPurged(t *testing.T, n *node) {
+	said := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
+	if !strings.Contains(said, "/var/lib/kubelet/orphan-reaper") {
+		t.Errorf("purge does not say where the data is: %s", said)
+	}
+	n.holdsData(t)
+	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
+	eventually(t, patience, func() string { return missing(n.state() == "enabled active notify", "installed again: %s", n.state()) })
+	if out := n.sh(t, "orphan-reaper quarantine list"); !strings.Contains(out, debData) {
+		t.Errorf("installed again, the quarantine is %s", out)
+	}
+	n.sh(t, "systemctl stop orphan-reaper; orphan-reaper quarantine purge "+debData)
+	n.sh(t, "apt-get purge -y orphan-reaper")
+	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", "/var/lib/kubelet/orphan-reaper"} {
+		if exists(n.path(path)) {
+			t.Errorf("%s is still there: %s", path, n.run(t, "ls", "-laR", path))
+		}
+	}
+	n.stays(t, living)
+}
+
+// state is what systemctl says of the unit.
+func (n *node) state() string {
+	enabled, _ := n.try("systemctl", "is-enabled", "orphan-reaper")
+	active, _ := n.try("systemctl", "is-active", "orphan-reaper")
+	return enabled + " " + active + " " + n.show("orphan-reaper", "Type")
+}
+
+// started reads what the daemon said at its last start.
+func (n *node) started(t *testing.T, words ...string) {
+	t.Helper()
+	all := n.journal(t, "--identifier=orphan-reaper", "MESSAGE_ID=31ef80b5113940adaecfb7a43fd035cc")
+	if len(all) == 0 {
+		t.Fatal("it has not told that it has started")
+	}
+	said := all[len(all)-1].get("MESSAGE")
+	for _, word := range words {
+		if !strings.Contains(said, word) {
+			t.Errorf("at its start it does not say %q: %s", word, said)
+		}
+	}
+}
+
+// holdsData: what is a user's lies in quarantine, and no byte of it has changed.
+func (n *node) holdsData(t *testing.T) {
+	t.Helper()
+	found, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper/*/volumes/" + nfs + "/vol/precious"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the user's file: %v %v; the quarantine: %s", found, err, n.run(t, "find", "/var/lib/kubelet/orphan-reaper"))
+	}
+	if got := n.run(t, "cat", strings.TrimPrefix(found[0], n.path("/"))); got != users {
+		t.Errorf("the user's file is %q", got)
+	}
+}
+
+// exporter asks the guest's node exporter, with what every Debian has.
+func (n *node) exporter() (string, error) {
+	return n.try("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
+}
+
+// grep is what a failure shows of a long text.
+func grep(text, word string) string {
+	var found strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			fmt.Fprint(&found, line)
+		}
+	}
+	return found.String()
+}
