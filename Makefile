@@ -85,18 +85,33 @@ race: ## Run all tests under the race detector (needs a C compiler)
 # The kubelets are built once and kept in .cache/e2e; no other target knows of them.
 E2E_VERSIONS ?= 1.30.14 1.36.3
 
-.PHONY: e2e-guest
-e2e-guest: ## Get what make e2e needs from Debian: packages, and a tree to boot
-	sh e2e/prepare.sh packages
-	sh e2e/machine.sh
+.PHONY: e2e-runtime
+e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins
+	sh e2e/prepare.sh runtime
 
 .PHONY: e2e-kubelets
 e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 	sh e2e/prepare.sh kubelets $(E2E_VERSIONS)
 
 .PHONY: e2e
-e2e: e2e-guest e2e-kubelets ## Run beside real kubelets, a real containerd and a real systemd (root, on Debian; builds the kubelets once)
+e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 30m $(TESTFLAGS) .
+
+# The Debian releases that the packages are tried on, each with its own systemd.
+RELEASES ?= bullseye bookworm trixie
+
+.PHONY: test-packages-trees
+test-packages-trees: ## Get what make test-packages boots: a tree of each Debian release, made once
+	sh e2e/prepare.sh guests
+	sh e2e/packages/trees.sh $(RELEASES)
+
+# unshare(1): with it ends all that the suite has started, and all that it has mounted is gone.
+.PHONY: test-packages
+test-packages: test-packages-trees packages ## Install the packages on Debian releases that boot in containers (root, on Debian)
+	sh e2e/packages/next.sh $(NFPM) .cache/packages/next
+	cd e2e && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
+		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
+		-count=1 -parallel 4 -timeout 30m $(TESTFLAGS) ./packages
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)

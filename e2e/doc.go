@@ -1,7 +1,7 @@
 // Package e2e holds the suite that runs orphan-reaper beside real programs: Debian's
 // containerd and runc, and kubelets built from their own source, standalone with static
-// pods; and as a unit of a systemd that boots in a container, with its journald. make e2e
-// runs it, as root.
+// pods. make e2e runs it, as root; the packages below a real systemd are the matter of the
+// package packages.
 //
 // It is a module of its own, so that what only a kubelet needs never meets the go.mod of
 // what ships. Everything that the programs write lies in one temporary directory, but for

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Gets what the suite runs: Debian's container runtime, what boots a Debian in a container
-# (machine.sh makes that Debian), and a kubelet of each version.
+# Gets what the suites run: Debian's container runtime, what boots a Debian in a container
+# (packages/trees.sh makes that Debian), and a kubelet of each version.
 #
-#   e2e/prepare.sh packages
+#   e2e/prepare.sh runtime
+#   e2e/prepare.sh guests
 #   e2e/prepare.sh kubelets VERSION...
 #
 # A kubelet is built by the ordinary Go client from the module k8s.io/kubernetes, in a
@@ -12,11 +13,12 @@
 # are published as v0.x.y of the same release, and the replacements name those.
 set -eu
 cd "$(dirname "$0")/.."
-what=${1:?packages, or kubelets and the versions}
+what=${1:?runtime, guests, or kubelets and the versions}
 shift
 
 # Command, Debian package.
-needed='
+case $what in
+runtime) needed='
 containerd containerd
 ctr containerd
 runc runc
@@ -24,14 +26,18 @@ runc runc
 ip iproute2
 iptables iptables
 chattr e2fsprogs
+' ;;
+guests) needed='
 nsenter util-linux
 debootstrap debootstrap
 systemd-nspawn systemd-container
-'
+' ;;
+*) needed= ;;
+esac
 missing=$(printf '%s' "$needed" | while read -r command package; do
 	[ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
-if [ "$what" = packages ] && [ -n "$missing" ]; then
+if [ -n "$missing" ]; then
 	echo "e2e: installing $missing" >&2
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
 		echo "e2e: this is not root on Debian: install them yourself" >&2

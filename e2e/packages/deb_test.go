@@ -56,7 +56,7 @@ func debInstalled(t *testing.T, n *node) {
 	n.tells(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
-	n.started(t, "following journald", "openat2")
+	n.started(t, "following journald")
 }
 
 // debRecord: what the journal says of it, by its fields and with the catalog's words.
@@ -111,7 +111,7 @@ func debPurged(t *testing.T, n *node) {
 	if out := n.sh(t, "orphan-reaper quarantine list"); !strings.Contains(out, debData) {
 		t.Errorf("installed again, the quarantine is %s", out)
 	}
-	n.sh(t, "systemctl stop orphan-reaper; orphan-reaper quarantine purge "+debData)
+	n.sh(t, "systemctl stop orphan-reaper; orphan-reaper quarantine purge --yes "+debData)
 	n.sh(t, "apt-get purge -y orphan-reaper")
 	for _, path := range []string{"/etc/orphan-reaper", "/var/lib/orphan-reaper", "/var/lib/kubelet/orphan-reaper"} {
 		if exists(n.path(path)) {
