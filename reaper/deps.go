@@ -28,6 +28,8 @@ type Remover interface {
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
 	// List returns the names that lie in quarantine, manifests left out.
 	List() ([]string, error)
+	// Means says how it is kept to what it is to change.
+	Means() policy.Means
 }
 
 // Ledger is the durable record of every intent and outcome.
@@ -91,6 +93,7 @@ type Report struct {
 	Outcomes    []policy.Outcome
 	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
 	CNI         CNIReport           // of the sweep over the CNI directories, where one was due
+	Means       policy.Means        // how the remover is kept to what it is to change
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

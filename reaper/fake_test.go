@@ -172,6 +172,8 @@ func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine
 	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
 }
 
+func (n *fakeNode) Means() policy.Means { return policy.Means{} }
+
 func (n *fakeNode) List() ([]string, error) {
 	return slices.Sorted(maps.Keys(n.quarantine)), nil
 }

@@ -92,7 +92,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	rep.Look = look
+	rep.Look, rep.Means = look, r.Remover.Means()
 	rep.Look.Errors = append(problems, look.Errors...)
 	r.pressed = look.Node.Pressed()
 	r.judge(&rep, opt.Claims)

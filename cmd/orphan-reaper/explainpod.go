@@ -163,6 +163,8 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		write("runtime has pods", n.RuntimeLists)
 		write("whole node seen", n.MayEnforce)
 		write("flags agree", n.Agrees)
+		write("openat2", n.Openat2)
+		write("Landlock", n.Landlock)
 	}
 }
 

@@ -75,6 +75,10 @@ func testReport() reaper.Report {
 	r.Look.Node.RuntimeLists = policy.Fact{Truth: policy.Yes, Origin: "unix:///run/containerd/containerd.sock"}
 	r.Look.Node.Agrees = policy.Fact{Truth: policy.Yes}
 	r.Look.Node.MayEnforce = policy.Fact{Truth: policy.Yes, Origin: "/proc/1/mountinfo"}
+	r.Means = policy.Means{
+		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
+		Landlock: policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories, it takes ABI 2 (Linux 5.19)"},
+	}
 	r.Look.Node.Gauges = policy.KubeletGauges{
 		Origin: "https://127.0.0.1:10250/metrics", CleanedVolumes: new(int64(4)), Uncleaned: new(int64(7)), OrphanedRuntimePods: new(int64(0)),
 		Working: []policy.WorkingPods{{Lifecycle: "sync", Config: "desired", Static: "true", Count: 4}},
@@ -162,7 +166,7 @@ func testEntries() []policy.EntryState {
 // only leaves the pods of some UIDs in a report, as a survey of them does.
 func only(r reaper.Report, uids ...parsers.PodUID) reaper.Report {
 	var out reaper.Report
-	out.Look.Node = r.Look.Node
+	out.Look.Node, out.Means = r.Look.Node, r.Means
 	for i, e := range r.Look.Pods {
 		if slices.Contains(uids, e.UID) {
 			out.Look.Pods, out.Verdicts = append(out.Look.Pods, e), append(out.Verdicts, r.Verdicts[i])

@@ -72,6 +72,7 @@ type nodeView struct {
 	RuntimeLists policy.Fact `json:"runtime_lists"`
 	MayEnforce   policy.Fact `json:"may_enforce"`
 	Agrees       policy.Fact `json:"agrees"`
+	policy.Means
 	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk are what it has named in
 	// its log since its start and what we see, of the entries in this report.
 	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
@@ -169,7 +170,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 	}
 	n := r.Look.Node
 	v.Node = &nodeView{
-		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees,
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
 		Gauges: n.Gauges, Pods: r.Look.Inventory(),
 	}
 	for _, e := range r.Look.Pods {

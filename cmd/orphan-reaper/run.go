@@ -75,6 +75,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 		return err
 	}
 	tellUnlisted(r, log)
+	tellMeans(r.Remover.Means(), log)
 	var from checkpoints
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
@@ -110,6 +111,21 @@ func collectEarly() { debug.SetGCPercent(50) }
 func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {
 	if err := teller.Tell(r); err != nil {
 		log.Error("cannot write a record", slog.String("kind", string(r.Kind)), slog.Any("error", err))
+	}
+}
+
+// tellMeans says once, at the start, how the remover is kept to what it is to change: by the
+// kernel, where there is openat2 and Landlock.
+func tellMeans(m policy.Means, log *slog.Logger) {
+	if why := slog.String("why", m.Openat2.Detail); m.Openat2.Truth == policy.Yes {
+		log.Info("the walker uses openat2", why)
+	} else {
+		log.Warn("the walker cannot use openat2, it compares mount IDs", why)
+	}
+	if why := slog.String("why", m.Landlock.Detail); m.Landlock.Truth == policy.Yes {
+		log.Info("Landlock confines each batch", why)
+	} else {
+		log.Warn("Landlock cannot be used, no batch is confined", why)
 	}
 }
 

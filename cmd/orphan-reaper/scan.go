@@ -99,6 +99,7 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	}
 	p.kubeletCounts(v.Node)
 	p.inventory(v.Node)
+	p.means(v.Node)
 	return p.flush()
 }
 
@@ -127,6 +128,23 @@ func (p *printer) ending(n *nodeView) {
 		p.f("\n")
 		p.para("", fmt.Sprintf("The kubelet works on %s that nobody wants any more (kubelet_working_pods). If that number stays, it terminates them for ever: "+
 			"its log says why, and its restart ends it (kubernetes#113145).", plural(working, "pod")))
+	}
+}
+
+// means says where the kernel does not hold the line as well as it could: the code's own
+// checks stand alone then. What is as it should be is not told here.
+func (p *printer) means(n *nodeView) {
+	if n == nil {
+		return
+	}
+	for _, m := range []struct {
+		name string
+		fact policy.Fact
+	}{{"Landlock", n.Landlock}, {"openat2", n.Openat2}} {
+		if m.fact.Truth == policy.No {
+			p.f("\n")
+			p.para("", fmt.Sprintf("%s is not used: %s.", m.name, clean(m.fact.Detail)))
+		}
 	}
 }
 

@@ -206,3 +206,65 @@ func BenchmarkTakeAddresses(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(median(ours), "ns/file")
 }
+
+// BenchmarkParkConfined parks 2,044 pods in batches of 256, each on a thread that is confined
+// by Landlock and then without, by turns.
+func BenchmarkParkConfined(b *testing.B) {
+	const n = 2044
+	took := map[bool][]float64{}
+	for i := range b.N * 2 * size(15, 3) {
+		confined := i%2 == 0
+		tr := newTree(b)
+		r := tr.open(false)
+		if !confined {
+			r.handled = 0
+		} else if r.handled == 0 {
+			b.Fatalf("%+v", r.Means().Landlock)
+		}
+		var actions []policy.Action
+		for i := range n {
+			uid := parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i))
+			tr.pod(uid)
+			actions = append(actions, tr.parkAction(uid))
+		}
+		unix.Sync()
+		begin := time.Now()
+		for batch := range slices.Chunk(actions, policy.BatchSize) {
+			for _, o := range r.Execute(context.Background(), policy.Plan{Actions: batch}) {
+				if o.Result != policy.Done {
+					b.Fatalf("%+v", o)
+				}
+			}
+		}
+		took[confined] = append(took[confined], time.Since(begin).Seconds()*1000)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(took[true]), "ms")
+	b.ReportMetric(median(took[false]), "unconfined-ms")
+}
+
+// BenchmarkConfine is what a thread and its restriction cost, for an empty batch.
+func BenchmarkConfine(b *testing.B) {
+	for _, confined := range []bool{true, false} {
+		b.Run(fmt.Sprint(confined), func(b *testing.B) {
+			r := newTree(b).open(false)
+			if !confined {
+				r.handled = 0
+			}
+			fd, err := openAdmin(r.root)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer closeFD(fd)
+			for b.Loop() {
+				if err := r.await(b.Context(), func() {
+					if err := r.confine(grant{fd, mayMove}); err != nil {
+						b.Error(err)
+					}
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -175,12 +175,12 @@ func TestClearMeanwhile(t *testing.T) {
 				before := listing(t, tr.pods)
 				r, a := tr.open(no), tr.clearAction(leafNFS)
 				done := false
-				r.guards.before = func(op, _ string) {
+				r.guards.before = outside(func(op, _ string) {
 					if op == first && !done {
 						done = true
 						tc.do(tr, leaf)
 					}
-				}
+				})
 				o := run1(t, r, a)
 				want(t, o, tc.result, tc.reason)
 				if !done {
@@ -224,12 +224,12 @@ func TestClearEndless(t *testing.T) {
 	tr := newTree(t, heldPod...)
 	leaf := tr.pods + "/" + string(uidA) + "/" + leafNFS
 	r, n := tr.open(false), 0
-	r.guards.before = func(op, _ string) {
+	r.guards.before = outside(func(op, _ string) {
 		if op == "renameat2" && n < 100 {
 			n++
 			tr.must(os.WriteFile(fmt.Sprintf("%s/new%d", leaf, n), nil, 0o600))
 		}
-	}
+	})
 	want(t, run1(t, r, tr.clearAction(leafNFS)), policy.Refused, policy.ReasonCannotMove)
 	there(t, leaf+"/data", true)
 	there(t, leaf+"/new1", true)
@@ -247,13 +247,13 @@ func TestClearStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	r.guards.before = func(op, _ string) {
+	r.guards.before = outside(func(op, _ string) {
 		if op == "renameat2" {
 			if n++; n == 2 {
 				cancel()
 			}
 		}
-	}
+	})
 	o := r.Execute(ctx, policy.Plan{Actions: []policy.Action{tr.clearAction(leafNFS)}})[0]
 	if o.Result != policy.Refused || n < 3 {
 		t.Fatalf("%+v after %d renames", o, n)

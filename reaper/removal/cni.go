@@ -95,8 +95,29 @@ func (b *cniBatch) run(ctx context.Context) {
 			byDir[f.File.Dir] = append(byDir[f.File.Dir], i)
 		}
 	}
-	for _, dir := range dirs {
-		b.dir(ctx, dir, byDir[dir])
+	b.confined(ctx, dirs, byDir)
+}
+
+// confined opens all directories before it handles the first, since the thread may change
+// nothing but what is below one that is open by then.
+func (b *cniBatch) confined(ctx context.Context, dirs []string, byDir map[string][]int) {
+	fds, errs := make([]int, len(dirs)), make([]error, len(dirs))
+	grants := make([]grant, len(dirs))
+	for n, dir := range dirs {
+		fds[n], errs[n] = b.openDir(dir)
+		grants[n] = grant{fds[n], mayReplace}
+	}
+	if err := b.r.confine(grants...); err != nil {
+		for n, dir := range dirs {
+			closeFD(fds[n])
+			for _, i := range byDir[dir] {
+				b.set(i, policy.Refused, err)
+			}
+		}
+		return
+	}
+	for n, dir := range dirs {
+		b.dir(ctx, dir, fds[n], errs[n], byDir[dir])
 	}
 }
 
@@ -132,9 +153,9 @@ func (b *cniBatch) set(i int, result policy.Result, err error) {
 	}
 }
 
-// dir takes or restores the files of one directory.
-func (b *cniBatch) dir(ctx context.Context, dir string, files []int) {
-	fd, err := b.openDir(dir)
+// dir takes or restores the files of one directory, which is open as fd, or could not be
+// opened for err.
+func (b *cniBatch) dir(ctx context.Context, dir string, fd int, err error, files []int) {
 	switch {
 	case errors.Is(err, unix.ENOENT) && !b.restore:
 		for _, i := range files {

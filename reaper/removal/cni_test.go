@@ -350,11 +350,11 @@ func TestRestoreCNIRefuses(t *testing.T) {
 		x := newCNI(t, false)
 		c := x.cache(1)
 		ended(t, x.take(c), policy.Done)
-		x.r.guards.before = func(op, _ string) {
+		x.r.guards.before = outside(func(op, _ string) {
 			if op == "renameat2" {
 				x.must(os.WriteFile(c.File.Dir+"/"+c.File.Name, []byte("new"), 0o600))
 			}
-		}
+		})
 		ended(t, x.restore(c), policy.Refused, "made meanwhile")
 		if b, err := os.ReadFile(c.File.Dir + "/" + c.File.Name); string(b) != "new" || err != nil {
 			t.Error(string(b), err)
@@ -391,11 +391,11 @@ func TestTakeCNIStops(t *testing.T) {
 	x := newCNI(t, false)
 	files := append(x.caches(), x.address(1, "10.0.0.7"))
 	ctx, cancel := context.WithCancel(context.Background())
-	x.r.guards.before = func(op, _ string) {
+	x.r.guards.before = outside(func(op, _ string) {
 		if op == "unlinkat" {
 			cancel()
 		}
-	}
+	})
 	out := x.r.TakeCNI(ctx, files)
 	ended(t, out[:1], policy.Done)
 	ended(t, out[1:], policy.Refused, "before it was begun")
@@ -410,12 +410,12 @@ func TestTakeCNIHangs(t *testing.T) {
 	x.r.grace = time.Millisecond
 	files := x.caches()
 	hang, hangs := make(chan struct{}), make(chan struct{})
-	x.r.guards.before = func(op, _ string) {
+	x.r.guards.before = outside(func(op, _ string) {
 		if op == "unlinkat" {
 			close(hangs)
 			<-hang
 		}
-	}
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-hangs; cancel() }()
 	ended(t, x.r.TakeCNI(ctx, files), policy.Failed, "does not answer")

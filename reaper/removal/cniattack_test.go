@@ -36,12 +36,12 @@ func TestCacheMadeAnew(t *testing.T) {
 					c := x.cache(1)
 					at := x.results + "/" + c.File.Name
 					done := false
-					x.r.guards.before = func(op, _ string) {
+					x.r.guards.before = outside(func(op, _ string) {
 						if op == before && !done {
 							done = true
 							x.must(write(at, "new"))
 						}
-					}
+					})
 					want := policy.Done // the archived one went, and another came
 					if before == "renameat2" {
 						want = policy.Refused
@@ -67,7 +67,7 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 			x.r.guards.aside = false
 			c := x.cache(1)
 			at := x.results + "/" + c.File.Name
-			x.r.guards.before = func(string, string) { x.must(write(at, "new")) }
+			x.r.guards.before = outside(func(string, string) { x.must(write(at, "new")) })
 			ended(t, x.take(c), policy.Done)
 			there(t, at, false)
 		})
@@ -81,12 +81,12 @@ func TestCacheMadeAnewTwice(t *testing.T) {
 	c := x.cache(1)
 	at := x.results + "/" + c.File.Name
 	n := 0
-	x.r.guards.before = func(op, _ string) {
+	x.r.guards.before = outside(func(op, _ string) {
 		if op == "renameat2" {
 			n++
 			x.must(writers["by rename"](at, fmt.Sprint("new ", n)))
 		}
-	}
+	})
 	ended(t, x.take(c), policy.Failed, asideSuffix)
 	for path, want := range map[string]string{at: "new 2", at + asideSuffix: "new 1"} {
 		if b, err := os.ReadFile(path); string(b) != want || err != nil {

@@ -206,11 +206,11 @@ func TestCNILockHeld(t *testing.T) {
 				t.Fatal("the helper did not get the lock")
 			}
 			waits := 0
-			x.r.guards.before = func(op, name string) {
+			x.r.guards.before = outside(func(op, name string) {
 				if op == "openat" && name == "lock" {
 					waits++
 				}
-			}
+			})
 			got := x.take(append(files, other)...)
 			ended(t, got[:2], policy.Refused, "is locked by process "+strconv.Itoa(cmd.Process.Pid)+" (")
 			ended(t, got[2:], policy.Done)
@@ -260,7 +260,7 @@ func TestCNILockFile(t *testing.T) {
 		a, b := x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")
 		x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
 		first := true
-		x.r.guards.before = func(op, name string) {
+		x.r.guards.before = outside(func(op, name string) {
 			if op != "unlinkat" {
 				return
 			}
@@ -275,7 +275,7 @@ func TestCNILockFile(t *testing.T) {
 				x.must(os.Remove(x.network + "/lock"))
 				x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
 			}
-		}
+		})
 		ended(t, x.take(a, b), policy.Done)
 	})
 }
@@ -299,7 +299,7 @@ func TestCNILockSaves(t *testing.T) {
 				}
 				done <- err
 			}
-			x.r.guards.before = func(op, _ string) {
+			x.r.guards.before = outside(func(op, _ string) {
 				switch {
 				case op != "unlinkat":
 				case locks:
@@ -310,7 +310,7 @@ func TestCNILockSaves(t *testing.T) {
 				default:
 					plugin()
 				}
-			}
+			})
 			ended(t, x.take(c), policy.Done)
 			x.must(<-done)
 			there(t, x.network+"/10.0.0.1", locks)
@@ -324,11 +324,11 @@ func TestCNIOneSection(t *testing.T) {
 	x := newCNI(t, false)
 	files := []policy.CNIContent{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
 	var order []string
-	x.r.guards.before = func(op, name string) {
+	x.r.guards.before = outside(func(op, name string) {
 		if op == "unlinkat" {
 			order = append(order, name)
 		}
-	}
+	})
 	ended(t, x.take(files...), policy.Done)
 	if got := strings.Join(order, " "); got != "10.0.0.7 fd00::7 10.0.0.8" {
 		t.Error(got)

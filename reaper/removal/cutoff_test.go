@@ -37,12 +37,12 @@ func cutOffHelper() int {
 		return 2
 	}
 	n := 0
-	r.guards.before = func(string, string) {
+	r.guards.before = outside(func(string, string) {
 		if n++; n == c.Kill {
 			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
 			select {}
 		}
-	}
+	})
 	switch {
 	case c.CNI == nil:
 		r.Execute(context.Background(), policy.Plan{Actions: c.Actions})

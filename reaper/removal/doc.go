@@ -31,6 +31,13 @@
 //     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
 //     caller scans all of them, and why the daemon refuses to enforce from a private one.
 //   - At the first mount, foreign file system, read-only or failing disk the pod is left.
+//   - A batch runs on a thread of its own that has put itself under Landlock (landlock.go), where
+//     the kernel has it: whatever the code gets wrong, nothing can be changed but below the pods
+//     directory, the quarantine or the CNI directories that the batch has opened, nothing else
+//     can be read, and nothing executed. Landlock counts a mount below them as below them: it
+//     does not stand for the steps above. Making the quarantine and opening what is configured
+//     come before it. Reading the node, the ledger, the records and the log are not the
+//     thread's.
 //   - Every 256 removals the directories that are held must still hang where they did: a
 //     tree that somebody moves out of quarantine is no longer ours.
 //   - Each action can be run again after kill -9 at any system call and then leads to the

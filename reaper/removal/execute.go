@@ -38,6 +38,9 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcom
 	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions))}
 	switch err := r.await(ctx, func() { b.run(ctx) }); {
 	case err == nil:
+		for _, err := range b.notes {
+			r.log.WarnContext(ctx, "cannot remove a manifest", errAttr(err))
+		}
 		return b.outcomes
 	case errors.Is(err, errNoAnswer):
 		for i := range out {
@@ -112,6 +115,9 @@ type batch struct {
 	dents    dents
 	// movedPods and movedQuar say which parent has to be synced.
 	movedPods, movedQuar bool
+	// notes are the manifests that could not be removed. They are logged when the thread has
+	// ended: it may not do all that a logger does.
+	notes []error
 }
 
 func (b *batch) run(ctx context.Context) {
@@ -119,7 +125,11 @@ func (b *batch) run(ctx context.Context) {
 		return a.Kind == policy.Park || a.Kind == policy.Clear
 	}))
 	defer b.h.close()
-	if err := b.lock(); err != nil {
+	err := b.r.confine(grant{b.h.pods, mayMove}, grant{b.h.quar, mayMove})
+	if err == nil {
+		err = b.lock()
+	}
+	if err != nil {
 		for i, a := range b.actions {
 			b.outcomes[i] = refuse(a, policy.ReasonRemoval, err)
 		}

@@ -81,12 +81,12 @@ func TestStuckBatch(t *testing.T) {
 	r := tr.open(false)
 	r.grace = time.Millisecond
 	hang, hangs := make(chan struct{}), make(chan struct{})
-	r.guards.before = func(op, _ string) {
+	r.guards.before = outside(func(op, _ string) {
 		if op == "openat" {
 			close(hangs)
 			<-hang
 		}
-	}
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-hangs; cancel() }()
 	a := tr.parkAction(uidA)
@@ -184,9 +184,9 @@ func TestTwoProcesses(t *testing.T) {
 	r, other := tr.open(false), tr.open(true)
 	a := tr.parked(r)
 	a.Kind = policy.PutBack
-	r.guards.before = func(string, string) {
+	r.guards.before = outside(func(string, string) {
 		r.guards.before = nil
 		want(t, run1(t, other, a), policy.Refused, policy.ReasonRemoval)
-	}
+	})
 	want(t, run1(t, r, a), policy.Done, "")
 }

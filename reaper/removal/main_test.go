@@ -93,3 +93,16 @@ func onTmpfs(t *testing.T) {
 	})
 	t.Setenv("TMPDIR", dir)
 }
+
+// outside calls the hook on another thread than the batch's: what a test does to the node
+// is done by somebody whom Landlock does not confine.
+func outside(hook func(op, name string)) func(op, name string) {
+	return func(op, name string) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			hook(op, name)
+		}()
+		<-done
+	}
+}

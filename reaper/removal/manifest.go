@@ -77,6 +77,6 @@ func (b *batch) dropManifest(entry string) {
 	case err == nil:
 		b.movedQuar = true
 	case !errors.Is(err, unix.ENOENT):
-		b.r.log.Warn("cannot remove a manifest", errAttr(pathError("unlinkat", b.r.quarPath(name), err)))
+		b.notes = append(b.notes, pathError("unlinkat", b.r.quarPath(name), err))
 	}
 }

@@ -2,6 +2,7 @@ package removal
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,8 @@ const (
 // opener takes one step in the tree and never onto another mount: that is EXDEV, in both
 // of its ways. Its fields are set by newOpener and never change.
 type opener struct {
-	openat2  bool // else by O_PATH and mount ID
+	openat2  bool  // else by O_PATH and mount ID
+	why      error // why there is no openat2
 	down, up uint64
 	same     func(a, b int) bool // whether two descriptors are on one mount; doubt is no
 }
@@ -38,21 +40,25 @@ func newOpener(noOpenat2 bool) (*opener, error) {
 		return nil, pathError("open", "/", err)
 	}
 	defer closeFD(root)
-	if o.openat2 && !o.stopsAtMounts(root) {
+	if noOpenat2 {
+		o.why = errors.New("it was not asked for")
+	} else if o.why = o.stopsAtMounts(root); o.why != nil {
 		o.openat2 = false
 	}
-	if !o.openat2 && !o.stopsAtMounts(root) {
-		return nil, errors.New("cannot tell mounts apart: neither openat2 nor mount IDs work here")
+	if !o.openat2 {
+		if err := o.stopsAtMounts(root); err != nil {
+			return nil, fmt.Errorf("cannot tell mounts apart: neither openat2 (%w) nor mount IDs (%w) work here", o.why, err)
+		}
 	}
 	return o, nil
 }
 
 // stopsAtMounts tries the opener on what is nearly always a mount. Where none of them is
 // one (a bare chroot), that it opens "." must do.
-func (o *opener) stopsAtMounts(root int) bool {
+func (o *opener) stopsAtMounts(root int) error {
 	fd, err := o.dir(root, cstring("."), holdDir)
 	if err != nil {
-		return false
+		return err
 	}
 	closeFD(fd)
 	for _, name := range []string{"proc", "sys", "dev", "run"} {
@@ -65,11 +71,14 @@ func (o *opener) stopsAtMounts(root int) bool {
 		fd, err := o.dir(root, c, holdDir)
 		if err == nil {
 			closeFD(fd)
-			return false
+			return fmt.Errorf("it does not stop at the mount /%s", name)
 		}
-		return errors.Is(err, unix.EXDEV)
+		if !errors.Is(err, unix.EXDEV) {
+			return pathError("open", "/"+name, err)
+		}
+		return nil
 	}
-	return true
+	return nil
 }
 
 // dir opens the directory name in parent. EXDEV: it is on another mount. ENOTDIR or ELOOP:

@@ -190,12 +190,12 @@ func TestParkSwapped(t *testing.T) {
 		}
 		living := tr.pods + "/0a1b2c3d-0000-4000-8000-00000000000c"
 		swaps := 0
-		r.guards.before = func(op, name string) {
+		r.guards.before = outside(func(op, name string) {
 			if op == "renameat2" && name == entryA && swaps == 0 {
 				swaps++
 				tr.must(unix.Renameat2(unix.AT_FDCWD, living, unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
 			}
-		}
+		})
 		o := run1(t, r, tr.parkAction(uidA))
 		if guard {
 			want(t, o, policy.Refused, policy.ReasonCannotMove)
@@ -213,7 +213,7 @@ func TestParkSwapped(t *testing.T) {
 func TestParkSwappedTwice(t *testing.T) {
 	tr := newTree(t, "dir volumes")
 	r := tr.open(false)
-	r.guards.before = func(op, name string) {
+	r.guards.before = outside(func(op, name string) {
 		switch {
 		case op == "renameat2" && name == entryA:
 			tr.must(os.Rename(tr.pods+"/"+string(uidA), tr.base+"/aside"))
@@ -221,7 +221,7 @@ func TestParkSwappedTwice(t *testing.T) {
 		case op == "renameat2" && name == string(uidA):
 			tr.pod(uidA, "file third 1")
 		}
-	}
+	})
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
 	there(t, tr.quar+"/"+o.Conflict+"/second", true)

@@ -165,12 +165,12 @@ func TestPutBackSwapped(t *testing.T) {
 	a.Kind = policy.PutBack
 	tr.mkdir(tr.quar + "/other/x")
 	done := false
-	r.guards.before = func(op, name string) {
+	r.guards.before = outside(func(op, name string) {
 		if op == "renameat2" && name == string(uidA) && !done {
 			done = true
 			tr.must(unix.Renameat2(unix.AT_FDCWD, tr.quar+"/other", unix.AT_FDCWD, tr.quar+"/"+entryA, unix.RENAME_EXCHANGE))
 		}
-	}
+	})
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonCannotMove)
 	there(t, tr.quar+"/"+entryA+"/x", true)
 	there(t, tr.pods+"/"+string(uidA), false)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -50,6 +51,11 @@ type Remover struct {
 	cniDirs    func() []string
 	lockWait   time.Duration // how long a batch waits in all for host-local's locks
 	guards     guards
+	// landlock is the version of the kernel's Landlock, landlockErr why there is none, and
+	// handled the rights that a batch has only where it is given them; 0 confines nothing.
+	landlock    int
+	landlockErr error
+	handled     uint64
 	// sandboxesTake bounds the calls to a runtime of one batch, sandboxTakes each of them.
 	sandboxesTake, sandboxTakes time.Duration
 }
@@ -62,7 +68,8 @@ type guards struct {
 	hangs     bool                              // check that held directories still hang where they did
 	locks     bool                              // take host-local's lock
 	aside     bool                              // move a cache file aside and look again before it is removed
-	// before is called before each system call that changes the disk; nil but in tests.
+	// before is called before each system call that changes the disk, on the batch's own
+	// thread; nil but in tests.
 	before func(op, name string)
 }
 
@@ -103,9 +110,8 @@ func Open(cfg Config) (*Remover, error) {
 	if r.grace <= 0 {
 		r.grace = 10 * time.Second
 	}
-	if !open.openat2 && !cfg.NoOpenat2 {
-		r.log.Info("openat2 cannot be used here, mount IDs are compared instead")
-	}
+	r.landlock, r.landlockErr = ll.LandlockGetABIVersion()
+	r.handled = handledBy(r.landlock)
 	return r, nil
 }
 

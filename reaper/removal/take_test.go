@@ -304,27 +304,40 @@ func TestDeepKept(t *testing.T) {
 }
 
 // TestMovedAway: a host process moves a directory out of quarantine while it is emptied.
-// The walk stops within checkEvery removals. With the check off all of it is lost.
+// The walk stops within checkEvery removals, and under Landlock at the next. With both off
+// all of it is lost.
 func TestMovedAway(t *testing.T) {
 	const files = 2000
-	for _, guard := range []bool{true, false} {
+	for _, tc := range []struct {
+		hangs, landlock bool
+		most, least     int // how much is left
+	}{
+		{hangs: true, most: files, least: files - checkEvery},
+		{landlock: true, most: files, least: files - 10},
+		{most: 1},
+	} {
 		tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
 		keep := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
 		for i := range files {
 			tr.must(os.WriteFile(fmt.Sprintf("%s/inner/%d", keep, i), nil, 0o600))
 		}
-		r.guards.hangs = guard
+		r.guards.hangs = tc.hangs
+		if tc.landlock {
+			needLandlock(t, r)
+		} else {
+			r.handled = 0
+		}
 		n := 0
-		r.guards.before = func(op, _ string) {
+		r.guards.before = outside(func(op, _ string) {
 			if n++; op == "unlinkat" && n == 10 {
 				tr.must(os.Rename(keep, tr.base+"/kept"))
 			}
-		}
+		})
 		o := run1(t, r, a)
 		want(t, o, policy.Failed, policy.ReasonRemoval)
 		left := len(listing(t, tr.base+"/kept"))
-		if guard && left < files-checkEvery || !guard && left > 1 {
-			t.Fatalf("guard %v: %d of %d files left", guard, left, files)
+		if left < tc.least || left > tc.most {
+			t.Fatalf("%+v: %d of %d files left", tc, left, files)
 		}
 	}
 }
@@ -335,12 +348,12 @@ func TestWriter(t *testing.T) {
 	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
 	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
 	tries := 0
-	r.guards.before = func(op, name string) {
+	r.guards.before = outside(func(op, name string) {
 		if op == "rmdir" && name == "e" {
 			tries++
 			tr.must(os.WriteFile(fmt.Sprintf("%s/%d", at, tries), nil, 0o600))
 		}
-	}
+	})
 	o := run1(t, r, a)
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if tries != 1+maxRescans {
@@ -356,11 +369,11 @@ func TestWriter(t *testing.T) {
 func TestPruneNeverTakesFiles(t *testing.T) {
 	tr, r, a := quarantined(t, false, policy.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
 	late := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
-	r.guards.before = func(op, name string) {
+	r.guards.before = outside(func(op, name string) {
 		if op == "rmdir" && (name == "b" || name == "a") {
 			_ = os.WriteFile(late, []byte("x"), 0o600)
 		}
-	}
+	})
 	o := run1(t, r, a)
 	if o.Result == policy.Done {
 		t.Fatalf("%+v", o)
@@ -401,11 +414,11 @@ func TestCancelled(t *testing.T) {
 		tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/e/%d 0", i))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r.guards.before = func(op, _ string) {
+	r.guards.before = outside(func(op, _ string) {
 		if op == "unlinkat" {
 			cancel()
 		}
-	}
+	})
 	o := r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if n := o.Taken[policy.ClassEphemeral].Entries; n != 1 {
