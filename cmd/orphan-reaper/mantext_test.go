@@ -1,0 +1,70 @@
+package main
+
+// What the man pages say beside what they take from the code.
+
+const manAbout = `A kubelet that finds a pod directory without a pod cleans it up only if nothing is left in its volumes. Where something is, it logs an error every two seconds for ever. orphan-reaper follows that log, and proves for itself, from mounts, runtime, cgroups, processes and the kubelet's own files, which pods are dead.
+
+A dead pod's directory is moved to quarantine in one rename. There it waits for a sign of life; then what holds no data is removed. emptyDir content goes after the retention; what may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
+
+orphan-reaper.service runs the daemon. The other commands work beside it and without it.`
+
+const manConfig = `The file is YAML with the keys below. A key that is unknown, is there twice, or has a value of another kind is an error, with file and line. Flags win over the file, and the file wins over the defaults. Durations are written as 90s, 5m or 1h30m. A key with a dot is a section and a key in it.
+
+orphan-reaper config check says whether a file is good and whether it agrees with the kubelet that runs; orphan-reaper config print shows what holds, and where each value came from.
+
+SIGHUP (systemctl reload orphan-reaper) reads the file again. A file that is not good changes nothing, and is told in the journal; so is a key that needs a restart.`
+
+const manConfigExample = `mode: observe
+log_sources: [file]
+log_files:
+  - /var/log/kubelet.log
+kubeconfig: /etc/kubernetes/kubelet.conf
+runtime:
+  remove_sandboxes: true`
+
+// manList is a section of terms.
+type manList struct {
+	name, about string
+	items       [][2]string
+}
+
+var manLists = []manList{
+	{"Signals", "", [][2]string{
+		{"SIGHUP", "run reads the configuration again; what needs a restart is told in the journal."},
+		{"SIGTERM, SIGINT", "The program ends. Even a kill in the middle loses nothing: the ledger tells at the next start what to finish or to put back."},
+	}},
+	{"Environment", "", [][2]string{
+		{"NO_COLOR", "If set, nothing is coloured."},
+	}},
+	{"Files", "", [][2]string{
+		{"/etc/orphan-reaper/config.yaml", "The configuration, see orphan-reaper.yaml(5). It may be missing."},
+		{"/var/lib/orphan-reaper", "The state: the ledger of every intent and outcome (ledger.jsonl), holds, places in the logs, and archives of CNI files (archive). Without the ledger what lies in quarantine is never removed by itself."},
+		{"/var/lib/kubelet/orphan-reaper", "The quarantine, below the kubelet's root directory. Each entry has a manifest beside it that says whose it is."},
+		{"orphan-reaper.prom", "The metrics, in the node exporter's textfile directory."},
+		{"/usr/share/orphan-reaper", "Alert rules for Prometheus and rules for the node problem detector, to copy from."},
+	}},
+	{"Journal", `Every record is an entry of the journal with these fields beside MESSAGE and PRIORITY. Names and meanings are a promise: fields are added, not changed. journalctl -x -t orphan-reaper adds to each what it means and what to do.
+
+What was taken in the last week, one pod's whole story, and what needs a person:
+
+journalctl -t orphan-reaper ORPHAN_REAPER_KIND=parked --since -7d
+
+journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=UID
+
+journalctl -t orphan-reaper -p warning`, [][2]string{
+		{"MESSAGE_ID", "What kind of record it is, a number that never changes."},
+		{"ORPHAN_REAPER_KIND", "The same in a word, such as seen, kept, parked, put-back, stripped, removed, restored, failed, breaker."},
+		{"ORPHAN_REAPER_POD_UID, ORPHAN_REAPER_POD_NAMESPACE, ORPHAN_REAPER_POD_NAME", "The pod, as far as it is known."},
+		{"ORPHAN_REAPER_ENTRY", "The name in quarantine."},
+		{"ORPHAN_REAPER_LEAF", "The one directory whose content was moved, where it was not the whole pod directory."},
+		{"ORPHAN_REAPER_SANDBOX", "The ID of the sandbox that the record is about."},
+		{"ORPHAN_REAPER_VERDICT", "reap, wait or keep."},
+		{"ORPHAN_REAPER_REASONS, ORPHAN_REAPER_REASON_DETAIL", "Why: words of the list below with commas between them; and what was seen, one reason a line."},
+		{"ORPHAN_REAPER_TAKEN_ENTRIES, ORPHAN_REAPER_TAKEN_BYTES", "What was removed; for each class as ORPHAN_REAPER_TAKEN_CLASS_ENTRIES and _BYTES besides."},
+		{"ORPHAN_REAPER_LEFT", "What stays in quarantine, as JSON."},
+		{"ORPHAN_REAPER_VOL_DATA", "The content of each vol_data.json that was removed, as JSON."},
+		{"ORPHAN_REAPER_UNDO", "The command that takes it back, where one does."},
+		{"ERROR", "The error, of what failed."},
+		{"ORPHAN_REAPER_SEQ, ORPHAN_REAPER_BOOT_ID", "The record's number in the ledger, and the boot in which it was written."},
+	}},
+}
