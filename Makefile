@@ -54,12 +54,12 @@ demo: build ## Show the daemon at work on a node made for it, without root
 	sh testdata/demo/run.sh
 
 .PHONY: packages
-packages: $(NFPM) ## Make dist/: DEB and RPM for amd64 and arm64, and their checksums
+packages: $(NFPM) ## Make dist/: DEB, RPM and tarball for amd64 and arm64, SBOM and checksums
 	sh packaging/packages.sh $(NFPM) dist
 
 .PHONY: repro
-repro: ## Build the committed tree twice, in two directories and two caches, and compare
-	sh packaging/repro.sh
+repro: $(NFPM) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
+	sh packaging/repro.sh $(CURDIR)/$(NFPM)
 
 .PHONY: clean
 clean: ## Remove what was built; the caches in .cache stay
@@ -150,6 +150,10 @@ lint: $(LINT) ## Check the layers, the bans and the style
 .PHONY: lint-selftest
 lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
 	sh packaging/lint-selftest.sh $(LINT)
+
+.PHONY: lint-packages
+lint-packages: packages ## Have lintian and rpmlint read the packages
+	sh packaging/lint-packages.sh dist
 
 # A build of minutes, so it says what it does.
 $(LINT):

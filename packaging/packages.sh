@@ -10,54 +10,113 @@
 set -eu
 cd "$(dirname "$0")/.."
 repo=$PWD
-nfpm=$repo/$1
+case $1 in /*) nfpm=$1 ;; *) nfpm=$repo/$1 ;; esac
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 umask 022
 export LC_ALL=C TZ=UTC
+maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
 
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
 	echo "packages: this is no git checkout: set SOURCE_DATE_EPOCH and PACKAGE_VERSION" >&2
 	exit 1
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-rm -f "$out"/*
-
-# put MODE FILE TO lays a file into every tree.
-put() {
-	for arch in amd64 arm64; do
-		install -D -m "$1" "$2" "$work/$arch/root$3"
-	done
-}
-
-for arch in amd64 arm64; do
-	make -s build GOARCH=$arch BIN="$work/$arch/root/usr/sbin/orphan-reaper"
-done
-
 # A tag's own commit has the tag's version; what comes after it sorts after it and before the next.
 version=${PACKAGE_VERSION:-$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/~/')}
 if [ -z "$version" ]; then
 	tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || echo v0.0.0)
-	version=$(echo "$tag" | sed 's/^v//; s/-/~/')+$(TZ=UTC git log -1 --format=%cd.%h --date=format-local:%Y%m%d%H%M%S --abbrev=12)
+	version=$(echo "$tag" | sed 's/^v//; s/-/~/')+$(git log -1 --format=%cd.%h --date=format-local:%Y%m%d%H%M%S --abbrev=12)
 	[ -z "$(git status --porcelain)" ] || version=$version.dirty
 fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -f "$out"/*
+root=$work/root # what both architectures share
+
+# put MODE FILE TO
+put() { install -D -m "$1" "$2" "$root$3"; }
+# man FILE SECTION: with the commit's date in it, compressed without a name and a time.
+man() {
+	mkdir -p "$root/usr/share/man/man$2"
+	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/man/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
+}
+
+GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/about" ./packaging/about
+go list -m -f '{{.Path}} {{.Version}} {{.Dir}}' all >"$work/modules"
+for arch in amd64 arm64; do
+	program=$work/$arch/orphan-reaper
+	make -s build GOOS=linux GOARCH=$arch BIN="$program"
+	# One program for every distribution: what has a dynamic section starts on few.
+	"$work/about" static "$program"
+	"$work/about" sbom "$program" "$version" "$epoch" >"$out/orphan-reaper_${version}_linux_$arch.cdx.json"
+done
+native=$work/$(go env GOHOSTARCH)/orphan-reaper
 
 sed 's|/usr/local/sbin/|/usr/sbin/|' packaging/orphan-reaper.service >"$work/orphan-reaper.service"
 put 0644 "$work/orphan-reaper.service" /usr/lib/systemd/system/orphan-reaper.service
 put 0644 packaging/config.yaml /etc/orphan-reaper/config.yaml
+man orphan-reaper.8 8
+man orphan-reaper.yaml.5 5
+for shell in bash zsh fish; do
+	"$native" completion $shell >"$work/completion.$shell"
+done
+put 0644 "$work/completion.bash" /usr/share/bash-completion/completions/orphan-reaper
+put 0644 "$work/completion.zsh" /usr/share/zsh/_orphan-reaper
+put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-reaper.fish
+mkdir -p "$root/usr/lib/systemd/catalog" "$root/usr/share/orphan-reaper"
+for file in packaging/*.catalog; do
+	[ ! -e "$file" ] || put 0644 "$file" "/usr/lib/systemd/catalog/${file##*/}"
+done
+for file in packaging/prometheus/*.rules.yaml packaging/node-problem-detector/*.json; do
+	[ ! -e "$file" ] || put 0644 "$file" "/usr/share/orphan-reaper/${file#packaging/}"
+done
+put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
+put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
+put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
+"$work/about" licenses "$native" "$(go env GOROOT)" <"$work/modules" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
+gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"
+"$work/about" changelog deb "$version" "$epoch" "$maintainer" <CHANGELOG.md | gzip -9n >"$root/usr/share/doc/orphan-reaper/changelog.gz"
+"$work/about" changelog rpm "$version-1" "$epoch" "$maintainer" <CHANGELOG.md >"$work/changelog.yaml"
+put 0644 packaging/orphan-reaper.lintian-overrides /usr/share/lintian/overrides/orphan-reaper
+
+# What is unpacked where no package manager is: all below one directory, nothing below /var.
+tarball() {
+	dir=$work/$1/tar/orphan-reaper
+	install -D -m 0755 "$work/$1/orphan-reaper" "$dir/bin/orphan-reaper"
+	sed "s|/usr/local/sbin/|/opt/orphan-reaper/bin/|" packaging/orphan-reaper.service >"$dir/orphan-reaper.service"
+	cp packaging/config.yaml LICENSE CHANGELOG.md "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$dir"
+	cp packaging/tarball.md "$dir/README.md"
+	cp -r "$root/usr/share/man" "$root/usr/lib/systemd/catalog" "$dir"
+	cp -r "$root/usr/share/orphan-reaper" "$dir/share"
+	mkdir "$dir/completions"
+	cp "$work"/completion.* "$dir/completions"
+	tar -C "$work/$1/tar" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper |
+		gzip -9n >"$out/orphan-reaper_${version}_linux_$1.tar.gz"
+}
 
 date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
+# package ARCH PACKAGER FILE
+package() (
+	cd "$work/$1"
+	sed "s|@ARCH@|$1|; s|@VERSION@|$version|; s|@MTIME@|$date|" "$repo/packaging/nfpm.yaml" >nfpm.yaml
+	if [ "$2" = rpm ]; then
+		# An RPM has its summary apart, and fields that are none of a DEB's.
+		sed -i '/^description:/{n;d}' nfpm.yaml
+		printf '%s\n' 'license: Apache-2.0' 'changelog: ../changelog.yaml' >>nfpm.yaml
+	fi
+	"$nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
+)
+
+find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
+	tarball $arch
 	cp -r packaging/scripts "$work/$arch/scripts"
-	sed "s|@ARCH@|$arch|; s|@VERSION@|$version|; s|@MTIME@|$date|" packaging/nfpm.yaml >"$work/$arch/nfpm.yaml"
-	find "$work/$arch" -exec touch -h -d "@$epoch" {} +
-	(
-		cd "$work/$arch"
-		"$nfpm" package --config nfpm.yaml --packager deb --target "$out/orphan-reaper_${version}_$arch.deb"
-		case $arch in amd64) machine=x86_64 ;; *) machine=aarch64 ;; esac
-		"$nfpm" package --config nfpm.yaml --packager rpm --target "$out/orphan-reaper-$version-1.$machine.rpm"
-	) >"$work/nfpm.log" || { cat "$work/nfpm.log" >&2; exit 1; }
+	cp -rp "$root" "$work/$arch/root"
+	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/root/usr/sbin/orphan-reaper"
+	case $arch in amd64) machine=x86_64 ;; *) machine=aarch64 ;; esac
+	package $arch deb "orphan-reaper_${version}_$arch.deb"
+	package $arch rpm "orphan-reaper-$version-1.$machine.rpm"
 done
 
 cd "$out"

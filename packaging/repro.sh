@@ -1,15 +1,26 @@
 #!/bin/sh
-# Builds the committed tree twice and compares: two clones with paths of different
-# lengths, each with an empty build cache, so that the second is not the first's copy.
+# Makes the packages of the committed tree twice and compares all of dist: two clones with
+# paths of different lengths, each with an empty build cache, so that the second is not the
+# first's copy, and with another umask, time zone and language. NFPM is the tool for both.
 set -eu
 cd "$(dirname "$0")/.."
+nfpm=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for copy in one the/other/one; do
-	git clone -q --no-local . "$work/$copy"
-	(cd "$work/$copy" && GOCACHE=$work/cache-$(basename "$(dirname "$copy")") make -s build)
-	rm -rf "$work"/cache-*
-done
-sha256sum "$work/one/bin/orphan-reaper" "$work/the/other/one/bin/orphan-reaper" | sed "s|$work/||"
-cmp "$work/one/bin/orphan-reaper" "$work/the/other/one/bin/orphan-reaper"
+
+# once COPY makes $work/COPY/dist.
+once() {
+	git clone -q --no-local . "$work/$1"
+	GOCACHE=$work/cache make -s -C "$work/$1" packages NFPM="$nfpm"
+	rm -rf "$work/cache"
+}
+once one
+(
+	umask 077
+	export TZ=Asia/Tokyo LC_ALL=C.UTF-8 LANG=C.UTF-8
+	once the/other/one
+) >/dev/null
+
+cat "$work/one/dist/SHA256SUMS"
+diff -r "$work/one/dist" "$work/the/other/one/dist"
 echo "repro: the same, byte for byte"

@@ -20,6 +20,7 @@ chattr e2fsprogs
 setfattr attr
 journalctl systemd
 /usr/lib/systemd/systemd-journal-remote systemd-journal-remote
+mandoc mandoc
 '
 extracted='
 promtool prometheus

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Has lintian and rpmlint read the packages below OUT, and fails on anything they say.
+# What is expected stands, with its reason, in orphan-reaper.lintian-overrides and rpmlint.toml.
+set -eu
+cd "$(dirname "$0")/.."
+out=$1
+
+missing=
+for tool in lintian rpmlint; do
+	command -v $tool >/dev/null || missing="$missing $tool"
+done
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "lint-packages: missing:$missing; install it" >&2
+		exit 1
+	fi
+	echo "lint-packages: getting$missing" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	# shellcheck disable=SC2086 # one word a package
+	apt-get install -qq -y --no-install-recommends $missing </dev/null >/dev/null
+fi
+
+lintian --allow-root --fail-on error,warning "$out"/*.deb
+# rpmlint tells errors by its exit code, and warnings only in words.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+rpmlint --config packaging/rpmlint.toml "$out"/*.rpm >"$log" || { cat "$log"; exit 1; }
+if grep ': [EW]: ' "$log"; then
+	exit 1
+fi
+echo "lint-packages: lintian and rpmlint have nothing to say"
