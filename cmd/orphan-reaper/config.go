@@ -40,6 +40,7 @@ type Config struct {
 	APIUnreachable  string // unreachableKeep or unreachableIgnore
 	CNICacheDir     string
 	CNIDataDir      string
+	CNIConfDir      string
 	CNIOlderThan    time.Duration
 	MetricsFile     string // auto, none or a path
 	LogLevel        string
@@ -82,6 +83,7 @@ func defaultConfig() Config {
 		APIUnreachable:  unreachableKeep,
 		CNICacheDir:     "/var/lib/cni",
 		CNIDataDir:      "/var/lib/cni/networks",
+		CNIConfDir:      "/etc/cni/net.d",
 		CNIOlderThan:    24 * time.Hour,
 		MetricsFile:     auto,
 		LogLevel:        "info",

@@ -28,6 +28,7 @@ func (c *Config) paths() []namedPath {
 		{"kubeconfig", "kubeconfig", &c.Kubeconfig},
 		{"cni-cache-dir", "cni_cache_dir", &c.CNICacheDir},
 		{"cni-data-dir", "cni_data_dir", &c.CNIDataDir},
+		{"cni-conf-dir", "cni_conf_dir", &c.CNIConfDir},
 		{"metrics-file", "metrics_file", &c.MetricsFile},
 	}
 	for i := range c.LogFiles {

@@ -139,6 +139,10 @@ var settings = []setting{
 		field: func(c *Config) any { return &c.CNIDataDir },
 	},
 	{
+		flag: "cni-conf-dir", key: "cni_conf_dir", meta: "DIR", usage: "the runtime's network configurations",
+		field: func(c *Config) any { return &c.CNIConfDir },
+	},
+	{
 		flag: "cni-older-than", key: "cni_older_than", meta: "DURATION", usage: "how old CNI residue must be",
 		field: func(c *Config) any { return &c.CNIOlderThan }, live: true,
 	},

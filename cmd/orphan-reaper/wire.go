@@ -78,7 +78,7 @@ func (c Config) probing(log *slog.Logger, clock probe.Clock) probe.Config {
 		RootDir: c.RootDir, RootDirSet: c.rootNamed, QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
 		NodeNamespacesSelf: c.NodeNamespaces == self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
-		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir},
+		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir}, CNIConfDir: c.CNIConfDir,
 		KubeletTokenFile:         unless(none, c.KubeletTokenFile),
 		KubeletClientCertificate: unless(none, c.KubeletClientCertificate),
 		KubeletClientKey:         unless(none, c.KubeletClientKey),
