@@ -87,21 +87,22 @@ func cniOutcomes(outs []policy.CNIOutcome) []cniOutcomeView {
 }
 
 func (p *printer) cniRestored(outs []policy.CNIOutcome) {
-	done := 0
+	done := map[policy.Result]int{}
 	for _, o := range outs {
-		if o.Result == policy.Done {
-			done++
-		}
+		done[o.Result]++
 	}
-	if done > 0 {
-		p.f("put back: %s\n", count(done, "CNI file"))
+	if n := done[policy.Done]; n > 0 {
+		p.f("put back: %s\n", count(n, "CNI file"))
+	}
+	if n := done[policy.Gone]; n > 0 {
+		p.f("already there: %s\n", count(n, "CNI file"))
 	}
 }
 
 func cniErrors(outs []policy.CNIOutcome) error {
 	var errs []error
 	for _, o := range outs {
-		if o.Result != policy.Done {
+		if o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
 			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean(o.File.Path()), o.Err))
 		}
 	}

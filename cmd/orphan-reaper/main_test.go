@@ -138,6 +138,7 @@ func fakeDeps(env func(string) string) deps {
 				return []policy.CNIOutcome{
 					{File: files[0], Result: policy.Done},
 					{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
+					{File: files[2], Result: policy.Gone},
 				}, nil
 			case string(uidReap):
 				return []policy.CNIOutcome{{File: files[0], Result: policy.Done}}, nil
