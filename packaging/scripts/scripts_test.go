@@ -1,0 +1,198 @@
+// Package scripts_test runs the packages' scripts against directories of its own. That they
+// do the right thing to a real systemd is shown by make test-packages.
+package scripts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// node is a root directory for a script to work in.
+type node struct {
+	t    *testing.T
+	root string
+}
+
+func newNode(t *testing.T) node {
+	t.Helper()
+	n := node{t, t.TempDir()}
+	for _, dir := range []string{"etc/orphan-reaper", "var/lib/kubelet", "usr/sbin", "run"} {
+		if err := os.MkdirAll(filepath.Join(n.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// put writes a file, and its directory.
+func (n node) put(name, text string) {
+	n.t.Helper()
+	name = filepath.Join(n.root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o700); err != nil { //nolint:gosec // a program, perhaps
+		n.t.Fatal(err)
+	}
+}
+
+func (n node) has(name string) bool {
+	_, err := os.Lstat(filepath.Join(n.root, name))
+	return err == nil
+}
+
+// run runs a script in which every absolute path is one below the node's root, with no
+// program of systemd's in reach, as in an image that is built without it.
+func (n node) run(script string, args ...string) string {
+	n.t.Helper()
+	text, err := os.ReadFile(script)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	moved := string(text)
+	for _, dir := range []string{"/var/lib/", "/etc/orphan-reaper", "/usr/sbin/", "/usr/bin/", "/run/"} {
+		moved = strings.ReplaceAll(moved, dir, n.root+dir)
+	}
+	cmd := exec.CommandContext(n.t.Context(), "sh", append([]string{"-c", moved, script}, args...)...) //nolint:gosec // our own scripts
+	cmd.Env = []string{"PATH=" + n.tools()}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		n.t.Errorf("%s %s: %v\n%s", script, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// tools is a PATH with what every system has, and nothing else.
+func (n node) tools() string {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	for _, tool := range []string{"grep", "ls", "rm", "rmdir", "sed", "sort", "timeout"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	state     = "var/lib/orphan-reaper"
+	usual     = "var/lib/kubelet/orphan-reaper"
+	elsewhere = "srv/quarantine"
+)
+
+// TestPurge: the state goes, unless something that was taken still lies in a quarantine, or
+// nobody can say whether it does. What was taken never goes.
+func TestPurge(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		set   func(n node)
+		keeps []string // else the state is gone
+	}{
+		{"nothing there", func(node) {}, nil},
+		{"never ran", func(n node) { n.put(state+"/version", "1\n") }, nil},
+		{"empty quarantine", func(n node) {
+			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"`+n.root+"/"+usual+`"}}`)
+			n.put(state+"/archive/cni-20260101-000000-000.tar.gz", "x")
+			n.put(usual+"/x", "")
+			if err := os.Remove(filepath.Join(n.root, usual, "x")); err != nil {
+				n.t.Fatal(err)
+			}
+		}, nil},
+		{"held in the usual quarantine, and the state is lost", func(n node) {
+			n.put(state+"/version", "1\n")
+			n.put(usual+"/2c9a/volumes/data", "x")
+		}, []string{state + "/version", usual + "/2c9a/volumes/data"}},
+		{"held elsewhere", func(n node) {
+			n.put(state+"/ledger.jsonl", "{}\n")
+			n.put(state+"/quarantine.json", "{\"version\": 1,\n \"value\": {\"dir\": \""+n.root+"/"+elsewhere+"\"}}\n")
+			n.put(elsewhere+"/2c9a/volumes/data", "x")
+		}, []string{state + "/ledger.jsonl", elsewhere + "/2c9a/volumes/data"}},
+		{"a state that cannot be read", func(n node) { n.put(state+"/quarantine.json", "\x00") }, []string{state + "/quarantine.json"}},
+		{"a path that cannot be read", func(n node) {
+			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"/srv/\"q"}}`)
+		}, []string{state + "/quarantine.json"}},
+		{"the quarantine lies in the state directory", func(n node) {
+			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"`+n.root+"/"+state+`/q"}}`)
+			n.put(state+"/q/2c9a/data", "x")
+		}, []string{state + "/q/2c9a/data", state + "/quarantine.json"}},
+		{"something of a person's in the state directory", func(n node) {
+			n.put(state+"/version", "1\n")
+			n.put(state+"/mine/data", "x")
+		}, []string{state + "/mine/data"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			c.set(n)
+			out := n.run("deb.postrm", "purge")
+			for _, name := range c.keeps {
+				if !n.has(name) {
+					t.Errorf("%s is gone", name)
+				}
+			}
+			if n.has(state) != (len(c.keeps) > 0) {
+				t.Errorf("state is there: %t", n.has(state))
+			}
+			if (len(c.keeps) > 0) != strings.Contains(out, "It stays") {
+				t.Errorf("said %q", out)
+			}
+			if len(c.keeps) == 0 && (n.has(usual) || n.has("etc/orphan-reaper")) {
+				t.Error("an empty directory stays behind")
+			}
+		})
+	}
+}
+
+// TestRemoveTakesMetricsAway: only ours, at the usual places and where the configuration says;
+// and only when the package goes, not at an upgrade.
+func TestRemoveTakesMetricsAway(t *testing.T) {
+	const ours, theirs = "# HELP orphan_reaper_orphans Orphans.\n", "# HELP another_orphans Orphans.\n"
+	set := func(n node) {
+		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'metrics_file: "+n.root+"/srv/reaper.prom # "+n.root+"/etc/orphan-reaper/config.yaml:1'\n")
+		n.put("srv/reaper.prom", ours)
+		n.put("var/lib/prometheus/node-exporter/orphan-reaper.prom", ours)
+		n.put("var/lib/node_exporter/orphan-reaper.prom", theirs)
+		n.put("var/lib/prometheus/node-exporter/other.prom", ours)
+	}
+	for _, c := range []struct {
+		script, keep, remove string
+	}{{"deb.prerm", "upgrade", "remove"}, {"rpm.preun", "1", "0"}} {
+		n := newNode(t)
+		set(n)
+		n.run(c.script, c.keep)
+		if !n.has("srv/reaper.prom") || !n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
+			t.Errorf("%s: an upgrade takes metrics away", c.script)
+		}
+		n.run(c.script, c.remove)
+		if n.has("srv/reaper.prom") || n.has("var/lib/prometheus/node-exporter/orphan-reaper.prom") {
+			t.Errorf("%s: metrics stay behind", c.script)
+		}
+		if !n.has("var/lib/node_exporter/orphan-reaper.prom") || !n.has("var/lib/prometheus/node-exporter/other.prom") {
+			t.Errorf("%s: took what is not ours", c.script)
+		}
+	}
+}
+
+// TestWithoutSystemd: no script fails where nothing of systemd is there.
+func TestWithoutSystemd(t *testing.T) {
+	for script, calls := range map[string][][]string{
+		"deb.postinst": {{"configure", ""}, {"configure", "1.0"}, {"abort-upgrade", "1.0"}},
+		"deb.prerm":    {{"remove"}, {"upgrade", "1.0"}, {"failed-upgrade", "1.0"}},
+		"deb.postrm":   {{"remove"}, {"purge"}, {"upgrade", "1.0"}, {"abort-install"}},
+		"rpm.post":     {{"1"}, {"2"}},
+		"rpm.preun":    {{"0"}, {"1"}},
+		"rpm.postun":   {{"0"}, {"1"}},
+	} {
+		for _, args := range calls {
+			if out := newNode(t).run(script, args...); out != "" {
+				t.Errorf("%s %v said %q", script, args, out)
+			}
+		}
+	}
+}
