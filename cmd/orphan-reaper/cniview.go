@@ -90,7 +90,7 @@ func (v *cniView) end(o policy.CNIOutcome) {
 }
 
 // outlook says what the file asks of a person: one that waits or goes asks nothing.
-func (v *cniView) outlook() outlook { return outlookOf(v.Verdict, v.Why) }
+func (v *cniView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
 // mostRows bounds the rows of a table of files that nobody reads to its end.
 const mostRows = 20

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // reasonsDoc writes docs/reasons.md from the table that explain uses; make golden writes
@@ -24,14 +26,14 @@ those that say *yes, whatever other reasons it has*. A pod that only waits never
 
 `)
 	for _, a := range reasonTable {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Look:** %s\n\n", a.reason, a.means, a.todo, outlookWords[a.outlook])
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Look:** %s\n\n", a.reason, a.means, a.todo, outlookWords[a.reason.Outlook()])
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-var outlookWords = map[outlook]string{
-	look:  "yes, when the pod is kept for it",
-	alive: "no, it lives",
-	quiet: "no, a person wanted it so",
-	stuck: "yes, whatever other reasons it has",
+var outlookWords = map[policy.Outlook]string{
+	policy.OutlookLook:  "yes, when the pod is kept for it",
+	policy.OutlookAlive: "no, it lives",
+	policy.OutlookQuiet: "no, a person wanted it so",
+	policy.OutlookStuck: "yes, whatever other reasons it has",
 }

@@ -82,7 +82,7 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 			"there is no pod %s in %s, and none in quarantine", uid, cfg.PodsDir())
 	}
 	for _, pod := range pods {
-		if pod.outlook() == look {
+		if pod.outlook() == policy.OutlookLook {
 			return attention(true)
 		}
 	}

@@ -80,7 +80,7 @@ func (x explainer) summary(pod *podView) string {
 		wait = fmt.Sprintf(" Look again in %s.", age(time.Duration(pod.DueSeconds)*time.Second))
 	}
 	switch {
-	case pod.outlook() == alive:
+	case pod.outlook() == policy.OutlookAlive:
 		return "This pod lives. It is left alone."
 	case pod.Verdict == policy.Reap && pod.Parked:
 		return "No sign of life came while it was parked. What holds no data of a user may go."
@@ -92,7 +92,7 @@ func (x explainer) summary(pod *podView) string {
 		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for a hold after that."
 	case pod.Verdict == policy.Wait:
 		return "Not yet. The reasons end by themselves." + wait
-	case pod.outlook() == quiet:
+	case pod.outlook() == policy.OutlookQuiet:
 		return "Kept, as a person asked."
 	}
 	return "Kept. Each reason by itself is enough:"

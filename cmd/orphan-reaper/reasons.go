@@ -5,183 +5,172 @@ import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
 // advice is what a reason means and what a person can do about it. The table is the
 // source of docs/reasons.md.
 type advice struct {
-	reason  policy.Reason
-	means   string
-	todo    string
-	outlook outlook
+	reason policy.Reason
+	means  string
+	todo   string
 }
-
-// outlook says whether a pod that is kept for a reason is a matter for a person.
-type outlook uint8
-
-const (
-	look  outlook = iota // a person should look
-	alive                // the pod lives: all is well, whatever else is said of it
-	quiet                // somebody wanted it so
-	stuck                // the runtime has something of it, and should not: a person should look
-)
 
 // reasonTable explains every reason, in the order in which docs/reasons.md has them.
 var reasonTable = []advice{
 	{
 		policy.ReasonSandbox, "The container runtime still lists a sandbox of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.", alive,
+		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.",
 	},
 	{
 		policy.ReasonContainer, "The container runtime still lists a container of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.", alive,
+		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.",
 	},
 	{
 		policy.ReasonSandboxOrphaned, "The container runtime keeps a sandbox that has stopped, of a pod that nobody else knows any more. The kubelet should have had it removed. It keeps the pod's directory, and most likely an IP address.",
-		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.", stuck,
+		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.",
 	},
 	{
 		policy.ReasonTerminating, "The kubelet seems to terminate this pod for ever: the runtime has it, nobody has wanted it for longer than 10 minutes, and the kubelet does not come to an end with it (kubernetes#113145 and the like).",
-		"Look into the kubelet's log for this UID: it says what fails. Restarting the kubelet ends it. orphan-reaper leaves the pod alone.", stuck,
+		"Look into the kubelet's log for this UID: it says what fails. Restarting the kubelet ends it. orphan-reaper leaves the pod alone.",
 	},
 	{
 		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, starts, or is being torn down.",
-		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.", alive,
+		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.",
 	},
 	{
 		policy.ReasonMounted, "Something is mounted below the pod directory, in some mount namespace of this node. Removing would reach into the volume.",
-		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. Never remove below it by hand.", look,
+		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. Never remove below it by hand.",
 	},
 	{
 		policy.ReasonOwnMount, "The pod directory itself is a mount point.",
-		"The kubelet makes no such mount; somebody else did. findmnt PATH says what it is.", look,
+		"The kubelet makes no such mount; somebody else did. findmnt PATH says what it is.",
 	},
 	{
 		policy.ReasonMountsUnknown, "The mounts of some process could not be read, so nobody knows whether something is mounted here.",
-		"The fact names the process and the error. Run as root, in the host's PID namespace.", look,
+		"The fact names the process and the error. Run as root, in the host's PID namespace.",
 	},
 	{
 		policy.ReasonStaged, "A volume of this pod is still staged or mapped on the node, or its record cannot be read.",
-		"The kubelet or the CSI driver must unstage it. See that the driver's node pod runs here; the fact names the path.", look,
+		"The kubelet or the CSI driver must unstage it. See that the driver's node pod runs here; the fact names the path.",
 	},
 	{
 		policy.ReasonInUse, "A process holds a file below the pod directory open or works in it, or nobody could see whether one does.",
-		"Nothing: it ends when the process does. The fact names the process; look at it where it should have ended.", look,
+		"Nothing: it ends when the process does. The fact names the process; look at it where it should have ended.",
 	},
 	{
 		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.", look,
+		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.",
 	},
 	{
 		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
-		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.", look,
+		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.",
 	},
 	{
 		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.", alive,
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
 	},
 	{
 		policy.ReasonAPILists, "The API server binds a pod of this UID, or the mirror of a static pod of this UID, to this node.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server.", alive,
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server.",
 	},
 	{
 		policy.ReasonAPIUnknown, "An API server was named (--kubeconfig), and it could not be asked, or its answer is not this node's.",
-		"The fact has the error. Put it right, or let --api-unreachable ignore go on without it.", look,
+		"The fact has the error. Put it right, or let --api-unreachable ignore go on without it.",
 	},
 	{
 		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back with the UID and the directory that it had.",
-		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.", look,
+		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.",
 	},
 	{
 		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
-		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.", look,
+		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.",
 	},
 	{
 		policy.ReasonKubeletStarting, "The kubelet has not run for as long as --settle asks. After a restart living pods look dead until its sources are ready.",
-		"Nothing: it ends by itself.", look,
+		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonRuntimeUnknown, "The container runtime could not be asked, or answered too late.",
-		"See that it runs: crictl info. Name its socket with --runtime-endpoint if it is at an unusual place.", look,
+		"See that it runs: crictl info. Name its socket with --runtime-endpoint if it is at an unusual place.",
 	},
 	{
 		policy.ReasonRuntimeEmpty, "The container runtime lists no sandbox at all: it is fresh, or this is not the socket that the kubelet uses.",
-		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.", look,
+		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.",
 	},
 	{
 		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy, or none of the pods that run has its cgroup there. With cgroupsPerQOS: false no pod has one, and a pod that starts cannot be told from a dead one.",
-		"See that --cgroup-root is where the cgroup file system is; best leave it out.", look,
+		"See that --cgroup-root is where the cgroup file system is; best leave it out.",
 	},
 	{
 		policy.ReasonNotADirectory, "The entry is not a directory, or is a symbolic link. The kubelet makes neither.",
-		"See what it is and who made it; it is left alone for ever.", look,
+		"See what it is and who made it; it is left alone for ever.",
 	},
 	{
 		policy.ReasonInvalidUID, "The name is not a pod UID. Only names that a kubelet gives are touched.",
-		"See who made it; it is left alone for ever.", look,
+		"See who made it; it is left alone for ever.",
 	},
 	{
 		policy.ReasonContentUnknown, "What lies in the directory could not be read wholly, so nobody knows what would be taken.",
-		"The fact names the path and the error: a file system error, a dead network mount, or a missing right.", look,
+		"The fact names the path and the error: a file system error, a dead network mount, or a missing right.",
 	},
 	{
 		policy.ReasonYoung, "The directory was made or changed less than a hold ago, or its age is not known.",
-		"Nothing: it ends by itself. A time in the future counts as young; see the node's clock.", look,
+		"Nothing: it ends by itself. A time in the future counts as young; see the node's clock.",
 	},
 	{
 		policy.ReasonHold, "Everything says dead, but not yet for as long as --hold asks.",
-		"Nothing: it ends by itself.", look,
+		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonConfirm, "The pod directory was moved aside and waits in quarantine for a sign of life, as long as --confirm asks.",
-		"Nothing: it ends by itself.", look,
+		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonRemade, "The pod directory was made again while it was parked: the pod lives, and was judged wrongly.",
-		"It was put back, and enforcing has stopped. Please look at the pod and report what you find; orphan-reaper quarantine resume lets it go on.", look,
+		"It was put back, and enforcing has stopped. Please look at the pod and report what you find; orphan-reaper quarantine resume lets it go on.",
 	},
 	{
 		policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",
-		"Nothing. Remove the directory by hand when nobody needs it, with an eye on its mounts.", quiet,
+		"Nothing. Remove the directory by hand when nobody needs it, with an eye on its mounts.",
 	},
 	{
 		policy.ReasonCannotMove, "The pod directory could not be moved to quarantine: it lies on another mount, or something holds it.",
-		"Set --quarantine-dir to a directory on the same mount as the pods directory: findmnt -T PODS-DIR shows it.", look,
+		"Set --quarantine-dir to a directory on the same mount as the pods directory: findmnt -T PODS-DIR shows it.",
 	},
 	{
 		policy.ReasonRemoval, "The kernel or the file system refused the removal itself.",
-		"The detail has the error. Immutable files (lsattr) and read-only file systems are the usual causes; dmesg tells the rest.", look,
+		"The detail has the error. Immutable files (lsattr) and read-only file systems are the usual causes; dmesg tells the rest.",
 	},
 	{
 		policy.ReasonLimit, "It is this pod's turn later: --max-per-look is reached, or the first pod after a start is confirmed before the rest.",
-		"Nothing: it ends by itself.", look,
+		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonBreaker, "Enforcing has stopped, since a parked pod turned out to live.",
-		"Find out why it did (orphan-reaper explain, and the journal's records), then orphan-reaper quarantine resume.", look,
+		"Find out why it did (orphan-reaper explain, and the journal's records), then orphan-reaper quarantine resume.",
 	},
 	{
 		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
-		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).", look,
+		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).",
 	},
 	{
 		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or several kubelets run and none was named; or the kubelet was restarted with another root directory.",
-		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.", look,
+		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.",
 	},
 	{
 		policy.ReasonUntied, "The name and the content of a CNI file do not agree on one container, or name none: nobody knows whose it is.",
-		"Look at the file. If its pod is gone, it can be removed by hand while the kubelet and the runtime are stopped.", look,
+		"Look at the file. If its pod is gone, it can be removed by hand while the kubelet and the runtime are stopped.",
 	},
 	{
 		policy.ReasonNetns, "The network namespace of the CNI file's container is still there, or nobody could see whether it is. An address that it holds must not be given to another pod.",
-		"ip netns list shows it. If no process is in it (ip netns pids NAME), ip netns delete NAME takes it away; a reboot does so too.", look,
+		"ip netns list shows it. If no process is in it (ip netns pids NAME), ip netns delete NAME takes it away; a reboot does so too.",
 	},
 	{
 		policy.ReasonForeign, "The CNI file's network is in no configuration of this node, or its container may belong to another engine (Podman, nerdctl, Docker).",
-		"Nothing, if that engine is in use. Else remove the file by hand.", quiet,
+		"Nothing, if that engine is in use. Else remove the file by hand.",
 	},
 	{
 		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",
-		"Read what would be taken; --mode enforce lets it happen.", quiet,
+		"Read what would be taken; --mode enforce lets it happen.",
 	},
 	{
 		policy.ReasonWaived, "The facts that only a kubelet or a runtime can give were left out (--runtime-endpoint none).",
-		"Nothing. On a node with a kubelet, leave that flag out.", quiet,
+		"Nothing. On a node with a kubelet, leave that flag out.",
 	},
 }
 
@@ -194,27 +183,4 @@ func adviceFor(r policy.Reason) advice {
 		}
 	}
 	return advice{reason: r, means: string(r), todo: "See docs/reasons.md."}
-}
-
-// outlookOf says what a verdict asks of a person: of a pod that waits or goes nothing, of
-// a living one neither.
-func outlookOf(d policy.Decision, why []policy.Why) outlook {
-	if d != policy.Keep {
-		return quiet
-	}
-	result := quiet
-	for _, w := range why {
-		switch adviceFor(w.Reason).outlook {
-		case stuck:
-			return look
-		case alive:
-			result = alive
-		case look:
-			if result != alive {
-				result = look
-			}
-		case quiet:
-		}
-	}
-	return result
 }

@@ -198,7 +198,7 @@ func settled(s policy.Settle) policy.Decision {
 }
 
 // outlook says what the pod asks of a person.
-func (v *podView) outlook() outlook { return outlookOf(v.Verdict, v.Why) }
+func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
 // title is what a person calls the pod: its UID, or its quoted name.
 func (v *podView) title() string {
@@ -220,13 +220,13 @@ func podName(namespace, name string) string {
 func (v *reportView) needsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {
-			if pods[i].outlook() == look || pods[i].Outcome == outcomeFailed {
+			if pods[i].outlook() == policy.OutlookLook || pods[i].Outcome == outcomeFailed {
 				return true
 			}
 		}
 	}
 	for i := range v.CNI {
-		if v.CNI[i].outlook() == look || v.CNI[i].Outcome == outcomeFailed {
+		if v.CNI[i].outlook() == policy.OutlookLook || v.CNI[i].Outcome == outcomeFailed {
 			return true
 		}
 	}
@@ -238,7 +238,7 @@ func (v *reportView) needsPerson() bool {
 func (v *reportView) shown() []podView {
 	pods := slices.Clone(v.Pods)
 	for _, pod := range v.RuntimeOnly {
-		if pod.outlook() != alive {
+		if pod.outlook() != policy.OutlookAlive {
 			pods = append(pods, pod)
 		}
 	}

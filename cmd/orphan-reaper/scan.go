@@ -180,7 +180,7 @@ func entries(n int) string {
 
 // verdictOf is the verdict with the living told apart: a person does not look for them.
 func verdictOf(pod *podView) string {
-	if pod.outlook() == alive {
+	if pod.outlook() == policy.OutlookAlive {
 		return "alive"
 	}
 	return string(pod.Verdict)

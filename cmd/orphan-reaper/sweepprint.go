@@ -249,7 +249,7 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 	keeps := 0
 	for i := range shown {
 		counts[shown[i].Outcome]++
-		if shown[i].outlook() == look {
+		if shown[i].outlook() == policy.OutlookLook {
 			keeps++
 		}
 	}

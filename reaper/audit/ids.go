@@ -15,7 +15,6 @@ type look struct {
 // looks is the one table of message IDs. Scripts and alerts rely on them: an ID is never
 // changed and never given to another kind.
 var looks = map[policy.Kind]look{
-	policy.KindSeen:            {"96e42a5d5d7d4153b0d12c61546fe606", journal.PriInfo},
 	policy.KindKept:            {"601e98e0d10844e88c0cebcc4cfa852a", journal.PriInfo},
 	policy.KindParking:         {"2b73170186e54758b4c92a3ebaccd4b0", journal.PriDebug},
 	policy.KindParked:          {"770d890e15114caab7fc14a24a19f47f", journal.PriNotice},
@@ -43,7 +42,6 @@ var looks = map[policy.Kind]look{
 	policy.KindUnswept:         {"034afacab35b4acc8211dc329f9b6d31", journal.PriNotice},
 	policy.KindStarted:         {"31ef80b5113940adaecfb7a43fd035cc", journal.PriInfo},
 	policy.KindStopped:         {"55e9f916081a43809984fd3c31b35ee1", journal.PriInfo},
-	policy.KindBadRuntime:      {"bbe594ceda2142a6be87b2b987aa8157", journal.PriWarning},
 }
 
 // lookOf returns how a record of kind k looks. A kind that the table lacks is shown all

@@ -154,9 +154,14 @@ func Fields(r policy.Record) map[string]string {
 	own("ENTRY", r.Entry)
 	own("LEAF", clean(r.Leaf))
 	own("SANDBOX", clean(r.Sandbox))
+	own("ARCHIVE", r.Archive)
+	own("PODS", clean(strings.Join(r.Pods, ",")))
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("BOOT_ID", r.At.BootID)
+	if r.NeedsPerson() {
+		own("NEEDS_PERSON", "1")
+	}
 	if r.Seq != 0 {
 		own("SEQ", strconv.FormatInt(r.Seq, 10))
 	}

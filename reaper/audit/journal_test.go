@@ -311,14 +311,14 @@ func TestSenderGivesUp(t *testing.T) {
 func TestNoJournal(t *testing.T) {
 	var out bytes.Buffer
 	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: FormatJSON})
-	must(t, j.Tell(sample(policy.KindSeen)))
+	must(t, j.Tell(sample(policy.KindStarted)))
 	if !json.Valid(out.Bytes()) {
 		t.Errorf("not JSON: %s", &out)
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	must(t, err)
 	defer func() { _ = full.Close() }()
-	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindSeen)); err == nil {
+	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindStarted)); err == nil {
 		t.Error("a record that could not be written counts as told")
 	}
 }

@@ -31,6 +31,7 @@ func TestRealJournald(t *testing.T) {
 		return
 	}
 	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	must(t, unix.Mount("tmpfs", "/var/lib/systemd", "tmpfs", 0, "mode=0755"))
 	must(t, os.MkdirAll("/run/systemd/journald.conf.d", 0o755))
 	must(t, os.MkdirAll("/run/systemd/journal", 0o755))
 	// Nothing of the host is read or switched on: not the kernel's log, not auditing.
@@ -85,6 +86,7 @@ func TestRealJournald(t *testing.T) {
 	if data, ok := story[1]["ORPHAN_REAPER_VOL_DATA"].(string); !ok || len(data) < 400<<10 {
 		t.Error("a large field did not arrive")
 	}
+	explained(t, r.Entry)
 	if found := ask("MESSAGE_ID=" + MessageID(policy.KindRemoved)); len(found) != 2 {
 		t.Errorf("%d records by message ID, want 2", len(found))
 	}
@@ -93,5 +95,30 @@ func TestRealJournald(t *testing.T) {
 	}
 	if files, err := filepath.Glob("/run/log/journal/*/*"); err != nil || len(files) == 0 {
 		t.Errorf("journald wrote elsewhere: %v, %v", files, err)
+	}
+}
+
+// explained asks journalctl -x for what the catalog says of the parked record, with the
+// record's own fields in it.
+func explained(t *testing.T, entry string) {
+	t.Helper()
+	text, err := os.ReadFile(catalogFile)
+	must(t, err)
+	must(t, unix.Mount("tmpfs", "/usr/lib/systemd/catalog", "tmpfs", 0, "mode=0755"))
+	must(t, os.WriteFile("/usr/lib/systemd/catalog/orphan-reaper.catalog", text, 0o644))
+	must(t, os.MkdirAll("/var/lib/systemd/catalog", 0o755))
+	out, err := exec.CommandContext(t.Context(), "journalctl", "--update-catalog").CombinedOutput()
+	if err != nil {
+		t.Fatalf("journalctl --update-catalog: %v\n%s", err, out)
+	}
+	out, err = exec.CommandContext(t.Context(), "journalctl", "-x", "--no-pager", "-t", "orphan-reaper", "ORPHAN_REAPER_KIND=parked").CombinedOutput()
+	must(t, err)
+	for _, want := range []string{
+		"Subject: A dead pod's directory was moved to quarantine", "that pod " + testUID + " lives", "as " + entry + ".",
+		"    orphan-reaper quarantine restore " + testUID,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("journalctl -x does not say %q:\n%s", want, out)
+		}
 	}
 }

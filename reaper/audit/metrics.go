@@ -38,6 +38,7 @@ type Metrics struct {
 	removedEntries, removedBytes      *prometheus.CounterVec
 	failures                          *prometheus.CounterVec
 	podDirectories, stray, oldest     prometheus.Gauge
+	forPerson                         prometheus.Gauge
 	orphans                           *prometheus.GaugeVec
 	quarantineEntries                 *prometheus.GaugeVec
 	quarantineBytes                   *prometheus.GaugeVec
@@ -102,6 +103,7 @@ func NewMetrics(version string) *Metrics {
 		failures:          counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
 		podDirectories:    gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
 		orphans:           gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
+		forPerson:         gauge("pods_for_person", "Pods at the last look that are kept for a reason about which a person should do something."),
 		named:             gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
 		kubeletErrors:     gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count (kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
 		pods:              gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
@@ -161,7 +163,7 @@ func (m *Metrics) Sighting(r parsers.Report) { m.sightings.WithLabelValues(strin
 
 // Look takes in one look and its verdicts, one for each of look.Pods and then of look.RuntimeOnly.
 func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Duration) {
-	var stray, named int
+	var stray, named, forPerson int
 	var oldest time.Duration
 	states := map[policy.Decision]int{}
 	pods := slices.Concat(look.Pods, look.RuntimeOnly)
@@ -191,6 +193,9 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 				sandbox = max(sandbox, look.At.Wall.Sub(at))
 			}
 		}
+		if policy.OutlookOf(v.Decision, v.Why) == policy.OutlookLook {
+			forPerson++
+		}
 		if len(v.Why) == 0 {
 			m.verdicts.WithLabelValues(string(v.Decision), reasonNone).Inc()
 		}
@@ -204,6 +209,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	m.podDirectories.Set(float64(len(look.Pods)))
 	m.stray.Set(float64(stray))
 	m.named.Set(float64(named))
+	m.forPerson.Set(float64(forPerson))
 	m.kubeletErrors.Reset()
 	if n := look.Node.Gauges.Uncleaned; n != nil {
 		m.kubeletErrors.WithLabelValues().Set(float64(*n))

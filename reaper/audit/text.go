@@ -37,8 +37,6 @@ func compose(r policy.Record) string {
 // sentence says what r tells of the pod who; why begins with a colon, or is empty.
 func sentence(r policy.Record, who, why string) string {
 	switch r.Kind {
-	case policy.KindSeen:
-		return "The kubelet names an orphan whose directory it cannot remove, " + who + why
 	case policy.KindKept:
 		if r.Decision == policy.Wait {
 			return "Waiting with " + who + why
@@ -102,8 +100,6 @@ func sentence(r policy.Record, who, why string) string {
 		return "orphan-reaper has started" + why
 	case policy.KindStopped:
 		return "orphan-reaper has stopped" + why
-	case policy.KindBadRuntime:
-		return "The container runtime cannot be asked, so every pod is kept" + why
 	}
 	return fmt.Sprintf("%s: %s%s", r.Kind, who, why)
 }
@@ -118,11 +114,11 @@ func Undo(r policy.Record) string {
 		if r.UID != "" {
 			return "orphan-reaper quarantine restore " + string(r.UID)
 		}
-	case policy.KindSeen, policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack, policy.KindNotParked,
+	case policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack, policy.KindNotParked,
 		policy.KindClearing, policy.KindNotCleared,
 		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
 		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
-		policy.KindStopped, policy.KindBadRuntime, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox,
+		policy.KindStopped, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox,
 		policy.KindSweeping, policy.KindSwept, policy.KindUnswept:
 	}
 	return ""

@@ -10,7 +10,6 @@ type Kind string
 // The kinds of records. Those that end in "ing" are intents: they are written to the
 // ledger before the disk changes, and are not shown to people.
 const (
-	KindSeen            Kind = "seen"             // a kubelet named an orphan for the first time
 	KindKept            Kind = "kept"             // a verdict, when its reasons changed
 	KindParking         Kind = "parking"          // intent
 	KindParked          Kind = "parked"           // moved to quarantine
@@ -38,7 +37,6 @@ const (
 	KindUnswept         Kind = "unswept"          // files of CNI put back by a person
 	KindStarted         Kind = "started"          // the daemon
 	KindStopped         Kind = "stopped"          // the daemon
-	KindBadRuntime      Kind = "bad-runtime"      // the runtime cannot be asked
 )
 
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
@@ -175,7 +173,7 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.Phase = PhaseSweeping
 	case KindSwept:
 		s.Phase = PhaseGone
-	case KindFailed, KindSeen, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindBadRuntime, KindUnswept:
+	case KindFailed, KindKept, KindBreaker, KindResumed, KindStarted, KindStopped, KindUnswept:
 	}
 }
 

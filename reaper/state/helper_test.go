@@ -58,7 +58,7 @@ func writer(arg string) error {
 			continue
 		}
 		done, err := s.Append(
-			policy.Record{Kind: policy.KindSeen, PodName: fmt.Sprintf("%s-%d", name, i), Text: strings.Repeat("x", 700)},
+			policy.Record{Kind: policy.KindStarted, PodName: fmt.Sprintf("%s-%d", name, i), Text: strings.Repeat("x", 700)},
 			policy.Record{Kind: policy.KindKept, PodName: fmt.Sprintf("%s-%d", name, i)},
 			policy.Record{Kind: policy.KindParked, Entry: name, UID: uid(i), PodName: fmt.Sprintf("%s-%d", name, i)})
 		if err != nil {

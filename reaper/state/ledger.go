@@ -50,10 +50,10 @@ func visible(k policy.Kind) bool {
 	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring,
 		policy.KindRemovingSandbox, policy.KindSweeping:
 		return false
-	case policy.KindSeen, policy.KindKept, policy.KindParked, policy.KindNotParked, policy.KindPutBack, policy.KindStripped,
+	case policy.KindKept, policy.KindParked, policy.KindNotParked, policy.KindPutBack, policy.KindStripped,
 		policy.KindCleared, policy.KindNotCleared,
 		policy.KindRemoved, policy.KindRestored, policy.KindConflict, policy.KindFailed, policy.KindBreaker,
-		policy.KindResumed, policy.KindStarted, policy.KindStopped, policy.KindBadRuntime,
+		policy.KindResumed, policy.KindStarted, policy.KindStopped,
 		policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindSwept, policy.KindUnswept:
 	}
 	return true

@@ -69,7 +69,7 @@ func TestEntriesAreACopy(t *testing.T) {
 func TestAppendRefusesWhatCannotBeReadBack(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	if _, err := s.Append(policy.Record{Kind: policy.KindSeen}, policy.Record{}); err == nil {
+	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}, policy.Record{}); err == nil {
 		t.Error("a record without a kind was taken")
 	}
 	if b := readFile(t, dir, ledgerFile); len(b) != 0 {
@@ -87,7 +87,7 @@ func ledgerOf(t *testing.T) []byte {
 	s := open(t, dir, Options{})
 	appendTo(t, s, life(1, policy.KindParked)...)
 	appendTo(t, s, life(2, policy.KindParking)...)
-	appendTo(t, s, policy.Record{Kind: policy.KindSeen, Text: "é \x00 <&>"})
+	appendTo(t, s, policy.Record{Kind: policy.KindStarted, Text: "é \x00 <&>"})
 	return readFile(t, dir, ledgerFile)
 }
 
@@ -342,7 +342,7 @@ func TestTwoProcessesAppend(t *testing.T) {
 			t.Fatalf("record %d has number %d", i, r.Seq)
 		}
 		// A batch is never torn apart by another process's.
-		if r.Kind != [...]policy.Kind{policy.KindSeen, policy.KindKept, policy.KindParked}[i%3] {
+		if r.Kind != [...]policy.Kind{policy.KindStarted, policy.KindKept, policy.KindParked}[i%3] {
 			t.Fatalf("record %d is %s", i, r.Kind)
 		}
 		name, _, _ := strings.Cut(r.PodName, "-")
@@ -407,11 +407,11 @@ func TestLedgerTakenAwayWhileOpen(t *testing.T) {
 	s := open(t, dir, Options{})
 	appendTo(t, s, life(1, policy.KindParked)...)
 	must(t, os.Truncate(filepath.Join(dir, ledgerFile), 10))
-	if _, err := s.Append(policy.Record{Kind: policy.KindSeen}); err == nil {
+	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); err == nil {
 		t.Error("appended behind a ledger that had been cut")
 	}
 	must(t, os.Remove(filepath.Join(dir, ledgerFile)))
-	if _, err := s.Append(policy.Record{Kind: policy.KindSeen}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("appended to a ledger that has no name any more: %v", err)
 	}
 }

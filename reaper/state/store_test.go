@@ -144,7 +144,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	if len(s.Entries()) != 1 || len(s.Unsent()) != 1 {
 		t.Errorf("%d entries and %d unsent records, want 1 and 1", len(s.Entries()), len(s.Unsent()))
 	}
-	_, errAppend := s.Append(policy.Record{Kind: policy.KindSeen})
+	_, errAppend := s.Append(policy.Record{Kind: policy.KindStarted})
 	_, errRun := s.LockRun()
 	_, errEnter := s.Enter(t.Context())
 	for _, err := range []error{errAppend, errRun, errEnter, s.Save("holds", 8), s.Sent(1)} {
@@ -302,7 +302,7 @@ func TestSent(t *testing.T) {
 	must(t, s.Sent(6))
 	must(t, errors.Join(s.Close(), os.Remove(filepath.Join(dir, ledgerFile))))
 	s = open(t, dir, Options{})
-	if got := appendTo(t, s, policy.Record{Kind: policy.KindSeen}); got[0].Seq != 7 || len(s.Unsent()) != 1 {
+	if got := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); got[0].Seq != 7 || len(s.Unsent()) != 1 {
 		t.Errorf("a new ledger begins at number %d, and %d records are unsent; want 7 and 1", got[0].Seq, len(s.Unsent()))
 	}
 }
@@ -450,7 +450,7 @@ func TestLocks(t *testing.T) {
 		entered <- len(b.Entries())
 	}()
 	// Appending needs no more than a moment's lock, whoever is inside.
-	appendTo(t, b, policy.Record{Kind: policy.KindSeen})
+	appendTo(t, b, policy.Record{Kind: policy.KindStarted})
 	appendTo(t, a, life(1, policy.KindParked)...)
 	leave()
 	if n := <-entered; n != 1 {
@@ -470,7 +470,7 @@ func TestLocksEndWithTheirProcess(t *testing.T) {
 	release, err := s.LockRun()
 	must(t, err)
 	release()
-	appendTo(t, s, policy.Record{Kind: policy.KindSeen})
+	appendTo(t, s, policy.Record{Kind: policy.KindStarted})
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -510,7 +510,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestClosed(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	must(t, s.Close())
-	if _, err := s.Append(policy.Record{Kind: policy.KindSeen}); err == nil {
+	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); err == nil {
 		t.Error("appended after Close")
 	}
 	if _, err := s.Enter(t.Context()); err == nil {

@@ -1,0 +1,324 @@
+package audit
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const catalogFile = "../../packaging/orphan-reaper.catalog"
+
+// always are the fields that a record of kind k never lacks: those of the barest record
+// that policy makes of it.
+func always(t *testing.T, k policy.Kind) map[string]bool {
+	t.Helper()
+	action := func(kind policy.ActionKind, r policy.Result) policy.Record {
+		a := policy.Action{Kind: kind, UID: testUID, ByPerson: k == policy.KindRestored}
+		switch kind {
+		case policy.RemoveSandbox:
+			a.Sandbox.ID = "0123"
+		case policy.Clear:
+			a.Leaf = "volumes/kubernetes.io~nfs/v"
+			fallthrough
+		case policy.Park, policy.PutBack, policy.Strip, policy.Purge:
+			a.Entry = testUID + ".leaf"
+		}
+		if k == policy.KindFailed {
+			a.Entry = ""
+		}
+		o := policy.Outcome{Action: a, Result: r}
+		if k == policy.KindConflict {
+			o.Conflict = testUID + ".conflict"
+		}
+		rs := policy.Recorded(o, policy.Node{}, policy.Instant{})
+		return rs[len(rs)-1]
+	}
+	bare := map[policy.Kind]policy.Record{
+		policy.KindKept:           {Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}}},
+		policy.KindParked:         action(policy.Park, policy.Done),
+		policy.KindNotParked:      action(policy.Park, policy.Gone),
+		policy.KindCleared:        action(policy.Clear, policy.Done),
+		policy.KindNotCleared:     action(policy.Clear, policy.Refused),
+		policy.KindPutBack:        action(policy.PutBack, policy.Done),
+		policy.KindStripped:       action(policy.Strip, policy.Partly),
+		policy.KindRemoved:        action(policy.Purge, policy.Done),
+		policy.KindRestored:       action(policy.PutBack, policy.Done),
+		policy.KindConflict:       action(policy.PutBack, policy.Conflict),
+		policy.KindFailed:         action(policy.RemoveSandbox, policy.Failed),
+		policy.KindRemovedSandbox: action(policy.RemoveSandbox, policy.Done),
+		policy.KindKeptSandbox:    action(policy.RemoveSandbox, policy.Gone),
+		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
+		policy.KindSwept:          policy.Swept("cni-1", nil, policy.Node{}, policy.Instant{}),
+		policy.KindUnswept:        policy.Unswept("cni-1", nil, policy.Instant{}),
+	}
+	r, ok := bare[k]
+	if !ok {
+		r = policy.Record{Kind: k} // started, stopped, resumed; intents, which nobody sees
+	}
+	if r.Kind != k {
+		t.Fatalf("the barest %s is a %s", k, r.Kind)
+	}
+	if k == policy.KindFailed {
+		r.Sandbox = ""
+	}
+	fields := map[string]bool{"MESSAGE": true, "PRIORITY": true}
+	for name := range Fields(r) {
+		fields[name] = true
+	}
+	return fields
+}
+
+// catalogEntry is one message of the catalog.
+type catalogEntry struct {
+	headers map[string][]string
+	body    string
+}
+
+// parseCatalog reads the format of https://systemd.io/CATALOG as systemd does: an entry
+// begins with "-- " and its ID; headers end at an empty line; lines that begin with # are left out.
+func parseCatalog(t *testing.T, text string) map[string]catalogEntry {
+	t.Helper()
+	entries := map[string]catalogEntry{}
+	for part := range strings.SplitSeq("\n"+regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(text, ""), "\n-- ") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		id, rest, _ := strings.Cut(part, "\n")
+		head, body, ok := strings.Cut(rest, "\n\n")
+		if !ok || strings.TrimSpace(body) == "" {
+			t.Errorf("%s has no text", id)
+		}
+		if _, twice := entries[id]; twice {
+			t.Errorf("%s is there twice", id)
+		}
+		e := catalogEntry{headers: map[string][]string{}, body: body}
+		for line := range strings.Lines(head) {
+			name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+			if !ok {
+				t.Errorf("%s: %q is no header", id, line)
+			}
+			e.headers[name] = append(e.headers[name], value)
+		}
+		entries[id] = e
+	}
+	return entries
+}
+
+// TestCatalog: every MESSAGE_ID is explained, nothing else is, and every field that an
+// explanation shows is in every record of that kind. journalctl shows the bare name of one
+// that is missing.
+func TestCatalog(t *testing.T) {
+	text, err := os.ReadFile(catalogFile)
+	must(t, err)
+	entries := parseCatalog(t, string(text))
+	for k, l := range looks {
+		e, ok := entries[l.id]
+		if !ok {
+			t.Errorf("%s (%s) is not in the catalog", k, l.id)
+			continue
+		}
+		delete(entries, l.id)
+		for name, most := range map[string]int{"Subject": 1, "Defined-By": 1, "Support": 1, "Documentation": 3} {
+			if n := len(e.headers[name]); n < 1 || n > most {
+				t.Errorf("%s has %d headers %s", k, n, name)
+			}
+		}
+		for _, doc := range e.headers["Documentation"] {
+			if name, ok := strings.CutPrefix(doc, "https://github.com/orphan-reaper/orphan-reaper/blob/main/"); ok {
+				checkLink(t, "../..", name)
+			}
+		}
+		fields := always(t, k)
+		whole := strings.Join(e.headers["Subject"], " ") + "\n" + e.body
+		for _, m := range regexp.MustCompile(`@([^@\s]+)@`).FindAllStringSubmatch(whole, -1) {
+			if !fields[m[1]] {
+				t.Errorf("%s shows %s, which not every such record has", k, m[1])
+			}
+		}
+		for line := range strings.Lines(whole) {
+			if n := len(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("%s: a line of %d bytes: %s", k, n, line)
+			}
+		}
+	}
+	for id := range entries {
+		t.Errorf("the catalog explains %s, which is nobody's", id)
+	}
+}
+
+// checkLink: the file is there, and so is the heading.
+func checkLink(t *testing.T, root, link string) {
+	t.Helper()
+	name, anchor, _ := strings.Cut(link, "#")
+	b, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Errorf("%s: %v", link, err)
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		if h := strings.TrimLeft(line, "#"); h != line && strings.ReplaceAll(strings.ToLower(strings.TrimSpace(h)), " ", "-") == anchor {
+			return
+		}
+	}
+	if anchor != "" {
+		t.Errorf("%s: no such heading", link)
+	}
+}
+
+// TestCatalogCompiles: journalctl itself takes the catalog and gives it back.
+func TestCatalogCompiles(t *testing.T) {
+	journalctl := needCommand(t, "journalctl")
+	root := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(root, "usr/lib/systemd/catalog"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(root, "var/lib/systemd/catalog"), 0o755))
+	text, err := os.ReadFile(catalogFile)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/orphan-reaper.catalog"), text, 0o644))
+	run := func(args ...string) string {
+		out, err := exec.CommandContext(t.Context(), journalctl, append([]string{"--root=" + root}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("journalctl %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	run("--update-catalog")
+	dump := parseCatalog(t, run("--dump-catalog"))
+	list := run("--list-catalog")
+	for k, l := range looks {
+		subject := parseCatalog(t, string(text))[l.id].headers["Subject"][0]
+		if !slices.Equal(dump[l.id].headers["Subject"], []string{subject}) || !strings.Contains(list, l.id+" orphan-reaper: "+subject) {
+			t.Errorf("journalctl does not show %s: %v", k, dump[l.id].headers)
+		}
+	}
+}
+
+// table returns the rows of the first table in a document below a heading, cell by cell.
+func table(t *testing.T, doc, heading string) [][]string {
+	t.Helper()
+	_, below, ok := strings.Cut(doc, "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("no heading %q", heading)
+	}
+	below, _, _ = strings.Cut(below, "\n## ")
+	var rows [][]string
+	for line := range strings.Lines(below) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(strings.TrimSpace(cells[i]), "`")
+		}
+		rows = append(rows, cells)
+	}
+	if len(rows) < 2 {
+		t.Fatalf("no table below %q", heading)
+	}
+	return rows[1:]
+}
+
+func journalDoc(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/journal.md")
+	must(t, err)
+	return string(b)
+}
+
+var byClass = regexp.MustCompile(`^(ORPHAN_REAPER_TAKEN)_[A-Z]+_(ENTRIES|BYTES)$`)
+
+// TestFieldsDoc: docs/journal.md names every field that a record may have, and says truly
+// which records never lack it.
+func TestFieldsDoc(t *testing.T) {
+	whole := sample(policy.KindStripped)
+	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
+	code := map[string]bool{"MESSAGE": true, "PRIORITY": true}
+	for name := range Fields(whole) {
+		code[byClass.ReplaceAllString(name, "${1}_<CLASS>_$2")] = true
+	}
+	documented := map[string][]string{}
+	for _, row := range table(t, journalDoc(t), "Fields") {
+		documented[row[0]] = nil
+		if row[2] != "" {
+			documented[row[0]] = strings.Split(row[2], ", ")
+		}
+		if !code[row[0]] {
+			t.Errorf("no record has the field %s", row[0])
+		}
+	}
+	for name := range code {
+		if _, ok := documented[name]; !ok {
+			t.Errorf("docs/journal.md does not name the field %s", name)
+		}
+	}
+	for _, row := range table(t, journalDoc(t), "Kinds") {
+		has := always(t, policy.Kind(row[0]))
+		for name, kinds := range documented {
+			if says := slices.Contains(kinds, "all") || slices.Contains(kinds, row[0]); says != has[name] {
+				t.Errorf("%s always has %s: %v, docs/journal.md says %v", row[0], name, has[name], says)
+			}
+		}
+	}
+}
+
+// TestKindsDoc: the table of kinds is that of the code, but for the intents.
+func TestKindsDoc(t *testing.T) {
+	doc := journalDoc(t)
+	shown := map[policy.Kind]bool{}
+	for _, row := range table(t, doc, "Kinds") {
+		k := policy.Kind(row[0])
+		shown[k] = true
+		if looks[k].id != row[1] || strconv.Itoa(int(looks[k].priority)) != row[2] || looks[k].id == "" {
+			t.Errorf("docs/journal.md has %v, the code %v", row, looks[k])
+		}
+	}
+	_, intents, _ := strings.Cut(doc, "The ledger has intents besides (")
+	intents, _, _ = strings.Cut(intents, ")")
+	for k := range looks {
+		if inList := slices.Contains(strings.Split(intents, ", "), string(k)); inList == shown[k] {
+			t.Errorf("%s: in the table %v, among the intents %v", k, shown[k], inList)
+		}
+	}
+}
+
+// TestQueriesDoc: the queries of the docs ask for fields, kinds and message IDs that exist.
+func TestQueriesDoc(t *testing.T) {
+	fields := map[string]bool{}
+	for _, row := range table(t, journalDoc(t), "Fields") {
+		fields[row[0]] = true
+	}
+	ids := map[string]bool{}
+	for l := range maps.Values(looks) {
+		ids[l.id] = true
+	}
+	for _, name := range []string{"README.md", "docs/journal.md"} {
+		b, err := os.ReadFile("../../" + name)
+		must(t, err)
+		queries := 0
+		for line := range strings.Lines(string(b)) {
+			if !strings.HasPrefix(line, "journalctl ") {
+				continue
+			}
+			queries++
+			for _, m := range regexp.MustCompile(`\b([A-Z_]{5,})(=(\S+))?`).FindAllStringSubmatch(line, -1) {
+				if !fields[m[1]] {
+					t.Errorf("%s: no field %s: %s", name, m[1], line)
+				}
+				if m[1] == "ORPHAN_REAPER_KIND" && MessageID(policy.Kind(m[3])) == "" || m[1] == "MESSAGE_ID" && !ids[m[3]] {
+					t.Errorf("%s: nobody sends %s", name, cmp.Or(m[0], line))
+				}
+			}
+		}
+		if queries < 2 {
+			t.Errorf("%s has %d queries", name, queries)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package policy
+
+// Outlook says whether a pod that is kept for a reason is a matter for a person.
+type Outlook uint8
+
+// The outlooks. The zero value is that a person should look: so it is for a reason that
+// nobody has thought about.
+const (
+	OutlookLook  Outlook = iota // a person should look
+	OutlookAlive                // the pod lives: all is well, whatever else is said of it
+	OutlookQuiet                // somebody wanted it so
+	OutlookStuck                // the runtime has something of it, and should not: a person should look
+)
+
+var outlooks = map[Reason]Outlook{
+	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
+	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive,
+	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
+	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck,
+}
+
+// Outlook says what a pod that is kept for this reason asks of a person.
+func (r Reason) Outlook() Outlook { return outlooks[r] }
+
+// OutlookOf says what a verdict asks of a person: of a pod that waits or goes nothing, of
+// a living one neither.
+func OutlookOf(d Decision, why []Why) Outlook {
+	if d != Keep {
+		return OutlookQuiet
+	}
+	result := OutlookQuiet
+	for _, w := range why {
+		switch w.Reason.Outlook() {
+		case OutlookStuck:
+			return OutlookLook
+		case OutlookAlive:
+			result = OutlookAlive
+		case OutlookLook:
+			if result != OutlookAlive {
+				result = OutlookLook
+			}
+		case OutlookQuiet:
+		}
+	}
+	return result
+}
+
+// NeedsPerson says whether what r tells stays as it is until a person acts.
+func (r Record) NeedsPerson() bool {
+	switch r.Kind {
+	case KindKept:
+		return OutlookOf(r.Decision, r.Why) == OutlookLook
+	case KindStripped:
+		for _, left := range r.Left {
+			if left.Class == ClassData || left.Partial {
+				return true
+			}
+		}
+	case KindCleared, KindConflict, KindFailed, KindBreaker:
+		return true
+	case KindParking, KindParked, KindNotParked, KindPutting, KindPutBack, KindClearing, KindNotCleared, KindStripping,
+		KindRemoved, KindPurging, KindRestoring, KindRestored, KindRemovingSandbox, KindRemovedSandbox, KindKeptSandbox,
+		KindResumed, KindSweeping, KindSwept, KindUnswept, KindStarted, KindStopped:
+	}
+	return false
+}

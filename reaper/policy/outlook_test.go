@@ -1,0 +1,67 @@
+package policy
+
+import "testing"
+
+// TestOutlook: exit code 3 is for what is kept and neither lives nor was asked for.
+func TestOutlook(t *testing.T) {
+	for _, c := range []struct {
+		decision Decision
+		reasons  []Reason
+		want     Outlook
+	}{
+		{Reap, nil, OutlookQuiet},
+		{Reap, []Reason{ReasonWaived}, OutlookQuiet},
+		{Wait, []Reason{ReasonHold, ReasonYoung, ReasonInUse}, OutlookQuiet},
+		{Keep, []Reason{ReasonMounted}, OutlookLook},
+		{Keep, []Reason{ReasonMounted, ReasonSandbox}, OutlookAlive},
+		{Keep, []Reason{ReasonSandbox, ReasonMounted}, OutlookAlive},
+		{Keep, []Reason{ReasonCgroup, ReasonKubeletUnknown}, OutlookAlive},
+		{Keep, []Reason{ReasonContainer}, OutlookAlive},
+		{Keep, []Reason{ReasonKubeletUnknown, ReasonKubeletLists}, OutlookAlive},
+		{Keep, []Reason{ReasonSandbox, ReasonSandboxOrphaned}, OutlookLook},
+		{Keep, []Reason{ReasonCgroup, ReasonTerminating, ReasonSandbox}, OutlookLook},
+		{Wait, []Reason{ReasonSandbox, ReasonSandboxOrphaned}, OutlookQuiet},
+		{Keep, []Reason{ReasonObserve}, OutlookQuiet},
+		{Keep, []Reason{ReasonWaived, ReasonObserve}, OutlookQuiet},
+		{Keep, []Reason{ReasonRestored}, OutlookQuiet},
+		{Keep, []Reason{ReasonRestored, ReasonStaged}, OutlookLook},
+		{Keep, []Reason{ReasonInvalidUID}, OutlookLook},
+		{Keep, []Reason{ReasonBreaker}, OutlookLook},
+		{Keep, []Reason{"a-reason-of-a-newer-program"}, OutlookLook},
+	} {
+		var why []Why
+		for _, r := range c.reasons {
+			why = append(why, Why{Reason: r})
+		}
+		if got := OutlookOf(c.decision, why); got != c.want {
+			t.Errorf("%s %v: %d, want %d", c.decision, c.reasons, got, c.want)
+		}
+	}
+}
+
+// TestNeedsPerson: what ends by itself asks for nobody.
+func TestNeedsPerson(t *testing.T) {
+	data, ephemeral := []Residue{{Class: ClassEphemeral}, {Class: ClassData}}, []Residue{{Class: ClassEphemeral}}
+	for _, c := range []struct {
+		r    Record
+		want bool
+	}{
+		{Record{Kind: KindKept, Decision: Keep, Why: []Why{{Reason: ReasonMounted}}}, true},
+		{Record{Kind: KindKept, Decision: Keep, Why: []Why{{Reason: ReasonMounted}, {Reason: ReasonCgroup}}}, false},
+		{Record{Kind: KindKept, Decision: Wait, Why: []Why{{Reason: ReasonHold}}}, false},
+		{Record{Kind: KindStripped, Left: data}, true},
+		{Record{Kind: KindStripped, Left: ephemeral}, false},
+		{Record{Kind: KindStripped, Left: []Residue{{Class: ClassEphemeral, Partial: true}}}, true},
+		{Record{Kind: KindCleared}, true},
+		{Record{Kind: KindConflict}, true},
+		{Record{Kind: KindFailed}, true},
+		{Record{Kind: KindBreaker}, true},
+		{Record{Kind: KindParked}, false},
+		{Record{Kind: KindPutBack}, false},
+		{Record{Kind: KindRemoved}, false},
+	} {
+		if got := c.r.NeedsPerson(); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.r, got, c.want)
+		}
+	}
+}
