@@ -51,14 +51,16 @@ journalctl -t orphan-reaper ORPHAN_REAPER_KIND=parked --since -7d
 
 journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=UID
 
-journalctl -t orphan-reaper -p warning`, [][2]string{
+journalctl -t orphan-reaper ORPHAN_REAPER_NEEDS_PERSON=1`, [][2]string{
 		{"MESSAGE_ID", "What kind of record it is, a number that never changes."},
-		{"ORPHAN_REAPER_KIND", "The same in a word, such as seen, kept, parked, put-back, stripped, removed, restored, failed, breaker."},
+		{"ORPHAN_REAPER_KIND", "The same in a word, such as kept, parked, put-back, stripped, removed, restored, failed, breaker."},
 		{"ORPHAN_REAPER_POD_UID, ORPHAN_REAPER_POD_NAMESPACE, ORPHAN_REAPER_POD_NAME", "The pod, as far as it is known."},
 		{"ORPHAN_REAPER_ENTRY", "The name in quarantine."},
 		{"ORPHAN_REAPER_LEAF", "The one directory whose content was moved, where it was not the whole pod directory."},
 		{"ORPHAN_REAPER_SANDBOX", "The ID of the sandbox that the record is about."},
-		{"ORPHAN_REAPER_VERDICT", "reap, wait or keep."},
+		{"ORPHAN_REAPER_ARCHIVE, ORPHAN_REAPER_PODS", "Of CNI files: the name of their archive, and some of their pods."},
+		{"ORPHAN_REAPER_NEEDS_PERSON", "1 where it stays as it is until a person acts."},
+		{"ORPHAN_REAPER_VERDICT", "wait or keep."},
 		{"ORPHAN_REAPER_REASONS, ORPHAN_REAPER_REASON_DETAIL", "Why: words of the list below with commas between them; and what was seen, one reason a line."},
 		{"ORPHAN_REAPER_TAKEN_ENTRIES, ORPHAN_REAPER_TAKEN_BYTES", "What was removed; for each class as ORPHAN_REAPER_TAKEN_CLASS_ENTRIES and _BYTES besides."},
 		{"ORPHAN_REAPER_LEFT", "What stays in quarantine, as JSON."},
