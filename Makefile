@@ -43,7 +43,8 @@ build: ## Build bin/orphan-reaper: static, no paths and no build date inside
 .PHONY: install
 install: ## Put the built binary into /usr/local/sbin and the unit into /etc/systemd/system (below DESTDIR)
 	install -D -m 0755 bin/orphan-reaper $(DESTDIR)/usr/local/sbin/orphan-reaper
-	install -D -m 0644 packaging/orphan-reaper.service $(DESTDIR)/etc/systemd/system/orphan-reaper.service
+	sed 's|/usr/sbin/|/usr/local/sbin/|' packaging/orphan-reaper.service >bin/orphan-reaper.service
+	install -D -m 0644 bin/orphan-reaper.service $(DESTDIR)/etc/systemd/system/orphan-reaper.service
 
 .PHONY: uninstall
 uninstall: ## Take away what install put there; state, configuration and quarantine stay

@@ -53,8 +53,7 @@ for arch in amd64 arm64; do
 done
 native=$work/$(go env GOHOSTARCH)/orphan-reaper
 
-sed 's|/usr/local/sbin/|/usr/sbin/|' packaging/orphan-reaper.service >"$work/orphan-reaper.service"
-put 0644 "$work/orphan-reaper.service" /usr/lib/systemd/system/orphan-reaper.service
+put 0644 packaging/orphan-reaper.service /usr/lib/systemd/system/orphan-reaper.service
 put 0644 packaging/config.yaml /etc/orphan-reaper/config.yaml
 man orphan-reaper.8 8
 man orphan-reaper.yaml.5 5
@@ -84,7 +83,7 @@ put 0644 packaging/orphan-reaper.lintian-overrides /usr/share/lintian/overrides/
 tarball() {
 	dir=$work/$1/tar/orphan-reaper
 	install -D -m 0755 "$work/$1/orphan-reaper" "$dir/bin/orphan-reaper"
-	sed "s|/usr/local/sbin/|/opt/orphan-reaper/bin/|" packaging/orphan-reaper.service >"$dir/orphan-reaper.service"
+	sed "s|/usr/sbin/|/opt/orphan-reaper/bin/|" packaging/orphan-reaper.service >"$dir/orphan-reaper.service"
 	cp packaging/config.yaml LICENSE CHANGELOG.md "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$dir"
 	cp packaging/tarball.md "$dir/README.md"
 	cp -r "$root/usr/share/man" "$root/usr/lib/systemd/catalog" "$dir"

@@ -30,11 +30,15 @@ var (
 	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted}
 )
 
+// killing has the unit's filter of system calls kill whoever makes one that is refused: what
+// the daemon, its journalctl and the shell of a reload need is not among them.
+const killing = "etc/systemd/system/orphan-reaper.service.d/kill.conf"
+
 // TestJournald runs the daemon as its package installs it: below a real systemd, with the
 // kubelet's lines coming through a real journald.
 func TestJournald(t *testing.T) {
 	everywhere(t, func(t *testing.T, release string) {
-		n := newNode(t, release, nil)
+		n := newNode(t, release, map[string]string{killing: "[Service]\nSystemCallErrorNumber=\n"})
 		n.install(t)
 		n.configure(t, short())
 		journald(t, n)
@@ -76,6 +80,12 @@ func journalReady(t *testing.T, n *node) {
 	r := n.scan(t)
 	if r.Node.MayEnforce.Value != "yes" || r.Node.MayEnforce.Detail != "the mount namespace of PID 1" {
 		t.Errorf("may enforce: %+v", r.Node.MayEnforce)
+	}
+	for _, words := range []string{"the walker uses openat2", "Landlock confines each batch"} {
+		eventually(t, patience, func() string {
+			said := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "_PID="+pid, "--grep", words)
+			return missing(len(said) == 1, "%q was said %d times", words, len(said))
+		})
 	}
 	if kubelet := n.show("kubelet", "MainPID"); strconv.Itoa(r.Node.KubeletPID) != kubelet {
 		t.Errorf("the kubelet is PID %s: %+v", kubelet, r.Node)

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
+)
+
+const unitFile = "../../packaging/orphan-reaper.service"
+
+// unit is a unit file: the values of each key of each section, "Service/Type", in order.
+type unit map[string][]string
+
+func parseUnit(t *testing.T, text string) unit {
+	t.Helper()
+	u, section := unit{}, ""
+	for n, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		key, value, ok := strings.Cut(line, "=")
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[' && strings.HasSuffix(line, "]"):
+			section = strings.Trim(line, "[]")
+		case ok && section != "":
+			u[section+"/"+key] = append(u[section+"/"+key], value)
+		default:
+			t.Fatalf("line %d is no setting: %q", n+1, line)
+		}
+	}
+	return u
+}
+
+func readUnit(t *testing.T) (unit, string) {
+	t.Helper()
+	b, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parseUnit(t, string(b)), string(b)
+}
+
+const (
+	ownMounts = "it gives the daemon a mount namespace of its own: mounts that the node makes later may be missing there, and a directory that is a mount point " +
+		"only on the node is removed with the node's mount, without an error"
+	noOpenat2 = "it takes openat2 away (ENOSYS on systemd 252 and 257, EPERM on 247): the walker falls back to comparing mount IDs"
+	noNetwork = "the daemon asks the kubelet and the API server"
+	notOurs   = "the daemon must see the node's own processes, users and files"
+)
+
+// forbidden are the settings that the unit must never have, and what they would cost:
+// systemd.exec(5) for each, tried on systemd 247, 252 and 257.
+var forbidden = map[string]string{
+	"ProtectSystem": ownMounts, "ProtectHome": ownMounts, "PrivateTmp": ownMounts, "PrivateDevices": ownMounts, "PrivateIPC": ownMounts,
+	"ProtectKernelTunables": ownMounts, "ProtectKernelModules": ownMounts, "ProtectKernelLogs": ownMounts, "ProtectControlGroups": ownMounts,
+	"ProtectProc": ownMounts, "ProcSubset": ownMounts, "LogNamespace": ownMounts, "TemporaryFileSystem": ownMounts, "NoExecPaths": ownMounts,
+	"ExecPaths": ownMounts, "BindPaths": ownMounts, "BindReadOnlyPaths": ownMounts, "ReadWritePaths": ownMounts, "ReadOnlyPaths": ownMounts,
+	"InaccessiblePaths": ownMounts, "MountFlags": ownMounts, "PrivateMounts": ownMounts, "MountAPIVFS": ownMounts, "MountImages": ownMounts,
+	"ExtensionImages": ownMounts, "ExtensionDirectories": ownMounts, "RootDirectory": ownMounts, "RootImage": ownMounts, "IPCNamespacePath": ownMounts,
+	"DynamicUser": ownMounts + "; and " + noOpenat2, "RestrictSUIDSGID": noOpenat2,
+	"PrivateNetwork": ownMounts + " (from 257 on); and " + noNetwork, "NetworkNamespacePath": noNetwork, "IPAddressDeny": noNetwork,
+	"PrivateUsers": notOurs, "PrivatePIDs": notOurs, "User": notOurs, "ProtectHostname": "a host name that is set after the start would not be seen, and it names the node",
+	"Requires": "the daemon must not be stopped with kubelet or runtime", "BindsTo": "the daemon must not be stopped with kubelet or runtime",
+	"PartOf": "the daemon must not be stopped with kubelet or runtime", "AmbientCapabilities": "nothing that it starts needs any",
+}
+
+// refused says which of the forbidden settings a unit has, and why it must not.
+func refused(u unit) (words []string) {
+	for _, at := range slices.Sorted(maps.Keys(u)) {
+		_, key, _ := strings.Cut(at, "/")
+		if why, ok := forbidden[key]; ok {
+			words = append(words, key+"= must not be set: "+why)
+		}
+	}
+	return words
+}
+
+// TestUnitForbidden: what would take the ground from under the daemon is not there, and is
+// found where it is.
+func TestUnitForbidden(t *testing.T) {
+	u, text := readUnit(t)
+	for _, words := range refused(u) {
+		t.Error(words)
+	}
+	for key, why := range forbidden {
+		found := refused(parseUnit(t, strings.Replace(text, "[Service]", "[Service]\n"+key+"=yes", 1)))
+		if len(found) != 1 || !strings.Contains(found[0], why) {
+			t.Errorf("%s= would not be found: %q", key, found)
+		}
+	}
+}
+
+// TestUnit: what the unit promises.
+func TestUnit(t *testing.T) {
+	u, _ := readUnit(t)
+	for at, want := range map[string]string{
+		"Service/Type": "notify", "Service/WatchdogSec": "5min", "Service/Restart": "always", "Unit/StartLimitIntervalSec": "0",
+		"Service/RestartSec": "15s", "Service/RestartSteps": "8", "Service/RestartMaxDelaySec": "10min",
+		"Service/StateDirectory": "orphan-reaper", "Service/LogRateLimitIntervalSec": "0", "Service/UMask": "0077",
+		"Service/NoNewPrivileges": "yes", "Service/MemoryDenyWriteExecute": "yes", "Service/LockPersonality": "yes",
+		"Service/RestrictRealtime": "yes", "Service/RestrictNamespaces": "yes", "Service/SystemCallArchitectures": "native",
+		"Service/RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6", "Service/KeyringMode": "private", "Service/DevicePolicy": "closed",
+		"Service/CapabilityBoundingSet": "CAP_DAC_OVERRIDE CAP_FOWNER CAP_SYS_PTRACE", "Service/MemoryMax": "512M", "Service/TasksMax": "64",
+		// A call that the filter does not know must look as on a kernel that has none, not kill.
+		"Service/SystemCallErrorNumber": "ENOSYS",
+	} {
+		if got := strings.Join(u[at], "|"); got != want {
+			t.Errorf("%s=%s, want %s", at, got, want)
+		}
+	}
+	// An allow list first: what comes after takes from it and adds to it (systemd.exec(5)). The
+	// landlock calls are in no group before systemd 256, and a name takes precedence.
+	filters := u["Service/SystemCallFilter"]
+	if len(filters) != 3 || filters[0] != "@system-service" || !strings.HasPrefix(filters[1], "~@privileged ") {
+		t.Fatalf("the filters: %q", filters)
+	}
+	for _, call := range []string{"openat2", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} {
+		if !slices.Contains(strings.Fields(filters[2]), call) {
+			t.Errorf("the filter does not name %s", call)
+		}
+	}
+	start := strings.Fields(strings.Join(u["Service/ExecStart"], "|"))
+	if len(start) != 2 || start[0] != "/usr/sbin/orphan-reaper" {
+		t.Fatalf("ExecStart=%q", start)
+	}
+	if _, _, err := newRootCommand(&app{env: os.Getenv}).Find(start[1:]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnitVerify: the systemd of this machine finds nothing wrong with it but for what came
+// with later versions.
+func TestUnitVerify(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze here; make test-packages boots three systemds")
+	}
+	_, text := readUnit(t)
+	path := filepath.Join(t.TempDir(), "orphan-reaper.service")
+	for _, planted := range []string{"", "Restart=sometimes"} {
+		text := strings.Replace(text, "ExecStart=/usr/sbin/orphan-reaper", planted+"\nExecStart=/bin/true", 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(analyze, "--man=no", "verify", path).CombinedOutput()
+		complaints := 0
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, path) && !strings.Contains(line, "RestartSteps") && !strings.Contains(line, "RestartMaxDelaySec") {
+				complaints++
+			}
+		}
+		if err != nil || (complaints > 0) != (planted != "") {
+			t.Errorf("%q: %v\n%s", planted, err, out)
+		}
+	}
+}
+
+const envCapabilities = "ORPHAN_REAPER_TEST_CAPABILITIES"
+
+// capabilityNeeds are what each capability of the unit is for: what is not done without it.
+var capabilityNeeds = map[string]struct {
+	number int
+	needed []string
+}{
+	"CAP_DAC_OVERRIDE": {unix.CAP_DAC_OVERRIDE, []string{"private directory"}},
+	"CAP_FOWNER":       {unix.CAP_FOWNER, []string{"sticky directory"}},
+	"CAP_SYS_PTRACE":   {unix.CAP_SYS_PTRACE, []string{"process"}},
+}
+
+// TestUnitCapabilities: with the unit's bounding set all is done, and with each capability
+// taken from it something is lost that the comment in the unit names.
+func TestUnitCapabilities(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("REQUIRE_ROOT") == "1" {
+			t.Fatal("REQUIRE_ROOT=1, but this is not root")
+		}
+		t.Skip("only root has capabilities to lose")
+	}
+	u, _ := readUnit(t)
+	set := strings.Fields(strings.Join(u["Service/CapabilityBoundingSet"], " "))
+	if lost := withCapabilities(t, set); len(lost) > 0 {
+		t.Errorf("with %v: %v", set, lost)
+	}
+	for i, name := range set {
+		rest := slices.Delete(slices.Clone(set), i, i+1)
+		want := capabilityNeeds[name].needed
+		if lost := withCapabilities(t, rest); len(want) == 0 || !slices.Equal(lost, want) {
+			t.Errorf("without %s: lost %q, want %q", name, lost, want)
+		}
+	}
+}
+
+// withCapabilities has a process with this bounding set do what the daemon does, and says
+// what it could not do.
+func withCapabilities(t *testing.T, set []string) (lost []string) {
+	t.Helper()
+	const uid = "0a1b2c3d-0000-4000-8000-00000000000a"
+	root := t.TempDir()
+	empty := filepath.Join(root, "orphan-reaper", uid+".1", "volumes", "kubernetes.io~empty-dir", "e")
+	private, sticky := filepath.Join(empty, "private"), filepath.Join(empty, "sticky")
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(root, "pods"), 0o750), os.MkdirAll(empty, 0o755), os.Chmod(filepath.Join(root, "orphan-reaper"), 0o700),
+		os.Mkdir(private, 0o700), os.WriteFile(filepath.Join(private, "f"), nil, 0o600), os.Lchown(private, 1000, 1000),
+		os.Mkdir(sticky, 0o700), os.WriteFile(filepath.Join(sticky, "f"), nil, 0o600),
+		os.Lchown(sticky, 1000, 1000), os.Lchown(filepath.Join(sticky, "f"), 1001, 1001), os.Chmod(sticky, 0o777|fs.ModeSticky),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCapabilitiesHelper$")
+	cmd.Env = append(os.Environ(), envCapabilities+"="+root)
+	done := make(chan error)
+	var out []byte
+	go func() {
+		runtime.LockOSThread() // for good: the bounding set is the thread's, and its children's
+		for n := range unix.CAP_LAST_CAP + 1 {
+			if !slices.ContainsFunc(set, func(name string) bool { return capabilityNeeds[name].number == n }) {
+				if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+					done <- err
+					return
+				}
+			}
+		}
+		var err error
+		out, err = cmd.CombinedOutput()
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for what, path := range map[string]string{"private directory": private, "sticky directory": filepath.Join(sticky, "f")} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			lost = append(lost, what)
+		}
+	}
+	if !strings.Contains(string(out), "process seen") {
+		lost = append(lost, "process")
+	}
+	slices.Sort(lost)
+	return lost
+}
+
+// TestCapabilitiesHelper is the process that withCapabilities starts.
+func TestCapabilitiesHelper(t *testing.T) {
+	root := os.Getenv(envCapabilities)
+	if root == "" {
+		return
+	}
+	const uid = parsers.PodUID("0a1b2c3d-0000-4000-8000-00000000000a")
+	r, err := removal.Open(removal.Config{PodsDir: filepath.Join(root, "pods")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: policy.TakeAll}}})
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", os.Getppid())); err == nil {
+		fmt.Println("process seen")
+	}
+}
