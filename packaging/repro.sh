@@ -8,9 +8,15 @@ nfpm=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+git clone -q --no-local . "$work/one"
+(
+	umask 077
+	mkdir -p "$work/the/other"
+	git clone -q --no-local "$work/one" "$work/the/other/one"
+)
+
 # once COPY makes $work/COPY/dist.
 once() {
-	git clone -q --no-local . "$work/$1"
 	GOCACHE=$work/cache make -s -C "$work/$1" packages NFPM="$nfpm"
 	rm -rf "$work/cache"
 }
