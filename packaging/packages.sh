@@ -63,10 +63,8 @@ done
 put 0644 "$work/completion.bash" /usr/share/bash-completion/completions/orphan-reaper
 put 0644 "$work/completion.zsh" /usr/share/zsh/_orphan-reaper
 put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-reaper.fish
-mkdir -p "$root/usr/lib/systemd/catalog" "$root/usr/share/orphan-reaper"
-for file in packaging/*.catalog; do
-	[ ! -e "$file" ] || put 0644 "$file" "/usr/lib/systemd/catalog/${file##*/}"
-done
+put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.catalog
+mkdir -p "$root/usr/share/orphan-reaper"
 for file in packaging/prometheus/*.rules.yaml packaging/node-problem-detector/*.json; do
 	[ ! -e "$file" ] || put 0644 "$file" "/usr/share/orphan-reaper/${file#packaging/}"
 done
