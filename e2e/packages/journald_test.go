@@ -23,11 +23,12 @@ const (
 	journalRestart  = "2badf00d-0000-4000-8000-0000000000f6"
 	journalConfirm  = "2badf00d-0000-4000-8000-0000000000f7"
 	journalMounted  = "2badf00d-0000-4000-8000-0000000000f8"
+	journalHid      = "2badf00d-0000-4000-8000-0000000000f9"
 )
 
 var (
 	journalForged = []string{journalByUnit, journalByLogger, journalByCat}
-	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted}
+	journalHeld   = []string{journalRotated, journalRestart, journalConfirm, journalMounted, journalHid}
 )
 
 // killing has the unit's filter of system calls kill whoever makes one that is refused: what
@@ -58,6 +59,7 @@ func journald(t *testing.T, n *node) {
 		{"rotated", journalRotation},
 		{"restarted", journalRestarts},
 		{"mounted", journalMount},
+		{"hidden", journalHidden},
 		{"stopped", journalStopped},
 	})
 }
@@ -254,6 +256,23 @@ func journalMount(t *testing.T, n *node) {
 	n.stays(t, living)
 }
 
+// journalHidden: where a filter takes Landlock and openat2 away, the daemon says so once, and
+// a pod goes as before.
+func journalHidden(t *testing.T, n *node) {
+	lay(t, n.path("/etc/systemd/system/orphan-reaper.service.d/zz-hidden.conf"),
+		"[Service]\nSystemCallFilter=~landlock_create_ruleset openat2\nSystemCallErrorNumber=ENOSYS\n")
+	n.run(t, "systemctl", "daemon-reload")
+	n.run(t, "systemctl", "restart", "orphan-reaper")
+	for _, words := range []string{"the walker cannot use openat2, it compares mount IDs", "Landlock cannot be used, no batch is confined"} {
+		eventually(t, patience, func() string {
+			said := n.journal(t, "_SYSTEMD_UNIT=orphan-reaper.service", "PRIORITY=4", "--grep", words)
+			return missing(len(said) == 1, "%q was said %d times", words, len(said))
+		})
+	}
+	n.says(t, "names", journalHid)
+	n.goes(t, journalHid)
+}
+
 // journalStopped: systemd finds nothing wrong with how it ends.
 func journalStopped(t *testing.T, n *node) {
 	n.run(t, "systemctl", "stop", "orphan-reaper")
@@ -261,7 +280,7 @@ func journalStopped(t *testing.T, n *node) {
 	if got != "inactive success 0" {
 		t.Errorf("the unit is %s", got)
 	}
-	if kinds := n.journal(t, "MESSAGE_ID=55e9f916081a43809984fd3c31b35ee1"); len(kinds) != 2 {
+	if kinds := n.journal(t, "MESSAGE_ID=55e9f916081a43809984fd3c31b35ee1"); len(kinds) != 3 {
 		t.Errorf("stopped: %s", texts(kinds))
 	}
 }
