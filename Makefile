@@ -110,9 +110,9 @@ test-packages-trees: ## Get what make test-packages boots: a tree of each Debian
 .PHONY: test-packages
 test-packages: test-packages-trees packages ## Install the packages on Debian releases that boot in containers (root, on Debian)
 	sh e2e/packages/next.sh $(NFPM) .cache/packages/next
-	cd e2e && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
+	cd e2e/packages && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
 		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
-		-count=1 -parallel 4 -timeout 30m $(TESTFLAGS) ./packages
+		-count=1 -parallel 6 -timeout 30m $(TESTFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)

@@ -51,12 +51,18 @@ func debInstalled(t *testing.T, n *node) {
 	}
 	n.says(t, "names", living, debOrphan, debData)
 	n.goes(t, debOrphan)
-	t.Logf("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold, settle 2 s, confirm 5 s; by default 5 min each)",
+	show("%s: apt-get install took %s; the first orphan was reaped %s after its start (hold, settle 2 s, confirm 5 s; by default 5 min each)",
 		n.release, installed.Round(10*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
 	n.tells(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
 	n.started(t, "following journald")
+	// In the real unit, which filters system calls.
+	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
+		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
+			t.Errorf("at its start it does not say %q: %s", word, texts(n.journal(t, "--unit=orphan-reaper")))
+		}
+	}
 }
 
 // debRecord: what the journal says of it, by its fields and with the catalog's words.
@@ -64,6 +70,12 @@ func debRecord(t *testing.T, n *node) {
 	e := n.tells(t, debOrphan, policy.KindRemoved, "")
 	if e.get("MESSAGE_ID") != "4ea9a81c415a40cb96e0a1a629658fc7" || e.get("_EXE") != "/usr/sbin/orphan-reaper" {
 		t.Errorf("the record of what was removed: %v", e)
+	}
+	said := n.run(t, "journalctl", "--no-pager", "-x", "-u", "orphan-reaper", "MESSAGE_ID="+e.get("MESSAGE_ID"), "ORPHAN_REAPER_POD_UID="+debOrphan)
+	for _, word := range []string{"Subject: ", "Defined-By: orphan-reaper", "Documentation: "} {
+		if !strings.Contains(said, word) {
+			t.Errorf("journalctl -x does not say %q: %s", word, said)
+		}
 	}
 }
 

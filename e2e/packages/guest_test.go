@@ -43,7 +43,7 @@ exec systemd-nspawn --boot --register=no --keep-unit --private-network --console
 // lies in dir already.
 func boot(t *testing.T, release, dir string) *guest {
 	t.Helper()
-	tree, err := filepath.Abs("../../.cache/packages/" + release)
+	tree, err := filepath.Abs(treeOf(release))
 	if err != nil {
 		t.Fatal(err)
 	}

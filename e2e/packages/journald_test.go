@@ -243,6 +243,15 @@ func journalMount(t *testing.T, n *node) {
 	n.says(t, "names", journalMounted)
 	n.tells(t, journalMounted, policy.KindKept, policy.ReasonMounted)
 	n.stays(t, journalMounted)
+	// From where the daemon is, the kernel refuses to take away what the mount is on. In a mount
+	// namespace of its own that would go well, and detach the node's mount.
+	pid := n.show("orphan-reaper", "MainPID")
+	if out, err := n.try("nsenter", "--target", pid, "--mount", "rmdir", on); err == nil || !strings.Contains(err.Error(), "Device or resource busy") {
+		t.Errorf("rmdir on the mount: %q, %v", out, err)
+	}
+	if got := n.run(t, "cat", on+"/precious"); got != users {
+		t.Errorf("on the mount: %q", got)
+	}
 	n.run(t, "umount", on)
 	// A kubelet says it again every 2 s, and that is what asks for another look.
 	eventually(t, patience, func() string {

@@ -29,6 +29,7 @@ const (
 	living = "5a11fe00-0000-4000-8000-0000000000f0"
 	behind = "/srv/behind/precious"
 	users  = "a user's"
+	say    = "/run/kubelet.say" // as in standin
 )
 
 // newNode boots a node. The layer is what its administrator has put there before.
@@ -60,8 +61,7 @@ func newNode(t *testing.T, release string, layer map[string]string) *node {
 	n.pod(t, living)
 	n.run(t, "systemctl", "start", "containerd", "kubelet")
 	eventually(t, patience, func() string {
-		lines := n.journal(t, "_SYSTEMD_UNIT=kubelet.service")
-		return missing(len(lines) > 0, "the kubelet has not said a word: %s", n.show("kubelet", "ActiveState"))
+		return missing(exists(n.path(say)), "the kubelet has not started: %s", n.show("kubelet", "ActiveState"))
 	})
 	return n
 }
@@ -112,10 +112,13 @@ func (n *node) pod(t *testing.T, uid string) {
 // says has the kubelet say a word of the pods.
 func (n *node) says(t *testing.T, word string, uids ...string) {
 	t.Helper()
-	f, err := os.OpenFile(n.path("/run/kubelet.say"), os.O_WRONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var f *os.File
+	eventually(t, patience, func() string {
+		// There is nobody to hear it (ENXIO, fifo(7)) as long as a kubelet is starting.
+		var err error
+		f, err = os.OpenFile(n.path(say), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		return missing(err == nil, "the kubelet cannot be told: %v", err)
+	})
 	defer func() { _ = f.Close() }()
 	for _, uid := range uids {
 		if _, err := fmt.Fprintf(f, "%s %s\n", word, uid); err != nil {

@@ -1,0 +1,151 @@
+package packages
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	badDisk     = "2badf00d-0000-4000-8000-000000000091"
+	badBus      = "2badf00d-0000-4000-8000-000000000092"
+	badEtc      = "2badf00d-0000-4000-8000-000000000093"
+	badTextfile = "2badf00d-0000-4000-8000-000000000094"
+	badJournal  = "2badf00d-0000-4000-8000-000000000095"
+	badSilence  = "2badf00d-0000-4000-8000-000000000096"
+)
+
+// TestBadDays is one node on which one thing after the other is not as it should be; on each
+// day an orphan goes all the same.
+func TestBadDays(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, nil)
+		n.install(t)
+		n.configure(t, short())
+		steps(t, n, []step{
+			{"disk", badDayDisk},
+			{"bus", badDayBus},
+			{"textfile", badDayTextfile},
+			{"journal", badDayJournal},
+			{"etc", badDayEtc},
+		})
+	})
+}
+
+// badDayDisk: the kubelet's root is a disk of its own that is mounted after the daemon has
+// started. And it can be unmounted while the daemon runs.
+func badDayDisk(t *testing.T, n *node) {
+	const root = "/var/lib/kubelet"
+	n.run(t, "systemctl", "stop", "kubelet")
+	n.sh(t, "rm -r "+root+"; mkdir "+root+"; systemctl restart orphan-reaper")
+	pid := n.show("orphan-reaper", "MainPID")
+	n.run(t, "mount", "-t", "tmpfs", "tmpfs", root)
+	n.pod(t, living)
+	n.pod(t, badDisk)
+	n.run(t, "systemctl", "start", "kubelet")
+	n.says(t, "names", living, badDisk)
+	n.goes(t, badDisk)
+	n.stays(t, living)
+	if got := n.show("orphan-reaper", "MainPID"); got != pid {
+		t.Errorf("PID %s was %s", got, pid)
+	}
+	// As it is between two looks: nothing holds the disk.
+	eventually(t, patience, func() string {
+		_, err := n.try("umount", root)
+		return missing(err == nil, "the disk cannot be unmounted: %v", err)
+	})
+	n.pod(t, living)
+	n.run(t, "systemctl", "restart", "kubelet")
+}
+
+// again restarts the daemon, and has it take one orphan.
+func (n *node) again(t *testing.T, uid string) {
+	t.Helper()
+	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.pod(t, uid)
+	n.says(t, "names", uid)
+	n.goes(t, uid)
+	n.stays(t, living)
+}
+
+// badDayBus: nobody needs D-Bus for this.
+func badDayBus(t *testing.T, n *node) {
+	n.sh(t, "systemctl mask --now dbus.socket dbus.service")
+	if got := n.show("dbus", "ActiveState"); got == "active" {
+		t.Fatalf("D-Bus is %s", got)
+	}
+	n.again(t, badBus)
+}
+
+// badDayTextfile: without the node exporter's directory there are no metrics, and no word
+// about them more than once.
+func badDayTextfile(t *testing.T, n *node) {
+	n.sh(t, "systemctl stop prometheus-node-exporter; mv /var/lib/prometheus /var/lib/elsewhere")
+	n.again(t, badTextfile)
+	if exists(n.path("/var/lib/prometheus")) {
+		t.Error("it has made the directory of another package")
+	}
+	if all := n.journal(t, "--unit=orphan-reaper", "_PID="+n.show("orphan-reaper", "MainPID"), "--grep", "textfile|metrics"); len(all) > 1 {
+		t.Errorf("it speaks of it again and again: %s", texts(all))
+	}
+	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter")
+}
+
+// badDayJournal: the journal is lost with every boot, and the ledger still has the story.
+func badDayJournal(t *testing.T, n *node) {
+	lay(t, n.path("/etc/systemd/journald.conf.d/volatile.conf"), "[Journal]\nStorage=volatile\n")
+	n.run(t, "systemctl", "restart", "systemd-journald")
+	n.pod(t, badJournal)
+	lay(t, filepath.Join(n.dirOf(badJournal), "volumes", nfs, "vol", "precious"), users)
+	n.says(t, "names", badJournal)
+	n.tells(t, badJournal, policy.KindParked, "")
+	n.holdsData(t)
+	n.sh(t, "systemctl stop systemd-journald; rm -rf /run/log/journal/* /var/log/journal; systemctl start systemd-journald")
+	// A journald that is stopped, not restarted, leaves its clients without a stderr.
+	n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
+	if left := n.of(t, badJournal); len(left) > 0 {
+		t.Fatalf("the journal still knows it: %s", texts(left))
+	}
+	if out := n.run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
+		t.Errorf("quarantine list: %s", out)
+	}
+	out, _ := n.try("orphan-reaper", "explain", badJournal) // its exit code says that a person should look
+	if !strings.Contains(out, "quarantine") {
+		t.Errorf("explain: %s", out)
+	}
+}
+
+// badDayEtc: nothing is written below /etc.
+func badDayEtc(t *testing.T, n *node) {
+	n.sh(t, "mount --bind /etc /etc; mount -o remount,bind,ro /etc; ! touch /etc/x")
+	n.again(t, badEtc)
+}
+
+// TestWithoutJournald: where no journald runs the kubelet's words come through a file, and
+// the daemon's go where systemd has it write them.
+func TestWithoutJournald(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		const told = "/var/log/orphan-reaper.log"
+		n := newNode(t, release, map[string]string{
+			dropIn: quick + "StandardError=append:" + told + "\n",
+			"etc/systemd/system/kubelet.service.d/file.conf": "[Service]\nStandardError=append:/var/log/messages\n",
+		})
+		n.install(t)
+		// Its sockets, which a boot without it would not have made, stay in the file system.
+		n.sh(t, "systemctl mask --runtime --now systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service; rm -r /run/systemd/journal")
+		if got := n.show("systemd-journald", "ActiveState"); got == "active" {
+			t.Fatalf("journald is %s", got)
+		}
+		n.run(t, "systemctl", "restart", "kubelet", "orphan-reaper")
+		n.pod(t, badSilence)
+		eventually(t, patience, func() string {
+			n.says(t, "names", living, badSilence) // as a kubelet does, again and again
+			return missing(!exists(n.dirOf(badSilence)) && strings.Contains(n.read(t, told), badSilence), "it is still there: %s\nThe kubelet said:\n%s", n.read(t, told), n.read(t, "/var/log/messages"))
+		})
+		if !exists(n.dirOf(living)) {
+			t.Error("the living pod is gone")
+		}
+	})
+}

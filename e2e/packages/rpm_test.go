@@ -1,0 +1,87 @@
+package packages
+
+import (
+	"strings"
+	"testing"
+)
+
+const rpmOrphan = "2badf00d-0000-4000-8000-0000000000b1"
+
+// asRPM has rpm take a Debian for its own: before Debian 13 it refuses to install anything and
+// keeps its database in the home directory, and it knows nothing of what dpkg has installed.
+const asRPM = `force=$(command rpm --force-debian --version >/dev/null 2>&1 && echo --force-debian || true)
+rpm() { command rpm $force --nodeps --dbpath /var/lib/rpm "$@"; }
+`
+
+// TestRPM is the life of the other package, with a real rpm. Its scriptlets do what the
+// macros of rpm-based distributions do; whether the service starts is theirs to say, by
+// presets.
+func TestRPM(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, map[string]string{
+			dropIn: quick,
+			// As Fedora and RHEL have it.
+			"etc/systemd/system-preset/99-default-disable.preset": "disable orphan-reaper.service\n",
+		})
+		steps(t, n, []step{
+			{"installed", rpmInstalled},
+			{"upgraded", rpmUpgraded},
+			{"erased", rpmErased},
+		})
+	})
+}
+
+func rpmInstalled(t *testing.T, n *node) {
+	n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm")
+	if got := n.state(); got != "disabled inactive notify" {
+		t.Errorf("by its preset it is disabled; it is %s", got)
+	}
+	if out := n.sh(t, asRPM+"rpm --verify orphan-reaper"); out != "" {
+		t.Errorf("rpm --verify: %s", out)
+	}
+	n.sh(t, "systemctl enable --now orphan-reaper")
+	n.pod(t, rpmOrphan)
+	n.says(t, "names", rpmOrphan)
+	n.goes(t, rpmOrphan)
+	n.stays(t, living)
+}
+
+func rpmUpgraded(t *testing.T, n *node) {
+	edited := n.read(t, config) + "\nretention: 7h\n"
+	lay(t, n.path(config), edited)
+	pid := n.show("orphan-reaper", "MainPID")
+	n.sh(t, asRPM+"rpm --upgrade ./next/orphan-reaper-*.x86_64.rpm")
+	n.restarted(t, pid)
+	if got := n.read(t, config); got != edited {
+		t.Errorf("the configuration that was edited is now\n%s", got)
+	}
+	if fresh := n.read(t, config+".rpmnew"); !strings.Contains(fresh, "A later release") {
+		t.Errorf("the new configuration is\n%s", fresh)
+	}
+	if got := n.state(); got != "enabled active notify" {
+		t.Errorf("after the upgrade it is %s", got)
+	}
+}
+
+func rpmErased(t *testing.T, n *node) {
+	edited := n.read(t, config)
+	n.sh(t, asRPM+"rpm --erase orphan-reaper")
+	if got := n.read(t, config+".rpmsave"); got != edited {
+		t.Errorf("the configuration that was saved is\n%s", got)
+	}
+	for _, path := range []string{config, "/usr/sbin/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service"} {
+		if exists(n.path(path)) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
+		t.Errorf("the unit is %s", got)
+	}
+	if !exists(n.path("/var/lib/orphan-reaper")) {
+		t.Error("the state is gone")
+	}
+	eventually(t, patience, func() string {
+		page, err := n.exporter()
+		return missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still says: %v %s", err, grep(page, "orphan_reaper"))
+	})
+}

@@ -1,0 +1,255 @@
+package packages
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	unitBefore = "2badf00d-0000-4000-8000-0000000000e1"
+	unitAfter  = "2badf00d-0000-4000-8000-0000000000e2"
+	unitLabel  = "2badf00d-0000-4000-8000-0000000000e4"
+	unitMended = "2badf00d-0000-4000-8000-0000000000e3"
+)
+
+// TestUnit is what systemd does with the service when it is told to, when it hangs, when it
+// is killed and when it cannot start.
+func TestUnit(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, nil)
+		n.install(t)
+		n.configure(t, short())
+		steps(t, n, []step{
+			{"hardened", unitHardened},
+			{"reload", unitReload},
+			{"broken", unitBroken},
+			{"labels", unitLabels},
+			{"watchdog", unitWatchdog},
+			{"killed", unitKilled},
+			{"patient", unitPatient},
+		})
+	})
+}
+
+// unitHardened: systemd finds nothing wrong with the unit, but that an older one does not know
+// all of it, and what it thinks of it is printed.
+func unitHardened(t *testing.T, n *node) {
+	// Debian 11 has no --man=no, and no man to look for the page.
+	out, _ := n.try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
+	for line := range strings.Lines(out) {
+		later := strings.Contains(line, "Unknown key") && (strings.Contains(line, "RestartSteps") || strings.Contains(line, "RestartMaxDelaySec"))
+		if !later && !strings.Contains(line, "Command 'man orphan-reaper(8)' failed") {
+			t.Errorf("systemd-analyze verify: %s", line)
+		}
+	}
+	security := n.run(t, "systemd-analyze", "security", "--no-pager", "orphan-reaper.service")
+	show("%s: systemd-analyze security: %s", n.release, strings.TrimSpace(grep(security, "Overall exposure level")))
+}
+
+// unitReload: what is changed is taken without a restart.
+func unitReload(t *testing.T, n *node) {
+	n.configure(t, short("mode: observe\n"))
+	n.pod(t, unitBefore)
+	n.says(t, "names", unitBefore)
+	n.tells(t, unitBefore, policy.KindKept, policy.ReasonObserve)
+	n.stays(t, unitBefore)
+	n.configure(t, short())
+	n.says(t, "names", unitBefore)
+	n.goes(t, unitBefore)
+}
+
+// unitBroken: a configuration that is wrong is refused in words, and the old one stays.
+func unitBroken(t *testing.T, n *node) {
+	pid := n.show("orphan-reaper", "MainPID")
+	lay(t, n.path(config), "hold: soon\n")
+	if out, err := n.try("orphan-reaper", "config", "check"); err == nil {
+		t.Errorf("config check takes it: %s", out)
+	}
+	n.run(t, "systemctl", "reload", "orphan-reaper")
+	eventually(t, patience, func() string {
+		all := n.journal(t, "--unit=orphan-reaper", "--grep", "the configuration is wrong; the old one stays")
+		return missing(len(all) == 1 && strings.Contains(fmt.Sprint(all[0]), "soon"), "it does not say that it is wrong: %s", texts(all))
+	})
+	n.pod(t, unitAfter)
+	n.says(t, "names", unitAfter)
+	n.goes(t, unitAfter)
+	if got := n.show("orphan-reaper", "MainPID"); got != pid {
+		t.Errorf("PID %s was %s", got, pid)
+	}
+	n.configure(t, short())
+}
+
+// unitLabels: what SELinux has labelled keeps its label in quarantine and when it comes back.
+// The attribute is the same where no SELinux runs (selinux(8), xattr(7)).
+func unitLabels(t *testing.T, n *node) {
+	const name, label = "security.selinux", "system_u:object_r:container_file_t:s0:c1,c2\x00"
+	n.pod(t, unitLabel)
+	inside := []string{"", "volumes/" + nfs + "/vol", "volumes/" + nfs + "/vol/precious"}
+	lay(t, filepath.Join(n.dirOf(unitLabel), inside[2]), users)
+	for _, path := range inside {
+		if err := unix.Lsetxattr(filepath.Join(n.dirOf(unitLabel), path), name, []byte(label), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	labelled := func(dir string) {
+		t.Helper()
+		for _, path := range inside {
+			got := make([]byte, 100)
+			size, err := unix.Lgetxattr(filepath.Join(dir, path), name, got)
+			if err != nil || string(got[:max(size, 0)]) != label {
+				t.Errorf("%s/%s: label %q, %v", dir, path, got[:max(size, 0)], err)
+			}
+		}
+	}
+	n.says(t, "names", unitLabel)
+	n.tells(t, unitLabel, policy.KindParked, "")
+	parked, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper/*" + unitLabel + "*/volumes"))
+	if err != nil || len(parked) != 1 {
+		t.Fatalf("in quarantine: %v %v", parked, err)
+	}
+	labelled(filepath.Dir(parked[0]))
+	n.run(t, "orphan-reaper", "quarantine", "restore", unitLabel)
+	labelled(n.dirOf(unitLabel))
+}
+
+// unitWatchdog: a daemon that hangs is ended and started again.
+func unitWatchdog(t *testing.T, n *node) {
+	n.override(t, "WatchdogSec=5s\n"+hasty)
+	n.run(t, "systemctl", "restart", "orphan-reaper")
+	pid := n.show("orphan-reaper", "MainPID")
+	n.run(t, "kill", "-STOP", pid)
+	n.restarted(t, pid)
+	if all := n.journal(t, "--unit=orphan-reaper", "_PID=1", "--grep", "Watchdog timeout"); len(all) == 0 {
+		t.Error("that was not the watchdog")
+	}
+	n.override(t, hasty)
+}
+
+// unitKilled: killed in the middle of a batch, again and again. In the end each directory is
+// at one place, and the ledger says which.
+func unitKilled(t *testing.T, n *node) {
+	var uids []string
+	for i := range 400 {
+		uid := fmt.Sprintf("2badf00d-0000-4000-8001-%012d", i)
+		uids = append(uids, uid)
+		n.pod(t, uid)
+		if i%2 == 0 {
+			lay(t, filepath.Join(n.dirOf(uid), "volumes", nfs, "vol", "precious"), uid)
+		}
+	}
+	n.run(t, "systemctl", "restart", "orphan-reaper")
+	n.says(t, "names", uids[0])
+	quarantine := n.path("/var/lib/kubelet/orphan-reaper")
+	middle := 0
+	for round, seen := 0, 0; round < 3; round++ {
+		pid := n.show("orphan-reaper", "MainPID")
+		// Polled without a pause: a batch is a matter of milliseconds.
+		for end := time.Now().Add(patience); ; {
+			in, err := os.ReadDir(quarantine)
+			if err == nil && len(in) > seen+1 || time.Now().After(end) {
+				n.run(t, "kill", "-KILL", pid)
+				break
+			}
+		}
+		n.restarted(t, pid)
+		in, err := os.ReadDir(quarantine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := n.onDisk(t, uids); left > 0 && left < len(uids) {
+			middle++
+		}
+		seen = len(in)
+		n.says(t, "names", uids...)
+	}
+	if middle == 0 {
+		t.Error("it was never killed in the middle of a batch")
+	}
+	eventually(t, 2*patience, func() string {
+		left := n.onDisk(t, uids)
+		return missing(left == 0, "%d of %d pods are still there: %s", left, len(uids), n.show("orphan-reaper", "StatusText"))
+	})
+	agree := func() string {
+		listed := map[string]bool{}
+		for _, e := range n.scan(t).Quarantine {
+			listed[e.UID] = true
+		}
+		for i, uid := range uids {
+			found, err := filepath.Glob(filepath.Join(quarantine, "*"+uid+"*", "volumes", nfs, "vol", "precious"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data := i%2 == 0; data != listed[uid] || data != (len(found) == 1) {
+				return fmt.Sprintf("%s: data %t, listed %t, on disk %v", uid, data, listed[uid], found)
+			}
+		}
+		return ""
+	}
+	eventually(t, 2*patience, agree)
+	n.stays(t, living)
+}
+
+// unitPatient: a daemon that cannot start is tried for ever.
+func unitPatient(t *testing.T, n *node) {
+	n.pod(t, unitMended)
+	lay(t, n.path(config), "hold: soon\n")
+	n.run(t, "kill", "-KILL", n.show("orphan-reaper", "MainPID"))
+	began := n.restarts(t)
+	eventually(t, patience, func() string {
+		// More often than systemd's own limit of 5 starts in 10 s.
+		return missing(n.restarts(t) > began+10, "%d restarts, %s", n.restarts(t)-began, n.show("orphan-reaper", "Result"))
+	})
+	lay(t, n.path(config), short())
+	eventually(t, patience, func() string {
+		got := n.show("orphan-reaper", "ActiveState")
+		return missing(got == "active", "with a good configuration it is %s", got)
+	})
+	n.says(t, "names", unitMended)
+	n.goes(t, unitMended)
+}
+
+// hasty starts it again at once, every time; systemds before 254 do not know the last one.
+const hasty = "RestartSec=100ms\nRestartMaxDelaySec=200ms\n"
+
+// override changes the unit as systemctl edit does.
+func (n *node) override(t *testing.T, settings string) {
+	t.Helper()
+	lay(t, n.path("/etc/systemd/system/orphan-reaper.service.d/override.conf"), "[Service]\n"+settings)
+	n.run(t, "systemctl", "daemon-reload")
+}
+
+// restarted waits until the daemon runs again, as another process.
+func (n *node) restarted(t *testing.T, pid string) {
+	t.Helper()
+	eventually(t, patience, func() string {
+		now, state := n.show("orphan-reaper", "MainPID"), n.show("orphan-reaper", "ActiveState")
+		return missing(now != pid && now != "0" && state == "active", "the unit is %s, PID %s, was %s", state, now, pid)
+	})
+}
+
+func (n *node) restarts(t *testing.T) (count int) {
+	t.Helper()
+	if _, err := fmt.Sscan(n.show("orphan-reaper", "NRestarts"), &count); err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// onDisk counts the pods that are in the pods directory.
+func (n *node) onDisk(t *testing.T, uids []string) (count int) {
+	t.Helper()
+	for _, uid := range uids {
+		if exists(n.dirOf(uid)) {
+			count++
+		}
+	}
+	return count
+}

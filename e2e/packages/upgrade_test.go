@@ -1,0 +1,111 @@
+package packages
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	upgradeBefore = "2badf00d-0000-4000-8000-0000000000c1"
+	upgradeAfter  = "2badf00d-0000-4000-8000-0000000000c2"
+)
+
+// The two releases, as apt and dpkg take them. What an administrator has edited is kept, as
+// unattended upgrades have it.
+const (
+	toNext = "DEBIAN_FRONTEND=noninteractive apt-get install -y -o Dpkg::Options::=--force-confold ./next/orphan-reaper_*_amd64.deb"
+	back   = "dpkg --install --force-confold --force-downgrade ./orphan-reaper_*_amd64.deb"
+)
+
+// TestUpgrade: a later release and back again, and what the administrator has chosen stays.
+func TestUpgrade(t *testing.T) {
+	everywhere(t, func(t *testing.T, release string) {
+		n := newNode(t, release, map[string]string{dropIn: quick})
+		n.install(t)
+		steps(t, n, []step{
+			{"edited", upgradeEdited},
+			{"back", upgradeBack},
+			{"disabled", upgradeDisabled},
+			{"masked", upgradeMasked},
+		})
+	})
+}
+
+// upgradeEdited: the edited configuration stays, the new one lies beside it, and the new
+// daemon goes on with the old one's state.
+func upgradeEdited(t *testing.T, n *node) {
+	edited := n.read(t, config) + "\nretention: 7h\n"
+	lay(t, n.path(config), edited)
+	n.pod(t, upgradeBefore)
+	n.says(t, "names", upgradeBefore)
+	n.goes(t, upgradeBefore)
+	pid := n.show("orphan-reaper", "MainPID")
+	n.sh(t, toNext)
+	n.restarted(t, pid)
+	if got := n.read(t, config); got != edited {
+		t.Errorf("the configuration that was edited is now\n%s", got)
+	}
+	if dist := n.read(t, config+".dpkg-dist"); !strings.Contains(dist, "A later release") {
+		t.Errorf("the new configuration is\n%s", dist)
+	}
+	if out := n.run(t, "orphan-reaper", "config", "print"); !strings.Contains(out, "retention: 7h") {
+		t.Errorf("the configuration is not what holds: %s", out)
+	}
+	if got := n.state(); !strings.HasPrefix(got, "enabled active") {
+		t.Errorf("after the upgrade the unit is %s", got)
+	}
+	if n.of(t, upgradeBefore) == nil {
+		t.Error("the journal has forgotten the pod that went before")
+	}
+}
+
+// upgradeBack: the older release over the newer one.
+func upgradeBack(t *testing.T, n *node) {
+	pid := n.show("orphan-reaper", "MainPID")
+	n.sh(t, back)
+	n.restarted(t, pid)
+	n.pod(t, upgradeAfter)
+	n.says(t, "names", upgradeAfter)
+	n.goes(t, upgradeAfter)
+	n.tells(t, upgradeBefore, policy.KindRemoved, "")
+}
+
+// upgradeDisabled: who has disabled it does not find it running.
+func upgradeDisabled(t *testing.T, n *node) {
+	n.run(t, "systemctl", "disable", "--now", "orphan-reaper")
+	n.sh(t, toNext)
+	if got := n.state(); !strings.HasPrefix(got, "disabled inactive") {
+		t.Errorf("after the upgrade the unit is %s", got)
+	}
+	n.sh(t, "apt-get remove -y orphan-reaper\n"+toNext)
+	if got := n.state(); !strings.HasPrefix(got, "disabled inactive") {
+		t.Errorf("removed and installed again the unit is %s", got)
+	}
+	n.run(t, "systemctl", "enable", "--now", "orphan-reaper")
+	n.sh(t, back)
+	if got := n.state(); !strings.HasPrefix(got, "enabled active") {
+		t.Errorf("enabled again the unit is %s", got)
+	}
+}
+
+// upgradeMasked: the same for who has masked it.
+func upgradeMasked(t *testing.T, n *node) {
+	n.run(t, "systemctl", "mask", "--now", "orphan-reaper")
+	n.sh(t, toNext)
+	if got := n.state(); !strings.HasPrefix(got, "masked inactive") {
+		t.Errorf("after the upgrade the unit is %s", got)
+	}
+}
+
+// read is a file of the guest.
+func (n *node) read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(n.path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
