@@ -34,7 +34,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"cni_data_dir":               `host-local's dataDir, with a directory of addresses for each network. Those that a configuration in cni_conf_dir names are looked at as well.`,
 	"cni_conf_dir":               `Where the runtime has its network configurations (conf_dir of containerd, network_dir of CRI-O). The addresses of a network that none of them names may be another engine's, and stay, unless a cache file says whose they are.`,
 	"cni_older_than":             `How old what CNI left must be before it is judged.`,
-	"metrics_file":               `Where the metrics for the node exporter's textfile collector go; the name must end in .prom. auto writes orphan-reaper.prom into the collector's directory where that is at a usual place. none writes none.`,
+	"metrics_file":               `Where the metrics for the node exporter's textfile collector go; the name must end in .prom. auto writes orphan-reaper.prom into the directory that the running node exporter was told, else the one in the file of its arguments (/etc/default, /etc/sysconfig), else a usual place; no directory is made. A stop takes the file away. none writes none.`,
 	"log_level":                  `The least level of what the daemon says of itself. The records of what was taken or kept have no level, and are always written.`,
 	"log_format":                 `How the daemon's words and records are written. auto is journal below systemd, text elsewhere; json is one object a line.`,
 }

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
@@ -67,8 +66,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer release()
-	metrics := audit.Textfile{Metrics: audit.NewMetrics(version().Version), Path: metricsFile(cfg)}
-	metrics.Enforcing(!cfg.Observe())
+	metrics := newMetricsFile(ctx, cfg, log, slog.LevelInfo)
 	teller := newTeller(cfg, a.stderr)
 	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
 	if err != nil {
@@ -99,6 +97,9 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	notify(daemon.SdNotifyStopping)
 	cancel()
 	logs.done.Wait()
+	if err == nil { // somebody wanted it to stop
+		metrics.Remove()
+	}
 	say(teller, log, policy.Record{Kind: policy.KindStopped, At: r.Clock.Now(), Text: "orphan-reaper stopped"})
 	return err
 }
@@ -162,7 +163,7 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 
 // reloads reads the configuration again at each SIGHUP. What can change at run time does;
 // the rest is named. A configuration that is wrong changes nothing.
-func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics audit.Textfile) <-chan policy.Rules {
+func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics *metricsFile) <-chan policy.Rules {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	out := make(chan policy.Rules)

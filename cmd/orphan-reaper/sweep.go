@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -67,8 +67,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 		return reaper.Report{}, err
 	}
 	defer release()
-	metrics := audit.Textfile{Metrics: audit.NewMetrics(version().Version), Path: metricsFile(cfg)}
-	metrics.Enforcing(!cfg.Observe())
+	metrics := newMetricsFile(ctx, cfg, log, slog.LevelDebug)
 	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, a.stderr), metrics)
 	if err != nil {
 		return reaper.Report{}, err

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -324,25 +323,6 @@ func newTeller(cfg Config, fallback io.Writer) *audit.Journal {
 		Fallback: fallback, Format: format,
 		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json",
 	})
-}
-
-// metricsFile says where the metrics go, "" for nowhere.
-func metricsFile(cfg Config) string {
-	switch cfg.MetricsFile {
-	case none:
-		return ""
-	case auto:
-		isDir := func(path string) bool {
-			st, err := os.Stat(path)
-			return err == nil && st.IsDir()
-		}
-		dir, ok := audit.TextfileDir(isDir)
-		if !ok {
-			return ""
-		}
-		return filepath.Join(dir, "orphan-reaper.prom")
-	}
-	return cfg.MetricsFile
 }
 
 // silent tells nobody and counts nothing.

@@ -226,16 +226,23 @@ func TestWriteFile(t *testing.T) {
 	}
 	// The file's time is the heartbeat, so it is new even where nothing changed.
 	must(t, os.Chtimes(path, noon, noon))
-	must(t, Textfile{m, path}.Flush())
+	must(t, m.WriteFile(path))
 	if info, err = os.Lstat(path); err != nil || info.ModTime().Equal(noon) {
 		t.Errorf("not written anew: %v, %v", info.ModTime(), err)
 	}
-	must(t, Textfile{m, ""}.Flush())
 	if err := m.WriteFile(filepath.Join(dir, "metrics.txt")); err == nil {
 		t.Error("a file that no node exporter reads was written")
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("files besides the one: %v, %v", files, err)
+	}
+	must(t, RemoveFile(path))
+	must(t, RemoveFile(path))
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("left after RemoveFile: %v, %v", files, err)
+	}
+	if err := RemoveFile(filepath.Join(dir, "missing", "x.prom")); err == nil {
+		t.Error("a directory that is not there is no error")
 	}
 }
 

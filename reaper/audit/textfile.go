@@ -54,20 +54,20 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-// Textfile is Metrics with the file that Flush writes them to. With no path Flush does
-// nothing.
-type Textfile struct {
-	*Metrics
-
-	Path string
-}
-
-// Flush writes all metrics to the file.
-func (t Textfile) Flush() error {
-	if t.Path == "" {
-		return nil
+// RemoveFile takes away what WriteFile wrote, for a stop that somebody wanted: figures that
+// nobody keeps up any more mislead. After a crash they stay, and their age tells.
+func RemoveFile(path string) error {
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("cannot remove the metrics file %s: %w", path, err)
 	}
-	return t.WriteFile(t.Path)
+	err = dir.Remove(filepath.Base(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("cannot remove the metrics file %s: %w", path, err)
+	} else {
+		err = nil
+	}
+	return errors.Join(err, dir.Close())
 }
 
 func (m *Metrics) writeFile(path string) error {
