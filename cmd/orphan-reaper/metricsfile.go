@@ -87,10 +87,14 @@ func (m *metricsFile) Flush() error {
 		err = m.WriteFile(m.path)
 	}
 	if err != nil {
-		m.tell(slog.LevelError, err.Error(), "cannot write the metrics file; this is told once", slog.Any("error", err))
+		if m.changed(err.Error()) {
+			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is told once", slog.Any("error", err))
+		}
 		return nil
 	}
-	m.tell(m.good, "to "+m.path, "metrics are written", slog.String("path", m.path))
+	if m.changed("to " + m.path) {
+		m.log.Log(m.ctx, m.good, "metrics are written", slog.String("path", m.path))
+	}
 	return nil
 }
 
@@ -104,17 +108,16 @@ func (m *metricsFile) search() {
 	if before != "" && before != m.path {
 		_ = audit.RemoveFile(before) // mostly its directory is gone
 	}
-	if m.path == "" {
-		m.tell(m.good, "nowhere", "no metrics are written: there is no directory of a node exporter's textfile collector; --metrics-file names one")
+	if m.path == "" && m.changed("nowhere") {
+		m.log.Log(m.ctx, m.good, "no metrics are written: there is no directory of a node exporter's textfile collector; --metrics-file names one")
 	}
 }
 
-// tell tells what has changed since it was told the last time.
-func (m *metricsFile) tell(level slog.Level, what, message string, attrs ...slog.Attr) {
-	if m.told != what {
-		m.told = what
-		m.log.LogAttrs(m.ctx, level, message, attrs...)
-	}
+// changed says whether what is to be told differs from what was told the last time.
+func (m *metricsFile) changed(what string) bool {
+	before := m.told
+	m.told = what
+	return before != what
 }
 
 // Remove takes the file away.

@@ -72,6 +72,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	countFailures(r, metrics)
 	tellUnlisted(r, log)
 	tellMeans(r.Remover.Means(), log)
 	var from checkpoints

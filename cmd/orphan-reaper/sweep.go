@@ -72,6 +72,7 @@ func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWa
 	if err != nil {
 		return reaper.Report{}, err
 	}
+	countFailures(r, metrics)
 	tellUnlisted(r, log)
 	line := a.progress()
 	defer line.Clear()

@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	rulesFile   = "../../packaging/prometheus/orphan-reaper.rules.yaml"
+	monitorFile = "../../packaging/node-problem-detector/orphan-reaper-monitor.json"
+)
+
+// exported are the names of all metrics.
+func exported(t *testing.T) map[string]bool {
+	t.Helper()
+	m := busy()
+	m.CNI(policy.CNICensus{Reserved: map[string]int64{"n": 1}, InUse: map[string]int64{"n": 1}})
+	families, err := m.Registry().Gather()
+	must(t, err)
+	names := map[string]bool{}
+	for _, f := range families {
+		names[f.GetName()] = true
+	}
+	return names
+}
+
+var metricName = regexp.MustCompile(`\borphan_reaper_[a-z_]+`)
+
+// alertRule is one rule of the file for Prometheus.
+type alertRule struct {
+	Alert       string
+	Expr        string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func alertRules(t *testing.T) []alertRule {
+	t.Helper()
+	text, err := os.ReadFile(rulesFile)
+	must(t, err)
+	var file struct{ Groups []struct{ Rules []alertRule } }
+	must(t, yaml.Unmarshal(text, &file))
+	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 8 {
+		t.Fatalf("%d groups", len(file.Groups))
+	}
+	return file.Groups[0].Rules
+}
+
+// TestAlertRules: each alert asks for metrics that are exported, says what to do, and has
+// its case in the tests and its words in the docs.
+func TestAlertRules(t *testing.T) {
+	names := exported(t)
+	var seen []string
+	for _, r := range alertRules(t) {
+		for _, name := range metricName.FindAllString(r.Expr, -1) {
+			if !names[name] {
+				t.Errorf("%s asks for %s, which nobody exports", r.Alert, name)
+			}
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s has severity %q", r.Alert, r.Labels["severity"])
+		}
+		if !strings.Contains(r.Annotations["summary"], "{{ $labels.instance }}") || len(r.Annotations["description"]) < 60 {
+			t.Errorf("%s does not say where and what to do: %v", r.Alert, r.Annotations)
+		}
+		link, ok := strings.CutPrefix(r.Annotations["runbook_url"], "https://github.com/orphan-reaper/orphan-reaper/blob/main/")
+		if !ok || !strings.HasSuffix(link, "#"+strings.ToLower(r.Alert)) {
+			t.Errorf("%s has the runbook %s", r.Alert, r.Annotations["runbook_url"])
+		}
+		checkLink(t, "../..", link)
+		seen = append(seen, r.Alert)
+	}
+	text, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
+	must(t, err)
+	for _, alert := range seen {
+		_, cases, _ := strings.Cut(string(text), "alertname: "+alert+"\n")
+		if !strings.Contains(string(text), alert) || !strings.Contains(cases, "exp_labels") {
+			t.Errorf("no test in which %s fires", alert)
+		}
+	}
+}
+
+// TestAlertRulesFire runs Prometheus' own tests on the rules.
+func TestAlertRulesFire(t *testing.T) {
+	promtool := needCommand(t, "promtool")
+	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", strings.Replace(rulesFile, ".rules.", ".test.", 1)}} {
+		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "SUCCESS") {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// TestMetricsDoc: docs/metrics.md has every metric, and no other.
+func TestMetricsDoc(t *testing.T) {
+	names := exported(t)
+	for _, file := range []string{"docs/metrics.md", "README.md", "docs/cni.md"} {
+		b, err := os.ReadFile(filepath.Join("../..", file))
+		must(t, err)
+		told := map[string]bool{}
+		for _, name := range metricName.FindAllString(string(b), -1) {
+			told[name] = true
+			if !names[name] {
+				t.Errorf("%s tells of %s, which nobody exports", file, name)
+			}
+		}
+		for name := range names {
+			if file == "docs/metrics.md" && !told[name] {
+				t.Errorf("%s does not tell of %s", file, name)
+			}
+		}
+	}
+}
+
+// TestNodeProblemDetector: the patterns find the records that they are for, and those only.
+// They are compiled as node-problem-detector does: a pattern must match up to the end of
+// the last message, and the messages before it stand in lines of their own.
+func TestNodeProblemDetector(t *testing.T) {
+	text, err := os.ReadFile(monitorFile)
+	must(t, err)
+	var file struct {
+		Plugin       string
+		PluginConfig map[string]string
+		Conditions   []struct{ Type, Reason, Message string }
+		Rules        []struct{ Type, Condition, Reason, Pattern string }
+	}
+	must(t, json.Unmarshal(text, &file))
+	if file.Plugin != "journald" || file.PluginConfig["source"] != Identifier || len(file.Conditions) != 1 {
+		t.Errorf("it reads %s of %v", file.Plugin, file.PluginConfig)
+	}
+	want := map[string][]policy.Kind{
+		"OrphanReaperBreakerOpen": {policy.KindBreaker}, "OrphanedPodNeedsPerson": {policy.KindKept}, "OrphanedVolumeDataKept": {policy.KindCleared},
+		"OrphanedPodPutBack": {policy.KindPutBack}, "OrphanedPodConflict": {policy.KindConflict}, "OrphanReaperFailed": {policy.KindFailed},
+	}
+	for _, rule := range file.Rules {
+		if known := rule.Condition == file.Conditions[0].Type; (rule.Type == "permanent") != known || !known && rule.Condition != "" {
+			t.Errorf("%s is %s, of condition %q", rule.Reason, rule.Type, rule.Condition)
+		}
+		re := regexp.MustCompile(rule.Pattern + `\z`)
+		for _, k := range kinds() {
+			r := sample(k)
+			if k == policy.KindCleared {
+				r.Err = ""
+			}
+			bare := policy.Record{Kind: k, UID: testUID, Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}}
+			for _, r := range []policy.Record{r, bare} {
+				r.PodName = "Could not finish with pod x" // a name is no message
+				if got := re.MatchString("an older message\n" + Text(r)); got != slices.Contains(want[rule.Reason], k) {
+					t.Errorf("%s: %v for %s: %s", rule.Reason, got, k, Text(r))
+				}
+			}
+		}
+		if re.MatchString(Text(sample(want[rule.Reason][0])) + "\nanother message") {
+			t.Errorf("%s matches an older message again", rule.Reason)
+		}
+		delete(want, rule.Reason)
+		for _, reason := range []policy.Reason{policy.ReasonSandbox, policy.ReasonObserve, policy.ReasonHold} {
+			if kept := (policy.Record{Kind: policy.KindKept, UID: testUID, Decision: policy.Keep, Why: []policy.Why{{Reason: reason}}}); re.MatchString(Text(kept)) {
+				t.Errorf("%s for a pod that is kept for %s", rule.Reason, reason)
+			}
+		}
+	}
+	if len(want) != 0 {
+		t.Errorf("no rule for %v", want)
+	}
+}
