@@ -16,6 +16,9 @@ type surveyor func(ctx context.Context, cfg Config, uids []parsers.PodUID) (reap
 // entries that are gone may be among them.
 type lister func(ctx context.Context, cfg Config) ([]policy.EntryState, error)
 
+// historian returns what the ledger still has of one pod, the oldest first.
+type historian func(ctx context.Context, cfg Config, uid parsers.PodUID) ([]policy.Record, error)
+
 // restorer puts a pod directory back by a person's word.
 type restorer func(ctx context.Context, cfg Config, uid parsers.PodUID) (policy.Outcome, error)
 
@@ -37,6 +40,7 @@ type agreer func(ctx context.Context, cfg Config) policy.Fact
 type deps struct {
 	survey  surveyor
 	list    lister
+	history historian
 	restore restorer
 	purge   purger
 	resume  resumer

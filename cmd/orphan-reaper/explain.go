@@ -16,7 +16,8 @@ func newExplainCommand(a *app) *cobra.Command {
 		Short: "Explain one pod: what was found, what would happen, what to do",
 		Long: `Take one look at one pod and explain it: each fact with its source, the verdict
 with what each reason means and what to do about it, what would become of each
-thing that the pod left, and how to undo it. Changes nothing.
+thing that the pod left, how to undo it, and what was done with it before, as
+far back as the ledger goes. Changes nothing.
 
 ` + attentionHelp,
 		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
@@ -39,13 +40,17 @@ thing that the pod left, and how to undo it. Changes nothing.
 			if err != nil {
 				return fmt.Errorf("cannot look at %s: %w", cfg.PodsDir(), err)
 			}
-			return a.explain(cfg, report, uids[0])
+			done, err := a.deps.history(cmd.Context(), cfg, uids[0])
+			if err != nil {
+				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
+			}
+			return a.explain(cfg, report, uids[0], done...)
 		},
 	}
 }
 
-// explain shows what a report says of one pod.
-func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) error {
+// explain shows what a report says of one pod, and what the ledger does.
+func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	view := viewReport(report, a.quarantineRules(cfg))
 	pods := append(sameUID(view.Pods, uid), sameUID(view.RuntimeOnly, uid)...)
 	var entries []policy.EntryState
@@ -56,7 +61,7 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 	}
 	var err error
 	if a.json() {
-		err = a.writeJSON(explainView(view, pods, uid))
+		err = a.writeJSON(explainView(view, pods, uid, done))
 	} else {
 		p := a.printer(a.stdout)
 		x := explainer{printer: p, cfg: cfg, now: a.deps.now()}
@@ -68,6 +73,13 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 				x.entry(&entries[i], a.quarantineRules(cfg))
 			}
 		}
+		if len(done) > 0 && len(pods) == 0 && len(entries) == 0 {
+			x.gone(uid, done)
+		}
+		x.history(done)
+		if len(pods) == 0 && len(entries) == 0 {
+			x.volData(volDataOf(done))
+		}
 		p.looked(&view)
 		if len(pods) > 0 && view.Node != nil {
 			p.ending(view.Node)
@@ -77,9 +89,9 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID) erro
 	if err != nil {
 		return err
 	}
-	if len(pods) == 0 && len(entries) == 0 {
+	if len(pods) == 0 && len(entries) == 0 && len(done) == 0 {
 		return failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
-			"there is no pod %s in %s, and none in quarantine", uid, cfg.PodsDir())
+			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())
 	}
 	for _, pod := range pods {
 		if pod.outlook() == policy.OutlookLook {
@@ -107,11 +119,12 @@ type adviceView struct {
 }
 
 // explainView is the report of one pod with the words for each of its reasons.
-func explainView(v reportView, pods []*podView, uid parsers.PodUID) any {
+func explainView(v reportView, pods []*podView, uid parsers.PodUID, done []policy.Record) any {
 	one := struct {
 		reportView
-		Advice []adviceView `json:"advice"`
-	}{v, []adviceView{}}
+		Advice  []adviceView  `json:"advice"`
+		History []historyView `json:"history"`
+	}{v, []adviceView{}, viewHistory(done)}
 	one.Pods, one.RuntimeOnly = []podView{}, []podView{}
 	for _, pod := range pods {
 		if pod.evidence.RuntimeOnly {

@@ -188,3 +188,22 @@ func uidFrom(s string) parsers.PodUID {
 	}
 	return uid
 }
+
+const uidLongGone parsers.PodUID = "0badf00d-0009-4aaa-8bbb-cccc00000009"
+
+// testHistory is what the ledger has of a pod that was taken, put back, and taken again.
+func testHistory(uid parsers.PodUID) []policy.Record {
+	if uid != uidLongGone && uid != uidHeld {
+		return nil
+	}
+	at := func(d time.Duration) policy.Instant { return policy.Instant{Wall: testNow.Add(-d)} }
+	r := policy.Record{UID: uid, Namespace: "shop", PodName: "cart-0", Entry: string(uid)}
+	parked, back, again, removed := r, r, r, r
+	parked.Seq, parked.Kind, parked.At, parked.Undo = 11, policy.KindParked, at(400*time.Hour), "orphan-reaper quarantine restore "+string(uid)
+	back.Seq, back.Kind, back.At, back.Why = 14, policy.KindPutBack, at(399*time.Hour), []policy.Why{{Reason: policy.ReasonMounted, Detail: "process 812 mounts it"}}
+	again.Seq, again.Kind, again.At = 90, policy.KindParked, at(300*time.Hour)
+	removed.Seq, removed.Kind, removed.At = 93, policy.KindRemoved, at(299*time.Hour)
+	removed.Taken = map[string]policy.Tally{"skeleton": {Entries: 4, Bytes: 16384}}
+	removed.VolData = map[string]string{"volumes/kubernetes.io~csi/pvc-1/vol_data.json": "{}"}
+	return []policy.Record{parked, back, again, removed}
+}

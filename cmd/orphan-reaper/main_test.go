@@ -107,6 +107,12 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
+		history: func(_ context.Context, _ Config, uid parsers.PodUID) ([]policy.Record, error) {
+			if held == "all" {
+				return testHistory(uid), nil
+			}
+			return nil, fail()
+		},
 		restore: func(_ context.Context, _ Config, uid parsers.PodUID) (policy.Outcome, error) {
 			o := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uid, Entry: string(uid)}, Result: policy.Done}
 			if uid == uidConflict {

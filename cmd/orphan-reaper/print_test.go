@@ -26,6 +26,8 @@ func TestTables(t *testing.T) {
 		{"explain-parked.txt", 0, []string{"explain", string(uidParked)}},
 		{"explain-held.txt", 0, []string{"explain", string(uidHeld)}},
 		{"explain-gone.txt", 0, []string{"explain", string(uidGone)}},
+		{"explain-long-gone.txt", 0, []string{"explain", string(uidLongGone)}},
+		{"explain-long-gone.json", 0, []string{"explain", "-o", "json", string(uidLongGone)}},
 		{"explain-mounted.json", 3, []string{"explain", "-o", "json", string(uidMounted)}},
 		{"quarantine-list.txt", 0, []string{"quarantine", "list"}},
 		{"quarantine-list.json", 0, []string{"quarantine", "list", "-o", "json"}},

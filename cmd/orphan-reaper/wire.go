@@ -28,7 +28,7 @@ const procDir = "/proc"
 
 func realDeps() deps {
 	return deps{
-		survey: survey, list: listQuarantine, restore: restore, purge: purge, resume: resume,
+		survey: survey, list: listQuarantine, history: history, restore: restore, purge: purge, resume: resume,
 		archives: listArchives, restoreCNI: restoreCNI, dropArchive: dropArchive,
 		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
@@ -259,6 +259,15 @@ func listArchives(_ context.Context, cfg Config) ([]policy.ArchiveState, error) 
 	}
 	defer closeQuietly(store)
 	return cniArchive{store}.Archives()
+}
+
+func history(_ context.Context, cfg Config, uid parsers.PodUID) ([]policy.Record, error) {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	return store.History(uid)
 }
 
 func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) {

@@ -55,6 +55,9 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s and %s have one ID", k, other)
 		}
 		seen[l.id] = k
+		if !k.Known() || policy.Kind(string(k)+"x").Known() {
+			t.Errorf("policy does not know %s, or more than that", k)
+		}
 		// A random UUID, version 4, as sd-id128 and systemd's own IDs are.
 		if !regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`).MatchString(l.id) {
 			t.Errorf("%s has ID %q", k, l.id)

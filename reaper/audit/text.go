@@ -26,6 +26,11 @@ func Text(r policy.Record) string {
 	return cut(clean(s), maxText)
 }
 
+// What is Text without how to undo it, for what happened long ago.
+func What(r policy.Record) string {
+	return cut(clean(cmp.Or(r.Text, sentence(r, pod(r), because(r)))), maxText)
+}
+
 func compose(r policy.Record) string {
 	s := sentence(r, pod(r), because(r))
 	if undo := Undo(r); undo != "" {

@@ -39,6 +39,18 @@ const (
 	KindStopped         Kind = "stopped"          // the daemon
 )
 
+// Known says whether this program knows the kind. A ledger with another one tells of
+// something that it would misread: what a newer program did.
+func (k Kind) Known() bool {
+	switch k {
+	case KindKept, KindParking, KindParked, KindNotParked, KindPutting, KindPutBack, KindClearing, KindCleared, KindNotCleared,
+		KindStripping, KindStripped, KindRemoved, KindPurging, KindRestoring, KindRestored, KindRemovingSandbox, KindRemovedSandbox,
+		KindKeptSandbox, KindConflict, KindFailed, KindBreaker, KindResumed, KindSweeping, KindSwept, KindUnswept, KindStarted, KindStopped:
+		return true
+	}
+	return false
+}
+
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
 // truth; the journal is its picture.
 type Record struct {

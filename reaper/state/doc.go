@@ -21,5 +21,10 @@
 //   - Several processes may append (the daemon, quarantine restore). A short lock around
 //     each append makes numbers unique and has each process read first what the others
 //     wrote. The locks are flock(2) locks: the kernel drops them with their process.
-//   - A directory written by a newer version is refused before anything is changed.
+//   - A directory written by a newer version is refused before anything is changed, and so
+//     is a ledger with a record of a kind that is not known.
+//
+// What needs a higher Version: whatever an older program would misread. A field that it may
+// leave out, and a new class of content, which it takes for data, need none. testdata/v1 is
+// a directory of version 1 as it was written; it is never written anew.
 package state

@@ -54,6 +54,7 @@ func (d *demo) counted() bool {
 // check stops the daemon and looks whether all is as it was told.
 func (d *demo) check() error {
 	d.heading("Checked")
+	counted := d.counted() // a stop takes the figures away
 	stopped := d.stopDaemon()
 	d.stop()
 	d.gap()
@@ -81,7 +82,7 @@ func (d *demo) check() error {
 	if !d.plain {
 		say(mounted(d.pods(mountedUID)), "the mount is still a mount")
 	}
-	say(d.counted(), "the metrics count two pods parked and one reaped")
+	say(counted, "the metrics count two pods parked and one reaped")
 	say(stopped == nil, "the daemon ended when it was told to")
 	if failed > 0 {
 		return fmt.Errorf("%d of these failed", failed)

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// formatV1 is a state directory as an older program left it.
+const formatV1 = "../../reaper/state/testdata/v1"
+
+// TestFormatOfCheckpoints: the places in the logs are read whole, and written the same.
+func TestFormatOfCheckpoints(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(formatV1, "checkpoints.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Version int
+		Value   json.RawMessage
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	var v checkpoints
+	dec := json.NewDecoder(bytes.NewReader(file.Value))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
+		t.Errorf("%v\nwas %s\nnow %s", err, file.Value, again)
+	}
+}
+
+// oldNode is a node with the state of an older program.
+func oldNode(t *testing.T) *wholeNode {
+	t.Helper()
+	n := newWholeNode(t)
+	n.write("log", "")
+	if err := os.CopyFS(n.path("state"), os.DirFS(formatV1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(n.path("state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.replace("state/quarantine.json", "/var/lib/kubelet/orphan-reaper", n.path("root/orphan-reaper"))
+	return n
+}
+
+func (n *wholeNode) replace(name, was, now string) {
+	n.t.Helper()
+	b, err := os.ReadFile(n.path(name))
+	if err != nil || !bytes.Contains(b, []byte(was)) {
+		n.t.Fatalf("%s: no %q in it, %v", name, was, err)
+	}
+	n.write(name, strings.ReplaceAll(string(b), was, now))
+}
+
+// files are the contents of all files below a directory; locks hold nothing.
+func (n *wholeNode) files(name string) map[string]string {
+	n.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(n.path(name), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".lock") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all[path] = string(b)
+		return err
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return all
+}
+
+// TestUpgrade: what an older program left is shown and told of by this one.
+func TestUpgrade(t *testing.T) {
+	n := oldNode(t)
+	out, code := n.run("quarantine", "list")
+	if code != 0 || !strings.Contains(out, "2c9a1c3e-5f0e-4c39-9d3b-000000000001  held") || !strings.Contains(out, "cni-20261101-020304-000") {
+		t.Errorf("list: %d\n%s", code, out)
+	}
+	out, code = n.run("explain", "2c9a1c3e-5f0e-4c39-9d3b-000000000002")
+	if code != 0 || strings.Count(out, "2026-11-01 02:") != 3 || !strings.Contains(out, "vol_data.json") {
+		t.Errorf("explain of a pod that is long gone: %d\n%s", code, out)
+	}
+	if out, code = n.run("scan"); code != 0 {
+		t.Errorf("scan: %d\n%s", code, out)
+	}
+}
+
+// TestRollback: each file that a newer program wrote is refused in words, whoever asks, and
+// all of the state stays as it is, so that the newer one finds it.
+func TestRollback(t *testing.T) {
+	const uid = "2c9a1c3e-5f0e-4c39-9d3b-000000000001"
+	daemon := []string{"run", "--log-source", "file", "--log-file"}
+	all := [][]string{daemon, {"sweep", "--no-wait"}, {"scan"}, {"explain", uid}, {"quarantine", "list"}, {"quarantine", "restore", uid}, {"quarantine", "purge", "--yes", uid}, {"quarantine", "resume"}}
+	for name, c := range map[string]struct {
+		file, was, now string
+		commands       [][]string
+	}{
+		"directory":   {"version", "1", "2", all},
+		"ledger":      {"ledger.jsonl", `"kind":"unswept"`, `"kind":"teleported"`, all},
+		"holds":       {"holds.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
+		"heard":       {"heard.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
+		"checkpoints": {"checkpoints.json", `"version":1`, `"version":2`, [][]string{daemon}},
+		"quarantine":  {"quarantine.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}, {"quarantine", "restore", uid}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := oldNode(t)
+			n.replace("state/"+c.file, c.was, c.now)
+			before := n.files("state")
+			for _, args := range c.commands {
+				if args[0] == "run" {
+					args = append(slices.Clip(args), n.path("log"))
+				}
+				cmd := n.command(args...)
+				var said bytes.Buffer
+				cmd.Stderr = &said
+				err := cmd.Run()
+				if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "newer version of orphan-reaper") {
+					t.Errorf("%v: exit code %d, %v\n%s", args, code, err, said.String())
+				}
+			}
+			if after := n.files("state"); !maps.Equal(before, after) {
+				for path := range after {
+					if before[path] != after[path] {
+						t.Errorf("%s was changed", path)
+					}
+				}
+				t.Errorf("%d files, before %d", len(after), len(before))
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestHistory: the ledger tells of a pod that is long gone, of no other, and of an intent
+// only where nothing came of it.
+func TestHistory(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	appendTo(t, s,
+		policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "a"},
+		policy.Record{Kind: policy.KindParked, UID: uid(1), Entry: "a"},
+		policy.Record{Kind: policy.KindParked, UID: uid(2), Entry: "b", PodName: string(uid(1))},
+		policy.Record{Kind: policy.KindPurging, UID: uid(1), Entry: "a"},
+		policy.Record{Kind: policy.KindRemoved, UID: uid(1), Entry: "a"},
+		policy.Record{Kind: policy.KindPutting, UID: uid(2), Entry: "b"})
+	kinds := func(s *Store, n int) (ks []policy.Kind) {
+		t.Helper()
+		rs, err := s.History(uid(n))
+		must(t, err)
+		for _, r := range rs {
+			ks = append(ks, r.Kind)
+		}
+		return ks
+	}
+	reader, err := OpenReadOnly(dir, Options{})
+	must(t, err)
+	defer func() { must(t, reader.Close()) }()
+	for _, s := range []*Store{s, reader} {
+		if got := kinds(s, 1); len(got) != 2 || got[0] != policy.KindParked || got[1] != policy.KindRemoved {
+			t.Errorf("of the pod that is gone: %v", got)
+		}
+		if got := kinds(s, 2); len(got) != 2 || got[0] != policy.KindParked || got[1] != policy.KindPutting {
+			t.Errorf("of the pod that is put back: %v", got)
+		}
+		if got := kinds(s, 3); got != nil {
+			t.Errorf("of a pod that nobody knows: %v", got)
+		}
+	}
+	none, err := OpenReadOnly(dir+"/missing", Options{})
+	must(t, err)
+	if rs, err := none.History(uid(1)); rs != nil || err != nil {
+		t.Errorf("without a state directory: %v, %v", rs, err)
+	}
+}
