@@ -346,6 +346,20 @@ func TestRestoreCNIRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no reason to leave the next", func(t *testing.T) {
+		x := newCNI(t, false)
+		for _, pair := range [][]policy.CNIContent{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(1, "fd00::7")}} {
+			other := pair[0].File.Dir + "/" + pair[0].File.Name
+			ended(t, x.take(pair...), policy.Done)
+			x.must(os.WriteFile(other, []byte("another's"), 0o600))
+			out := x.restore(pair...)
+			ended(t, out[:1], policy.Refused, "another")
+			ended(t, out[1:], policy.Done)
+			out = x.take(pair[0], x.read(pair[1].File.Kind, pair[1].File.Dir, pair[1].File.Name))
+			ended(t, out[:1], policy.Refused, "changed or replaced")
+			ended(t, out[1:], policy.Done)
+		}
+	})
 	t.Run("made meanwhile", func(t *testing.T) {
 		x := newCNI(t, false)
 		c := x.cache(1)

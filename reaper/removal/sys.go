@@ -109,10 +109,10 @@ func errno(err error) unix.Errno {
 	return unix.EIO
 }
 
-// is says whether err is one of the given.
+// is says whether err is one of the given. An error of our own is none.
 func is(err error, these ...unix.Errno) bool {
-	e := errno(err)
-	return e != 0 && slices.Contains(these, e)
+	e, ok := errors.AsType[unix.Errno](err)
+	return ok && slices.Contains(these, e)
 }
 
 // closeFD closes a descriptor that was only read through. close(2) on Linux frees the
