@@ -55,10 +55,17 @@ func asked(t *testing.T, n *node) {
 		return missing(seen.errors() == 2, "the kubelet counts %d orphans, %+v", seen.errors(), seen.Node)
 	})
 	for uid, want := range map[string]string{named: "no", hidden: "no", living: "yes"} {
-		f := seen.lists(uid)
+		f := seen.facts(uid).Lists
 		if f.Value != want || !strings.HasPrefix(f.Origin, "https://127.0.0.1:") || !strings.HasSuffix(f.Origin, "/pods") {
 			t.Errorf("%s: is it in the kubelet's list? %+v, want %s", uid, f, want)
 		}
+		// No pod of the list is of an API server, so it may not be whole: nothing goes by it.
+		if let := seen.facts(uid).Released; (let.Value == "no") != (want == "yes") || let.Value == "yes" {
+			t.Errorf("%s: has a whole list come without it? %+v", uid, let)
+		}
+	}
+	if got := seen.Node.Named; got != 1 {
+		t.Errorf("the log has named %d orphans, not the one in which nothing is mounted", got)
 	}
 	d.says(t, "kubelet_orphan_errors 2")
 	nobody, other := *d, *d
@@ -91,14 +98,19 @@ type asking struct {
 			Origin, Detail string
 			Errors         *int `json:"orphan_pod_cleaned_volumes_errors"`
 		} `json:"kubelet_gauges"`
+		Named int `json:"orphans_named"`
 	}
 	Pods []struct {
 		UID   string
-		Facts struct {
-			Lists fact `json:"kubelet_lists"`
-		}
+		Facts askedFacts
 	}
 	Errors []string
+}
+
+// askedFacts are what the kubelet's list says of a pod, and whether that lets it go.
+type askedFacts struct {
+	Lists    fact `json:"kubelet_lists"`
+	Released fact
 }
 
 type fact struct{ Value, Origin, Detail string }
@@ -119,13 +131,13 @@ func (a asking) errors() int {
 	return *a.Node.Gauges.Errors
 }
 
-func (a asking) lists(uid string) fact {
+func (a asking) facts(uid string) askedFacts {
 	for _, p := range a.Pods {
 		if p.UID == uid {
-			return p.Facts.Lists
+			return p.Facts
 		}
 	}
-	return fact{}
+	return askedFacts{}
 }
 
 // issue makes an authority and a client's certificate of it, with its key in the same file.

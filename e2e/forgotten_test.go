@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,11 @@ func forgotten(t *testing.T, n *node) {
 	n.plant(t, skeleton, dead)
 
 	d := n.reap(t)
-	d.tells(t, 60*time.Second, dead, "its sandbox is told", keptFor(policy.ReasonSandboxOrphaned))
+	d.tells(t, 60*time.Second, dead, "its sandbox is told, with its age", func(r policy.Record) bool {
+		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool {
+			return w.Reason == policy.ReasonSandboxOrphaned && strings.HasSuffix(w.Detail, "s old")
+		})
+	})
 	if !exists(filepath.Join(n.pods, dead)) || n.addressOf(gone) == "" {
 		t.Error("removed without being asked to")
 	}
@@ -77,30 +82,37 @@ func (n *node) cri(t *testing.T) runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(conn)
 }
 
-// sandbox makes a pod's sandbox with a container, as a kubelet would, and kills both behind
-// the runtime's back: no CNI DEL was run for it.
-func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
+// runSandbox makes a pod's sandbox, as a kubelet would.
+func (n *node) runSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) (string, *runtimeapi.PodSandboxConfig) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	labels := map[string]string{
-		"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
-		"io.kubernetes.container.name": "app",
-	}
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: "forgotten", Namespace: "e2e", Uid: uid}, Labels: labels,
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "forgotten", Namespace: "e2e", Uid: uid}, Labels: map[string]string{
+			"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.namespace": "e2e", "io.kubernetes.pod.name": "forgotten",
+			"io.kubernetes.container.name": "app",
+		},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/" + n.tag + "/forgotten"},
 	}
 	box, err := cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := box.GetPodSandboxId()
+	return box.GetPodSandboxId(), config
+}
+
+// sandbox makes a pod's sandbox with a container, and kills both behind the runtime's back:
+// no CNI DEL was run for it.
+func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid string) string {
+	t.Helper()
+	id, config := n.runSandbox(t, cri, uid)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	container, err := cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: id, SandboxConfig: config,
 		Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: imageName},
-			Command: []string{"/pause"}, Labels: labels, Linux: &runtimeapi.LinuxContainerConfig{},
+			Command: []string{"/pause"}, Labels: config.GetLabels(), Linux: &runtimeapi.LinuxContainerConfig{},
 		},
 	})
 	if err == nil {
@@ -113,13 +125,21 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 		must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", task)
 	}
 	eventually(t, 30*time.Second, func() string {
-		boxes, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
-		if err != nil || len(boxes.GetItems()) != 1 || boxes.GetItems()[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
-			return "the sandbox has not stopped"
-		}
-		return ""
+		return missing(state(ctx, cri, id) == runtimeapi.PodSandboxState_SANDBOX_NOTREADY.String(), "the sandbox has not stopped")
 	})
 	return id
+}
+
+// state is what the runtime says of the sandbox.
+func state(ctx context.Context, cri runtimeapi.RuntimeServiceClient, id string) string {
+	boxes, err := cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(boxes.GetItems()) == 0:
+		return "gone"
+	}
+	return boxes.GetItems()[0].GetState().String()
 }
 
 func (n *node) dropSandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string) {

@@ -156,6 +156,7 @@ func beside(t *testing.T, n *node) {
 		{"restarts", restarts},
 		{"held", held},
 		{"forgotten", forgotten},
+		{"ready", ready},
 		{"racing", racing},
 		{"asked", asked},
 		{"backlog", backlog},
