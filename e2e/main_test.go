@@ -157,6 +157,7 @@ func beside(t *testing.T, n *node) {
 		{"held", held},
 		{"forgotten", forgotten},
 		{"ready", ready},
+		{"cni", cni},
 		{"racing", racing},
 		{"asked", asked},
 		{"backlog", backlog},

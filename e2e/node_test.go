@@ -87,8 +87,13 @@ func (n *node) network(t *testing.T) {
 	write(t, filepath.Join(mkdir(t, filepath.Join(n.dir, "cni")), "10-e2e.conflist"), fmt.Sprintf(`{
   "cniVersion": "0.4.0", "name": "%[1]s",
   "plugins": [{"type": "bridge", "bridge": "%[1]s", "ipam":
-    {"type": "host-local", "dataDir": "%[2]s/ipam", "ranges": [[{"subnet": "10.213.77.0/24"}]]}}]
-}`, n.tag, n.dir))
+    {"type": "host-local", "dataDir": "%[2]s/ipam", "ranges": %[3]s}}]
+}`, n.tag, n.dir, n.ranges()))
+}
+
+// ranges are those that the IPAM plugin gives addresses of: each pod has one of both.
+func (n *node) ranges() string {
+	return `[[{"subnet": "10.213.77.0/24"}], [{"subnet": "fd00:213:77::/120"}]]`
 }
 
 // cgroup makes the kubelet's cgroup root: its hierarchy stands below a name of ours, and

@@ -20,6 +20,7 @@ type daemon struct {
 	node    *node
 	flags   []string
 	metrics string
+	state   string
 	from    int64 // where in its output the records begin that still count
 }
 
@@ -30,10 +31,10 @@ func (d *daemon) forget() { d.from = d.size() }
 func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
-	metrics := filepath.Join(n.dir, name+".prom")
-	d := &daemon{node: n, metrics: metrics, flags: append([]string{
+	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
+	d := &daemon{node: n, metrics: metrics, state: state, flags: append([]string{
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
-		"--state-dir", filepath.Join(n.dir, name+".state"), "--runtime-endpoint", "unix://" + n.endpoint,
+		"--state-dir", state, "--runtime-endpoint", "unix://" + n.endpoint,
 		"--node-namespaces", nodeNamespaces(),
 		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
 		"--metrics-file", metrics, "--log-format", "json",

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,7 +24,9 @@ func main() {
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	tick := time.NewTicker(200 * time.Millisecond)
 	born := strconv.FormatInt(time.Now().UnixNano(), 10)
-	for _, dir := range os.Args[1:] {
+	// A name and flags are all that a stand-in for a kubelet has.
+	dirs := slices.DeleteFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "--") })
+	for _, dir := range dirs {
 		keep(os.WriteFile(filepath.Join(dir, "born"), []byte(born), 0o600))
 	}
 	for {
@@ -30,7 +34,7 @@ func main() {
 		case <-end:
 			return
 		case now := <-tick.C:
-			for _, dir := range os.Args[1:] {
+			for _, dir := range dirs {
 				b, err := os.ReadFile(filepath.Join(dir, "born"))
 				if err == nil && string(b) != born {
 					err = fmt.Errorf("%s/born holds %q, not %q", dir, b, born)

@@ -1,0 +1,397 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// cacheDir is where Debian's containerd has libcni's cache: in no configuration.
+const cacheDir = "/var/lib/cni"
+
+// cniTurn: all runtimes share that cache, and a daemon that waits for no age takes what the
+// scenario of another node has leaked.
+var cniTurn sync.Mutex
+
+// cni: sandboxes that are lost the way they are lost in life, their containers removed behind
+// CRI's back and containerd killed: cache files, two addresses and the namespace stay, and
+// the runtime knows nothing of them. While the namespace is there they stay; then exactly
+// they go. The addresses are given out again, and what was taken can be put back.
+func cni(t *testing.T, n *node) {
+	cniTurn.Lock()
+	defer cniTurn.Unlock()
+	cri := n.cri(t)
+	n.kubelet.kill() // one that runs would stop sandboxes of pods that it does not know
+	lost := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000001_"))
+	blocked := n.sandbox(t, cri, n.uid("0badf00d-a000-4000-8000-00000000002_"))
+	netns := n.netnsOf(t, lost)
+	n.lose(t, cri, lost)
+	leaked := n.cniFiles(t, lost)
+	if kinds := fmt.Sprint(len(leaked), n.addresses(t, lost)); len(leaked) != 4 || len(n.addresses(t, lost)) != 2 {
+		t.Fatalf("leaked %s of %v", kinds, slices.Sorted(maps.Keys(leaked)))
+	}
+	// A write that was cut off: of a sandbox that is not ready, and of one that runs.
+	broken := n.truncate(t, blocked)
+	alive := n.truncate(t, n.living(t, cri))
+	t.Cleanup(func() { write(t, alive.path, alive.text) }) // the kubelet could not end its pod
+	if _, err := cri.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: blocked}); err == nil {
+		t.Error("the empty cache file does not hinder the teardown")
+	}
+	before := n.cniFiles(t, "")
+	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
+	n.verbose = false
+
+	d := n.reapCNI(t)
+	repaired := d.sweeps(t, broken.path)
+	if repaired.Taken[string(policy.CNICache)].Entries == 0 || exists(broken.path) {
+		t.Errorf("repaired: %+v", repaired)
+	}
+	n.dropSandbox(t, cri, blocked)
+	eventually(t, 60*time.Second, func() string { return d.keeps(t, slices.Sorted(maps.Keys(leaked)), policy.ReasonNetns) })
+	throughout(t, 2*hold, func() string { return d.keeps(t, slices.Sorted(maps.Keys(leaked)), policy.ReasonNetns) })
+	d.end(t)
+
+	must(t, "ip", "netns", "delete", filepath.Base(netns))
+	d = n.reapCNI(t)
+	record := d.sweeps(t, slices.Sorted(maps.Keys(leaked))...)
+	if got := record.Taken[string(policy.CNIAddress)].Entries; got != 2 || !slices.Contains(record.Pods, "e2e/forgotten") || record.Undo == "" {
+		t.Errorf("swept: %+v", record)
+	}
+	d.oneRecordEach(t)
+	d.says(t, `cni_removed_files_total{kind="address"} 2`)
+	d.promtool(t)
+	after := n.cniFiles(t, "")
+	for path, text := range before {
+		_, gone := leaked[path]
+		gone = gone || path == broken.path || strings.Contains(path+text, blocked)
+		if got, there := after[path]; there == gone || there && got != text {
+			t.Errorf("%s: is it there? %v, with %q; held %q", path, there, got, text)
+		}
+	}
+	d.end(t)
+	d.undoes(t, record.Archive, leaked, n.addresses(t, lost))
+	n.restartKubelet(t)
+}
+
+// undoes has the real plugin give out a freed address and take it back, and puts back what
+// the archive holds before and after.
+func (d *daemon) undoes(t *testing.T, archive string, files map[string]string, freed []string) {
+	t.Helper()
+	n := d.node
+	if len(freed) > 0 {
+		t.Fatalf("still reserved: %v", freed)
+	}
+	ipam := ipamStore{network: n.tag, dataDir: filepath.Join(n.dir, "ipam"), ranges: n.ranges()}
+	var held []string // those of the freed addresses that the plugin has given out
+	const other = "other-than-was-lost"
+	for range 300 {
+		given, err := ipam.plugin(t.Context(), "ADD", other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, address := range given {
+			if path := filepath.Join(ipam.dataDir, n.tag, address); files[path] != "" {
+				held = append(held, path)
+			}
+		}
+		if len(held) > 0 {
+			break
+		}
+		if _, err := ipam.plugin(t.Context(), "DEL", other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(held) == 0 {
+		t.Fatal("the plugin does not give out a freed address")
+	}
+	rest := len(files) - len(held)
+	out := d.restores(t, archive, 1)
+	if !strings.Contains(out, fmt.Sprintf("put back: %d CNI files\n", rest)) {
+		t.Errorf("with %s in use: %s", held, out)
+	}
+	for _, path := range held {
+		if b, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(b), other) ||
+			!strings.Contains(out, "cannot put back "+path+": at "+path+" there is another reservation: the address is in use") {
+			t.Errorf("%s holds %q, %v: %s", path, b, err, out)
+		}
+	}
+	if _, err := ipam.plugin(t.Context(), "DEL", other); err != nil || slices.ContainsFunc(held, exists) {
+		t.Errorf("DEL of %s: %v", held, err)
+	}
+	if out := d.restores(t, archive, 0); !strings.Contains(out, fmt.Sprintf("put back: %d CNI file", len(held))) ||
+		!strings.Contains(out, fmt.Sprintf("already there: %d CNI files\n", rest)) {
+		t.Errorf("with %s free: %s", held, out)
+	}
+	for path, text := range files {
+		b, err := os.ReadFile(path)
+		st, serr := os.Stat(path)
+		if err != nil || serr != nil || string(b) != text || st.Mode() != 0o600 && !strings.HasPrefix(path, ipam.dataDir) {
+			t.Errorf("put back %s: %q, %v, %v", path, b, errors.Join(err, serr), st)
+		}
+	}
+	// They are what they were: of a sandbox that is gone.
+	d = n.reapCNI(t)
+	d.sweeps(t, slices.Sorted(maps.Keys(files))...)
+	d.end(t)
+}
+
+func (n *node) reapCNI(t *testing.T) *daemon {
+	t.Helper()
+	// The dataDir stands in the network's configuration.
+	return n.reap(t, "--cni-cache-dir", cacheDir, "--cni-conf-dir", filepath.Join(n.dir, "cni"), "--cni-older-than", "1s")
+}
+
+// sweeps waits until the files are gone, and returns the one record that tells of them all.
+func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
+	t.Helper()
+	var found policy.Record
+	eventually(t, 60*time.Second, func() string {
+		if !d.running() {
+			return "the daemon has ended"
+		}
+		for _, path := range paths {
+			if exists(path) {
+				return path + " is still there"
+			}
+		}
+		for _, r := range d.records() {
+			if r.Kind == policy.KindSwept && d.holds(t, r.Archive, paths) {
+				found = r
+				return ""
+			}
+		}
+		return fmt.Sprintf("no record tells of %v", paths)
+	})
+	return found
+}
+
+// holds says whether an archive has all the files.
+func (d *daemon) holds(t *testing.T, archive string, paths []string) bool {
+	t.Helper()
+	files := archived(t, d.archive(archive))
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		return !slices.ContainsFunc(files, func(f file) bool { return filepath.Base(f.path) == filepath.Base(path) })
+	})
+}
+
+// archive is the file that an archive is.
+func (d *daemon) archive(name string) string {
+	return filepath.Join(d.state, "archive", name+".tar.gz")
+}
+
+// archived reads the files of an archive.
+func archived(t *testing.T, path string) (files []file) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(path, err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		if !strings.HasPrefix(h.Name, "orphan-reaper.") { // what it says of itself
+			files = append(files, file{h.Name, string(text)})
+		}
+	}
+}
+
+// oneRecordEach: a batch is told once, however many files are in it. It returns how many
+// batches there were.
+func (d *daemon) oneRecordEach(t *testing.T) int {
+	t.Helper()
+	told := map[string]int{}
+	for _, r := range d.records() {
+		if r.Kind == policy.KindSwept {
+			told[r.Archive]++
+		}
+	}
+	for batch, times := range told {
+		if times != 1 {
+			t.Errorf("%s is told %d times", batch, times)
+		}
+	}
+	return len(told)
+}
+
+// keeps says what is missing for a scan to find the files kept for that reason alone.
+func (d *daemon) keeps(t *testing.T, paths []string, reason policy.Reason) string {
+	t.Helper()
+	var r struct {
+		CNI []struct {
+			Path    string
+			Verdict policy.Decision
+			Reasons []policy.Reason
+		}
+	}
+	if err := json.Unmarshal([]byte(d.command(t, "scan", "-o", "json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	missing := slices.Clone(paths)
+	for _, f := range r.CNI {
+		if f.Verdict == policy.Keep && slices.Equal(f.Reasons, []policy.Reason{reason}) {
+			missing = slices.DeleteFunc(missing, func(path string) bool { return path == f.Path && exists(path) })
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Sprintf("not kept for %s: %v of %+v", reason, missing, r.CNI)
+	}
+	return ""
+}
+
+// promtool has Prometheus' own tool look at the metrics.
+func (d *daemon) promtool(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile(d.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("promtool", "check", "metrics")
+	cmd.Stdin = bytes.NewReader(b)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+// restores puts an archive's files back and returns what is said of it.
+func (d *daemon) restores(t *testing.T, archive string, code int) string {
+	t.Helper()
+	cmd := exec.Command(d.binary(), append([]string{"quarantine", "restore", archive}, d.flags...)...)
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("quarantine restore %s: %d, %v\n%s", archive, got, err, out)
+	}
+	return string(out)
+}
+
+// lose takes a sandbox's containers away behind CRI's back, and the runtime's memory of them
+// with a crash.
+func (n *node) lose(t *testing.T, cri runtimeapi.RuntimeServiceClient, id string) {
+	t.Helper()
+	containers, err := cri.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range containers.GetContainers() {
+		must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers", "rm", c.GetId())
+	}
+	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "containers", "rm", id)
+	n.containerd.kill()
+	n.containerd = n.startContainerd(t, "containerd")
+	eventually(t, 60*time.Second, func() string {
+		return missing(state(t.Context(), cri, id) == "gone", "the sandbox is %s", state(t.Context(), cri, id))
+	})
+}
+
+// living is the sandbox of the living pod on the bridge.
+func (n *node) living(t *testing.T, cri runtimeapi.RuntimeServiceClient) string {
+	t.Helper()
+	boxes, err := cri.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		LabelSelector: map[string]string{"io.kubernetes.pod.uid": n.livingPods(t)[1].uid},
+	}})
+	if err != nil || len(boxes.GetItems()) != 1 {
+		t.Fatalf("the living pod's sandboxes: %v, %v", boxes.GetItems(), err)
+	}
+	return boxes.GetItems()[0].GetId()
+}
+
+type file struct{ path, text string }
+
+// truncate empties the sandbox's cache file, as a crash does while it is written.
+func (n *node) truncate(t *testing.T, id string) file {
+	t.Helper()
+	f := file{path: filepath.Join(cacheDir, "results", n.tag+"-"+id+"-eth0")}
+	b, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.text = string(b)
+	write(t, f.path, "")
+	return f
+}
+
+var sandboxPath = regexp.MustCompile(`"sandbox":"([^"]+)"`)
+
+// netnsOf is the sandbox's network namespace, as its cache file tells.
+func (n *node) netnsOf(t *testing.T, id string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(cacheDir, "results", n.tag+"-"+id+"-eth0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := sandboxPath.FindSubmatch(b)
+	if m == nil || !exists(string(m[1])) {
+		t.Fatalf("no namespace in %s", b)
+	}
+	return string(m[1])
+}
+
+// cniFiles are what CNI keeps of a sandbox, by path; with no ID of all sandboxes of the node.
+func (n *node) cniFiles(t *testing.T, id string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{cacheDir + "/results/*", n.dir + "/ipam/*/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // the other node's
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Base(path)
+			own := strings.HasPrefix(name, n.tag+"-") || strings.HasPrefix(path, n.dir) && name != "lock" && !strings.HasPrefix(name, "last_")
+			if id == "" && own || id != "" && strings.Contains(path+string(b), id) {
+				all[path] = string(b)
+			}
+		}
+	}
+	return all
+}
+
+// addresses are those that the IPAM store has given to a sandbox.
+func (n *node) addresses(t *testing.T, id string) (all []string) {
+	t.Helper()
+	for path := range n.cniFiles(t, id) {
+		if strings.HasPrefix(path, n.dir) {
+			all = append(all, filepath.Base(path))
+		}
+	}
+	return all
+}

@@ -1,0 +1,296 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// How many real ADD and DEL run beside the sweeps. A file that is younger than streamHold
+// stays; whatever lives longer than two of them must be protected by the runtime's list or by its namespace.
+const (
+	streamed   = 5200 // attachments, each with one ADD and one DEL
+	whole      = 200  // those with bridge and loopback in a network namespace of their own
+	streamHold = 4 * time.Second
+	resident   = 2*streamHold + 2*time.Second
+)
+
+// TestCNIStream: the real plugins add and delete in parallel, dual-stack, in one store that
+// is short of addresses, while sandboxes die without a DEL in it all the time, and sweep
+// after sweep goes over it. Nothing of the living is lost, and nothing of the dead is left.
+func TestCNIStream(t *testing.T) {
+	t.Parallel()
+	s := newStream(t)
+	// A daemon that finds nothing that waits looks again in an hour.
+	if err := s.plant(0); err != nil {
+		t.Fatal(err)
+	}
+	d := s.node.reap(t, "--hold", streamHold.String(), "--settle", "0s", "--confirm", streamHold.String(), "--cgroup-root", filepath.Join(s.node.dir, "cgroup"),
+		"--cni-cache-dir", filepath.Dir(s.cache), "--cni-conf-dir", filepath.Join(s.node.dir, "net.d"), "--cni-older-than", "1s")
+	stop := make(chan struct{})
+	var planting sync.WaitGroup
+	planting.Go(func() {
+		for i := 1; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(150 * time.Millisecond):
+				s.fail(s.plant(i))
+			}
+		}
+	})
+	s.live()
+	close(stop)
+	planting.Wait()
+	if err := errors.Join(s.errs...); err != nil {
+		t.Fatal(err)
+	}
+	during := len(s.dead) - len(s.leftOfDead())
+	eventually(t, 5*streamHold, func() string {
+		left := s.leftOfDead()
+		return missing(len(left) == 0, "left of the dead: %v", left)
+	})
+	batches := d.oneRecordEach(t)
+	t.Logf("%d ADD, %d DEL; %d batches took %d files of the dead, %d of them during the stream; the plugin found no free address %d times",
+		s.adds.Load(), s.dels.Load(), batches, len(s.dead), during, s.full.Load())
+	if s.adds.Load()+s.dels.Load() < 10_000 || during < len(s.dead)/3 {
+		t.Error("that shows too little")
+	}
+	d.promtool(t)
+	d.end(t)
+	s.checkArchives(t, d)
+	for _, pattern := range []string{s.ipam.dataDir + "/*/*[.:]*", s.cache + "/*"} {
+		left, err := filepath.Glob(pattern)
+		left = slices.DeleteFunc(left, func(path string) bool { return strings.HasPrefix(filepath.Base(path), "last_reserved_ip.") })
+		if err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
+
+// stream is a node that is all CNI: the runtime is a list, and the kubelet a name.
+type stream struct {
+	node       *node
+	cache      string
+	ipam       ipamStore
+	runtime    *listed
+	adds, dels atomic.Int64
+	full       atomic.Int64
+	mu         sync.Mutex
+	errs       []error
+	dead       []string // files
+	deadIDs    map[string]bool
+}
+
+func newStream(t *testing.T) *stream {
+	t.Helper()
+	dir := mkdir(t, filepath.Join(machine.dir, "stream"))
+	n := &node{host: machine, dir: dir, root: mkdir(t, filepath.Join(dir, "root")), endpoint: filepath.Join(dir, "cri.sock")}
+	s := &stream{node: n, cache: mkdir(t, filepath.Join(dir, "cni", "results")), deadIDs: map[string]bool{}}
+	s.ipam = ipamStore{network: tag + "s", dataDir: filepath.Join(dir, "ipam"), ranges: `[[{"subnet": "10.213.79.0/24"}], [{"subnet": "fd00:213:79::/120"}]]`}
+	write(t, filepath.Join(mkdir(t, filepath.Join(dir, "net.d")), "10-stream.conf"), s.ipam.conf())
+	mkdir(t, filepath.Join(dir, "cgroup", "kubepods"))
+	mkdir(t, filepath.Join(n.root, "pods"))
+	kubelet := filepath.Join(dir, "kubelet")
+	if err := os.Symlink(filepath.Join(machine.dir, "pause"), kubelet); err != nil {
+		t.Fatal(err)
+	}
+	n.kubelet = launch(t, "kubelet", n.kubeletLog(), kubelet, "--root-dir="+n.root)
+	t.Cleanup(func() { n.kubelet.end(t) })
+	s.runtime = newListed(t, n.endpoint)
+	t.Cleanup(func() {
+		for _, link := range machine.links() {
+			if link == s.ipam.network {
+				must(t, "ip", "link", "delete", link)
+			}
+		}
+	})
+	return s
+}
+
+func (s *stream) fail(err error) {
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.errs) < 20 {
+			s.errs = append(s.errs, err)
+		}
+	}
+}
+
+// live runs the living in four threads: most are short, and of those half are listed by the
+// runtime; one in twenty stays so long that its age protects it no more.
+func (s *stream) live() {
+	var workers, residents sync.WaitGroup
+	var next atomic.Int64
+	for range 4 {
+		workers.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > streamed || s.failed() {
+					return
+				}
+				a := attachment{s: s, id: newID(), netns: "/run/netns/cni-none"}
+				if i%(streamed/whole) == 0 {
+					a.netns = fmt.Sprintf("/run/netns/cni-%ss-%d", tag, i)
+				}
+				if err := a.add(); err != nil {
+					s.fail(err)
+					return
+				}
+				// A namespace protects what nobody lists.
+				if i%20 == 0 || i%2 == 0 && !a.real() {
+					s.runtime.list(a.id)
+				}
+				if i%20 == 0 || a.real() && i%3 == 0 {
+					residents.Go(func() {
+						time.Sleep(resident)
+						s.fail(a.end())
+					})
+					continue
+				}
+				s.fail(a.end())
+			}
+		})
+	}
+	workers.Wait()
+	residents.Wait()
+}
+
+func (s *stream) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.errs) > 0
+}
+
+// plant adds a sandbox that dies without a DEL. Some were listed; some had a namespace.
+func (s *stream) plant(i int) error {
+	a := attachment{s: s, id: newID(), netns: "/run/netns/cni-none", unnamed: i%2 == 0}
+	if i%10 == 0 {
+		a.netns = fmt.Sprintf("/run/netns/cni-%sd-%d", tag, i)
+	}
+	if err := a.add(); err != nil {
+		return err
+	}
+	if i%3 == 0 {
+		s.runtime.list(a.id)
+		time.Sleep(20 * time.Millisecond)
+		s.runtime.drop(a.id)
+	}
+	if a.real() {
+		if out, err := exec.Command("ip", "netns", "delete", filepath.Base(a.netns)).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w %s", err, out)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadIDs[a.id] = true
+	s.dead = append(s.dead, slices.Sorted(maps.Keys(a.files))...)
+	return nil
+}
+
+// leftOfDead are the files of the dead that are still there. An address may be another's by
+// now.
+func (s *stream) leftOfDead() []string {
+	return slices.DeleteFunc(slices.Clone(s.dead), func(path string) bool {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return true
+		}
+		id, _, _ := strings.Cut(string(b), "\r\n")
+		return strings.HasPrefix(path, s.ipam.dataDir) && !s.deadIDs[id]
+	})
+}
+
+// checkArchives: all that was taken is archived once, and nothing of the living is among it.
+func (s *stream) checkArchives(t *testing.T, d *daemon) {
+	t.Helper()
+	archives, err := filepath.Glob(d.archive("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := map[string]int{}
+	for _, archive := range archives {
+		for _, f := range archived(t, archive) {
+			id, _, address := strings.Cut(f.text, "\r\n")
+			if !address {
+				id = containerID.FindString(f.path)
+			}
+			if !s.deadIDs[id] {
+				t.Errorf("%s holds %s of %s, which lived", archive, f.path, id)
+			}
+			taken[id]++
+		}
+	}
+	for id := range s.deadIDs {
+		if taken[id] < 3 || taken[id] > 4 { // two addresses, one or two caches
+			t.Errorf("%d files of %s are archived", taken[id], id)
+		}
+	}
+}
+
+var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// listed is a runtime that lists sandboxes.
+type listed struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func newListed(t *testing.T, socket string) *listed {
+	t.Helper()
+	l := &listed{ids: map[string]bool{newID(): true}} // one that lists nothing is no answer
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, l)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return l
+}
+
+func (l *listed) list(id string) { l.mu.Lock(); defer l.mu.Unlock(); l.ids[id] = true }
+
+func (l *listed) drop(id string) { l.mu.Lock(); defer l.mu.Unlock(); delete(l.ids, id) }
+
+// Version answers as containerd does.
+func (l *listed) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "stream", RuntimeVersion: "1", RuntimeApiVersion: "v1"}, nil
+}
+
+// ListPodSandbox lists all.
+func (l *listed) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	answer := &runtimeapi.ListPodSandboxResponse{}
+	for id := range l.ids {
+		answer.Items = append(answer.Items, &runtimeapi.PodSandbox{
+			Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "e2e", Uid: uidOf(id)},
+			Labels: map[string]string{"io.kubernetes.pod.uid": uidOf(id), "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "e2e"},
+		})
+	}
+	return answer, nil
+}
+
+// ListContainers lists none.
+func (l *listed) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	return &runtimeapi.ListContainersResponse{}, nil
+}
