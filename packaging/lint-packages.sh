@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 out=$1
 
 missing=
-for tool in lintian rpmlint; do
+for tool in lintian rpmlint rpm; do
 	command -v $tool >/dev/null || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then
@@ -29,4 +29,15 @@ rpmlint --config packaging/rpmlint.toml "$out"/*.rpm >"$log" || { cat "$log"; ex
 if grep ': [EW]: ' "$log"; then
 	exit 1
 fi
+# An image-based host has a /var of its own: nothing that is installed lies there.
+for package in "$out"/*.deb "$out"/*.rpm; do
+	case $package in
+	*.deb) dpkg-deb --fsys-tarfile "$package" | tar -tf - | sed 's|^\./|/|' ;;
+	*.rpm) rpm -qpl "$package" ;;
+	esac >"$log"
+	if grep -vE '^/(etc|usr)(/|$)' "$log"; then
+		echo "lint-packages: $package has these, outside of /etc and /usr" >&2
+		exit 1
+	fi
+done
 echo "lint-packages: lintian and rpmlint have nothing to say"

@@ -14,7 +14,8 @@ case $1 in /*) nfpm=$1 ;; *) nfpm=$repo/$1 ;; esac
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 umask 022
-export LC_ALL=C TZ=UTC
+# The oldest machines that Go knows, whatever the builder is set to.
+export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=
 maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
 
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then

@@ -3,11 +3,15 @@
 package scripts_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
 // node is a root directory for a script to work in.
@@ -35,6 +39,27 @@ func (n node) put(name, text string) {
 		n.t.Fatal(err)
 	}
 	if err := os.WriteFile(name, []byte(text), 0o700); err != nil { //nolint:gosec // a program, perhaps
+		n.t.Fatal(err)
+	}
+}
+
+// remember has the state say where the quarantine is and what was done, as the daemon does.
+func (n node) remember(quarantine string, kinds ...policy.Kind) {
+	n.t.Helper()
+	dir := filepath.Join(n.root, stateDir)
+	store, err := state.Open(dir, state.Options{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	where := struct {
+		Dir string `json:"dir"`
+	}{filepath.Join(n.root, quarantine)}
+	for _, kind := range kinds {
+		if _, err := store.Append(policy.Record{Kind: kind}); err != nil {
+			n.t.Error(err)
+		}
+	}
+	if err := errors.Join(store.Save("quarantine", where), store.Close()); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -82,7 +107,7 @@ func (n node) tools() string {
 }
 
 const (
-	state     = "var/lib/orphan-reaper"
+	stateDir  = "var/lib/orphan-reaper"
 	usual     = "var/lib/kubelet/orphan-reaper"
 	elsewhere = "srv/quarantine"
 )
@@ -96,36 +121,39 @@ func TestPurge(t *testing.T) {
 		keeps []string // else the state is gone
 	}{
 		{"nothing there", func(node) {}, nil},
-		{"never ran", func(n node) { n.put(state+"/version", "1\n") }, nil},
+		{"never ran", func(n node) { n.put(stateDir+"/version", "1\n") }, nil},
 		{"empty quarantine", func(n node) {
-			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"`+n.root+"/"+usual+`"}}`)
-			n.put(state+"/archive/cni-20260101-000000-000.tar.gz", "x")
+			n.remember(usual)
+			n.put(stateDir+"/archive/cni-20260101-000000-000.tar.gz", "x")
 			n.put(usual+"/x", "")
 			if err := os.Remove(filepath.Join(n.root, usual, "x")); err != nil {
 				n.t.Fatal(err)
 			}
 		}, nil},
 		{"held in the usual quarantine, and the state is lost", func(n node) {
-			n.put(state+"/version", "1\n")
+			n.put(stateDir+"/version", "1\n")
 			n.put(usual+"/2c9a/volumes/data", "x")
-		}, []string{state + "/version", usual + "/2c9a/volumes/data"}},
+		}, []string{stateDir + "/version", usual + "/2c9a/volumes/data"}},
 		{"held elsewhere", func(n node) {
-			n.put(state+"/ledger.jsonl", "{}\n")
-			n.put(state+"/quarantine.json", "{\"version\": 1,\n \"value\": {\"dir\": \""+n.root+"/"+elsewhere+"\"}}\n")
+			n.remember(elsewhere)
 			n.put(elsewhere+"/2c9a/volumes/data", "x")
-		}, []string{state + "/ledger.jsonl", elsewhere + "/2c9a/volumes/data"}},
-		{"a state that cannot be read", func(n node) { n.put(state+"/quarantine.json", "\x00") }, []string{state + "/quarantine.json"}},
+		}, []string{stateDir + "/ledger.jsonl", elsewhere + "/2c9a/volumes/data"}},
+		{"the quarantine's disk is not mounted", func(n node) {
+			n.remember(elsewhere, policy.KindParked)
+		}, []string{stateDir + "/ledger.jsonl"}},
+		{"nothing was ever taken", func(n node) { n.remember(elsewhere, policy.KindKept) }, nil},
+		{"a state that cannot be read", func(n node) { n.put(stateDir+"/quarantine.json", "\x00") }, []string{stateDir + "/quarantine.json"}},
 		{"a path that cannot be read", func(n node) {
-			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"/srv/\"q"}}`)
-		}, []string{state + "/quarantine.json"}},
+			n.put(stateDir+"/quarantine.json", `{"version":1,"value":{"dir":"/srv/\"q"}}`)
+		}, []string{stateDir + "/quarantine.json"}},
 		{"the quarantine lies in the state directory", func(n node) {
-			n.put(state+"/quarantine.json", `{"version":1,"value":{"dir":"`+n.root+"/"+state+`/q"}}`)
-			n.put(state+"/q/2c9a/data", "x")
-		}, []string{state + "/q/2c9a/data", state + "/quarantine.json"}},
+			n.remember(stateDir + "/q")
+			n.put(stateDir+"/q/2c9a/data", "x")
+		}, []string{stateDir + "/q/2c9a/data", stateDir + "/quarantine.json"}},
 		{"something of a person's in the state directory", func(n node) {
-			n.put(state+"/version", "1\n")
-			n.put(state+"/mine/data", "x")
-		}, []string{state + "/mine/data"}},
+			n.put(stateDir+"/version", "1\n")
+			n.put(stateDir+"/mine/data", "x")
+		}, []string{stateDir + "/mine/data"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNode(t)
@@ -136,8 +164,8 @@ func TestPurge(t *testing.T) {
 					t.Errorf("%s is gone", name)
 				}
 			}
-			if n.has(state) != (len(c.keeps) > 0) {
-				t.Errorf("state is there: %t", n.has(state))
+			if n.has(stateDir) != (len(c.keeps) > 0) {
+				t.Errorf("state is there: %t", n.has(stateDir))
 			}
 			if (len(c.keeps) > 0) != strings.Contains(out, "It stays") {
 				t.Errorf("said %q", out)
