@@ -1,0 +1,129 @@
+package removal
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const selinux = "security.selinux"
+
+// labels are the SELinux labels of all that lies in a directory, by path.
+func labels(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var buf [256]byte
+		n, err := unix.Lgetxattr(path, selinux, buf[:])
+		if err != nil {
+			return fmt.Errorf("label of %s: %w", path, err)
+		}
+		rel, err := filepath.Rel(dir, path)
+		found[rel] = string(buf[:n])
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// label gives everything in a directory a label of its own, as a pod with MCS categories has.
+// Where no SELinux runs the kernel takes any.
+func label(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	if _, err := os.Stat("/sys/fs/selinux/enforce"); err == nil {
+		skip(t, "SELinux runs here, and takes no made-up label", err)
+	}
+	n := 0
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		n++
+		if err == nil {
+			err = unix.Lsetxattr(path, selinux, fmt.Appendf(nil, "system_u:object_r:container_file_t:s0:c%d,c%d", n, n+500), 0)
+		}
+		return err
+	})
+	if err != nil {
+		skip(t, "cannot set a label", err)
+	}
+	return labels(t, dir)
+}
+
+// TestLabelsStay: a pod's data comes back with the SELinux labels that it had, else the pod
+// could not read its own files. Every move is a rename, which leaves the inode as it is; a
+// copy would give the quarantine's label.
+func TestLabelsStay(t *testing.T) {
+	same := func(t *testing.T, dir string, want map[string]string) {
+		t.Helper()
+		if got := labels(t, dir); len(want) < 3 || !maps.Equal(got, want) {
+			t.Errorf("labels below %s: %v, were %v", dir, got, want)
+		}
+	}
+	t.Run("park and put back", func(t *testing.T) {
+		onTmpfs(t)
+		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10", "link volumes/kubernetes.io~nfs/share/l nowhere")
+		pod := tr.pods + "/" + string(uidA)
+		was := label(t, pod)
+		r := tr.open(false)
+		a := tr.parked(r)
+		same(t, tr.quar+"/"+entryA, was)
+		a.Kind = policy.PutBack
+		want(t, run1(t, r, a), policy.Done, "")
+		same(t, pod, was)
+	})
+	t.Run("made again", func(t *testing.T) {
+		onTmpfs(t)
+		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10")
+		pod := tr.pods + "/" + string(uidA)
+		was := label(t, pod)
+		r := tr.open(false)
+		a := tr.parked(r)
+		a.Kind = policy.PutBack
+		tr.pod(uidA, "file new/a 1", "file new/b 1")
+		newer := label(t, pod)
+		o := run1(t, r, a)
+		want(t, o, policy.Conflict, "")
+		same(t, pod, was)
+		same(t, tr.quar+"/"+o.Conflict, newer)
+	})
+	t.Run("strip", func(t *testing.T) {
+		onTmpfs(t)
+		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10")
+		was := label(t, tr.pods+"/"+string(uidA))
+		r := tr.open(false)
+		a := tr.parked(r)
+		a.Kind, a.Take = policy.Strip, policy.TakeStrip
+		want(t, run1(t, r, a), policy.Partly, "")
+		delete(was, "etc-hosts")
+		same(t, tr.quar+"/"+entryA, was)
+	})
+	t.Run("a leaf", func(t *testing.T) {
+		onTmpfs(t)
+		tr := newTree(t, heldPod...)
+		pod := tr.pods + "/" + string(uidA)
+		was := label(t, pod)
+		content := labels(t, pod+"/"+leafNFS)
+		delete(content, ".")
+		r, a := tr.open(false), tr.clearAction(leafNFS)
+		want(t, run1(t, r, a), policy.Done, "")
+		for path, l := range content {
+			var buf [256]byte
+			n, err := unix.Lgetxattr(filepath.Join(tr.quar, entryLeaf, leafNFS, path), selinux, buf[:])
+			if err != nil || string(buf[:n]) != l {
+				t.Errorf("%s in quarantine: %q, %v, was %q", path, buf[:max(n, 0)], err, l)
+			}
+		}
+		want(t, run1(t, r, back(a)), policy.Done, "")
+		same(t, pod, was)
+	})
+}
