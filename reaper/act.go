@@ -60,6 +60,10 @@ func (r *Reaper) removeSandboxes(ctx context.Context, rep *Report, plans []polic
 // execute writes the intents of one plan to the ledger, carries it out, and writes down how
 // it ended. It returns nil where the intents could not be written: then nothing is done.
 func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []policy.Outcome {
+	if err := r.comeHome(plan); err != nil {
+		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
+		return nil
+	}
 	now := r.Clock.Now()
 	intents := make([]policy.Record, 0, len(plan.Actions))
 	for i := range plan.Actions {

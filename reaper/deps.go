@@ -26,6 +26,8 @@ type Remover interface {
 	Execute(ctx context.Context, plan policy.Plan) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
+	// Home says which directory the quarantine lies in, or would.
+	Home() (policy.DirID, error)
 	// List returns the names that lie in quarantine, manifests left out.
 	List() ([]string, error)
 	// Means says how it is kept to what it is to change.

@@ -24,6 +24,8 @@ type fakeNode struct {
 	node       policy.Node
 	pods       map[parsers.PodUID]*fakePod
 	quarantine map[string]*fakePod
+	home       policy.DirID
+	homeErr    error
 	records    []policy.Record
 	sent       int64
 	told       []policy.Record
@@ -171,6 +173,8 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error) {
 	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
 }
+
+func (n *fakeNode) Home() (policy.DirID, error) { return n.home, n.homeErr }
 
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 
@@ -361,6 +365,10 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 		if m, ok := n.files[name].(memory); ok {
 			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), CNI: m.CNI}
 			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
+		}
+	case *home:
+		if h, ok := n.files[name].(home); ok {
+			*v = h
 		}
 	case *policy.Heard:
 		if h, ok := n.files[name].(policy.Heard); ok {

@@ -32,6 +32,9 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 		return nil, err
 	}
 	defer leave()
+	if err := r.atHome(); err != nil {
+		return nil, err
+	}
 	r.recover(ctx)
 	meant, err := r.entriesOf(uid, kind)
 	if err != nil {

@@ -40,6 +40,8 @@ type Reaper struct {
 	lastArchive string
 	// pressed is what the last look said of the free space.
 	pressed bool
+	// home is where the quarantine was when something was moved there last.
+	home home
 }
 
 // memory is what a look leaves for the next, across restarts.
@@ -85,6 +87,9 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 			return rep, err
 		}
 		defer leave()
+		if err := r.atHome(); err != nil {
+			return rep, err
+		}
 		problems = r.recover(ctx)
 	}
 	start := r.Clock.Now()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -35,5 +36,42 @@ func TestSameQuarantine(t *testing.T) {
 	n.args = elsewhere
 	if out, code := n.run("sweep", "--no-wait", "-o", "json"); code == 1 {
 		t.Errorf("with nothing in quarantine: exit code %d, %s", code, out)
+	}
+}
+
+// TestQuarantineNotMounted: the kubelet's root directory is on a disk of its own that is not
+// mounted yet, and a kubelet that was faster has made a pods directory below the mount point.
+// The ledger forgets nothing, and once the disk is there all goes on.
+func TestQuarantineNotMounted(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.run("sweep")
+	before := n.files("state")["ledger.jsonl"]
+	if err := os.Rename(n.path("root"), n.path("disk")); err != nil {
+		t.Fatal(err)
+	}
+	n.mkdir("root/pods")
+	for _, args := range [][]string{{"sweep", "--no-wait"}, {"quarantine", "restore", wholeUID(1)}, {"quarantine", "purge", "--yes", wholeUID(1)}} {
+		cmd := n.command(args...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "is its disk mounted?") {
+			t.Errorf("%v: %v\n%s", args, err, said.String())
+		}
+	}
+	if after := n.files("state")["ledger.jsonl"]; after != before {
+		t.Errorf("the ledger was written:\n%s", strings.TrimPrefix(after, before))
+	}
+	if err := os.RemoveAll(n.path("root")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(n.path("disk"), n.path("root")); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 {
+		t.Errorf("restore: %d\n%s", code, out)
+	}
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
+		t.Error(err)
 	}
 }

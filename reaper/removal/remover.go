@@ -120,6 +120,21 @@ func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
+// Home says which directory the quarantine lies in, or would: by default the kubelet's root
+// directory. One that is not mounted yet is another one.
+func (r *Remover) Home() (policy.DirID, error) {
+	fd, err := openAdmin(r.quarParent)
+	if err != nil {
+		return policy.DirID{}, err
+	}
+	defer closeFD(fd)
+	var st unix.Statx_t
+	if err := statx(fd, cname("\x00").ptr(), unix.AT_EMPTY_PATH|statFlags, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return policy.DirID{}, pathError("statx", r.quarParent, err)
+	}
+	return idOf(&st), nil
+}
+
 // Where looks whether there is a pods/UID, of whatever type, and whether there is a
 // quarantine entry of this name. A pods directory that cannot be read is an error; a
 // quarantine that is not there yet is empty.
