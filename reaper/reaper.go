@@ -61,6 +61,9 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("holds", &r.memory); err != nil {
 		return err
 	}
+	if _, err := r.Store.Load("home", &r.home); err != nil {
+		return err
+	}
 	_, err := r.Store.Load("heard", &r.heard)
 	return err
 }

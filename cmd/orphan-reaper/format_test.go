@@ -111,6 +111,7 @@ func TestRollback(t *testing.T) {
 		"ledger":      {"ledger.jsonl", `"kind":"unswept"`, `"kind":"teleported"`, all},
 		"holds":       {"holds.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
 		"heard":       {"heard.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}}},
+		"home":        {"home.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}, {"quarantine", "purge", "--yes", uid}}},
 		"checkpoints": {"checkpoints.json", `"version":1`, `"version":2`, [][]string{daemon}},
 		"quarantine":  {"quarantine.json", `"version":1`, `"version":2`, [][]string{daemon, {"sweep", "--no-wait"}, {"quarantine", "restore", uid}}},
 	} {

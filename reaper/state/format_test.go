@@ -93,7 +93,7 @@ func TestFormatV1(t *testing.T) {
 		}
 		return nil
 	}))
-	for _, name := range []string{"holds", "heard", "checkpoints", "quarantine"} {
+	for _, name := range []string{"holds", "heard", "checkpoints", "quarantine", "home"} {
 		var v map[string]any
 		if ok, err := s.Load(name, &v); !ok || err != nil || len(v) == 0 {
 			t.Errorf("%s: %v, %v, %v", name, v, ok, err)
