@@ -117,7 +117,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		r.Meter.Look(look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
 		r.tell(&rep, opt.Claims)
 	}
-	rep.Entries = entries(r.Ledger.Entries())
+	rep.Entries, rep.Stopped = entries(r.Ledger.Entries()), r.Ledger.BreakerOpen()
 	rep.schedule(r.Rules, r.Clock.Now())
 	return rep, nil
 }

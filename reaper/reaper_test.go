@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,7 +148,10 @@ func TestSignOfLife(t *testing.T) {
 	}
 	for range 3 {
 		n.pass(time.Hour)
-		mustPass(t, n.reaper(t, rules), n.claim(2))
+		rep := mustPass(t, n.reaper(t, rules), n.claim(2))
+		if !rep.Stopped || !strings.Contains(rep.Summary(rules), "quarantine resume") {
+			t.Errorf("the status line does not say that it has stopped: %s", rep.Summary(rules))
+		}
 	}
 	if n.pods[uidOf(2)] == nil {
 		t.Fatal("a pod was taken with the breaker open")

@@ -135,6 +135,9 @@ func (rep *Report) Summary(rules policy.Rules) string {
 	}
 	text := fmt.Sprintf("mode %s: %d pod directories, %d orphans wait, %d kept; %d in quarantine",
 		mode, len(rep.Verdicts)-strays, wait, keep, len(rep.Entries))
+	if rep.Stopped {
+		text = "stopped, since a parked pod turned out to live (orphan-reaper quarantine resume); " + text
+	}
 	if strays > 0 {
 		text += fmt.Sprintf("; %d names are no pod UID", strays)
 	}

@@ -41,6 +41,8 @@ type deps struct {
 	survey  surveyor
 	list    lister
 	history historian
+	// breaker returns the record that stopped enforcing, nil where it goes on.
+	breaker func(ctx context.Context, cfg Config) (*policy.Record, error)
 	restore restorer
 	purge   purger
 	resume  resumer

@@ -63,11 +63,11 @@ func (n *wholeNode) replace(name, was, now string) {
 	n.write(name, strings.ReplaceAll(string(b), was, now))
 }
 
-// files are the contents of all files below a directory; locks hold nothing.
-func (n *wholeNode) files(name string) map[string]string {
+// stateFiles are the contents of all files of the state directory; locks hold nothing.
+func (n *wholeNode) stateFiles() map[string]string {
 	n.t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(n.path(name), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(n.path("state"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, ".lock") {
 			return err
 		}
@@ -118,7 +118,7 @@ func TestRollback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := oldNode(t)
 			n.replace("state/"+c.file, c.was, c.now)
-			before := n.files("state")
+			before := n.stateFiles()
 			for _, args := range c.commands {
 				if args[0] == "run" {
 					args = append(slices.Clip(args), n.path("log"))
@@ -131,7 +131,7 @@ func TestRollback(t *testing.T) {
 					t.Errorf("%v: exit code %d, %v\n%s", args, code, err, said.String())
 				}
 			}
-			if after := n.files("state"); !maps.Equal(before, after) {
+			if after := n.stateFiles(); !maps.Equal(before, after) {
 				for path := range after {
 					if before[path] != after[path] {
 						t.Errorf("%s was changed", path)

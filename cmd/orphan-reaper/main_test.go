@@ -107,6 +107,15 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
+		breaker: func(context.Context, Config) (*policy.Record, error) {
+			if held != "stopped" {
+				return nil, fail()
+			}
+			return &policy.Record{
+				Kind: policy.KindBreaker, UID: uidConflict, At: policy.Instant{Wall: testNow.Add(-5 * time.Hour)},
+				Why: []policy.Why{{Reason: policy.ReasonRemade, Detail: "there is a pods/" + string(uidConflict) + " again"}},
+			}, nil
+		},
 		history: func(_ context.Context, _ Config, uid parsers.PodUID) ([]policy.Record, error) {
 			if held == "all" {
 				return testHistory(uid), nil

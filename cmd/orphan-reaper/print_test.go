@@ -50,6 +50,24 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestListStopped: who looks at the quarantine sees first that nothing is taken any more.
+func TestListStopped(t *testing.T) {
+	code, out, errs := call(t, "stopped", "quarantine", "list")
+	if code != 0 || errs != "" {
+		t.Errorf("code %d, stderr %q", code, errs)
+	}
+	golden(t, "quarantine-list-stopped.txt", out)
+	_, out, _ = call(t, "stopped", "quarantine", "list", "-o", "json")
+	var view struct{ Stopped *stoppedView }
+	if err := json.Unmarshal([]byte(out), &view); err != nil || view.Stopped == nil || view.Stopped.UID != string(uidConflict) {
+		t.Errorf("%v in %s", err, out)
+	}
+	_, out, _ = call(t, "all", "quarantine", "list", "-o", "json")
+	if !strings.Contains(out, `"stopped": null`) {
+		t.Error("it goes on, and JSON does not say so")
+	}
+}
+
 // sweepReport is testReport after a pass in which each kind of outcome came up.
 func sweepReport() reaper.Report {
 	r := testReport()

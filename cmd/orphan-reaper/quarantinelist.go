@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -128,6 +129,10 @@ func (a *app) quarantineList(ctx context.Context) error {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	archives := q.viewArchives(held)
+	stopped, err := a.deps.breaker(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot tell whether enforcing goes on: %w", err)
+	}
 	views := []entryView{}
 	for _, e := range entries {
 		views = append(views, viewEntry(e, q))
@@ -136,12 +141,38 @@ func (a *app) quarantineList(ctx context.Context) error {
 		return a.writeJSON(struct {
 			Quarantine []entryView   `json:"quarantine"`
 			Archives   []archiveView `json:"archives"`
-		}{views, archives})
+			Stopped    *stoppedView  `json:"stopped"`
+		}{views, archives, viewStopped(stopped)})
 	}
 	p := a.printer(a.stdout)
+	p.stopped(stopped)
 	p.entryTable(views, q.now)
 	p.archiveTable(archives, q.now)
 	return p.flush()
+}
+
+// stoppedView is what opened the breaker, in JSON null while enforcing goes on.
+type stoppedView struct {
+	Since time.Time    `json:"since"`
+	UID   string       `json:"uid"`
+	Why   []policy.Why `json:"why"`
+}
+
+func viewStopped(r *policy.Record) *stoppedView {
+	if r == nil {
+		return nil
+	}
+	return &stoppedView{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
+}
+
+// stopped says that nothing is taken any more: who looks at the quarantine must know first.
+func (p *printer) stopped(r *policy.Record) {
+	if r == nil {
+		return
+	}
+	p.f("%s\n", p.paint(red, "STOPPED since "+when(r.At.Wall)))
+	p.para("  ", audit.What(*r))
+	p.f("\n")
 }
 
 // entryTable writes one row for each entry: UID and name, phase, how long it has been in

@@ -46,7 +46,7 @@ func TestQuarantineNotMounted(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, true)
 	n.run("sweep")
-	before := n.files("state")["ledger.jsonl"]
+	before := n.stateFiles()["ledger.jsonl"]
 	if err := os.Rename(n.path("root"), n.path("disk")); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestQuarantineNotMounted(t *testing.T) {
 			t.Errorf("%v: %v\n%s", args, err, said.String())
 		}
 	}
-	if after := n.files("state")["ledger.jsonl"]; after != before {
+	if after := n.stateFiles()["ledger.jsonl"]; after != before {
 		t.Errorf("the ledger was written:\n%s", strings.TrimPrefix(after, before))
 	}
 	if err := os.RemoveAll(n.path("root")); err != nil {

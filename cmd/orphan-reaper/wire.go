@@ -28,7 +28,7 @@ const procDir = "/proc"
 
 func realDeps() deps {
 	return deps{
-		survey: survey, list: listQuarantine, history: history, restore: restore, purge: purge, resume: resume,
+		survey: survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
 		archives: listArchives, restoreCNI: restoreCNI, dropArchive: dropArchive,
 		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
@@ -268,6 +268,18 @@ func history(_ context.Context, cfg Config, uid parsers.PodUID) ([]policy.Record
 	}
 	defer closeQuietly(store)
 	return store.History(uid)
+}
+
+func breaker(_ context.Context, cfg Config) (*policy.Record, error) {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	if r, open := store.Breaker(); open {
+		return &r, nil
+	}
+	return nil, nil //nolint:nilnil // that it goes on is an answer, not an error
 }
 
 func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) {
