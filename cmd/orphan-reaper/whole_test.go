@@ -36,6 +36,8 @@ func newWholeNode(t *testing.T) *wholeNode {
 		"--root-dir", n.path("root"), "--state-dir", n.path("state"), "--cgroup-root", n.path("cgroup"),
 		"--runtime-endpoint", "none", "--node-namespaces", "self", "--hold", "0s", "--confirm", "0s",
 		"--metrics-file", n.path("metrics.prom"), "--log-format", "text",
+		// Not the host's.
+		"--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"),
 	}
 	return n
 }
