@@ -87,7 +87,8 @@ race: ## Run all tests under the race detector (needs a C compiler)
 E2E_VERSIONS ?= 1.30.14 1.36.3
 
 .PHONY: e2e-runtime
-e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins
+e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins, promtool
+	sh packaging/test-deps.sh
 	sh e2e/prepare.sh runtime
 
 .PHONY: e2e-kubelets

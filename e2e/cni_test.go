@@ -52,9 +52,11 @@ func cni(t *testing.T, n *node) {
 	broken := n.truncate(t, blocked)
 	alive := n.truncate(t, n.living(t, cri))
 	t.Cleanup(func() { write(t, alive.path, alive.text) }) // the kubelet could not end its pod
-	if _, err := cri.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: blocked}); err == nil {
-		t.Error("the empty cache file does not hinder the teardown")
+	_, err := cri.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: blocked})
+	if err == nil {
+		t.Fatal("the empty cache file does not hinder the teardown")
 	}
+	hindered := err.Error()
 	before := n.cniFiles(t, "")
 	n.startKubelet(t, "--minimum-container-ttl-duration=1h")
 	n.verbose = false
@@ -65,9 +67,17 @@ func cni(t *testing.T, n *node) {
 		t.Errorf("repaired: %+v", repaired)
 	}
 	n.dropSandbox(t, cri, blocked)
+	compared.addCNI(n.version, cniNotReady, cniRow{
+		"StopPodSandbox: `" + hindered[strings.LastIndex(hindered, ": ")+2:] + "`", "archived and removed", "StopPodSandbox succeeds",
+	})
+	if m := d.keeps(t, []string{alive.path}, policy.ReasonSandbox, policy.ReasonInUse, policy.ReasonNetns); m != "" {
+		t.Error(m)
+	}
+	compared.addCNI(n.version, cniReady, cniRow{"it is ready", "kept: " + string(policy.ReasonSandbox), "it stays empty; its pod lives"})
 	eventually(t, 60*time.Second, func() string { return d.keeps(t, slices.Sorted(maps.Keys(leaked)), policy.ReasonNetns) })
 	throughout(t, 2*hold, func() string { return d.keeps(t, slices.Sorted(maps.Keys(leaked)), policy.ReasonNetns) })
 	d.end(t)
+	compared.addCNI(n.version, cniLost, cniRow{"nothing: it does not list it", "kept: " + string(policy.ReasonNetns), "all stays"})
 
 	must(t, "ip", "netns", "delete", filepath.Base(netns))
 	d = n.reapCNI(t)
@@ -88,6 +98,8 @@ func cni(t *testing.T, n *node) {
 	}
 	d.end(t)
 	d.undoes(t, record.Archive, leaked, n.addresses(t, lost))
+	compared.addCNI(n.version, cniGone, cniRow{"nothing: it does not list it", "archived and removed", "host-local gives the addresses out again"})
+	compared.addCNI(n.version, cniGiven, cniRow{"nothing", "refused: the address is in use", "put back after the other sandbox's DEL"})
 	n.restartKubelet(t)
 }
 
@@ -245,8 +257,8 @@ func (d *daemon) oneRecordEach(t *testing.T) int {
 	return len(told)
 }
 
-// keeps says what is missing for a scan to find the files kept for that reason alone.
-func (d *daemon) keeps(t *testing.T, paths []string, reason policy.Reason) string {
+// keeps says what is missing for a scan to find the files kept for those reasons alone.
+func (d *daemon) keeps(t *testing.T, paths []string, reasons ...policy.Reason) string {
 	t.Helper()
 	var r struct {
 		CNI []struct {
@@ -260,12 +272,12 @@ func (d *daemon) keeps(t *testing.T, paths []string, reason policy.Reason) strin
 	}
 	missing := slices.Clone(paths)
 	for _, f := range r.CNI {
-		if f.Verdict == policy.Keep && slices.Equal(f.Reasons, []policy.Reason{reason}) {
+		if f.Verdict == policy.Keep && slices.Equal(f.Reasons, reasons) {
 			missing = slices.DeleteFunc(missing, func(path string) bool { return path == f.Path && exists(path) })
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Sprintf("not kept for %s: %v of %+v", reason, missing, r.CNI)
+		return fmt.Sprintf("not kept for %v: %v of %+v", reasons, missing, r.CNI)
 	}
 	return ""
 }

@@ -16,7 +16,44 @@ var compatibility = filepath.Join("..", "docs", "compatibility.md")
 type table struct {
 	mu   sync.Mutex
 	rows map[string]map[string]row // by version, by kind
+	cni  map[string]map[string]cniRow
 }
+
+// cniRow is what became of one kind of what CNI leaves.
+type cniRow struct{ runtime, did, then string }
+
+// The rows of the second table.
+const (
+	cniLost     = "cache files and both addresses of a sandbox that the runtime has lost; its network namespace is there"
+	cniGone     = "the same; its namespace is gone"
+	cniGiven    = "one of these addresses, from the archive, while another sandbox has it"
+	cniNotReady = "an empty cache file of a sandbox that is not ready"
+	cniReady    = "an empty cache file of a sandbox that runs"
+)
+
+var cniKinds = []string{cniLost, cniGone, cniGiven, cniNotReady, cniReady}
+
+func (tb *table) addCNI(version, kind string, r cniRow) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if tb.cni == nil {
+		tb.cni = map[string]map[string]cniRow{}
+	}
+	if tb.cni[version] == nil {
+		tb.cni[version] = map[string]cniRow{}
+	}
+	tb.cni[version][kind] = r
+}
+
+const aboutCNI = `
+## What CNI left
+
+With Debian's bridge, host-local (IPv4 and IPv6) and loopback plugins. A sandbox is lost as in life: its containers are removed behind CRI's back,
+and containerd is killed and started again. [What CNI left](cni.md) says what is judged.
+
+| CNI left | kubelet | the runtime said | orphan-reaper | then |
+| --- | --- | --- | --- | --- |
+`
 
 func (tb *table) add(version string, rows map[string]row) {
 	tb.mu.Lock()
@@ -58,6 +95,18 @@ func (tb *table) page() string {
 			from = to
 		}
 	}
+	b.WriteString(aboutCNI)
+	for _, kind := range cniKinds {
+		for from := 0; from < len(versions); {
+			to := from + 1
+			for to < len(versions) && tb.cni[versions[to]][kind] == tb.cni[versions[from]][kind] {
+				to++
+			}
+			r := tb.cni[versions[from]][kind]
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", kind, strings.Join(versions[from:to], ", "), r.runtime, r.did, r.then)
+			from = to
+		}
+	}
 	return b.String()
 }
 
@@ -73,7 +122,7 @@ func cell(said string, did deed) string {
 
 // check compares the page with the one of the repository, or writes it.
 func (tb *table) check(t *testing.T) {
-	if t.Failed() || len(tb.rows) != len(versions) {
+	if t.Failed() || len(tb.rows) != len(versions) || len(tb.cni) != len(versions) {
 		return // a part of the run is no table
 	}
 	page := tb.page()
