@@ -27,10 +27,11 @@ type CNI struct {
 
 // CNIProber reads the CNI directories and changes nothing.
 type CNIProber interface {
-	// SweepCNI begins a sweep. Each Next lists some files, then asks the runtime, then reads
-	// the files that it does not list; false when all have been read.
+	// SweepCNI begins a sweep. Each Next lists some files and reads them, and only then asks
+	// the runtime and the node: what is made in between is in the answer, and not among the
+	// files. False when all have been read.
 	SweepCNI() CNISweep
-	// ReadCNI reads the files once more, whole, for the archive.
+	// ReadCNI reads the files once more, whole, for the archive, up to what it can hold.
 	ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent
 }
 
@@ -141,7 +142,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
 func (r *Reaper) judgeCNI(rep *CNIReport, look policy.CNILook, reaped map[parsers.PodUID]bool, opt Options) []policy.CNIFile {
 	rep.Census.Add(look)
 	gate := policy.Gate{Breaker: r.Ledger.BreakerOpen(), Proven: true}
-	var take []policy.CNIFile
+	take := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for _, f := range look.Files {
 		if len(opt.Only) > 0 && !slices.Contains(opt.Only, f.UID) {
 			continue
@@ -178,20 +179,43 @@ type taking struct {
 	outs chan []policy.CNIOutcome
 }
 
-// next reads, archives and writes down one batch, waits for the one before it and begins to
-// remove it. It says whether another may follow.
+// next takes one batch, in as many parts as its files are long. It says whether another may
+// follow.
 func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node) bool {
-	var keep []policy.CNIContent
-	for _, c := range t.CNI.Prober.ReadCNI(ctx, batch) {
-		if c.Err != "" {
-			t.ended([]policy.CNIOutcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
-			continue
+	for len(batch) > 0 {
+		keep, later := t.read(ctx, batch)
+		if len(keep) > 0 && !t.take(ctx, keep, n) {
+			return false
 		}
-		keep = append(keep, c)
+		if len(later) == len(batch) {
+			break // no batch is large enough for any of them; they stay
+		}
+		batch = later
 	}
-	if len(keep) == 0 {
-		return true
+	return true
+}
+
+// read reads the files of a batch for the archive, and returns those that have to wait for
+// the next: one batch is held in memory as a whole.
+func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []policy.CNIContent, later []policy.CNIFile) {
+	contents := t.CNI.Prober.ReadCNI(ctx, batch)
+	keep = contents[:0]
+	for _, c := range contents {
+		switch {
+		case c.Later:
+			later = append(later, c.File)
+		case c.Err != "":
+			t.ended([]policy.CNIOutcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
+		default:
+			keep = append(keep, c)
+		}
 	}
+	return keep, later
+}
+
+// take archives and writes down what was read, waits for the batch before it, and begins to
+// remove it.
+func (t *taking) take(ctx context.Context, keep []policy.CNIContent, n policy.Node) bool {
 	now := t.Clock.Now()
 	name := t.archiveName(now)
 	if err := t.CNI.Archive.Archive(name, keep); err != nil {

@@ -25,6 +25,7 @@ type fakeCNI struct {
 	at         map[string]time.Time
 	changing   map[string]bool // files that are written anew after they were judged
 	archiveErr error
+	room       int // most files that one ReadCNI gives, 0 for any; below 0 it gives none
 	chunk      int
 	mu         sync.Mutex // a batch is taken while the next is read
 }
@@ -89,7 +90,11 @@ func (n *fakeCNI) ReadCNI(_ context.Context, files []policy.CNIFile) []policy.CN
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var cs []policy.CNIContent
-	for _, f := range files {
+	for i, f := range files {
+		if n.room != 0 && i >= n.room {
+			cs = append(cs, policy.CNIContent{File: f, Later: true})
+			continue
+		}
 		c := policy.CNIContent{File: f, Data: []byte(f.Name)}
 		if n.changing[f.Name] {
 			c.Err = "it is not what was judged"
@@ -261,6 +266,25 @@ func TestCNINothingGoes(t *testing.T) {
 				t.Error("it was taken")
 			}
 		})
+	}
+}
+
+// TestCNILongFiles: what has no room in one batch goes in the next of the same sweep, and
+// nobody is told of a failure.
+func TestCNILongFiles(t *testing.T) {
+	for _, c := range []struct{ room, archives, left int }{{room: 3, archives: 3}, {room: -1, left: 8}} {
+		n := newFakeCNI(newFakeNode())
+		n.chunk, n.room = 8, c.room
+		for i := range 8 {
+			n.leave(i, 25*time.Hour)
+		}
+		sweepOnce(t, n.reaper(t, cniRules()))
+		n.pass(testRules.Hold)
+		rep := sweepOnce(t, n.reaper(t, cniRules()))
+		if len(n.archives) != c.archives || len(n.there) != c.left || rep.Census.Failed != 0 || rep.Census.Removed() != int64(8-c.left) {
+			t.Errorf("room for %d: %d archives, %d left, %d failed, %d removed", c.room, len(n.archives), len(n.there),
+				rep.Census.Failed, rep.Census.Removed())
+		}
 	}
 }
 

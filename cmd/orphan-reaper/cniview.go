@@ -26,6 +26,7 @@ type cniView struct {
 	Facts       cniFactsView    `json:"facts"`
 	Bytes       int64           `json:"bytes"`
 	Broken      bool            `json:"broken,omitempty"`
+	Runtime     string          `json:"runtime,omitempty"` // of a broken one: whose teardown it may hinder
 	Error       string          `json:"error,omitempty"`
 }
 
@@ -35,7 +36,7 @@ type cniFactsView map[string]policy.Fact
 func viewCNIFile(f policy.CNIFile, d policy.Decision, why []policy.Why) cniView {
 	v := cniView{
 		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
-		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken,
+		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
 	}
 	for _, w := range why {
 		v.Reasons = append(v.Reasons, w.Reason)
@@ -92,37 +93,6 @@ func (v *cniView) end(o policy.CNIOutcome) {
 // outlook says what the file asks of a person: one that waits or goes asks nothing.
 func (v *cniView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
-// mostRows bounds the rows of a table of files that nobody reads to its end.
-const mostRows = 20
-
-// cniTable writes one row for each file: a word, the file with its pod's name below it, and
-// the reasons; the first of each word and how many more there are.
-func (p *printer) cniTable(views []cniView, head string, width int, word func(*cniView) (string, colour)) {
-	if len(views) == 0 {
-		return
-	}
-	p.f("\n%s\n", p.paint(bold, pad(head, width)+"CNI FILE"))
-	for _, group := range tableOrder {
-		shown, more := 0, false
-		for i := range views {
-			v := &views[i]
-			if string(v.Verdict) != group {
-				continue
-			}
-			if shown++; shown > mostRows {
-				more = true
-				continue
-			}
-			text, c := word(v)
-			p.f("%s\n", p.paint(c, pad(text, width))+short(v.title(), p.width-width))
-			p.para(strings.Repeat(" ", width), v.below())
-		}
-		if more {
-			p.f("%s… and more (-o json has all)\n", pad("", width))
-		}
-	}
-}
-
 // title is the file's name, with the container's ID cut as crictl shows it.
 func (v *cniView) title() string {
 	name := filepath.Base(v.Path)
@@ -132,19 +102,22 @@ func (v *cniView) title() string {
 	return clean(name)
 }
 
-// below is what stands under the name: where it is, whose, and why.
-func (v *cniView) below() string {
-	parts := []string{clean(filepath.Dir(v.Path))}
+// under is what stands below the name: where it is, whose, and what went wrong.
+func (v *cniView) under() []string {
+	lines := []string{clean(filepath.Dir(v.Path))}
 	if name := podName(v.Namespace, v.Name); name != "" {
-		parts = append(parts, name)
+		lines = append(lines, name)
 	}
-	for _, r := range v.Reasons {
-		parts = append(parts, string(r))
+	if v.Broken {
+		lines = append(lines, "empty or unreadable")
+	}
+	if v.Runtime != "" {
+		lines = append(lines, wrap("runtime: "+clean(v.Runtime), nameWidth)...)
 	}
 	if v.Error != "" {
-		parts = append(parts, clean(v.Error))
+		lines = append(lines, wrap(clean(v.Error), nameWidth)...)
 	}
-	return strings.Join(parts, ", ")
+	return lines
 }
 
 // cniTotals sums up all files, also those that were not kept for the table.

@@ -42,7 +42,7 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	sum := total(e.Residue)
 	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
 
-	word, c := x.verdictWord(pod)
+	word, c := verdictWord(pod)
 	x.f("\n%s\n", x.paint(bold, "Verdict: ")+x.paint(c, word))
 	x.para("", x.summary(pod))
 	for _, w := range pod.Why {

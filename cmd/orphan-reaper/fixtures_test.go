@@ -138,7 +138,7 @@ func testCNI() reaper.CNIReport {
 	}, policy.Keep, policy.Why{Reason: policy.ReasonNetns, Detail: "/run/netns/cni-5a1f is still there"})
 	add(policy.CNIFile{
 		Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: "cbr0-" + strings.Repeat("77aa", 16) + "-eth0",
-		Container: strings.Repeat("77aa", 16), Network: "cbr0", Broken: true,
+		Container: strings.Repeat("77aa", 16), Network: "cbr0", Broken: true, Runtime: "containerd 1.6.20",
 	}, policy.Wait, policy.Why{Reason: policy.ReasonYoung, Detail: "changed 2h0m0s ago, less than 24h0m0s"})
 	add(policy.CNIFile{
 		Kind: policy.CNIAddress, Dir: "/var/lib/cni/networks/podman", Name: "10.89.0.2", Container: strings.Repeat("c0de", 16), Network: "podman",

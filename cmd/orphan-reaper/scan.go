@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,12 +56,10 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 	shown := v.shown()
 	if len(shown) == 0 {
 		p.f("No pod directories.\n")
-	} else {
-		p.podTable(shown, "VERDICT", 9, func(pod *podView) (string, colour) { return p.verdictWord(pod) })
 	}
-	p.cniTable(v.CNI, "VERDICT", 9, func(f *cniView) (string, colour) {
-		return string(f.Verdict), map[policy.Decision]colour{policy.Reap: green, policy.Wait: yellow, policy.Keep: red}[f.Verdict]
-	})
+	p.table("VERDICT", 9, heading(shown, v.CNI), slices.Concat(podRows(shown, verdictWord), cniRows(v.CNI, func(f *cniView) (string, colour) {
+		return string(f.Verdict), verdictColours[string(f.Verdict)]
+	})))
 	p.looked(v)
 	counts := map[string]int{}
 	var longest time.Duration
@@ -186,69 +185,15 @@ func verdictOf(pod *podView) string {
 	return string(pod.Verdict)
 }
 
-func (p *printer) verdictWord(pod *podView) (string, colour) {
+var verdictColours = map[string]colour{"reap": green, "wait": yellow, "keep": red, "alive": faint}
+
+func verdictWord(pod *podView) (string, colour) {
 	word := verdictOf(pod)
-	return word, map[string]colour{"reap": green, "wait": yellow, "keep": red, "alive": faint}[word]
+	return word, verdictColours[word]
 }
 
 // tableOrder is the order of the table: what goes, what waits, what is kept, what lives.
 var tableOrder = []string{"reap", "wait", "keep", "alive"}
-
-// podTable writes one row for each pod: a word, the UID with the pod's name below it,
-// the size, the reasons.
-func (p *printer) podTable(pods []podView, head string, width int, word func(*podView) (string, colour)) {
-	const uidWidth, sizeWidth = 36, 8
-	const longestReason = len("kubelet-starting,")
-	left := width + uidWidth + 2 + sizeWidth + 2
-	below := p.width-left < longestReason // no room beside: the reasons go under the pod
-	title := pad(head, width) + pad("POD", uidWidth+2) + fmt.Sprintf("%*s", sizeWidth, "SIZE")
-	if !below {
-		title += "  REASONS"
-	}
-	p.f("%s\n", p.paint(bold, title))
-	for _, group := range tableOrder {
-		for i := range pods {
-			pod := &pods[i]
-			if verdictOf(pod) != group {
-				continue
-			}
-			text, c := word(pod)
-			var reasons []string
-			for _, r := range pod.Reasons {
-				reasons = append(reasons, string(r))
-			}
-			why := strings.Join(reasons, ", ")
-			lines := []string{""}
-			if !below {
-				lines = wrap(why, p.width-left)
-			}
-			second := podName(pod.Namespace, pod.Name)
-			if pod.Parked {
-				second = strings.TrimSpace("parked " + second)
-			}
-			if pod.evidence.RuntimeOnly {
-				second = strings.TrimSpace("only in the runtime " + second)
-			}
-			p.f("%s\n", strings.TrimRight(p.paint(c, pad(text, width))+pad(short(pod.title(), uidWidth), uidWidth+2)+
-				fmt.Sprintf("%*s  ", sizeWidth, size(total(pod.Residue).Bytes))+lines[0], " "))
-			for n := 1; n < len(lines) || (n == 1 && second != ""); n++ {
-				name, more := "", ""
-				if n == 1 {
-					name = short(second, uidWidth)
-				}
-				if n < len(lines) {
-					more = lines[n]
-				}
-				p.f("%s\n", strings.TrimRight(pad("", width)+pad(name, uidWidth+2)+strings.Repeat(" ", sizeWidth+2)+more, " "))
-			}
-			if below && why != "" {
-				for _, line := range wrap(why, p.width-width) {
-					p.f("%s%s\n", pad("", width), line)
-				}
-			}
-		}
-	}
-}
 
 // looked says what could not be looked at.
 func (p *printer) looked(v *reportView) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -232,12 +233,10 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 	shown := v.shown()
 	if len(shown) == 0 {
 		p.f("No pod directories.\n")
-	} else {
-		p.podTable(shown, "OUTCOME", 18, func(pod *podView) (string, colour) {
-			return pod.Outcome, outcomeColours[pod.Outcome]
-		})
 	}
-	p.cniTable(v.CNI, "OUTCOME", 18, func(f *cniView) (string, colour) { return f.Outcome, outcomeColours[f.Outcome] })
+	p.table("OUTCOME", 18, heading(shown, v.CNI), slices.Concat(
+		podRows(shown, func(pod *podView) (string, colour) { return pod.Outcome, outcomeColours[pod.Outcome] }),
+		cniRows(v.CNI, func(f *cniView) (string, colour) { return f.Outcome, outcomeColours[f.Outcome] })))
 	p.looked(v)
 	if len(v.CNI) > 0 {
 		p.f("\n%s\n", cniTotals(&v.census, true, v.dryRun))

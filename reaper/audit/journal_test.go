@@ -97,6 +97,7 @@ func TestUntrustedNamesStayOnTheirLine(t *testing.T) {
 		for _, k := range kinds() {
 			r := sample(k)
 			r.PodName, r.Namespace, r.Err, r.Why[0].Detail, r.Left[0].Path = name, name, name, name, name
+			r.Pods, r.Runtimes, r.Archive = []string{name}, []string{name}, name
 			for _, r := range []policy.Record{r, {Kind: k, UID: testUID, Text: name}} {
 				text := Text(r)
 				if len(text) > maxText || !utf8.ValidString(text) {
@@ -151,7 +152,9 @@ func TestTellByTheJournal(t *testing.T) {
 			"SYSLOG_IDENTIFIER": "orphan-reaper", "ERROR": r.Err,
 			"ORPHAN_REAPER_KIND": string(k), "ORPHAN_REAPER_POD_UID": testUID,
 			"ORPHAN_REAPER_POD_NAMESPACE": "shop", "ORPHAN_REAPER_POD_NAME": "cart-0",
-			"ORPHAN_REAPER_ENTRY": testUID + "-1", "ORPHAN_REAPER_VERDICT": "keep",
+			"ORPHAN_REAPER_ARCHIVE": "cni-20260102-030405-000", "ORPHAN_REAPER_PODS": "shop/cart-0,shop/cart-1",
+			"ORPHAN_REAPER_RUNTIMES": "containerd 1.6.20",
+			"ORPHAN_REAPER_ENTRY":    testUID + "-1", "ORPHAN_REAPER_VERDICT": "keep",
 			"ORPHAN_REAPER_REASONS":       "mounted,hold",
 			"ORPHAN_REAPER_REASON_DETAIL": "mounted: /var/lib/kubelet/pods/x is a mount point of process 812",
 			"ORPHAN_REAPER_TAKEN_ENTRIES": "14", "ORPHAN_REAPER_TAKEN_BYTES": "3166208",

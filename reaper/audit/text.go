@@ -98,7 +98,7 @@ func sentence(r policy.Record, who, why string) string {
 	case policy.KindSweeping:
 		return "About to remove " + files(r.Taken) + " that CNI left" + pods(r)
 	case policy.KindSwept:
-		return "Removed " + files(r.Taken) + " that CNI left" + pods(r) + "; their content is in the archive " + r.Archive + why
+		return "Removed " + files(r.Taken) + " that CNI left" + pods(r) + repaired(r) + "; their content is in the archive " + r.Archive + why
 	case policy.KindUnswept:
 		return "A person put back " + files(r.Taken) + " that CNI had left, from " + r.Archive + why
 	case policy.KindStarted:
@@ -212,6 +212,19 @@ func pods(r policy.Record) string {
 		return ""
 	}
 	return " of " + strings.Join(r.Pods, ", ")
+}
+
+// repaired tells of empty and unreadable cache files, and of the runtime that stumbles over
+// them: whether it does depends on its version (containerd#8197, cni#1055).
+func repaired(r policy.Record) string {
+	if r.Repaired == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; %d of them empty or unreadable, which makes some runtimes fail to tear a sandbox down", r.Repaired)
+	if len(r.Runtimes) > 0 {
+		text += " (here: " + strings.Join(r.Runtimes, ", ") + ")"
+	}
+	return text
 }
 
 func left(rs []policy.Residue) string {

@@ -69,6 +69,9 @@ type CNIFile struct {
 	// Broken: it is empty or cannot be parsed. Such a cache file makes every teardown of its
 	// sandbox fail (containerd#8197, cni#1055).
 	Broken bool
+	// Runtime names, for a broken cache file, the container runtime whose teardown it may
+	// hinder, and its version: which one it is decides whether it does.
+	Runtime string
 	// Reaped: the pod's own directory was taken and confirmed dead by us.
 	Reaped bool
 	Facts  [NumCNIFacts]Fact

@@ -12,7 +12,7 @@ type CNILook struct {
 	// Node.RuntimeLists says that it answered.
 	Listed []string
 	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that
-	// the runtime lists, which are not read at all unless they are empty.
+	// the runtime lists, but those that hinder its teardown.
 	Files []CNIFile
 	Live  map[CNIKind]Tally
 	// InUse counts, by network, the addresses of sandboxes that the runtime lists.
@@ -28,6 +28,8 @@ type CNIContent struct {
 	Mtime time.Time
 	Label string // security.selinux, "" where there is none
 	Data  []byte
+	// Later says that the batch was large enough without it: it is read again for the next.
+	Later bool
 	// Err says why it could not be read, or that it is no longer what was judged; such a
 	// file is left alone.
 	Err string

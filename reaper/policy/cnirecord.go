@@ -70,6 +70,12 @@ func (r *Record) count(f *CNIFile) {
 	t := r.Taken[string(f.Kind)]
 	t.Add(Tally{Entries: 1, Bytes: f.ID.Size})
 	r.Taken[string(f.Kind)] = t
+	if f.Broken && f.Kind == CNICache {
+		r.Repaired++
+		if f.Runtime != "" && !slices.Contains(r.Runtimes, f.Runtime) {
+			r.Runtimes = append(r.Runtimes, f.Runtime)
+		}
+	}
 	if f.PodName == "" {
 		return
 	}

@@ -73,9 +73,13 @@ type Record struct {
 	VolData map[string]string `json:"vol_data,omitempty"`
 	Archive string            `json:"archive,omitempty"` // of CNI files: the name of their archive
 	Pods    []string          `json:"pods,omitempty"`    // of CNI files: some of the pods, NAMESPACE/NAME
-	Err     string            `json:"error,omitempty"`
-	Undo    string            `json:"undo,omitempty"` // the command that takes it back
-	Text    string            `json:"text"`           // one line for people
+	// Repaired counts the cache files among Taken that were empty or unreadable, and Runtimes
+	// names those whose teardown they may hinder, with their versions.
+	Repaired int64    `json:"repaired,omitempty"`
+	Runtimes []string `json:"runtimes,omitempty"`
+	Err      string   `json:"error,omitempty"`
+	Undo     string   `json:"undo,omitempty"` // the command that takes it back
+	Text     string   `json:"text"`           // one line for people
 }
 
 // Phase is where a quarantine entry stands, as the ledger tells it.

@@ -17,15 +17,13 @@ import (
 // mostContent bounds what one ReadCNI holds in memory; it is 10,000 usual cache files.
 const mostContent = 16 << 20
 
-var (
-	errChanged = errors.New("it is no longer what was judged")
-	errLater   = errors.New("left for a later batch: this one is large enough")
-)
+var errChanged = errors.New("it is no longer what was judged")
 
 // ReadCNI reads files that were judged once more, with all that a restore needs. The
 // answer has one entry for each file, in the same order. Err says of a file that it is
 // gone, that it is another or has been written since, or that it no longer is of the same
-// container; such a file is left alone.
+// container; such a file is left alone. Later says that the answer is large enough without
+// the file: it was not read, and belongs into the next batch.
 func (p *Probe) ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent {
 	out := make([]policy.CNIContent, 0, len(files))
 	room := int64(mostContent)
@@ -67,6 +65,7 @@ func (p *Probe) readContents(ctx context.Context, files []policy.CNIFile, room i
 		}
 		defer closeFD(fd)
 		left := room
+		a.contents = make([]policy.CNIContent, 0, len(files))
 		for _, f := range files {
 			c := policy.CNIContent{File: f}
 			if err := p.readContent(fd, &c, left); err != nil {
@@ -113,7 +112,8 @@ func (p *Probe) readContent(dir int, c *policy.CNIContent, room int64) error {
 		return errChanged
 	}
 	if c.File.ID.Size > room {
-		return errLater
+		c.Later = true
+		return nil
 	}
 	text, err := readAll(fd, c.File.ID.Size, longCNI)
 	if err != nil {

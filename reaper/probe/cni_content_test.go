@@ -125,8 +125,8 @@ func TestReadCNIBudget(t *testing.T) {
 		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCNI-4096))
 	}
 	got := n.probe().ReadCNI(t.Context(), n.files())
-	later := slices.IndexFunc(got, func(c policy.CNIContent) bool { return c.Err != "" })
-	if later != 8 || got[8].Err != errLater.Error() || len(got) != 10 {
-		t.Errorf("of %d, the first that is left is %d", len(got), later)
+	later := slices.IndexFunc(got, func(c policy.CNIContent) bool { return c.Later })
+	if later != 8 || len(got) != 10 || got[8].Err != "" || got[8].Data != nil || got[8].File.Name == "" || got[7].Data == nil {
+		t.Errorf("of %d, the first that is left is %d: %q", len(got), later, got[8].Err)
 	}
 }

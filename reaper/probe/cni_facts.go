@@ -200,6 +200,9 @@ func (f *facing) fill(file *policy.CNIFile) {
 		return
 	}
 	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
+	if brokenCache(*file) {
+		file.Runtime = f.k.runtime.version(file.Container)
+	}
 	file.Facts[policy.CNIListed], file.Facts[policy.CNIReady] = f.k.runtime.facts(file.Container)
 	file.Facts[policy.CNIAlive] = f.alive(file.Container)
 	file.Facts[policy.CNINetns] = f.netns(o, file.Changed)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,7 +59,12 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 	var runs, agrees policy.Fact
 	var running *kubelet
 	var wg sync.WaitGroup
-	wg.Go(func() { k.runtime = p.askRuntimeIDs(ctx) })
+	wg.Go(func() {
+		k.runtime = p.askRuntimeIDs(ctx)
+		if slices.ContainsFunc(c.files, brokenCache) {
+			p.askVersions(ctx, &k.runtime)
+		}
+	})
 	wg.Go(func() { runs, running, agrees, _ = p.findKubelet(ctx) })
 	wg.Go(func() { k.cgroups = p.cgroupIDs(ctx) })
 	wg.Go(func() { k.tasks = p.idDirs(ctx, p.cfg.CNITaskDirs) })
@@ -80,6 +86,8 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 	s.complain(k.runtime.err, k.cgroups.err, k.tasks.err, k.stores.err, k.netns.err)
 	return k
 }
+
+func brokenCache(f policy.CNIFile) bool { return f.Broken && f.Kind == policy.CNICache }
 
 // mayEnforceOn asks for the file system of an open directory.
 func (p *Probe) mayEnforceOn(ctx context.Context, h *handle, kubelet policy.Fact) policy.Fact {

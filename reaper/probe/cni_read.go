@@ -158,7 +158,7 @@ func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CN
 			buf = make([]byte, 0, 16<<10)
 		}
 		var text []byte
-		if text, err = readInto(fd, buf[:0], limit); err == nil {
+		if text, err = readInto(fd, buf[:0], int64(st.Size), limit); err == nil {
 			buf = text
 			tie(&f, &x, text)
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -22,12 +23,16 @@ type cniRuntime struct {
 	lists  policy.Fact
 	origin string
 	err    error
+	// paths are the sockets that answered, and versions what those said that were asked for it.
+	paths    []string
+	versions map[string]string
 }
 
 // cniListed is one that is listed.
 type cniListed struct {
 	words string
 	ready policy.Truth
+	path  string // of the socket that lists it
 }
 
 // askRuntimeIDs asks for all sandboxes and containers in every state. It must be called
@@ -54,6 +59,7 @@ func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
 			continue
 		}
 		origins = append(origins, "unix://"+a.path)
+		r.paths = append(r.paths, a.path)
 		for _, err := range [...]error{a.sandboxErr, a.containerErr} {
 			if err != nil {
 				errs = append(errs, found.explain(a.path, err))
@@ -79,6 +85,7 @@ func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
 
 // add takes the answer of one socket and returns how many sandboxes in it are pods'.
 func (r *cniRuntime) add(a criAnswer) (pods int) {
+	list := func(id string, ready policy.Truth, words string) { r.list(id, cniListed{words, ready, a.path}) }
 	for _, s := range a.sandboxes {
 		if len(owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])) > 0 {
 			pods++
@@ -90,7 +97,7 @@ func (r *cniRuntime) add(a criAnswer) (pods int) {
 				ready = policy.Unknown // one of its containers may run
 			}
 		}
-		r.list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
+		list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
 	}
 	for _, k := range a.containers {
 		ready, of := policy.No, policy.Unknown
@@ -98,25 +105,54 @@ func (r *cniRuntime) add(a criAnswer) (pods int) {
 			ready, of = policy.Yes, policy.Yes
 		}
 		words := "container " + shortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
-		r.list(k.GetId(), ready, words)
+		list(k.GetId(), ready, words)
 		// Its sandbox is there, whether that is listed or not.
 		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].words == "" {
-			r.list(id, of, words+" of that sandbox")
+			list(id, of, words+" of that sandbox")
 		}
 	}
 	return pods
 }
 
 // list takes one in. What has two states is the livelier one.
-func (r *cniRuntime) list(id string, ready policy.Truth, words string) {
+func (r *cniRuntime) list(id string, l cniListed) {
 	if id == "" {
 		return
 	}
 	old, known := r.ids[id]
-	if known && (old.ready == policy.Yes || ready == policy.No || ready == old.ready) {
+	if known && (old.ready == policy.Yes || l.ready == policy.No || l.ready == old.ready) {
 		return
 	}
-	r.ids[id] = cniListed{words, ready}
+	r.ids[id] = l
+}
+
+// askVersions asks the runtimes for their versions: where a cache file is broken, it is the
+// version that says whether the runtime stumbles over it. It is for people: no verdict waits
+// for it, and that it fails is no failure of the look.
+func (p *Probe) askVersions(ctx context.Context, r *cniRuntime) {
+	client := criClient{timeout: p.patience, maxAnswer: maxAnswer}
+	told := make([]string, len(r.paths))
+	var wg sync.WaitGroup
+	for i, path := range r.paths {
+		wg.Go(func() { told[i] = client.version(ctx, path) })
+	}
+	wg.Wait()
+	r.versions = map[string]string{}
+	for i, path := range r.paths {
+		r.versions[path] = told[i]
+	}
+}
+
+// version names the runtime of a container: the one that lists it, or where none does, all.
+func (r *cniRuntime) version(id string) string {
+	if l, ok := r.ids[id]; ok {
+		return r.versions[l.path]
+	}
+	var all []string
+	for _, path := range r.paths {
+		all = append(all, r.versions[path])
+	}
+	return strings.Join(all, ", ")
 }
 
 // all returns the IDs, sorted.

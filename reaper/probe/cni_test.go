@@ -217,6 +217,53 @@ func TestSweepCNIBroken(t *testing.T) {
 	}
 }
 
+// TestSweepCNIVersion: which runtime stumbles over an empty cache file depends on its version,
+// so that it is told with the file; where it does not tell, the file is judged all the same.
+func TestSweepCNIVersion(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		broken bool
+		fault  fakecri.Fault
+		want   string
+	}{
+		{name: "nothing is broken"},
+		{name: "not ready", broken: true, want: "fakecri 1.2.3"},
+		{name: "it fails", broken: true, fault: fakecri.Fault{Err: status.Error(codes.Internal, "x\ny")}, want: "Version: x"},
+		{name: "it hangs", broken: true, fault: fakecri.Fault{Hang: true}, want: "(Version: no answer in time)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCNINode(t)
+			if c.fault.Hang {
+				n.patience = time.Second
+			}
+			n.cri.SetFault(fakecri.GetVersion, c.fault)
+			listed, gone := id("broken"), id("broken and gone")
+			n.sandbox(listed, false)
+			whole := n.cache("cbr0", id("whole"), "eth0", string(newUID()), n.netns("whole"))
+			if c.broken {
+				n.write("cni/results/cbr0-"+listed+"-eth0", "")
+				n.write("cni/results/cbr0-"+gone+"-eth0", "")
+			}
+			looks := n.sweep()
+			if f := cniFile(t, looks, whole); f.Runtime != "" {
+				t.Errorf("a whole file hinders %q", f.Runtime)
+			}
+			if got := n.cri.Calls(fakecri.GetVersion); got > 0 != c.broken {
+				t.Errorf("it was asked %d times", got)
+			}
+			if !c.broken {
+				return
+			}
+			for _, id := range []string{listed, gone} {
+				f := cniFile(t, looks, "cbr0-"+id+"-eth0")
+				if !strings.Contains(f.Runtime, c.want) || strings.ContainsAny(f.Runtime, "\n") || f.Facts[policy.CNIReady].Truth != policy.No {
+					t.Errorf("runtime %q, want %q; ready: %v", f.Runtime, c.want, f.Facts[policy.CNIReady])
+				}
+			}
+		})
+	}
+}
+
 // TestSweepCNIChunks has directories that are longer than a chunk: each file is told once,
 // and a file that says nothing of its sandbox is explained by one of another chunk.
 func TestSweepCNIChunks(t *testing.T) {

@@ -235,13 +235,20 @@ func readAll(fd int, size, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, tooLong(limit)
 	}
-	return readInto(fd, make([]byte, 0, size+512), limit)
+	room := size + 1
+	if size == 0 {
+		room = 512
+	}
+	return readInto(fd, make([]byte, 0, room), size, limit)
 }
 
 func tooLong(limit int64) error { return fmt.Errorf("longer than %d bytes", limit) }
 
-// readInto does so into a buffer of some capacity, which it gives back grown.
-func readInto(fd int, text []byte, limit int64) ([]byte, error) {
+// readInto does so into a buffer of some capacity, which it gives back grown. A read that
+// had room for more and gave what the file's length was said to be has reached the end: it is
+// not asked for once more, which for 300,000 small files is 300,000 calls. A size of 0 says
+// nothing, since the files of procfs and cgroupfs have it.
+func readInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 	for {
 		n, err := retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
@@ -256,6 +263,10 @@ func readInto(fd int, text []byte, limit int64) ([]byte, error) {
 		}
 		if len(text) == cap(text) {
 			text = slices.Grow(text, len(text))
+			continue
+		}
+		if size > 0 && int64(len(text)) == size {
+			return text, nil
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -47,16 +48,7 @@ var errNoCRI = errors.New("it answers, but speaks no CRI")
 // been removed.
 func (c criClient) ask(ctx context.Context, path string) criAnswer {
 	a := criAnswer{path: path}
-	// passthrough and a dialer of our own rather than a unix: target, since a target is
-	// parsed as a URL and a path may hold any byte. The authority must be a host name.
-	conn, err := grpc.NewClient("passthrough:///localhost",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithUserAgent("orphan-reaper"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.maxAnswer)))
+	conn, err := c.connect(path)
 	if err != nil {
 		a.sandboxErr, a.containerErr = err, err
 		return a
@@ -76,6 +68,37 @@ func (c criClient) ask(ctx context.Context, path string) criAnswer {
 		a.sandboxes = sandboxes.GetItems()
 	}
 	return a
+}
+
+// version returns the runtime's name and version for people, in words where it does not tell.
+func (c criClient) version(ctx context.Context, path string) string {
+	conn, err := c.connect(path)
+	if err == nil {
+		defer func() { _ = conn.Close() }() // nothing was sent that could be lost
+		var v runtimeapi.VersionResponse
+		// The kubelet gives its own API's version so; no runtime looks at it.
+		err = c.call(ctx, conn, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
+		if err == nil && v.GetRuntimeName() != "" {
+			return strings.TrimSpace(clean(v.GetRuntimeName()) + " " + clean(v.GetRuntimeVersion()))
+		}
+	}
+	if err == nil {
+		err = errors.New("Version: it gives no name")
+	}
+	return fmt.Sprintf("the runtime at %s (%s)", clean(path), clean(err.Error()))
+}
+
+func (c criClient) connect(path string) (*grpc.ClientConn, error) {
+	// passthrough and a dialer of our own rather than a unix: target, since a target is
+	// parsed as a URL and a path may hold any byte. The authority must be a host name.
+	return grpc.NewClient("passthrough:///localhost",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithUserAgent("orphan-reaper"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.maxAnswer)))
 }
 
 // call tries both versions. Unimplemented is the one error that says "not here": every

@@ -58,7 +58,7 @@ func (d *cniDir) known(name cname, want policy.FileID, data []byte) (unix.Statx_
 	if !sameFile(want, &st) {
 		return st, errAltered
 	}
-	got, err := d.b.read(fd, len(data)+1)
+	got, err := d.b.read(fd, len(data)+1, want.Size)
 	if err == nil && !bytes.Equal(got, data) {
 		err = errAltered
 	}
@@ -74,14 +74,15 @@ func sameFile(want policy.FileID, st *unix.Statx_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && want == got && want.Ino != 0
 }
 
-// read reads at most n bytes into a buffer that the next read overwrites.
-func (b *cniBatch) read(fd, n int) ([]byte, error) {
+// read reads at most n bytes into a buffer that the next read overwrites; no further than
+// size, which the file was just seen to have.
+func (b *cniBatch) read(fd, n int, size int64) ([]byte, error) {
 	if cap(b.buf) < n {
 		b.buf = make([]byte, n, max(n, 64<<10))
 	}
 	buf := b.buf[:n]
 	at := 0
-	for at < n {
+	for at < n && (at == 0 || int64(at) != size) {
 		k := 0
 		if err := retry(func() unix.Errno {
 			r, err := unix.Read(fd, buf[at:])

@@ -79,6 +79,7 @@ type archived struct {
 	Namespace string         `json:"namespace,omitempty"`
 	PodName   string         `json:"pod,omitempty"`
 	Broken    bool           `json:"broken,omitempty"`
+	Runtime   string         `json:"runtime,omitempty"`
 	Reaped    bool           `json:"reaped,omitempty"`
 }
 
@@ -114,7 +115,9 @@ func (s *Store) Archive(name string, files []policy.CNIContent) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
-	files = slices.DeleteFunc(slices.Clone(files), func(f policy.CNIContent) bool { return f.Err != "" })
+	if unread := func(f policy.CNIContent) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
+		files = slices.DeleteFunc(slices.Clone(files), unread)
+	}
 	head, index, err := describe(files)
 	if err != nil {
 		return fmt.Errorf("cannot archive %s: %w", name, err)
@@ -160,10 +163,14 @@ func (s *Store) makeArchiveDir() error {
 	return nil
 }
 
+// usualLine is how long a line of the index is where the names are not long.
+const usualLine = 800
+
 // describe makes the first two members.
 func describe(files []policy.CNIContent) (head, index []byte, err error) {
 	a := about{Version: archiveVersion, At: Clock{}.Now().Wall, Files: len(files)}
 	var lines bytes.Buffer
+	lines.Grow(len(files) * usualLine)
 	enc := json.NewEncoder(&lines)
 	enc.SetEscapeHTML(false)
 	for i := range files {
@@ -180,7 +187,7 @@ func describe(files []policy.CNIContent) (head, index []byte, err error) {
 		if err := enc.Encode(archived{
 			Path: at, Kind: f.Kind, ID: f.ID, Mode: c.Mode, Owner: c.Owner, Mtime: stampOf(c.Mtime), Changed: stampOf(f.Changed), Label: c.Label,
 			Container: f.Container, Network: f.Network, IfName: f.IfName, UID: f.UID, Namespace: f.Namespace, PodName: f.PodName,
-			Broken: f.Broken, Reaped: f.Reaped,
+			Broken: f.Broken, Runtime: f.Runtime, Reaped: f.Reaped,
 		}); err != nil {
 			return nil, nil, err
 		}

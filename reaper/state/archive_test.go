@@ -48,7 +48,7 @@ func odd() []policy.CNIContent {
 	list[1].File.Name = strings.Repeat("\xc3", 255)
 	list[2].File.Dir, list[2].File.Kind, list[2].File.Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", policy.CNIAddress, "fd00::1"
 	list[2].Data = []byte("abc\r\neth0")
-	list[3].Data, list[3].File.Broken = nil, true
+	list[3].Data, list[3].File.Broken, list[3].File.Runtime = nil, true, "containerd 1.6.20"
 	list[4].Data = bytes.Repeat([]byte{0, '\n', 0xff}, 100_000)
 	list[4].Label = "system_u:object_r:container_var_lib_t:s0:c1,c2"
 	list[5].Mode, list[5].Owner = 0o4755, [2]uint32{4294967294, 4294967294}

@@ -183,7 +183,7 @@ func (r *archiveReader) content(line *archived) (policy.CNIContent, error) {
 		File: policy.CNIFile{
 			Kind: line.Kind, Dir: dir, Name: name, ID: line.ID, Container: line.Container, Network: line.Network,
 			IfName: line.IfName, UID: line.UID, Namespace: line.Namespace, PodName: line.PodName,
-			Changed: line.Changed.time(), Broken: line.Broken, Reaped: line.Reaped,
+			Changed: line.Changed.time(), Broken: line.Broken, Runtime: line.Runtime, Reaped: line.Reaped,
 		},
 		Mode: line.Mode, Owner: line.Owner, Mtime: line.Mtime.time(), Label: line.Label, Data: data,
 	}

@@ -10,6 +10,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+func (s *Server) version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	if err := s.enter(ctx, GetVersion, false); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.2.3", RuntimeApiVersion: "v1"}, nil
+}
+
 func (s *Server) listPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	if err := s.enter(ctx, ListPodSandbox, r.GetFilter() != nil); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ const (
 	ListContainers
 	StopPodSandbox
 	RemovePodSandbox
+	GetVersion
 	numCalls
 )
 

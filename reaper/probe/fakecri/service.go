@@ -22,6 +22,7 @@ func service(v Version) *grpc.ServiceDesc {
 		ServiceName: name,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
+			method("Version", (*Server).version),
 			method("ListPodSandbox", (*Server).listPodSandbox),
 			method("ListContainers", (*Server).listContainers),
 			method("StopPodSandbox", (*Server).stopPodSandbox),
