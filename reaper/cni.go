@@ -306,15 +306,15 @@ func (r *Reaper) eachBatch(name string, meant func(policy.CNIContent) bool, do f
 	return err
 }
 
-// archiveName names an archive by its time; two in one millisecond get two names.
+// archiveName names an archive by its time, and no two alike: they may be made within one
+// millisecond, and the clock may be set back.
 func (r *Reaper) archiveName(now policy.Instant) string {
-	for at := now.Wall; ; at = at.Add(time.Millisecond) {
-		name := policy.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
-		if name != r.lastArchive {
-			r.lastArchive = name
-			return name
-		}
+	at := now.Wall.Truncate(time.Millisecond)
+	if !at.After(r.lastArchive) {
+		at = r.lastArchive.Add(time.Millisecond)
 	}
+	r.lastArchive = at
+	return policy.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
 // reapedPods lists the pods whose directories were taken and confirmed dead. What CNI left

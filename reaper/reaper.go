@@ -37,7 +37,7 @@ type Reaper struct {
 	// clearing holds the pods of which a leaf was cleared not long ago, and when: their
 	// kubelet has yet to finish.
 	clearing    map[parsers.PodUID]time.Duration
-	lastArchive string
+	lastArchive time.Time
 	// pressed is what the last look said of the free space.
 	pressed bool
 	// home is where the quarantine was when something was moved there last.

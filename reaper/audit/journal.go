@@ -154,14 +154,9 @@ func Fields(r policy.Record) map[string]string {
 	own("ENTRY", r.Entry)
 	own("LEAF", clean(r.Leaf))
 	own("SANDBOX", clean(r.Sandbox))
-<<<<<<< HEAD
-	own("ARCHIVE", r.Archive)
-	own("PODS", clean(strings.Join(r.Pods, ",")))
-=======
 	own("ARCHIVE", clean(r.Archive))
 	own("PODS", clean(strings.Join(r.Pods, ",")))
 	own("RUNTIMES", clean(strings.Join(r.Runtimes, ", ")))
->>>>>>> a4e408d (Name the runtime of a broken cache file, take long files in the next batch, one table for all)
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("BOOT_ID", r.At.BootID)

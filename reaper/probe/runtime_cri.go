@@ -83,7 +83,7 @@ func (c criClient) version(ctx context.Context, path string) string {
 		}
 	}
 	if err == nil {
-		err = errors.New("Version: it gives no name")
+		err = errors.New("it gives no name")
 	}
 	return fmt.Sprintf("the runtime at %s (%s)", clean(path), clean(err.Error()))
 }
