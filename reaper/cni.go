@@ -124,9 +124,10 @@ func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
 		r.memory.CNI.Learn(look.Listed, look.Node.RuntimeLists.Truth, r.Rules.Hold, look.At)
 		take := r.judgeCNI(&rep, look, reaped, opt)
 		for batch := range slices.Chunk(take, cniBatch) {
-			if opt.DryRun || r.CNI.Remover == nil || !taking.next(ctx, batch, look.Node) {
+			if opt.DryRun || r.CNI.Remover == nil || taking.over {
 				break
 			}
+			taking.next(ctx, batch, look.Node)
 		}
 	}
 	taking.wait()
@@ -176,23 +177,22 @@ type taking struct {
 	opt  Options
 	node policy.Node
 	name string // the archive of the batch that is being removed
+	over bool   // nothing more is taken
 	outs chan []policy.CNIOutcome
 }
 
-// next takes one batch, in as many parts as its files are long. It says whether another may
-// follow.
-func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node) bool {
-	for len(batch) > 0 {
+// next takes one batch, in as many parts as its files are long.
+func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node) {
+	for len(batch) > 0 && !t.over {
 		keep, later := t.read(ctx, batch)
-		if len(keep) > 0 && !t.take(ctx, keep, n) {
-			return false
+		if len(keep) > 0 {
+			t.take(ctx, keep, n)
 		}
 		if len(later) == len(batch) {
-			break // no batch is large enough for any of them; they stay
+			return // no batch is large enough for any of them; they stay
 		}
 		batch = later
 	}
-	return true
 }
 
 // read reads the files of a batch for the archive, and returns those that have to wait for
@@ -215,19 +215,20 @@ func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []polic
 
 // take archives and writes down what was read, waits for the batch before it, and begins to
 // remove it.
-func (t *taking) take(ctx context.Context, keep []policy.CNIContent, n policy.Node) bool {
+func (t *taking) take(ctx context.Context, keep []policy.CNIContent, n policy.Node) {
 	now := t.Clock.Now()
 	name := t.archiveName(now)
 	if err := t.CNI.Archive.Archive(name, keep); err != nil {
-		return t.fail(ctx, "cannot write the archive "+name, err)
+		t.fail(ctx, keep, "cannot write the archive "+name, err)
+		return
 	}
 	t.wait()
 	if _, err := t.Ledger.Append(policy.Sweeping(name, keep, n, now)); err != nil {
-		return t.fail(ctx, "cannot write to the ledger", err)
+		t.fail(ctx, keep, "cannot write to the ledger", err)
+		return
 	}
 	t.name, t.node, t.outs = name, n, make(chan []policy.CNIOutcome, 1)
 	go func(outs chan<- []policy.CNIOutcome) { outs <- t.CNI.Remover.TakeCNI(ctx, keep) }(t.outs)
-	return true
 }
 
 // wait waits until the batch under way has been removed, and writes down how it ended.
@@ -240,14 +241,34 @@ func (t *taking) wait() {
 	if _, err := t.Ledger.Append(policy.Swept(t.name, outs, t.node, t.Clock.Now())); err != nil {
 		t.rep.Errors = append(t.rep.Errors, "cannot write to the ledger what was taken; the archive "+t.name+" has it: "+err.Error())
 	}
+	if untouched(outs) {
+		// Nothing is in it that is not where it was: where a dead writer holds a lock for ever,
+		// every sweep would leave another such archive.
+		if err := t.CNI.Archive.DropArchive(t.name); err != nil {
+			t.rep.Errors = append(t.rep.Errors, "cannot drop the archive "+t.name+", of which nothing was taken: "+err.Error())
+		}
+	}
 	t.ended(outs)
 }
 
-func (t *taking) fail(ctx context.Context, what string, err error) bool {
+// untouched says that nothing was changed of any of the files.
+func untouched(outs []policy.CNIOutcome) bool {
+	return !slices.ContainsFunc(outs, func(o policy.CNIOutcome) bool { return o.Result != policy.Refused })
+}
+
+// fail ends the taking where it cannot be undone or told: the files of the batch stay, and so
+// does all that comes after it, since the next archive would fare no better and the disk that
+// is full would be filled again and again.
+func (t *taking) fail(ctx context.Context, keep []policy.CNIContent, what string, err error) {
+	t.over = true
 	text := what + ", so nothing more of CNI is taken: " + err.Error()
+	outs := make([]policy.CNIOutcome, len(keep))
+	for i := range keep {
+		outs[i] = policy.CNIOutcome{File: keep[i].File, Result: policy.Failed, Err: what}
+	}
+	t.ended(outs)
 	t.rep.Errors = append(t.rep.Errors, text)
 	t.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
-	return false
 }
 
 func (t *taking) ended(outs []policy.CNIOutcome) {
@@ -374,6 +395,12 @@ func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutc
 	for _, a := range slices.Backward(archives) {
 		if !isPod && a.Name != which {
 			continue
+		}
+		// What a crash cut short is not finished any more: a person wants it back.
+		if e := r.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseSweeping {
+			if _, err := r.Ledger.Append(policy.Swept(a.Name, nil, policy.Node{}, r.Clock.Now())); err != nil {
+				return outs, fmt.Errorf("cannot write to the ledger: %w", err)
+			}
 		}
 		meant := func(c policy.CNIContent) bool { return !isPod || c.File.UID == uid }
 		err := r.eachBatch(a.Name, meant, func(batch []policy.CNIContent) {

@@ -25,7 +25,9 @@ type fakeCNI struct {
 	at         map[string]time.Time
 	changing   map[string]bool // files that are written anew after they were judged
 	archiveErr error
-	room       int // most files that one ReadCNI gives, 0 for any; below 0 it gives none
+	tries      int  // of Archive
+	locked     bool // a lock is held for ever: nothing can be taken
+	room       int  // most files that one ReadCNI gives, 0 for any; below 0 it gives none
 	chunk      int
 	mu         sync.Mutex // a batch is taken while the next is read
 }
@@ -111,6 +113,10 @@ func (n *fakeCNI) TakeCNI(_ context.Context, files []policy.CNIContent) (outs []
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()
 	for _, c := range files {
+		if n.locked {
+			outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Refused, Err: "locked by process 7 (host-local)"})
+			continue
+		}
 		n.step()
 		delete(n.there, c.File.Name)
 		outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Done})
@@ -130,7 +136,7 @@ func (n *fakeCNI) RestoreCNI(_ context.Context, files []policy.CNIContent) []pol
 func (n *fakeCNI) Archive(name string, files []policy.CNIContent) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.archiveErr != nil {
+	if n.tries++; n.archiveErr != nil {
 		return n.archiveErr
 	}
 	n.step()
@@ -285,6 +291,75 @@ func TestCNILongFiles(t *testing.T) {
 			t.Errorf("room for %d: %d archives, %d left, %d failed, %d removed", c.room, len(n.archives), len(n.there),
 				rep.Census.Failed, rep.Census.Removed())
 		}
+	}
+}
+
+// TestCNICutShort: where the first archive cannot be written, no other is tried: the disk is
+// full. The files of that batch have failed, in the census and one by one, so that the exit
+// code and the metrics tell; what was not tried has not.
+func TestCNICutShort(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	for i := range 6 {
+		n.leave(i, 25*time.Hour)
+	}
+	sweepOnce(t, n.reaper(t, cniRules()))
+	n.pass(testRules.Hold)
+	n.archiveErr = errors.New("no space left on device")
+	got, err := n.reaper(t, cniRules()).Pass(context.Background(), Options{CNI: true, CNIFiles: -1})
+	if err != nil || n.tries != 1 || len(n.there) != 6 {
+		t.Fatalf("%v; %d archives tried, %d files left", err, n.tries, len(n.there))
+	}
+	if c := got.CNI.Census; c.Failed != 2 || c.Verdicts[policy.Reap] != 6 || len(got.CNI.Outcomes) != 2 || got.CNI.Outcomes[0].Result != policy.Failed {
+		t.Errorf("%d failed of %d, outcomes %+v", c.Failed, c.Verdicts[policy.Reap], got.CNI.Outcomes)
+	}
+	if len(got.CNI.Errors) != 1 || !strings.Contains(got.CNI.Errors[0], "no space left") {
+		t.Errorf("errors %q", got.CNI.Errors)
+	}
+}
+
+// TestCNILockedForEver: a writer that died with the lock, or was stopped. Each sweep says so,
+// and none leaves an archive of what is still there: they would fill the disk.
+func TestCNILockedForEver(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.leave(1, 25*time.Hour)
+	n.locked = true
+	sweepOnce(t, n.reaper(t, cniRules()))
+	for range 3 {
+		n.pass(testRules.Hold)
+		if rep := sweepOnce(t, n.reaper(t, cniRules())); rep.Census.Failed != 1 || len(n.there) != 1 || len(n.archives) != 0 {
+			t.Fatalf("%d failed, %d there, %d archives", rep.Census.Failed, len(n.there), len(n.archives))
+		}
+	}
+	for _, r := range n.told {
+		if r.Kind == policy.KindSwept && !strings.Contains(r.Err, "locked by process 7") {
+			t.Errorf("told %+v", r)
+		}
+	}
+	n.locked = false
+	n.pass(testRules.Hold)
+	if sweepOnce(t, n.reaper(t, cniRules())); len(n.there) != 0 || len(n.archives) != 1 {
+		t.Errorf("once the lock is free: %d there, %d archives", len(n.there), len(n.archives))
+	}
+}
+
+// TestCNIRestoredUnfinished: a person puts back what a run was taking when it was killed. The
+// next start must not finish that run.
+func TestCNIRestoredUnfinished(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.leave(1, 25*time.Hour)
+	const name = policy.ArchivePrefix + "1"
+	files := []policy.CNIContent{{File: n.there["net-id1-eth0"]}}
+	n.archives[name], n.at[name] = files, n.now.Wall
+	if _, err := n.Append(policy.Sweeping(name, files, n.node, n.now)); err != nil {
+		t.Fatal(err)
+	}
+	r := n.reaper(t, cniRules())
+	if _, err := r.RestoreCNI(context.Background(), name); err != nil {
+		t.Fatal(err)
+	}
+	r.finishCNI(context.Background(), &CNIReport{Census: policy.NewCNICensus()}, Options{})
+	if len(n.there) != 1 {
+		t.Error("what a person has put back was taken")
 	}
 }
 

@@ -84,9 +84,36 @@ func busy() *Metrics {
 		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 1}}},
 		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 7777}}},
 	})
+	m.CNI(cniCensus())
 	m.Breaker(true)
 	m.Success(policy.Instant{Wall: noon.Add(time.Second)})
 	return m
+}
+
+// cniCensus has something of everything that a sweep over the CNI directories may count, and
+// a network of the worst name that a directory may have.
+func cniCensus() policy.CNICensus {
+	c := policy.NewCNICensus()
+	c.Add(policy.CNILook{
+		Live:  map[policy.CNIKind]policy.Tally{policy.CNICache: {Entries: 3, Bytes: 4500}, policy.CNIAddress: {Entries: 2, Bytes: 140}},
+		InUse: map[string]int64{"cbr0": 1, "a\"b\\c\nd\xff": 1},
+	})
+	for i, kind := range cniKinds {
+		for _, v := range []policy.Verdict{
+			{Decision: policy.Reap},
+			{Decision: policy.Reap},
+			{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonYoung}}},
+			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonForeign}}},
+			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonUntied}}},
+			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonNetns}}},
+		} {
+			c.Judged(policy.CNIFile{Kind: kind, Network: "cbr0", ID: policy.FileID{Size: int64(100 + i)}}, v)
+		}
+		c.Ended(policy.CNIOutcome{File: policy.CNIFile{Kind: kind, Network: "cbr0", ID: policy.FileID{Size: int64(100 + i)}}, Result: policy.Done})
+	}
+	c.Ended(policy.CNIOutcome{Result: policy.Refused})
+	c.Ended(policy.CNIOutcome{Result: policy.Failed})
+	return c
 }
 
 func TestMetricsGolden(t *testing.T) {
@@ -123,9 +150,9 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 		must(t, err)
 		names := map[string]bool{}
 		for line := range strings.Lines(string(b)) {
-			// What a source or a kubelet says is not known before it is asked.
+			// What a source or a kubelet says is not known before it is asked, nor which networks there are.
 			if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_source_") && !strings.Contains(line, "_kubelet_orphan_errors ") &&
-				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") {
+				!strings.HasPrefix(line, "orphan_reaper_pods{") && !strings.Contains(line, "_sandbox_age_") && !strings.Contains(line, "_cni_addresses{") {
 				names[line[:strings.LastIndexByte(line, ' ')]] = true
 			}
 		}

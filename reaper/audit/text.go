@@ -98,6 +98,9 @@ func sentence(r policy.Record, who, why string) string {
 	case policy.KindSweeping:
 		return "About to remove " + files(r.Taken) + " that CNI left" + pods(r)
 	case policy.KindSwept:
+		if len(r.Taken) == 0 {
+			return "Removed no file that CNI left" + why
+		}
 		return "Removed " + files(r.Taken) + " that CNI left" + pods(r) + repaired(r) + "; their content is in the archive " + r.Archive + why
 	case policy.KindUnswept:
 		return "A person put back " + files(r.Taken) + " that CNI had left, from " + r.Archive + why

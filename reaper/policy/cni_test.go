@@ -188,3 +188,29 @@ func TestListings(t *testing.T) {
 		}
 	}
 }
+
+// TestSweptRecord: one record for a batch, whatever its files are called, and with the runtime
+// that the broken ones of it hinder.
+func TestSweptRecord(t *testing.T) {
+	file := func(name, pod, runtime string) CNIFile {
+		return CNIFile{Kind: CNICache, Dir: "/var/lib/cni/results", Name: name, Namespace: "shop", PodName: pod, ID: FileID{Size: 10}, Broken: runtime != "", Runtime: runtime}
+	}
+	outs := []CNIOutcome{
+		{File: file("a", "web-0", ""), Result: Done},
+		{File: file("b", "web-1", "containerd 1.6.20"), Result: Done},
+		{File: file("c", "", "containerd 1.6.20"), Result: Done},
+		{File: file("d\nMESSAGE=forged\x1b[2J", "web-2", ""), Result: Refused, Err: "it was changed"},
+		{File: file("e", "web-3", "cri-o 1.30.1"), Result: Failed, Err: "EIO"},
+		{File: file("f", "web-4", ""), Result: Gone},
+	}
+	r := Swept("cni-1", outs, Node{}, Instant{})
+	if got := r.Taken[string(CNICache)]; got.Entries != 3 || got.Bytes != 30 || !slices.Equal(r.Pods, []string{"shop/web-0", "shop/web-1"}) {
+		t.Errorf("taken %+v of %q", got, r.Pods)
+	}
+	if r.Repaired != 2 || !slices.Equal(r.Runtimes, []string{"containerd 1.6.20"}) {
+		t.Errorf("%d repaired for %q", r.Repaired, r.Runtimes)
+	}
+	if want := `/var/lib/cni/results/"d\nMESSAGE=forged\x1b[2J": it was changed (and 1 more)`; r.Err != want {
+		t.Errorf("error %q, want %q", r.Err, want)
+	}
+}

@@ -131,8 +131,16 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 // readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
 func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CNIFile, cniExtra, []byte) {
 	f := policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
-	fd, st, err := p.open.file(dir, e.name, e.kind)
 	var x cniExtra
+	if _, ok := parsers.ParseHostLocal(e.name, nil); d.kind == policy.CNIAddress && !ok {
+		// A dataDir is whatever a configuration says: what is no reservation is not opened.
+		st, err := statName(dir, e.name)
+		x.gone = gone(err)
+		f.ID, f.Changed = fileID(&st), fileChanged(&st)
+		tie(&f, &x, nil)
+		return f, x, buf
+	}
+	fd, st, err := p.open.file(dir, e.name, e.kind)
 	switch {
 	case gone(err):
 		x.gone = true

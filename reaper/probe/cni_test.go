@@ -1,11 +1,15 @@
 package probe
 
 import (
+	"errors"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -318,6 +322,10 @@ func TestSweepCNIUntied(t *testing.T) {
 	n.symlink(n.path("elsewhere"), "cni/results/cbr0-"+a+"-symlink")
 	n.mkdir("cni/results/cbr0-" + a + "-directory")
 	must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+a+"-fifo"), 0o600))
+	device := "cni/results/cbr0-" + a + "-device"
+	if err := unix.Mknod(n.path(device), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+		n.mkdir(device) // only root makes devices
+	}
 	n.write("cni/results/cbr0-"+a+"-another", good)  // its content says eth0
 	n.write("cni/results/cbr0-"+a+"-"+b+"-eth0", "") // of whom?
 	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // no whole ID
@@ -330,7 +338,7 @@ func TestSweepCNIUntied(t *testing.T) {
 	n.write("cni/networks/cbr0/10.244.0.5", strings.Repeat(a, 1000))
 	n.write("cni/networks/cbr0/notes", a)
 	looks := n.sweep()
-	if len(looks) != 1 || len(looks[0].Files) != 14 || len(looks[0].Live) != 0 {
+	if len(looks) != 1 || len(looks[0].Files) != 15 || len(looks[0].Live) != 0 {
 		t.Fatalf("%d looks, %d files, %v live: %s", len(looks), len(looks[0].Files), looks[0].Live, errorsOf(looks))
 	}
 	for _, f := range looks[0].Files {
@@ -359,6 +367,61 @@ func TestSweepCNIReservations(t *testing.T) {
 			}
 			checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
 		})
+	}
+}
+
+// TestSweepCNIOpensNothingElse: to open a device may do something (a watchdog begins to count,
+// a tape rewinds), and so may reading what is no file of CNI at all where a dataDir was set to
+// a directory like /proc. inotify tells what was opened.
+func TestSweepCNIOpensNothingElse(t *testing.T) {
+	n := newCNINode(t)
+	n.mkdir("cni/results")
+	n.write("cni/networks/cbr0/kmsg", id("a"))
+	must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+id("a")+"-eth0"), 0o600))
+	must(t, unix.Mkfifo(n.path("cni/networks/cbr0/10.0.0.1"), 0o600))
+	paths := []string{"cni/networks/cbr0/kmsg", "cni/results/cbr0-" + id("a") + "-eth0", "cni/networks/cbr0/10.0.0.1"}
+	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	must(t, err)
+	defer closeFD(watch)
+	for _, path := range paths {
+		_, err = unix.InotifyAddWatch(watch, n.path(path), unix.IN_OPEN|unix.IN_ACCESS)
+		must(t, err)
+	}
+	looks := n.sweep()
+	if len(looks) != 1 || len(looks[0].Files) != len(paths) {
+		t.Fatalf("%+v", looks)
+	}
+	wantDetail(t, cniFile(t, looks, "kmsg").Facts[policy.CNITied], "its name is no address")
+	if k, err := unix.Read(watch, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("something was opened: %d bytes of events, %v", k, err)
+	}
+}
+
+// TestSweepCNIMemory: what a sweep holds does not grow with the files in a directory.
+func TestSweepCNIMemory(t *testing.T) {
+	const files, chunk = 10_000, 500
+	n := newCNINode(t)
+	for i := range files {
+		n.write("cni/multus/"+id(strconv.Itoa(i)), "[]")
+	}
+	s := n.probe().SweepCNI()
+	s.chunk = chunk
+	defer s.Close()
+	var first, most uint64
+	seen := 0
+	for look, ok := s.Next(t.Context()); ok; look, ok = s.Next(t.Context()) {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		if first == 0 {
+			first = m.HeapAlloc
+		}
+		most = max(most, m.HeapAlloc)
+		seen += len(look.Files)
+	}
+	// A tenth of what the files of all chunks would take.
+	if grown := int64(most) - int64(first); seen != files || grown > files*int64(unsafe.Sizeof(policy.CNIFile{}))/10 {
+		t.Errorf("%d files, and %d KiB more held than after the first %d", seen, grown>>10, chunk)
 	}
 }
 

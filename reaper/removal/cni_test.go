@@ -215,6 +215,12 @@ func TestTakeCNIRefuses(t *testing.T) {
 			x.must(os.Remove(at(*c)))
 			x.must(unix.Mkfifo(at(*c), 0o600))
 		}, "a FIFO", ""},
+		"a device": {func(x *cniTree, c *policy.CNIContent) {
+			x.must(os.Remove(at(*c)))
+			if err := unix.Mknod(at(*c), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+				skip(x.t, "cannot make a device", err)
+			}
+		}, "a device", ""},
 		"a socket": {func(x *cniTree, c *policy.CNIContent) {
 			x.must(os.Remove(at(*c)))
 			x.must(unix.Mknod(at(*c), unix.S_IFSOCK|0o600, 0))

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cni has the program sweep CNI's directories of the node as well, whatever their files' age.
+func (n *wholeNode) cni() {
+	n.mkdir("cni/results")
+	n.mkdir("cni/networks/cbr0")
+	n.args = append(n.args, "--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"), "--cni-older-than", "0s")
+}
+
+// cache writes the cache file of a sandbox that is gone, of the pod NAMESPACE/name.
+func (n *wholeNode) cache(i int, name, config string) (file string) {
+	n.t.Helper()
+	id := fmt.Sprintf("%064x", i+0xabc)
+	text, err := json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "containerId": id, "config": config, "ifName": "eth0", "networkName": "cbr0", "netns": "/run/netns/cni-whole-" + id[:8],
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", name}, {"K8S_POD_INFRA_CONTAINER_ID", id}, {"K8S_POD_UID", wholeUID(i)}},
+		"result":  map[string]any{"cniVersion": "1.0.0"},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	file = "cni/results/cbr0-" + id + "-eth0"
+	n.write(file, string(text))
+	return file
+}
+
+// archives are the names of the archives in the state directory.
+func (n *wholeNode) archives() (names []string) {
+	n.t.Helper()
+	files, err := filepath.Glob(n.path("state/archive/*"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".tar.gz"))
+	}
+	return names
+}
+
+// TestWholeCNIAttributes: what comes back from an archive is what was taken, with owner, mode,
+// modification time to the nanosecond and SELinux label: without its label a confined runtime
+// may not read its own cache.
+func TestWholeCNIAttributes(t *testing.T) {
+	needRoot(t)
+	n := newWholeNode(t)
+	n.cni()
+	cache := n.cache(1, "web-0", "")
+	address := "cni/networks/cbr0/fd00::7"
+	n.write(address, fmt.Sprintf("%064x\r\neth0", 1+0xabc))
+	const label = "system_u:object_r:container_var_lib_t:s0:c1,c2"
+	old := time.Date(2019, 4, 1, 2, 3, 4, 567891234, time.UTC)
+	type attributes struct {
+		mode, uid, gid uint32
+		mtime          int64
+		label, text    string
+	}
+	read := func(name string) (a attributes) {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Lstat(n.path(name), &st); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(n.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 1000)
+		size, err := unix.Lgetxattr(n.path(name), "security.selinux", buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attributes{st.Mode, st.Uid, st.Gid, st.Mtim.Nano(), strings.TrimRight(string(buf[:size]), "\x00"), string(text)}
+	}
+	for _, name := range []string{cache, address} {
+		if err := unix.Lsetxattr(n.path(name), "security.selinux", []byte(label+"\x00"), 0); err != nil {
+			t.Skip("this file system keeps no labels: ", err)
+		}
+		for _, err := range []error{os.Chown(n.path(name), 12, 34), os.Chmod(n.path(name), 0o640), os.Chtimes(n.path(name), old, old)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := map[string]attributes{cache: read(cache), address: read(address)}
+	if before[cache].label != label || before[cache].mtime != old.UnixNano() || before[cache].uid != 12 {
+		t.Fatalf("the test's own file is %+v", before[cache])
+	}
+	out, code := n.run("sweep")
+	for name := range before {
+		if _, err := os.Lstat(n.path(name)); err == nil {
+			t.Fatalf("%s stays: %d\n%s", name, code, out)
+		}
+	}
+	archives := n.archives()
+	if len(archives) != 1 {
+		t.Fatalf("archives %q", archives)
+	}
+	if out, code := n.run("quarantine", "restore", archives[0]); code != 0 {
+		t.Fatalf("restore: %d\n%s", code, out)
+	}
+	for name, want := range before {
+		if got := read(name); got != want {
+			t.Errorf("%s came back as\n%+v\nwant\n%+v", name, got, want)
+		}
+	}
+}
+
+// TestWholeCNIDiskFull: where the archive cannot be written, nothing goes; and once there is
+// room, it does.
+func TestWholeCNIDiskFull(t *testing.T) {
+	needRoot(t)
+	n := newWholeNode(t)
+	n.cni()
+	n.mkdir("state")
+	noise := make([]byte, 900<<10) // no compression makes a megabyte of it small
+	if _, err := rand.Read(noise); err != nil {
+		t.Fatal(err)
+	}
+	big, small := n.cache(1, "web-0", base64.StdEncoding.EncodeToString(noise)), n.cache(2, "web-1", "")
+	const script = `mount -t tmpfs -o size="$SIZE",mode=700 tmpfs "$STATE"; set +e; "$@"; code=$?; [ -e "$STATE/archive" ] && ls "$STATE/archive" | sed 's/^/kept: /'; exit $code`
+	sweep := func(size string) (string, int) {
+		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh"}, n.command("sweep").Args...)...)
+		cmd.Env = append(os.Environ(), "SIZE="+size, "STATE="+n.path("state"))
+		out, _ := cmd.CombinedOutput() // the exit code tells
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	there := func(name string) bool {
+		_, err := os.Lstat(n.path(name))
+		return err == nil
+	}
+	out, code := sweep("512k")
+	if code == 0 || !strings.Contains(out, "cannot write the archive") || !strings.Contains(out, "no space left") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if !there(big) || !there(small) {
+		t.Error("a file is gone, and no archive has it")
+	}
+	if strings.Contains(out, "kept: cni-") {
+		t.Errorf("half an archive is left\n%s", out)
+	}
+	if out, code := sweep("16m"); code != 0 || there(big) || there(small) || !strings.Contains(out, "kept: cni-") {
+		t.Errorf("with room for it: exit code %d\n%s", code, out)
+	}
+}
+
+// TestWholeCNINames: names in these directories are whatever somebody has written there. What
+// no API server would take for a pod's name is not told as one, a file's name that ties it to
+// no container leaves it where it is, and none begins a line of its own or moves the cursor.
+func TestWholeCNINames(t *testing.T) {
+	n := newWholeNode(t)
+	n.cni()
+	file := n.cache(1, "web\nFORGED: removed\x1b[2J\r0", "")
+	odd := "cni/results/cbr0\nFORGED-" + fmt.Sprintf("%064x", 7) + "-eth0\x1b[2J"
+	n.write(odd, "")
+	var logged bytes.Buffer
+	cmd := n.command("sweep")
+	cmd.Stderr = &logged
+	out, _ := cmd.Output() // the exit code is of no interest here
+	listed, _ := n.run("quarantine", "list")
+	if _, err := os.Lstat(n.path(file)); err == nil {
+		t.Errorf("%q stays\n%s\n%s", file, out, logged.String())
+	}
+	if _, err := os.Lstat(n.path(odd)); err != nil {
+		t.Errorf("%q is of nobody, and is gone", odd)
+	}
+	for what, text := range map[string]string{"table": string(out), "log": logged.String(), "list": listed} {
+		if m := regexp.MustCompile(`(?m)^\s*FORGED|\x1b\[2J|\r`).FindString(text); m != "" {
+			t.Errorf("the %s has %q:\n%q", what, m, text)
+		}
+	}
+	if !strings.Contains(string(out), `cbr0\nFORGED`) {
+		t.Errorf("the table does not name the file that stays:\n%s", out)
+	}
+	if archives := n.archives(); len(archives) != 1 {
+		t.Fatalf("archives %q", archives)
+	} else if out, code := n.run("quarantine", "restore", archives[0]); code != 0 {
+		t.Errorf("restore: %d\n%s", code, out)
+	}
+	if _, err := os.Lstat(n.path(file)); err != nil {
+		t.Errorf("%q did not come back", file)
+	}
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("REQUIRE_ROOT") == "1" {
+		t.Fatal("REQUIRE_ROOT=1, but this is not root")
+	}
+	t.Skip("needs root")
+}
