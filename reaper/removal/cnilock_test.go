@@ -226,6 +226,28 @@ func TestCNILockHeld(t *testing.T) {
 	}
 }
 
+// TestCNILockHeldForManyBatches: a lock that is never given back is waited for by the first
+// batch and by none after it, until it was had once more.
+func TestCNILockHeldForManyBatches(t *testing.T) {
+	x := newCNI(t, false)
+	a := x.address(1, "10.0.0.7")
+	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+	h, err := openHostLocal(x.network)
+	x.must(err)
+	defer closeFD(h.lock)
+	x.must(flockWait(h.lock))
+	ended(t, x.take(a), policy.Refused, "is locked by process")
+	x.r.lockWait *= 1_000_000 // two days: who waited for it now would never come back
+	for range 3 {
+		ended(t, x.take(a), policy.Refused, "is locked by process")
+	}
+	flockEnd(h.lock)
+	ended(t, x.take(a), policy.Done)
+	if len(x.r.notHad) != 0 {
+		t.Errorf("it was had, and %v are not waited for", x.r.notHad)
+	}
+}
+
 // TestCNILockFile: what the lock file may be.
 func TestCNILockFile(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {

@@ -50,7 +50,10 @@ type Remover struct {
 	busy       chan struct{} // holds a token while a batch's thread lives
 	cniDirs    func() []string
 	lockWait   time.Duration // how long a batch waits in all for host-local's locks
-	guards     guards
+	// notHad are the networks whose lock the last batch waited for in vain: the next asks for
+	// it once and does not wait. Only the thread that has the token of busy uses it.
+	notHad map[string]bool
+	guards guards
 	// landlock is the version of the kernel's Landlock, landlockErr why there is none, and
 	// handled the rights that a batch has only where it is given them; 0 confines nothing.
 	landlock    int
@@ -100,7 +103,7 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
-		cniDirs: cfg.CNIDirs, lockWait: lockWait,
+		cniDirs: cfg.CNIDirs, lockWait: lockWait, notHad: map[string]bool{},
 		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, locks: true, aside: true},
 		sandboxesTake: sandboxesTake, sandboxTakes: sandboxTakes,
 	}
