@@ -126,11 +126,14 @@ func (r *cniRuntime) list(id string, l cniListed) {
 	r.ids[id] = l
 }
 
+// longVersion is more than any runtime has to say of itself, and little enough for a record.
+const longVersion = 1 << 10
+
 // askVersions asks the runtimes for their versions: where a cache file is broken, it is the
 // version that says whether the runtime stumbles over it. It is for people: no verdict waits
 // for it, and that it fails is no failure of the look.
 func (p *Probe) askVersions(ctx context.Context, r *cniRuntime) {
-	client := criClient{timeout: p.patience, maxAnswer: maxAnswer}
+	client := criClient{timeout: p.patience, maxAnswer: longVersion}
 	told := make([]string, len(r.paths))
 	var wg sync.WaitGroup
 	for i, path := range r.paths {
