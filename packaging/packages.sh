@@ -67,7 +67,7 @@ put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-rea
 put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.catalog
 mkdir -p "$root/usr/share/orphan-reaper"
 for file in packaging/prometheus/*.rules.yaml packaging/node-problem-detector/*.json; do
-	[ ! -e "$file" ] || put 0644 "$file" "/usr/share/orphan-reaper/${file#packaging/}"
+	[ ! -e "$file" ] || put 0644 "$file" "/usr/share/orphan-reaper/${file##*/}"
 done
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
 put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
