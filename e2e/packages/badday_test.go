@@ -13,6 +13,7 @@ const (
 	badBus      = "2badf00d-0000-4000-8000-000000000092"
 	badEtc      = "2badf00d-0000-4000-8000-000000000093"
 	badTextfile = "2badf00d-0000-4000-8000-000000000094"
+	badMetrics  = "2badf00d-0000-4000-8000-000000000097"
 	badJournal  = "2badf00d-0000-4000-8000-000000000095"
 	badSilence  = "2badf00d-0000-4000-8000-000000000096"
 )
@@ -91,6 +92,13 @@ func badDayTextfile(t *testing.T, n *node) {
 		t.Errorf("it speaks of it again and again: %s", texts(all))
 	}
 	n.sh(t, "mv /var/lib/elsewhere /var/lib/prometheus; systemctl start prometheus-node-exporter")
+	n.pod(t, badMetrics)
+	n.says(t, "names", badMetrics)
+	n.goes(t, badMetrics)
+	eventually(t, patience, func() string {
+		page, err := n.exporter()
+		return missing(err == nil && strings.Contains(page, "\norphan_reaper_enforcing 1\n"), "the directory is there, and the exporter says: %v %s", err, grep(page, "orphan_reaper"))
+	})
 }
 
 // badDayJournal: the journal is lost with every boot, and the ledger still has the story.
@@ -111,9 +119,11 @@ func badDayJournal(t *testing.T, n *node) {
 	if out := n.run(t, "orphan-reaper", "quarantine", "list"); !strings.Contains(out, badJournal) {
 		t.Errorf("quarantine list: %s", out)
 	}
-	out, _ := n.try("orphan-reaper", "explain", badJournal) // its exit code says that a person should look
-	if !strings.Contains(out, "quarantine") {
-		t.Errorf("explain: %s", out)
+	for uid, word := range map[string]string{badJournal: "parked", badTextfile: "removed"} {
+		out, _ := n.try("orphan-reaper", "explain", uid) // its exit code may say that a person should look
+		if !strings.Contains(out, word) {
+			t.Errorf("explain %s: %s", uid, out)
+		}
 	}
 }
 

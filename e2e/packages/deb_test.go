@@ -90,24 +90,37 @@ func debMetrics(t *testing.T, n *node) {
 // debRemoved: state, configuration and what was taken stay; the unit and its metrics go.
 func debRemoved(t *testing.T, n *node) {
 	n.sh(t, "apt-get remove -y orphan-reaper")
-	for _, path := range []string{"/usr/sbin/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service"} {
+	if !exists(n.path(config)) {
+		t.Error("the configuration is gone")
+	}
+	n.uninstalled(t)
+	n.untold(t)
+	n.holdsData(t)
+}
+
+// uninstalled: no program, no unit, wherever they were; the state stays.
+func (n *node) uninstalled(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/usr/sbin/orphan-reaper", "/opt/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service", "/etc/systemd/system/orphan-reaper.service"} {
 		if exists(n.path(path)) {
 			t.Errorf("%s is still there", path)
-		}
-	}
-	for _, path := range []string{config, "/var/lib/orphan-reaper/"} {
-		if !exists(n.path(path)) {
-			t.Errorf("%s is gone", path)
 		}
 	}
 	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
 		t.Errorf("the unit is %s", got)
 	}
+	if !exists(n.path("/var/lib/orphan-reaper")) {
+		t.Error("the state is gone")
+	}
+}
+
+// untold: the node exporter no longer tells what nobody writes any more.
+func (n *node) untold(t *testing.T) {
+	t.Helper()
 	eventually(t, patience, func() string {
 		page, err := n.exporter()
 		return missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still says: %v %s", err, grep(page, "orphan_reaper"))
 	})
-	n.holdsData(t)
 }
 
 // debPurged: what may be a user's is never touched; its place is told, and what is needed to

@@ -238,20 +238,11 @@ func journalRestarts(t *testing.T, n *node) {
 // journalMount: a mount that the node makes while the daemon runs. Without it the pod would
 // go; nothing behind it is touched.
 func journalMount(t *testing.T, n *node) {
-	on := "/var/lib/kubelet/pods/" + journalMounted + "/volumes/" + nfs + "/vol"
-	n.run(t, "mount", "--bind", "/srv/behind", on)
+	on := n.mounted(t, journalMounted)
 	n.says(t, "names", journalMounted)
 	n.tells(t, journalMounted, policy.KindKept, policy.ReasonMounted)
 	n.stays(t, journalMounted)
-	// From where the daemon is, the kernel refuses to take away what the mount is on. In a mount
-	// namespace of its own that would go well, and detach the node's mount.
-	pid := n.show("orphan-reaper", "MainPID")
-	if out, err := n.try("nsenter", "--target", pid, "--mount", "rmdir", on); err == nil || !strings.Contains(err.Error(), "Device or resource busy") {
-		t.Errorf("rmdir on the mount: %q, %v", out, err)
-	}
-	if got := n.run(t, "cat", on+"/precious"); got != users {
-		t.Errorf("on the mount: %q", got)
-	}
+	n.busy(t, on)
 	n.run(t, "umount", on)
 	// A kubelet says it again every 2 s, and that is what asks for another look.
 	eventually(t, patience, func() string {

@@ -69,19 +69,9 @@ func rpmErased(t *testing.T, n *node) {
 	if got := n.read(t, config+".rpmsave"); got != edited {
 		t.Errorf("the configuration that was saved is\n%s", got)
 	}
-	for _, path := range []string{config, "/usr/sbin/orphan-reaper", "/usr/lib/systemd/system/orphan-reaper.service"} {
-		if exists(n.path(path)) {
-			t.Errorf("%s is still there", path)
-		}
+	if exists(n.path(config)) {
+		t.Error("the configuration is there twice")
 	}
-	if got := n.show("orphan-reaper", "ActiveState"); got != "inactive" {
-		t.Errorf("the unit is %s", got)
-	}
-	if !exists(n.path("/var/lib/orphan-reaper")) {
-		t.Error("the state is gone")
-	}
-	eventually(t, patience, func() string {
-		page, err := n.exporter()
-		return missing(err == nil && !strings.Contains(page, "orphan_reaper"), "the exporter still says: %v %s", err, grep(page, "orphan_reaper"))
-	})
+	n.uninstalled(t)
+	n.untold(t)
 }

@@ -17,6 +17,9 @@ const (
 	unitBefore = "2badf00d-0000-4000-8000-0000000000e1"
 	unitAfter  = "2badf00d-0000-4000-8000-0000000000e2"
 	unitLabel  = "2badf00d-0000-4000-8000-0000000000e4"
+	unitHidden = "2badf00d-0000-4000-8000-0000000000e5"
+	unitAlone  = "2badf00d-0000-4000-8000-0000000000e7"
+	unitSeen   = "2badf00d-0000-4000-8000-0000000000e6"
 	unitMended = "2badf00d-0000-4000-8000-0000000000e3"
 )
 
@@ -32,6 +35,8 @@ func TestUnit(t *testing.T) {
 			{"reload", unitReload},
 			{"broken", unitBroken},
 			{"labels", unitLabels},
+			{"private", unitPrivate},
+			{"slave", unitSlave},
 			{"watchdog", unitWatchdog},
 			{"killed", unitKilled},
 			{"patient", unitPatient},
