@@ -244,19 +244,33 @@ func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntrySta
 	return uids, held
 }
 
-// purgeQuestion says what a purge would remove.
+// purgeQuestion says what a purge would remove. What lies in an entry is known only when
+// what holds no data was taken from it: of one that was not yet confirmed dead, or that the
+// ledger does not know, nobody has read the content, and it may be anything.
 func purgeQuestion(entries []policy.EntryState) string {
 	var sum policy.Tally
-	data := 0
+	data, unread := 0, 0
 	for _, e := range entries {
 		sum.Add(total(e.Left))
-		if hasData(e.Left) {
+		switch {
+		case len(e.Left) == 0:
+			unread++
+		case hasData(e.Left):
 			data++
 		}
 	}
-	text := fmt.Sprintf("Remove for ever %s with %s in quarantine", count(len(entries), "pod"), size(sum.Bytes))
+	text := "Remove for ever " + count(len(entries), "pod")
+	if unread < len(entries) {
+		text += fmt.Sprintf(" with %s in quarantine", size(sum.Bytes))
+	}
 	if data > 0 {
 		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
+	}
+	switch {
+	case unread == len(entries):
+		text += ", whose content nobody has read: it may be a user's data"
+	case unread > 0:
+		text += fmt.Sprintf(", and %d of them with content that nobody has read and that may be a user's data", unread)
 	}
 	return text + "? This cannot be undone."
 }

@@ -201,8 +201,8 @@ func (p *printer) entryTable(views []entryView, now time.Time) {
 			goes = v.in(now)
 		}
 		left := size(v.Bytes)
-		if v.Phase == policy.PhaseUnlisted {
-			left = "-" // nobody has looked
+		if len(v.Residue) == 0 {
+			left = "-" // nobody has looked into it yet
 		}
 		p.f("%s%s%7s %8s  %s\n", pad(short(clean(v.UID), 36), 38), pad(string(v.Phase), 11), since, left, goes)
 		second := podName(v.Namespace, v.Name)
