@@ -152,7 +152,7 @@ func TestFilePollsWithoutInotify(t *testing.T) {
 		"dead instance": func() (*watcher, error) {
 			w, err := newWatcher()
 			if err == nil {
-				_ = unix.Close(w.fd) // No watch can be added.
+				_ = w.file.Close() // No watch can be added, and the number is another file's soon.
 				w.fd = -1
 			}
 			return w, err
