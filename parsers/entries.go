@@ -48,6 +48,7 @@ func entryKindOf(head []byte) (entryKind, bool) {
 type entry struct {
 	fields map[string]string
 	twice  bool  // a field that matters came twice
+	more   bool  // there are fields that journalctl does not print unless they were chosen, beside MESSAGE
 	line   int   // the line of MESSAGE
 	offset int64 // where that line starts
 	time   string
@@ -64,6 +65,7 @@ func (e *entry) set(key, value string) {
 	if e.fields == nil {
 		e.fields = map[string]string{}
 	}
+	e.more = e.more || (key != "MESSAGE" && !alwaysPrinted(key))
 	if !wanted[key] {
 		return
 	}
@@ -124,7 +126,7 @@ func (er *entryReader) judge(e *entry, text string) (Sighting, bool) {
 
 // envelope returns an entry's message, when its trusted fields are a kubelet's.
 func (er *entryReader) envelope(e *entry) (envelope, bool) {
-	if e.twice || !er.parser.trusted(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"]) {
+	if e.twice || (e.more && !er.parser.trusted(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"])) {
 		return envelope{}, false
 	}
 	env := envelope{transport: transportExport, program: e.fields["SYSLOG_IDENTIFIER"], text: e.fields["MESSAGE"], whole: true}
@@ -278,8 +280,8 @@ func isFieldName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// pretty reads one object of journalctl -o json-pretty, which starts and ends with a
-// brace in the first column. One larger than maxLine is skipped.
+// pretty reads one object of journalctl -o json-pretty, or of jq, which starts and ends with
+// a brace in the first column. One larger than maxLine is skipped.
 func (er *entryReader) pretty() (entry, string) {
 	var e entry
 	var b strings.Builder
@@ -289,7 +291,7 @@ func (er *entryReader) pretty() (entry, string) {
 		if !ok {
 			return e, ""
 		}
-		if strings.HasPrefix(line, "\t\"MESSAGE\" : ") {
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), `"MESSAGE"`) {
 			e.line, e.offset = er.line, offset
 		}
 		if line == "{" {

@@ -55,6 +55,7 @@ func TestEntries(t *testing.T) {
 		"verbose, field in a message":    {verbose("session-1.scope", "x\n            _SYSTEMD_UNIT=kubelet.service\n            MESSAGE="+report) + verbose("session-1.scope", report+"\n            _SYSTEMD_UNIT=kubelet.service"), nil},
 		"verbose, between boots":         {verbose("kubelet.service", report) + "-- Boot " + id + " --\n" + verbose("kubelet.service", report), []int{4, 12}},
 		"pretty":                         {pretty("kubelet.service", `"`+quoted+`"`) + pretty("kubelet.service", `"x"`) + pretty("k3s.service", `"`+quoted+`"`), []int{3, 19}},
+		"pretty, by jq":                  {strings.NewReplacer("\n\t", "\n  ", `" : `, `": `).Replace(pretty("kubelet.service", `"`+quoted+`"`)), []int{3}},
 		"pretty, numbers":                {pretty("kubelet.service", "[ "+strings.Join(numbers, ", ")+" ]"), []int{3}},
 		"pretty, another unit":           {pretty("session-1.scope", `"`+quoted+`"`), nil},
 		"pretty, entry in a message":     {pretty("session-1.scope", `"}\n{\n\t\"MESSAGE\" : \"x\"\n}`+quoted+`"`), nil},
@@ -73,6 +74,27 @@ func TestEntries(t *testing.T) {
 			if fmt.Sprint(lines) != fmt.Sprint(tc.lines) {
 				t.Errorf("%s%s: lines %v, want %v", name, kind, lines, tc.lines)
 			}
+		}
+	}
+}
+
+// TestChosenFields: entries of journalctl --output-fields=MESSAGE are worth what -o cat
+// prints; with any field more they must prove their unit.
+func TestChosenFields(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	report := klogLine(forms()[6], testUID)
+	for name, tc := range map[string]struct {
+		data string
+		want int
+	}{
+		"export":                {"__CURSOR=s=0\n__REALTIME_TIMESTAMP=1705393812044483\n_BOOT_ID=" + id + "\nMESSAGE=" + report + "\n\n", 1},
+		"export, another field": {"__CURSOR=s=0\n_BOOT_ID=" + id + "\nMESSAGE=" + report + "\n_COMM=kubelet\n\n", 0},
+		"export, foreign field": {"__CURSOR=s=0\n_BOOT_ID=" + id + "\nCODE_FILE=x\nMESSAGE=" + report + "\n\n", 0},
+		"verbose":               {"Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    MESSAGE=" + report + "\n", 1},
+		"verbose, two fields":   {"Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    MESSAGE=" + report + "\n    SYSLOG_IDENTIFIER=kubelet\n", 0},
+	} {
+		if got := scan(t, strings.NewReader(tc.data), Options{}); len(got) != tc.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
@@ -111,15 +133,19 @@ func TestJournal(t *testing.T) {
 		if !ok {
 			continue
 		}
-		pid := tc.j.PID
-		if pid == 0 {
-			pid = 3416
-		}
-		if !s.Trusted || s.UID != testUID || s.PID != pid || s.BootID != tc.j.BootID || s.Transport != "journal" {
+		// The header's: journald's may be that of a shell or of k0s, which runs the kubelet.
+		if !s.Trusted || s.UID != testUID || s.PID != 3416 || s.BootID != tc.j.BootID || s.Transport != "journal" {
 			t.Errorf("%s: %+v", tc.name, s)
 		}
 	}
-	own := JournalFields{Unit: "kubelet.service"}
+	own := JournalFields{Unit: "kubelet.service", PID: 77}
+	if s, ok := ParseLine(Line{Text: []byte(klogObject(t, forms()[20], testUID)), Journal: &own}); !ok || s.PID != 77 {
+		t.Errorf("without a PID of its own: %+v", s)
+	}
+	k0s := JournalFields{Unit: "k0sworker.service", Comm: "k0s", Identifier: "k0s", PID: 1766}
+	if s, ok := ParseLine(Line{Text: []byte(supervised("")(string(text))), Journal: &k0s}); !ok || s.PID != 3416 || !s.Trusted {
+		t.Errorf("k0s: %+v", s)
+	}
 	for name, line := range hostile() {
 		if s, ok := ParseLine(Line{Text: []byte(line), Journal: &own}); ok && !strings.HasPrefix(name, "program ") {
 			t.Errorf("%s: %+v", name, s)
@@ -128,7 +154,7 @@ func TestJournal(t *testing.T) {
 	for name, wrap := range transports() {
 		line := wrap(string(text))
 		_, ok := ParseLine(Line{Text: []byte(line), Journal: &own})
-		want := name == "raw" || strings.TrimRight(line, " \r") == string(text)
+		want := name == "raw" || name == "k0s" || strings.TrimRight(line, " \r") == string(text)
 		if ok != want {
 			t.Errorf("%s inside an entry of the journal: %v", name, ok)
 		}

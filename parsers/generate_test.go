@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,28 @@ func transports() map[string]func(string) string {
 		"start script":            prefix("Feb 24 14:46:15 n start-kubelet.sh[699]: "),
 		"Deckhouse":               prefix("Jun 06 04:10:31 n d8-kubelet-forker[1745]: "),
 		"shell":                   prefix("Feb 24 14:46:15 n sh[699]: "),
+		"canonical kubernetes":    prefix("Feb 24 14:46:15 n k8s.kubelet[699]: "),
+		"canonical, with-unit":    prefix("Feb 24 14:46:15 n snap.k8s.kubelet.service[699]: "),
+		"rfc5424 no priority":     prefix("1 2024-11-18T01:57:48.546805+00:00 node1 kubelet 4133404 - - "),
+		"busybox":                 prefix("Mar 31 15:47:45 alpine daemon.err kubelet[3416]: "),
+		"busybox no pid":          prefix("Mar 31 15:47:45 alpine local0.info kubelet: "),
+		"ts":                      prefix("Mar 31 15:47:45 "),
+		"NULs of a crash":         prefix(strings.Repeat("\x00", 4096) + "Mar 31 15:47:45 node1 kubelet[3416]: "),
+		"json chosen fields":      quote(`{"__CURSOR":"s=0;i=1","__REALTIME_TIMESTAMP":"1705393812044483","__SEQNUM":"7","_BOOT_ID":"0","MESSAGE":%s}`),
+		"k0s":                     supervised(""),
+		"k0s syslog":              supervised("2024-07-08T08:46:26.112550+00:00 worker-1 k0s[1766]: "),
+		"k0s short":               supervised("Jul 08 08:46:26 worker-1 k0s[1766]: "),
+		"k0s with-unit":           supervised("Jul 08 08:46:26 worker-1 k0sworker.service[1766]: "),
+		"k0s json": func(s string) string {
+			return quote(`{"_SYSTEMD_UNIT":"k0scontroller.service","SYSLOG_IDENTIFIER":"k0s","_COMM":"k0s","_UID":"0","_PID":"1766","MESSAGE":%s}`)(supervised("")(s))
+		},
+	}
+}
+
+// supervised is a line of k0s's log, after lead.
+func supervised(lead string) func(string) string {
+	return func(s string) string {
+		return lead + `time="2024-07-08 08:46:26" level=info msg=` + strconv.Quote(s) + " component=kubelet stream=stderr"
 	}
 }
 

@@ -3,6 +3,7 @@ package parsers
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,6 +170,39 @@ func hostile() map[string]string {
 		"mount":                       head + `nestedpendingoperations.go:348] Operation for "{volumeName:x podName:` + testUID + ` nodeName:}" failed. No retries permitted until now (durationBeforeRetry 500ms). Error: MountVolume.SetUp failed for volume "UnmountVolume" (UniqueName: "x") pod "x" (UID: "` + testUID + `") : busy`,
 		"teardown of a fragment":      ` Error: UnmountVolume.TearDown failed for volume "v" (UniqueName: "x") pod "` + testUID + `" (UID: "` + testUID + `") : busy`,
 	}
+	k0s := supervised(at + "k0s[1766]: ")(newer)
+	for name, line := range map[string]string{
+		"other component":       strings.Replace(k0s, "component=kubelet", "component=containerd", 1),
+		"no component":          strings.Replace(k0s, " component=kubelet", "", 1),
+		"component in the text": strings.Replace(supervised(at+"k0s[1766]: ")(newer+" component=kubelet"), " component=kubelet stream", " component=etcd stream", 1),
+		"two components":        k0s + " component=kubelet",
+		"two texts":             k0s + ` msg="x"`,
+		"other key":             k0s + ` output="x"`,
+		"piece of a line":       k0s + " chunk=2",
+		"cut":                   strings.Split(k0s, " numErrs")[0],
+		"no text":               at + `k0s[1766]: time="x" component=kubelet`,
+		"own words":             at + "k0s[1766]: " + newer,
+		"another program":       supervised(at + "containerd[1766]: ")(newer),
+		"a kubelet's":           supervised(at + "kubelet[1766]: ")(newer),
+		"quoted by the kubelet": supervised(at + "k0s[1766]: ")(head + `prober.go:107] "Probe failed" output=` + q(newer)),
+		"fragment":              supervised(at + "k0s[1766]: ")(old[30:]),
+		"twice":                 supervised(at + "k0s[1766]: ")(supervised("")(newer)),
+	} {
+		lines["k0s, "+name] = line
+	}
+	maps.Copy(lines, map[string]string{
+		"no priority of syslog":  at + "x.y kubelet[1]: " + old,
+		"no priority, one word":  at + "daemon kubelet[1]: " + old,
+		"priority and a program": at + "user.notice logger: kubelet[1]: " + old,
+		"two priorities":         at + "user.notice user.notice kubelet[1]: " + old,
+		"other version of 5424":  "2 2024-11-18T01:57:48.546805+00:00 node1 kubelet 4133404 - - " + old,
+		"5424, another program":  "1 2024-11-18T01:57:48.546805+00:00 node1 logger 4133404 - - " + old,
+		"5424, structured data":  `1 - node1 kubelet 1 - [a@1 x="` + old + `"] y`,
+		"time before a fragment": at[:16] + old[30:],
+		"chosen fields, program": `{"__CURSOR":"s=0","SYSLOG_IDENTIFIER":"kubelet","MESSAGE":` + q(newer) + `}`,
+		"chosen fields, foreign": `{"__CURSOR":"s=0","level":"info","MESSAGE":` + q(newer) + `}`,
+		"MESSAGE alone":          `{"MESSAGE":` + q(newer) + `}`,
+	})
 	for _, program := range []string{
 		"logger", "root", "systemd-cat", "sshd", "containerd", "dockerd", "docker", "journal", "csi-node", "crio", "systemd", "cron", "CRON", "kube-proxy", "kubeadm", "kubectl",
 		"longhorn-manager", "k3s-killall.sh", "fake-kubelet", "kubelets", "mykubelet", "kubelet-csr-approver", "kubelet-exporter", "not.kubelet", "KUBELET", "Kubelet", "-", "python3", "zsh",
@@ -307,7 +341,7 @@ func TestQuotedReportsNameNothing(t *testing.T) {
 			}
 			quoted = strconv.Quote(quoted)
 		}
-		for _, garbage := range []string{"x", "x ", "\"", "'", "# ", "{", "[", "(", "kubelet ", "> ", "| ", "\x00", "\xff", "=", "E", "E0831 ", "a=b "} {
+		for _, garbage := range []string{"x", "x ", "\"", "'", "# ", "{", "[", "(", "kubelet ", "> ", "| ", "x\x00", "\xff", "=", "E", "E0831 ", "a=b "} {
 			if s, ok := parse(garbage + line); ok {
 				t.Errorf("%s after %q names %s", f.name, garbage, s.UID)
 			}

@@ -58,8 +58,9 @@ type Sighting struct {
 	Transport string    // how the line was wrapped: klog, klog-json, syslog, journal-json, cri, ...
 	Program   string    // the program that the transport names, "" where it names none
 	Time      time.Time // the line's own time, zero where it has none that is certain
-	// PID is the kubelet's process ID: from journald's trusted fields, else from the klog
-	// header, else from the syslog tag; 0 where the line has none.
+	// PID is the kubelet's process ID: from the klog header, else from journald's trusted
+	// fields, else from the syslog tag; 0 where the line has none. The header comes first
+	// since journald names the process that wrote: a shell, a container client, k0s.
 	PID int
 	// Trusted is true where journald's own fields say that a kubelet's unit wrote the
 	// line. Only then, or when PID is the kubelet that runs now, is it evidence.

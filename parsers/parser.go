@@ -2,6 +2,7 @@ package parsers
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,7 +99,8 @@ type envelope struct {
 
 // sighting parses the words inside an envelope.
 func (e *envelope) sighting() (Sighting, bool) {
-	if e.named && !kubeletProgram(e.program) {
+	byK0s := slices.Contains(k0sPrograms, e.program)
+	if e.named && !byK0s && !kubeletProgram(e.program) {
 		return Sighting{}, false
 	}
 	text := e.text
@@ -107,6 +109,14 @@ func (e *envelope) sighting() (Sighting, bool) {
 		text = cutRepeated(strings.TrimPrefix(text, " "))
 	}
 	text = trimEnd(text)
+	if inner, ok := cutK0s(text); ok && (byK0s || !e.named) {
+		text, e.whole, e.bare = inner, true, false
+		if e.transport == "" {
+			e.transport = transportK0s
+		}
+	} else if e.named && byK0s {
+		return Sighting{}, false
+	}
 	if strings.HasPrefix(text, "{") {
 		return e.klogJSON(text)
 	}
@@ -181,6 +191,7 @@ const (
 	transportDocker   = "docker-json"
 	transportStamped  = "container-timestamps"
 	transportGCP      = "gcp-json"
+	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
 )
 
 // journalEntry parses an entry that a journal source delivers.
@@ -195,9 +206,6 @@ func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
 			return Sighting{}, false
 		}
 	}
-	if j.PID != 0 {
-		s.PID = j.PID
-	}
 	s.Trusted, s.BootID = true, j.BootID
 	return s, true
 }
@@ -208,6 +216,8 @@ func journalEnvelope(j *JournalFields, msg string) envelope {
 
 // fileLine parses a line of a file.
 func (p *Parser) fileLine(line string) (Sighting, bool) {
+	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
+	line = strings.TrimLeft(line, "\x00")
 	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
 	line = stripColour(strings.TrimRight(line, "\r\n"))
 	e, ok := p.unwrap(line)

@@ -12,7 +12,7 @@ var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3
 // wrapping are the words that distributions put around them.
 var wrapping = []string{
 	"wrapper", "daemon", "start", "run", "launch", "sh", "bash", "service", "snap",
-	"microk8s", "server", "agent", "worker", "node", "eks", "docker", "atomic", "kube", "kubernetes",
+	"microk8s", "k8s", "server", "agent", "worker", "node", "eks", "docker", "atomic", "kube", "kubernetes",
 	"d8", "forker", // Deckhouse
 }
 
@@ -42,20 +42,23 @@ func kubeletProgram(name string) bool {
 }
 
 // kubeletUnits are the systemd units that run a kubelet, by distribution. Standalone
-// kubelet, k3s, RKE2, MicroK8s (new and old), Charmed Kubernetes, CoreOS, OpenShift 3.
+// kubelet, k3s, RKE2, k0s, MicroK8s (new and old), Canonical Kubernetes, Charmed Kubernetes,
+// CoreOS, OpenShift 3.
 var kubeletUnits = []string{
 	"kubelet.service",
 	"k3s.service", "k3s-agent.service",
 	"rke2-server.service", "rke2-agent.service",
+	"k0sworker.service", "k0scontroller.service",
 	"snap.microk8s.daemon-kubelite.service", "snap.microk8s.daemon-kubelet.service",
+	"snap.k8s.kubelet.service",
 	"snap.kubelet.daemon.service", "snap.kubelet-eks.daemon.service",
 	"kubelet-wrapper.service", "hyperkube.service",
 	"atomic-openshift-node.service", "origin-node.service",
 }
 
 // comms are command names (_COMM) under which a kubelet or its wrapper writes, beside
-// those that have its name: container clients that run one in the foreground.
-var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "nsenter", "exe", "tini"}
+// those that have its name: container clients that run one in the foreground, and k0s.
+var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "nsenter", "exe", "tini", "k0s"}
 
 // KubeletUnits returns the units whose journal entries are believed by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }

@@ -75,12 +75,12 @@ func classifyEarly(s string) Report {
 	return ReportOther
 }
 
-// classifyErrno reads the error that a text ends with: ENOTDIR, ENOTEMPTY (and its
+// classifyErrno reads the error that a text ends with: ENOTDIR, ENOTEMPTY (and their
 // words on Windows), or any other.
 func classifyErrno(s string) Report {
 	s = strings.ToLower(strings.TrimRight(s, " ."))
 	switch {
-	case strings.HasSuffix(s, "not a directory"):
+	case strings.HasSuffix(s, "not a directory"), strings.HasSuffix(s, "directory name is invalid"):
 		return ReportNotADirectory
 	case strings.HasSuffix(s, "directory not empty"), strings.HasSuffix(s, "directory is not empty"):
 		return ReportRmdirNotEmpty

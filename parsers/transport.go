@@ -72,6 +72,11 @@ func (p *Parser) unwrapStructured(line string) (envelope, bool) {
 		return withPriority(line)
 	case '[':
 		return monotonic(line)
+	case '1':
+		// RFC 5424 in a file whose template leaves the priority out.
+		if rest, ok := strings.CutPrefix(line, "1 "); ok {
+			return rfc5424(rest)
+		}
 	}
 	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
 		// One line of journalctl -o verbose or export. Where the whole entry is at

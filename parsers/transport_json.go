@@ -119,7 +119,7 @@ func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 			return envelope{}, false
 		}
 	}
-	if !p.trusted(unit, comm, uid) {
+	if !p.trusted(unit, comm, uid) && !o.onlyMessage() {
 		return envelope{}, false
 	}
 	text, ok := o.text("MESSAGE")
@@ -138,6 +138,22 @@ func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 	}
 	return e, true
 }
+
+// onlyMessage reports whether an entry was printed with --output-fields=MESSAGE: beside it
+// are only what journalctl always prints. Nobody can take the other fields off an entry,
+// so that such a line is worth what -o cat prints.
+func (o object) onlyMessage() bool {
+	for key := range o {
+		if key != "MESSAGE" && !alwaysPrinted(key) {
+			return false
+		}
+	}
+	return o["__CURSOR"] != nil
+}
+
+// alwaysPrinted says whether journalctl prints a field whatever fields were chosen:
+// addresses, which start with two underscores, and _BOOT_ID (journalctl(1)).
+func alwaysPrinted(key string) bool { return strings.HasPrefix(key, "__") || key == "_BOOT_ID" }
 
 // byteArray reads a MESSAGE that journalctl prints as numbers, because it holds bytes
 // that are no UTF-8 or not printable.

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,18 +17,17 @@ import (
 //	1705393812.044483 host kubelet[1]: text         short-unix
 //	2024-03-31 15:47:45.892 host kubelet[1]: text   other daemons
 //	2024-01-04T18:51:21.080528000Z E0104 18:51:21…  docker logs --timestamps, kubectl logs --timestamps
+//	Mar 31 15:47:45 E0331 15:47:45…                 kubelet 2>&1 | ts
+//	Mar 31 15:47:45 host daemon.err kubelet[1]: …   BusyBox syslogd
 //
 // A time without a year or without a certain zone is not taken over.
 func dated(s string) (envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if rest, at, ok := cutISO(s); ok {
-		if _, _, ok := cutHeader(rest); ok || strings.HasPrefix(rest, "{") {
-			return envelope{transport: transportStamped, time: at, text: rest, whole: true}, true
-		}
-		return hostLed(rest, envelope{transport: transportSyslog, time: at})
+		return stampedOrHostLed(rest, at)
 	}
 	if rest, ok := cutMonthDay(s); ok {
-		return hostLed(rest, envelope{transport: transportSyslog})
+		return stampedOrHostLed(rest, time.Time{})
 	}
 	if rest, at, ok := cutFull(s); ok {
 		return hostLed(rest, envelope{transport: transportShort, time: at})
@@ -39,6 +39,14 @@ func dated(s string) (envelope, bool) {
 		return hostLed(rest, envelope{transport: transportSyslog})
 	}
 	return envelope{}, false
+}
+
+// stampedOrHostLed parses what follows a time: klog's own words at once, or a host.
+func stampedOrHostLed(s string, at time.Time) (envelope, bool) {
+	if _, _, ok := cutHeader(s); ok || strings.HasPrefix(s, "{") {
+		return envelope{transport: transportStamped, time: at, text: s, whole: true}, true
+	}
+	return hostLed(s, envelope{transport: transportSyslog, time: at})
 }
 
 // cutMonthDay takes "Mon day clock " off. The month is a word of any language, so
@@ -236,7 +244,18 @@ func hostLed(s string, e envelope) (envelope, bool) {
 	if !ok {
 		return envelope{}, false
 	}
+	if priority, tagged, ok := strings.Cut(rest, " "); ok && isPriority(priority) {
+		rest = tagged
+	}
 	return programLed(rest, e)
+}
+
+// isPriority reports whether s is a facility and a severity as BusyBox's syslogd writes
+// them after the host, of those under which a daemon logs.
+func isPriority(s string) bool {
+	facility, severity, ok := strings.Cut(s, ".")
+	return ok && slices.Contains([]string{"user", "daemon", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"}, facility) &&
+		slices.Contains([]string{"emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"}, severity)
 }
 
 // programLed parses "program[pid]: text". The first colon that a space follows ends
