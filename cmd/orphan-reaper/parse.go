@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +24,8 @@ func newParseCommand(a *app) *cobra.Command {
 		Short: "Show the orphans that log lines name; touches nothing",
 		Long: `Read log lines (stdin by default) and write one JSON object for each line in
 which a kubelet reports an orphaned pod. The lines may be in any transport:
-klog text or JSON, syslog, every form of journalctl, container logs. With
--o text the objects are lines for people.`,
+klog text or JSON, syslog, every form of journalctl, container logs. A log that
+gzip compressed is read as it is. With -o text the objects are lines for people.`,
 		Example: `  orphan-reaper parse /var/log/syslog
   journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u`,
 		Annotations: map[string]string{noSettings: "yes", usesFlag: "journal-unit"},
@@ -128,9 +131,45 @@ func (a *app) parseFile(name string, p *printer, o parsers.Options, emit func(pa
 	return parseLines(promptly{f, p}, name, o, emit)
 }
 
+// unreadable are the beginnings of files that hold lines in a form that is not read here,
+// with the program that prints them: nothing found in one would be a wrong answer.
+var unreadable = []struct{ magic, what, program string }{
+	{"\xfd7zXZ\x00", "compressed by xz", "xzcat"},
+	{"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat"},
+	{"BZh", "compressed by bzip2", "bzcat"},
+	{"LPKSHHRH", "a file of the journal", "journalctl --file"},
+}
+
+// plainText returns r's text, decompressed where gzip made it. It looks at no more than
+// the first bytes, and no report is as short as these.
+func plainText(r io.Reader, source string) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	head, err := b.Peek(len("LPKSHHRH"))
+	if err != nil && len(head) == 0 {
+		return r, nil // The scanner meets the same end, or error, again.
+	}
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("cannot decompress %s: %w", source, err)
+		}
+		return z, nil
+	}
+	for _, u := range unreadable {
+		if bytes.HasPrefix(head, []byte(u.magic)) {
+			return nil, fmt.Errorf("cannot read %s, which is %s; use %s FILE | orphan-reaper parse", source, u.what, u.program)
+		}
+	}
+	return b, nil
+}
+
 // parseLines hands the sightings of one log to emit. Lines have any length; memory is
 // bounded.
 func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+	r, err := plainText(r, source)
+	if err != nil {
+		return err
+	}
 	sc := parsers.NewScanner(r, o)
 	for sc.Scan() {
 		if err := emit(sc.Sighting(), sc.Line()); err != nil {

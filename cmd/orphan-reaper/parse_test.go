@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -93,6 +96,44 @@ func TestSightingJSON(t *testing.T) {
 		got, err := json.Marshal(viewSighting(one, 12, c.file))
 		if want := `{"line":12,"uid":"` + string(uidReap) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
+		}
+	}
+}
+
+// TestParseCompressed: what logrotate compressed is read, or refused with the way to read
+// it, and never taken for a log without reports.
+func TestParseCompressed(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	if _, err := io.WriteString(w, "x\n"+orphanLine+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		in   io.Reader
+		want []int
+		err  string
+	}{
+		"gzip":              {bytes.NewReader(z.Bytes()), []int{2}, ""},
+		"gzip by bytes":     {iotest.OneByteReader(bytes.NewReader(z.Bytes())), []int{2}, ""},
+		"two gzip members":  {io.MultiReader(bytes.NewReader(z.Bytes()), bytes.NewReader(z.Bytes())), []int{2, 4}, ""},
+		"gzip, cut":         {bytes.NewReader(z.Bytes()[:z.Len()-9]), []int{2}, "unexpected EOF"},
+		"gzip, head only":   {strings.NewReader("\x1f\x8b"), nil, "cannot decompress x"},
+		"xz":                {strings.NewReader("\xfd7zXZ\x00\x00\x04"), nil, "xzcat FILE"},
+		"zstd":              {strings.NewReader("\x28\xb5\x2f\xfd\x24"), nil, "zstdcat FILE"},
+		"bzip2":             {strings.NewReader("BZh91AY&SY"), nil, "bzcat FILE"},
+		"journal":           {strings.NewReader("LPKSHHRH\x00\x00"), nil, "journalctl --file FILE"},
+		"short":             {strings.NewReader("B"), nil, ""},
+		"empty":             {strings.NewReader(""), nil, ""},
+		"fails":             {iotest.ErrReader(errNode), nil, errNode.Error()},
+		"fails after bytes": {io.MultiReader(strings.NewReader(orphanLine+"\n"), iotest.ErrReader(errNode)), []int{1}, errNode.Error()},
+	} {
+		var lines []int
+		err := parseLines(c.in, "x", parsers.Options{}, func(_ parsers.Sighting, line int) error { lines = append(lines, line); return nil })
+		if !slices.Equal(lines, c.want) || (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: lines %v, %v", name, lines, err)
 		}
 	}
 }
