@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +17,8 @@ import (
 )
 
 // newSources makes the followers that the configuration names. auto is the journal where
-// journald runs: the files hold the same lines then, without the fields that cannot be
-// forged.
+// journald runs: the usual files hold the same lines then, without the fields that cannot
+// be forged.
 func newSources(cfg Config, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	journald := wants("journald") || (wants(auto) && source.JournaldRuns())
@@ -24,12 +26,29 @@ func newSources(cfg Config, log *slog.Logger) []source.Source {
 	if journald {
 		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits}))
 	}
-	if wants("file") || (wants(auto) && !journald) {
-		for _, path := range cfg.LogFiles {
-			all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
-		}
+	for _, path := range logFiles(cfg, journald, rke2Log) {
+		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
+}
+
+// rke2Log is where RKE2 has its kubelet write: nothing of that comes to the journal
+// (docs.rke2.io, "Logging").
+const rke2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
+
+// logFiles are the files to follow: those that the configuration names, where files are
+// wanted, and with auto RKE2's where RKE2's agent is installed.
+func logFiles(cfg Config, journald bool, rke2 string) []string {
+	var paths []string
+	automatic := slices.Contains(cfg.LogSources, auto)
+	if slices.Contains(cfg.LogSources, "file") || (automatic && !journald) {
+		paths = slices.Clone(cfg.LogFiles)
+	}
+	agent := filepath.Dir(filepath.Dir(rke2))
+	if info, err := os.Stat(agent); automatic && err == nil && info.IsDir() && !slices.Contains(paths, rke2) {
+		paths = append(paths, rke2)
+	}
+	return paths
 }
 
 // newParse parses the lines of several sources, each in its own order.

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestLogFiles: with auto, RKE2's kubelet is heard, which the journal never hears, and
+// nothing is followed that nobody has.
+func TestLogFiles(t *testing.T) {
+	dir := t.TempDir()
+	here, nowhere := filepath.Join(dir, "agent", "logs", "kubelet.log"), filepath.Join(dir, "none", "logs", "kubelet.log")
+	if err := os.Mkdir(filepath.Join(dir, "agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	usual := []string{"/var/log/messages", "/var/log/syslog"}
+	for _, c := range []struct {
+		name     string
+		sources  []string
+		files    []string
+		journald bool
+		rke2     string
+		want     []string
+	}{
+		{"a kubelet in the journal", []string{auto}, usual, true, nowhere, nil},
+		{"RKE2 with a journal", []string{auto}, usual, true, here, []string{here}},
+		{"RKE2 without", []string{auto}, usual, false, here, append(slices.Clone(usual), here)},
+		{"no journal", []string{auto}, usual, false, nowhere, usual},
+		{"named once", []string{auto}, []string{here}, false, here, []string{here}},
+		{"the journal only", []string{"journald"}, usual, true, here, nil},
+		{"files only", []string{"file"}, usual, true, here, usual},
+	} {
+		if got := logFiles(Config{LogSources: c.sources, LogFiles: c.files}, c.journald, c.rke2); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
