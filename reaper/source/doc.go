@@ -14,6 +14,12 @@
 // dropped for it, and nothing is kept in memory but one block and one line. Run comes back
 // only when its context ends, or for an error that no retry can mend (see classify).
 //
+// # How the journal is followed
+//
+// By one journalctl that reads to the end and one that follows, which is renewed every ten
+// minutes: journalctl 252 follows the directories that were there when it started, and
+// never sees a /var/log/journal that is made later.
+//
 // # Why not nxadm/tail
 //
 // Its reader waits for a newline without any bound on memory, and loses lines when a

@@ -24,6 +24,10 @@ const (
 	overlap = 10 * time.Second
 	// firstLook is how far back a first start reads.
 	firstLook = time.Hour
+	// renewal is how long one child follows. It knows the directories that were there when it
+	// started (sd_journal_open(3)): a /var/log/journal that is made later, which is how a
+	// journal becomes persistent, it never sees. Nor does one that hangs say so.
+	renewal = 10 * time.Minute
 )
 
 // pattern finds what parsers can use: reports of orphaned pods, and errors of the volume
@@ -62,6 +66,7 @@ type Journal struct {
 	matches   []string
 	retryMin  time.Duration
 	retryMax  time.Duration
+	renewal   time.Duration
 	ability   ability // of this journalctl
 	cursorBad bool    // it refused the cursor
 	started   time.Time
@@ -91,7 +96,7 @@ func NewJournal(opts JournalOptions) *Journal {
 	if opts.Program == "" {
 		opts.Program = "journalctl"
 	}
-	j := &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute}
+	j := &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal}
 	for _, u := range opts.Units {
 		j.matches = append(j.matches, "_SYSTEMD_UNIT="+unitName(u))
 	}
@@ -148,6 +153,10 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 			return err
 		case classRetry:
 		}
+		if errors.Is(err, errRenewed) {
+			delay = j.retryMin
+			continue
+		}
 		if j.adapt(ctx, err) {
 			delay = j.retryMin
 			continue
@@ -177,17 +186,25 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	j.caughtUp = true
 	j.report(ctx, nil, 0)
 	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap))...)
+	limited, cancel := context.WithTimeoutCause(ctx, j.renewal, errRenewed)
+	defer cancel()
 	j.following = true
-	err = j.child(ctx, args, lines)
+	err = j.child(limited, args, lines)
 	j.following = false
+	if errors.Is(context.Cause(limited), errRenewed) {
+		return errRenewed
+	}
 	if err == nil {
 		return errEnded
 	}
 	return err
 }
 
-// errEnded is for a follower that ended of itself.
-var errEnded = errors.New("journalctl stopped following")
+// errEnded is for a follower that ended of itself, errRenewed for one whose time was up.
+var (
+	errEnded   = errors.New("journalctl stopped following")
+	errRenewed = errors.New("time for another journalctl")
+)
 
 // reachedEnd reports whether a child that does not follow has read everything. Exit
 // status 1 without a word is what --grep gives when nothing matches.

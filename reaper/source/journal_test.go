@@ -205,6 +205,32 @@ func TestJournalIsStartedAgainAndResumes(t *testing.T) {
 	}
 }
 
+// TestJournalRenewsItsFollower: a child follows for a while only, also one that hangs; what
+// it had not said its successor does, and nobody is told.
+func TestJournalRenewsItsFollower(t *testing.T) {
+	k := newFake(t, `[ -z "$follow" ] && exit 0; hit 1; [ $n -ge 4 ] && hit 2; [ $n -ge 6 ] && hit 3; exec sleep 100`)
+	var log lockedBuffer
+	j := k.journal(slog.New(slog.NewTextHandler(&log, nil)))
+	j.renewal = 200 * time.Millisecond
+	f := start(t, j, Position{})
+	f.until("the third", func(texts []string) bool { return count(texts, "orphaned pod 3") > 0 })
+	resumed := func() bool { return strings.Contains(strings.Join(k.called(), "\n"), "--after-cursor=s=a;i=") }
+	for deadline := time.Now().Add(patience); !resumed() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	f.stop()
+	if !resumed() || log.String() != "" {
+		t.Errorf("called with %q, said:\n%s", k.called(), log.String())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.got {
+		if l.CatchUp && l.Journal.Time.After(j.started) {
+			t.Errorf("what came since the start counts as old: %+v", l)
+		}
+	}
+}
+
 func TestJournalWithoutPCRE(t *testing.T) {
 	k := newFake(t, `case "$*" in *--grep*) echo "Compiled without pattern matching support" >&2; exit 1;; esac
 hit 1; printf '%s\n' '{"__CURSOR":"s=1;t=1","MESSAGE":"nothing of interest"}'; [ -z "$follow" ] || exec sleep 100`)
