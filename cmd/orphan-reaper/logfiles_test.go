@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
 // TestLogFiles: with auto, RKE2's kubelet is heard, which the journal never hears, and
@@ -36,4 +42,28 @@ func TestLogFiles(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
+}
+
+// hung is a source that does not end with its context, as one whose read hangs.
+type hung struct {
+	source.Source
+	release chan struct{}
+}
+
+func (hung) Name() string { return "hung" }
+
+func (h hung) Run(context.Context, source.Position, chan<- parsers.Line) error {
+	<-h.release
+	return nil
+}
+
+// TestHungLog: a log whose read hangs holds up neither the end of a command nor the daemon's.
+func TestHungLog(t *testing.T) {
+	h := hung{release: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	f := follow(ctx, []source.Source{h}, nil, slog.New(slog.DiscardHandler), func(string, bool, time.Time) {})
+	cancel()
+	f.wait() // hangs without the bound
+	close(h.release)
+	f.wait()
 }

@@ -97,7 +97,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	err = d.Run(ctx)
 	notify(daemon.SdNotifyStopping)
 	cancel()
-	logs.done.Wait()
+	logs.wait()
 	if err == nil { // somebody wanted it to stop
 		metrics.Remove()
 	}

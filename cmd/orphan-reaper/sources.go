@@ -92,6 +92,20 @@ func follow(ctx context.Context, all []source.Source, from checkpoints, log *slo
 	return f
 }
 
+// stragglers is how long sources may take to end. A read that hangs, of a log on a file
+// system whose server is gone, ends with the process only.
+const stragglers = 2 * time.Second
+
+// wait returns when the sources have ended, whose context has, or are not to be waited for.
+func (f *following) wait() {
+	ended := make(chan struct{})
+	go func() { f.done.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(stragglers):
+	}
+}
+
 // heard counts the lines that can be a sighting, by source, ahead of parse.
 func (f *following) heard(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
 	return func(l parsers.Line) (parsers.Sighting, bool) {
@@ -138,7 +152,7 @@ func hear(ctx context.Context, cfg Config, clock reaper.Clock, log *slog.Logger)
 				last[s.UID] = c
 			}
 		case <-ctx.Done():
-			f.done.Wait()
+			f.wait()
 			for _, c := range last {
 				held = append(held, c)
 			}

@@ -190,10 +190,11 @@ func (f *File) settle() {
 		f.remark(t)
 		found = append(found, t)
 	}
+	found = byAge(found) // Asks the file system, which may hang; Position must not for it.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.want = nil
-	f.old = append(byAge(found), f.old...)
+	f.old = append(found, f.old...)
 	f.opened, f.scans = true, 2
 }
 
@@ -224,9 +225,10 @@ func (f *File) addMissed() {
 		f.remark(t)
 		found = append(found, t)
 	}
+	found = byAge(found)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.old = append(f.old, byAge(found)...)
+	f.old = append(f.old, found...)
 	f.opened = f.opened || len(found) > 0
 }
 
