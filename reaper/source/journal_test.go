@@ -187,7 +187,7 @@ func TestJournalCatchesUpThenFollows(t *testing.T) {
 		t.Errorf("position %+v", p)
 	}
 	calls := k.called()
-	if len(calls) != 2 || !strings.Contains(calls[0], "--since=@1789996500 ") || strings.Contains(calls[0], "--follow") ||
+	if len(calls) != 2 || !strings.Contains(calls[0], "--since=@1789996500 --namespace=* ") || strings.Contains(calls[0], "--follow") ||
 		!strings.Contains(calls[1], "--follow --no-tail") || !strings.Contains(calls[1], "_SYSTEMD_UNIT=kubelet.service _SYSTEMD_UNIT=k3s.service") {
 		t.Errorf("called with %q", calls)
 	}
@@ -242,7 +242,8 @@ hit 1; printf '%s\n' '{"__CURSOR":"s=1;t=1","MESSAGE":"nothing of interest"}'; [
 }
 
 func TestJournalOfAnAncientSystemd(t *testing.T) {
-	k := newFake(t, `case "$*" in *--case-sensitive*|*--grep*) echo "journalctl: unrecognized option '--case-sensitive=yes'" >&2; exit 1;;
+	k := newFake(t, `case "$*" in *--namespace*) echo "journalctl: unrecognized option '--namespace=*'" >&2; exit 1;;
+*--case-sensitive*|*--grep*) echo "journalctl: unrecognized option '--case-sensitive=yes'" >&2; exit 1;;
 *--output-fields*) echo "journalctl: unrecognized option '--output-fields=MESSAGE'" >&2; exit 1;; esac
 [ -z "$follow" ] && exit 0; hit 1; exec sleep 100`)
 	start(t, k.journal(quiet()), Position{}).hits(1)
