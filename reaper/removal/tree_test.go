@@ -180,14 +180,15 @@ func (tr *tree) mount(kind, path string) {
 		}
 	case "overlay":
 		tr.mkdir(path)
-		lower, upper, work := tr.canaryDir(), tr.canaryDir(), tr.canaryDir()
-		tr.mkdir(work + "/work")
-		err = unix.Mount("overlay", path, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work+"/work"))
-		if err != nil {
-			// An overlay's upper cannot lie on an overlay.
-			tr.must(unix.Mount("tmpfs", work, "tmpfs", 0, ""))
-			tr.t.Skip("no overlay here")
+		// An overlay's upper cannot lie on an overlay, as all of a container does: a tmpfs has it.
+		lower, over := tr.canaryDir(), tr.outside+"/over"
+		tr.mkdir(over)
+		if err = unix.Mount("tmpfs", over, "tmpfs", 0, ""); err != nil {
+			break
 		}
+		tr.canaryFile(over + "/upper/above")
+		tr.mkdir(over + "/work")
+		err = unix.Mount("overlay", path, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, over+"/upper", over+"/work"))
 	default:
 		tr.t.Fatalf("no such spec: %s", kind)
 	}
