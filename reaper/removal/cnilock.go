@@ -143,8 +143,7 @@ func flockEnd(fd int) {
 }
 
 // lockHolder names the process that holds the lock of the file fd, as far as proc_locks(5)
-// tells: it may have ended and left the lock to a child, or be in another PID namespace, and
-// btrfs shows another device there than to fstat.
+// tells: it may have ended and left the lock to a child, or be in another PID namespace.
 func lockHolder(fd int) string {
 	const unknown = "a process that cannot be told"
 	var st unix.Stat_t
@@ -153,6 +152,9 @@ func lockHolder(fd int) string {
 		return unknown
 	}
 	pid := holderIn(table, st.Dev, st.Ino)
+	if pid == 0 {
+		pid = holderIn(table, mountDevice(fd), st.Ino)
+	}
 	if pid <= 0 {
 		return unknown
 	}
@@ -161,6 +163,24 @@ func lockHolder(fd int) string {
 		return fmt.Sprintf("process %d", pid)
 	}
 	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
+}
+
+// mountDevice is the device of the file system that fd is on, 0 where it cannot be told. btrfs
+// and overlay show a file another one by fstat than proc_locks(5) and proc_pid_mountinfo(5) do.
+func mountDevice(fd int) uint64 {
+	id, err := byFdinfo(fd)
+	table, readErr := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil || readErr != nil {
+		return 0
+	}
+	for line := range bytes.Lines(table) {
+		var n uint64
+		var parent, major, minor uint32
+		if _, err := fmt.Sscanf(string(line), "%d %d %d:%d ", &n, &parent, &major, &minor); err == nil && n == id {
+			return unix.Mkdev(major, minor)
+		}
+	}
+	return 0
 }
 
 // holderIn finds the line of the lock:

@@ -424,6 +424,25 @@ func TestCNIStream(t *testing.T) {
 	}
 }
 
+// TestLockHolderElsewhere: on an overlay fstat and the kernel's list of locks name different
+// devices, and the holder is told all the same.
+func TestLockHolderElsewhere(t *testing.T) {
+	x := newCNI(t, false)
+	x.mount("overlay", x.network)
+	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+	h, err := openHostLocal(x.network)
+	x.must(err)
+	defer closeFD(h.lock)
+	x.must(flockWait(h.lock))
+	if got, want := lockHolder(h.lock), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	flockEnd(h.lock)
+	if got := lockHolder(h.lock); !strings.Contains(got, "cannot be told") {
+		t.Errorf("%q has a lock that nobody has", got)
+	}
+}
+
 func TestHolderIn(t *testing.T) {
 	table := []byte("1: POSIX  ADVISORY  WRITE 11 08:01:77 0 EOF\n" +
 		"2: -> FLOCK  ADVISORY  WRITE 12 08:01:77 0 EOF\n" +
