@@ -31,6 +31,7 @@ guests) needed='
 nsenter util-linux
 debootstrap debootstrap
 systemd-nspawn systemd-container
+qemu-aarch64 qemu-user
 ' ;;
 *) needed= ;;
 esac

@@ -1,0 +1,48 @@
+package packages
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestARM64: the program in the other architecture's package starts, on an emulated processor,
+// and reads what kubelets wrote as this one does. What it asks of the kernel is answered by the
+// emulator, so nothing is said here of mounts.
+func TestARM64(t *testing.T) {
+	dir := t.TempDir()
+	command := func(arg ...string) string {
+		t.Helper()
+		out, err := exec.Command(arg[0], arg[1:]...).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", strings.Join(arg, " "), err)
+		}
+		return string(out)
+	}
+	program := func(arch string) []string {
+		t.Helper()
+		debs, err := filepath.Glob(filepath.Join(dist, "*_"+arch+".deb"))
+		if err != nil || len(debs) != 1 {
+			t.Fatal(arch, debs, err)
+		}
+		command("dpkg-deb", "-x", debs[0], filepath.Join(dir, arch))
+		return []string{filepath.Join(dir, arch, "usr/sbin/orphan-reaper")}
+	}
+	ours, other := program("amd64"), append([]string{"qemu-aarch64"}, program("arm64")...)
+	if got := command(append(other, "version")...); !strings.Contains(got, "linux/arm64") {
+		t.Errorf("it says that it is\n%s", got)
+	}
+	if got := command(append(other, "config", "print")...); got != command(append(ours, "config", "print")...) {
+		t.Errorf("its configuration is another one:\n%s", got)
+	}
+	logs, err := filepath.Glob("../../testdata/recorded/*.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := append([]string{"parse", "--hints", "-o", "json"}, logs...)
+	got, want := command(append(other, parse...)...), command(append(ours, parse...)...)
+	if got != want || strings.Count(want, "\n") < 100 {
+		t.Errorf("it reads %d lines, and not\n%s", strings.Count(got, "\n"), want)
+	}
+}
