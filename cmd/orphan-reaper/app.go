@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -112,6 +113,18 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// hintFor is the hint that the error carries. Where it has none and a right is missing, root
+// has it; what root may not do has other causes.
+func hintFor(err error, s *statusError, root bool) string {
+	switch {
+	case s != nil && s.hint != "":
+		return s.hint
+	case errors.Is(err, fs.ErrPermission) && !root:
+		return "run it as root"
+	}
+	return ""
+}
+
 // complain writes an error and its hint, a line each: several errors that were joined
 // have a line each.
 func (a *app) complain(err error) {
@@ -126,8 +139,8 @@ func (a *app) complain(err error) {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean(strings.TrimSuffix(line, "\n")))
 	}
-	if s != nil && s.hint != "" {
-		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", s.hint)
+	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
+		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)
 	}
 	_, _ = io.WriteString(a.stderr, b.String()) // There is nobody left to tell.
 }

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -69,6 +72,37 @@ func TestComplain(t *testing.T) {
 		(&app{stderr: &out}).complain(c.err)
 		if out.String() != c.want {
 			t.Errorf("%v: %q, want %q", c.err, out.String(), c.want)
+		}
+	}
+}
+
+// TestHintFor: who lacks a right is told that root has it; root itself is not.
+func TestHintFor(t *testing.T) {
+	denied := fmt.Errorf("cannot open the state directory: %w", fs.ErrPermission)
+	for _, c := range []struct {
+		name string
+		err  error
+		root bool
+		want string
+	}{
+		{"denied to a user", denied, false, "run it as root"},
+		{"denied to root", denied, true, ""},
+		{"its own hint", failf("look there", "%w", denied), false, "look there"},
+		{"another failure", fs.ErrNotExist, false, ""},
+	} {
+		s, _ := errors.AsType[*statusError](c.err)
+		if got := hintFor(c.err, s, c.root); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestNoNode: a root directory that is not there, or is no directory, is told with what to do.
+func TestNoNode(t *testing.T) {
+	for err, want := range map[error]bool{fs.ErrNotExist: true, unix.ENOTDIR: true, unix.EIO: false} {
+		s, hinted := errors.AsType[*statusError](noNode(fmt.Errorf("cannot list: %w", err)))
+		if hinted != want || hinted && !strings.Contains(s.hint, "--root-dir") {
+			t.Errorf("%v: %+v", err, s)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c *Config) applyFile(name string, data []byte) error {
 	}
 	errs := c.applyMapping(name, "", root, map[string]int{})
 	if len(errs) > 0 {
-		return &statusError{code: exitUsage, err: errors.Join(errs...), hint: "orphan-reaper config print lists every key"}
+		return &statusError{code: exitUsage, err: errors.Join(errs...), hint: "orphan-reaper config print --config /dev/null lists every key"}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ far back as the ledger goes. Changes nothing.
 			}
 			report, err := a.deps.survey(cmd.Context(), cfg, uids)
 			if err != nil {
-				return fmt.Errorf("cannot look at %s: %w", cfg.PodsDir(), err)
+				return err
 			}
 			done, err := a.deps.history(cmd.Context(), cfg, uids[0])
 			if err != nil {

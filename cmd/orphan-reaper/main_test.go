@@ -155,7 +155,7 @@ func fakeDeps(env func(string) string) deps {
 					{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
 					{File: files[2], Result: policy.Gone},
 				}, nil
-			case string(uidReap):
+			case string(uidParked):
 				return []policy.CNIOutcome{{File: files[0], Result: policy.Done}}, nil
 			}
 			return nil, fail()

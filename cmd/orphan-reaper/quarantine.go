@@ -125,8 +125,14 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if i := slices.IndexFunc(entries, func(e policy.EntryState) bool { return e.Entry == outcome.Action.Entry }); i >= 0 {
 		entry = entries[i]
 	}
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
+	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return a.writeJSON(outcomeViews([]policy.Outcome{outcome}))
+		err := a.writeJSON(struct {
+			outcomesView
+			CNI []cniOutcomeView `json:"cni"`
+		}{outcomeViews([]policy.Outcome{outcome}), cniOutcomes(files)})
+		return errors.Join(err, cniErr)
 	}
 	p := a.printer(a.stdout)
 	left := total(entry.Left)
@@ -146,14 +152,13 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		p.para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
 	}
 	p.volData(entry.VolData)
-	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
 	p.cniRestored(files)
 	p.f("\n")
 	if outcome.Conflict != "" {
 		p.para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean(outcome.Conflict)+". Look at it before you purge it.")
 	}
 	p.para("", "The pod is kept for ever from now on (reason restored).")
-	return errors.Join(p.flush(), cniErr, cniErrors(files))
+	return errors.Join(p.flush(), cniErr)
 }
 
 // outcomeError turns an action that did not end as planned into an error.
@@ -310,11 +315,18 @@ func (a *app) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.deps.resume(ctx, cfg); err != nil {
+	stopped, err := a.deps.breaker(ctx, cfg)
+	if err == nil && stopped != nil {
+		err = a.deps.resume(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot resume: %w", err)
 	}
 	if a.json() {
-		return a.writeJSON(map[string]bool{"resumed": true})
+		return a.writeJSON(map[string]bool{"resumed": stopped != nil})
+	}
+	if stopped == nil {
+		return a.say("Nothing to resume: the breaker has not stopped anything.")
 	}
 	return a.say("Enforcing goes on.")
 }

@@ -248,10 +248,14 @@ func (v *reportView) shown() []podView {
 // missing tells of each UID that was asked for and is not there.
 func (v *reportView) missing(uids []parsers.PodUID) {
 	for _, uid := range uids {
-		there := len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 || slices.ContainsFunc(v.Quarantine, func(e entryView) bool { return e.UID == string(uid) })
-		if !there {
-			v.Errors = append(v.Errors, string(uid)+": no such pod directory, and none in quarantine")
+		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
+			continue
 		}
+		where := "none in quarantine"
+		if slices.ContainsFunc(v.Quarantine, func(e entryView) bool { return e.UID == string(uid) }) {
+			where = "it lies in quarantine: orphan-reaper explain " + string(uid)
+		}
+		v.Errors = append(v.Errors, string(uid)+": no such pod directory, and "+where)
 	}
 }
 

@@ -33,7 +33,7 @@ func newScanCommand(a *app) *cobra.Command {
 			}
 			report, err := a.deps.survey(cmd.Context(), cfg, uids)
 			if err != nil {
-				return fmt.Errorf("cannot look at %s: %w", cfg.PodsDir(), err)
+				return err
 			}
 			view := viewReport(report, a.quarantineRules(cfg))
 			view.missing(uids)

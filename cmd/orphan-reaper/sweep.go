@@ -35,13 +35,13 @@ func newSweepCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printSweep(cfg, report, true)
+				return a.printSweep(cfg, report, true, uids...)
 			}
 			report, err := a.sweep(cmd.Context(), cfg, uids, noWait)
 			if err != nil {
 				return noNode(err)
 			}
-			return a.printSweep(cfg, report, false)
+			return a.printSweep(cfg, report, false, uids...)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be taken, change nothing")

@@ -23,16 +23,19 @@ type outcomeView struct {
 	Error   string                  `json:"error,omitempty"`
 }
 
-func outcomeViews(outcomes []policy.Outcome) any {
+// outcomesView is what restore and purge write in JSON.
+type outcomesView struct {
+	Outcomes []outcomeView `json:"outcomes"`
+}
+
+func outcomeViews(outcomes []policy.Outcome) outcomesView {
 	views := []outcomeView{}
 	for _, o := range outcomes {
 		views = append(views, outcomeView{
 			string(o.Action.UID), o.Action.Entry, o.Result, takenByName(o.Taken), list(o.Left), list(o.Why), o.Err,
 		})
 	}
-	return struct {
-		Outcomes []outcomeView `json:"outcomes"`
-	}{views}
+	return outcomesView{views}
 }
 
 func takenByName(taken map[policy.Class]policy.Tally) map[string]policy.Tally {
@@ -75,10 +78,11 @@ func (a *app) purged(outcomes []policy.Outcome, err error) error {
 }
 
 // printSweep writes what a sweep did, or with dryRun would do, and returns the error that
-// carries its exit code.
-func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool) error {
+// carries its exit code. only are the pods that were asked for, none for all.
+func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
 	view := viewReport(report, a.quarantineRules(cfg))
 	view.addOutcomes(report, dryRun)
+	view.missing(only)
 	var err error
 	if a.json() {
 		err = a.writeJSON(view)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -185,7 +186,7 @@ func survey(ctx context.Context, cfg Config, uids []parsers.PodUID) (reaper.Repo
 
 // noNode adds what to do where there is no pods directory at all.
 func noNode(err error) error {
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return err
 	}
 	return failf("is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another", "%w", err)

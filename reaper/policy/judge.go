@@ -90,6 +90,7 @@ type rule struct {
 // rules is the table of evidence of docs/how-it-decides.md. The facts named and swept are
 // judged together by letGo, time by Judge itself.
 var rules = [...]rule{
+	// fact, the truth that lets go, reason if the other, reason if unknown, then, waivable
 	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false},
 	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false},
 	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false},
@@ -131,14 +132,13 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		}
 	}
 	v.terminating(e, n, h, now)
-	good := v.Decision == Reap
-	forgotten := good && !r.Waive && e.forgotten()
+	forgotten := v.Decision == Reap && !r.Waive && e.forgotten()
 	for _, rule := range rules {
 		if rule.inRuntime() && !forgotten {
 			v.apply(rule, e.Facts[rule.fact], n, r)
 		}
 	}
-	good = v.Decision == Reap
+	good := v.Decision == Reap
 	if forgotten {
 		v.sandboxes(e, r, now)
 	}
@@ -266,9 +266,8 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 	if v.Decision != Keep {
 		v.Decision = d
 	}
-	v.Leaves = nil // whatever keeps it keeps these
+	v.Leaves, v.Sandboxes = nil, nil // whatever keeps the pod keeps these
 	v.Why = addWhy(v.Why, reason, detail)
-	v.Sandboxes = nil // whatever keeps the pod keeps these
 }
 
 // addWhy adds a reason once: the first detail is the one that is shown.

@@ -256,7 +256,7 @@ func TestUnreadable(t *testing.T) {
 			if f.Truth != policy.No {
 				t.Errorf("in use is %+v, want no", f)
 			}
-			wantDetail(t, f, "processes could not be read")
+			wantDetail(t, f, "processes that could not be read")
 			t.Run("pods directory", func(t *testing.T) {
 				must(t, os.Chmod(n.path("kubelet/pods"), 0))
 				defer func() { must(t, os.Chmod(n.path("kubelet/pods"), 0o700)) }()

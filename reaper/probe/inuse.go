@@ -33,7 +33,7 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	case u.read == 0 && !u.alone:
 		return policy.Fact{Origin: origin, Detail: "no other process could be read"}
 	case u.refused > 0:
-		return policy.Fact{Truth: policy.No, Origin: origin, Detail: fmt.Sprintf("%d processes could not be read", u.refused)}
+		return policy.Fact{Truth: policy.No, Origin: origin, Detail: fmt.Sprintf("processes that could not be read: %d", u.refused)}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }

@@ -239,9 +239,6 @@ func (b *batch) before(op, name string) {
 func refuse(a policy.Action, reason policy.Reason, err error) policy.Outcome {
 	return policy.Outcome{
 		Action: a, Result: policy.Refused, Err: err.Error(),
-		Why: []policy.Why{{Reason: reason, Detail: detail(err)}},
+		Why: []policy.Why{{Reason: reason, Detail: err.Error()}},
 	}
 }
-
-// detail is the error in the words of the record.
-func detail(err error) string { return err.Error() }

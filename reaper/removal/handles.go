@@ -147,15 +147,15 @@ func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
 		return nil //nolint:nilerr // what needs the pods directory asks for its error itself
 	}
 	if in, err := within(fd, h.podsID); err != nil || in {
-		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet takes it for a pod (%w)", path, cmpErr(err))
+		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet takes it for a pod (%w)", path, orInvalid(err))
 	}
 	if in, err := within(h.pods, h.quarID); err != nil || in {
-		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, cmpErr(err))
+		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, orInvalid(err))
 	}
 	return nil
 }
 
-func cmpErr(err error) error {
+func orInvalid(err error) error {
 	if err == nil {
 		return unix.EINVAL
 	}

@@ -115,9 +115,9 @@ func (w *walker) finish(err error) {
 	}
 	switch {
 	case isStop:
-		o.Why, o.Err = []policy.Why{{Reason: stop.reason, Detail: detail(stop.err)}}, stop.err.Error()
+		o.Why, o.Err = []policy.Why{{Reason: stop.reason, Detail: stop.Error()}}, stop.Error()
 	case w.first != nil:
-		o.Why, o.Err = []policy.Why{{Reason: policy.ReasonRemoval, Detail: detail(w.first)}}, w.first.Error()
+		o.Why, o.Err = []policy.Why{{Reason: policy.ReasonRemoval, Detail: w.first.Error()}}, w.first.Error()
 	}
 }
 
@@ -243,7 +243,7 @@ func (w *walker) volData(f *frame, name string) (string, error) {
 			n = k
 			return errno(err)
 		}); err != nil || n <= 0 {
-			return "", pathError("read", w.path(f, name), cmpErr(err))
+			return "", pathError("read", w.path(f, name), orInvalid(err))
 		}
 		at += n
 	}
