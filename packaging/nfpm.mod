@@ -1,5 +1,5 @@
 // The version of nfpm, which makes the packages; make packages builds it from here.
-// v2.46 to v2.48 need modules that the Go proxy does not have.
+// v2.46 to v2.48 need modules that cannot be fetched.
 module github.com/orphan-reaper/orphan-reaper/packaging/nfpm
 
 go 1.26.0

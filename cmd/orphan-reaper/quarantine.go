@@ -134,9 +134,14 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		}{outcomeViews([]policy.Outcome{outcome}), cniOutcomes(files)})
 		return errors.Join(err, cniErr)
 	}
+	return errors.Join(a.writeRestored(cfg, entry, outcome, files), cniErr)
+}
+
+// writeRestored says for a person what came back, and what did not.
+func (a *app) writeRestored(cfg Config, entry policy.EntryState, outcome policy.Outcome, files []policy.CNIOutcome) error {
 	p := a.printer(a.stdout)
 	left := total(entry.Left)
-	place := cfg.PodsDir() + "/" + string(uids[0])
+	place := cfg.PodsDir() + "/" + string(entry.UID)
 	if entry.Leaf != "" {
 		place += "/" + entry.Leaf
 	}
@@ -158,7 +163,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		p.para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean(outcome.Conflict)+". Look at it before you purge it.")
 	}
 	p.para("", "The pod is kept for ever from now on (reason restored).")
-	return errors.Join(p.flush(), cniErr)
+	return p.flush()
 }
 
 // outcomeError turns an action that did not end as planned into an error.
