@@ -35,7 +35,7 @@ func (p *Parser) observe(text []byte, j *JournalFields) {
 	}
 	var e envelope
 	if j != nil {
-		if !p.trusted(j.Unit, j.Comm, "") {
+		if !p.trusted(j.Unit, j.Comm, j.UID) {
 			return
 		}
 		e = journalEnvelope(j, string(text))

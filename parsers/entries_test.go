@@ -121,11 +121,18 @@ func TestJournal(t *testing.T) {
 		{"only a suffix", JournalFields{Unit: ".service"}, false},
 		{"user", JournalFields{Unit: "user@1000.service", Comm: "kubelet", Identifier: "kubelet"}, false},
 		{"session", JournalFields{Unit: "session-2.scope", Comm: "logger", Identifier: "kubelet"}, false},
+		{"found", JournalFields{Unit: "k3s-shop.service", Comm: "k3s-server", UID: "0"}, true},
+		{"found, another command", JournalFields{Unit: "k3s-shop.service", Comm: "containerd-shim"}, false},
+		{"found, another user", JournalFields{Unit: "k3s-shop.service", Comm: "k3s-server", UID: "1000"}, false},
+		{"another user", JournalFields{Unit: "kubelet.service", Comm: "kubelet", UID: "1000"}, false},
 		{"logger in the unit", JournalFields{Unit: "kubelet.service", Comm: "logger", Identifier: "kubelet"}, false},
 		{"similar", JournalFields{Unit: "kubelet.service.d", Comm: "kubelet"}, false},
 		{"containerd", JournalFields{Unit: "containerd.service", Comm: "containerd", Identifier: "kubelet"}, false},
 	} {
-		s, ok := NewParser(Options{Units: []string{"my-node.service", "other-node", ""}}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
+		s, ok := NewParser(Options{
+			Units:       []string{"my-node.service", "other-node", ""},
+			RunsKubelet: func(unit string) bool { return unit == "k3s-shop.service" },
+		}).Parse(Line{Text: text, Source: "journald", Journal: &tc.j})
 		if ok != tc.want {
 			t.Errorf("%s: %v", tc.name, ok)
 			continue

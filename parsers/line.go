@@ -24,6 +24,7 @@ type Line struct {
 type JournalFields struct {
 	Unit       string    // _SYSTEMD_UNIT
 	Comm       string    // _COMM
+	UID        string    // _UID, "" where absent
 	PID        int       // _PID, 0 where absent
 	BootID     string    // _BOOT_ID, 32 hex digits
 	Identifier string    // SYSLOG_IDENTIFIER: the client's own word

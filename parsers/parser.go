@@ -13,8 +13,12 @@ const maxLine = 64 << 10
 
 // Options say what a Parser takes for a kubelet's and what the caller wants to see.
 type Options struct {
-	// Units are journal units that the operator named, beside KubeletUnits.
+	// Units are journal units that the operator named, beside KubeletUnits. Whatever
+	// command of them writes is believed.
 	Units []string
+	// RunsKubelet says of other units whether a kubelet runs in them, nil where nobody knows.
+	// What it holds for are units like KubeletUnits.
+	RunsKubelet func(unit string) bool
 	// Hints asks for ReportTeardown sightings too.
 	Hints bool
 }
@@ -26,12 +30,15 @@ type Options struct {
 // do not follow one that OpensBlock, may be left out.
 type Parser struct {
 	units []string
+	runs  func(unit string) bool
 	hints bool
 	prev  context
 }
 
 // NewParser returns a Parser.
-func NewParser(o Options) *Parser { return &Parser{units: o.Units, hints: o.Hints} }
+func NewParser(o Options) *Parser {
+	return &Parser{units: o.Units, runs: o.RunsKubelet, hints: o.Hints}
+}
 
 // ParseLine parses one line by itself, with hints and without further units.
 func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true}).Parse(l) }
@@ -196,7 +203,7 @@ const (
 
 // journalEntry parses an entry that a journal source delivers.
 func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
-	if !p.trusted(j.Unit, j.Comm, "") {
+	if !p.trusted(j.Unit, j.Comm, j.UID) {
 		return Sighting{}, false
 	}
 	e := journalEnvelope(j, msg)

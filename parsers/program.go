@@ -78,5 +78,5 @@ func (p *Parser) trusted(unit, comm, uid string) bool {
 	// Which command of the unit it is matters less: kubelet-1.30 and what the kernel cut
 	// to start-kubelet.s are kubelets too; logger is not.
 	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
-	return known && slices.Contains(kubeletUnits, unit)
+	return known && (slices.Contains(kubeletUnits, unit) || (p.runs != nil && p.runs(unit)))
 }

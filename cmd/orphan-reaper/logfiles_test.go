@@ -67,3 +67,40 @@ func TestHungLog(t *testing.T) {
 	close(h.release)
 	f.wait()
 }
+
+// TestUnitsFound: a unit in which a kubelet was found is believed and kept in mind; where
+// the operator named units, nothing is looked for and any command of theirs is believed.
+func TestUnitsFound(t *testing.T) {
+	line := func(unit, comm string) parsers.Line {
+		return parsers.Line{Text: []byte(orphanLine), Source: "journald", Journal: &parsers.JournalFields{Unit: unit, Comm: comm, UID: "0"}}
+	}
+	usual, named := Config{}, Config{JournalUnits: []string{"node.service"}, sources: map[string]string{"journal_units": "flag --journal-unit"}}
+	found := newUnitsFound(usual, slog.New(slog.DiscardHandler))
+	units := []string{"k3s-shop.service", "kubelet.service"}
+	found.find = func(context.Context) []string { return units }
+	parse := newParse(usual, found)
+	if _, ok := parse(line("k3s-shop.service", "k3s-server")); ok {
+		t.Error("believed before it was found")
+	}
+	for range 2 {
+		if got := found.look(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
+			t.Errorf("found %q", got)
+		}
+		units = nil
+	}
+	for unit, comm := range map[string]string{"k3s-shop.service": "k3s-server", "kubelet.service": "kubelet"} {
+		if _, ok := parse(line(unit, comm)); !ok {
+			t.Errorf("%s is not believed", unit)
+		}
+		if _, ok := parse(line(unit, "logger")); ok {
+			t.Errorf("logger in %s is believed", unit)
+		}
+	}
+	byHand := newUnitsFound(named, slog.New(slog.DiscardHandler))
+	if byHand.find != nil || byHand.look(t.Context()) != nil {
+		t.Error("looks for units beside those that were named")
+	}
+	if _, ok := newParse(named, byHand)(line("node.service", "anything")); !ok {
+		t.Error("a unit that was named is not believed")
+	}
+}

@@ -16,7 +16,7 @@ Start with observe on a node that you do not know, and read the journal before y
 	"quarantine_dir": `Where pods are moved to. It must lie on the same mount as the pods directory, so that moving is one rename, and not within that directory. While anything that was taken lies in one quarantine, another one is refused.`,
 	"state_dir":      `Where the ledger, the holds, the places in the logs and the archives of CNI files are kept. It belongs to root, and nobody else may write to it. It is made where it is not there.`,
 	"log_sources":    `What is read for the kubelet's words: journald, file, or both. auto is journald where it runs, else the files; on RKE2 also the file into which its kubelet writes. Any other kubelet that writes a file of its own needs file here, and that file in log_files. A line only says when to look; nothing is removed because of it.`,
-	"journal_units":  `The units that run a kubelet. What other units say in the journal is not believed. A list here replaces this one.`,
+	"journal_units":  `The units that run a kubelet; a service in which systemd started the kubelet that runs is found besides. What other units say in the journal is not believed. A list here replaces all of that.`,
 	"log_files":      `The logs that are followed where files are read: those into which syslog writes the kubelet's lines, or the kubelet's own. They may be rotated. A list here replaces this one.`,
 	"runtime_endpoint": `The container runtime's CRI socket. auto takes what the kubelet was told, else the usual places. Another socket than the kubelet's stops everything (reason contradiction).
 

@@ -79,7 +79,8 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
 	}
-	all := newSources(cfg, log)
+	found := newUnitsFound(cfg, log)
+	all := newSources(cfg, found, log)
 	if len(all) == 0 {
 		return failf("name one with --log-source and --log-file", "%w", errNoSource)
 	}
@@ -87,7 +88,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	defer cancel()
 	logs := follow(ctx, all, from, log, metrics.Source)
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg)), Reload: a.reloads(ctx, cfg, log, metrics),
+		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, found)), Reload: a.reloads(ctx, cfg, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -19,12 +20,12 @@ import (
 // newSources makes the followers that the configuration names. auto is the journal where
 // journald runs: the usual files hold the same lines then, without the fields that cannot
 // be forged.
-func newSources(cfg Config, log *slog.Logger) []source.Source {
+func newSources(cfg Config, found *unitsFound, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	journald := wants("journald") || (wants(auto) && source.JournaldRuns())
 	var all []source.Source
 	if journald {
-		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits}))
+		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look}))
 	}
 	for _, path := range logFiles(cfg, journald, rke2Log) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
@@ -51,13 +52,62 @@ func logFiles(cfg Config, journald bool, rke2 string) []string {
 	return paths
 }
 
+// unitsFound are the units in which kubelets were found to run, besides those that are
+// known. Where the operator named units these are all.
+type unitsFound struct {
+	find func(context.Context) []string // nil where there is nothing to find
+	log  *slog.Logger
+
+	mu  sync.Mutex
+	all []string
+}
+
+func newUnitsFound(cfg Config, log *slog.Logger) *unitsFound {
+	u := &unitsFound{log: log}
+	if !cfg.unitsNamed() && !cfg.Waive() {
+		u.find = func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }
+	}
+	return u
+}
+
+// look returns the units. One that was found stays: a kubelet that is being restarted
+// shows none.
+func (u *unitsFound) look(ctx context.Context) []string {
+	if u.find == nil {
+		return nil
+	}
+	now := u.find(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, unit := range now {
+		if !slices.Contains(parsers.KubeletUnits(), unit) && !slices.Contains(u.all, unit) {
+			u.all = append(u.all, unit)
+			u.log.InfoContext(ctx, "a kubelet runs in this unit, whose journal is read too", slog.String("unit", unit))
+		}
+	}
+	return slices.Clone(u.all)
+}
+
+func (u *unitsFound) runsKubelet(unit string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Contains(u.all, unit)
+}
+
+// unitsNamed says whether the operator named the units.
+func (c Config) unitsNamed() bool { return c.sources["journal_units"] != "" }
+
 // newParse parses the lines of several sources, each in its own order.
-func newParse(cfg Config) func(parsers.Line) (parsers.Sighting, bool) {
+func newParse(cfg Config, found *unitsFound) func(parsers.Line) (parsers.Sighting, bool) {
 	each := map[string]*parsers.Parser{}
+	o := parsers.Options{RunsKubelet: found.runsKubelet, Hints: true}
+	if cfg.unitsNamed() {
+		o.Units = cfg.JournalUnits
+	}
 	return func(l parsers.Line) (parsers.Sighting, bool) {
 		p := each[l.Source]
 		if p == nil {
-			p = parsers.NewParser(parsers.Options{Units: cfg.JournalUnits, Hints: true})
+			p = parsers.NewParser(o)
 			each[l.Source] = p
 		}
 		return p.Parse(l)
@@ -136,8 +186,9 @@ func hear(ctx context.Context, cfg Config, clock reaper.Clock, log *slog.Logger)
 	}
 	ctx, cancel := context.WithTimeout(ctx, listen)
 	defer cancel()
-	f := follow(ctx, newSources(cfg, log), nil, log, func(string, bool, time.Time) {})
-	parse := newParse(cfg)
+	found := newUnitsFound(cfg, log)
+	f := follow(ctx, newSources(cfg, found, log), nil, log, func(string, bool, time.Time) {})
+	parse := newParse(cfg, found)
 	last := map[parsers.PodUID]policy.Claim{}
 	var held []policy.Claim
 	for {

@@ -106,6 +106,7 @@ func decodeEntry(line []byte) (entry, error) {
 		Message    values `json:"MESSAGE"`
 		PID        values `json:"_PID"`
 		Comm       values `json:"_COMM"`
+		UID        values `json:"_UID"`
 		Unit       values `json:"_SYSTEMD_UNIT"`
 		BootID     values `json:"_BOOT_ID"`
 		Identifier values `json:"SYSLOG_IDENTIFIER"`
@@ -118,7 +119,7 @@ func decodeEntry(line []byte) (entry, error) {
 	}
 	e := entry{cursor: raw.Cursor.single(), messages: raw.Message}
 	e.fields = parsers.JournalFields{
-		Unit: raw.Unit.single(), Comm: raw.Comm.single(), BootID: raw.BootID.single(), Identifier: raw.Identifier.single(),
+		Unit: raw.Unit.single(), Comm: raw.Comm.single(), UID: raw.UID.single(), BootID: raw.BootID.single(), Identifier: raw.Identifier.single(),
 	}
 	if pid, err := strconv.ParseInt(raw.PID.single(), 10, 32); err == nil && pid > 0 {
 		e.fields.PID = int(pid)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ const (
 const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
 
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.
-const outputFields = "MESSAGE,_PID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"
+const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"
 
 // JournaldRuns reports whether journald takes messages here and journalctl can read them.
 func JournaldRuns() bool {
@@ -52,11 +53,13 @@ func JournaldRuns() bool {
 
 // JournalOptions say how the journal is read.
 type JournalOptions struct {
-	Logger  *slog.Logger
-	Now     func() time.Time // the wall clock
-	Units   []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
-	Program string           // "journalctl" where empty
-	Args    []string         // more arguments for it: --directory=DIR, --namespace=NAME
+	Logger *slog.Logger
+	Now    func() time.Time // the wall clock
+	Units  []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
+	// More, if it is set, returns units besides. Each new child is told anew.
+	More    func(context.Context) []string
+	Program string   // "journalctl" where empty
+	Args    []string // more arguments for it: --directory=DIR, --namespace=NAME
 }
 
 // Journal follows journald through a journalctl child.
@@ -96,11 +99,21 @@ func NewJournal(opts JournalOptions) *Journal {
 	if opts.Program == "" {
 		opts.Program = "journalctl"
 	}
-	j := &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal}
-	for _, u := range opts.Units {
-		j.matches = append(j.matches, "_SYSTEMD_UNIT="+unitName(u))
+	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal}
+}
+
+// match says which units are read from now on.
+func (j *Journal) match(ctx context.Context) {
+	j.matches = j.matches[:0]
+	units := j.opts.Units
+	if j.opts.More != nil {
+		units = append(slices.Clone(units), j.opts.More(ctx)...)
 	}
-	return j
+	for _, u := range units {
+		if m := "_SYSTEMD_UNIT=" + unitName(u); !slices.Contains(j.matches, m) {
+			j.matches = append(j.matches, m)
+		}
+	}
 }
 
 // unitName completes a unit's name the way systemctl does.
@@ -176,6 +189,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 // is read.
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
+	j.match(ctx)
 	err := j.child(ctx, j.arguments(j.start(aliveMargin)), lines)
 	if !reachedEnd(err) {
 		return err

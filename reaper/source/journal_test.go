@@ -231,6 +231,27 @@ func TestJournalRenewsItsFollower(t *testing.T) {
 	}
 }
 
+// TestJournalReadsUnitsThatAreFound: each child is told the units anew, and each unit once.
+func TestJournalReadsUnitsThatAreFound(t *testing.T) {
+	k := newFake(t, `[ -z "$follow" ] && exit 0; hit $n; [ $n -ge 3 ] && exec sleep 100; exit 1`)
+	j := k.journal(quiet())
+	j.opts.Units = []string{"kubelet", "k3s.service"}
+	asked := 0
+	j.opts.More = func(context.Context) []string {
+		if asked++; asked == 1 {
+			return nil // The kubelet comes later.
+		}
+		return []string{"k3s-shop.service", "k3s.service"}
+	}
+	start(t, j, Position{}).hits(1, 3)
+	const usual = "_SYSTEMD_UNIT=kubelet.service _SYSTEMD_UNIT=k3s.service"
+	for i, want := range []string{usual, usual, usual + " _SYSTEMD_UNIT=k3s-shop.service", usual + " _SYSTEMD_UNIT=k3s-shop.service"} {
+		if call := k.called()[i]; !strings.HasSuffix(strings.TrimSpace(call), want) {
+			t.Errorf("child %d: %s, want %s", i, call, want)
+		}
+	}
+}
+
 func TestJournalWithoutPCRE(t *testing.T) {
 	k := newFake(t, `case "$*" in *--grep*) echo "Compiled without pattern matching support" >&2; exit 1;; esac
 hit 1; printf '%s\n' '{"__CURSOR":"s=1;t=1","MESSAGE":"nothing of interest"}'; [ -z "$follow" ] || exec sleep 100`)

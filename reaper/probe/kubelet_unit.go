@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"context"
+	"strings"
+)
+
+// KubeletUnits returns the systemd services in which kubelets run, as their cgroups tell, so
+// that one is heard whatever its unit is called (k3s-NAME.service, where INSTALL_K3S_NAME
+// was set). What cannot be read in good time is left out: these are more places to listen,
+// and no verdict depends on having all.
+func KubeletUnits(ctx context.Context, procDir string) []string {
+	units, err := guarded(ctx, new(guard), "kubelet", startPatience, func() (units []string) {
+		s := scanner{procDir: procDir}
+		ks, err := s.kubelets()
+		if err != nil {
+			return nil
+		}
+		for _, k := range ks {
+			if k.parent != 1 {
+				continue // Not what systemd started: a shell's or cron's, among others' lines.
+			}
+			text, err := s.read(k.id.PID, "cgroup", 64<<10)
+			if unit, ok := serviceOf(string(text)); err == nil && ok {
+				units = append(units, unit)
+			}
+		}
+		return units
+	})
+	if err != nil {
+		return nil
+	}
+	return units
+}
+
+// serviceOf returns the service to which a /proc/PID/cgroup belongs: the first part of the
+// path in systemd's hierarchy that is no slice (cgroups(7), systemd.unit(5)). A user's
+// manager is the service of whatever that user starts, and none of the node's.
+func serviceOf(cgroup string) (string, bool) {
+	for line := range strings.Lines(cgroup) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, path, ok := strings.Cut(rest, ":")
+		if !ok || (controllers != "" && controllers != "name=systemd") {
+			continue
+		}
+		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+			if strings.HasSuffix(part, ".slice") {
+				continue
+			}
+			if strings.HasSuffix(part, ".service") && !strings.HasPrefix(part, "user@") {
+				return part, true
+			}
+			break
+		}
+	}
+	return "", false
+}
