@@ -139,7 +139,7 @@ golden: ## Write the expected files anew from what the code says now; read the d
 
 ##@ Check
 .PHONY: check
-check: test lint lint-selftest demo ## What CI runs, but for make e2e
+check: test lint lint-selftest demo ## All that a change must pass; CI runs lint-packages, repro, e2e and test-packages, too
 
 .PHONY: lint
 lint: $(LINT) ## Check the layers, the bans and the style

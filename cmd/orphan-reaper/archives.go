@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,10 +54,25 @@ func isArchive(args []string) bool {
 	return len(args) == 1 && strings.HasPrefix(args[0], policy.ArchivePrefix)
 }
 
+// archiveThere is an error where there is no archive of this name.
+func (a *app) archiveThere(ctx context.Context, cfg Config, name string) error {
+	all, err := a.deps.archives(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot list the archives: %w", err)
+	}
+	if !slices.ContainsFunc(all, func(s policy.ArchiveState) bool { return s.Name == name }) {
+		return failf(seeQuarantine, "there is no archive %s", clean(name))
+	}
+	return nil
+}
+
 // restoreArchive puts the files of one archive back.
 func (a *app) restoreArchive(ctx context.Context, name string) error {
 	cfg, err := a.config(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.archiveThere(ctx, cfg, name); err != nil {
 		return err
 	}
 	outs, err := a.deps.restoreCNI(ctx, cfg, name)
@@ -118,6 +134,9 @@ func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
 	if err != nil {
 		return err
 	}
+	if err := a.archiveThere(ctx, cfg, name); err != nil {
+		return err
+	}
 	if !yes {
 		if err := a.confirm("Drop the archive " + name + " of CNI files for ever?"); err != nil {
 			return err
@@ -125,6 +144,9 @@ func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
 	}
 	if err := a.deps.dropArchive(ctx, cfg, name); err != nil {
 		return fmt.Errorf("cannot purge %s: %w", name, err)
+	}
+	if a.json() {
+		return a.writeJSON(outcomeViews([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
 	}
 	return a.say("purged: " + name)
 }

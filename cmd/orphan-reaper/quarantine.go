@@ -17,6 +17,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
+// seeQuarantine is the hint for what is not there.
+const seeQuarantine = "orphan-reaper quarantine list shows what there is"
+
 func newQuarantineCommand(a *app) *cobra.Command {
 	group := newGroup("quarantine", "Show, restore or purge what was taken",
 		"What was taken lies in quarantine until it is purged. Data that may be a\nuser's is purged by a person only.")
@@ -112,7 +115,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return failf("orphan-reaper quarantine list shows what there is", "there is no pod %s in quarantine", uids[0])
+		return failf(seeQuarantine, "there is no pod %s in quarantine", uids[0])
 	}
 	outcome, err := a.deps.restore(ctx, cfg, uids[0])
 	if err != nil {
@@ -204,7 +207,7 @@ func (a *app) purge(ctx context.Context, args []string, yes bool) error {
 		return err
 	}
 	if one != "" && len(entries) == 0 {
-		return failf("orphan-reaper quarantine list shows what there is", "there is no pod %s in quarantine", one)
+		return failf(seeQuarantine, "there is no pod %s in quarantine", one)
 	}
 	if one == "" {
 		uids, entries = confirmed(entries)

@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Settle is what JudgeParked says of a pod that was moved aside.
 type Settle string
@@ -41,6 +44,7 @@ var parkedRules = [...]struct {
 	breaker  bool
 	waivable bool
 }{
+	// fact, reason if alive, reason if unknown, then, opens the breaker, waivable
 	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false},
 	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false},
 	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true},
@@ -75,12 +79,14 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 	if !r.Waive {
 		v.sameKubelet(n, p)
 	}
-	if since, ok := now.Since(p.At); !ok || since < r.Confirm {
-		if !ok && r.Waive {
-			// Nobody but the clock could confirm, and the clock has started anew.
-			v.turn(SettlePutBack, ReasonConfirm, "the machine has booted since the pod was parked")
-		}
-		v.turn(SettleWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since, r.Confirm))
+	const booted = "the machine has booted since the pod was parked"
+	switch since, ok := now.Since(p.At); {
+	case !ok && r.Waive: // nobody but the clock could confirm, and the clock has started anew
+		v.turn(SettlePutBack, ReasonConfirm, booted)
+	case !ok:
+		v.turn(SettleWait, ReasonConfirm, booted)
+	case since < r.Confirm:
+		v.turn(SettleWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since.Round(time.Second), r.Confirm))
 	}
 	return v
 }
