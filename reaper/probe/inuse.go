@@ -1,9 +1,12 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -52,7 +55,7 @@ func (p *Probe) users(ctx context.Context, w wanted) *users {
 // volume, and its blocks stay until it is unmapped.
 func (p *Probe) readUsers(ctx context.Context, w wanted) *users {
 	u := &users{pods: map[parsers.PodUID]string{}}
-	proc, pids, err := p.processes()
+	proc, err := p.openProc()
 	if err != nil {
 		u.err = err
 		return u
@@ -63,22 +66,29 @@ func (p *Probe) readUsers(ctx context.Context, w wanted) *users {
 	if n, err := unix.Readlinkat(proc, "self", buf[:]); err == nil {
 		self = string(buf[:n])
 	}
-	u.alone = self == "1" && len(pids) == 1 && pids[0] == self
 	s := useScan{users: u, wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10)}
-	for _, pid := range pids {
-		if ctx.Err() != nil {
-			u.err = ctx.Err()
-			return u
-		}
+	met := false
+	n, err := p.eachProcess(ctx, proc, func(pid string) (ended bool) {
 		if pid == self {
-			continue // the handles of this look
+			met = true // the handles of this look
+			return false
 		}
-		switch ok, err := s.process(pid); {
+		read, ended, err := s.process(pid)
+		switch {
 		case err != nil && u.err == nil:
 			u.err = fmt.Errorf("cannot read the open files of PID %s: %w", pid, err)
-		case ok:
+		case read:
 			u.read++
 		}
+		return ended
+	})
+	u.alone = self == "1" && n == 1 && met
+	if err != nil {
+		u.err = err
+		return u
+	}
+	if err := s.loops(p.cfg.SysBlockDir); err != nil && u.err == nil {
+		u.err = err
 	}
 	return u
 }
@@ -93,20 +103,45 @@ type useScan struct {
 	link    [4096]byte
 }
 
-// process says whether the process could be read; one that has ended is neither read nor
-// refused.
-func (s *useScan) process(pid string) (bool, error) {
-	for _, name := range [...]string{"cwd", "root", "exe"} {
-		if refused, err := s.look(s.proc, pid, pid+"/"+name, name); refused || err != nil {
-			return false, err
+// process says whether the process could be read, and whether it has ended; one that has is
+// neither read nor refused. Its threads share its files, as good as always, but for a process
+// whose first thread has ended; a working directory of its own a thread may well have.
+func (s *useScan) process(pid string) (read, ended bool, err error) {
+	read, ended, err = s.files(pid)
+	if err != nil || !read && !ended {
+		return read, ended, err
+	}
+	others, err := threads(s.proc, pid)
+	for _, tid := range others {
+		if err != nil {
+			break
+		}
+		if ended {
+			read, _, err = s.files(tid)
+			continue
+		}
+		if gone := s.look(s.proc, tid, tid+"/cwd", "cwd"); gone != nil {
+			_, _, err = s.class(tid, gone)
+		}
+	}
+	return read, ended, err
+}
+
+// files reads what one process or thread has open. One that ends loses its program first,
+// then its open files, then its directories (do_exit of kernel/exit.c): so the program comes
+// last, and shows that the files were still there. A kernel thread has none, and counts as
+// one that has ended: then another listing follows, and nothing else.
+func (s *useScan) files(pid string) (read, ended bool, _ error) {
+	for _, name := range [...]string{"cwd", "root"} {
+		if err := s.look(s.proc, pid, pid+"/"+name, name); err != nil {
+			return s.class(pid, err)
 		}
 	}
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		_, err = s.class(err)
-		return false, err
+		return s.class(pid, err)
 	}
 	defer closeFD(fd)
 	var links []string
@@ -115,23 +150,70 @@ func (s *useScan) process(pid string) (bool, error) {
 		return true
 	})
 	if err != nil {
-		_, err = s.class(err)
-		return false, err
+		return s.class(pid, err)
 	}
 	for _, name := range links {
-		if refused, err := s.look(fd, pid, name, "fd "+name); refused || err != nil {
-			return false, err
+		if err := s.look(fd, pid, name, "fd "+name); err != nil && !vanished(err) {
+			return s.class(pid, err)
 		}
 	}
-	return true, nil
+	if err := s.look(s.proc, pid, pid+"/exe", "exe"); err != nil && !vanished(err) {
+		return s.class(pid, err)
+	} else if err != nil {
+		ended = true
+	}
+	return true, ended, nil
+}
+
+// loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
+// process does. sysfs-block-loop: backing_file is there while the device has one.
+func (s *useScan) loops(dir string) error {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return pathError("open", dir, err)
+	}
+	defer closeFD(fd)
+	devices, err := listDir(fd, mostBlocks)
+	if err != nil {
+		return pathError("getdents64", dir, err)
+	}
+	for _, d := range devices {
+		if !strings.HasPrefix(d.name, "loop") {
+			continue
+		}
+		text, err := os.ReadFile(dir + "/" + d.name + "/loop/backing_file")
+		if err != nil {
+			if vanished(err) || errors.Is(err, unix.ENXIO) {
+				continue
+			}
+			return err
+		}
+		var found [4]parsers.PodUID
+		for _, uid := range s.wanted.find(found[:0], bytes.TrimSpace(text)) {
+			if s.pods[uid] == "" {
+				s.pods[uid] = "the loop device " + d.name + " has " + clean(string(bytes.TrimSpace(text)))
+			}
+		}
+	}
+	return nil
 }
 
 // look reads one link. Every component is compared, wherever the path begins: a process
 // in another mount namespace shows it from its own root.
-func (s *useScan) look(dir int, pid, name, what string) (refused bool, err error) {
+func (s *useScan) look(dir int, pid, name, what string) error {
 	n, err := retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
+	if errors.Is(err, unix.ENAMETOOLONG) {
+		// A path of more than 4,096 bytes: nothing the kubelet made is so deep, and who
+		// went there by relative steps is seen by its root and its other files.
+		return nil
+	}
 	if err != nil {
-		return s.class(err)
+		return err
 	}
 	var found [4]parsers.PodUID
 	for _, uid := range s.wanted.find(found[:0], s.link[:n]) {
@@ -140,21 +222,17 @@ func (s *useScan) look(dir int, pid, name, what string) (refused bool, err error
 			s.pods[uid] = "PID " + v.who(s.procDir) + " has " + clean(string(s.link[:n])) + " as " + what
 		}
 	}
-	return false, nil
+	return nil
 }
 
-// class: gone is fine, refused is counted once a process, the rest is an error.
-func (s *useScan) class(err error) (refused bool, _ error) {
+// class: one that has ended is fine, one that refuses is counted, the rest is an error.
+func (s *useScan) class(pid string, err error) (read, over bool, _ error) {
 	switch {
-	case vanished(err):
-		return false, nil
+	case vanished(err), ended(s.proc, pid, err):
+		return false, true, nil
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		s.refused++
-		return true, nil
-	case errors.Is(err, unix.ENAMETOOLONG):
-		// A path of more than 4,096 bytes: nothing the kubelet made is so deep, and who
-		// went there by relative steps is seen by its root and its other files.
-		return false, nil
+		return false, false, nil
 	}
-	return false, err
+	return false, false, err
 }

@@ -16,6 +16,8 @@ import (
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //	(1)(2)(3)  (4)   (5)   (6)        (7)     (8)(9)  (10)      (11)
 //
+// (9) and (10), the source and the options, may hold paths as well: an overlay's layers.
+//
 // (4) is the root of the mount within its file system: a container's bind of a pod's
 // emptyDir is named there only. (5) is the mount point, seen from the process's root.
 // Space, tab, newline, backslash and # are written as octal escapes, so neither a slash
@@ -42,18 +44,18 @@ func (h hit) words(procDir string) string {
 	return fmt.Sprintf("%s (%s) in the mount namespace of PID %s", at, clean(h.fsType), h.view.who(procDir))
 }
 
-// mountFields cuts fields 4 and 5 out of a line without parsing it.
-func mountFields(line []byte) (root, target []byte, ok bool) {
+// mountFields cuts fields 4 and 5, and all that follows, out of a line without parsing it.
+func mountFields(line []byte) (root, target, rest []byte, ok bool) {
 	for range 3 {
 		_, rest, found := bytes.Cut(line, []byte{' '})
 		if !found {
-			return nil, nil, false
+			return nil, nil, nil, false
 		}
 		line = rest
 	}
 	root, line, ok1 := bytes.Cut(line, []byte{' '})
-	target, _, ok2 := bytes.Cut(line, []byte{' '})
-	return root, target, ok1 && ok2 && len(root) > 0 && len(target) > 0
+	target, rest, ok2 := bytes.Cut(line, []byte{' '})
+	return root, target, rest, ok1 && ok2 && len(root) > 0 && len(target) > 0
 }
 
 var pluginsDir = []byte("/plugins/")
@@ -100,7 +102,7 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		if len(line) >= longestLine {
 			return fmt.Errorf("a line of %d bytes", len(line))
 		}
-		root, target, ok := mountFields(line)
+		root, target, rest, ok := mountFields(line)
 		if !ok {
 			return errors.New("a line without root and mount point")
 		}
@@ -109,6 +111,8 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		}
 		plugins := bytes.Contains(target, pluginsDir) || bytes.Contains(root, pluginsDir)
 		uids = w.find(w.find(uids[:0], target), root)
+		// An overlay's upper directory, or the one below a bindfs, is named here only.
+		w.scan(rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
 		if len(uids) == 0 && !plugins {
 			continue
 		}

@@ -2,11 +2,11 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +17,7 @@ import (
 // view is one process's mountinfo that stands for all that show the same mounts.
 type view struct {
 	pid   string
-	whole bool // it has a line for "/": the process is not chrooted below a mount
+	whole bool // it has a line for "/", and the process is not known to be chrooted
 }
 
 // who names the process, with its command where that can be read.
@@ -85,7 +85,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	m := &mountMap{
 		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{},
 	}
-	proc, pids, err := p.processes()
+	proc, err := p.openProc()
 	if err != nil {
 		m.err = err
 		return m
@@ -93,17 +93,16 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	defer closeFD(proc)
 	s := mountScan{Probe: p, proc: proc, known: map[string]bool{}, buf: make([]byte, 64<<10)}
 	first := false
-	for _, pid := range pids {
-		if err := ctx.Err(); err != nil {
-			m.err = err
-			return m
-		}
+	var unread error
+	_, err = p.eachProcess(ctx, proc, func(pid string) (ended bool) {
 		err := s.process(m, pid, w)
 		if err != nil && !vanished(err) {
-			m.err = fmt.Errorf("cannot read the mounts of PID %s: %w", pid, err)
+			unread = fmt.Errorf("cannot read the mounts of PID %s: %w", pid, err)
 		}
 		first = first || err == nil && pid == "1"
-	}
+		return vanished(err)
+	})
+	m.err = cmp.Or(err, unread)
 	if !first && m.err == nil {
 		m.err = fmt.Errorf("PID 1 is not seen in %s", p.cfg.ProcDir)
 	}
@@ -112,35 +111,6 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	}
 	m.views = len(s.known)
 	return m
-}
-
-// vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
-func vanished(err error) bool {
-	return gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
-}
-
-// processes opens the proc directory and lists the PIDs.
-func (p *Probe) processes() (int, []string, error) {
-	proc, err := retry(func() (int, error) {
-		return unix.Open(p.cfg.ProcDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return -1, nil, fmt.Errorf("cannot list processes: %w", pathError("open", p.cfg.ProcDir, err))
-	}
-	var pids []string
-	err = readNames(proc, make([]byte, 32<<10), func(d dirent) bool {
-		if n := d.name; n[0] >= '1' && n[0] <= '9' {
-			if _, err := strconv.ParseUint(n, 10, 32); err == nil {
-				pids = append(pids, n)
-			}
-		}
-		return true
-	})
-	if err != nil {
-		closeFD(proc)
-		return -1, nil, fmt.Errorf("cannot list processes: %w", pathError("getdents", p.cfg.ProcDir, err))
-	}
-	return proc, pids, nil
 }
 
 // mountScan is one pass over all processes.
@@ -156,8 +126,36 @@ type mountScan struct {
 // more lines than are asked for.
 const firstBlock = 512
 
-// process reads the beginning of one mountinfo, and all of it where the view is new.
+// process reads the mounts that a process sees, and those that a thread of it sees in a
+// mount namespace of its own. The error is one of vanished where nothing could be read.
 func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
+	first := s.thread(m, pid, w)
+	if first != nil && !vanished(first) {
+		return first
+	}
+	others, err := threads(s.proc, pid)
+	if err != nil || len(others) == 0 {
+		return cmp.Or(err, first)
+	}
+	link, known := s.namespace(pid)
+	for _, tid := range others {
+		// The link costs a tenth of a mountinfo. Where it cannot be read, that must be.
+		if l, ok := s.namespace(tid); known && first == nil && ok && l == link {
+			continue
+		}
+		switch err := s.thread(m, tid, w); {
+		case err == nil:
+			first = nil
+		case !vanished(err):
+			return err
+		}
+	}
+	return first
+}
+
+// thread reads the beginning of one mountinfo, and all of it where the view is new. The
+// name is that of a process or a thread, below the proc directory.
+func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	fd, err := s.open1(pid)
 	if err != nil {
 		return err
@@ -181,6 +179,10 @@ func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
 	if len(line) > 0 && s.known[string(line)] {
 		return nil
 	}
+	jailed, err := s.jailed(pid)
+	if err != nil {
+		return err
+	}
 	s.known[string(line)] = true
 	text, err := s.rest(fd, n)
 	if err == nil && s.rereads {
@@ -191,7 +193,9 @@ func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
 	}
 	v := &view{pid: pid}
 	s.views = append(s.views, v)
-	return m.scanMounts(v, text, w)
+	err = m.scanMounts(v, text, w)
+	v.whole = v.whole && !jailed
+	return err
 }
 
 // unseen looks for a mount namespace of which only a process with another root is left:
@@ -215,6 +219,22 @@ func (s *mountScan) unseen() error {
 		}
 	}
 	return nil
+}
+
+// jailed says whether the process is known to have its root below that of its mount
+// namespace. A line for "/" does not tell: the new root may be a mount point. The link goes
+// up to the namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The
+// error is that of a process that has ended.
+func (s *mountScan) jailed(pid string) (bool, error) {
+	var buf [8]byte
+	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
+	if err != nil {
+		if ended(s.proc, pid, err) {
+			return false, unix.ESRCH
+		}
+		return false, nil
+	}
+	return string(buf[:n]) != "/", nil
 }
 
 func (s *mountScan) wholeNamespaces() map[string]bool {

@@ -193,7 +193,9 @@ func TestMountsFromFixtures(t *testing.T) {
 		{"escapes beside it", map[string]string{"1": rootLine + line(21, "/", `/my\040disk/`+string(uid)+`/a\134b`)}, "", policy.Yes, policy.No, `/my disk/`},
 		{"near misses", map[string]string{"1": rootLine + line(21, "/", "/q/x"+string(uid)) + line(22, "/", "/q/"+string(uid)+"x/y") +
 			line(23, "/", `/q/`+string(uid)+`\040`) + line(24, "/", "/q/"+string(uid)[:35])}, "", policy.No, policy.No, ""},
-		{"in a field that names no path", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1", "/"+string(uid)+"/", 1)}, "", policy.No, policy.No, ""},
+		{"the source", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1", "/pods/"+string(uid)+"/d", 1)}, "", policy.Yes, policy.No, "mounted at /x"},
+		{"an overlay's upper directory", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1 rw", "o rw,lowerdir=/l:/pods/"+
+			string(static)+",upperdir=/pods/"+string(uid)+`\134:/u,workdir=/w`, 1)}, "", policy.Yes, policy.Yes, "mounted at /x"},
 		{"same mount, another root", map[string]string{"1": rootLine, "2": line(20, "/sub", "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
 		{"long first line", map[string]string{"1": line(20, "/"+strings.Repeat("y", 3000), "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
 		{"a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long) + line(22, "/", "/"+string(uid))}, "", policy.Unknown, policy.Unknown, "a line of"},

@@ -21,6 +21,7 @@ type Config struct {
 	QuarantineDir string // where parked pods are, default RootDir/orphan-reaper
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
+	SysBlockDir   string // the block devices; default /sys/block
 	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
 	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
 	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
@@ -80,6 +81,7 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.RootDir, defaultRootDir},
 		{&cfg.CgroupRoot, defaultCgroupRoot},
 		{&cfg.ProcDir, "/proc"},
+		{&cfg.SysBlockDir, "/sys/block"},
 		{&cfg.LogPodsDir, "/var/log/pods"},
 		{&cfg.DevicePlugins, "/var/lib/kubelet/device-plugins"},
 		{&cfg.CNIConfDir, "/etc/cni/net.d"},

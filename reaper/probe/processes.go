@@ -1,0 +1,128 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostListings bounds how often the processes are listed in one scan. Each listing but the
+// first reads only what was started since, and that takes next to no time.
+const mostListings = 32
+
+var errChurn = errors.New("processes start and end faster than they can be read")
+
+func (p *Probe) openProc() (int, error) {
+	proc, err := retry(func() (int, error) {
+		return unix.Open(p.cfg.ProcDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, fmt.Errorf("cannot list processes: %w", pathError("open", p.cfg.ProcDir, err))
+	}
+	return proc, nil
+}
+
+// eachProcess calls do for every process, and tells how many there were. do says whether the
+// process had ended before it could be read. What it had, its mount namespace or an open
+// directory, may be that of a child by then, which was not there when the processes were
+// listed: so they are listed once more, and again as long as one of the new ones had ended.
+func (p *Probe) eachProcess(ctx context.Context, proc int, do func(pid string) (ended bool)) (int, error) {
+	seen := map[string]bool{}
+	for i := range mostListings {
+		pids, err := numbers(proc)
+		if err != nil {
+			return len(seen), fmt.Errorf("cannot list processes: %w", pathError("getdents", p.cfg.ProcDir, err))
+		}
+		again := i == 0
+		for _, pid := range pids {
+			if seen[pid] {
+				continue
+			}
+			seen[pid] = true
+			if err := ctx.Err(); err != nil {
+				return len(seen), err
+			}
+			again = do(pid) || again
+		}
+		if !again {
+			return len(seen), nil
+		}
+	}
+	return len(seen), errChurn
+}
+
+// numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.
+func numbers(fd int) ([]string, error) {
+	if _, err := unix.Seek(fd, 0, 0); err != nil {
+		return nil, err
+	}
+	var found []string
+	err := readNames(fd, make([]byte, 32<<10), func(d dirent) bool {
+		if n := d.name; n[0] >= '1' && n[0] <= '9' {
+			if _, err := strconv.ParseUint(n, 10, 32); err == nil {
+				found = append(found, n)
+			}
+		}
+		return true
+	})
+	return found, err
+}
+
+// threads lists the threads of a process but its first, as paths below the proc directory.
+// Each may have a mount namespace and a working directory of its own (unshare(2)), and when
+// the first has ended (pthread_exit(3)) the process's own files tell nothing, as a zombie's.
+// The link count of the directory is two more than there are threads, so that the many
+// processes that have one cost one call.
+func threads(proc int, pid string) ([]string, error) {
+	var st unix.Statx_t
+	task := pid + "/task"
+	_, err := retry(func() (int, error) {
+		return 0, unix.Statx(proc, task, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_NLINK, &st)
+	})
+	if err != nil || st.Nlink <= 3 {
+		return nil, unlessVanished(err)
+	}
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(proc, task, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, unlessVanished(err)
+	}
+	defer closeFD(fd)
+	tids, err := numbers(fd)
+	if err != nil {
+		return nil, unlessVanished(err)
+	}
+	var paths []string
+	for _, tid := range tids {
+		if tid != pid {
+			paths = append(paths, task+"/"+tid)
+		}
+	}
+	return paths, nil
+}
+
+// vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
+func vanished(err error) bool {
+	return gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+}
+
+// ended says whether the process has ended meanwhile. The links of one that was reaped after
+// its name was looked up say EACCES (proc_pid_readlink of fs/proc/base.c).
+func ended(proc int, pid string, err error) bool {
+	if !errors.Is(err, unix.EACCES) {
+		return false
+	}
+	_, err = statName(proc, pid)
+	return gone(err)
+}
+
+func unlessVanished(err error) error {
+	if vanished(err) {
+		return nil
+	}
+	return err
+}

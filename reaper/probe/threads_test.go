@@ -1,0 +1,231 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// threadEnv makes a copy of the test binary have a thread that binds SOURCE on TARGET in a mount
+// namespace of its own, or works in SOURCE where TARGET is "". Then it waits for its input to end.
+const threadEnv = "ORPHAN_REAPER_TEST_THREAD"
+
+// In init the goroutine is locked to the process's first thread, which can end only there.
+func init() { //nolint:gochecknoinits // see above
+	what, first, ok := strings.Cut(os.Getenv(threadEnv), "|")
+	if !ok {
+		return
+	}
+	source, target, _ := strings.Cut(what, ">")
+	go func() {
+		runtime.LockOSThread()
+		flags := unix.CLONE_FS
+		if target != "" {
+			flags |= unix.CLONE_NEWNS
+		}
+		err := unix.Unshare(flags)
+		if err == nil && target == "" {
+			err = unix.Chdir(source)
+		}
+		if err == nil && target != "" {
+			err = errors.Join(unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""), unix.Mount(source, target, "", unix.MS_BIND, ""))
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		if first == "ends" {
+			for b := []byte(nil); !strings.Contains(string(b), "Z (zombie)"); {
+				b, _ = os.ReadFile(fmt.Sprintf("/proc/%d/status", os.Getpid()))
+			}
+		}
+		fmt.Println("ready")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}()
+	if first == "ends" {
+		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+	}
+	select {}
+}
+
+func threaded(t *testing.T, source, target, first string) int {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
+	cmd.Env = append(os.Environ(), threadEnv+"="+source+">"+target+"|"+first)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	buf := make([]byte, 200)
+	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
+		t.Fatalf("the thread is not ready: %q, %v", buf[:n], err)
+	}
+	return cmd.Process.Pid
+}
+
+// TestThreads: a thread may have a mount namespace and a working directory that its process
+// shows nothing of, and a process whose first thread has ended shows nothing at all.
+func TestThreads(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for _, first := range []string{"lives", "ends"} {
+		t.Run("first "+first, func(t *testing.T) {
+			n, bound, worked, other := newNode(t), newUID(), newUID(), newUID()
+			n.mkdir("target", n.pod(bound)+"/volumes/kubernetes.io~empty-dir/d", n.pod(worked), n.pod(other))
+			pid := threaded(t, n.path(n.pod(bound)), n.path("target"), first)
+			_ = threaded(t, n.path(n.pod(worked)), "", first)
+			look := n.look()
+			e := find(t, look, bound)
+			check(t, e, but(facts{policy.FactMounted: policy.Yes}))
+			wantDetail(t, e.Facts[policy.FactMounted], fmt.Sprintf("in the mount namespace of PID %d/task/", pid))
+			check(t, find(t, look, worked), but(facts{policy.FactInUse: policy.Yes}))
+			check(t, find(t, look, other), dead())
+		})
+	}
+}
+
+// TestChrootedOntoMount: its mountinfo has a line for "/", and yet shows nothing outside.
+func TestChrootedOntoMount(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	n.mount("", "jail")
+	t.Run("in our namespace", func(t *testing.T) {
+		jailed(t, n.path("jail"), 0)
+		check(t, n.one(uid), dead())
+	})
+	t.Run("alone in its namespace", func(t *testing.T) {
+		jailed(t, n.path("jail"), unix.CLONE_NEWNS)
+		e := n.one(uid)
+		check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
+		wantDetail(t, e.Facts[policy.FactMounted], "another root")
+	})
+}
+
+// TestEachProcess: what a process had that ended before it was read, a child may have that
+// was not there when the processes were listed.
+func TestEachProcess(t *testing.T) {
+	n := newNode(t)
+	n.cfg.ProcDir = procFixture(t, map[string]string{"1": "", "5": "", "self": ""})
+	start := func(pid int) { must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)), 0o755)) }
+	p := n.probe()
+	proc, err := p.openProc()
+	must(t, err)
+	defer closeFD(proc)
+	cases := map[string]struct {
+		do   func(pid int) (ended bool)
+		seen string
+		err  error
+	}{
+		"all are there":              {func(int) bool { return false }, "1 5", nil},
+		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
+		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
+		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", errChurn},
+		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var seen []string
+			count, err := p.eachProcess(t.Context(), proc, func(pid string) bool {
+				seen = append(seen, pid)
+				i, err := strconv.Atoi(pid)
+				must(t, err)
+				return c.do(i)
+			})
+			if !errors.Is(err, c.err) || (c.err == nil && err != nil) || count != len(seen) {
+				t.Errorf("%d processes and %v, want %v", count, err, c.err)
+			}
+			for pid := range strings.FieldsSeq(c.seen) {
+				if !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+pid+" ") {
+					t.Errorf("PID %s was not read, but %s", pid, seen)
+				}
+			}
+			for pid := range 200 {
+				if pid != 1 && pid != 5 {
+					_ = os.Remove(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)))
+				}
+			}
+		})
+	}
+}
+
+// TestEnded: a link of a process that was reaped while it was looked up says EACCES.
+func TestEnded(t *testing.T) {
+	p := newNode(t).probe()
+	proc, err := p.openProc()
+	must(t, err)
+	defer closeFD(proc)
+	for _, c := range []struct {
+		pid  string
+		err  error
+		want bool
+	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
+		if ended(proc, c.pid, c.err) != c.want {
+			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
+		}
+	}
+}
+
+// TestChain: a chain of processes, each of which starts the next and ends, keeps a namespace
+// and a working directory. It must never be missed.
+func TestChain(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, bound, worked := newNode(t), newUID(), newUID()
+	n.mkdir("target", n.pod(bound), n.pod(worked))
+	n.write("next", "[ -e '"+n.path("stop")+"' ] || /bin/sh '"+n.path("next")+"' &\n")
+	child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, n.path(n.pod(worked)), fmt.Sprintf(
+		"mount --bind '%s' '%s'; /bin/sh '%s' </dev/null >/dev/null 2>&1; exec unshare -m sh -c 'umount %s; cd /; echo ready; read -r line'",
+		n.path(n.pod(bound)), n.path("target"), n.path("next"), n.path("target")))
+	t.Cleanup(func() { n.write("stop", "") })
+	p := n.probe()
+	for range 100 {
+		if f := p.Mounts(t.Context(), []parsers.PodUID{bound})[bound]; f.Truth == policy.No {
+			t.Fatalf("the bind is missed: %+v", f)
+		}
+		if f := p.users(t.Context(), wanted{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
+			t.Fatalf("the working directory is missed: %+v", f)
+		}
+	}
+}
+
+// TestLoopDevice: the kernel holds the file of a loop device open, and no process does.
+func TestLoopDevice(t *testing.T) {
+	n, uid, other := newNode(t), newUID(), newUID()
+	n.mkdir(n.pod(uid), n.pod(other), "block/loop0", "block/sda/loop")
+	n.write("block/loop1/loop/backing_file", n.path(n.pod(uid))+"/volumes/kubernetes.io~empty-dir/d/disk\n")
+	n.write("block/sda/loop/backing_file", n.path(n.pod(other))+"/no loop device\n")
+	n.cfg.SysBlockDir = n.path("block")
+	look := n.look()
+	check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
+	wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "the loop device loop1 has "+n.path(n.pod(uid)))
+	check(t, find(t, look, other), dead())
+	t.Run("cannot be read", func(t *testing.T) {
+		must(t, os.Remove(n.path("block/loop1/loop/backing_file")))
+		n.mkdir("block/loop1/loop/backing_file")
+		check(t, n.one(other), but(facts{policy.FactInUse: policy.Unknown}))
+	})
+}
