@@ -1,0 +1,66 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestJSONDoc: docs/json.md has every key that -o json writes.
+func TestJSONDoc(t *testing.T) {
+	b, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(string(b), -1) {
+		told[m[1]] = true
+	}
+	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
+	for _, view := range []any{
+		reportView{},
+		adviceView{},
+		historyView{},
+		archiveView{},
+		stoppedView{},
+		outcomesView{},
+		cniOutcomeView{},
+		sightingView{},
+		settingView{},
+		versionView{},
+	} {
+		jsonKeys(reflect.TypeOf(view), keys)
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !told[key] {
+			t.Errorf("docs/json.md does not tell of %s", key)
+		}
+	}
+	if len(keys) < 80 {
+		t.Errorf("only %d keys were found: %v", len(keys), keys)
+	}
+}
+
+// jsonKeys collects the keys that a type has in JSON, at any depth.
+func jsonKeys(t reflect.Type, keys map[string]bool) {
+	k := t.Kind()
+	if k == reflect.Pointer || k == reflect.Slice || k == reflect.Map {
+		jsonKeys(t.Elem(), keys)
+	}
+	if k != reflect.Struct {
+		return
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" {
+			keys[name] = true
+		}
+		if name != "" || f.Anonymous {
+			jsonKeys(f.Type, keys)
+		}
+	}
+}
