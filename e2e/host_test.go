@@ -27,7 +27,7 @@ var sysctls = []string{
 // they are told: the kubelet's device plugin socket and its pods' logs, libcni's cache, the
 // network namespaces of CRI, the shims' sockets.
 var builtIn = []string{
-	"/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/var/lib/cni", "/run/netns",
+	"/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/var/lib/cni", netnsDir,
 	"/run/containerd", "/opt/containerd", "/opt/cni", "/usr/libexec/kubernetes",
 }
 
@@ -37,6 +37,8 @@ const (
 	place = "/var/tmp/orphan-reaper-e2e"
 	// tag begins the names of our bridges and cgroups.
 	tag = "ore2e"
+	// netnsDir is where ip-netns(8) and CRI keep network namespaces by name.
+	netnsDir = "/run/netns"
 )
 
 // host is the machine as it was before the run.
@@ -45,7 +47,10 @@ type host struct {
 	Sysctl map[string]string
 	Absent []string // those of builtIn that were not there
 	Netns  []string // the network namespaces that were there
-	lock   *os.File
+	// NetnsMounts is how often their directory was mounted: ip-netns(8) mounts it on itself, and
+	// it cannot be removed then.
+	NetnsMounts int
+	lock        *os.File
 }
 
 // newHost takes the place, and writes into it how the machine is. Where an earlier run was
@@ -74,7 +79,7 @@ func newHost() (*host, error) {
 		}
 		return newHost()
 	}
-	h.Netns = netns()
+	h.Netns, h.NetnsMounts = netns(), netnsMounts()
 	for _, name := range sysctls {
 		if b, err := os.ReadFile("/proc/sys/" + name); err == nil {
 			h.Sysctl[name] = string(b)
@@ -111,6 +116,9 @@ func (h *host) restore() error {
 		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			errs = append(errs, fmt.Errorf("cannot unmount %s: %w", path, err))
 		}
+	}
+	for range netnsMounts() - h.NetnsMounts {
+		errs = append(errs, unix.Unmount(netnsDir, unix.MNT_DETACH))
 	}
 	for _, link := range h.links() {
 		if out, err := exec.Command("ip", "link", "delete", link).CombinedOutput(); err != nil {
@@ -172,6 +180,9 @@ func (h *host) changed() []string {
 			all = append(all, "file "+path)
 		}
 	}
+	if now := netnsMounts(); now != h.NetnsMounts {
+		all = append(all, fmt.Sprintf("%s is mounted %d times, was %d", netnsDir, now, h.NetnsMounts))
+	}
 	return all
 }
 
@@ -216,7 +227,7 @@ func (h *host) mounts() []string {
 	var all []string
 	for line := range strings.Lines(string(b)) {
 		path := strings.Fields(line)[4]
-		ns := strings.HasPrefix(path, "/run/netns/") && !slices.Contains(h.Netns, path)
+		ns := strings.HasPrefix(path, netnsDir+"/") && !slices.Contains(h.Netns, path)
 		if strings.HasPrefix(path, h.dir+"/") || ns {
 			all = append(all, path)
 		}
@@ -257,8 +268,23 @@ func (h *host) cgroups() []string {
 	return all
 }
 
+// netnsMounts is how often the directory of the network namespaces is mounted.
+func netnsMounts() int {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		if strings.Fields(line)[4] == netnsDir {
+			n++
+		}
+	}
+	return n
+}
+
 func netns() []string {
-	all, err := filepath.Glob("/run/netns/cni-*")
+	all, err := filepath.Glob(netnsDir + "/cni-*")
 	if err != nil {
 		return nil
 	}

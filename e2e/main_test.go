@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // How long things take here. A living pod's directory is made again when the kubelet next
@@ -57,6 +59,9 @@ func run(m *testing.M) (code int, err error) {
 	if err := build(machine.dir); err != nil {
 		return 1, errors.Join(err, machine.restore())
 	}
+	if err := chooseSnapshotter(machine.dir); err != nil {
+		return 1, errors.Join(err, machine.restore())
+	}
 	code = m.Run()
 	left := machine.left()
 	if code != 0 {
@@ -69,6 +74,22 @@ func run(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("left behind:\n  %s", strings.Join(left, "\n  "))
 	}
 	return code, nil
+}
+
+// snapshotter is how ctr(8) is told which one unpacks images.
+const snapshotter = "CONTAINERD_SNAPSHOTTER"
+
+// chooseSnapshotter takes containerd's usual one, but where dir is on an overlay itself, as in
+// a container: there no overlay can have its upper layer.
+func chooseSnapshotter(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return err
+	}
+	if st.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		return os.Setenv(snapshotter, "native")
+	}
+	return os.Setenv(snapshotter, "overlayfs")
 }
 
 // keepLogs saves the logs of a run that failed where a person finds them.

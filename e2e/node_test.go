@@ -156,10 +156,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
   # Sandboxes ask for an oom_score_adj of -998; lowering it needs CAP_SYS_RESOURCE, which
   # root has not in every container.
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "%[5]s"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
-`, n.dir, name, n.socket(name), imageName))
+`, n.dir, name, n.socket(name), imageName, os.Getenv(snapshotter)))
 	p := launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config)
 	eventually(t, 60*time.Second, func() string {
 		if !p.running() {
