@@ -21,10 +21,16 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 	}
 	var taken []policy.Outcome
 	var sandboxes []policy.Plan
+	late := false
 	for _, plan := range plans {
 		if plan.Actions[0].Kind == policy.RemoveSandbox {
 			sandboxes = append(sandboxes, plan)
 			continue
+		}
+		plan, hit := r.unmounted(ctx, plan)
+		late = late || hit
+		if len(plan.Actions) == 0 || late && !r.proven && plan.Actions[0].Kind == policy.Park {
+			continue // the first pod has not proved dead after all, so no other follows it
 		}
 		outs := r.execute(ctx, rep, plan)
 		for _, o := range outs {
@@ -44,6 +50,26 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 	}
 	r.scanTaken(ctx, rep, taken)
 	r.removeSandboxes(ctx, rep, sandboxes)
+}
+
+// unmounted scans the mounts once more, immediately before something is removed: since the
+// look read them it has read directories, and batches before this one have taken their time.
+// What is mounted by now, or not known, stays for the next look. It is true where that is so.
+func (r *Reaper) unmounted(ctx context.Context, plan policy.Plan) (policy.Plan, bool) {
+	var uids []parsers.PodUID
+	for _, a := range plan.Actions {
+		if a.Kind == policy.Strip || a.Kind == policy.Purge {
+			uids = append(uids, a.UID)
+		}
+	}
+	if len(uids) == 0 {
+		return plan, false
+	}
+	facts := r.Prober.Mounts(ctx, uids)
+	left := policy.Plan{Actions: slices.DeleteFunc(slices.Clone(plan.Actions), func(a policy.Action) bool {
+		return (a.Kind == policy.Strip || a.Kind == policy.Purge) && facts[a.UID].Truth != policy.No
+	})}
+	return left, len(left.Actions) < len(plan.Actions)
 }
 
 // removeSandboxes comes last: a runtime may take minutes, and what is parked was judged, and

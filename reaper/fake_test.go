@@ -47,11 +47,12 @@ type fakeNode struct {
 }
 
 type fakePod struct {
-	id    policy.DirID
-	facts map[policy.FactName]policy.Truth
-	data  bool // holds a user's data
-	files int  // what a strip removes
-	leaf  int  // entries in the one leaf, of a pod or of what was cleared
+	id        policy.DirID
+	facts     map[policy.FactName]policy.Truth
+	data      bool // holds a user's data
+	ephemeral bool // it holds an emptyDir and nothing else
+	files     int  // what a strip removes
+	leaf      int  // entries in the one leaf, of a pod or of what was cleared
 	// boxes are how many stopped sandboxes the runtime keeps.
 	boxes int
 }
@@ -301,6 +302,10 @@ func (n *fakeNode) take(a policy.Action) policy.Outcome {
 	}
 	if n.stays {
 		o.Result, o.Err = policy.Failed, "operation not permitted"
+		return o
+	}
+	if p.ephemeral && !a.Take.Has(policy.ClassEphemeral) {
+		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: policy.ClassEphemeral}}
 		return o
 	}
 	for ; p.files > 0; p.files-- {

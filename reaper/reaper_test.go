@@ -119,6 +119,55 @@ func TestMountBetweenLookAndRename(t *testing.T) {
 	}
 }
 
+// TestMountBeforeRemoval: a mount that comes after the look and before the removal stops it, and
+// whatever would have followed from the first pod's proving dead.
+func TestMountBeforeRemoval(t *testing.T) {
+	for _, truth := range []policy.Truth{policy.Yes, policy.Unknown} {
+		n := newFakeNode()
+		p := n.add(1, nil)
+		rules := testRules
+		rules.Hold, rules.Retention = 0, time.Hour
+		r := n.reaper(t, rules)
+		mustPass(t, r, n.claim(1))
+		other := n.add(2, nil)
+		n.pass(rules.Confirm)
+		n.scans[uidOf(1)] = policy.Fact{Truth: truth, Detail: "mounted at the last moment"}
+		mustPass(t, r, n.claim(2))
+		if p.files != 3 || n.pods[uidOf(2)] != other {
+			t.Fatalf("%s: %d of 3 files are left, pods %v", truth, p.files, n.pods)
+		}
+		delete(n.scans, uidOf(1))
+		mustPass(t, r)
+		if p.files == 3 || n.pods[uidOf(2)] != nil {
+			t.Fatalf("%s: nothing was removed without the mount", truth)
+		}
+	}
+}
+
+// TestMountBeforePurge: what waited for its retention waits on where it is mounted by then.
+func TestMountBeforePurge(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	p.ephemeral = true
+	rules := testRules
+	rules.Hold, rules.Retention = 0, time.Hour
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	n.pass(rules.Retention)
+	n.scans[uidOf(1)] = policy.Fact{Truth: policy.Yes, Detail: "mounted at the last moment"}
+	mustPass(t, r)
+	if p.files != 3 {
+		t.Fatalf("%d of 3 files are left", p.files)
+	}
+	delete(n.scans, uidOf(1))
+	mustPass(t, r)
+	if p.files != 0 {
+		t.Fatal("nothing was removed without the mount")
+	}
+}
+
 // TestSignOfLife: a parked pod whose directory was made again goes back, the new one
 // becomes a conflict, and nothing more is taken until a person says go on.
 func TestSignOfLife(t *testing.T) {
