@@ -101,6 +101,18 @@ func TestParkedUnreadable(t *testing.T) {
 	}
 }
 
+// TestParkedOther: what lies under a parked pod's name and is not what was judged goes back, however
+// dead the pod is.
+func TestParkedOther(t *testing.T) {
+	s := deadScene()
+	for _, other := range []DirID{{s.ev.ID.Dev + 1, s.ev.ID.Ino, s.ev.ID.Btime}, {s.ev.ID.Dev, s.ev.ID.Ino + 1, s.ev.ID.Btime}, {s.ev.ID.Dev, s.ev.ID.Ino, s.ev.ID.Btime + 1}} {
+		_, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
+		if kindOfAction(a) != PutBack {
+			t.Errorf("another directory than %v: %+v", other, a)
+		}
+	}
+}
+
 // TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
 // finds a half-cleared directory deletes through its binds.
 func TestFinishNeverPutsBack(t *testing.T) {
