@@ -33,7 +33,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -f "$out"/*
-root=$work/root # what both architectures share
+root=$work/common # what both architectures share
 
 # put MODE FILE TO
 put() { install -D -m "$1" "$2" "$root$3"; }
@@ -108,8 +108,8 @@ find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
 	tarball $arch
 	cp -r packaging/scripts "$work/$arch/scripts"
-	cp -rp "$root" "$work/$arch/root"
-	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/root/usr/sbin/orphan-reaper"
+	cp -rp "$root" "$work/$arch/tree"
+	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/tree/usr/sbin/orphan-reaper"
 	case $arch in amd64) machine=x86_64 ;; *) machine=aarch64 ;; esac
 	package $arch deb "orphan-reaper_${version}_$arch.deb"
 	package $arch rpm "orphan-reaper-$version-1.$machine.rpm"

@@ -125,6 +125,12 @@ func jailed(t *testing.T, root string, flags uintptr) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
 	cmd.Env = append(os.Environ(), jailEnv+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags}
+	untilReady(t, cmd)
+}
+
+// untilReady starts a program that says when it is ready, and ends with its input.
+func untilReady(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -134,9 +140,9 @@ func jailed(t *testing.T, root string, flags uintptr) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	buf := make([]byte, 16)
+	buf := make([]byte, 200)
 	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-		t.Fatalf("the jailed process is not ready: %q, %v", buf[:n], err)
+		t.Fatalf("%v is not ready: %q, %v", cmd.Env[len(cmd.Env)-1], buf[:n], err)
 	}
 }
 

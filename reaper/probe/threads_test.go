@@ -66,19 +66,7 @@ func threaded(t *testing.T, source, target, first string) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), threadEnv+"="+source+">"+target+"|"+first)
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	buf := make([]byte, 200)
-	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-		t.Fatalf("the thread is not ready: %q, %v", buf[:n], err)
-	}
+	untilReady(t, cmd)
 	return cmd.Process.Pid
 }
 
