@@ -2,6 +2,10 @@
 # Runs every fuzz target of the module for the given time each.
 #
 #   packaging/fuzz.sh 60s
+#
+# go test shortens each input that reaches new code, for up to 60 s each, and runs nothing else
+# meanwhile: FuzzCNICache came to 45 executions a second, and to 9,000 and more without. A
+# hundred tries for each are enough, also for an input that fails.
 set -eu
 cd "$(dirname "$0")/.."
 time=${1:-60s}
@@ -13,7 +17,7 @@ trap 'rm -f "$log"' EXIT
 # while an input is under way: no input has failed then, and it goes again.
 fuzz() {
 	for _ in 1 2 3; do
-		if (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" .) >"$log" 2>&1; then
+		if (cd "$dir" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x .) >"$log" 2>&1; then
 			tail -n 3 "$log"
 			return 0
 		fi
