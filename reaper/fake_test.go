@@ -44,6 +44,8 @@ type fakeNode struct {
 	runtimeErr string
 	unwanted   string // by whose list no pod is wanted
 	asked      int
+	// doubted says when the mounts of no pod are known.
+	doubted func(now policy.Instant) bool
 }
 
 type fakePod struct {
@@ -130,6 +132,9 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
 	}
+	if n.doubted != nil && n.doubted(n.now) {
+		e.Facts.Set(policy.FactMounted, policy.Unknown, "fake", "a process hides them")
+	}
 	return e
 }
 
@@ -164,6 +169,9 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {
 		facts[uid] = policy.Fact{Truth: policy.No}
+		if n.doubted != nil && n.doubted(n.now) {
+			facts[uid] = policy.Fact{Detail: "a process hides them"}
+		}
 		if f, ok := n.scans[uid]; ok {
 			facts[uid] = f
 		}

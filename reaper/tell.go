@@ -169,6 +169,11 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		}
 	}
 	if slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
+		return o.Action.Kind == policy.PutBack && len(o.Action.Why) > 0 && o.Action.Why[0].Reason == policy.ReasonMountsUnknown
+	}) {
+		soon(lookSoon, true) // the scan after parking could not be made: nothing is said against the pod
+	}
+	if slices.ContainsFunc(rep.Outcomes, func(o policy.Outcome) bool {
 		return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done
 	}) {
 		next, pending = 0, true // the pod's hold begins with a look that sees it without the sandbox

@@ -113,6 +113,7 @@ func (v Verdict) clear(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict
 	e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth = No, Yes
 	w := judge(e, n, h, r, now)
 	if w.Decision == Keep || w.For(ReasonSandboxOrphaned) {
+		v.Hold, v.Again = w.Hold, w.Again // it may be paused
 		return v
 	}
 	var full []string

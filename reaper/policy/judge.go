@@ -52,6 +52,10 @@ type Hold struct {
 	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
 	// memory of its own: the rest of the hold may be zero.
 	Unwanted Instant `json:"unwanted,omitzero"`
+	// Paused is since when looks have met a doubt that is not about this pod, and Lost how
+	// long such pauses before it took: that time does not count.
+	Paused Instant       `json:"paused,omitzero"`
+	Lost   time.Duration `json:"lost,omitempty"`
 }
 
 // Verdict is Judge's word on one pod, with every reason. Reap has no reason but
@@ -85,27 +89,29 @@ type rule struct {
 	unknown  Reason
 	decision Decision
 	waivable bool
+	// shared is true where an unknown tells of the node and not of this pod.
+	shared bool
 }
 
 // rules is the table of evidence of docs/how-it-decides.md. The facts named and swept are
 // judged together by letGo, time by Judge itself.
 var rules = [...]rule{
-	// fact, the truth that lets go, reason if the other, reason if unknown, then, waivable
-	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false},
-	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false},
-	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false},
-	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true},
-	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true},
-	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false},
-	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true},
-	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true},
-	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true},
-	{FactAPILists, No, ReasonAPILists, ReasonAPIUnknown, Keep, true},
-	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true},
-	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false},
-	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false},
-	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false},
-	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false},
+	// fact, the truth that lets go, reason if the other, reason if unknown, then, waivable, shared
+	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
+	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
+	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false, true},
+	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, true},
+	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, true},
+	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, true},
+	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
+	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, true},
+	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
+	{FactAPILists, No, ReasonAPILists, ReasonAPIUnknown, Keep, true, true},
+	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, true},
+	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false, true},
+	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false, true},
+	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false, false},
+	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
 }
 
 // Judge says what may happen to one entry of the pods directory, from one look's
@@ -139,6 +145,9 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		}
 	}
 	good := v.Decision == Reap
+	if !good {
+		v.pause(e, n, h, r, now)
+	}
 	if forgotten {
 		v.sandboxes(e, r, now)
 	}
@@ -250,11 +259,11 @@ func (v *Verdict) age(changed time.Time, r Rules, now Instant) {
 
 // hold waits until two looks at the same directory, a hold apart in one boot, agree.
 func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
-	since, ok := now.Since(h.Since)
-	if !ok || h.ID != of.ID || h.Sandboxes != of.Sandboxes {
-		since, h.Since = 0, now
+	since, ok := h.resume(of, r, now)
+	if !ok {
+		since, h = 0, Hold{Since: now}
 	}
-	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes = h.Since, of.ID, of.Sandboxes
+	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
 	if since < r.Hold {
 		v.keep(Wait, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
 		v.due(r.Hold - since)

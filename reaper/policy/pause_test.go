@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+// doubts lists the facts whose doubt is about the node, and those whose doubt is the pod's.
+func doubts() (node, pod []FactName) {
+	for _, r := range rules {
+		if r.shared && r.fact != FactKubeletLists { // its silence is no doubt
+			node = append(node, r.fact)
+		} else if !r.shared {
+			pod = append(pod, r.fact)
+		}
+	}
+	return node, pod
+}
+
+// looks judges the scene every step, with what the looks before it left, and says how long it
+// took to Reap, or 0 where it did not in six hours. doubted says which looks meet the doubt.
+func (s *scene) looks(step time.Duration, doubted func(i int) FactName, forget bool) time.Duration {
+	began := s.now
+	for i := range int(6 * time.Hour / step) {
+		e := s.ev
+		e.Changed = s.now.Wall.Add(-time.Hour)
+		f := doubted(i)
+		if f < NumFacts {
+			e.Facts[f] = Fact{}
+		}
+		v := Judge(e, s.node, s.hold, s.rules, s.now)
+		if f < NumFacts && v.Decision == Reap {
+			return -1
+		}
+		if v.Decision == Reap {
+			return s.now.Boot - began.Boot
+		}
+		s.hold = v.Hold
+		if forget && f < NumFacts {
+			s.hold = Hold{} // what was before there were pauses
+		}
+		s.now.Boot, s.now.Wall = s.now.Boot+step, s.now.Wall.Add(step)
+	}
+	return 0
+}
+
+const noDoubt = NumFacts
+
+func someDoubt(f FactName, every int) func(int) FactName {
+	return func(i int) FactName {
+		if i%every == every-1 {
+			return f
+		}
+		return noDoubt
+	}
+}
+
+// TestDoubtPauses: a look each minute of which every third meets a doubt about the node lets a
+// pod go after its hold and the pauses. Without pauses it never would; a doubt about the pod
+// itself begins the hold anew, as ever.
+func TestDoubtPauses(t *testing.T) {
+	node, pod := doubts()
+	for _, f := range node {
+		s := deadScene()
+		s.hold, s.rules.NeedAPI = Hold{}, true
+		// 5 minutes of hold, and one lost of each three.
+		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 7*time.Minute {
+			t.Errorf("%s: gone after %s, want 7m", f, took)
+		}
+		s = deadScene()
+		s.hold, s.rules.NeedAPI = Hold{}, true
+		if took := s.looks(time.Minute, someDoubt(f, 3), true); took != 0 {
+			t.Errorf("%s: without pauses it is gone after %s: the test shows nothing", f, took)
+		}
+	}
+	for _, f := range pod {
+		s := deadScene()
+		s.hold = Hold{}
+		if took := s.looks(time.Minute, someDoubt(f, 3), false); took != 0 {
+			t.Errorf("%s: a doubt about the pod itself does not begin the hold anew: gone after %s", f, took)
+		}
+	}
+}
+
+// TestPauseIsBounded: evidence does not live for ever, and one doubt that lasts too long begins
+// the hold anew.
+func TestPauseIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		lasts time.Duration
+		want  Decision
+	}{{30 * time.Minute, Reap}, {longestPause, Reap}, {longestPause + time.Minute, Wait}} {
+		s := deadScene()
+		e := s.ev
+		e.Facts[FactMounted] = Fact{}
+		v := Judge(e, s.node, s.hold, s.rules, s.now)
+		if v.Decision != Keep || v.Hold.Paused != s.now || v.Again != soonest {
+			t.Fatalf("the hold does not pause: %+v", v)
+		}
+		s.now.Boot += c.lasts
+		s.now.Wall = s.now.Wall.Add(c.lasts)
+		s.ev.Changed = s.now.Wall.Add(-time.Hour)
+		if again := Judge(e, s.node, v.Hold, s.rules, s.now); c.want == Reap && again.Again != latest {
+			t.Errorf("after %s the look is repeated in %s, want %s", c.lasts, again.Again, latest)
+		}
+		if got := Judge(s.ev, s.node, v.Hold, s.rules, s.now); got.Decision != c.want || !got.Hold.Paused.Wall.IsZero() {
+			t.Errorf("after a doubt of %s: %+v, want %s", c.lasts, got, c.want)
+		}
+	}
+}
+
+// TestPauseKeepsNothingElse: a pause is no way around any other reason. Whatever is said of the
+// pod besides the doubt, and whatever has changed of it, begins the hold anew.
+func TestPauseKeepsNothingElse(t *testing.T) {
+	for name, change := range map[string]func(s *scene){
+		"another directory":    func(s *scene) { s.ev.ID.Ino++ },
+		"another boot":         func(s *scene) { s.now.BootID = "boot-2" },
+		"a sign of life":       func(s *scene) { s.ev.Facts[FactCgroup].Truth = Yes },
+		"not named":            func(s *scene) { s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactSwept].Truth = No, No },
+		"no kubelet":           func(s *scene) { s.node.Kubelet = Fact{} },
+		"the kubelet is young": func(s *scene) { s.node.KubeletID.Start = s.now.Boot - time.Second },
+		"a fresh runtime": func(s *scene) {
+			s.node.RuntimeLists.Truth = No
+			s.ev.Facts[FactSandbox], s.ev.Facts[FactContainer] = Fact{}, Fact{}
+		},
+		"no hold":      func(s *scene) { s.hold = Hold{} },
+		"damaged":      func(s *scene) { s.hold.Lost = -time.Hour },
+		"damaged, too": func(s *scene) { s.hold.Lost = 100 * time.Hour },
+	} {
+		s := deadScene()
+		s.ev.Facts[FactMounted] = Fact{}
+		change(s)
+		if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != Keep || v.Hold.Since != (Instant{}) {
+			t.Errorf("%s: %s with %+v", name, v.Decision, v.Hold)
+		}
+	}
+}
+
+// TestHoldForgetsItsPauses: what has been good for a whole hold needs nothing from before the
+// pauses, so that a node that is watched for weeks does not use up what pauses may take.
+func TestHoldForgetsItsPauses(t *testing.T) {
+	s := deadScene()
+	s.hold.Since, s.hold.Lost = s.ago(time.Hour), 50*time.Minute
+	v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+	if v.Decision != Reap || v.Hold.Lost != 0 || v.Hold.Since != s.ago(10*time.Minute) {
+		t.Errorf("%s with %+v", v.Decision, v.Hold)
+	}
+}
