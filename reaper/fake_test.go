@@ -57,6 +57,8 @@ type fakePod struct {
 	leaf      int  // entries in the one leaf, of a pod or of what was cleared
 	// boxes are how many stopped sandboxes the runtime keeps.
 	boxes int
+	// stated are the kubelet's files that name the pod.
+	stated []policy.StateFile
 }
 
 var errCut = errors.New("cut off")
@@ -124,7 +126,7 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	if p.leaf > 0 {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: policy.ClassData, Entries: int64(p.leaf) + 1}}
 	}
-	e.Unwanted = n.unwanted
+	e.Unwanted, e.StateFiles = n.unwanted, p.stated
 	for i := range p.boxes {
 		e.Facts.Set(policy.FactSandbox, policy.Yes, "fake", "sandbox NOTREADY")
 		e.Sandboxes = append(e.Sandboxes, policy.Sandbox{ID: fmt.Sprintf("%s-%d", uid, i), Socket: "/s", Created: n.now.Wall.Add(-24 * time.Hour)})

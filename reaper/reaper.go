@@ -190,6 +190,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 			rep.Parked = append(rep.Parked, policy.ParkedVerdict{Settle: policy.SettleWait})
 			continue
 		}
+		r.heard.TellParked(e, rep.Look.Node, *state, rep.Look.At)
 		v, action := policy.SettleEntry(*e, rep.Look.Node, *state, r.Rules, rep.Look.At)
 		rep.Parked = append(rep.Parked, v)
 		if v.Unproven() {

@@ -58,7 +58,7 @@ var reasonTable = []advice{
 	},
 	{
 		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
-		"The fact names the file. The kubelet takes the pod out of it when it lets go; a file that cannot be read is a matter for its owner.",
+		"See the file in the fact. A file that goes stale no longer counts once the kubelet's log names the pod. If it is unreadable, repair it.",
 	},
 	{
 		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",

@@ -86,6 +86,8 @@ type Evidence struct {
 	// zero where it is not known.
 	Changed time.Time
 	Facts   Facts
+	// StateFiles are the kubelet's own files that name the pod, where all of them could be read.
+	StateFiles []StateFile
 	// Leaves are the volume directories that the kubelet cannot remove since something lies
 	// in them, where that is all that its volume manager complains of.
 	Leaves  []HeldVolume

@@ -17,7 +17,9 @@ type Heard struct {
 	Kubelet KubeletID               `json:"kubelet"`
 	BootID  string                  `json:"boot_id"`
 	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
-	Held    map[parsers.PodUID]Held `json:"held,omitempty"`
+	// NamedAt is when it named each of them last.
+	NamedAt map[parsers.PodUID]Instant `json:"named_at,omitempty"`
+	Held    map[parsers.PodUID]Held    `json:"held,omitempty"`
 	// Last is when it said anything of either kind, and Since the beginning of an unbroken row
 	// of such words: we were there, and so was its log.
 	Last  Instant `json:"last,omitzero"`
@@ -134,16 +136,14 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 		if held, ok := h.Held[uid]; ok && c.At.Boot > held.At.Boot {
 			delete(h.Held, uid)
 		}
-		if h.Named == nil {
-			h.Named = map[parsers.PodUID]bool{}
-		}
 		if !h.Named[uid] && len(h.Named) >= mostHeard {
 			for other := range h.Named {
 				delete(h.Named, other) // it is named again, or waits: nothing goes for it
+				delete(h.NamedAt, other)
 				break
 			}
 		}
-		h.Named[uid] = true
+		h.name(c)
 	}
 }
 
@@ -177,4 +177,5 @@ func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 	e.Facts.Set(FactNamed, named, origin, "")
 	e.Facts.Set(FactSwept, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
 	e.Facts.Set(FactHeld, held, origin, detail)
+	h.discount(e, now)
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,6 +89,25 @@ func TestStateFiles(t *testing.T) {
 			check(t, find(t, look, other), dead())
 		})
 	}
+	t.Run("several name it, and when they were written", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid))
+		written := time.Unix(1_600_000_000, 0)
+		want := []policy.StateFile{{Name: "allocated_pods_state", Written: written}, {Name: "cpu_manager_state", Written: written.Add(time.Hour)}}
+		for _, f := range want {
+			n.write("kubelet/"+f.Name, string(uid)+" "+string(uid))
+			must(t, os.Chtimes(n.path("kubelet/"+f.Name), f.Written, f.Written))
+		}
+		e := n.one(uid)
+		if !slices.Equal(e.StateFiles, want) {
+			t.Errorf("state files %v, want %v", e.StateFiles, want)
+		}
+		wantDetail(t, e.Facts[policy.FactKubeletFile], "allocated_pods_state and cpu_manager_state")
+		n.mkdir("kubelet/dra_manager_state") // it might name the pod, too
+		if e := n.one(uid); e.StateFiles != nil || e.Facts[policy.FactKubeletFile].Truth != policy.Yes {
+			t.Errorf("with one that cannot be read: %v, %v", e.Facts[policy.FactKubeletFile], e.StateFiles)
+		}
+	})
 	t.Run("the checkpoint that is in one place whatever the root directory", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
 		n.mkdir(n.pod(uid))

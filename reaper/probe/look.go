@@ -315,7 +315,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 		f[policy.FactMounted] = r.ownMount
 	}
 	f[policy.FactCgroup] = l.cgroups.fact(e.UID, p.cfg.CgroupRoot)
-	f[policy.FactKubeletFile] = l.stated.fact(e.UID, l.rootDir)
+	f[policy.FactKubeletFile], e.StateFiles = l.stated.fact(e.UID, l.rootDir), l.stated.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
 	f[policy.FactKubeletLists] = l.podList.fact(e.UID)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -146,28 +147,42 @@ func fdinfoMount(fd int) (int, error) {
 // socket or device is never opened: the name is held by O_PATH, looked at, and opened
 // through its handle.
 func (o opener) readFile(parent int, name string, limit int64) ([]byte, error) {
+	text, _, err := o.readDated(parent, name, limit)
+	return text, err
+}
+
+// readDated is readFile, and tells when the file was written last: asked after its content was
+// read, so that this is no older.
+func (o opener) readDated(parent int, name string, limit int64) ([]byte, time.Time, error) {
+	fail := func(op string, err error) ([]byte, time.Time, error) {
+		return nil, time.Time{}, pathError(op, name, err)
+	}
 	held, err := o.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return fail("open", err)
 	}
 	defer closeFD(held)
 	st, err := statHandle(held)
 	if err != nil {
-		return nil, pathError("statx", name, err)
+		return fail("statx", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, pathError("open", name, errors.New("it is "+typeName(st.Mode)+", no regular file"))
+		return fail("open", errors.New("it is "+typeName(st.Mode)+", no regular file"))
 	}
 	fd, err := reopen(held)
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return fail("open", err)
 	}
 	defer closeFD(fd)
 	text, err := readAll(fd, int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
-		return nil, pathError("read", name, err)
+		return fail("read", err)
 	}
-	return text, nil
+	var after unix.Stat_t
+	if err := unix.Fstat(fd, &after); err != nil {
+		return fail("fstat", err)
+	}
+	return text, time.Unix(after.Mtim.Unix()), nil
 }
 
 // reopen opens for reading what is held by O_PATH and was seen to be a regular file.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,23 +30,36 @@ const biggestStateFile = 64 << 20
 
 // stated is what the state files say about the wanted pods.
 type stated struct {
-	pods map[parsers.PodUID]string // the file that names it
+	pods map[parsers.PodUID][]policy.StateFile // the files that name it
 	read int
 	err  error
 }
 
 func (s *stated) fact(uid parsers.PodUID, root string) policy.Fact {
-	if file, ok := s.pods[uid]; ok {
-		origin := file
-		if !filepath.IsAbs(file) {
-			origin = root + "/" + file
+	if files := s.pods[uid]; len(files) > 0 {
+		origin := files[0].Name
+		if !filepath.IsAbs(origin) {
+			origin = root + "/" + origin
 		}
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the kubelet's " + file + " names it"}
+		names := make([]string, len(files))
+		for i, f := range files {
+			names[i] = f.Name
+		}
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the kubelet's " + strings.Join(names, " and ") + " names it"}
 	}
 	if s.err != nil {
 		return policy.Fact{Origin: root, Detail: s.err.Error()}
 	}
 	return policy.Fact{Truth: policy.No, Origin: fmt.Sprintf("%s, %d state files", root, s.read)}
+}
+
+// files returns the files that name the pod, where all could be read: one that could not may
+// name it, too.
+func (s *stated) files(uid parsers.PodUID) []policy.StateFile {
+	if s.err != nil {
+		return nil
+	}
+	return s.pods[uid]
 }
 
 func (p *Probe) stated(ctx context.Context, root *handle, w wanted) *stated {
@@ -56,46 +71,53 @@ func (p *Probe) stated(ctx context.Context, root *handle, w wanted) *stated {
 }
 
 func (p *Probe) readStated(root int, w wanted) *stated {
-	s := &stated{pods: map[parsers.PodUID]string{}}
+	s := &stated{pods: map[parsers.PodUID][]policy.StateFile{}}
 	for _, file := range stateFiles {
-		text, err := p.readBelow(root, file, biggestStateFile)
-		s.add(file, text, err, w)
+		text, written, err := p.readBelow(root, file, biggestStateFile)
+		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
+	}
+	if p.cfg.DevicePlugins == filepath.Join(p.cfg.RootDir, "device-plugins") {
+		return s // it is among them
 	}
 	fd, err := unix.Open(p.cfg.DevicePlugins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		s.add(p.cfg.DevicePlugins, nil, err, w)
+		s.add(policy.StateFile{Name: p.cfg.DevicePlugins}, nil, err, w)
 		return s
 	}
 	defer closeFD(fd)
-	text, err := p.open.readFile(fd, deviceCheckpoint, biggestStateFile)
-	s.add(filepath.Join(p.cfg.DevicePlugins, deviceCheckpoint), text, err, w)
+	text, written, err := p.open.readDated(fd, deviceCheckpoint, biggestStateFile)
+	s.add(policy.StateFile{Name: filepath.Join(p.cfg.DevicePlugins, deviceCheckpoint), Written: written}, text, err, w)
 	return s
 }
 
 // add takes in one file, or why it could not be read. A file that is not there names nobody.
-func (s *stated) add(file string, text []byte, err error, w wanted) {
+func (s *stated) add(file policy.StateFile, text []byte, err error, w wanted) {
 	switch {
 	case err == nil:
 		s.read++
-		w.scan(text, func(uid parsers.PodUID) { s.pods[uid] = file })
+		w.scan(text, func(uid parsers.PodUID) {
+			if !slices.Contains(s.pods[uid], file) {
+				s.pods[uid] = append(s.pods[uid], file)
+			}
+		})
 	case !gone(err) && s.err == nil:
-		s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file, err)
+		s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file.Name, err)
 	}
 }
 
 // readBelow reads a regular file some names below root.
-func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, error) {
+func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, time.Time, error) {
 	dir, name := filepath.Split(path)
 	parent := root
 	if dir != "" {
 		fd, err := p.open.walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
 		if err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
 		defer closeFD(fd)
 		parent = fd
 	}
-	return p.open.readFile(parent, name, limit)
+	return p.open.readDated(parent, name, limit)
 }
 
 // scan finds every wanted UID in text, whatever stands around it: the "d" of "podUID" is

@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// StateFile is a file of the kubelet's own that names the pod.
+type StateFile struct {
+	Name    string    // its path below the kubelet's root directory, or an absolute one
+	Written time.Time // when it was written last, by the wall clock
+}
+
+// goesStale has the state files that name a pod which the kubelet has let go, until something
+// else makes the kubelet write them (source of 1.19, 1.21, 1.24, 1.27, 1.30, 1.33, 1.34, 1.36):
+//   - allocated_pods_state and actuated_pods_state, since 1.33, are written when a pod is taken
+//     in or resized. RemovePod and RemoveOrphanedPods leave the file as it is.
+//   - kubelet_internal_checkpoint is written when devices are allocated or a plugin reports its
+//     devices. Only an allocation forgets the pods that are gone.
+//   - memory_manager_state, since 1.21: what the end of a container did not take out stays until
+//     the next pod is taken in.
+//   - pod_status_manager_state is of 1.27 to 1.32. Later kubelets neither read nor remove it.
+//
+// Of cpu_manager_state and dra_manager_state the kubelet takes such pods out by itself, every
+// 10 s and, since 1.33, every minute.
+var goesStale = map[string]bool{
+	"allocated_pods_state": true, "actuated_pods_state": true, "kubelet_internal_checkpoint": true,
+	"memory_manager_state": true, "pod_status_manager_state": true,
+}
+
+// staleSlack is what the times of a file and of a log line may differ by without saying which
+// was first: file times are those of the last tick, and a line is written after its time is read.
+const staleSlack = 2 * time.Second
+
+// stale reports whether all files that name the pod are of those that go stale.
+func (e *Evidence) stale() bool {
+	for _, f := range e.StateFiles {
+		if !goesStale[path.Base(f.Name)] {
+			return false
+		}
+	}
+	return len(e.StateFiles) > 0 && e.Facts[FactKubeletFile].Truth == Yes
+}
+
+// unwrittenSince reports whether none of the files that name the pod was written after at. Both
+// clocks must say so: the wall clock may have been set meanwhile.
+func (e *Evidence) unwrittenSince(at, now Instant) bool {
+	since, ok := now.Since(at)
+	for _, f := range e.StateFiles {
+		if age := now.Wall.Sub(f.Written); !ok || !f.Written.Add(staleSlack).Before(at.Wall) || since+staleSlack >= age {
+			return false
+		}
+	}
+	return true
+}
+
+// discount makes the fact kubelet_file a no.
+func (e *Evidence) discount(since string) {
+	f := &e.Facts[FactKubeletFile]
+	f.Truth = No
+	f.Detail += fmt.Sprintf(", as it was last written at %s; %s", e.lastWritten().UTC().Format(time.RFC3339), since)
+}
+
+func (e *Evidence) lastWritten() time.Time {
+	var last time.Time
+	for _, f := range e.StateFiles {
+		if f.Written.After(last) {
+			last = f.Written
+		}
+	}
+	return last
+}
+
+// written is when the line was written, as far as it tells: we may have read it later.
+func (c Claim) written() Instant {
+	at := c.At
+	if late := at.Wall.Sub(c.Sighting.Time); !c.Sighting.Time.IsZero() && late > 0 {
+		at.Wall, at.Boot = c.Sighting.Time, max(0, at.Boot-late)
+	}
+	return at
+}
+
+// name notes that the kubelet named the pod as an orphan, and when it did so last.
+func (h *Heard) name(c Claim) {
+	uid := c.Sighting.UID
+	if h.Named == nil {
+		h.Named = map[parsers.PodUID]bool{}
+	}
+	h.Named[uid] = true
+	if h.NamedAt == nil {
+		h.NamedAt = map[parsers.PodUID]Instant{}
+	}
+	if at := c.written(); at.Boot >= h.NamedAt[uid].Boot {
+		h.NamedAt[uid] = at
+	}
+}
+
+// discount takes the word of a state file back that has gone stale: the kubelet that runs has
+// named the pod as an orphan since the file was written. It names no pod that it knows.
+func (h *Heard) discount(e *Evidence, now Instant) {
+	if at, ok := h.NamedAt[e.UID]; ok && e.stale() && e.unwrittenSince(at, now) {
+		e.discount("the kubelet has named the pod as an orphan since")
+	}
+}
+
+// rewritten is how much older than the parking a state file must be to be the one that was
+// judged then: a look may have read it some time before.
+const rewritten = 5 * time.Minute
+
+// TellParked does for a parked pod what Tell does for the others, as far as that is a sign of
+// life: of a state file that goes stale only what was written since the pod was parked is one.
+// A kubelet that has started since writes what it read at its start, so nobody knows whether
+// it has taken the pod in: such a file then says nothing.
+func (h *Heard) TellParked(e *Evidence, n Node, s EntryState, now Instant) {
+	if !e.stale() {
+		return
+	}
+	parked := s.Parked.At
+	parked.Wall, parked.Boot = parked.Wall.Add(-rewritten), parked.Boot-rewritten
+	switch {
+	case e.unwrittenSince(parked, now):
+		e.discount("the pod was parked after that")
+	case n.Kubelet.Truth != Yes || n.KubeletID != s.Parked.Kubelet:
+		e.Facts[FactKubeletFile].Truth = Unknown
+	case h.Kubelet == n.KubeletID:
+		h.discount(e, now)
+	}
+}
