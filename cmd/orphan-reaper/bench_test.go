@@ -38,24 +38,18 @@ func benchSize(long, short int) int {
 	return short
 }
 
-// benchNode is a node in a temporary directory, with pods that live by their cgroups.
+// benchNode is a node with pods that live by their cgroups.
 type benchNode struct {
+	*wholeNode
+
 	b    *testing.B
-	dir  string
-	args []string
 	next int
 }
 
 func newBenchNode(b *testing.B) *benchNode {
 	b.Helper()
-	n := &benchNode{b: b, dir: b.TempDir()}
-	n.args = []string{
-		"--root-dir", n.path("root"), "--state-dir", n.path("state"), "--cgroup-root", n.path("cgroup"),
-		"--node-namespaces", "self", "--hold", "0s", "--confirm", "0s",
-		"--metrics-file", n.path("metrics.prom"), "--log-format", "text",
-	}
+	n := &benchNode{wholeNode: newNode(b), b: b}
 	n.write("log", "")
-	n.mkdir("root/pods")
 	for range 100 {
 		uid := n.uid()
 		n.write("root/pods/"+uid+"/etc-hosts", "127.0.0.1 localhost\n")
@@ -64,24 +58,11 @@ func newBenchNode(b *testing.B) *benchNode {
 	return n
 }
 
-func (n *benchNode) path(name string) string { return filepath.Join(n.dir, name) }
-
 func (n *benchNode) must(err error) {
 	n.b.Helper()
 	if err != nil {
 		n.b.Fatal(err)
 	}
-}
-
-func (n *benchNode) mkdir(name string) {
-	n.b.Helper()
-	n.must(os.MkdirAll(n.path(name), 0o755))
-}
-
-func (n *benchNode) write(name, text string) {
-	n.b.Helper()
-	n.mkdir(filepath.Dir(name))
-	n.must(os.WriteFile(n.path(name), []byte(text), 0o600))
 }
 
 // uid returns a new pod UID; as real ones, one after another is not sorted.
@@ -112,13 +93,7 @@ func (n *benchNode) orphan(dir string) {
 // command is the program as a process of its own, which ends with the benchmark.
 func (n *benchNode) command(args ...string) *exec.Cmd {
 	n.b.Helper()
-	program := os.Getenv(benchProgramEnv)
-	if program == "" {
-		var err error
-		program, err = exec.LookPath("orphan-reaper-whole")
-		n.must(err)
-	}
-	cmd := exec.Command(program, append(args, n.args...)...)
+	cmd := n.wholeNode.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

@@ -48,7 +48,7 @@ func BenchmarkSweepCNIWhole(b *testing.B) {
 	var ours, cpu, memory, theirs, script []float64
 	for i := range b.N * rounds {
 		n := newBenchNode(b)
-		n.args = append(n.args, "--runtime-endpoint", "none", "--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"), "--cni-older-than", "0s")
+		n.args = append(n.args, "--runtime-endpoint", "none", "--cni-older-than", "0s")
 		n.leaveCNI("rm", count)
 		n.leaveCNI("cni/results", count)
 		us := func() {

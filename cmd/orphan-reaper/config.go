@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type Config struct {
 	LogFiles        []string
 	RuntimeEndpoint string // auto, none or unix:///PATH
 	NodeNamespaces  string // auto or self
+	NodeRoot        string // below which the usual places are
 	CgroupRoot      string
 	Kubeconfig      string // none or a path
 	NodeName        string // auto or a name
@@ -77,6 +79,7 @@ func defaultConfig() Config {
 		LogFiles:        []string{"/var/log/messages", "/var/log/syslog"},
 		RuntimeEndpoint: auto,
 		NodeNamespaces:  auto,
+		NodeRoot:        "/",
 		CgroupRoot:      "/sys/fs/cgroup",
 		Kubeconfig:      none,
 		NodeName:        auto,
@@ -137,7 +140,10 @@ func (a *app) config(ctx context.Context) (Config, error) {
 	c := defaultConfig()
 	file, explicit := a.configFile, a.configFile != ""
 	if !explicit {
-		file = defaultConfigFile
+		file = a.deps.configFile
+		if given := a.given["node-root"]; len(given) > 0 {
+			file = filepath.Join(last(given), file)
+		}
 	}
 	data, err := readConfigFile(file)
 	switch {
@@ -152,6 +158,7 @@ func (a *app) config(ctx context.Context) (Config, error) {
 	if err := c.applyFlags(a.given); err != nil {
 		return Config{}, err
 	}
+	c.usualPlaces()
 	c.discover(ctx, a.deps.discover)
 	if err := c.check(); err != nil {
 		return Config{}, err
@@ -191,11 +198,28 @@ func (c *Config) applyFlags(given map[string][]string) error {
 	return nil
 }
 
+// elsewhere reports whether the usual places are below another directory than /: then nothing
+// that this machine has in them is read or written.
+func (c Config) elsewhere() bool { return c.NodeRoot != "/" }
+
+// usualPlaces puts each path that nobody named below the node's root.
+func (c *Config) usualPlaces() {
+	for _, p := range c.paths() {
+		if c.sources[p.key] == "" && isPath(*p.value) {
+			*p.value = filepath.Join("/", c.NodeRoot, *p.value)
+		}
+	}
+}
+
 // discover fills in what nobody named: the running kubelet's root directory, and the
 // quarantine below it.
 func (c *Config) discover(ctx context.Context, find discoverer) {
 	if _, c.rootNamed = c.sources["root_dir"]; !c.rootNamed && find != nil {
-		if dir, origin, ok := find(ctx); ok {
+		dir, origin, ok := find(ctx)
+		if ok && c.elsewhere() && !within(dir, c.NodeRoot) {
+			ok, origin = false, fmt.Sprintf("the root directory of %s is not below %s", origin, c.NodeRoot)
+		}
+		if ok {
 			c.RootDir, c.sources["root_dir"] = dir, "discovered: "+origin
 		} else {
 			// A guess: no look takes anything until it is the kubelet's (policy.Node.Agrees).

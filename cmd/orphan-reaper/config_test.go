@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
 		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
-		"node_namespaces": "auto", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
+		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
 		"runtime.remove_sandboxes": "false",
 		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info", "log_format": "auto",
@@ -153,6 +153,9 @@ func TestBadFile(t *testing.T) {
 		{"runtime_endpoint: /run/x.sock\n", `:1: runtime_endpoint: "/run/x.sock" has no scheme: write unix:///run/x.sock`},
 		{"runtime_endpoint: tcp://1.2.3.4\n", `:1: runtime_endpoint: "tcp://1.2.3.4" is not one of unix:///PATH, auto, none`},
 		{"runtime_endpoint: unix://x.sock\n", `:1: runtime_endpoint: "unix://x.sock" is not one of unix:///PATH, auto, none`},
+		{"node_root: /n\n", `:1: node_root: another directory than / is taken only together with --node-namespaces self`},
+		{"node_namespaces: self\nnode_root: n\n", `:2: node_root: "n" is not an absolute path`},
+		{"node_namespaces: self\nnode_root: ''\n", `:2: node_root: is empty`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
 	} {
 		_, err := load(t, c.text, nil)
@@ -179,6 +182,47 @@ func TestGoodFile(t *testing.T) {
 		if _, err := load(t, text, nil); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestNodeRoot: what nobody names is below the node's root, and the machine's own kubelet is
+// not the node's.
+func TestNodeRoot(t *testing.T) {
+	root := t.TempDir()
+	flags := []string{"--node-root", root, "--node-namespaces", "self"}
+	c, err := load(t, "state_dir: /elsewhere\n", nil, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.paths() {
+		if isPath(*p.value) && p.key != "state_dir" && !within(*p.value, root) {
+			t.Errorf("%s: %s", p.key, *p.value)
+		}
+	}
+	if c.StateDir != "/elsewhere" || c.RootDir != root+"/var/lib/kubelet" {
+		t.Errorf("state_dir %s, root_dir %s", c.StateDir, c.RootDir)
+	}
+	kubelet := func(dir string) discoverer {
+		return func(context.Context) (string, string, bool) { return dir, "kubelet, PID 812", true }
+	}
+	c, err = load(t, "", kubelet("/var/lib/kubelet"), flags...)
+	if err != nil || c.RootDir != root+"/var/lib/kubelet" || !strings.Contains(c.Source("root_dir"), "PID 812 is not below") {
+		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
+	}
+	if c, err = load(t, "", kubelet(root+"/k"), flags...); err != nil || c.RootDir != root+"/k" {
+		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
+	}
+	if err := os.MkdirAll(root+"/etc/orphan-reaper", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+defaultConfigFile, []byte("hold: 7m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := realDeps()
+	d.discover = nil
+	var out, errs strings.Builder
+	if code := runWith(d, append([]string{"config", "print"}, flags...), nil, &out, &errs, os.Getenv); code != 0 || !strings.Contains(out.String(), "hold: 7m ") {
+		t.Errorf("%d %s%s", code, out.String(), errs.String())
 	}
 }
 

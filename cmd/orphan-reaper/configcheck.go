@@ -18,6 +18,7 @@ type namedPath struct {
 // paths returns every value that is a path.
 func (c *Config) paths() []namedPath {
 	ps := []namedPath{
+		{"node-root", "node_root", &c.NodeRoot},
 		{"root-dir", "root_dir", &c.RootDir},
 		{"quarantine-dir", "quarantine_dir", &c.QuarantineDir},
 		{"state-dir", "state_dir", &c.StateDir},
@@ -72,6 +73,9 @@ func (c *Config) check() error {
 	c.checkPaths(p)
 	c.checkSources(p)
 	c.checkRuntime(p)
+	if c.elsewhere() && c.NodeNamespaces != self {
+		p.add("node_root", "another directory than / is taken only together with --node-namespaces self")
+	}
 	c.checkAsked(p)
 	if len(p.errs) == 0 {
 		return nil

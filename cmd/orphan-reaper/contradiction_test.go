@@ -16,11 +16,8 @@ import (
 // nodeScript makes a node of its own with PID and mount namespaces: kubelets that do
 // nothing but be there, and the log of the first of them, which names the pod every 200 ms.
 const nodeScript = `
-mount -t tmpfs tmpfs /var/lib
-mkdir -p /var/lib/kubelet
-mount --bind "$ROOT" /var/lib/kubelet
 kubelet() {
-	sleep 1000 | env kubelet "$@" &
+	sleep 1000 | env kubelet --root-dir="$ROOT" "$@" &
 	pid=$!
 	until [ "$(cat /proc/$pid/comm)" = kubelet ]; do :; done
 }
@@ -58,8 +55,12 @@ func TestContradiction(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := newWholeNode(t)
+			n := newNode(t)
 			n.pod(1, false)
+			n.mkdir("var/lib")
+			if err := os.Symlink("../../root", n.path("var/lib/kubelet")); err != nil { // the usual place
+				t.Fatal(err)
+			}
 			const living = "77777777-0000-4000-8000-000000000077"
 			n.mkdir("cgroup/kubepods/besteffort/pod" + living)
 			env := append(os.Environ(), "ROOT="+n.path("root"), "LOG="+n.path("log"), "POD="+wholeUID(1))
@@ -72,9 +73,9 @@ func TestContradiction(t *testing.T) {
 				runtime.SetPods(fakecri.Pod{UID: living, Namespace: "shop", Name: "db-0", Running: 1})
 				env = append(env, name+"="+n.path(name))
 			}
-			settings := `--state-dir "$ROOT/../state" --cgroup-root "$ROOT/../cgroup" --node-namespaces self --hold 0s --confirm 0s --settle 0s --log-source file --log-file "$LOG" --metrics-file none ` +
-				`"` + strings.Join(c.args, `" "`) + `"`
-			settings = strings.TrimSuffix(settings, ` ""`)
+			args := append(slices.Clone(n.args), "--settle", "0s", "--log-source", "file", "--log-file", n.path("log"))
+			at := slices.Index(args, "--root-dir")
+			settings := `"` + strings.Join(append(slices.Delete(args, at, at+2), c.args...), `" "`) + `"`
 			do := func(command string) (stdout, stderr string, code int) {
 				cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", nodeScript+c.kubelets+"\norphan-reaper-whole "+command+" "+settings)
 				var out, errs bytes.Buffer

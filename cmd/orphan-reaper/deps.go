@@ -38,6 +38,8 @@ type agreer func(ctx context.Context, cfg Config) policy.Fact
 // deps are what the commands do to the node. The real ones are in wire.go; tests give
 // their own, so that a command's arguments, words and exit codes are tested without one.
 type deps struct {
+	configFile string // that is read where no other is named
+
 	survey  surveyor
 	list    lister
 	history historian

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,12 +21,20 @@ import (
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
 func TestMain(m *testing.M) {
+	// A test that systemd started has nothing to say to it.
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "JOURNAL_STREAM"} {
+		_ = os.Unsetenv(name) // it cannot fail for these names
+	}
 	testscript.Main(m, map[string]func(){
 		"orphan-reaper": func() {
 			os.Exit(runWith(fakeDeps(os.Getenv), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
 		// The program itself, for the tests of the whole.
 		"orphan-reaper-whole": func() {
+			if err := ownNode(os.Args[1:]); err != nil {
+				_, _ = fmt.Fprintln(os.Stderr, err)
+				os.Exit(99)
+			}
 			os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
 		// A process of that name, until its input ends.
@@ -76,7 +85,8 @@ func fakeDeps(env func(string) string) deps {
 		return nil
 	}
 	return deps{
-		now: func() time.Time { return testNow },
+		configFile: "/dev/null", // not this machine's
+		now:        func() time.Time { return testNow },
 		discover: func(context.Context) (string, string, bool) {
 			if dir := env("FAKE_ROOT_DIR"); dir != "" {
 				return dir, "kubelet, PID 812", true

@@ -37,4 +37,8 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"metrics_file":               `Where the metrics for the node exporter's textfile collector go; the name must end in .prom. auto writes orphan-reaper.prom into the directory that the running node exporter was told, else the one in the file of its arguments (/etc/default, /etc/sysconfig), else a usual place; no directory is made. A stop takes the file away. none writes none.`,
 	"log_level":                  `The least level of what the daemon says of itself. The records of what was taken or kept have no level, and are always written.`,
 	"log_format":                 `How the daemon's words and records are written. auto is journal below systemd, text elsewhere; json is one object a line.`,
+
+	"node_root": "The directory below which all places are that nothing else names: the directories of this file and the file itself, " +
+		"logs, the runtime's sockets, network namespaces. With another directory than / nothing elsewhere on this machine is read or changed; " +
+		`only processes, mounts and block devices are seen as the kernel shows them. Taken only with "node_namespaces: self", for tests and demos.`,
 }

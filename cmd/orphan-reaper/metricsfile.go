@@ -40,6 +40,9 @@ func newMetricsFile(ctx context.Context, cfg Config, log *slog.Logger, good slog
 	switch cfg.MetricsFile {
 	case none:
 	case auto:
+		if cfg.elsewhere() {
+			break // the exporter that runs is the machine's, and so are its directories
+		}
 		exporter := probe.NewNodeExporter(procDir, probe.NodeExporterDefaults())
 		m.find = func(ctx context.Context) (string, bool) { return findMetricsFile(ctx, exporter, isDir) }
 	default:

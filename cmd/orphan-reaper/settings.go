@@ -103,6 +103,10 @@ var settings = []setting{
 		choices: []string{auto, self}, field: func(c *Config) any { return &c.NodeNamespaces },
 	},
 	{
+		flag: "node-root", key: "node_root", meta: "DIR", usage: "below which all usual places are; another than / only with --node-namespaces self",
+		field: func(c *Config) any { return &c.NodeRoot },
+	},
+	{
 		flag: "cgroup-root", key: "cgroup_root", meta: "DIR", usage: "where the cgroup file system is",
 		field: func(c *Config) any { return &c.CgroupRoot },
 	},
@@ -173,24 +177,28 @@ func (s *setting) set(c *Config, values []string) error {
 			return fmt.Errorf("%s is not one of %s", quote(v), strings.Join(s.choices, ", "))
 		}
 	}
-	var last string
-	if len(values) > 0 {
-		last = values[len(values)-1]
-	}
 	var err error
 	switch p := s.field(c).(type) {
 	case *string:
-		*p = last
+		*p = last(values)
 	case *[]string:
 		*p = slices.Clone(values)
 	case *bool:
-		*p = last == "true"
+		*p = last(values) == "true"
 	case *int:
-		*p, err = parseInt(last)
+		*p, err = parseInt(last(values))
 	case *time.Duration:
-		*p, err = parseDuration(last)
+		*p, err = parseDuration(last(values))
 	}
 	return err
+}
+
+// last is the value that holds of a flag that was repeated, "" where it was not given.
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }
 
 // values returns what the configuration holds, in the words of the file.

@@ -22,12 +22,12 @@ import (
 // be forged.
 func newSources(cfg Config, found *unitsFound, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
-	journald := wants("journald") || (wants(auto) && source.JournaldRuns())
+	journald := wants("journald") || (wants(auto) && !cfg.elsewhere() && source.JournaldRuns())
 	var all []source.Source
 	if journald {
 		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look}))
 	}
-	for _, path := range logFiles(cfg, journald, rke2Log) {
+	for _, path := range logFiles(cfg, journald, filepath.Join(cfg.NodeRoot, rke2Log)) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all

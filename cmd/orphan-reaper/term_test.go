@@ -99,7 +99,7 @@ func TestHelp(t *testing.T) {
 func TestContractFlags(t *testing.T) {
 	root := newRootCommand(&app{env: func(string) string { return "" }, given: map[string][]string{}})
 	for name := range strings.FieldsSeq(`config root-dir mode hold settle confirm retention max-per-look quarantine-dir state-dir
-		log-source journal-unit log-file runtime-endpoint node-namespaces cgroup-root kubelet-token-file kubelet-client-certificate kubelet-client-key
+		log-source journal-unit log-file runtime-endpoint node-namespaces node-root cgroup-root kubelet-token-file kubelet-client-certificate kubelet-client-key
 		kubeconfig node-name api-unreachable cni-cache-dir cni-data-dir cni-conf-dir
 		cni-older-than metrics-file output log-level log-format`) {
 		if root.PersistentFlags().Lookup(name) == nil {

@@ -18,27 +18,37 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// wholeNode is a pods directory in a temporary directory, for the real program without a
-// kubelet and without a runtime.
+// wholeNode is a node in a temporary directory, for the real program. It is the one way by
+// which tests and benchmarks start it: with --node-root nothing of this machine is a place
+// of the node (ownNode, TestOnlyNodesStartTheProgram).
 type wholeNode struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	args []string
 }
 
-func newWholeNode(t *testing.T) *wholeNode {
-	t.Helper()
-	n := &wholeNode{t: t, dir: t.TempDir()}
-	for _, d := range []string{"root/pods", "cgroup/kubepods"} {
-		n.mkdir(d)
-	}
+// newWholeNode makes one without a kubelet and without a runtime.
+func newWholeNode(tb testing.TB) *wholeNode {
+	tb.Helper()
+	n := newNode(tb)
+	n.mkdir("cgroup/kubepods")
+	n.args = append(n.args, "--runtime-endpoint", "none")
+	return n
+}
+
+// newNode makes a node of which --runtime-endpoint is not yet told.
+func newNode(tb testing.TB) *wholeNode {
+	tb.Helper()
+	n := &wholeNode{t: tb, dir: tb.TempDir()}
+	n.mkdir("root/pods")
 	n.args = []string{
+		"--node-root", n.dir, "--node-namespaces", "self",
 		"--root-dir", n.path("root"), "--state-dir", n.path("state"), "--cgroup-root", n.path("cgroup"),
-		"--runtime-endpoint", "none", "--node-namespaces", "self", "--hold", "0s", "--confirm", "0s",
-		"--metrics-file", n.path("metrics.prom"), "--log-format", "text",
-		// Not the host's.
-		"--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"),
+		"--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"), "--cni-conf-dir", n.path("net.d"),
+		"--hold", "0s", "--confirm", "0s", "--metrics-file", n.path("metrics.prom"), "--log-format", "text",
 	}
+	// A configuration that names no network: what it does not name is another engine's.
+	n.write("net.d/99-loopback.conf", `{"cniVersion":"1.0.0","name":"lo","type":"loopback"}`)
 	return n
 }
 
@@ -76,9 +86,12 @@ func (n *wholeNode) pod(i int, data bool) {
 // command is the real program, as a process of its own.
 func (n *wholeNode) command(args ...string) *exec.Cmd {
 	n.t.Helper()
-	program, err := exec.LookPath("orphan-reaper-whole")
-	if err != nil {
-		n.t.Fatal(err)
+	program := os.Getenv(benchProgramEnv)
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("orphan-reaper-whole"); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 	return exec.Command(program, append(args, n.args...)...)
 }

@@ -21,7 +21,7 @@ import (
 func (n *wholeNode) cni() {
 	n.mkdir("cni/results")
 	n.mkdir("cni/networks/cbr0")
-	n.args = append(n.args, "--cni-cache-dir", n.path("cni"), "--cni-data-dir", n.path("cni/networks"), "--cni-older-than", "0s")
+	n.args = append(n.args, "--cni-older-than", "0s")
 }
 
 // cache writes the cache file of a sandbox that is gone, of the pod NAMESPACE/name.

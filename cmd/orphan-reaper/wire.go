@@ -29,7 +29,8 @@ const procDir = "/proc"
 
 func realDeps() deps {
 	return deps{
-		survey: survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
+		configFile: defaultConfigFile,
+		survey:     survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
 		archives: listArchives, restoreCNI: restoreCNI, dropArchive: dropArchive,
 		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
@@ -75,7 +76,7 @@ func (c Config) probing(log *slog.Logger, clock probe.Clock) probe.Config {
 		return v
 	}
 	return probe.Config{
-		RootDir: c.RootDir, RootDirSet: c.rootNamed, QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
+		NodeRoot: c.NodeRoot, RootDir: c.RootDir, RootDirSet: c.rootNamed, QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
 		NodeNamespacesSelf: c.NodeNamespaces == self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
 		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir}, CNIConfDir: c.CNIConfDir,
@@ -113,7 +114,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 		return nil, err
 	}
 	if cfg.Waive() {
-		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, probe.UsualSockets()); err != nil {
+		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, probe.UsualSockets(cfg.NodeRoot)); err != nil {
 			return nil, &statusError{code: exitUsage, err: err}
 		}
 	}
@@ -343,7 +344,7 @@ func newTeller(cfg Config, fallback io.Writer) *audit.Journal {
 	}
 	return audit.NewJournal(audit.JournalOptions{
 		Fallback: fallback, Format: format,
-		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json",
+		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == auto && cfg.elsewhere()),
 	})
 }
 

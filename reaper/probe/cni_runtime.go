@@ -38,7 +38,7 @@ type cniListed struct {
 // askRuntimeIDs asks for all sandboxes and containers in every state. It must be called
 // after the files were read.
 func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
-	answers, found, err := p.askSockets(ctx, usualSockets)
+	answers, found, err := p.askSockets(ctx, UsualSockets(p.cfg.NodeRoot))
 	if err != nil {
 		r := cniRuntime{lists: policy.Fact{Detail: err.Error()}}
 		if !errors.Is(err, errNotAsked) {

@@ -15,8 +15,11 @@ import (
 // startPatience bounds what is asked once, at the start.
 const startPatience = 10 * time.Second
 
-// UsualSockets returns the places where a CRI runtime usually listens.
-func UsualSockets() []string { return append([]string(nil), usualSockets...) }
+// UsualSockets returns the places where a CRI runtime usually listens, on a node whose usual
+// places are below nodeRoot.
+func UsualSockets(nodeRoot string) []string {
+	return (&Config{NodeRoot: nodeRoot}).usualAll(usualSockets)
+}
 
 // CheckWaived returns an error, in words for the user, where it would be wrong to say
 // that there is neither kubelet nor runtime here: a kubelet with this root directory

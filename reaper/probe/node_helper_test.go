@@ -92,7 +92,7 @@ func newNode(t *testing.T) *testNode {
 	t.Helper()
 	n := &testNode{t: t, dir: t.TempDir(), patience: 20 * time.Second}
 	n.cfg = Config{
-		RootDir: n.dir + "/kubelet", RootDirSet: true, QuarantineDir: n.dir + "/kubelet/orphan-reaper", CgroupRoot: n.dir + "/cgroup",
+		NodeRoot: n.dir, RootDir: n.dir + "/kubelet", RootDirSet: true, QuarantineDir: n.dir + "/kubelet/orphan-reaper", CgroupRoot: n.dir + "/cgroup",
 		ProcDir: "/proc", LogPodsDir: n.dir + "/logs", DevicePlugins: n.dir + "/device-plugins", Waive: true, RuntimeEndpoint: endpointNone,
 		NodeNamespacesSelf: true, Clock: fixedClock{},
 	}

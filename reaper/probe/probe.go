@@ -16,6 +16,9 @@ type Clock interface {
 
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
+	// NodeRoot is the directory below which the usual places are: default /. What the kernel
+	// shows, ProcDir and SysBlockDir, is not below it.
+	NodeRoot      string
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
 	QuarantineDir string // where parked pods are, default RootDir/orphan-reaper
@@ -68,6 +71,17 @@ type Probe struct {
 	rereads bool
 }
 
+// usual is where one of the usual places is.
+func (c *Config) usual(path string) string { return filepath.Join("/", c.NodeRoot, path) }
+
+func (c *Config) usualAll(paths []string) []string {
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		all[i] = c.usual(path)
+	}
+	return all
+}
+
 // New returns a Probe. It asks the kernel which ways of opening it has, and reads nothing
 // of the node yet.
 func New(cfg Config) (*Probe, error) {
@@ -78,13 +92,13 @@ func New(cfg Config) (*Probe, error) {
 		path  *string
 		usual string
 	}{
-		{&cfg.RootDir, defaultRootDir},
-		{&cfg.CgroupRoot, defaultCgroupRoot},
+		{&cfg.RootDir, cfg.usual(defaultRootDir)},
+		{&cfg.CgroupRoot, cfg.usual(defaultCgroupRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
-		{&cfg.LogPodsDir, "/var/log/pods"},
-		{&cfg.DevicePlugins, "/var/lib/kubelet/device-plugins"},
-		{&cfg.CNIConfDir, "/etc/cni/net.d"},
+		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
+		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
+		{&cfg.CNIConfDir, cfg.usual("/etc/cni/net.d")},
 	} {
 		if *d.path == "" {
 			*d.path = d.usual
@@ -101,7 +115,7 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CNIStores, usualStores},
 	} {
 		if *d.paths == nil {
-			*d.paths = d.usual
+			*d.paths = cfg.usualAll(d.usual)
 		}
 	}
 	if cfg.QuarantineDir == "" {

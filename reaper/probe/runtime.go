@@ -96,7 +96,7 @@ func unanswered(err error) runtimeAnswer {
 // It must be called after the pods directory was listed: a pod that is made between the
 // two is then in the answer, not in the listing.
 func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
-	return p.askRuntimeAt(ctx, usualSockets)
+	return p.askRuntimeAt(ctx, UsualSockets(p.cfg.NodeRoot))
 }
 
 func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {

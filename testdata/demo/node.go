@@ -109,7 +109,8 @@ func (n *node) kubeletFiles(files map[string]string) {
 // config is the node's configuration of orphan-reaper. The times are short so that a demo
 // can be watched; the defaults are 5m, 5m and 2m.
 func (n *node) config() string {
-	return `root_dir: ` + n.path("kubelet") + `
+	return `node_root: ` + n.dir + `
+root_dir: ` + n.path("kubelet") + `
 state_dir: ` + n.path("state") + `
 log_sources: [file]
 log_files: [` + n.log() + `]
