@@ -92,12 +92,7 @@ func (rep *CNIReport) merge(later CNIReport) {
 		return
 	}
 	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
-	for kind, t := range rep.Census.Taken {
-		sum := later.Census.Taken[kind]
-		sum.Add(t)
-		later.Census.Taken[kind] = sum
-	}
-	later.Census.Failed += rep.Census.Failed
+	later.Census = rep.Census.Merge(later.Census)
 	later.Errors = append(rep.Errors, later.Errors...)
 	*rep = later
 }

@@ -120,29 +120,26 @@ func (v *cniView) under() []string {
 	return lines
 }
 
-// cniTotals sums up all files, also those that were not kept for the table.
+// cniTotals sums up all files, also those that were not kept for the table. What a sweep's
+// earlier looks took is no longer among the verdicts of its last one.
 func cniTotals(c *policy.CNICensus, acted, dryRun bool) string {
-	keep := c.Verdicts[policy.Keep] + c.Verdicts[policy.Wait]
-	counts := []struct {
+	type part struct {
 		n    int64
 		word string
-	}{
-		{c.Verdicts[policy.Reap], "reap"}, {c.Verdicts[policy.Wait], "wait"}, {c.Verdicts[policy.Keep], "keep"},
 	}
-	all := max(c.Verdicts[policy.Reap]+keep, c.Removed())
-	if acted {
-		if !dryRun {
-			keep = all - c.Removed() - c.Failed
-		}
-		counts[0].n, counts[0].word = c.Removed(), outcomeRemoved
-		counts[1].n, counts[1].word = c.Failed, outcomeFailed
-		counts[2].n, counts[2].word = keep, outcomeKept
+	wait, keep := part{c.Verdicts[policy.Wait], "wait"}, part{c.Verdicts[policy.Keep], "keep"}
+	parts := []part{{c.Verdicts[policy.Reap], "reap"}, wait, keep}
+	switch {
+	case dryRun:
+		parts = []part{{c.Verdicts[policy.Reap], outcomeWouldRemove}, {wait.n + keep.n, outcomeKept}}
+	case acted:
+		failed := min(c.Failed-c.Refused, c.Left)
+		parts = []part{{c.Removed() + c.Vanished, outcomeRemoved}, {failed, outcomeFailed}, {c.Left - failed, outcomeKept}}
 	}
-	if dryRun {
-		counts[0].n, counts[0].word = c.Verdicts[policy.Reap], outcomeWouldRemove
-	}
+	var all int64
 	var words []string
-	for _, k := range counts {
+	for _, k := range parts {
+		all += k.n
 		if k.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", k.n, k.word))
 		}

@@ -225,9 +225,10 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 
 // Orphan says whether the metrics count an entry of the pods directory as an orphaned pod:
 // the kubelet has named it, or nothing on the node shows that it lives: no cgroup, and no
-// sandbox or container that the runtime knows. It is for counting; policy.Judge decides.
+// sandbox or container that the runtime knows. One with a sandbox that is ready is none,
+// whatever a line says of it: a pod can forge one. It is for counting; policy.Judge decides.
 func Orphan(e policy.Evidence) bool {
-	if e.UID == "" {
+	if e.UID == "" || slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }) {
 		return false
 	}
 	f := &e.Facts

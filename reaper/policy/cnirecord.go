@@ -108,9 +108,12 @@ type CNICensus struct {
 	Files   map[CNIKind]map[string]Tally // by state
 	Reasons map[Reason]int64             // of what is kept or waits
 	Taken   map[CNIKind]Tally
-	Failed  int64
-	// Verdicts counts what was judged.
+	// Failed counts what was to go and did not, and Refused those of them that were only
+	// left for another time; Vanished what was gone before it was taken.
+	Failed, Refused, Vanished int64
+	// Verdicts counts what was judged, and Left how much of that is still there.
 	Verdicts map[Decision]int64
+	Left     int64
 	// Reserved and InUse count addresses by network.
 	Reserved, InUse map[string]int64
 }
@@ -148,6 +151,7 @@ func (c *CNICensus) Judged(f CNIFile, v Verdict) {
 		state = CNIWaiting
 	}
 	c.Verdicts[v.Decision]++
+	c.Left++
 	c.add(f.Kind, state, Tally{Entries: 1, Bytes: f.ID.Size})
 	if f.Kind == CNIAddress {
 		c.Reserved[f.Network]++
@@ -166,17 +170,41 @@ func (c *CNICensus) Ended(o CNIOutcome) {
 		t := c.Taken[o.File.Kind]
 		t.Add(Tally{Entries: 1, Bytes: o.File.ID.Size})
 		c.Taken[o.File.Kind] = t
-		// It is there no more; what an earlier run had begun to take was never counted.
-		if c.Files[o.File.Kind][CNIDead].Entries > 0 {
-			c.add(o.File.Kind, CNIDead, Tally{Entries: -1, Bytes: -o.File.ID.Size})
-		}
+		c.away(o.File)
 		if o.File.Kind == CNIAddress && c.Reserved[o.File.Network] > 0 {
 			c.Reserved[o.File.Network]--
 		}
-	case Failed, Refused:
+	case Gone:
+		c.Vanished++
+		c.away(o.File)
+	case Refused:
+		c.Refused++
 		c.Failed++
-	case Gone, Partly, Conflict:
+	case Failed:
+		c.Failed++
+	case Partly, Conflict:
 	}
+}
+
+// away counts a file that is there no more; what an earlier run had begun to take was never
+// judged.
+func (c *CNICensus) away(f CNIFile) {
+	if c.Files[f.Kind][CNIDead].Entries > 0 {
+		c.add(f.Kind, CNIDead, Tally{Entries: -1, Bytes: -f.ID.Size})
+		c.Left--
+	}
+}
+
+// Merge returns the census of two sweeps, of which later saw what earlier had left: what was
+// taken adds up, and what is there, or failed, is what the later one found.
+func (c CNICensus) Merge(later CNICensus) CNICensus {
+	for kind, t := range c.Taken {
+		sum := later.Taken[kind]
+		sum.Add(t)
+		later.Taken[kind] = sum
+	}
+	later.Vanished += c.Vanished
+	return later
 }
 
 // Removed is how many files were taken.

@@ -80,16 +80,20 @@ func (c Inventory) count(s InventoryState, pods []Evidence, is func(*Evidence) T
 	c[s] = sum
 }
 
-// Orphaned says whether a pod directory counts as an orphan's: the kubelet has named it, or
-// nothing on the node shows that the pod lives: no cgroup, and no sandbox or container that
-// the runtime knows, in no list, and no manifest owns it. It is for counting; Judge decides.
+// Orphaned says whether a pod directory counts as an orphan's: nothing on the node shows that
+// the pod lives, no cgroup, and no sandbox or container that the runtime knows; and the
+// kubelet has named it, or it is in no list and no manifest owns it. To be named alone makes
+// no orphan: a pod can have a line written that names any other. It is for counting; Judge
+// decides.
 func Orphaned(e *Evidence) Truth {
 	f := &e.Facts
-	if f[FactNamed].Truth == Yes {
-		return Yes
+	known := []FactName{FactCgroup, FactSandbox, FactContainer}
+	named := f[FactNamed].Truth == Yes
+	if !named {
+		known = append(known, FactStaticPod)
 	}
 	result := Yes
-	for _, n := range [...]FactName{FactCgroup, FactSandbox, FactContainer, FactStaticPod} {
+	for _, n := range known {
 		switch f[n].Truth {
 		case Yes:
 			return No
@@ -97,6 +101,9 @@ func Orphaned(e *Evidence) Truth {
 			result = Unknown
 		case No:
 		}
+	}
+	if named {
+		return result
 	}
 	if f[FactKubeletLists].Truth == Yes || f[FactAPILists].Truth == Yes {
 		return No

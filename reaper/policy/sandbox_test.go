@@ -309,7 +309,14 @@ func TestInventory(t *testing.T) {
 		"one cgroup":    {func(l *Look) { l.Pods[0].Facts[FactCgroup].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk}},
 		"one manifest":  {func(l *Look) { l.Pods[0].Facts[FactStaticPod].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk, PodsStatic}},
 		"nobody's word": {func(l *Look) { l.RuntimeOnly[0].Unwanted, l.RuntimeOnly[0].Facts[FactNamed].Truth = "", No }, []InventoryState{PodsOrphanedInRuntime}},
-		"some pods":     {func(l *Look) { l.Partial = true }, InventoryStates()},
+		// A forged line names a pod that lives: the count stays as it is.
+		"named and living": {func(l *Look) { l.Pods[1].Facts[FactNamed].Truth = Yes }, nil},
+		"named, with cgroup": {func(l *Look) {
+			l.Pods[0], l.Pods[1] = l.Pods[1], l.Pods[0]
+			l.Pods[0].Facts[FactNamed].Truth, l.Pods[0].Facts[FactSandbox].Truth = Yes, No
+		}, nil},
+		"named, no runtime": {func(l *Look) { l.Pods[3].Facts[FactSandbox].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk}},
+		"some pods":         {func(l *Look) { l.Partial = true }, InventoryStates()},
 	} {
 		l := whole
 		l.Pods, l.RuntimeOnly = slices.Clone(l.Pods), slices.Clone(l.RuntimeOnly)
