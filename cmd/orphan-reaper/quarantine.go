@@ -62,22 +62,27 @@ func oneUID(cmd *cobra.Command, args []string) error {
 }
 
 func newPurgeCommand(a *app) *cobra.Command {
-	var yes bool
+	var yes, all bool
 	cmd := &cobra.Command{
-		Use: "purge [UID|ARCHIVE]", Short: "Remove for ever what lies in quarantine",
-		Long: `Remove for ever what lies in quarantine of one pod, or of all pods that are
-confirmed dead. That includes data that may be a user's. It cannot be undone,
-so it asks first; without a terminal it wants --yes.`,
-		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --yes",
+		Use: "purge UID|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
+		Long: `Remove for ever what lies in quarantine of one pod, or with --all of all pods
+that are confirmed dead. That includes data that may be a user's. It cannot be
+undone, so it asks first; without a terminal it wants --yes.`,
+		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return oneUID(cmd, args)
+			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
+			switch {
+			case all && len(args) > 0:
+				return usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), quote(args[0]))
+			case !all && len(args) != 1:
+				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, the name of an archive, or --all", cmd.CommandPath())
 			}
 			return nil
 		},
 		ValidArgsFunction: a.completeQuarantined,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes) },
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "every pod that is confirmed dead, not one")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }

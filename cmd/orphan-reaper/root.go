@@ -119,6 +119,9 @@ func (v *choiceValue) Set(s string) error {
 
 // before runs ahead of every command.
 func (a *app) before(cmd *cobra.Command) error {
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
+		return usagef("", "--config is empty") // not the usual file: somebody meant another
+	}
 	if cmd.Annotations[noSettings] == "" {
 		cmd.SetContext(a.catchSignals(cmd.Context()))
 		return nil
