@@ -9,8 +9,9 @@
 //   - A batch of records is one write(2) and one fdatasync(2), so an intent is on disk
 //     before the first change of the batch. What a crash leaves of an unfinished write is
 //     cut off at the next open and kept beside the ledger; it was acknowledged to nobody.
-//   - A line that is damaged anywhere else stops the program with the file's name and the
-//     line: nothing is cut off that may be valid, and nothing is judged from half a story.
+//   - Each line ends with a checksum. A line that is damaged anywhere else stops the program
+//     with the file's name and the line: nothing is cut off that may be valid, and nothing
+//     is judged from half a story.
 //   - Every other file is replaced as a whole: written beside, synced, renamed, and the
 //     directory synced. A value that is damaged all the same is moved aside and counts as
 //     absent, which only ever makes the daemon wait longer.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -104,8 +103,6 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 	numbered := make([]policy.Record, len(records))
 	lengths := make([]int, len(records))
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
 	seq := max(l.seq, l.sent)
 	for i, r := range records {
 		if r.Kind == "" {
@@ -115,7 +112,7 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		r.Seq = seq
 		numbered[i] = r
 		start := buf.Len()
-		if err := enc.Encode(r); err != nil { // ends the line
+		if err := encode(&buf, r); err != nil {
 			return nil, fmt.Errorf("cannot append to the ledger: %w", err)
 		}
 		lengths[i] = buf.Len() - start

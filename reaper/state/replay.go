@@ -3,7 +3,6 @@ package state
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // DamagedError says that the ledger holds a line that no crash of ours can have left.
@@ -134,29 +131,6 @@ func (s *Store) readOn() error {
 	return nil
 }
 
-// errNoNewline says that a line was not written to its end.
-var errNoNewline = errors.New("it does not end")
-
-// maxSeq is the highest number that a record can have. It takes longer to get there than
-// anything lasts; a number beyond it is damage, and counting on from it would overflow.
-const maxSeq = 1 << 53
-
-// decode reads one line with its newline. Fields that it does not know are left out; the
-// version of the directory says whether that is safe.
-func decode(line []byte) (policy.Record, error) {
-	var r policy.Record
-	if !bytes.HasSuffix(line, []byte{'\n'}) {
-		return r, errNoNewline
-	}
-	if err := json.Unmarshal(line, &r); err != nil {
-		return r, err
-	}
-	if r.Kind == "" || r.Seq <= 0 || r.Seq > maxSeq {
-		return r, errors.New("it has no kind or no number")
-	}
-	return r, nil
-}
-
 // lines yields the lines of f from offset to end, each with its newline; the last may
 // lack it. A line is good until the next.
 func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
@@ -187,8 +161,8 @@ func lines(f io.ReaderAt, offset, end int64) iter.Seq2[[]byte, error] {
 
 // unfinished deals with a line that cannot be read, the first behind the last good one.
 // What a crash leaves of one write is a beginning of it, or, where the power failed
-// between the file's size and its data, zeros. Both lie at the end with no good line
-// behind them; anything else is damage.
+// between the file's size and its data, a run of zeros. Both lie at the end with no good
+// line behind them; anything else is damage.
 func (s *Store) unfinished(end int64, cause error) error {
 	l := &s.ledger
 	whole, zeros, good := false, false, false
@@ -198,8 +172,8 @@ func (s *Store) unfinished(end int64, cause error) error {
 		}
 		_, bad := decode(line)
 		good = good || bad == nil
-		whole = whole || !errors.Is(bad, errNoNewline)
-		zeros = zeros || bytes.IndexByte(line, 0) >= 0
+		whole = whole || !errors.Is(bad, errNoNewline) || onlyNewlineWrong(line)
+		zeros = zeros || bytes.Contains(line, fewestZeros) || line[len(line)-1] == 0
 	}
 	if good || whole && !zeros {
 		return &DamagedError{s.ledgerPath(), l.lines + 1, cause.Error()}
@@ -208,6 +182,14 @@ func (s *Store) unfinished(end int64, cause error) error {
 		return nil
 	}
 	return s.cutOff(end)
+}
+
+// onlyNewlineWrong reports whether the line is whole but for its last byte, which no
+// beginning of a write is.
+func onlyNewlineWrong(line []byte) bool {
+	mended := append(bytes.Clone(line[:len(line)-1]), '\n')
+	_, bad := decode(mended)
+	return bad == nil
 }
 
 // cutOff takes the unfinished rest from the ledger and keeps it beside.

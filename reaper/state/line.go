@@ -1,0 +1,110 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// A line of the ledger is one record in JSON. Its last field is a checksum, CRC-32C
+// (Castagnoli) in hexadecimal, of every byte before that field:
+//
+//	{"seq":7,"kind":"parked",…,"text":""    ,"crc":"89abcdef"}    \n
+//	------------ what is summed ---------
+//
+// Lines from before the checksum have none and are still read. Only fields that this
+// program knows may stand in those: so a bit flip in the name of the checksum's field does
+// not make a line pass for an old one. An older program ignores the field.
+const (
+	sumField = `,"crc":"`
+	sumEnd   = "\"}\n"
+	sumTail  = len(sumField) + 8 + len(sumEnd)
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maxSeq is the highest number that a record can have. It takes longer to get there than
+// anything lasts; a number beyond it is damage, and counting on from it would overflow.
+const maxSeq = 1 << 53
+
+// fewestZeros is the shortest run of zeros inside a line that a power cut can leave: it
+// loses whole sectors of a write. A single zero is a bit flip.
+var fewestZeros = make([]byte, 4)
+
+var (
+	// errNoNewline says that a line was not written to its end.
+	errNoNewline = errors.New("it does not end")
+	errSum       = errors.New("its checksum is wrong")
+)
+
+// encode appends the line of one record to buf.
+func encode(buf *bytes.Buffer, r policy.Record) error {
+	start := buf.Len()
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - len("}\n"))
+	buf.Write(appendSum(buf.AvailableBuffer(), buf.Bytes()[start:]))
+	return nil
+}
+
+// appendSum appends the end of a line whose beginning is body.
+func appendSum(to, body []byte) []byte {
+	return fmt.Appendf(to, "%s%08x%s", sumField, crc32.Checksum(body, castagnoli), sumEnd)
+}
+
+// decode reads one line with its newline. Fields that it does not know are left out where
+// the checksum is right; the version of the directory says whether that is safe.
+func decode(line []byte) (policy.Record, error) {
+	var r policy.Record
+	if !bytes.HasSuffix(line, []byte{'\n'}) {
+		return r, errNoNewline
+	}
+	summed, err := checkSum(line)
+	if err != nil {
+		return r, err
+	}
+	read := unmarshalKnown
+	if summed {
+		read = json.Unmarshal
+	}
+	if err := read(line, &r); err != nil {
+		return r, err
+	}
+	if r.Kind == "" || r.Seq <= 0 || r.Seq > maxSeq {
+		return r, errors.New("it has no kind or no number")
+	}
+	return r, nil
+}
+
+// unmarshalKnown is json.Unmarshal without any field that v has not.
+func unmarshalKnown(line []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the record")
+	}
+	return nil
+}
+
+// checkSum reports whether the line has a checksum, and an error where that is wrong.
+func checkSum(line []byte) (bool, error) {
+	body, tail := line[:max(0, len(line)-sumTail)], line[max(0, len(line)-sumTail):]
+	if len(tail) < sumTail || !bytes.HasPrefix(tail, []byte(sumField)) || !bytes.HasSuffix(tail, []byte(sumEnd)) {
+		return false, nil
+	}
+	if want := appendSum(nil, body); !bytes.Equal(tail, want) {
+		return true, errSum
+	}
+	return true, nil
+}

@@ -1,0 +1,104 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// flips are the records whose file the tests flip bits in. The last text has a byte that is
+// one bit from a newline, and one that is one bit from a zero.
+var flips = []policy.Record{
+	{Kind: policy.KindParked, UID: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11", Entry: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11.1"},
+	{Kind: policy.KindFailed, UID: "1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11", Text: "J * @ <>&"},
+}
+
+// countFlips flips each bit of the ledger b in turn and returns how many of the damaged
+// ledgers were opened.
+func countFlips(t *testing.T, b []byte) (accepted, all int) {
+	t.Helper()
+	dir := memDir(t)
+	for i := range b {
+		for bit := range 8 {
+			damaged := bytes.Clone(b)
+			damaged[i] ^= 1 << bit
+			writeFile(t, damaged, dir, ledgerFile)
+			all++
+			s, err := OpenReadOnly(dir, Options{})
+			if err == nil {
+				accepted++
+				must(t, s.Close())
+				continue
+			}
+			if _, ok := errors.AsType[*DamagedError](err); !ok && !errors.Is(err, ErrNewer) {
+				t.Fatalf("byte %d, bit %d: %v", i, bit, err)
+			}
+		}
+	}
+	return accepted, all
+}
+
+// TestEveryBitFlipStops: without the checksum most flips change a UID, a number or a word,
+// and the ledger tells another story.
+func TestEveryBitFlipStops(t *testing.T) {
+	dir := memDir(t)
+	s, err := Open(dir, Options{})
+	must(t, err)
+	_, err = s.Append(flips...)
+	must(t, err)
+	must(t, s.Close())
+	b := readFile(t, dir, ledgerFile)
+	if accepted, all := countFlips(t, b); accepted > 0 {
+		t.Errorf("%d of %d ledgers with one flipped bit were accepted", accepted, all)
+	}
+	if accepted, all := countFlips(t, withoutSums(t, b)); accepted < all/4 {
+		t.Errorf("without the checksum only %d of %d were accepted: this test does not reach it", accepted, all)
+	}
+}
+
+// withoutSums is the ledger as programs before the checksum wrote it.
+func withoutSums(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var old []byte
+	for line := range bytes.Lines(b) {
+		if summed, err := checkSum(line); err != nil || !summed {
+			t.Fatalf("no checksum in %s: %v", line, err)
+		}
+		old = append(old, line[:len(line)-sumTail]...)
+		old = append(old, "}\n"...)
+	}
+	return old
+}
+
+// TestOldLinesAreRead: a ledger from before the checksum is read and goes on with it, and
+// goes on after an older program has written to it again.
+func TestOldLinesAreRead(t *testing.T) {
+	dir := memDir(t)
+	add := func(records ...policy.Record) {
+		t.Helper()
+		s, err := Open(dir, Options{})
+		must(t, err)
+		_, err = s.Append(records...)
+		must(t, err)
+		must(t, s.Close())
+	}
+	add(flips...)
+	old := withoutSums(t, readFile(t, dir, ledgerFile))
+	writeFile(t, old, dir, ledgerFile)
+	add(flips[0])
+	mixed := readFile(t, dir, ledgerFile)
+	if !bytes.HasPrefix(mixed, old) {
+		t.Fatal("the old lines were changed")
+	}
+	older := bytes.ReplaceAll(bytes.SplitAfter(old, []byte("\n"))[0], []byte(`"seq":1,`), []byte(`"seq":5,`))
+	writeFile(t, append(mixed, older...), dir, ledgerFile)
+	add(flips[0])
+	s, err := OpenReadOnly(dir, Options{})
+	must(t, err)
+	if n := len(all(t, s)); n != len(flips)+3 {
+		t.Fatalf("%d records, want %d", n, len(flips)+3)
+	}
+	must(t, s.Close())
+}
