@@ -169,9 +169,9 @@ func (r *Reaper) openBreaker(rep *Report) {
 // pass itself, since only a look may say that nothing is mounted.
 //
 // What cannot be settled now stays as it is and is told; the other pods are served.
-func (r *Reaper) recover(ctx context.Context) (problems []string) {
+func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.Outcome) {
 	if r.Rules.Observe {
-		return nil
+		return nil, nil
 	}
 	var again []policy.Action
 	var settled []policy.Record
@@ -195,14 +195,14 @@ func (r *Reaper) recover(ctx context.Context) (problems []string) {
 	}
 	if len(settled) > 0 {
 		if _, err := r.Ledger.Append(settled...); err != nil {
-			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error())
+			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
 		}
 	}
 	var rep Report
 	for _, plan := range policy.Batches(again) {
 		r.execute(ctx, &rep, plan)
 	}
-	return append(problems, rep.Look.Errors...)
+	return append(problems, rep.Look.Errors...), rep.Outcomes
 }
 
 func (r *Reaper) fail(rep *Report, text string) {

@@ -239,6 +239,7 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 	switch {
 	case a.Kind == policy.Park && n.immutable:
 		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
+	case a.Kind == policy.PutBack && parked == nil && there != nil && there.id == a.ID: // a killed run has put it back
 	case a.Kind == policy.Park && there == nil, a.Kind == policy.PutBack && parked == nil:
 		o.Result = policy.Gone
 	case a.Kind == policy.Park:

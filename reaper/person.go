@@ -35,8 +35,16 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	if err := r.atHome(); err != nil {
 		return nil, err
 	}
-	r.recover(ctx)
+	begun := r.begun(uid, kind)
+	_, recovered := r.recover(ctx)
+	finished := slices.DeleteFunc(recovered, func(o policy.Outcome) bool { return !begun[o.Action.Entry] || !reached(kind, o) })
 	meant, err := r.entriesOf(uid, kind)
+	if len(finished) > 0 && (err != nil || kind == policy.PutBack) {
+		// The same command was killed before it could write down that it was done.
+		var rep Report
+		r.tell(&rep, nil)
+		return finished, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +65,7 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 		actions = append(actions, action)
 	}
 	var rep Report
-	var outs []policy.Outcome
+	outs := finished
 	for _, plan := range policy.Batches(actions) {
 		outs = append(outs, r.execute(ctx, &rep, plan)...)
 	}
@@ -66,6 +74,27 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 		return nil, fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
 	}
 	return outs, nil
+}
+
+// reached reports whether the outcome is what the command was for.
+func reached(kind policy.ActionKind, o policy.Outcome) bool {
+	return o.Ended() && (kind == policy.Purge || o.Result != policy.Gone)
+}
+
+// begun returns the entries of the pod on which the same command was begun, with no outcome in
+// the ledger.
+func (r *Reaper) begun(uid parsers.PodUID, kind policy.ActionKind) map[string]bool {
+	phase := policy.PhaseRestoring
+	if kind == policy.Purge {
+		phase = policy.PhasePurging
+	}
+	begun := map[string]bool{}
+	for name, e := range r.Ledger.Entries() {
+		if e.UID == uid && e.Phase == phase {
+			begun[name] = true
+		}
+	}
+	return begun
 }
 
 // purgeable says why nothing of a pod may be removed now, also not by a person's word: from a

@@ -93,7 +93,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		if err := r.atHome(); err != nil {
 			return rep, err
 		}
-		problems = r.recover(ctx)
+		problems, _ = r.recover(ctx)
 	}
 	start := r.Clock.Now()
 	look, err := r.Prober.Look(ctx, r.inWork(start), opt.Only)

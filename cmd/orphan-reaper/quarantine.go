@@ -120,7 +120,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return failf(seeQuarantine, "there is no pod %s in quarantine", uids[0])
+		return a.restoredBefore(ctx, cfg, uids[0])
 	}
 	outcome, err := a.deps.restore(ctx, cfg, uids[0])
 	if err != nil {
@@ -136,13 +136,83 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		err := a.writeJSON(struct {
-			outcomesView
-			CNI []cniOutcomeView `json:"cni"`
-		}{outcomeViews([]policy.Outcome{outcome}), cniOutcomes(files)})
-		return errors.Join(err, cniErr)
+		return errors.Join(a.writeJSON(restoredView{outcomeViews([]policy.Outcome{outcome}), cniOutcomes(files)}), cniErr)
 	}
 	return errors.Join(a.writeRestored(cfg, entry, outcome, files), cniErr)
+}
+
+// restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
+// says that a person put it back, an earlier run of this command did, and may have been killed
+// before it brought back what CNI had of the pod.
+func (a *app) restoredBefore(ctx context.Context, cfg Config, uid parsers.PodUID) error {
+	last, err := a.lastOutcome(ctx, cfg, uid)
+	if err != nil {
+		return err
+	}
+	if last.Kind != policy.KindRestored {
+		return failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
+	}
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
+	cniErr = errors.Join(cniErr, cniErrors(files))
+	if a.json() {
+		return errors.Join(a.writeJSON(restoredView{doneBefore(last, policy.PutBack), cniOutcomes(files)}), cniErr)
+	}
+	p := a.printer(a.stdout)
+	p.f("put back already, at %s: %s\n", when(last.At.Wall), clean(cfg.PodsDir()+"/"+string(uid)))
+	p.cniRestored(files)
+	return errors.Join(p.flush(), cniErr)
+}
+
+// purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
+// where the ledger says that all of it was removed.
+func (a *app) purgedBefore(ctx context.Context, cfg Config, uid parsers.PodUID) error {
+	last, err := a.lastOutcome(ctx, cfg, uid)
+	if err != nil {
+		return err
+	}
+	if last.Kind != policy.KindRemoved {
+		return failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
+	}
+	if a.json() {
+		return a.writeJSON(doneBefore(last, policy.Purge))
+	}
+	return a.say("removed already, at " + when(last.At.Wall) + ": " + string(uid))
+}
+
+// lastOutcome returns the last record that says where the pod is; the zero value where the
+// ledger has none.
+func (a *app) lastOutcome(ctx context.Context, cfg Config, uid parsers.PodUID) (policy.Record, error) {
+	all, err := a.deps.history(ctx, cfg, uid)
+	if err != nil {
+		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
+	}
+	for _, r := range slices.Backward(all) {
+		if r.Entry != "" {
+			return r, nil
+		}
+	}
+	return policy.Record{}, nil
+}
+
+// became says why a pod that was in quarantine is no longer there.
+func became(last policy.Record) string {
+	switch last.Kind { //nolint:exhaustive // of the others nothing more is known
+	case policy.KindRemoved:
+		return ": it was removed at " + when(last.At.Wall)
+	case policy.KindPutBack, policy.KindRestored:
+		return ": it was put back at " + when(last.At.Wall)
+	}
+	return ""
+}
+
+func doneBefore(last policy.Record, kind policy.ActionKind) outcomesView {
+	return outcomeViews([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
+}
+
+// restoredView is what restore writes in JSON.
+type restoredView struct {
+	outcomesView
+	CNI []cniOutcomeView `json:"cni"`
 }
 
 // writeRestored says for a person what came back, and what did not.
@@ -212,7 +282,7 @@ func (a *app) purge(ctx context.Context, args []string, yes bool) error {
 		return err
 	}
 	if one != "" && len(entries) == 0 {
-		return failf(seeQuarantine, "there is no pod %s in quarantine", one)
+		return a.purgedBefore(ctx, cfg, one)
 	}
 	if one == "" {
 		uids, entries = confirmed(entries)

@@ -41,3 +41,8 @@ type Outcome struct {
 	// Conflict is the quarantine name of the directory that had been made again.
 	Conflict string
 }
+
+// Ended reports whether the action reached its goal: nothing is left to do for it.
+func (o Outcome) Ended() bool {
+	return o.Result == Done || o.Result == Gone || o.Result == Conflict
+}

@@ -68,7 +68,9 @@ type Record struct {
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class
-	Left      []Residue        `json:"left,omitempty"`
+	// TakeAll is set in the intent of a purge that a person asked for: data goes, too.
+	TakeAll bool      `json:"take_all,omitempty"`
+	Left    []Residue `json:"left,omitempty"`
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string `json:"vol_data,omitempty"`
 	Archive string            `json:"archive,omitempty"` // of CNI files: the name of their archive
@@ -139,6 +141,8 @@ type EntryState struct {
 	VolData   map[string]string
 	// Restored is set where a person put the pod back: the UID is then kept for ever.
 	Restored bool
+	// TakeAll is set while a purge is under way that a person asked for: data goes, too.
+	TakeAll bool
 }
 
 // Fold applies one record to the states of the entries, keyed by Entry. A record without
@@ -175,10 +179,10 @@ func Fold(states map[string]*EntryState, r Record) {
 	case KindStripping:
 		s.Phase = PhaseStripping
 	case KindStripped:
-		s.Phase, s.HeldSince, s.Left = PhaseHeld, r.At, r.Left
+		s.Phase, s.HeldSince, s.Left, s.TakeAll = PhaseHeld, r.At, r.Left, false
 		s.take(r)
 	case KindPurging:
-		s.Phase = PhasePurging
+		s.Phase, s.TakeAll = PhasePurging, r.TakeAll
 	case KindRemoved:
 		s.Phase, s.Left = PhaseGone, nil
 		s.take(r)

@@ -127,6 +127,8 @@ func finish(e Evidence, s EntryState, r Rules) (ParkedVerdict, *Action) {
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: TakeStrip}
+	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
+		return v, &Action{Kind: Purge, Take: TakeAll}
 	}
 	return v, &Action{Kind: Purge, Take: TakeAged}
 }

@@ -19,7 +19,7 @@ func Intent(a Action, n Node, now Instant) Record {
 	case Strip:
 		r.Kind = KindStripping
 	case Purge:
-		r.Kind = KindPurging
+		r.Kind, r.TakeAll = KindPurging, a.Take == TakeAll
 	case RemoveSandbox:
 		r.Kind = KindRemovingSandbox
 	}
@@ -65,7 +65,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 // kindOf names the record of an outcome. A failure leaves the intent open: the next pass
 // settles it from the disk.
 func kindOf(o Outcome) Kind {
-	ended := o.Result == Done || o.Result == Gone || o.Result == Conflict
+	ended := o.Ended()
 	switch o.Action.Kind {
 	case Park:
 		switch o.Result {
