@@ -143,6 +143,7 @@ func (b *batch) run(ctx context.Context) {
 		}
 		b.outcomes[i] = b.one(ctx, a)
 	}
+	b.dropStrays()
 	b.sync()
 }
 

@@ -2,9 +2,11 @@ package removal
 
 import (
 	"errors"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -68,8 +70,30 @@ func writeAll(fd int, p []byte) error {
 	return nil
 }
 
+// dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a
+// run was killed before it. A manifest that is left would promise a restore that cannot be.
+func (b *batch) dropStrays() {
+	if b.h.quarErr != nil {
+		return
+	}
+	names, err := b.r.quarNames(b.h)
+	if err != nil {
+		b.notes = append(b.notes, err)
+		return
+	}
+	for _, name := range names {
+		entry, ok := strings.CutSuffix(name, manifestSuffix)
+		if uid, _, _ := strings.Cut(entry, "."); !ok || validate(parsers.PodUID(uid), entry) != nil {
+			continue // not ours
+		}
+		if taken, err := exists(b.h.quar, cstring(entry)); err == nil && !taken {
+			b.dropManifest(entry)
+		}
+	}
+}
+
 // dropManifest removes the manifest of an entry that is not in quarantine. One that stays
-// behind is removed by the next run on this entry, so an error is told and stops nothing.
+// behind is removed by the next batch, so an error is told and stops nothing.
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)

@@ -333,3 +333,22 @@ func TestWhereAndList(t *testing.T) {
 	a := policy.Action{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: policy.TakeAll}
 	want(t, run1(t, nowhere, a), policy.Refused, policy.ReasonRemoval)
 }
+
+// TestStrayManifest: a manifest whose entry is not there is gone after the next batch,
+// whatever that does; nobody else's file is touched.
+func TestStrayManifest(t *testing.T) {
+	tr := newTree(t, "file etc-hosts 1")
+	r := tr.open(false)
+	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
+	stray := tr.quar + "/" + string(uidB) + ".7.json"
+	others := []string{"notes.json", "lost+found.json", string(uidB) + ".json", string(uidB) + ".7.txt", entryA + ".json"}
+	tr.must(os.WriteFile(stray, nil, 0o600))
+	for _, name := range others {
+		tr.must(os.WriteFile(tr.quar+"/"+name, nil, 0o600))
+	}
+	want(t, run1(t, r, policy.Action{Kind: policy.PutBack, UID: uidB, Entry: string(uidB) + ".9"}), policy.Gone, "")
+	there(t, stray, false)
+	for _, name := range others {
+		there(t, tr.quar+"/"+name, true)
+	}
+}

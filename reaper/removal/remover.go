@@ -178,6 +178,12 @@ func (r *Remover) List() ([]string, error) {
 	if h.quarErr != nil {
 		return nil, h.quarErr
 	}
+	all, err := r.quarNames(h)
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, manifestSuffix) }), err
+}
+
+// quarNames returns all names in quarantine, sorted.
+func (r *Remover) quarNames(h *handles) ([]string, error) {
 	var names []string
 	d := dents{buf: make([]byte, 64<<10)}
 	for {
@@ -190,9 +196,7 @@ func (r *Remover) List() ([]string, error) {
 			return names, nil
 		}
 		for _, e := range d.list {
-			if name := d.name(e).String(); !strings.HasSuffix(name, manifestSuffix) {
-				names = append(names, name)
-			}
+			names = append(names, d.name(e).String())
 		}
 	}
 }
