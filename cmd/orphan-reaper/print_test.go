@@ -32,7 +32,7 @@ func TestTables(t *testing.T) {
 		{"quarantine-list.txt", 0, []string{"quarantine", "list"}},
 		{"quarantine-list.json", 0, []string{"quarantine", "list", "-o", "json"}},
 		{"quarantine-restore.txt", 0, []string{"quarantine", "restore", string(uidHeld)}},
-		{"quarantine-purge.txt", 0, []string{"quarantine", "purge", "--yes"}},
+		{"quarantine-purge.txt", 0, []string{"quarantine", "purge", "--yes", "--all"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := call(t, "all", c.args...)
