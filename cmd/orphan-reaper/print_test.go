@@ -149,6 +149,7 @@ func TestOutcomeWords(t *testing.T) {
 		{[]policy.Residue{skeleton, scratch}, outcomeWouldQuarantine},
 		{[]policy.Residue{data}, outcomeWouldQuarantine},
 		{[]policy.Residue{{Class: policy.ClassSkeleton, Partial: true}}, outcomeWouldQuarantine},
+		{[]policy.Residue{{Class: policy.ClassProjected, Partial: true}}, outcomeWouldRemove},
 	} {
 		if got := wouldBecome(c.residue); got != c.want {
 			t.Errorf("%v: %s, want %s", c.residue, got, c.want)

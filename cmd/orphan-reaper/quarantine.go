@@ -364,7 +364,7 @@ func purgeQuestion(entries []policy.EntryState) string {
 }
 
 func hasData(rs []policy.Residue) bool {
-	return slices.ContainsFunc(rs, func(r policy.Residue) bool { return r.Class == policy.ClassData || r.Partial })
+	return slices.ContainsFunc(rs, policy.Residue.NeedsPerson)
 }
 
 // errNotConfirmed: the person said no.

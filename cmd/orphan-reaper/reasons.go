@@ -45,8 +45,8 @@ var reasonTable = []advice{
 		"The fact names the process and the error. Run as root, in the host's PID namespace.",
 	},
 	{
-		policy.ReasonStaged, "A volume of this pod is still staged or mapped on the node, or its record cannot be read.",
-		"The kubelet or the CSI driver must unstage it. See that the driver's node pod runs here; the fact names the path.",
+		policy.ReasonStaged, "A volume of this pod is still staged or mapped here, or nobody knows whether one is.",
+		"The fact names the path: see that the CSI driver's node pod runs here. If nobody uses the volume any more, umount the path.",
 	},
 	{
 		policy.ReasonInUse, "A process holds a file below the pod directory open or works in it, or nobody could see whether one does.",
@@ -105,8 +105,9 @@ var reasonTable = []advice{
 		"See who made it; it is left alone for ever.",
 	},
 	{
-		policy.ReasonContentUnknown, "What lies in the directory could not be read wholly, so nobody knows what would be taken.",
-		"The fact names the path and the error: a file system error, a dead network mount, or a missing right.",
+		policy.ReasonContentUnknown,
+		"The directories that the kubelet makes could not be read wholly, or something in a volume not at all. How much lies there does not matter.",
+		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes (see ls -U).",
 	},
 	{
 		policy.ReasonYoung, "The directory was made or changed less than a hold ago, or its age is not known.",

@@ -217,10 +217,11 @@ func outcomeWord(o policy.Outcome) string {
 }
 
 // wouldBecome says how a sweep would end: a pod that holds nothing but the kubelet's own
-// files and projected payloads is removed wholly.
+// files and projected payloads is removed wholly. A projected tree has one class, whatever of it
+// was counted; a directory of the kubelet's own that was not read to its end may hold anything.
 func wouldBecome(rs []policy.Residue) string {
 	for _, r := range rs {
-		if r.Partial || !policy.TakeStrip.Has(r.Class) {
+		if r.Partial && r.Class == policy.ClassSkeleton || !policy.TakeStrip.Has(r.Class) {
 			return outcomeWouldQuarantine
 		}
 	}

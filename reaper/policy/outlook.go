@@ -52,7 +52,7 @@ func (r Record) NeedsPerson() bool {
 		return OutlookOf(r.Decision, r.Why) == OutlookLook
 	case KindStripped:
 		for _, left := range r.Left {
-			if left.Class == ClassData || left.Partial {
+			if left.NeedsPerson() {
 				return true
 			}
 		}
@@ -63,4 +63,11 @@ func (r Record) NeedsPerson() bool {
 		KindResumed, KindSweeping, KindSwept, KindUnswept, KindStarted, KindStopped:
 	}
 	return false
+}
+
+// NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by
+// itself, however much of it was counted; of what should have gone and was not seen to its end
+// nobody knows why it stays.
+func (r Residue) NeedsPerson() bool {
+	return r.Class == ClassData || r.Partial && r.Class != ClassEphemeral
 }

@@ -6,19 +6,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// The bounds of one pod's walk. What lies beyond them is told as Partial where its class
-// is certain, and makes the content unknown where it is not.
+// The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
+// levels deep, and below it trees of one class each: volumes, most of all. The skeleton must be
+// read to its end, since it says which volumes there are. A tree's class is known by its path,
+// so a tree is counted for people only, and no verdict waits for the sum: beyond the bounds it
+// is Partial. Mounts below a tree are mountinfo's to tell; a walk that meets one tells it, too,
+// and what removes stops at each.
 const (
+	// mostEntries is the most of one directory of the skeleton, and what is counted of one tree.
 	mostEntries = 10_000
+	// mostSkeleton is the most of all the skeleton's directories of one pod together.
+	mostSkeleton = 50_000
+	// mostCounted is what one look counts in all trees of all pods.
+	mostCounted = 1_000_000
 	deepest     = 24 // also bounds the open directories of one walk
 	mostRows    = 200
-	mostVolData = 1 << 20
+	mostVolData = 1 << 20 // of one vol_data.json; the kubelet writes some 500 bytes
+	// mostVolDatas is what is held of all of them of one pod.
+	mostVolDatas = 8 << 20
 )
 
 // volume is one directory below volumes/.
@@ -36,9 +48,13 @@ type content struct {
 	volData map[string]string
 	// badData holds by path why a vol_data.json could not be read.
 	badData map[string]error
+	kept    int    // bytes in volData
 	hosts   []byte // etc-hosts, when it was asked for
 	mount   string // the first mount point that was met
 	err     error
+	// unlisted is the error where the skeleton itself was not read to its end: then it is not
+	// known which volumes the pod has.
+	unlisted error
 }
 
 type rowKey struct {
@@ -49,51 +65,101 @@ type rowKey struct {
 // walker reads one pod directory.
 type walker struct {
 	*content
+	bounds
 	open  opener
 	ended func() error // the context's: why to stop, or nil
-	buf   []byte
 	dev   uint64
 	mount uint64
-	left  int
-	hosts bool
+	left  int // of mostSkeleton
 }
 
 // errSubvolume: a btrfs subvolume is no mount and may be anybody's; it is not entered.
 var errSubvolume = errors.New("another device without a mount: a subvolume")
 
-// bounds are what one walk may take: scratch for listings, so many entries, and whether
-// etc-hosts is read.
+// bounds are what one walk may take, and what it is for.
 type bounds struct {
-	buf     []byte
-	entries int
-	hosts   bool
+	buf    []byte // scratch for listings
+	each   int    // entries of one directory of the skeleton, and of one tree
+	counts *counting
+	// counting says that the time for counting this pod is over: the rest is the skeleton's.
+	counting func() error
+	etc      bool   // read etc-hosts
+	origin   string // the directory, for people
+}
+
+// counting is what the walks of one look may count in trees, together and in time.
+type counting struct {
+	left  atomic.Int64
+	ended func() error
+}
+
+func newCounting(ctx context.Context) *counting {
+	c := &counting{ended: ctx.Err}
+	c.left.Store(mostCounted)
+	return c
+}
+
+// room is how many more entries may be counted.
+func (w *walker) room() int {
+	if w.counts.ended() != nil || w.counting() != nil {
+		return 0
+	}
+	return int(max(0, w.counts.left.Load()))
 }
 
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json and etc-hosts, nothing else.
 func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b bounds) *content {
 	c := &content{byKey: map[rowKey]int{}}
-	w := walker{content: c, open: o, ended: ctx.Err, buf: b.buf, dev: devOf(st), mount: st.Mnt_id, left: b.entries, hosts: b.hosts}
+	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: devOf(st), mount: st.Mnt_id, left: mostSkeleton}
 	c.add(".", policy.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
 	slices.SortFunc(c.rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
 	return c
 }
 
-// mixed reads a directory whose entries are each of their own class.
+// mixed reads a directory of the skeleton: its entries are each of their own class.
 func (w *walker) mixed(fd int, rel []string) {
-	entries, err := w.list(fd)
-	if err != nil {
-		w.fail(rel, err)
+	entries, err := w.list(fd, min(w.each, w.left))
+	w.left -= len(entries)
+	if errors.Is(err, errTooMany) {
+		w.cut(rel, len(entries))
+	} else if err != nil {
+		w.unread(rel, err)
 		return
+	}
+	if len(rel) == 0 {
+		// The volumes come first: what another directory takes must not be taken from them.
+		if i := slices.IndexFunc(entries, func(d dirent) bool { return d.name == "volumes" }); i > 0 {
+			entries[0], entries[i] = entries[i], entries[0]
+		}
 	}
 	for _, d := range entries {
 		if err := w.ended(); err != nil {
-			w.fail(rel, err)
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = errSlow
+			}
+			w.unread(rel, err)
 			return
 		}
 		w.entry(fd, append(slices.Clip(rel), d.name), d)
 	}
+}
+
+// errSlow: the walk ends by itself before it counts as hung.
+var errSlow = errors.New("the disk is too slow: there was no time left for it")
+
+// cut notes a directory of the skeleton that has more entries than are read. Where all
+// volumes must be known that is a doubt. Elsewhere each entry is judged when it is removed:
+// containers/NAME gets a file at each restart of the container.
+func (w *walker) cut(rel []string, read int) {
+	if len(rel) > 0 && rel[0] != "volumes" {
+		i := w.add(top(rel, true), policy.ClassSkeleton, 0, 0)
+		w.rows[i].Partial = true
+		return
+	}
+	path := "'" + strings.ReplaceAll(clean(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
+	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
 func (w *walker) entry(parent int, rel []string, d dirent) {
@@ -106,7 +172,7 @@ func (w *walker) entry(parent int, rel []string, d dirent) {
 		w.file(parent, rel, d)
 		return
 	case err != nil:
-		w.fail(rel, err)
+		w.unread(rel, err)
 		return
 	}
 	defer closeFD(fd)
@@ -166,9 +232,9 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 	switch {
 	case len(rel) == 4 && rel[0] == "volumes" && rel[3] == policy.VolData:
 		w.keepVolData(parent, path)
-	case w.hosts && len(rel) == 1 && d.name == "etc-hosts":
+	case w.etc && len(rel) == 1 && d.name == "etc-hosts":
 		if text, err := w.open.readFile(parent, d.name, 64<<10); err == nil {
-			w.content.hosts = text
+			w.hosts = text
 		}
 	}
 }
@@ -180,7 +246,8 @@ func (w *walker) foreign(st *unix.Statx_t) bool {
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
 // the record must hold it once the file is gone.
 func (w *walker) keepVolData(parent int, path string) {
-	text, err := w.open.readFile(parent, policy.VolData, mostVolData)
+	text, err := w.open.readFile(parent, policy.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
+	w.kept += len(text)
 	if err != nil {
 		if w.badData == nil {
 			w.badData = map[string]error{}
@@ -194,14 +261,14 @@ func (w *walker) keepVolData(parent int, path string) {
 	w.volData[path] = string(text)
 }
 
-// list takes what it lists off the pod's budget.
-func (w *walker) list(fd int) ([]dirent, error) {
+// list returns the names of a directory, and errTooMany beside them where there are more
+// than limit.
+func (w *walker) list(fd, limit int) ([]dirent, error) {
 	var out []dirent
 	err := readNames(fd, w.buf, func(d dirent) bool {
-		if w.left == 0 {
+		if len(out) == limit {
 			return false
 		}
-		w.left--
 		out = append(out, d)
 		return true
 	})
@@ -209,13 +276,15 @@ func (w *walker) list(fd int) ([]dirent, error) {
 }
 
 // add counts into the row of path and class; beyond mostRows into a row of the first
-// component, so that no tree makes an endless report.
+// component, and then into one of them all, so that no tree makes an endless report.
 func (c *content) add(path string, class policy.Class, bytes, entries int64) int {
 	k := rowKey{path, class}
 	i, ok := c.byKey[k]
 	if !ok && len(c.rows) >= mostRows {
-		first, _, _ := strings.Cut(path, "/")
-		k.path = strings.Trim(first, `"`) + "/..."
+		first, _, below := strings.Cut(path, "/")
+		if k.path = "..."; below && len(c.rows) < mostRows+mostRows/4 {
+			k.path = strings.Trim(first, `"`) + "/..."
+		}
 		i, ok = c.byKey[k]
 	}
 	if !ok {
@@ -238,6 +307,13 @@ func (c *content) crossed(rel []string) {
 func (c *content) fail(rel []string, err error) {
 	if c.err == nil && !gone(err) {
 		c.err = fmt.Errorf("cannot read %s: %w", clean(strings.Join(append([]string{"."}, rel...), "/")), err)
+	}
+}
+
+// unread is fail for the skeleton itself.
+func (c *content) unread(rel []string, err error) {
+	if c.fail(rel, err); c.unlisted == nil && !gone(err) {
+		c.unlisted = c.err
 	}
 }
 

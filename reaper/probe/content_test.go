@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,21 +34,92 @@ func TestContentIsBounded(t *testing.T) {
 			for i := range mostEntries + 50 {
 				n.write(fmt.Sprintf("%s/%05d", n.pod(wide), i), "")
 			}
+			// A container that was restarted that often, and a volume after one that is full.
+			restarts, full, volumes := newUID(), newUID(), newUID()
+			for i := range mostEntries + 50 {
+				n.write(fmt.Sprintf("%s/containers/app/%05d", n.pod(restarts), i), "")
+				n.mkdir(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/%05d", n.pod(volumes), i))
+				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~empty-dir/full/%05d", n.pod(full), i), "")
+				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/full/%05d", n.pod(full), i), "")
+			}
+			n.write(n.pod(full)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			look := n.look()
-			for _, uid := range []policy.Evidence{find(t, look, many), find(t, look, manyDirs), find(t, look, deep)} {
-				check(t, uid, dead())
+			for uid, want := range map[parsers.PodUID]string{
 				// What was not seen to the end is never called skeleton.
-				if got := rows(uid); got != ". skeleton, volumes/kubernetes.io~nfs/v data partial" {
-					t.Errorf("residue is %s", got)
+				many: ". skeleton, volumes/kubernetes.io~nfs/v data partial", manyDirs: ". skeleton, volumes/kubernetes.io~nfs/v data partial",
+				deep: ". skeleton, volumes/kubernetes.io~nfs/v data partial", restarts: ". skeleton, containers skeleton partial",
+				full: ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, " +
+					"volumes/kubernetes.io~empty-dir/full ephemeral partial, volumes/kubernetes.io~nfs/full data partial",
+			} {
+				e := find(t, look, uid)
+				check(t, e, dead())
+				if got := rows(e); got != want {
+					t.Errorf("residue is %s, want %s", got, want)
 				}
 			}
-			e := find(t, look, wide)
-			check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
-			if len(e.Residue) > mostRows+4 {
-				t.Errorf("%d rows", len(e.Residue))
+			if e := find(t, look, full); e.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData {
+				t.Errorf("the volume beside a full one is not known: %v", e.VolData)
+			}
+			for _, uid := range []parsers.PodUID{wide, volumes} {
+				e := find(t, look, uid)
+				check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
+				wantDetail(t, e.Facts[policy.FactContent], "ls -U '"+n.path(n.pod(uid)))
+				if len(e.Residue) > mostRows+4 {
+					t.Errorf("%d rows", len(e.Residue))
+				}
 			}
 		})
 	}
+}
+
+// TestCountingIsShared: what one look counts has an end, whatever lies there. No verdict waits
+// for it, and the skeleton is read all the same.
+func TestCountingIsShared(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	for i := range 20 {
+		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(uid), i), "")
+	}
+	n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+	dir := openTest(t, n.path(n.pod(uid)))
+	st, err := statHandle(int(dir.Fd()))
+	must(t, err)
+	read := func(b bounds) *content {
+		_, err := dir.Seek(0, 0)
+		must(t, err)
+		return readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, b)
+	}
+	few, late, slow := testBounds(t), testBounds(t), testBounds(t)
+	few.counts.left.Store(10)
+	late.counts.ended = func() error { return context.DeadlineExceeded }
+	slow.counting = late.counts.ended
+	for name, b := range map[string]bounds{"few": few, "late": late, "slow": slow} {
+		c := read(b)
+		i := slices.IndexFunc(c.rows, func(r policy.Residue) bool { return r.Path == "volumes/kubernetes.io~nfs/v" })
+		if c.err != nil || len(c.volData) != 1 || i < 0 || !c.rows[i].Partial || c.rows[i].Class != policy.ClassData {
+			t.Errorf("%s: %v, %+v", name, c.err, c.rows)
+		}
+	}
+}
+
+// TestVolDataIsBounded: what is held of a pod's vol_data.json has an end, and what is beyond it is
+// not known.
+func TestVolDataIsBounded(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	long := goodVolData + strings.Repeat(" ", mostVolData-len(goodVolData))
+	for i := range mostVolDatas/mostVolData + 2 {
+		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~csi/pv-%d/vol_data.json", n.pod(uid), i), long)
+	}
+	e := n.one(uid)
+	if len(e.VolData) != mostVolDatas/mostVolData {
+		t.Errorf("%d are held", len(e.VolData))
+	}
+	// Nothing is staged here, so that does not keep it.
+	check(t, e, dead())
+}
+
+func testBounds(t *testing.T) bounds {
+	t.Helper()
+	return bounds{buf: make([]byte, 4096), each: mostEntries, counts: newCounting(t.Context()), counting: t.Context().Err}
 }
 
 func TestContentCounts(t *testing.T) {
@@ -74,7 +146,7 @@ func TestSubvolume(t *testing.T) {
 			st, err := statHandle(int(dir.Fd()))
 			must(t, err)
 			st.Dev_minor++
-			c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, bounds{make([]byte, 4096), mostEntries, false})
+			c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, testBounds(t))
 			if !errors.Is(c.err, errSubvolume) || len(c.volumes) > 0 {
 				t.Errorf("the subvolume was entered: %v, %+v", c.err, c.rows)
 			}
@@ -90,7 +162,7 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, bounds{make([]byte, 4096), mostEntries, false}); c.err == nil {
+	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, testBounds(t)); c.err == nil {
 		t.Error("a walk without time left says that it saw everything")
 	}
 	look, err := n.probe().Look(ctx, nil, nil)

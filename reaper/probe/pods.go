@@ -105,6 +105,7 @@ type reading struct {
 	uid      parsers.PodUID    // "" where the name is none: nothing is looked at
 	recorded map[string]string // vol_data.json that the record holds
 	skip     string            // why the content must not be walked
+	counts   *counting
 }
 
 var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -136,7 +137,12 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 		buf = new([32 << 10]byte)
 	}
 	defer scratch.Put(buf)
-	out.content = readContent(ctx, p.open, fd, &st, bounds{buf[:], p.entries, r.hosts})
+	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
+	counting, cancel := context.WithTimeout(ctx, p.patience/4)
+	defer cancel()
+	out.content = readContent(ctx, p.open, fd, &st, bounds{
+		buf: buf[:], each: p.entries, counts: r.counts, counting: counting.Err, etc: r.hosts, origin: r.origin,
+	})
 	dir := -1
 	if csi != nil {
 		dir = csi.fd
@@ -222,10 +228,14 @@ func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podR
 	out := make([]*podRead, len(all))
 	var next, hangs atomic.Int64
 	var wg sync.WaitGroup
+	inTime, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	counts := newCounting(inTime)
 	for range min(4, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
 				r := all[i]
+				r.counts = counts
 				if r.uid == "" {
 					out[i] = &podRead{}
 					continue

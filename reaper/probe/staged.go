@@ -111,8 +111,11 @@ func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 			return policy.Fact{Origin: origin, Detail: err.Error()}
 		}
 	}
-	if r.content == nil || r.content.err != nil {
+	if r.content == nil {
 		return policy.Fact{Origin: origin, Detail: "the pod's volumes are not known"}
+	}
+	if err := r.content.unlisted; err != nil {
+		return policy.Fact{Origin: origin, Detail: "it is not known which volumes the pod has: " + err.Error()}
 	}
 	if r.staging.unclear != "" && csiMounts {
 		return policy.Fact{Origin: origin, Detail: r.staging.unclear + ", and CSI volumes are staged here"}

@@ -10,10 +10,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// uniform counts a tree of one class. Only what is data or ephemeral and holds nothing
-// but directories, all of them seen, is skeleton.
+// uniform counts a tree of one class, as far as its own budget and the look's go. Only what is
+// data or ephemeral and holds nothing but directories, all of them seen, is skeleton.
 func (w *walker) uniform(fd int, rel []string, class policy.Class, st *unix.Statx_t) {
-	t := tree{residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}}
+	t := tree{residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}, left: w.each}
 	w.count(fd, rel, 0, &t)
 	if class != policy.ClassProjected && !t.files && !t.residue.Partial {
 		class = policy.ClassSkeleton
@@ -25,10 +25,13 @@ func (w *walker) uniform(fd int, rel []string, class policy.Class, st *unix.Stat
 type tree struct {
 	residue policy.Residue
 	files   bool
+	left    int // entries that may still be counted
 }
 
 func (w *walker) count(fd int, rel []string, depth int, t *tree) {
-	entries, err := w.list(fd)
+	entries, err := w.list(fd, min(t.left, w.room()))
+	t.left -= len(entries)
+	w.counts.left.Add(-int64(len(entries)))
 	if errors.Is(err, errTooMany) {
 		t.residue.Partial = true
 		err = nil
@@ -38,7 +41,7 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 		return
 	}
 	for _, d := range entries {
-		if w.ended() != nil {
+		if w.counting() != nil || w.counts.ended() != nil {
 			t.residue.Partial = true
 			return
 		}
