@@ -192,7 +192,7 @@ func BenchmarkParts(b *testing.B) {
 			list.pods.drop()
 		}},
 		{"mounts", func() { p.mounts(b.Context(), l.wanted) }},
-		{"processes", func() { p.users(b.Context(), l.wanted) }},
+		{"processes", func() { p.users(b.Context(), l.pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups(b.Context()) }},
 		{"kubelet", func() { _, _, _, _ = p.findKubelet(b.Context()) }},
 		{"pods", func() { p.readAll(b.Context(), all, nil) }},

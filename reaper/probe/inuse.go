@@ -17,9 +17,10 @@ import (
 // users are the processes that hold something of a wanted pod.
 type users struct {
 	pods    map[parsers.PodUID]string
-	read    int  // processes that could be read, ourselves left out
-	refused int  // processes that could not
-	alone   bool // this process is PID 1 and the only one of its namespace
+	doubts  map[parsers.PodUID]string // what names the pod, and may hold something of it
+	read    int                       // processes that could be read, ourselves left out
+	refused int                       // processes that could not
+	alone   bool                      // this process is PID 1 and the only one of its namespace
 	err     error
 }
 
@@ -29,6 +30,9 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	origin := fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", procDir, u.read)
 	if who, ok := u.pods[uid]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: who}
+	}
+	if what, ok := u.doubts[uid]; ok {
+		return policy.Fact{Origin: origin, Detail: what}
 	}
 	switch {
 	case u.err != nil:
@@ -41,8 +45,17 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-func (p *Probe) users(ctx context.Context, w wanted) *users {
-	u, err := guarded(ctx, &p.guard, "processes", p.patience, func() *users { return p.readUsers(ctx, w) })
+func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+	if quarantine != nil {
+		quarantine.hold()
+	}
+	u, err := guardedOn(ctx, &p.guard, "processes", p.patience, pods, func(int) *users {
+		defer quarantine.drop()
+		return p.readUsers(ctx, pods, quarantine, w)
+	})
+	if errors.Is(err, errStuck) {
+		quarantine.drop() // the reading has not begun
+	}
 	if err != nil {
 		return &users{err: fmt.Errorf("cannot read the processes: %w", err)}
 	}
@@ -53,8 +66,8 @@ func (p *Probe) users(ctx context.Context, w wanted) *users {
 // tables, never the file system behind it, so it does not hang on a dead one. Mapped
 // files are left to the mounts: a file that is mapped and not open is rare in a pod's
 // volume, and its blocks stay until it is unmapped.
-func (p *Probe) readUsers(ctx context.Context, w wanted) *users {
-	u := &users{pods: map[parsers.PodUID]string{}}
+func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+	u := &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}}
 	proc, err := p.openProc()
 	if err != nil {
 		u.err = err
@@ -66,7 +79,12 @@ func (p *Probe) readUsers(ctx context.Context, w wanted) *users {
 	if n, err := unix.Readlinkat(proc, "self", buf[:]); err == nil {
 		self = string(buf[:n])
 	}
-	s := useScan{users: u, wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10)}
+	s := useScan{
+		users: u, wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{},
+		places: places{
+			open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
+		},
+	}
 	met := false
 	n, err := p.eachProcess(ctx, proc, func(pid string) (ended bool) {
 		if pid == self {
@@ -99,6 +117,8 @@ type useScan struct {
 	wanted  wanted
 	proc    int
 	procDir string
+	places  places
+	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere
 	names   []byte
 	link    [4096]byte
 }
@@ -203,8 +223,9 @@ func (s *useScan) loops(dir string) error {
 	return nil
 }
 
-// look reads one link. Every component is compared, wherever the path begins: a process
-// in another mount namespace shows it from its own root.
+// look reads one link of a process or thread, what it is for people being what. Every
+// component is compared, wherever the path begins: a process in another mount namespace shows
+// it from its own root.
 func (s *useScan) look(dir int, pid, name, what string) error {
 	n, err := retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
 	if errors.Is(err, unix.ENAMETOOLONG) {
@@ -216,13 +237,59 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 		return err
 	}
 	var found [4]parsers.PodUID
-	for _, uid := range s.wanted.find(found[:0], s.link[:n]) {
-		if _, known := s.pods[uid]; !known {
-			v := view{pid: pid}
-			s.pods[uid] = "PID " + v.who(s.procDir) + " has " + clean(string(s.link[:n])) + " as " + what
-		}
+	if len(s.wanted.find(found[:0], s.link[:n])) == 0 {
+		return nil
 	}
+	if dir != s.proc {
+		name = pid + "/fd/" + name
+	}
+	s.hint(link{pid, name}, string(s.link[:n]), what)
 	return nil
+}
+
+// mostHints bounds the links that name one pod and lead elsewhere. Who makes more of them
+// keeps that pod, and holds up no look.
+const mostHints = 1000
+
+// hint follows up a path that names pods. The path may change meanwhile, as that of every file
+// of a pod does when it is parked: then the new one is followed.
+func (s *useScan) hint(l link, path, what string) {
+	v := view{pid: l.process}
+	words := func() string { return "PID " + v.who(s.procDir) + " has " + clean(path) + " as " + what }
+	for range 3 {
+		var doubts []parsers.PodUID
+		for _, at := range s.wanted.spots(path) {
+			if s.pods[at.uid] != "" || s.doubts[at.uid] != "" {
+				continue
+			}
+			truth := policy.Unknown
+			if s.hints[at.uid]++; s.hints[at.uid] <= mostHints {
+				truth = s.places.holds(at, l)
+			}
+			switch truth {
+			case policy.Yes:
+				s.pods[at.uid] = words()
+			case policy.Unknown:
+				doubts = append(doubts, at.uid)
+			case policy.No:
+			}
+		}
+		var now [len(s.link)]byte
+		n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, l.name, now[:]) })
+		if err != nil {
+			return // closed
+		}
+		if string(now[:n]) == path {
+			for _, uid := range doubts {
+				s.doubts[uid] = words() + ", and nobody can tell whether that is this pod's"
+			}
+			return
+		}
+		path = string(now[:n])
+	}
+	for _, at := range s.wanted.spots(path) {
+		s.doubts[at.uid] = words() + ", and the path changes all the time"
+	}
 }
 
 // class: one that has ended is fine, one that refuses is counted, the rest is an error.

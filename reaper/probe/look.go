@@ -194,7 +194,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
-	wg.Go(func() { <-asked; l.users = p.users(ctx, l.wanted) })
+	wg.Go(func() { <-asked; l.users = p.users(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
 	wg.Go(func() { l.logged = p.logNames(ctx) })
 	if p.open.fallback {

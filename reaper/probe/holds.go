@@ -1,0 +1,222 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// inode is what tells one file of this node from another.
+type inode struct{ dev, ino uint64 }
+
+func idOf(st *unix.Statx_t) inode { return inode{devOf(st), st.Ino} }
+
+// spot is where a path names a wanted pod: entry is the name of its directory below pods or
+// quarantine, rest what follows.
+type spot struct {
+	uid                 parsers.PodUID
+	prefix, entry, rest string
+}
+
+// spots cuts a path at each wanted UID in it.
+func (w wanted) spots(path string) []spot {
+	var found []spot
+	for start := 0; start < len(path); {
+		end := len(path)
+		if i := strings.IndexByte(path[start:], '/'); i >= 0 {
+			end = start + i
+		}
+		if uid, ok := w.component([]byte(path[start:end])); ok {
+			found = append(found, spot{uid, path[:start], path[start:end], strings.TrimPrefix(path[end:], "/")})
+		}
+		start = end + 1
+	}
+	return found
+}
+
+// deletedMark ends the path of a file that has no name any more (d_path of fs/d_path.c).
+const deletedMark = " (deleted)"
+
+// places tell whether a path that names a pod leads below the pod's directory. Any directory
+// may have a UID for its name, and /var/log/journal/MACHINE-ID has one. So the file is
+// compared, by device and inode number, with the one that has the rest of the path for its
+// name below pods or quarantine.
+type places struct {
+	open             opener
+	pods, quarantine *handle // quarantine is nil where there is none
+	procDir          string
+	ctx              context.Context //nolint:containedctx // the look's, and places end with it
+	guard            *guard
+	patience         time.Duration
+	hang             bool // a file did not answer: no other is asked
+}
+
+// link is what a process has to a file: the name of the process or thread and of the link,
+// both below the proc directory.
+type link struct{ process, name string }
+
+// answered is what the kernel says of a file.
+type answered struct {
+	id  inode
+	err error
+}
+
+// ask runs what may hang on the file system of a process's file.
+func (p *places) ask(key string, work func() answered) (inode, error) {
+	if p.hang {
+		return inode{}, errHangs
+	}
+	a, err := guarded(p.ctx, p.guard, "file "+key, p.patience/8, func() answered { return work() })
+	if err != nil {
+		p.hang = true
+		return inode{}, err
+	}
+	return a.id, a.err
+}
+
+// holds answers Yes where the process's link leads below the pod's directory, and Unknown
+// where that cannot be told. No step from pods to the file crosses a mount.
+func (p *places) holds(at spot, l link) policy.Truth {
+	fd, err := p.find(at)
+	if err == nil {
+		defer closeFD(fd)
+		st, serr := statHandle(fd)
+		if serr != nil {
+			return policy.Unknown
+		}
+		id, serr := p.ask(l.name, func() answered { return statLink(p.procDir + "/" + l.name) })
+		switch {
+		case serr == nil && id == idOf(&st):
+			return policy.Yes
+		case serr == nil, vanished(serr):
+			return policy.No
+		}
+		return policy.Unknown
+	}
+	switch {
+	case errors.Is(err, errMount):
+		return policy.Yes // what is mounted there was opened by its name, and keeps the pod too
+	case !notThere(err):
+		return policy.Unknown
+	case strings.HasSuffix(at.rest, deletedMark):
+		return p.wasBelow(at, l)
+	}
+	return policy.No
+}
+
+// notThere: no file has the name, below a directory.
+func notThere(err error) bool {
+	return gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
+}
+
+// find holds, by O_PATH, what is at a spot.
+func (p *places) find(at spot) (int, error) {
+	fd, err := p.entry(at)
+	for _, name := range strings.FieldsFunc(at.rest, func(r rune) bool { return r == '/' }) {
+		if err != nil {
+			break
+		}
+		var next int
+		next, err = p.open.at(fd, name, unix.O_PATH|unix.O_NOFOLLOW)
+		closeFD(fd)
+		fd = next
+	}
+	return fd, err
+}
+
+// entry holds the directory of the pod that a spot names.
+func (p *places) entry(at spot) (int, error) {
+	parent := p.pods
+	if len(at.entry) != len(at.uid) {
+		parent = p.quarantine
+	}
+	if parent == nil {
+		return -1, unix.ENOENT
+	}
+	return p.open.at(parent.fd, at.entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+}
+
+// statLink asks where a link of /proc leads. It asks for no attribute: device and inode
+// number come all the same, and FUSE would ask its server for an attribute that it has not
+// cached, whatever DONT_SYNC says (fuse_update_get_attr of fs/fuse/dir.c).
+func statLink(path string) answered {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
+	return answered{idOf(&st), err}
+}
+
+// wasBelow answers for a file that has no name any more: there is only its path, as it is
+// called in the mount namespace of the process. The part of the path up to the UID must lead
+// to the pod's directory there.
+func (p *places) wasBelow(at spot, l link) policy.Truth {
+	fd, err := p.entry(at)
+	if err != nil {
+		return policy.No
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	if err != nil {
+		return policy.Unknown
+	}
+	root, ok := p.rootOf(l.process)
+	if !ok {
+		return policy.Unknown
+	}
+	id, err := p.ask(l.name, func() answered { return p.statBelow(root, at.prefix+at.entry) })
+	switch {
+	case err == nil && id == idOf(&st):
+		return policy.Yes
+	case err == nil, notThere(err), vanished(err):
+		return policy.No
+	}
+	return policy.Unknown
+}
+
+// rootOf returns the root directory from which a process's links are told: ours, where the
+// process is in our mount namespace, else that of its namespace. A process that has another
+// root in another namespace has no link to that one.
+func (p *places) rootOf(process string) (string, bool) {
+	var ours, theirs [64]byte
+	n, err := unix.Readlink(p.procDir+"/self/ns/mnt", ours[:])
+	m, err2 := unix.Readlink(p.procDir+"/"+process+"/ns/mnt", theirs[:])
+	if err != nil || err2 != nil {
+		return "", false
+	}
+	if string(ours[:n]) == string(theirs[:m]) {
+		return "/", true
+	}
+	path := p.procDir + "/" + process + "/root"
+	n, err = unix.Readlink(path, ours[:])
+	return path, err == nil && string(ours[:n]) == "/"
+}
+
+// statBelow asks about the directory that a path names, seen from a root. The kernel's paths
+// have no symlinks in them.
+func (p *places) statBelow(root, path string) (a answered) {
+	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return answered{err: err}
+	}
+	defer closeFD(top)
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := retry(func() (int, error) {
+		if p.open.fallback {
+			return unix.Openat(top, strings.TrimLeft(path, "/"), flags, 0)
+		}
+		return unix.Openat2(top, path, &how)
+	})
+	if err != nil {
+		return answered{err: err}
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	return answered{idOf(&st), err}
+}

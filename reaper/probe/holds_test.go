@@ -1,0 +1,149 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestNamedElsewhere: a path may have a pod's UID for a part and lead elsewhere, as that of the
+// journal of a machine does whose ID is a static pod's UID. It keeps nothing.
+func TestNamedElsewhere(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n, uid, machine := mode(t), newUID(), newStaticUID()
+			n.mkdir(n.pod(machine), "x/"+string(uid)+".1")
+			n.write(n.pod(uid)+"/f", "the same name as the other")
+			n.write("x/"+string(uid)+"/f", "x")
+			n.write("x/"+string(uid)+"/deleted", "x")
+			n.write("x/"+string(uid)+"/gone/f", "x")
+			n.write("log/journal/"+string(machine)+"/system.journal", "x")
+			child(t, nil, n.path("x/"+string(uid)), "")
+			child(t, nil, n.path("x/"+string(uid)+".1"), "")
+			for _, file := range []string{
+				"x/" + string(uid) + "/f", "x/" + string(uid) + "/deleted", "x/" + string(uid) + "/gone/f",
+				"log/journal/" + string(machine) + "/system.journal",
+			} {
+				child(t, nil, "", "exec 7<'"+n.path(file)+"'")
+			}
+			must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
+			must(t, os.RemoveAll(n.path("x/"+string(uid)+"/gone")))
+			look := n.look()
+			check(t, find(t, look, uid), dead())
+			check(t, find(t, look, machine), dead())
+			// With the names compared and nothing else, both would be kept.
+			for _, uid := range []parsers.PodUID{uid, machine} {
+				if len(look.Pods) != 2 || len((wanted{uid: true}).spots(n.path("x/"+string(uid)+"/f"))) != 1 {
+					t.Errorf("the paths do not name %s", uid)
+				}
+			}
+		})
+	}
+}
+
+// TestHeldByAnotherName: the pods directory may have other names, in this mount namespace and
+// in others. What is held through them is held.
+func TestHeldByAnotherName(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			n, here, deleted, there, gone, none := mode(t), newUID(), newUID(), newUID(), newUID(), newUID()
+			n.mkdir("alias", "foreign", n.pod(none))
+			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
+				n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+			}
+			n.mount("kubelet/pods", "alias")
+			file := func(dir string, uid parsers.PodUID) string {
+				return n.path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/f")
+			}
+			own := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+			bind := "mount --bind '" + n.path("kubelet/pods") + "' '" + n.path("foreign") + "'; "
+			child(t, nil, "", "exec 7<'"+file("alias", here)+"'")
+			child(t, nil, "", "exec 7<'"+file("alias", deleted)+"'")
+			child(t, own, "", bind+"exec 7<'"+file("foreign", there)+"'")
+			child(t, own, "", bind+"exec 7<'"+file("foreign", gone)+"'")
+			for _, uid := range []parsers.PodUID{deleted, gone} {
+				must(t, os.RemoveAll(n.path(n.pod(uid)+"/volumes")))
+			}
+			look := n.look()
+			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
+				e := find(t, look, uid)
+				check(t, e, but(facts{policy.FactInUse: policy.Yes}))
+				wantDetail(t, e.Facts[policy.FactInUse], "as fd 7")
+			}
+			check(t, find(t, look, none), dead())
+		})
+	}
+}
+
+// TestHintInDoubt: where a link that names the pod cannot be followed, nobody knows.
+func TestHintInDoubt(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	t.Run("deleted, from another root in another namespace", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir("jail", n.pod(uid))
+		n.write("x/"+string(uid)+"/f", "x")
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
+		cmd.Env = append(os.Environ(), jailEnv+"="+n.path("jail"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+		cmd.ExtraFiles = []*os.File{openTest(t, n.path("x/"+string(uid)+"/f"))}
+		untilReady(t, cmd)
+		check(t, n.one(uid), facts{policy.FactInUse: policy.No})
+		must(t, os.Remove(n.path("x/"+string(uid)+"/f")))
+		e := n.one(uid)
+		check(t, e, facts{policy.FactInUse: policy.Unknown})
+		wantDetail(t, e.Facts[policy.FactInUse], "as fd 3, and nobody can tell")
+	})
+	t.Run("it does not answer", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.write(n.pod(uid)+"/f", "x")
+		p := n.probe()
+		l, err := p.list(t.Context())
+		must(t, err)
+		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
+		s := places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: &p.guard, patience: p.patience}
+		self := link{"self", "self/fd/0"}
+		if truth := s.holds(at, self); truth != policy.No {
+			t.Errorf("another file: %s, want no", truth)
+		}
+		p.guard.begin("file self/fd/0") // as the thread does that never comes back
+		if truth := s.holds(at, self); truth != policy.Unknown {
+			t.Errorf("a file that does not answer: %s, want unknown", truth)
+		}
+		if truth := s.holds(at, link{"self", "self/fd/1"}); truth != policy.Unknown {
+			t.Errorf("another file after that: %s, want unknown", truth)
+		}
+	})
+	t.Run("more links than anybody needs", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid))
+		n.write("x/"+string(uid)+"/f", "x")
+		for range mostHints + 1 {
+			openTest(t, n.path("x/"+string(uid)+"/f"))
+		}
+		p := n.probe()
+		s := useScan{users: &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}}}
+		s.wanted, s.hints, s.procDir = wanted{uid: true}, map[parsers.PodUID]int{}, "/proc"
+		l, err := p.list(t.Context())
+		must(t, err)
+		s.places = places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: &p.guard, patience: p.patience}
+		s.proc, err = p.openProc()
+		must(t, err)
+		defer closeFD(s.proc)
+		s.names = make([]byte, 32<<10)
+		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {
+			t.Errorf("%v, %q and %q, want a doubt", err, s.pods[uid], s.doubts[uid])
+		}
+	})
+}
