@@ -77,6 +77,11 @@ var reasonTable = []advice{
 		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.",
 	},
 	{
+		policy.ReasonNotRunning,
+		"There is a cgroup of this pod with no process in it, and nobody lists the pod. It waits for a volume, or it is dead and the kubelet cannot finish.",
+		"If it is wanted, see why it does not start. If it is gone, umount what the reason mounted names: the kubelet then finishes by itself.",
+	},
+	{
 		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
 		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.",
 	},

@@ -94,6 +94,10 @@ type Evidence struct {
 	Residue []Residue
 	// VolData holds the content of each vol_data.json by its path, for the record.
 	VolData map[string]string
+	// CgroupIdle is true where the pod has a cgroup, and no process is in it or below it.
+	CgroupIdle bool
+	// Umount is the command that takes the mount away that was found, "" where there is none.
+	Umount string
 	// RuntimeOnly is true where there is no such directory: nothing but the runtime shows
 	// that there was a pod.
 	RuntimeOnly bool

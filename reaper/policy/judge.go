@@ -118,7 +118,9 @@ var rules = [...]rule{
 // evidence, the hold that the looks before it left, the rules and the time. It is pure:
 // the same values give the same verdict.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
-	return judge(e, n, h, r, now).clear(e, n, h, r, now)
+	v := judge(e, n, h, r, now).clear(e, n, h, r, now)
+	v.unmounting(e.Umount)
+	return v
 }
 
 func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
@@ -138,6 +140,7 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		}
 	}
 	v.terminating(e, n, h, now)
+	v.notRunning(e, n, r, now)
 	forgotten := v.Decision == Reap && !r.Waive && e.forgotten()
 	for _, rule := range rules {
 		if rule.inRuntime() && !forgotten {
@@ -315,7 +318,7 @@ func (v *Verdict) For(reason Reason) bool {
 // or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
 // A pod that should be gone, and of which the runtime has something all the same, is no such pod.
 func (v *Verdict) Living() bool {
-	if v.For(ReasonSandboxOrphaned) || v.For(ReasonTerminating) {
+	if v.For(ReasonSandboxOrphaned) || v.For(ReasonTerminating) || v.For(ReasonNotRunning) {
 		return false
 	}
 	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) ||

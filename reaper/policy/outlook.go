@@ -9,14 +9,14 @@ const (
 	OutlookLook  Outlook = iota // a person should look
 	OutlookAlive                // the pod lives: all is well, whatever else is said of it
 	OutlookQuiet                // somebody wanted it so
-	OutlookStuck                // the runtime has something of it, and should not: a person should look
+	OutlookStuck                // something of it is left, and should not be: a person should look
 )
 
 var outlooks = map[Reason]Outlook{
 	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
 	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive,
 	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
-	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck,
+	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
 }
 
 // Outlook says what a pod that is kept for this reason asks of a person.

@@ -6,17 +6,19 @@ type Reason string
 
 // The closed list. Each is explained in docs/reasons.md.
 const (
-	ReasonNotADirectory   Reason = "not-a-directory"
-	ReasonOwnMount        Reason = "own-mount"
-	ReasonYoung           Reason = "young"
-	ReasonMounted         Reason = "mounted"
-	ReasonMountsUnknown   Reason = "mounts-unknown"
-	ReasonSandbox         Reason = "sandbox"
-	ReasonContainer       Reason = "container"
-	ReasonRuntimeUnknown  Reason = "runtime-unknown"
-	ReasonRuntimeEmpty    Reason = "runtime-empty"
-	ReasonCgroup          Reason = "cgroup"
-	ReasonCgroupUnknown   Reason = "cgroup-unknown"
+	ReasonNotADirectory  Reason = "not-a-directory"
+	ReasonOwnMount       Reason = "own-mount"
+	ReasonYoung          Reason = "young"
+	ReasonMounted        Reason = "mounted"
+	ReasonMountsUnknown  Reason = "mounts-unknown"
+	ReasonSandbox        Reason = "sandbox"
+	ReasonContainer      Reason = "container"
+	ReasonRuntimeUnknown Reason = "runtime-unknown"
+	ReasonRuntimeEmpty   Reason = "runtime-empty"
+	ReasonCgroup         Reason = "cgroup"
+	ReasonCgroupUnknown  Reason = "cgroup-unknown"
+	// ReasonNotRunning: there is a cgroup of the pod, nothing runs in it, and no list has the pod.
+	ReasonNotRunning      Reason = "not-running"
 	ReasonKubeletUnknown  Reason = "kubelet-unknown"
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
@@ -63,7 +65,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
-		ReasonCgroupUnknown, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
+		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
 		ReasonKubeletFile, ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,

@@ -18,8 +18,10 @@ const defaultCgroupRoot = "/sys/fs/cgroup"
 
 // cgroups are the pods' cgroups in all hierarchies.
 type cgroups struct {
-	pods map[parsers.PodUID]string // where each was found first
-	kube string                    // the first kubepods hierarchy
+	pods map[parsers.PodUID]string   // where each was found first
+	all  map[parsers.PodUID][]string // in every hierarchy
+	idle map[parsers.PodUID]bool     // those that are known to have no process
+	kube string                      // the first kubepods hierarchy
 	err  error
 	// foreign says why the hierarchy may not be that of the running kubelet's pods.
 	foreign string
@@ -81,7 +83,7 @@ const deepestCgroup = 32
 // those of version 1 below it. Each is a mount of its own, so mounts are crossed here,
 // symlinks (cpu to cpu,cpuacct) are not followed.
 func (p *Probe) readCgroups(ctx context.Context) *cgroups {
-	c := &cgroups{pods: map[parsers.PodUID]string{}}
+	c := &cgroups{pods: map[parsers.PodUID]string{}, all: map[parsers.PodUID][]string{}}
 	c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) (below bool) {
 		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
 		// another root directory.
@@ -89,6 +91,7 @@ func (p *Probe) readCgroups(ctx context.Context) *cgroups {
 			if _, known := c.pods[uid]; !known {
 				c.pods[uid] = filepath.Join(path, name)
 			}
+			c.all[uid] = append(c.all[uid], filepath.Join(path, name))
 			return false
 		}
 		if c.kube == "" && isKubepods(name) {

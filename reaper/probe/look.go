@@ -213,6 +213,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
+	p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	l.node = p.node(ctx, l, runs, agrees, running)
 	l.node.Gauges = l.podList.gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
@@ -314,7 +315,8 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	if r.ownMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
 		f[policy.FactMounted] = r.ownMount
 	}
-	f[policy.FactCgroup] = l.cgroups.fact(e.UID, p.cfg.CgroupRoot)
+	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.fact(e.UID, p.cfg.CgroupRoot), l.cgroups.idle[e.UID]
+	e.Umount = l.mounts.umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.stated.fact(e.UID, l.rootDir), l.stated.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)

@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNotRunning: a dead pod whose volume is still mounted keeps its cgroup, and its kubelet says
+// nothing. It is kept, and a person is told, with the command. What may live is left in peace.
+func TestNotRunning(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(s *scene)
+		want   Outlook
+	}{
+		{"a stale mount", func(*scene) {}, OutlookLook},
+		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Umount = "" }, OutlookLook},
+		{"its stopped sandbox is still listed", func(s *scene) {
+			s.ev.Facts.Set(FactSandbox, Yes, "", "")
+			s.ev.Sandboxes = []Sandbox{{ID: "a"}}
+		}, OutlookLook},
+		{"a process is in its cgroup, or nobody could see", func(s *scene) { s.ev.CgroupIdle = false }, OutlookAlive},
+		{"its sandbox is ready", func(s *scene) {
+			s.ev.Facts.Set(FactSandbox, Yes, "", "")
+			s.ev.Sandboxes = []Sandbox{{ID: "a", Ready: true}}
+		}, OutlookAlive},
+		{"a container runs", func(s *scene) { s.ev.Facts.Set(FactContainer, Yes, "", "") }, OutlookAlive},
+		{"the runtime was not asked", func(s *scene) { s.ev.Facts.Set(FactSandbox, Unknown, "", "") }, OutlookAlive},
+		{"the containers are not known", func(s *scene) { s.ev.Facts.Set(FactContainer, Unknown, "", "") }, OutlookAlive},
+		{"the kubelet lists it", func(s *scene) { s.ev.Facts.Set(FactKubeletLists, Yes, "", "") }, OutlookAlive},
+		{"the API server lists it", func(s *scene) { s.ev.Facts.Set(FactAPILists, Yes, "", "") }, OutlookAlive},
+		{"a manifest owns it", func(s *scene) { s.ev.Facts.Set(FactStaticPod, Yes, "", "") }, OutlookAlive},
+		{"it may just start", func(s *scene) { s.ev.Changed = s.now.Wall.Add(-9 * time.Minute) }, OutlookAlive},
+		{"its age is not known", func(s *scene) { s.ev.Changed = time.Time{} }, OutlookAlive},
+		{"the kubelet has just started", func(s *scene) { s.node.KubeletID.Start = s.now.Boot - 9*time.Minute }, OutlookAlive},
+		{"no kubelet runs", func(s *scene) { s.node.Kubelet.Truth = No }, OutlookAlive},
+	}
+	for _, tt := range tests {
+		s := deadScene()
+		s.ev.Facts.Set(FactNamed, No, "", "")
+		s.ev.Facts.Set(FactCgroup, Yes, "", "the cgroup kubepods/pod1 exists")
+		s.ev.Facts.Set(FactMounted, Yes, "", "mounted at /var/lib/kubelet/pods/1/v (nfs4)")
+		s.ev.CgroupIdle, s.ev.Umount = true, "umount '/var/lib/kubelet/pods/1/v'"
+		tt.change(s)
+		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+		look := tt.want == OutlookLook
+		if got := OutlookOf(v.Decision, v.Why); got != tt.want || v.Decision != Keep || v.For(ReasonNotRunning) != look || v.Living() == look {
+			t.Errorf("%s: outlook %d, want %d: %s %v", tt.name, got, tt.want, v.Decision, v.Why)
+		}
+		for _, w := range v.Why {
+			if w.Reason == ReasonMounted && strings.HasSuffix(w.Detail, "; if the pod is gone: "+s.ev.Umount) != look {
+				t.Errorf("%s: %q", tt.name, w.Detail)
+			}
+		}
+	}
+}
+
+func TestUmountCommand(t *testing.T) {
+	for _, tt := range []struct{ path, pid, want string }{
+		{"/var/lib/kubelet/pods/1/v", "1", "umount '/var/lib/kubelet/pods/1/v'"},
+		{"/var/lib/kubelet/pods/1/v", "4711", "nsenter -t 4711 -m umount '/var/lib/kubelet/pods/1/v'"},
+		{"/a'; reboot; '", "1", `umount '/a'\''; reboot; '\'''`},
+		{`/a\040b`, "1", ""}, // as mountinfo has a space
+		{"/a\x1b[2J", "1", ""},
+		{"/a\u202eb", "1", ""},
+		{"", "1", ""},
+	} {
+		if got := UmountCommand(tt.path, tt.pid); got != tt.want {
+			t.Errorf("%q of %s: %s, want %s", tt.path, tt.pid, got, tt.want)
+		}
+	}
+}

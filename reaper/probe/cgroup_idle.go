@@ -1,0 +1,100 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// idleCgroups finds the pods whose cgroups have no process, among those that the runtime runs no
+// sandbox of: a pod that runs is not asked about. What cannot be read is not idle.
+func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map[parsers.PodUID]bool) {
+	ask := map[parsers.PodUID][]string{}
+	for uid := range w {
+		if paths := c.all[uid]; len(paths) > 0 && !ready[uid] {
+			ask[uid] = paths
+		}
+	}
+	if len(ask) == 0 || c.err != nil {
+		return
+	}
+	idle, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() map[parsers.PodUID]bool {
+		found := map[parsers.PodUID]bool{}
+		for uid, paths := range ask {
+			found[uid] = allIdle(ctx, paths)
+		}
+		return found
+	})
+	if err == nil {
+		c.idle = idle
+	}
+}
+
+func allIdle(ctx context.Context, paths []string) bool {
+	for _, path := range paths {
+		if some, err := populated(ctx, path); some || err != nil && !gone(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// populated reports whether a process is in the cgroup or in one below it. Version 2 says so in
+// cgroup.events (cgroups(7)). In version 1 each has its own list.
+func populated(ctx context.Context, path string) (bool, error) {
+	if text, err := os.ReadFile(filepath.Join(path, "cgroup.events")); err == nil {
+		if !bytes.Contains(text, []byte("populated ")) {
+			return false, errors.New("cgroup.events does not say whether it is populated")
+		}
+		return !bytes.Contains(text, []byte("populated 0")), nil
+	}
+	some, err := hasProcess(path)
+	if some || err != nil {
+		return some, err
+	}
+	var first error
+	err = walkCgroups(ctx, path, func(at, name string) (below bool) {
+		has, err := hasProcess(filepath.Join(at, name))
+		if err != nil && first == nil {
+			first = err
+		}
+		some = some || has
+		return !some && first == nil
+	})
+	return some, errors.Join(first, err)
+}
+
+// hasProcess reads no more than a byte of cgroup.procs. A directory without this file is no
+// cgroup, and nothing is known.
+func hasProcess(path string) (bool, error) {
+	f, err := os.Open(filepath.Join(path, "cgroup.procs"))
+	if err != nil {
+		if _, stat := os.Lstat(path); stat == nil {
+			return false, errors.New("no cgroup: " + err.Error())
+		}
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	n, err := f.Read(make([]byte, 1))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n > 0, err
+}
+
+// umount is the command that takes the pod's mount away, "" where there is none. What a container
+// has mounted at a path of its own goes with the container.
+func (m *mountMap) umount(uid parsers.PodUID) string {
+	h, ok := m.pods[uid]
+	if !ok || !strings.Contains(h.target, "/pods/"+string(uid)+"/") {
+		return ""
+	}
+	return policy.UmountCommand(h.target, h.view.pid)
+}

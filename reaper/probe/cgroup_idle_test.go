@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestCgroupIdle: a cgroup is idle only where its kernel files say so, at any depth and in every
+// hierarchy.
+func TestCgroupIdle(t *testing.T) {
+	uid := newUID()
+	pod := "cgroup/kubepods.slice/pod" + string(uid)
+	tests := []struct {
+		name  string
+		files map[string]string
+		want  bool
+	}{
+		{"version 2, no process", map[string]string{pod + "/cgroup.events": "populated 0\nfrozen 0\n"}, true},
+		{"version 2, a process somewhere below", map[string]string{pod + "/cgroup.events": "populated 1\nfrozen 0\n"}, false},
+		{"version 2, without the word", map[string]string{pod + "/cgroup.events": "frozen 0\n"}, false},
+		{"version 1, no process", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": ""}, true},
+		{"version 1, a process", map[string]string{pod + "/cgroup.procs": "12\n"}, false},
+		{"version 1, a process below", map[string]string{pod + "/cgroup.procs": "", pod + "/a/cgroup.procs": "", pod + "/a/b/cgroup.procs": "0\n"}, false},
+		{"one below that cannot be read", map[string]string{pod + "/cgroup.procs": "", pod + "/a/x": ""}, false},
+		{"no kernel file", map[string]string{pod + "/x": ""}, false},
+		{"another hierarchy has a process", map[string]string{
+			pod + "/cgroup.procs": "", "cgroup/memory/kubepods/pod" + string(uid) + "/cgroup.procs": "12\n",
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.mkdir(n.pod(uid))
+			for file, text := range tt.files {
+				n.write(file, text)
+			}
+			e := n.one(uid)
+			check(t, e, but(facts{policy.FactCgroup: policy.Yes}))
+			if e.CgroupIdle != tt.want {
+				t.Errorf("idle is %t, want %t", e.CgroupIdle, tt.want)
+			}
+		})
+	}
+	c := &cgroups{all: map[parsers.PodUID][]string{uid: {t.TempDir()}}}
+	(&Probe{}).idleCgroups(t.Context(), c, wanted{uid: true}, map[parsers.PodUID]bool{uid: true})
+	if c.idle != nil {
+		t.Error("a pod that the runtime runs was asked about")
+	}
+}
+
+// TestUmount: the command is for a mount below the pod's directory, in the namespace in which it is.
+func TestUmount(t *testing.T) {
+	uid := newUID()
+	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
+	for target, want := range map[string]string{
+		below:                       "nsenter -t 7 -m umount '" + below + "'",
+		"/data":                     "",
+		"/pods/" + string(newUID()): "",
+	} {
+		m := &mountMap{pods: map[parsers.PodUID]hit{uid: {target: target, view: &view{pid: "7"}}}}
+		if got := m.umount(uid); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+	if got := (&mountMap{}).umount(uid); got != "" {
+		t.Errorf("without a mount: %s", got)
+	}
+}
