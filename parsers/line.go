@@ -16,6 +16,9 @@ type Line struct {
 	// truncated. Without a time that is certain, such a line may be of any age, even of
 	// another boot: it may start a look, and is no evidence.
 	CatchUp bool
+	// Whole is true where a line of a file is known to begin where its writer began one: the
+	// line before was not cut, and this one ends in a newline.
+	Whole bool
 }
 
 // JournalFields are the fields of a journal entry that journald itself adds and no
@@ -29,6 +32,9 @@ type JournalFields struct {
 	BootID     string    // _BOOT_ID, 32 hex digits
 	Identifier string    // SYSLOG_IDENTIFIER: the client's own word
 	Time       time.Time // __REALTIME_TIMESTAMP, zero where absent
+	// Whole is true where the entry is known to be a whole line of what the process wrote,
+	// and not a piece that journald cut off.
+	Whole bool
 }
 
 // Report says what kind of trouble a kubelet's line reports. The values are those
@@ -68,6 +74,11 @@ type Sighting struct {
 	Trusted bool
 	// CatchUp is that of the line.
 	CatchUp bool
+	// Whole is true where the line is known to be a whole one. Where it may be the rest of
+	// another, a pod chose how it begins: a hint, and no evidence.
+	Whole bool
+	// JSON is true for klog's JSON format, which holds no process ID of its own.
+	JSON bool
 	// BootID is journald's _BOOT_ID, "" elsewhere.
 	BootID string
 	// Path is the volume path that a ReportTeardown or removal error names, "" where it

@@ -65,7 +65,10 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 	if !ok || !p.wants(text, s) {
 		return Sighting{}, false
 	}
-	s.CatchUp = l.CatchUp
+	s.CatchUp, s.Whole = l.CatchUp, l.Whole
+	if l.Journal != nil {
+		s.Whole = l.Journal.Whole
+	}
 	return s, true
 }
 

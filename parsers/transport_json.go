@@ -226,7 +226,9 @@ func (e *envelope) klogJSON(s string) (Sighting, bool) {
 	if ts > 1e11 && ts < 1e14 && e.time.IsZero() {
 		e.time = time.UnixMicro(int64(ts * 1000)).UTC()
 	}
-	return e.make(rep, 0), true
+	sighting := e.make(rep, 0)
+	sighting.JSON = true
+	return sighting, true
 }
 
 // callerFile returns the source file of a klog object. 1.19 and 1.20 wrote no caller:

@@ -413,7 +413,7 @@ func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 // claim is the kubelet's own word, by journald's trusted fields.
 func (n *fakeNode) claim(i int) policy.Claim {
 	return policy.Claim{At: n.now, Sighting: parsers.Sighting{
-		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Time: n.now.Wall,
+		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
 	}}
 }
 

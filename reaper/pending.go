@@ -32,14 +32,16 @@ type pending struct {
 	gap    time.Duration
 }
 
-// claimKey keeps one claim per pod, kind and kubelet, and per volume of a pod: a forged line
-// cannot push out the kubelet's own.
+// claimKey keeps one claim per pod, kind and kubelet, per volume of a pod, and for what makes
+// a line evidence: a forged line cannot push out the kubelet's own.
 type claimKey struct {
 	uid      parsers.PodUID
 	teardown bool
 	volume   string
 	pid      int
 	trusted  bool
+	whole    bool
+	json     bool
 }
 
 // absent is the verdict on a pod that the log named and no look found.
@@ -57,7 +59,7 @@ func (p *pending) sighted(c policy.Claim) {
 	if p.claims == nil {
 		p.claims = map[claimKey]policy.Claim{}
 	}
-	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted}
+	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted, s.Whole, s.JSON}
 	if _, ok := p.claims[key]; ok || len(p.claims) < maxClaims {
 		p.claims[key] = c
 	}

@@ -84,7 +84,7 @@ func TestClearOnlyDead(t *testing.T) {
 // TestClearNoLeaf: an error of any other kind, on any volume of the pod, clears nothing.
 func TestClearNoLeaf(t *testing.T) {
 	teardown := func(volume, leaf string) parsers.Sighting {
-		return parsers.Sighting{UID: testUID, Report: parsers.ReportTeardown, Path: "/p", Volume: volume, Leaf: leaf}
+		return parsers.Sighting{UID: testUID, Report: parsers.ReportTeardown, Path: "/p", Volume: volume, Leaf: leaf, Whole: true}
 	}
 	other := "volumes/kubernetes.io~nfs/other"
 	for name, tc := range map[string]struct {

@@ -43,11 +43,23 @@ type KubeletID struct {
 // new start looks there.
 var ErrRootMoved = errors.New("this is not the kubelet's root directory")
 
+// LogFormat is the kubelet's --logging-format.
+type LogFormat string
+
+// The formats that kubelets have; the zero value is that nobody can tell.
+const (
+	LogUnknown LogFormat = ""
+	LogText    LogFormat = "text"
+	LogJSON    LogFormat = "json"
+)
+
 // Node is what one look found out about the node itself.
 type Node struct {
 	// Kubelet says whether a kubelet with our root directory runs, and KubeletID which.
 	Kubelet   Fact
 	KubeletID KubeletID
+	// LogFormat is the format in which that kubelet logs, LogUnknown where nobody can tell.
+	LogFormat LogFormat
 	// RuntimeLists says whether the runtime answered in time (Unknown: it did not) with
 	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
 	RuntimeLists Fact

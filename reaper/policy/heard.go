@@ -81,9 +81,14 @@ type Claim struct {
 const startSlack = 2 * time.Second
 
 // Evident says whether the claim is the word of the kubelet k of this boot: by
-// journald's trusted fields, or by its PID in a line that cannot be older than it.
-func (c Claim) Evident(k KubeletID, now Instant) bool {
+// journald's trusted fields, or by its PID, in a whole line that cannot be older than it, in
+// the format that it writes. A pod chooses what its probe prints, and so how the rest of
+// a line begins that journald cut in two.
+func (c Claim) Evident(k KubeletID, format LogFormat, now Instant) bool {
 	s := c.Sighting
+	if !s.Whole || !inFormat(s, format) {
+		return false
+	}
 	if k.PID == 0 || s.PID != k.PID || c.At.BootID != now.BootID {
 		return false
 	}
@@ -101,6 +106,16 @@ func (c Claim) Evident(k KubeletID, now Instant) bool {
 	return !s.CatchUp && c.At.Boot >= k.Start
 }
 
+// inFormat says whether the kubelet writes such lines. JSON holds no PID of its own: only
+// journald's fields say then whose it is, and only a kubelet that is known to write JSON
+// writes it at a line's beginning.
+func inFormat(s parsers.Sighting, format LogFormat) bool {
+	if s.JSON {
+		return s.Trusted && format == LogJSON
+	}
+	return format != LogJSON
+}
+
 // Learn takes the claims that are evident for the kubelet that runs now, and forgets what
 // another kubelet said.
 func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
@@ -112,7 +127,7 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 	}
 	slices.SortFunc(claims, func(a, b Claim) int { return cmp.Compare(a.At.Boot, b.At.Boot) })
 	for _, c := range claims {
-		if !c.Evident(n.KubeletID, now) {
+		if !c.Evident(n.KubeletID, n.LogFormat, now) {
 			continue
 		}
 		h.listen(c.At)

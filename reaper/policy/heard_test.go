@@ -14,37 +14,46 @@ func TestEvident(t *testing.T) {
 	s := deadScene()
 	k := s.node.KubeletID
 	line := func(change func(*Claim)) Claim {
-		c := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: k.PID}}
+		c := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: k.PID, Whole: true}}
 		change(&c)
 		return c
 	}
 	tests := []struct {
-		name  string
-		claim Claim
-		want  bool
+		name   string
+		claim  Claim
+		want   bool
+		format LogFormat
 	}{
-		{"read as it was written, the kubelet's PID", line(func(*Claim) {}), true},
-		{"another PID", line(func(c *Claim) { c.Sighting.PID++ }), false},
-		{"no PID", line(func(c *Claim) { c.Sighting.PID = 0 }), false},
-		{"in the file before we came, without a certain time", line(func(c *Claim) { c.Sighting.CatchUp = true }), false},
+		{"read as it was written, the kubelet's PID", line(func(*Claim) {}), true, LogText},
+		{"another PID", line(func(c *Claim) { c.Sighting.PID++ }), false, LogText},
+		{"no PID", line(func(c *Claim) { c.Sighting.PID = 0 }), false, LogText},
+		{"in the file before we came, without a certain time", line(func(c *Claim) { c.Sighting.CatchUp = true }), false, LogText},
 		{"the same with a time after the kubelet's start", line(func(c *Claim) {
 			c.Sighting.CatchUp, c.Sighting.Time = true, s.now.Wall.Add(-time.Hour)
-		}), true},
-		{"a time before the kubelet's start", line(func(c *Claim) { c.Sighting.Time = s.now.Wall.Add(-100 * time.Hour) }), false},
+		}), true, LogText},
+		{"a time before the kubelet's start", line(func(c *Claim) { c.Sighting.Time = s.now.Wall.Add(-100 * time.Hour) }), false, LogText},
 		{"a time that has not come yet", line(func(c *Claim) {
 			c.Sighting.CatchUp, c.Sighting.Time = true, s.now.Wall.Add(time.Hour)
-		}), false},
-		{"journald says this boot", line(func(c *Claim) { c.Sighting.BootID = "boot1" }), true},
-		{"journald says another boot", line(func(c *Claim) { c.Sighting.BootID = "boot0" }), false},
-		{"read in another boot", line(func(c *Claim) { c.At.BootID = "boot-0" }), false},
-		{"read before the kubelet's start", line(func(c *Claim) { c.At.Boot = k.Start - time.Second }), false},
+		}), false, LogText},
+		{"journald says this boot", line(func(c *Claim) { c.Sighting.BootID = "boot1" }), true, LogText},
+		{"journald says another boot", line(func(c *Claim) { c.Sighting.BootID = "boot0" }), false, LogText},
+		{"read in another boot", line(func(c *Claim) { c.At.BootID = "boot-0" }), false, LogText},
+		{"read before the kubelet's start", line(func(c *Claim) { c.At.Boot = k.Start - time.Second }), false, LogText},
+		{"perhaps the rest of a longer line", line(func(c *Claim) { c.Sighting.Whole = false }), false, LogText},
+		{"the same by journald's fields", line(func(c *Claim) { c.Sighting.Whole, c.Sighting.Trusted = false, true }), false, LogText},
+		{"JSON of a kubelet that writes text", line(func(c *Claim) { c.Sighting.JSON, c.Sighting.Trusted = true, true }), false, LogText},
+		{"JSON of a kubelet whose format nobody knows", line(func(c *Claim) { c.Sighting.JSON, c.Sighting.Trusted = true, true }), false, LogUnknown},
+		{"JSON of a kubelet that writes JSON", line(func(c *Claim) { c.Sighting.JSON, c.Sighting.Trusted = true, true }), true, LogJSON},
+		{"the same in a file, with a PID that anyone may have written", line(func(c *Claim) { c.Sighting.JSON = true }), false, LogJSON},
+		{"text of a kubelet that writes JSON", line(func(c *Claim) { c.Sighting.Trusted = true }), false, LogJSON},
+		{"text of a kubelet whose format nobody knows", line(func(c *Claim) { c.Sighting.Trusted = true }), true, LogUnknown},
 	}
 	for _, tt := range tests {
-		if got := tt.claim.Evident(k, s.now); got != tt.want {
+		if got := tt.claim.Evident(k, tt.format, s.now); got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
-	if line(func(*Claim) {}).Evident(KubeletID{}, s.now) {
+	if line(func(*Claim) {}).Evident(KubeletID{}, LogText, s.now) {
 		t.Error("a claim is evident although no kubelet is known")
 	}
 }
@@ -54,7 +63,7 @@ func TestHeard(t *testing.T) {
 	s := deadScene()
 	var h Heard
 	claim := func(uid parsers.PodUID, r parsers.Report) Claim {
-		return Claim{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Path: "/volume"}}
+		return Claim{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true, Path: "/volume"}}
 	}
 	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
 	tell := func() Facts {
@@ -105,7 +114,7 @@ func TestHeardBounded(t *testing.T) {
 	for i := range mostHeard + 100 {
 		for _, r := range []parsers.Report{parsers.ReportOther, parsers.ReportTeardown} {
 			uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
-			h.Learn([]Claim{{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID}}}, s.node, s.now)
+			h.Learn([]Claim{{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 		}
 	}
 	if len(h.Named) != mostHeard || len(h.Held) != mostHeard {
@@ -144,7 +153,7 @@ func TestHeardOver(t *testing.T) {
 		s := deadScene()
 		var h Heard
 		say := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
-			h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID}}}, s.node, s.now)
+			h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 		}
 		say(testUID, parsers.ReportTeardown, tc.ago)
 		for _, ago := range tc.others {

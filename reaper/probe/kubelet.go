@@ -26,7 +26,8 @@ type kubelet struct {
 	rootDir string
 	rootErr error // why rootDir is not known
 	script  bool  // an interpreter that runs a script of that name
-	hidden  bool  // it shows a title in place of its command line: k3s, once it has read it
+	format  policy.LogFormat
+	hidden  bool // it shows a title in place of its command line: k3s, once it has read it
 }
 
 // kubelets are those that run, by whether their root directory is the one that is asked for.
@@ -46,6 +47,9 @@ func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kub
 	}
 	f, err := guarded(ctx, &p.guard, "kubelet", p.patience, func() found {
 		ks, err := findKubelets(p.cfg.ProcDir, p.cfg.RootDir)
+		for _, k := range ks.ours {
+			k.format = k.logsIn()
+		}
 		return found{ks, p.agrees(ks, err), err}
 	})
 	if err != nil { // it hangs, and nothing was found

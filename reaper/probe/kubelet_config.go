@@ -8,13 +8,18 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // kubeletConfig is what we need to know of a kubelet's configuration file.
 type kubeletConfig struct {
-	Endpoint       string `yaml:"containerRuntimeEndpoint"`
-	StaticPodPath  string `yaml:"staticPodPath"`
-	StaticPodURL   string `yaml:"staticPodURL"`
+	Endpoint      string `yaml:"containerRuntimeEndpoint"`
+	StaticPodPath string `yaml:"staticPodPath"`
+	StaticPodURL  string `yaml:"staticPodURL"`
+	Logging       struct {
+		Format string `yaml:"format"`
+	} `yaml:"logging"`
 	kubeletServing `yaml:",inline"`
 }
 
@@ -83,7 +88,10 @@ func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
 	c.kubeletServing.merge(next.kubeletServing)
 	// An empty value says nothing: what was named before still counts.
 	for _, v := range [...]struct{ now, next *string }{
-		{&c.Endpoint, &next.Endpoint}, {&c.StaticPodPath, &next.StaticPodPath}, {&c.StaticPodURL, &next.StaticPodURL},
+		{&c.Endpoint, &next.Endpoint},
+		{&c.StaticPodPath, &next.StaticPodPath},
+		{&c.StaticPodURL, &next.StaticPodURL},
+		{&c.Logging.Format, &next.Logging.Format},
 	} {
 		if *v.next != "" {
 			*v.now = *v.next
@@ -100,6 +108,28 @@ func (k kubelet) runtimeEndpoint() (string, error) {
 	}
 	c, err := k.configured()
 	return c.Endpoint, err
+}
+
+// logsIn returns the format in which the kubelet logs. The flag wins over the configuration
+// (component-base/logs/api/v1); a kubelet that hides its command line may have been given one.
+func (k kubelet) logsIn() policy.LogFormat {
+	named := k.flags.last("logging-format")
+	if named == "" {
+		c, err := k.configured()
+		if err != nil || k.rootErr != nil {
+			return policy.LogUnknown
+		}
+		named = c.Logging.Format
+	}
+	switch named {
+	case string(policy.LogText), string(policy.LogJSON):
+		return policy.LogFormat(named)
+	case "":
+		if !k.hidden {
+			return policy.LogText // the default
+		}
+	}
+	return policy.LogUnknown
 }
 
 // manifestSource is where a kubelet has its static pods from.

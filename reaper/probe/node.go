@@ -19,7 +19,7 @@ func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fac
 		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, Agrees: agrees, FreeBytes: -1, FreeInodes: -1,
 	}
 	if running != nil {
-		n.KubeletID = running.id
+		n.KubeletID, n.LogFormat = running.id, running.format
 	}
 	type answer struct {
 		enforce       policy.Fact

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,8 +48,16 @@ func (e *childError) Error() string {
 func (e *childError) Unwrap() error { return e.err }
 
 // child runs journalctl with args, hands its lines over, and returns when it has ended
-// and all it said has been read.
-func (j *Journal) child(ctx context.Context, args []string, lines chan<- parsers.Line) error {
+// and all it said has been read. every says that no entry of the units is left out.
+func (j *Journal) child(ctx context.Context, args []string, every bool, lines chan<- parsers.Line) error {
+	clear(j.streams)
+	clear(j.asked)
+	j.lookups = 0
+	return j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.read(ctx, out, every, lines) })
+}
+
+// run runs journalctl and returns when it has ended and all it said has been read.
+func (j *Journal) run(ctx context.Context, args []string, read func(context.Context, io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, outW, err := os.Pipe()
@@ -73,7 +82,7 @@ func (j *Journal) child(ctx context.Context, args []string, lines chan<- parsers
 	words := make(chan string, 1)
 	go func() { words <- j.listen(ctx, said) }()
 
-	readErr := j.read(ctx, out, lines)
+	readErr := read(ctx, out)
 	if readErr != nil {
 		cancel()
 	}
@@ -129,7 +138,7 @@ func (j *Journal) listen(ctx context.Context, said io.ReadCloser) string {
 }
 
 // read hands over the entries that the child prints, one a line.
-func (j *Journal) read(ctx context.Context, out io.Reader, lines chan<- parsers.Line) error {
+func (j *Journal) read(ctx context.Context, out io.Reader, every bool, lines chan<- parsers.Line) error {
 	defer j.setIdle(false)
 	r := newLineReader(&idleReader{r: out, set: j.setIdle}, maxEntry)
 	bad := 0
@@ -141,7 +150,7 @@ func (j *Journal) read(ctx context.Context, out io.Reader, lines chan<- parsers.
 		if err != nil {
 			return fmt.Errorf("cannot read from journalctl: %w", err)
 		}
-		if j.ability != abilityGrep && !parsers.Interesting(line) {
+		if !every && j.ability != abilityGrep && !parsers.Interesting(line) {
 			continue
 		}
 		e, err := decodeEntry(line)
@@ -151,22 +160,31 @@ func (j *Journal) read(ctx context.Context, out io.Reader, lines chan<- parsers.
 			}
 			continue
 		}
-		if err := j.deliver(ctx, e, lines); err != nil {
+		if err := j.deliver(ctx, e, every, lines); err != nil {
 			return err
 		}
 	}
 }
 
 // deliver hands over one entry and then moves the position past it.
-func (j *Journal) deliver(ctx context.Context, e entry, lines chan<- parsers.Line) error {
+func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<- parsers.Line) error {
 	j.mu.Lock()
 	seen := e.cursor != "" && e.cursor == j.pos.Cursor
 	j.mu.Unlock()
+	if seen && !every {
+		return nil
+	}
+	for i, m := range e.messages {
+		e.messages[i] = m[:min(len(m), maxText)]
+	}
+	e.fields.Whole = j.whole(ctx, &e, every)
 	if seen {
 		return nil
 	}
+	if e.interesting() {
+		j.hits++
+	}
 	for _, m := range e.messages {
-		m = m[:min(len(m), maxText)]
 		if !parsers.Interesting(m) {
 			continue
 		}
@@ -183,8 +201,14 @@ func (j *Journal) deliver(ctx context.Context, e entry, lines chan<- parsers.Lin
 	defer j.mu.Unlock()
 	j.pos.Cursor, j.pos.Hit = e.cursor, e.fields.Time
 	j.cursorBad = false
+	if j.following && !every && j.hits > fewHits {
+		return errBusy
+	}
 	return nil
 }
+
+// interesting reports whether the entry may be a sighting.
+func (e *entry) interesting() bool { return slices.ContainsFunc(e.messages, parsers.Interesting) }
 
 // setIdle notes that all there is has been received, or no longer is.
 func (j *Journal) setIdle(idle bool) {

@@ -16,6 +16,7 @@ type entry struct {
 	cursor   string
 	messages [][]byte
 	fields   parsers.JournalFields
+	piece    piece
 }
 
 // values are all values of one field. journalctl prints a field as (journal JSON format,
@@ -110,6 +111,11 @@ func decodeEntry(line []byte) (entry, error) {
 		Unit       values `json:"_SYSTEMD_UNIT"`
 		BootID     values `json:"_BOOT_ID"`
 		Identifier values `json:"SYSLOG_IDENTIFIER"`
+		Stream     values `json:"_STREAM_ID"`
+		Transport  values `json:"_TRANSPORT"`
+		LineBreak  values `json:"_LINE_BREAK"`
+		Priority   values `json:"PRIORITY"`
+		MessageID  values `json:"MESSAGE_ID"`
 	}
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return entry{}, fmt.Errorf("cannot decode a journal entry: %w", err)
@@ -120,6 +126,13 @@ func decodeEntry(line []byte) (entry, error) {
 	e := entry{cursor: raw.Cursor.single(), messages: raw.Message}
 	e.fields = parsers.JournalFields{
 		Unit: raw.Unit.single(), Comm: raw.Comm.single(), UID: raw.UID.single(), BootID: raw.BootID.single(), Identifier: raw.Identifier.single(),
+	}
+	e.piece = piece{
+		stream: raw.Stream.single(), transport: raw.Transport.single(), lineBreak: raw.LineBreak.single(),
+		priority: raw.Priority.single(), messageID: raw.MessageID.single(),
+	}
+	if len(raw.LineBreak) > 1 {
+		e.piece.lineBreak = "more than one"
 	}
 	if pid, err := strconv.ParseInt(raw.PID.single(), 10, 32); err == nil && pid > 0 {
 		e.fields.PID = int(pid)

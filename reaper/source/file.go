@@ -250,7 +250,7 @@ func (f *File) retire(ctx context.Context, lines chan<- parsers.Line) error {
 			continue
 		}
 		if len(t.carry) > 0 {
-			if err := f.emit(ctx, t, t.carry, t.next, lines); err != nil {
+			if err := f.emit(ctx, t, t.carry, unknownStart, t.next, lines); err != nil {
 				return err
 			}
 		}

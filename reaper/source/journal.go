@@ -39,7 +39,7 @@ const (
 const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts`
 
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.
-const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER"
+const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER,_STREAM_ID,_TRANSPORT,_LINE_BREAK,PRIORITY,MESSAGE_ID"
 
 // JournaldRuns reports whether journald takes messages here and journalctl can read them.
 func JournaldRuns() bool {
@@ -76,6 +76,13 @@ type Journal struct {
 	caughtUp  bool // the end was reached once
 	following bool // the child that runs is the one that follows
 	said      string
+	busy      bool // entries come in such number that all of the units are read
+	hits      int  // entries of interest since the child was started
+
+	// Of the child that runs:
+	streams map[string]stream    // what its entries say of those that come next
+	asked   map[string]time.Time // of which texts the journal was asked, and when
+	lookups int
 
 	mu   sync.Mutex
 	pos  Position
@@ -99,7 +106,7 @@ func NewJournal(opts JournalOptions) *Journal {
 	if opts.Program == "" {
 		opts.Program = "journalctl"
 	}
-	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal}
+	return &Journal{opts: opts, retryMin: time.Second, retryMax: time.Minute, renewal: renewal, streams: map[string]stream{}, asked: map[string]time.Time{}}
 }
 
 // match says which units are read from now on.
@@ -190,7 +197,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
 	j.match(ctx)
-	err := j.child(ctx, j.arguments(j.start(aliveMargin)), lines)
+	err := j.child(ctx, j.arguments(j.start(aliveMargin), false), false, lines)
 	if !reachedEnd(err) {
 		return err
 	}
@@ -199,13 +206,16 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	j.mu.Unlock()
 	j.caughtUp = true
 	j.report(ctx, nil, 0)
-	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap))...)
+	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap), j.busy)...)
 	limited, cancel := context.WithTimeoutCause(ctx, j.renewal, errRenewed)
 	defer cancel()
-	j.following = true
-	err = j.child(limited, args, lines)
+	j.following, j.hits = true, 0
+	err = j.child(limited, args, j.busy, lines)
 	j.following = false
-	if errors.Is(context.Cause(limited), errRenewed) {
+	// A kubelet that has an orphan names it every 2 s. To ask what came before each would cost
+	// more than to read all.
+	j.busy = j.hits > fewHits
+	if errors.Is(context.Cause(limited), errRenewed) || errors.Is(err, errBusy) {
 		return errRenewed
 	}
 	if err == nil {
@@ -214,9 +224,10 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	return err
 }
 
-// errEnded is for a follower that ended of itself, errRenewed for one whose time was up.
+// errBusy is for a follower that leaves out what has come to be needed. errEnded is for a follower that ended of itself, errRenewed for one whose time was up.
 var (
 	errEnded   = errors.New("journalctl stopped following")
+	errBusy    = errors.New("too many entries to ask for each what came before")
 	errRenewed = errors.New("time for another journalctl")
 )
 

@@ -62,18 +62,24 @@ func cursorTime(cursor string) (time.Time, bool) {
 // arguments returns journalctl's arguments besides those for following. --all keeps a
 // long MESSAGE from being null. A unit with LogNamespace= has a journal of its own, which
 // only --namespace shows, since 245.
-func (j *Journal) arguments(start string) []string {
+// every asks for all entries of the units, and journald's own word that it has dropped some.
+func (j *Journal) arguments(start string, every bool) []string {
 	args := append([]string(nil), j.opts.Args...)
 	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", start)
 	if !j.oneSpace {
 		args = append(args, "--namespace=*")
 	}
-	switch j.ability {
-	case abilityGrep:
-		args = append(args, "--output-fields="+outputFields, "--case-sensitive=yes", "--grep="+pattern)
-	case abilityFields:
+	switch {
+	case every && j.ability != abilityPlain:
 		args = append(args, "--output-fields="+outputFields)
-	case abilityPlain:
+	case j.ability == abilityGrep:
+		args = append(args, "--output-fields="+outputFields, "--case-sensitive=yes", "--grep="+pattern)
+	case j.ability == abilityFields:
+		args = append(args, "--output-fields="+outputFields)
 	}
-	return append(args, j.matches...)
+	args = append(args, j.matches...)
+	if every {
+		args = append(args, "+", "MESSAGE_ID="+dropped)
+	}
+	return args
 }

@@ -198,7 +198,7 @@ func (f *File) scan(ctx context.Context, t *tailed, data []byte, k int, lines ch
 	begin := 0
 	if t.cut {
 		begin = k + first + 1
-		if err := f.emit(ctx, t, data[:k], offset(begin), lines); err != nil {
+		if err := f.emit(ctx, t, data[:k], unknownStart, offset(begin), lines); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (f *File) scan(ctx context.Context, t *tailed, data []byte, k int, lines ch
 		}
 		start := begin + bytes.LastIndexByte(data[begin:hit], '\n') + 1
 		stop := hit + bytes.IndexByte(data[hit:end], '\n')
-		if err := f.emit(ctx, t, data[start:stop], offset(stop+1), lines); err != nil {
+		if err := f.emit(ctx, t, data[start:stop], offset(start), offset(stop+1), lines); err != nil {
 			return err
 		}
 		begin = stop + 1
@@ -236,21 +236,38 @@ func (t *tailed) keep(line []byte, next int64) {
 	t.carry = append(t.carry[:0], line[:min(len(line), maxText)]...)
 }
 
+// unknownStart is for a line that is not all there.
+const unknownStart = -1
+
 // emit hands over one line, if it may be a sighting in what is kept of it, and moves the
 // position to end, which is where the next line begins.
-func (f *File) emit(ctx context.Context, t *tailed, line []byte, end int64, lines chan<- parsers.Line) error {
+func (f *File) emit(ctx context.Context, t *tailed, line []byte, start, end int64, lines chan<- parsers.Line) error {
 	// A writer that does not append leaves a hole of NULs when its file is truncated.
 	line = bytes.TrimLeft(line[:min(len(line), maxText)], "\x00")
 	wanted := t.opened || parsers.Interesting(line)
 	t.opened = parsers.OpensBlock(line)
 	if wanted {
-		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.live}
+		l := parsers.Line{Text: bytes.Clone(line), Source: f.opts.Path, CatchUp: end <= t.live, Whole: t.whole(start)}
 		if err := send(ctx, lines, l); err != nil {
 			return err
 		}
 	}
 	f.setDone(t, end)
 	return nil
+}
+
+// whole reports whether the line at start is known to begin where its writer began one: a
+// daemon that cuts long lines may go on with the rest in the next.
+func (t *tailed) whole(start int64) bool {
+	if start <= 0 {
+		return start == 0
+	}
+	before := make([]byte, min(start, 2200))
+	if _, err := t.file.ReadAt(before, start-int64(len(before))); err != nil || before[len(before)-1] != '\n' {
+		return false
+	}
+	line := before[:len(before)-1]
+	return !mayBeCut(len(line) - 1 - bytes.LastIndexByte(line, '\n'))
 }
 
 func (f *File) setDone(t *tailed, offset int64) {

@@ -1,0 +1,255 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// An entry is not always a line. journald ends an entry of a stdout stream at a newline, but
+// also at a NUL and at LineMax (48 KiB), says so in _LINE_BREAK (systemd.journal-fields(7)),
+// and begins another with what is left. That one has the kubelet's own _PID, _COMM and
+// _SYSTEMD_UNIT, and begins where a pod wanted it to: kubelets print what a probe printed. So an entry is a
+// whole line only where neither it nor the one before it in its stream has a _LINE_BREAK.
+// What else can hide the one before, or make a line begin inside a message:
+//
+//   - journald drops entries of a busy unit, by priority, and says so with dropped. A line
+//     that starts with "<3>" has another priority than the kubelet's own lines (sd-daemon(3)),
+//     and so passes when the others are dropped. klog writes none: whatever has another priority
+//     than a stream's default is a hint.
+//   - Messages with newlines make entries of their own. mount's errors do, in every kubelet that
+//     logs text, with words of a pod's volumes in them; around these stand lines that do not
+//     begin as any line of a log does. What comes within a moment of one may belong to it.
+//   - journald before 235 has neither _LINE_BREAK nor _STREAM_ID, and breaks a line at 2,048 bytes;
+//     logger(1) does at 1,024.
+
+const (
+	// dropped is the message ID of "Suppressed N messages from UNIT" (sd-messages.h).
+	dropped = "a596d6fe7bfa4994828e72309e95d61e"
+	// usualPriority is what a stream's lines have without a prefix (SyslogLevel= in systemd.exec(5)).
+	usualPriority = "6"
+	// moment is how long pieces of one message may take to be written.
+	moment = time.Second
+	// maxStreams bounds what is remembered. A kubelet has one or two.
+	maxStreams = 64
+	// maxLookups bounds how often one child may be asked what came before an entry.
+	maxLookups = 64
+	// fewHits is how many entries of interest are asked for one by one while it follows.
+	fewHits = 16
+	// reach is how many entries before one are looked at.
+	reach = 16
+)
+
+// piece is what tells whether an entry is a whole line.
+type piece struct {
+	stream    string // _STREAM_ID
+	transport string // _TRANSPORT
+	lineBreak string // _LINE_BREAK
+	priority  string // PRIORITY
+	messageID string // MESSAGE_ID
+}
+
+// key tells an entry's stream from others; "" where nothing does.
+func (e *entry) key() string {
+	switch {
+	case e.piece.stream != "":
+		return e.piece.stream
+	case e.fields.PID > 0:
+		return strconv.Itoa(e.fields.PID) + " " + e.fields.BootID
+	}
+	return ""
+}
+
+// stream is what is known of the entries of one stream up to now. Of the zero value nothing is.
+type stream struct {
+	known   bool
+	broken  bool      // the last one did not end with a newline
+	foreign time.Time // when something came that may be the middle of a message
+}
+
+// next takes the next entry, and reports whether it is a whole line.
+func (s *stream) next(e *entry) bool {
+	usual := e.piece.priority == usualPriority || e.piece.priority == ""
+	since := e.fields.Time.Sub(s.foreign)
+	whole := s.known && !s.broken && !e.breaks() && usual && (since > moment || since < -moment)
+	s.known, s.broken = true, e.breaks()
+	if !usual || !e.begins() {
+		s.foreign = e.fields.Time
+	}
+	return whole
+}
+
+// breaks reports whether the entry ends somewhere in a line, or may.
+func (e *entry) breaks() bool {
+	if e.piece.lineBreak != "" || e.piece.stream != "" {
+		return e.piece.lineBreak != ""
+	}
+	n := 0
+	for _, m := range e.messages {
+		n = max(n, len(m))
+	}
+	return mayBeCut(n)
+}
+
+// mayBeCut reports whether a line of n bytes may have been cut at its end: by logger(1) at
+// 1,024, by journald before 235 at 2,048, by rsyslog at 8 KiB, with some bytes of a
+// syslog line's head before it.
+func mayBeCut(n int) bool { return n >= 1000 && n < 1200 || n >= 2000 }
+
+// begins reports whether the entry begins as lines of a log do: with klog's header, JSON,
+// logfmt (k3s, k0s), or a tab, with which klog puts a value's further lines (and " >" after
+// the last). In all of these what comes from a pod is quoted.
+func (e *entry) begins() bool {
+	if len(e.messages) != 1 {
+		return false
+	}
+	m := e.messages[0]
+	switch {
+	case bytes.HasPrefix(m, []byte(`time="`)), bytes.HasPrefix(m, []byte(`{"`)), bytes.HasPrefix(m, []byte("\t")), bytes.HasPrefix(m, []byte(" >")):
+		return true
+	}
+	// Lmmdd hh:mm:ss.uuuuuu
+	const header = "E0331 15:47:45.892216 "
+	if len(m) < len(header) || bytes.IndexByte([]byte("IWEF"), m[0]) < 0 {
+		return false
+	}
+	for i := 1; i < len(header); i++ {
+		if digit := header[i] >= '0' && header[i] <= '9'; digit != (m[i] >= '0' && m[i] <= '9') || (!digit && m[i] != header[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole reports whether an entry is a whole line of what its process wrote. Of a stream that
+// was not read from some entry before on, the journal is asked what came before, so
+// often as the child's number of lookups allows: who can make entries cannot buy processes.
+func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
+	if e.piece.messageID == dropped {
+		clear(j.streams) // Of no stream is known what came last.
+		return false
+	}
+	if e.piece.transport == "" && e.piece.stream == "" {
+		return e.piece.lineBreak == "" // Not written by journald, which names a transport in every entry.
+	}
+	key := e.key()
+	if key == "" {
+		return false
+	}
+	s := j.streams[key]
+	if (!every || !s.known) && e.interesting() {
+		s = j.before(ctx, e)
+	}
+	whole := s.next(e)
+	if !every {
+		return whole
+	}
+	if len(j.streams) >= maxStreams {
+		clear(j.streams)
+	}
+	j.streams[key] = s
+	return whole
+}
+
+// worth reports whether the journal is to be asked about an entry. What the kubelet repeats is asked
+// for once while the past is read, and once a minute after that.
+func (j *Journal) worth(e *entry) bool {
+	if _, ok := cursorTime(e.cursor); !ok || j.lookups >= maxLookups || len(e.messages) != 1 {
+		return false
+	}
+	m := e.messages[0]
+	m = m[max(0, parsers.Index(m)):]
+	text := string(m[:min(len(m), 128)])
+	if last, ok := j.asked[text]; ok && (!j.following || e.fields.Time.Sub(last) < time.Minute) {
+		return false
+	}
+	j.asked[text] = e.fields.Time
+	j.lookups++
+	return true
+}
+
+// before asks the journal for the last entries before one of its stream.
+func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
+	if !j.worth(e) {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	defer cancel()
+	args := append([]string(nil), j.opts.Args...)
+	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--reverse", "--lines="+strconv.Itoa(reach), "--cursor="+e.cursor)
+	if !j.oneSpace {
+		args = append(args, "--namespace=*")
+	}
+	if j.ability != abilityPlain {
+		args = append(args, "--output-fields="+outputFields)
+	}
+	if e.piece.stream != "" {
+		args = append(args, "_STREAM_ID="+e.piece.stream, "+")
+	}
+	if e.fields.PID > 0 && e.fields.BootID != "" {
+		args = append(args, "_PID="+strconv.Itoa(e.fields.PID), "_BOOT_ID="+e.fields.BootID, "+")
+	}
+	args = append(args, "MESSAGE_ID="+dropped)
+	var found []entry
+	err := j.run(ctx, args, func(_ context.Context, out io.Reader) (err error) {
+		found, err = entriesOf(out)
+		return err
+	})
+	if err != nil && !reachedEnd(err) {
+		return s
+	}
+	return history(found, e)
+}
+
+// lookupPatience is how long journalctl may take to find one entry.
+const lookupPatience = 10 * time.Second
+
+// entriesOf reads what journalctl prints, but no more than was asked for.
+func entriesOf(out io.Reader) ([]entry, error) {
+	r := newLineReader(out, maxEntry)
+	var all []entry
+	for {
+		line, err := r.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return all, err
+		}
+		e, err := decodeEntry(line)
+		if err != nil || len(all) > reach {
+			return nil, errNoEntry // One that cannot be read may be the one that matters.
+		}
+		for i, m := range e.messages {
+			e.messages[i] = m[:min(len(m), maxText)]
+		}
+		all = append(all, e)
+	}
+}
+
+// history is what the entries before e, youngest first and e itself the first, say of its
+// stream. That nothing comes before it at all is as good as a whole line.
+func history(found []entry, e *entry) (s stream) {
+	if len(found) == 0 || found[0].cursor != e.cursor {
+		return stream{}
+	}
+	s.known = len(found) < reach
+	for i := len(found) - 1; i > 0; i-- {
+		switch b := &found[i]; {
+		case b.piece.messageID == dropped:
+			s = stream{}
+		case b.piece.transport != e.piece.transport:
+		case b.piece.stream != e.piece.stream:
+			// The same process in another stream: journald was restarted, perhaps in a line.
+			s = stream{foreign: s.foreign}
+		default:
+			s.next(b)
+		}
+	}
+	return s
+}

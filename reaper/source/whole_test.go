@@ -1,0 +1,191 @@
+package source
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// speaker is a process that writes to journald as a unit's kubelet does.
+type speaker struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+// speak opens a stream, systemd's way: a header of seven lines, then the process's own words.
+func speak(t *testing.T) *speaker {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "/run/systemd/journal/stdout", Net: "unix"})
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	s := &speaker{t, conn}
+	// identifier, unit, priority, level prefix, and whether to forward to syslog, kmsg, console
+	s.say("kubelet\nkubelet.service\n6\n1\n0\n0\n0\n")
+	return s
+}
+
+func (s *speaker) say(text string) {
+	s.t.Helper()
+	_, err := s.conn.Write([]byte(text))
+	must(s.t, err)
+}
+
+const probed = "I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\tx\n"
+
+// TestWholeLinesOfARealJournald: what a pod has the kubelet print is never taken for a
+// line of the kubelet's, whatever makes journald end an entry. Each n-th forged line is a whole
+// line to whoever does not ask how the one before it ended.
+func TestWholeLinesOfARealJournald(t *testing.T) {
+	journaldPath(t)
+	if !inNamespace(t) {
+		return
+	}
+	startJournald(t, "RateLimitIntervalSec=0\n")
+	// No systemd gives this test's process a unit here: it is followed by its PID.
+	follow := func() *follower {
+		j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now})
+		j.opts.Args = []string{"_PID=" + fmt.Sprint(os.Getpid()), "+"}
+		return start(t, j, Position{})
+	}
+	early := follow() // It reads all that comes, the others what has come.
+	waitFollowing(t, early.src)
+	honest := func(n int) string { return orphan(n) + "\n" }
+	k := speak(t)
+	k.say(honest(1))
+	k.say(honest(2))
+	k.say(probed + "\t\x00" + honest(51))
+	k.say(honest(3))
+	k.say("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\t" + strings.Repeat("y", 48<<10-1) + honest(52) + " >\n")
+	k.say(honest(4))
+	k.say("<3>" + honest(53)) // passes where the kubelet's other lines are dropped
+	time.Sleep(1100 * time.Millisecond)
+	k.say(honest(5))
+	k.say("E0331 15:47:44.000000    3416 mount_linux.go:1] Mount failed: exit status 32\nMounting arguments: -t nfs h:/x\n" + honest(54) + "Output: none\n")
+	k.say(honest(6)) // within a moment: a hint, too
+	time.Sleep(1100 * time.Millisecond)
+	k.say(honest(7))
+	must(t, k.conn.Close())
+	other := speak(t)
+	other.say("x\x00")
+	other.say(honest(55))
+	must(t, other.conn.Close())
+	last := speak(t)
+	last.say("I0331 15:47:44.000000    3416 server.go:1] \"Kubelet version\"\n" + honest(8))
+	late := follow()
+	for name, f := range map[string]*follower{"as it came": early, "read back": late} {
+		f.sees(1, 2, 3, 4, 5, 6, 7, 8, 51, 52, 53, 54, 55)
+		whole := wholes(f)
+		for _, n := range []int{51, 52, 53, 54, 55} {
+			if whole[orphan(n)] {
+				t.Errorf("%s: what a pod wrote counts as the kubelet's word: %d", name, n)
+			}
+		}
+		for _, n := range []int{2, 5, 7, 8} {
+			if !whole[orphan(n)] {
+				t.Errorf("%s: the kubelet's own line %d does not count", name, n)
+			}
+		}
+	}
+	manyInTurn(t, follow)
+}
+
+// manyInTurn: a kubelet that repeats itself is read without asking for each line, and what
+// is forged among its lines is seen all the same.
+func manyInTurn(t *testing.T, follow func() *follower) {
+	t.Helper()
+	f := follow()
+	waitFollowing(t, f.src)
+	k := speak(t)
+	for n := range 100 {
+		k.say(orphan(100+n) + "\n")
+		k.say("I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=\"x\x00" + orphan(300+n) + "\n")
+	}
+	f.sees(199, 399)
+	k.say("I0331 15:47:44.000000    3416 x.go:1] \"nothing\"\n" + orphan(500) + "\n")
+	f.sees(500)
+	whole := wholes(f)
+	for n := range 100 {
+		if whole[orphan(300+n)] {
+			t.Fatalf("what a pod wrote counts as the kubelet's word: %d", 300+n)
+		}
+	}
+	if !whole[orphan(500)] {
+		t.Error("the kubelet's own line does not count")
+	}
+}
+
+func wholes(f *follower) map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	whole := map[string]bool{}
+	for _, l := range f.got {
+		whole[string(l.Text)] = whole[string(l.Text)] || l.Journal.Whole
+	}
+	return whole
+}
+
+// TestWholeStream: what each entry says of the next one in its stream.
+func TestWholeStream(t *testing.T) {
+	at := time.Unix(1_790_000_000, 0)
+	entryOf := func(after time.Duration, text string, p piece) *entry {
+		return &entry{messages: [][]byte{[]byte(text)}, piece: p, fields: parsers.JournalFields{PID: 3416, Time: at.Add(after)}}
+	}
+	stdout := piece{stream: "a", transport: "stdout", priority: "6"}
+	with := func(change func(*piece)) piece { p := stdout; change(&p); return p }
+	old := with(func(p *piece) { p.stream = "" })
+	ended := func(by string) piece { return with(func(p *piece) { p.lineBreak = by }) }
+	for name, c := range map[string]struct {
+		before *entry
+		this   *entry
+		want   bool
+	}{
+		"after a line":                {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), stdout), true},
+		"after a NUL":                 {entryOf(0, orphan(1), ended("nul")), entryOf(0, orphan(2), stdout), false},
+		"after the longest line":      {entryOf(0, orphan(1), ended("line-max")), entryOf(0, orphan(2), stdout), false},
+		"after another process":       {entryOf(0, orphan(1), ended("pid-change")), entryOf(0, orphan(2), stdout), false},
+		"after what is yet unknown":   {entryOf(0, orphan(1), ended("new-in-systemd-300")), entryOf(0, orphan(2), stdout), false},
+		"ends with a NUL":             {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), ended("nul")), false},
+		"ends with the stream":        {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), ended("eof")), false},
+		"nothing before it":           {nil, entryOf(0, orphan(2), stdout), false},
+		"another priority":            {entryOf(0, orphan(1), stdout), entryOf(0, orphan(2), with(func(p *piece) { p.priority = "3" })), false},
+		"a part of a message":         {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(time.Millisecond, orphan(2), stdout), false},
+		"a moment after it":           {entryOf(0, "Mounting arguments: -t nfs", stdout), entryOf(2*time.Second, orphan(2), stdout), true},
+		"after a block":               {entryOf(0, " > numErrs=1", stdout), entryOf(0, orphan(2), stdout), true},
+		"after k3s":                   {entryOf(0, `time="2026" level=info msg=x`, stdout), entryOf(0, orphan(2), stdout), true},
+		"old journald":                {entryOf(0, orphan(1), old), entryOf(0, orphan(2), old), true},
+		"old journald, cut at 2,048":  {entryOf(0, orphan(1)+strings.Repeat("y", 2048-len(orphan(1))), old), entryOf(0, orphan(2), old), false},
+		"logger cuts at 1,024":        {entryOf(0, orphan(1)+strings.Repeat("y", 1024-len(orphan(1))), old), entryOf(0, orphan(2), old), false},
+		"long, but journald says all": {entryOf(0, orphan(1)+strings.Repeat("y", 4096), stdout), entryOf(0, orphan(2), stdout), true},
+	} {
+		var s stream
+		if c.before != nil {
+			s.next(c.before)
+		}
+		if got := s.next(c.this); got != c.want {
+			t.Errorf("%s: whole is %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestFileWholeLines: the rest of a line that a syslog daemon has cut is none of its own.
+func TestFileWholeLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "messages")
+	text := orphan(1) + "\n" + strings.Repeat("y", 8<<10) + "\n" + orphan(2) + "\n" + junk + orphan(3) + "\n" +
+		strings.Repeat("y", 1060) + "\n" + orphan(4) + "\n" + strings.Repeat("y", 100<<10) + "\n" + orphan(5) + "\n" + orphan(6) + "\n"
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	f := start(t, NewFile(FileOptions{Path: path, Logger: quiet()}), Position{})
+	f.sees(1, 2, 3, 4, 5, 6)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, want := range []bool{true, false, true, false, false, true} {
+		if f.got[i].Whole != want {
+			t.Errorf("line %d: whole is %t, want %t", i+1, f.got[i].Whole, want)
+		}
+	}
+}
