@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -104,6 +105,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []p
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
+	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", plan.Actions[0].Kind, len(plan.Actions), plan.Actions[0].UID))
 	outs := r.Remover.Execute(ctx, plan)
 	now = r.Clock.Now()
 	var done []policy.Record

@@ -28,9 +28,15 @@ type Daemon struct {
 	disagrees  string // what the last look said of settings that contradict the kubelet
 	// cniDue is when the next sweep over the CNI directories is due.
 	cniDue time.Duration
-	// beat is when the pass last got somewhere, or 0 while none runs.
+	// beat is when the pass under way began, or 0 while none runs.
 	beat atomic.Int64
+	// slow is how long the pass under way had been running when that was told last.
+	slow time.Duration
 }
+
+// slowPass is how long a pass may run before people are told: a file system that hangs, a
+// runtime that does not answer, or a great deal to remove. It is told again each time twice as late.
+const slowPass = 30 * time.Second
 
 // firstLook is how long the first look waits for the log, in which the kubelet repeats
 // itself every 2 s: a look that knows nothing of it would tell of every orphan that the
@@ -52,8 +58,9 @@ type passed struct {
 func (d *Daemon) Run(ctx context.Context) error {
 	p := &pending{gap: minGap}
 	p.ask(d.Clock.Now().Boot + firstLook)
-	timer := time.NewTimer(0)
+	timer, watch := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
+	defer watch.Stop()
 	var (
 		running  bool
 		done     = make(chan passed, 1)
@@ -70,6 +77,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if !running && ctx.Err() == nil && p.due != 0 && p.due <= now {
 			running = true
 			d.beat.Store(int64(now))
+			watch.Reset(slowPass)
 			go d.pass(ctx, p.take(), done)
 		}
 		if !running && ctx.Err() != nil {
@@ -96,6 +104,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			rules = &r
 		case end := <-done:
 			running = false
+			d.recovered(d.Clock.Now().Boot)
 			d.beat.Store(0)
 			d.ended(p, end)
 			d.Checkpoint()
@@ -103,8 +112,40 @@ func (d *Daemon) Run(ctx context.Context) error {
 				return end.err
 			}
 		case <-timer.C:
+		case <-watch.C:
+			if running {
+				watch.Reset(d.lags(d.Stuck(d.Clock.Now().Boot)))
+			}
 		}
 	}
+}
+
+// lags tells that the pass under way has been running for long, and returns when to tell
+// it again. The metrics may lie on what hangs, so nobody waits for them.
+func (d *Daemon) lags(running time.Duration) time.Duration {
+	if running < slowPass {
+		return slowPass - running
+	}
+	doing, _ := d.doing.Load().(string)
+	d.Log.Warn("a pass has not ended; does a file system or the runtime hang?",
+		slog.String("doing", doing), slog.Duration("running", running.Round(time.Second)))
+	d.Status("for " + running.Round(time.Second).String() + ": " + doing)
+	if d.slow == 0 {
+		d.Meter.Slow()
+	}
+	d.slow = running
+	go func() {
+		_ = d.Meter.Flush() // it tells by itself
+	}()
+	return running
+}
+
+// recovered tells the end of a pass of which lags has told.
+func (d *Daemon) recovered(now time.Duration) {
+	if d.slow > 0 {
+		d.Log.Info("the slow pass has ended", slog.Duration("ran", d.Stuck(now).Round(time.Second)))
+	}
+	d.slow = 0
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []policy.Claim, done chan<- passed) {

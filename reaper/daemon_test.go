@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,5 +233,79 @@ func TestDaemonBuildNode(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// slowNode is a node whose disk hangs for a while at each batch.
+type slowNode struct {
+	clockedNode
+	hangs time.Duration
+}
+
+func (n slowNode) Execute(ctx context.Context, plan policy.Plan) []policy.Outcome {
+	time.Sleep(n.hangs)
+	return n.clockedNode.Execute(ctx, plan)
+}
+
+// slowMeter counts the slow passes, and how often the metrics were written.
+type slowMeter struct {
+	nopMeter
+	slow, flushed *atomic.Int64
+}
+
+func (m slowMeter) Slow() { m.slow.Add(1) }
+func (m slowMeter) Flush() error {
+	m.flushed.Add(1)
+	return nil
+}
+
+// TestDaemonTellsOfASlowPass: a batch on a frozen file system is told after 30 s, with what it
+// does, and counted once, while it still hangs; its end is told, too. A quick one is not.
+func TestDaemonTellsOfASlowPass(t *testing.T) {
+	for hangs, want := range map[time.Duration]struct {
+		told  int
+		slow  int64
+		ended bool
+	}{20 * time.Second: {0, 0, false}, 100 * time.Second: {2, 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newFakeNode()
+			n.add(1, nil)
+			rules := testRules
+			rules.Hold, rules.Confirm = 0, time.Hour
+			clock := bubbleClock{time.Now(), n.now}
+			r := n.reaper(t, rules)
+			node := slowNode{clockedNode{n, clock}, hangs}
+			meter := slowMeter{slow: new(atomic.Int64), flushed: new(atomic.Int64)}
+			var log strings.Builder
+			r.Prober, r.Clock, r.Remover, r.Meter = node, node, node, meter
+			r.Log = slog.New(slog.NewTextHandler(&log, nil))
+			lines := make(chan parsers.Line)
+			d := &Daemon{
+				Reaper: r, Lines: lines, Status: func(string) {}, Checkpoint: func() {},
+				Parse: func(parsers.Line) (parsers.Sighting, bool) { return n.claim(1).Sighting, true },
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- d.Run(ctx) }()
+			lines <- parsers.Line{}
+			time.Sleep(35 * time.Second)
+			synctest.Wait()
+			if got := meter.slow.Load(); got != want.slow {
+				t.Errorf("hanging for %v: %d slow passes after 35 s, want %d", hangs, got, want.slow)
+			}
+			time.Sleep(2 * time.Minute)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			said := log.String()
+			doing := "park of 1, the first is pod " + string(uidOf(1))
+			if got := strings.Count(said, "a pass has not ended"); got != want.told || strings.Count(said, doing) != want.told {
+				t.Errorf("hanging for %v: told %d times, want %d: %s", hangs, got, want.told, said)
+			}
+			if strings.Contains(said, "the slow pass has ended") != want.ended || meter.slow.Load() != want.slow {
+				t.Errorf("hanging for %v: %d slow passes: %s", hangs, meter.slow.Load(), said)
+			}
+		})
 	}
 }

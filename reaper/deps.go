@@ -80,6 +80,8 @@ type Meter interface {
 	CNI(policy.CNICensus)
 	// Success says that a pass ended without a failure.
 	Success(at policy.Instant)
+	// Slow counts a pass that has been running for long.
+	Slow()
 	// Flush writes the metrics out.
 	Flush() error
 }

@@ -433,6 +433,7 @@ func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (nopMeter) Outcome(policy.Outcome)                            {}
 func (nopMeter) Quarantine(map[string]*policy.EntryState)          {}
 func (nopMeter) Breaker(bool)                                      {}
+func (nopMeter) Slow()                                             {}
 func (nopMeter) Flush() error                                      { return nil }
 
 // TestFakeNode: the fake itself keeps what it is given, and cuts off where it is told.

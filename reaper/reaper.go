@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -42,6 +43,8 @@ type Reaper struct {
 	pressed bool
 	// home is where the quarantine was when something was moved there last.
 	home home
+	// doing is a string that says what the pass under way does now.
+	doing atomic.Value
 }
 
 // memory is what a look leaves for the next, across restarts.
@@ -96,6 +99,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		problems, _ = r.recover(ctx)
 	}
 	start := r.Clock.Now()
+	r.doing.Store("looking at the node")
 	look, err := r.Prober.Look(ctx, r.inWork(start), opt.Only)
 	if err != nil {
 		return rep, err
@@ -109,6 +113,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		r.act(ctx, &rep, plans)
 	}
 	if r.CNI.Prober != nil && (opt.CNI || rep.stripped()) {
+		r.doing.Store("sweeping the files of CNI")
 		rep.CNI = r.sweepCNI(ctx, opt)
 		rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
 	}

@@ -359,6 +359,7 @@ func (silent) Outcome(policy.Outcome)                            {}
 func (silent) Quarantine(map[string]*policy.EntryState)          {}
 func (silent) Breaker(bool)                                      {}
 func (silent) CNI(policy.CNICensus)                              {}
+func (silent) Slow()                                             {}
 func (silent) Flush() error                                      { return nil }
 
 // lockRun makes this process the only one that takes pods by itself.

@@ -44,6 +44,7 @@ type Metrics struct {
 	quarantineBytes                   *prometheus.GaugeVec
 	breaker, enforcing                prometheus.Gauge
 	lastLook, lastSuccess, lookLength prometheus.Gauge
+	slow                              prometheus.Counter
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
 	cni                               cniMetrics
 	named                             prometheus.Gauge
@@ -117,6 +118,7 @@ func NewMetrics(version string) *Metrics {
 		enforcing:         gauge("enforcing", "1 in mode enforce, 0 in mode observe."),
 		lastLook:          gauge("last_look_timestamp_seconds", "When the last look was taken, seconds since the epoch."),
 		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),
+		slow:              counter("slow_passes_total", "Passes that had not ended after 30 s; the log says what each was doing."),
 		lookLength:        gauge("look_duration_seconds", "How long the last look took."),
 		sourceUp:          gauges("source_up", "1 while the log source is followed.", "source"),
 		sourceLastLine:    gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
@@ -273,6 +275,9 @@ func (m *Metrics) Outcome(o policy.Outcome) {
 
 // Failure counts one failed operation: a kind of action, or one of the Op constants.
 func (m *Metrics) Failure(operation string) { m.failures.WithLabelValues(operation).Inc() }
+
+// Slow counts a pass that has not ended after 30 s.
+func (m *Metrics) Slow() { m.slow.Inc() }
 
 // Success says that a pass ended at the given time and nothing failed.
 func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall)) }
