@@ -33,10 +33,14 @@ type CNISweep struct {
 	open  *cniOpen
 	conf  cniConf
 	begun bool
-	// claims are the namespaces in NetnsDirs that a cache file says are its container's.
+	// claims are the namespaces in NetnsDirs that are a container's, as a cache file says, or
+	// one that lives, as the runtime or its processes show.
 	claims map[string]bool
-	caches bool // those of libcni have been begun
-	errors []string
+	// asked are the sandboxes of which the runtime was asked for the namespace, and told those
+	// of which it told.
+	asked, told map[string]bool
+	caches      bool // those of libcni have been begun
+	errors      []string
 }
 
 // cniDir is one directory of a sweep.
@@ -69,7 +73,7 @@ type cniOpened struct {
 
 // SweepCNI begins a pass. Nothing is read until Next.
 func (p *Probe) SweepCNI() *CNISweep {
-	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}}
+	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}}
 }
 
 // Close lets go of what the sweep holds open.

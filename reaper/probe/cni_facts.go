@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -40,9 +39,8 @@ type facing struct {
 	k         *cniKnown
 	at        policy.Instant
 	owners    map[string]*cniOwner
-	elsewhere map[string]policy.Fact // namespaces outside of NetnsDirs, by path
-	unclaimed string                 // the oldest namespace in NetnsDirs that no cache file claims
-	since     time.Time              // and since when it has been there, at the latest
+	elsewhere map[string]elsewhereFact // namespaces outside of NetnsDirs, by path
+	unclaimed []unclaimed              // the namespaces in NetnsDirs that are nobody's that is known
 }
 
 // judgeable makes a look of a chunk.
@@ -57,6 +55,9 @@ func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) polic
 	}
 	f.findElsewhere(ctx)
 	f.findUnclaimed()
+	if f.untold() {
+		f.claimLiving(ctx)
+	}
 	kept := c.files[:0]
 	for i := range c.files {
 		file, x := c.files[i], &c.extra[i]
@@ -205,7 +206,7 @@ func (f *facing) fill(file *policy.CNIFile) {
 	}
 	file.Facts[policy.CNIListed], file.Facts[policy.CNIReady] = f.k.runtime.facts(file.Container)
 	file.Facts[policy.CNIAlive] = f.alive(file.Container)
-	file.Facts[policy.CNINetns] = f.netns(o, file.Changed)
+	file.Facts[policy.CNINetns] = f.netns(o, file)
 	file.Facts[policy.CNIForeign] = f.foreign(o, file)
 }
 

@@ -276,11 +276,11 @@ func TestCNINetnsReal(t *testing.T) {
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
 	} {
-		if got := f.netns(&cniOwner{}, made.Add(-age)); got.Truth != want {
+		if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: made.Add(-age)}); got.Truth != want {
 			t.Errorf("of a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
 		}
 	}
-	if got := f.netns(&cniOwner{}, time.Time{}); got.Truth != policy.Unknown {
+	if got := f.netns(&cniOwner{}, &policy.CNIFile{}); got.Truth != policy.Unknown {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
 	// What was bound is gone: the file below it is not the namespace, but it was made as late.
@@ -341,12 +341,12 @@ func TestCNIOldestNamespace(t *testing.T) {
 	f := facing{s: n.probe().SweepCNI(), k: &cniKnown{}}
 	f.k.netns.have = map[string]time.Time{"/run/netns/a": noon, "/run/netns/b": noon.Add(-48 * time.Hour), "/run/netns/c": noon.Add(-time.Hour)}
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, noon.Add(-24*time.Hour)); got.Truth != policy.Unknown {
+	if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
 		t.Errorf("netns is %s", got.Truth)
 	}
-	f.s.claims["/run/netns/b"], f.unclaimed = true, ""
+	f.s.claims["/run/netns/b"] = true
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, noon.Add(-24*time.Hour)); got.Truth != policy.No {
+	if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
 		t.Errorf("netns is %s (%s)", got.Truth, got.Detail)
 	}
 }

@@ -1,15 +1,19 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -19,14 +23,19 @@ type netnsSet struct {
 	// is /run/netns.
 	dirs map[string]string
 	have map[string]time.Time // since when, at the latest; zero where that is not known
+	ids  map[string]nsID      // which one it is
 	err  error
 }
+
+// nsID tells one namespace from all others as long as it lives: the device and inode of its
+// file, whatever its name (namespaces(7)).
+type nsID struct{ dev, ino uint64 }
 
 const mostNetns = 100_000
 
 func (p *Probe) netnsSet(ctx context.Context) netnsSet {
 	n, err := guarded(ctx, &p.guard, "network namespaces", p.patience, func() netnsSet {
-		n := netnsSet{dirs: map[string]string{}, have: map[string]time.Time{}}
+		n := netnsSet{dirs: map[string]string{}, have: map[string]time.Time{}, ids: map[string]nsID{}}
 		seen := map[[2]uint64]string{}
 		for _, dir := range p.cfg.NetnsDirs {
 			n.read(filepath.Clean(dir), seen)
@@ -63,6 +72,9 @@ func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
 	for _, e := range entries {
 		if st, err := statName(fd, e.name); !gone(err) {
 			n.have[dir+"/"+e.name] = boundSince(&st, err)
+			if err == nil {
+				n.ids[dir+"/"+e.name] = nsID{devOf(&st), st.Ino}
+			}
 		}
 	}
 }
@@ -98,9 +110,9 @@ func (n *netnsSet) place(path string) (string, bool) {
 // while the clock only goes forward; an hour is for clocks that are set.
 const netnsMargin = time.Hour
 
-// netns says whether the container's network namespace is there.
-func (f *facing) netns(o *cniOwner, changed time.Time) policy.Fact {
-	n := &f.k.netns
+// netns says whether the network namespace of the file's container is there.
+func (f *facing) netns(o *cniOwner, file *policy.CNIFile) policy.Fact {
+	n, changed := &f.k.netns, file.Changed
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}
 		for _, path := range o.netns {
@@ -118,12 +130,13 @@ func (f *facing) netns(o *cniOwner, changed time.Time) policy.Fact {
 	switch {
 	case n.err != nil:
 		fact.Detail = n.err.Error()
-	case f.unclaimed == "":
-		fact.Truth = policy.No
-	case !changed.IsZero() && f.since.After(changed.Add(netnsMargin)):
-		fact.Truth = policy.No
 	default:
-		fact.Detail = "no cache file tells its network namespace, and " + clean(f.unclaimed) + " is nobody's that is known"
+		fact.Truth = policy.No
+		if place := f.mayBeIn(file); place != "" {
+			fact.Truth = policy.Unknown
+			fact.Detail = "no cache file tells its network namespace, and " + clean(place) + " is nobody's that is known: " +
+				"see ip netns pids and ip -n NAME address with NAME " + clean(filepath.Base(place)) + "; if it is left over, ip netns delete takes it away"
+		}
 	}
 	return fact
 }
@@ -134,11 +147,11 @@ func (f *facing) netnsAt(path string, changed time.Time) policy.Fact {
 	fact := policy.Fact{Origin: path}
 	place, ok := n.place(path)
 	if !ok {
-		if isProc(path) && f.beforeBoot(changed) {
+		if isProc(path) && (f.beforeBoot(changed) || f.startedSince(path, changed)) {
 			fact.Truth = policy.No // the process, and its namespace with it
 			return fact
 		}
-		return f.elsewhere[path]
+		return f.elsewhere[path].Fact
 	}
 	if _, there := n.have[place]; there {
 		fact.Truth, fact.Detail = policy.Yes, "the network namespace "+clean(path)+" exists"
@@ -157,16 +170,30 @@ func (f *facing) beforeBoot(changed time.Time) bool {
 	return f.at.BootID != "" && !changed.IsZero() && changed.Add(netnsMargin).Before(f.at.Wall.Add(-f.at.Boot))
 }
 
+// startedSince says that the process of /proc/PID/ns/net is younger than the file, by the
+// margin: it has the number of one that has ended.
+func (f *facing) startedSince(path string, changed time.Time) bool {
+	started := f.elsewhere[path].started
+	return !started.IsZero() && !changed.IsZero() && started.After(changed.Add(netnsMargin))
+}
+
 func isProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
+
+// elsewhereFact is what is known of one namespace outside of NetnsDirs.
+type elsewhereFact struct {
+	policy.Fact
+
+	started time.Time // where it is a process's: when that was started, zero where nobody knows
+}
 
 // findElsewhere asks about the namespaces that lie elsewhere: dockershim and cri-dockerd
 // name /proc/PID/ns/net, Docker and Podman directories of their own in /run. Other places
 // are not asked: a path from a file must not lead to a file system that hangs.
 func (f *facing) findElsewhere(ctx context.Context) {
-	f.elsewhere = map[string]policy.Fact{}
+	f.elsewhere = map[string]elsewhereFact{}
 	var ask []string
 	for id, o := range f.owners {
-		if _, listed := f.k.runtime.ids[id]; listed {
+		if f.listed(id) {
 			continue
 		}
 		for _, path := range o.netns {
@@ -176,7 +203,7 @@ func (f *facing) findElsewhere(ctx context.Context) {
 			if _, known := f.elsewhere[path]; known {
 				continue
 			}
-			f.elsewhere[path] = policy.Fact{Origin: path, Detail: "its network namespace is at " + clean(path) + ", where it is not looked for"}
+			f.elsewhere[path] = elsewhereFact{Fact: policy.Fact{Origin: path, Detail: "its network namespace is at " + clean(path) + ", where it is not looked for"}}
 			if filepath.Clean(path) == path && (isProc(path) || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/run/")) {
 				ask = append(ask, path)
 			}
@@ -186,40 +213,83 @@ func (f *facing) findElsewhere(ctx context.Context) {
 		return
 	}
 	p := f.s.p
-	facts, err := guarded(ctx, &p.guard, "namespaces elsewhere", p.patience, func() map[string]policy.Fact { return p.statNamespaces(ask) })
+	facts, err := guarded(ctx, &p.guard, "namespaces elsewhere", p.patience, func() map[string]elsewhereFact { return f.statNamespaces(ask) })
 	for _, path := range ask {
 		if err != nil {
-			facts = map[string]policy.Fact{path: {Origin: path, Detail: err.Error()}}
+			facts = map[string]elsewhereFact{path: {Fact: policy.Fact{Origin: path, Detail: err.Error()}}}
 		}
 		f.elsewhere[path] = facts[path]
 	}
 }
 
-func (p *Probe) statNamespaces(paths []string) map[string]policy.Fact {
-	facts := make(map[string]policy.Fact, len(paths))
+func (f *facing) statNamespaces(paths []string) map[string]elsewhereFact {
+	p := f.s.p
+	proc, err := p.openProc()
+	if err != nil {
+		proc = -1
+	}
+	defer closeFD(proc)
+	facts := make(map[string]elsewhereFact, len(paths))
 	for _, path := range paths {
 		at := path
 		if isProc(path) {
 			at = p.cfg.ProcDir + strings.TrimPrefix(path, "/proc")
 		}
-		fact := policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean(path) + " exists"}
+		fact := elsewhereFact{Fact: policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean(path) + " exists"}}
 		switch _, err := statName(unix.AT_FDCWD, at); {
 		case gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
 			fact.Truth, fact.Detail = policy.No, ""
 		case err != nil:
 			fact.Truth, fact.Detail = policy.Unknown, pathError("statx", path, err).Error()
+		case f.reused(proc, path):
+			fact.Truth, fact.Detail = policy.No, ""
+		default:
+			fact.started = f.startOf(path)
 		}
 		facts[path] = fact
 	}
 	return facts
 }
 
-// findUnclaimed finds the oldest namespace that may belong to a container whose files tell
-// none.
+// unclaimed is a namespace in NetnsDirs that is nobody's that is known.
+type unclaimed struct {
+	place string
+	since time.Time // since when it has been there, at the latest
+	// addresses are all that it has, where they could be read.
+	addresses map[netip.Addr]bool
+}
+
+// findUnclaimed finds the namespaces that may belong to a container whose files tell none,
+// the oldest first.
 func (f *facing) findUnclaimed() {
+	f.unclaimed = f.unclaimed[:0]
 	for place, since := range f.k.netns.have {
-		if !f.s.claims[place] && (f.unclaimed == "" || since.Before(f.since)) {
-			f.unclaimed, f.since = place, since
+		if !f.s.claims[place] {
+			f.unclaimed = append(f.unclaimed, unclaimed{place: place, since: since})
 		}
 	}
+	slices.SortFunc(f.unclaimed, func(a, b unclaimed) int {
+		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.place, b.place))
+	})
+}
+
+// mayBeIn returns the first namespace that may be the file's container's, "" where none may.
+// One that was made long after the file is another's; so is, to an address, one that does not
+// have it.
+func (f *facing) mayBeIn(file *policy.CNIFile) string {
+	var address netip.Addr
+	if file.Kind == policy.CNIAddress {
+		told, _ := parsers.ParseHostLocal(file.Name, nil)
+		address = told.Addr.Unmap()
+	}
+	for i := range f.unclaimed {
+		u := &f.unclaimed[i]
+		if !file.Changed.IsZero() && u.since.After(file.Changed.Add(netnsMargin)) {
+			return "" // as are all that follow
+		}
+		if u.addresses == nil || !address.IsValid() || u.addresses[address] {
+			return u.place
+		}
+	}
+	return ""
 }

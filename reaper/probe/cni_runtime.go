@@ -26,6 +26,9 @@ type cniRuntime struct {
 	// paths are the sockets that answered, and versions what those said that were asked for it.
 	paths    []string
 	versions map[string]string
+	// sandboxes are those of the IDs that are a sandbox's, with the socket that lists each, and
+	// within says which sandbox a container is in.
+	sandboxes, within map[string]string
 }
 
 // cniListed is one that is listed.
@@ -50,7 +53,7 @@ func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
 }
 
 func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
-	r := cniRuntime{ids: map[string]cniListed{}}
+	r := cniRuntime{ids: map[string]cniListed{}, sandboxes: map[string]string{}, within: map[string]string{}}
 	var origins []string
 	var errs []error
 	pods := 0
@@ -97,6 +100,7 @@ func (r *cniRuntime) add(a criAnswer) (pods int) {
 				ready = policy.Unknown // one of its containers may run
 			}
 		}
+		r.sandboxes[s.GetId()] = a.path
 		list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
 	}
 	for _, k := range a.containers {
@@ -106,6 +110,7 @@ func (r *cniRuntime) add(a criAnswer) (pods int) {
 		}
 		words := "container " + shortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		list(k.GetId(), ready, words)
+		r.within[k.GetId()] = k.GetPodSandboxId()
 		// Its sandbox is there, whether that is listed or not.
 		if id := k.GetPodSandboxId(); of == policy.Yes || r.ids[id].words == "" {
 			list(id, of, words+" of that sandbox")

@@ -31,6 +31,7 @@ const (
 	StopPodSandbox
 	RemovePodSandbox
 	GetVersion
+	PodSandboxStatus
 	numCalls
 )
 
@@ -66,6 +67,7 @@ type Server struct {
 	calls      [numCalls]int
 	filtered   bool
 	stopped    map[string]bool
+	info       map[string]map[string]string
 }
 
 // Start listens on the unix socket and serves until Close. Whoever may write to the

@@ -1,0 +1,226 @@
+package probe
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+)
+
+// inNetns puts a process of a container's cgroup into the namespace that is bound at name, as
+// the node's proc directory shows it: by a link to the same file.
+func (n *cniNode) inNetns(pid int, name, container string) {
+	n.t.Helper()
+	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid))
+	must(n.t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
+	must(n.t, os.MkdirAll(filepath.Join(dir, "net"), 0o755))
+	must(n.t, os.Link(n.path("run/netns/"+name), filepath.Join(dir, "ns/net")))
+	cgroup := "0::/system.slice/ssh.service\n"
+	if container != "" {
+		cgroup = "0::/kubepods.slice/kubepods-pod1.slice/crio-" + container + ".scope\n"
+	}
+	must(n.t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup), 0o600))
+}
+
+// addressesIn says what the process's namespace has, as Linux 6.1 writes it.
+func (n *cniNode) addressesIn(pid int, v4, v6 string) {
+	n.t.Helper()
+	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "net")
+	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n" +
+		"     |-- " + v4 + "\n        /32 host LOCAL\n     |-- 10.244.0.255\n        /32 link BROADCAST\n"
+	must(n.t, os.WriteFile(filepath.Join(dir, "fib_trie"), []byte(trie), 0o600))
+	must(n.t, os.WriteFile(filepath.Join(dir, "if_inet6"), []byte(v6+" 02 40 20 80     eth0\n"), 0o600))
+}
+
+// crioInfo is what CRI-O 1.34 tells of a sandbox besides, cut to what counts.
+func crioInfo(netns string) map[string]string {
+	return map[string]string{"info": `{"image":"registry.k8s.io/pause:3.10","pid":812,"runtimeSpec":{"ociVersion":"1.2.0","process":{"args":["/pause"]},` +
+		`"linux":{"resources":{},"namespaces":[{"type":"pid"},{"type":"network","path":"` + netns + `"},{"type":"ipc","path":"/var/run/ipcns/x"}]}}}`}
+}
+
+// TestCNIClaims is a namespace of which no cache file tells, and whose it is all the same. With
+// CRI-O and Calico every living pod's is such a one, and each kept every cache of the dead.
+func TestCNIClaims(t *testing.T) {
+	live, gone := id("a live pod"), id("gone")
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nobody's", func(*cniNode) {}, policy.Unknown},
+		{"the runtime tells", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("x"))) }, policy.No},
+		{"the runtime tells, of a sandbox that is not ready", func(n *cniNode) {
+			n.sandbox(id("stopped"), false)
+			n.cri.SetInfo(id("stopped"), crioInfo(n.netns("x")))
+		}, policy.No},
+		{"the runtime tells of another", func(n *cniNode) { n.cri.SetInfo(live, crioInfo(n.netns("y"))) }, policy.Unknown},
+		{"the runtime fails", func(n *cniNode) {
+			n.cri.SetInfo(live, crioInfo(n.netns("x")))
+			n.cri.SetFault(fakecri.PodSandboxStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
+		}, policy.Unknown},
+		{"the runtime tells nonsense", func(n *cniNode) { n.cri.SetInfo(live, map[string]string{"info": "{"}) }, policy.Unknown},
+		{"a process of its sandbox", func(n *cniNode) { n.inNetns(300, "x", live) }, policy.No},
+		{"a process of its container", func(n *cniNode) {
+			n.container(id("main"), live, true)
+			n.inNetns(300, "x", id("main"))
+		}, policy.No},
+		{"a process of a container that is not listed", func(n *cniNode) { n.inNetns(300, "x", id("forgotten")) }, policy.Unknown},
+		{"a process of nobody", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Unknown},
+		{"a process of a container that is elsewhere besides: nsenter", func(n *cniNode) {
+			n.write("run/netns/y", "")
+			n.cache("cbr0", id("another live pod"), "eth0", string(newUID()), n.netns("y"))
+			n.sandbox(id("another live pod"), true)
+			n.inNetns(300, "x", live)
+			n.inNetns(301, "y", live)
+		}, policy.Unknown},
+		{"a process of a sandbox that the runtime says is elsewhere", func(n *cniNode) {
+			n.cri.SetInfo(live, crioInfo(n.netns("y")))
+			n.inNetns(300, "x", live)
+		}, policy.Unknown},
+		{"a process of a sandbox in the node's own, as the runtime says", func(n *cniNode) {
+			n.cri.SetInfo(live, map[string]string{"info": `{"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"}]}}}`})
+			n.inNetns(300, "x", live)
+		}, policy.Unknown},
+		{"the node's own", func(n *cniNode) { n.inNetns(1, "x", "") }, policy.No},
+		{"no cache file of the dead: its own is there", func(n *cniNode) { n.inNetns(300, "x", gone) }, policy.Unknown},
+	} {
+		for _, chunk := range []int{1, cniChunk} {
+			t.Run(c.name, func(t *testing.T) {
+				n := newCNINode(t)
+				n.chunk = chunk
+				n.write("run/netns/x", "")
+				c.change(n)
+				name := n.cache("k8s-pod-network", gone, "eth0", string(newUID()), "")
+				n.cache("k8s-pod-network", live, "eth0", string(newUID()), "")
+				n.address("cbr0", "10.244.0.9", id("another"))
+				looks := n.sweep()
+				checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNINetns: c.want})
+				checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{policy.CNINetns: c.want})
+			})
+		}
+	}
+}
+
+// TestCNIAskedOnce: a sweep asks of each sandbox once, and of none where every namespace is
+// known to be somebody's.
+func TestCNIAskedOnce(t *testing.T) {
+	n := newCNINode(t)
+	n.chunk = 1
+	for i := range 5 {
+		n.address("cbr0", fmt.Sprintf("10.244.0.%d", i+2), id(strconv.Itoa(i)))
+	}
+	n.sweep()
+	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 0 {
+		t.Errorf("asked %d times where there is no namespace", got)
+	}
+	n.write("run/netns/x", "")
+	n.sweep()
+	if got := n.cri.Calls(fakecri.PodSandboxStatus); got != 1 {
+		t.Errorf("asked %d times", got)
+	}
+}
+
+// TestCNINamespaceOfOthers is a namespace that a person made and works in (ip netns add, ip
+// netns exec): it keeps no address that it has not.
+func TestCNINamespaceOfOthers(t *testing.T) {
+	n := newCNINode(t)
+	n.write("run/netns/lab", "")
+	n.inNetns(300, "lab", "")
+	n.addressesIn(300, "10.244.0.8", "fd000000000000000000000000000007")
+	for _, ip := range []string{"10.244.0.8", "10.244.0.9", "fd00::7", "fd00::9"} {
+		n.address("cbr0", ip, id("gone"))
+	}
+	cache := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "")
+	looks := n.sweep()
+	for name, want := range map[string]policy.Truth{
+		"10.244.0.8": policy.Unknown, "10.244.0.9": policy.No, "fd00::7": policy.Unknown, "fd00::9": policy.No,
+		cache: policy.Unknown, // it says of no address
+	} {
+		checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNINetns: want})
+	}
+	// Another one, of which nothing can be told, keeps them all.
+	n.write("run/netns/another", "")
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{policy.CNINetns: policy.Unknown})
+	must(t, os.Remove(n.path("run/netns/another")))
+	// Addresses that cannot be read are any.
+	must(t, os.Remove(filepath.Join(n.cfg.ProcDir, "300/net/fib_trie")))
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{policy.CNINetns: policy.Unknown})
+}
+
+// TestCNIAddressesReal reads a real namespace's addresses by a process in it.
+func TestCNIAddressesReal(t *testing.T) {
+	needRoot(t)
+	if !inNamespace(t) {
+		return
+	}
+	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer closeFD(proc)
+	got, err := addressesOf(proc, "self")
+	must(t, err)
+	interfaces := hostAddresses(t)
+	for _, a := range interfaces {
+		if !got[a] {
+			t.Errorf("%s is missing in %v", a, got)
+		}
+	}
+	if len(got) < len(interfaces) {
+		t.Errorf("%v, want %v", got, interfaces)
+	}
+}
+
+// TestCNIReusedPID is /proc/PID/ns/net of dockershim or cri-dockerd, and another process that
+// has the number by now.
+func TestCNIReusedPID(t *testing.T) {
+	started := func(n *cniNode, ago time.Duration) {
+		start := (realClock{}.Now().Boot - ago) / (10 * time.Millisecond)
+		text := fmt.Sprintf("300 (x) S 1%s %d 0\n", " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", start)
+		must(n.t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "300/stat"), []byte(text), 0o600))
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"its own process, for all that is known", func(n *cniNode) { n.inNetns(300, "x", "") }, policy.Yes},
+		{"one of the node's", func(n *cniNode) { n.inNetns(1, "x", ""); n.inNetns(300, "x", "") }, policy.No},
+		{"one of a living pod", func(n *cniNode) { n.inNetns(300, "x", id("a live pod")) }, policy.No},
+		{"one of a container that is not listed", func(n *cniNode) { n.inNetns(300, "x", id("gone")) }, policy.Yes},
+		{"started long after the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, -2*time.Hour) }, policy.No},
+		{"started soon after the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, -30*time.Minute) }, policy.Yes},
+		{"started before the file was written", func(n *cniNode) { n.inNetns(300, "x", ""); started(n, time.Minute) }, policy.Yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCNINode(t)
+			n.write("run/netns/x", "")
+			n.cache("cbr0", id("another"), "eth0", string(newUID()), n.netns("x"))
+			c.change(n)
+			name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
+			checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{policy.CNINetns: c.want})
+		})
+	}
+}
+
+// hostAddresses are the addresses of the test's own namespace.
+func hostAddresses(t *testing.T) (all []netip.Addr) {
+	t.Helper()
+	interfaces, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, i := range interfaces {
+		prefix, err := netip.ParsePrefix(i.String())
+		must(t, err)
+		all = append(all, prefix.Addr().WithZone(""))
+	}
+	return all
+}

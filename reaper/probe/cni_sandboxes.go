@@ -1,0 +1,89 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Of one sandbox a runtime tells its whole OCI specification, with environment and mounts.
+const longSandbox = 4 << 20
+
+// mostAskedAtOnce is how many sandboxes a runtime is asked of at a time.
+const mostAskedAtOnce = 8
+
+// sandboxNetns asks for the network namespaces of some sandboxes, which are given with their
+// sockets, by PodSandboxStatus with its verbose flag. What a runtime does not tell within the
+// patience is left out; "" is a sandbox without a namespace of its own, as with hostNetwork.
+func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[string]string {
+	bySocket := map[string][]string{}
+	for id, socket := range ids {
+		bySocket[socket] = append(bySocket[socket], id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	client := criClient{timeout: p.patience, maxAnswer: longSandbox}
+	found := map[string]string{}
+	for socket, ids := range bySocket {
+		conn, err := client.connect(socket)
+		if err != nil {
+			continue
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		next := make(chan string)
+		for range mostAskedAtOnce {
+			wg.Go(func() {
+				for id := range next {
+					var r runtimeapi.PodSandboxStatusResponse
+					err := client.call(ctx, conn, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &r)
+					if err != nil || r.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
+						continue
+					}
+					if path, ok := netnsInInfo(r.GetInfo()["info"]); ok {
+						mu.Lock()
+						found[id] = path
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		for _, id := range ids {
+			if ctx.Err() == nil {
+				next <- id
+			}
+		}
+		close(next)
+		wg.Wait()
+		_ = conn.Close() // nothing was sent that could be lost
+	}
+	return found
+}
+
+// netnsInInfo reads the namespace from what containerd (since 1.0) and CRI-O (since 1.19) add
+// to the verbose status of a sandbox: the OCI specification of its first container.
+//
+//	{"pid":812,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/var/run/netns/cni-…"}]}}}
+func netnsInInfo(info string) (path string, told bool) {
+	var v struct {
+		RuntimeSpec struct {
+			Linux struct {
+				Namespaces []struct{ Type, Path string }
+			}
+		}
+	}
+	if json.Unmarshal([]byte(info), &v) != nil || len(v.RuntimeSpec.Linux.Namespaces) == 0 {
+		return "", false
+	}
+	for _, n := range v.RuntimeSpec.Linux.Namespaces {
+		if n.Type == "network" {
+			if n.Path == "" { // made by the OCI runtime itself: it has a process, which tells
+				return "", false
+			}
+			return n.Path, true
+		}
+	}
+	return "", true
+}

@@ -1,0 +1,42 @@
+package fakecri
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// SetInfo says what the verbose status of a sandbox has besides: of containerd and CRI-O the
+// OCI specification of its first container, as JSON below "info".
+func (s *Server) SetInfo(sandbox string, info map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info == nil {
+		s.info = map[string]map[string]string{}
+	}
+	s.info[sandbox] = info
+}
+
+// podSandboxStatus, as a real runtime, takes the beginning of an ID for the whole.
+func (s *Server) podSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	if err := s.enter(ctx, PodSandboxStatus, false); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find(r.GetPodSandboxId())
+	if i < 0 {
+		return nil, status.Errorf(codes.NotFound, "an error occurred when try to find sandbox %q: not found", r.GetPodSandboxId())
+	}
+	box := s.sandboxes[i]
+	a := &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
+		Id: box.GetId(), Metadata: box.GetMetadata(), State: box.GetState(), CreatedAt: box.GetCreatedAt(),
+		Labels: box.GetLabels(), Annotations: box.GetAnnotations(),
+	}}
+	if r.GetVerbose() {
+		a.Info = s.info[box.GetId()]
+	}
+	return a, nil
+}
