@@ -51,6 +51,7 @@ func unitHardened(t *testing.T, n *node) {
 	out, _ := n.try("bash", "-c", "systemd-analyze verify /usr/lib/systemd/system/orphan-reaper.service 2>&1")
 	for line := range strings.Lines(out) {
 		later := strings.Contains(line, "Unknown key") && (strings.Contains(line, "RestartSteps") || strings.Contains(line, "RestartMaxDelaySec"))
+		later = later || strings.Contains(line, "listmount") || strings.Contains(line, "statmount") // libseccomp before 2.6
 		if !later && !strings.Contains(line, "Command 'man orphan-reaper(8)' failed") {
 			t.Errorf("systemd-analyze verify: %s", line)
 		}

@@ -219,7 +219,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		m := &mountMap{pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}}
+		m := &mountMap{pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{}}
 		if err := m.scanMounts(&view{}, text, w); err != nil {
 			b.Fatal(err)
 		}

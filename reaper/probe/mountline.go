@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -41,7 +42,7 @@ func (h hit) words(procDir string) string {
 	if h.root != "/" {
 		at += ", from " + clean(h.root)
 	}
-	return fmt.Sprintf("%s (%s) in the mount namespace of PID %s", at, clean(h.fsType), h.view.who(procDir))
+	return fmt.Sprintf("%s (%s) in %s", at, clean(h.fsType), h.view.words(procDir))
 }
 
 // mountFields cuts fields 4 and 5, and all that follows, out of a line without parsing it.
@@ -109,6 +110,11 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		if !v.whole && string(target) == "/" {
 			v.whole = true
 		}
+		if root[0] == 'm' && isMountNamespace(root) {
+			if _, ok := m.pinned[string(root)]; !ok {
+				m.pinned[string(root)] = pin{v, unescape(target)}
+			}
+		}
 		plugins := bytes.Contains(target, pluginsDir) || bytes.Contains(root, pluginsDir)
 		uids = w.find(w.find(uids[:0], target), root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
@@ -128,6 +134,22 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		}
 	}
 	return nil
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(field []byte) string {
+	var b strings.Builder
+	for i := 0; i < len(field); i++ {
+		if field[i] == '\\' && i+3 < len(field) {
+			if n, err := strconv.ParseUint(string(field[i+1:i+4]), 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(field[i])
+	}
+	return b.String()
 }
 
 func parseHit(v *view, line []byte) (hit, error) {

@@ -14,10 +14,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// view is one process's mountinfo that stands for all that show the same mounts.
+// view is one process's mountinfo that stands for all that show the same mounts, or what the
+// kernel says of a mount namespace by a file of it.
 type view struct {
 	pid   string
-	whole bool // it has a line for "/", and the process is not known to be chrooted
+	whole bool   // it has a line for "/", and the process is not known to be chrooted
+	root  string // the process's root, where it is another than that of its mount namespace
+	// byFile is true where the kernel told by the file of the namespace.
+	byFile bool
+	held   string // what holds the namespace, where no process is in it
 }
 
 // who names the process, with its command where that can be read.
@@ -29,6 +34,14 @@ func (v *view) who(procDir string) string {
 	return fmt.Sprintf("%s (%s)", v.pid, clean(string(bytes.TrimSpace(b))))
 }
 
+// words names the mount namespace, for people.
+func (v *view) words(procDir string) string {
+	if v.held != "" {
+		return "the mount namespace that " + v.held + " holds"
+	}
+	return "the mount namespace of PID " + v.who(procDir)
+}
+
 // mountMap is what all mount namespaces say about the wanted pods and staged volumes.
 type mountMap struct {
 	pods  map[parsers.PodUID]hit
@@ -36,12 +49,25 @@ type mountMap struct {
 	named map[string]hit  // by plugin, NUL and path component
 	seen  map[string]bool // paths below plugins/ that are filed already
 	views int
-	err   error // something could not be read: what was not found is not known
+	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
+	// unread how many of them could not be read.
+	pinned map[string]pin
+	unread int
+	err    error // something could not be read: what was not found is not known
+}
+
+// origin says what was read.
+func (m *mountMap) origin(procDir string) string {
+	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, m.views)
+	if m.unread > 0 {
+		s += fmt.Sprintf(", %d without a process not read", m.unread)
+	}
+	return s
 }
 
 // fact answers for one pod.
 func (m *mountMap) fact(uid parsers.PodUID, procDir string) policy.Fact {
-	origin := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, m.views)
+	origin := m.origin(procDir)
 	if h, ok := m.pods[uid]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: h.words(procDir)}
 	}
@@ -74,16 +100,14 @@ func (p *Probe) mounts(ctx context.Context, w wanted) *mountMap {
 	return m
 }
 
-// readMounts reads the mounts of all mount namespaces that have a process. They are told
+// readMounts reads the mounts of all mount namespaces that are known. They are told
 // apart by the first line of mountinfo, which needs no capability: the mount ID in it is
 // the same in two processes only where they share the namespace. The whole line is the
 // key, so that a process with another root is a view of its own, and a namespace that
 // takes over the mount ID of one that ended during the scan is not taken for it.
-//
-// A namespace held by a file or a bind mount alone has no process and is not seen.
 func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	m := &mountMap{
-		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{},
+		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
 	}
 	proc, err := p.openProc()
 	if err != nil {
@@ -107,9 +131,12 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 		m.err = fmt.Errorf("PID 1 is not seen in %s", p.cfg.ProcDir)
 	}
 	if m.err == nil {
-		m.err = s.unseen()
+		m.err = s.unseen(m, w)
 	}
-	m.views = len(s.known)
+	if err := s.pins(m, w); m.err == nil {
+		m.err = err
+	}
+	m.views = len(s.views)
 	return m
 }
 
@@ -179,7 +206,7 @@ func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	if len(line) > 0 && s.known[string(line)] {
 		return nil
 	}
-	jailed, err := s.jailed(pid)
+	root, err := s.root(pid)
 	if err != nil {
 		return err
 	}
@@ -194,47 +221,8 @@ func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	v := &view{pid: pid}
 	s.views = append(s.views, v)
 	err = m.scanMounts(v, text, w)
-	v.whole = v.whole && !jailed
+	v.root, v.whole = root, v.whole && root == ""
 	return err
-}
-
-// unseen looks for a mount namespace of which only a process with another root is left:
-// its mountinfo shows nothing outside that root. The link needs CAP_SYS_PTRACE; where it
-// cannot be read, the process counts as a view of its own and no more.
-func (s *mountScan) unseen() error {
-	var links map[string]bool
-	for _, v := range s.views {
-		if v.whole {
-			continue
-		}
-		link, ok := s.namespace(v.pid)
-		if !ok {
-			continue
-		}
-		if links == nil {
-			links = s.wholeNamespaces()
-		}
-		if !links[link] {
-			return fmt.Errorf("the mount namespace of PID %s is seen by a process with another root only", v.who(s.cfg.ProcDir))
-		}
-	}
-	return nil
-}
-
-// jailed says whether the process is known to have its root below that of its mount
-// namespace. A line for "/" does not tell: the new root may be a mount point. The link goes
-// up to the namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The
-// error is that of a process that has ended.
-func (s *mountScan) jailed(pid string) (bool, error) {
-	var buf [8]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
-	if err != nil {
-		if ended(s.proc, pid, err) {
-			return false, unix.ESRCH
-		}
-		return false, nil
-	}
-	return string(buf[:n]) != "/", nil
 }
 
 func (s *mountScan) wholeNamespaces() map[string]bool {

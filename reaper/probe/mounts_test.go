@@ -84,8 +84,8 @@ func TestParkedMount(t *testing.T) {
 	check(t, look.Parked[0], facts{policy.FactMounted: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Yes})
 }
 
-// TestChrootedProcess: it shows the mounts below its root only, as seen from there. In a
-// namespace that nobody else is in, that is not enough.
+// TestChrootedProcess: it shows the mounts below its root only, as seen from there. Others of
+// its namespace show the rest.
 func TestChrootedProcess(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -97,12 +97,6 @@ func TestChrootedProcess(t *testing.T) {
 		jailed(t, n.path("jail"), 0)
 		check(t, n.one(uid), dead())
 	})
-	t.Run("alone in its namespace", func(t *testing.T) {
-		jailed(t, n.path("jail"), unix.CLONE_NEWNS)
-		e := n.one(uid)
-		check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
-		wantDetail(t, e.Facts[policy.FactMounted], "another root")
-	})
 }
 
 // jailEnv makes a copy of the test binary change its root and wait for its input to end.
@@ -113,6 +107,10 @@ func TestJail(t *testing.T) {
 	dir := os.Getenv(jailEnv)
 	if dir == "" {
 		return
+	}
+	if at := os.Getenv(jailEnv + "_MOUNT"); at != "" {
+		must(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
+		must(t, unix.Mount("tmpfs", at, "tmpfs", 0, "size=4k"))
 	}
 	must(t, unix.Chroot(dir))
 	fmt.Println("ready")

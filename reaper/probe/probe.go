@@ -69,6 +69,8 @@ type Probe struct {
 	entries int
 	// rereads is set on kernels that may lose lines of mountinfo under churn.
 	rereads bool
+	// byFile reads a mount namespace by an open file of it.
+	byFile func(fd int) ([]byte, error)
 }
 
 // usual is where one of the usual places is.
@@ -126,6 +128,6 @@ func New(cfg Config) (*Probe, error) {
 	}
 	return &Probe{
 		cfg: cfg, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
-		rereads: kernelOlderThan(5, 8),
+		rereads: kernelOlderThan(5, 8), byFile: nsMounts,
 	}, nil
 }

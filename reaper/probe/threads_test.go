@@ -104,12 +104,6 @@ func TestChrootedOntoMount(t *testing.T) {
 		jailed(t, n.path("jail"), 0)
 		check(t, n.one(uid), dead())
 	})
-	t.Run("alone in its namespace", func(t *testing.T) {
-		jailed(t, n.path("jail"), unix.CLONE_NEWNS)
-		e := n.one(uid)
-		check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
-		wantDetail(t, e.Facts[policy.FactMounted], "another root")
-	})
 }
 
 // TestEachProcess: what a process had that ended before it was read, a child may have that

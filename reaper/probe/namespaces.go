@@ -1,0 +1,188 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// unseen looks for the mount namespaces of which every process has another root: mountinfo
+// shows nothing outside that root. They are read by the file of the namespace. The link needs
+// CAP_SYS_PTRACE; where it cannot be read, the process counts as a view of its own and no more.
+func (s *mountScan) unseen(m *mountMap, w wanted) error {
+	var links map[string]bool
+	for _, v := range slices.Clone(s.views) {
+		if v.whole {
+			continue
+		}
+		link, ok := s.namespace(v.pid)
+		if !ok {
+			continue
+		}
+		if links == nil {
+			links = s.wholeNamespaces()
+		}
+		if links[link] {
+			continue
+		}
+		whole := &view{pid: v.pid, whole: true, byFile: true}
+		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
+		case err == nil:
+			links[link] = true
+		case vanished(err) || ended(s.proc, v.pid, err):
+		default:
+			return fmt.Errorf("the mounts outside the root of PID %s, %s, are hidden: no process of its mount namespace has another root, and %w",
+				v.who(s.cfg.ProcDir), rootWords(v.root), err)
+		}
+	}
+	return nil
+}
+
+// rootWords says what the root of a process is.
+func rootWords(root string) string {
+	switch path, deleted := strings.CutSuffix(root, " (deleted)"); {
+	case deleted:
+		return clean(path) + " (which was removed while the process had it)"
+	case root == "":
+		return "which is no mount point"
+	}
+	return clean(root)
+}
+
+// readNamespace reads a mount namespace by a file of it, a path below the proc directory.
+func (s *mountScan) readNamespace(m *mountMap, v *view, path string, w wanted) error {
+	fd, err := openNamespace(s.proc, path)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return s.readOpenNamespace(m, v, fd, w)
+}
+
+func (s *mountScan) readOpenNamespace(m *mountMap, v *view, fd int, w wanted) error {
+	text, err := s.byFile(fd)
+	if err != nil {
+		return err
+	}
+	s.views = append(s.views, v)
+	return m.scanMounts(v, text, w)
+}
+
+// root returns the process's root where it is known to be below that of its mount namespace.
+// A line for "/" does not tell: the new root may be a mount point. The link goes up to the
+// namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The error is that
+// of a process that has ended.
+func (s *mountScan) root(pid string) (string, error) {
+	var buf [1024]byte
+	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
+	if err != nil {
+		if ended(s.proc, pid, err) {
+			return "", unix.ESRCH
+		}
+		if errors.Is(err, unix.ENAMETOOLONG) {
+			return "a path of more than 4,096 bytes", nil
+		}
+		return "", nil
+	}
+	if root := string(buf[:n]); root != "/" {
+		return root, nil
+	}
+	return "", nil
+}
+
+// pin is what holds a mount namespace: a bind of its file, or a descriptor of it.
+type pin struct {
+	view   *view
+	target string
+}
+
+// snapsDir is where snapd binds the mount namespace of each snap that has run, on every
+// Ubuntu: only root can write there.
+const snapsDir = "/run/snapd/ns/"
+
+// pins reads the mount namespaces that no process is in and that a bind of their file
+// keeps. On a kernel that cannot list them, those of snapd are left unread, and so are
+// those that are bound elsewhere than in the namespace of PID 1: anybody can bind some in a
+// mount namespace of his own, and must not make every mount of the node unknown by that.
+// docs/held.md says so.
+func (s *mountScan) pins(m *mountMap, w wanted) error {
+	read := map[string]bool{}
+	var refused error
+	// What is read may hold the file of another one, which is not reachable by a path here.
+	for _, inode := range slices.Sorted(maps.Keys(m.pinned)) {
+		if len(read) == 0 {
+			read = s.allNamespaces()
+		}
+		if read[inode] {
+			continue
+		}
+		p := m.pinned[inode]
+		v := &view{pid: p.view.pid, whole: true, held: clean(p.target)}
+		err := s.readPinned(m, v, p, inode, w)
+		if err == nil {
+			continue
+		}
+		m.unread++
+		if p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
+			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean(p.target), err)
+		}
+	}
+	return refused
+}
+
+// resolveCached is RESOLVE_CACHED of linux/openat2.h, of Linux 5.12.
+const resolveCached = 0x20
+
+// readPinned opens the bind by the root of the process that shows it. RESOLVE_CACHED asks no
+// file system on the way: it may be anybody's FUSE, and a mount point is always cached.
+func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w wanted) error {
+	if p.view.held != "" {
+		return errors.New("no process shows it")
+	}
+	up := ""
+	if p.view.byFile { // its paths begin at the namespace's root, where ".." ends
+		up = strings.Repeat("/..", 1000)
+	}
+	root, err := retry(func() (int, error) {
+		return unix.Openat(s.proc, p.view.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return err
+	}
+	defer closeFD(root)
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolveCached,
+	}
+	held, err := retry(func() (int, error) { return unix.Openat2(root, p.target, &how) })
+	if err != nil {
+		return err
+	}
+	defer closeFD(held)
+	if !isNamespace(held, inode) {
+		return errors.New("something else is mounted there by now")
+	}
+	fd, err := retry(func() (int, error) {
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return s.readOpenNamespace(m, v, fd, w)
+}
+
+// allNamespaces are those that a process is in, and that were read therefore.
+func (s *mountScan) allNamespaces() map[string]bool {
+	links := map[string]bool{}
+	for _, v := range s.views {
+		if link, ok := s.namespace(v.pid); ok {
+			links[link] = true
+		}
+	}
+	return links
+}
