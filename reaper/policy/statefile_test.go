@@ -22,7 +22,7 @@ func inFiles(written time.Duration, files ...string) *scene {
 // namedAgo is what the kubelet that runs said of the pod, so long ago.
 func (s *scene) namedAgo(ago time.Duration) *Heard {
 	var h Heard
-	h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID}}}, s.node, s.now)
+	h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 	return &h
 }
 
@@ -154,7 +154,7 @@ func TestStaleStateFileParked(t *testing.T) {
 func TestWhenNamed(t *testing.T) {
 	s := deadScene()
 	h := s.namedAgo(10 * time.Minute)
-	late := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Time: s.now.Wall.Add(-4 * time.Minute)}}
+	late := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Whole: true, Time: s.now.Wall.Add(-4 * time.Minute)}}
 	h.Learn([]Claim{late}, s.node, s.now)
 	want := s.ago(4 * time.Minute)
 	if got := h.NamedAt[testUID]; got != want {
