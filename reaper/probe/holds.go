@@ -58,7 +58,8 @@ type places struct {
 }
 
 // link is what a process has to a file: the name of the process or thread and of the link,
-// both below the proc directory.
+// both below the proc directory. Where no link leads to the file, name is "" and only the path
+// is known.
 type link struct{ process, name string }
 
 // answered is what the kernel says of a file.
@@ -90,14 +91,11 @@ func (p *places) holds(at spot, l link) policy.Truth {
 		if serr != nil {
 			return policy.Unknown
 		}
-		id, serr := p.ask(l.name, func() answered { return statLink(p.procDir + "/" + l.name) })
-		switch {
-		case serr == nil && id == idOf(&st):
-			return policy.Yes
-		case serr == nil, vanished(serr):
-			return policy.No
+		if l.name == "" {
+			return p.leads(l.process, at.prefix+at.entry+"/"+at.rest, idOf(&st))
 		}
-		return policy.Unknown
+		id, serr := p.ask(l.name, func() answered { return statLink(p.procDir + "/" + l.name) })
+		return same(id, idOf(&st), serr)
 	}
 	switch {
 	case errors.Is(err, errMount):
@@ -165,13 +163,22 @@ func (p *places) wasBelow(at spot, l link) policy.Truth {
 	if err != nil {
 		return policy.Unknown
 	}
-	root, ok := p.rootOf(l.process)
+	return p.leads(l.process, at.prefix+at.entry, idOf(&st))
+}
+
+// leads tells whether a path leads to a file in the mount namespace of a process.
+func (p *places) leads(process, path string, to inode) policy.Truth {
+	root, ok := p.rootOf(process)
 	if !ok {
 		return policy.Unknown
 	}
-	id, err := p.ask(l.name, func() answered { return p.statBelow(root, at.prefix+at.entry) })
+	id, err := p.ask(process, func() answered { return p.statBelow(root, path) })
+	return same(id, to, err)
+}
+
+func same(a, b inode, err error) policy.Truth {
 	switch {
-	case err == nil && id == idOf(&st):
+	case err == nil && a == b:
 		return policy.Yes
 	case err == nil, notThere(err), vanished(err):
 		return policy.No
@@ -197,7 +204,7 @@ func (p *places) rootOf(process string) (string, bool) {
 	return path, err == nil && string(ours[:n]) == "/"
 }
 
-// statBelow asks about the directory that a path names, seen from a root. The kernel's paths
+// statBelow asks about what a path names, seen from a root. The kernel's paths
 // have no symlinks in them.
 func (p *places) statBelow(root, path string) (a answered) {
 	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -205,7 +212,7 @@ func (p *places) statBelow(root, path string) (a answered) {
 		return answered{err: err}
 	}
 	defer closeFD(top)
-	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := retry(func() (int, error) {
 		if p.open.fallback {

@@ -132,16 +132,7 @@ func TestHintInDoubt(t *testing.T) {
 		for range mostHints + 1 {
 			openTest(t, n.path("x/"+string(uid)+"/f"))
 		}
-		p := n.probe()
-		s := useScan{users: &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}}}
-		s.wanted, s.hints, s.procDir = wanted{uid: true}, map[parsers.PodUID]int{}, "/proc"
-		l, err := p.list(t.Context())
-		must(t, err)
-		s.places = places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: &p.guard, patience: p.patience}
-		s.proc, err = p.openProc()
-		must(t, err)
-		defer closeFD(s.proc)
-		s.names = make([]byte, 32<<10)
+		s := newScan(t, n, wanted{uid: true})
 		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {
 			t.Errorf("%v, %q and %q, want a doubt", err, s.pods[uid], s.doubts[uid])
 		}

@@ -67,11 +67,9 @@ func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *
 // files are left to the mounts: a file that is mapped and not open is rare in a pod's
 // volume, and its blocks stay until it is unmapped.
 func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wanted) *users {
-	u := &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}}
 	proc, err := p.openProc()
 	if err != nil {
-		u.err = err
-		return u
+		return &users{err: err}
 	}
 	defer closeFD(proc)
 	var buf [4096]byte
@@ -79,12 +77,9 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wante
 	if n, err := unix.Readlinkat(proc, "self", buf[:]); err == nil {
 		self = string(buf[:n])
 	}
-	s := useScan{
-		users: u, wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{},
-		places: places{
-			open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
-		},
-	}
+	s := p.newScan(ctx, proc, pods, quarantine, w)
+	s.ours = ownNumbers(self)
+	u := s.users
 	met := false
 	n, err := p.eachProcess(ctx, proc, func(pid string) (ended bool) {
 		if pid == self {
@@ -118,30 +113,46 @@ type useScan struct {
 	proc    int
 	procDir string
 	places  places
+	ours    bool                   // the proc directory is that of this process's PID namespace
+	rings   int64                  // what may still be read of rings
 	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere
 	names   []byte
 	link    [4096]byte
 }
 
+func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *handle, w wanted) *useScan {
+	return &useScan{
+		users:  &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}},
+		wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing,
+		places: places{
+			open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
+		},
+	}
+}
+
 // process says whether the process could be read, and whether it has ended; one that has is
-// neither read nor refused. Its threads share its files, as good as always, but for a process
-// whose first thread has ended; a working directory of its own a thread may well have.
+// neither read nor refused. A thread is read where it does not share the files of the first one
+// that lives.
 func (s *useScan) process(pid string) (read, ended bool, err error) {
 	read, ended, err = s.files(pid)
 	if err != nil || !read && !ended {
 		return read, ended, err
 	}
 	others, err := threads(s.proc, pid)
+	first := pid
+	if ended {
+		first = ""
+	}
 	for _, tid := range others {
 		if err != nil {
 			break
 		}
-		if ended {
-			read, _, err = s.files(tid)
+		if first != "" && s.sameFiles(first, tid) {
 			continue
 		}
-		if gone := s.look(s.proc, tid, tid+"/cwd", "cwd"); gone != nil {
-			_, _, err = s.class(tid, gone)
+		var got, over bool
+		if got, over, err = s.files(tid); got && !over && first == "" {
+			first, read = tid, true
 		}
 	}
 	return read, ended, err
@@ -236,6 +247,9 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 	if err != nil {
 		return err
 	}
+	if dir != s.proc && string(s.link[:n]) == ringLink {
+		return s.ring(pid, name)
+	}
 	var found [4]parsers.PodUID
 	if len(s.wanted.find(found[:0], s.link[:n])) == 0 {
 		return nil
@@ -274,22 +288,30 @@ func (s *useScan) hint(l link, path, what string) {
 			case policy.No:
 			}
 		}
-		var now [len(s.link)]byte
-		n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, l.name, now[:]) })
+		now, err := s.pathNow(l, path)
 		if err != nil {
 			return // closed
 		}
-		if string(now[:n]) == path {
+		if now == path {
 			for _, uid := range doubts {
 				s.doubts[uid] = words() + ", and nobody can tell whether that is this pod's"
 			}
 			return
 		}
-		path = string(now[:n])
+		path = now
 	}
 	for _, at := range s.wanted.spots(path) {
 		s.doubts[at.uid] = words() + ", and the path changes all the time"
 	}
+}
+
+func (s *useScan) pathNow(l link, path string) (string, error) {
+	if l.name == "" {
+		return path, nil
+	}
+	var buf [len(s.link)]byte
+	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, l.name, buf[:]) })
+	return string(buf[:max(n, 0)]), err
 }
 
 // class: one that has ended is fine, one that refuses is counted, the rest is an error.

@@ -1,0 +1,208 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// holderEnv makes a copy of the test binary hold a file in one of the ways below, and wait for
+// its input to end.
+const holderEnv = "ORPHAN_REAPER_TEST_HOLDER"
+
+// holders hold a file in a way that no descriptor of the process shows. What they return keeps
+// it held.
+var holders = map[string]func(path string) error{
+	"a thread's descriptor": func(path string) error {
+		return apart(unix.CLONE_FILES, func() error {
+			_, err := unix.Open(path, unix.O_RDONLY, 0)
+			return err
+		})
+	},
+	"a thread's root": func(path string) error {
+		return apart(unix.CLONE_FS, func() error { return unix.Chroot(path) })
+	},
+	"a file of a ring": func(path string) error {
+		_, err := ringWith(path)
+		return err
+	},
+}
+
+// apart runs work on a thread of its own, not the first one, that has left what flags say.
+func apart(flags int, work func() error) error {
+	done := make(chan error)
+	var once func()
+	once = func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			go once() // while this thread is taken
+			select {}
+		}
+		err := unix.Unshare(flags)
+		if err == nil {
+			err = work()
+		}
+		done <- err
+		select {}
+	}
+	go once()
+	return <-done
+}
+
+// ringWith makes an io_uring, registers the file with it and closes the file.
+func ringWith(path string) (ring int, err error) {
+	var params [120]byte // struct io_uring_params
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params)), 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	file, err := unix.Open(path, unix.O_RDONLY, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(file)
+	const registerFiles = 2
+	files := [...]int32{-1, int32(file)}
+	_, _, errno = unix.Syscall6(unix.SYS_IO_URING_REGISTER, fd, registerFiles, uintptr(unsafe.Pointer(&files)), uintptr(len(files)), 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
+// TestHolder is what runs in each of these processes; on its own it does nothing.
+func TestHolder(t *testing.T) {
+	how, path, ok := strings.Cut(os.Getenv(holderEnv), "|")
+	if !ok {
+		return
+	}
+	must(t, holders[how](path))
+	fmt.Println("ready")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+func holder(t *testing.T, how, path string) int {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
+	cmd.Env = append(os.Environ(), holderEnv+"="+how+"|"+path)
+	untilReady(t, cmd)
+	return cmd.Process.Pid
+}
+
+// TestHeldWithoutDescriptor: what a thread has for itself, and what was registered with a ring
+// and closed, is in no listing of the process. With these listings alone the pods would go.
+func TestHeldWithoutDescriptor(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	if ring, err := ringWith("/proc/self/exe"); errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		skipWithout(t, "io_uring", err)
+	} else {
+		must(t, err)
+		closeFD(ring)
+	}
+	n, other := newNode(t), newUID()
+	n.mkdir(n.pod(other))
+	held, pids := map[string]parsers.PodUID{}, map[string]string{}
+	for how := range holders {
+		uid := newUID()
+		file := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d/a b\\"
+		if how == "a thread's root" {
+			n.mkdir(file)
+		} else {
+			n.write(file, "x")
+		}
+		held[how], pids[how] = uid, strconv.Itoa(holder(t, how, n.path(file)))
+	}
+	look := n.look()
+	for how, uid := range held {
+		e := find(t, look, uid)
+		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
+		wantDetail(t, e.Facts[policy.FactInUse], "PID "+pids[how])
+		// The guard off: the descriptors of the processes, as they were read before.
+		s := newScan(t, n, wanted{uid: true})
+		if _, _, err := s.files(pids[how]); err != nil || s.pods[uid] != "" && how != "a file of a ring" {
+			t.Errorf("%s: %v, and the process shows %q by itself", how, err, s.pods[uid])
+		}
+	}
+	check(t, find(t, look, other), dead())
+}
+
+// newScan is a scan of a node's processes that is at its beginning.
+func newScan(t *testing.T, n *testNode, w wanted) *useScan {
+	t.Helper()
+	p := n.probe()
+	list, err := p.list(t.Context())
+	must(t, err)
+	proc, err := p.openProc()
+	must(t, err)
+	t.Cleanup(func() {
+		closeFD(proc)
+		list.root.drop()
+		list.pods.drop()
+	})
+	return p.newScan(t.Context(), proc, list.pods, nil, w)
+}
+
+// TestRingElsewhere: a ring has only the path of its files. It is followed from the mount
+// namespace of the process.
+func TestRingElsewhere(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.write(n.pod(uid)+"/f", "x")
+	n.write("x/"+string(uid)+"/f", "x")
+	n.write("x/"+string(uid)+"/deleted", "x")
+	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/f"))
+	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/deleted"))
+	must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
+	check(t, n.one(uid), dead())
+	n.write(n.pod(uid)+"/deleted", "x")
+	holder(t, "a file of a ring", n.path(n.pod(uid)+"/deleted"))
+	must(t, os.Remove(n.path(n.pod(uid)+"/deleted")))
+	check(t, n.one(uid), but(facts{policy.FactInUse: policy.Yes}))
+}
+
+// TestRingBusy: a ring that does not tell its files may hold any.
+func TestRingBusy(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.cfg.ProcDir = n.path("proc")
+	cases := map[string]struct {
+		text string
+		err  error
+		held bool
+	}{
+		"none":                {"SqMask:\t1\nUserFiles:\t0\nUserBufs:\t0\n", nil, false},
+		"no places are taken": {"SqMask:\t1\nUserFiles:\t2\nUserBufs:\t0\n", nil, false},
+		"busy":                {"pos:\t0\nflags:\t02\nmnt_id:\t1\n", errRingBusy, false},
+		"old":                 {"pos:\t0\nUserFiles:\t2\n    0: <none>\n    1: f\nUserBufs:\t0\n", nil, false},
+		"held":                {"pos:\t0\nUserFiles:\t2\n    0: /x/" + string(uid) + "/f\nUserBufs:\t0\n", nil, true},
+		"a buffer, no file":   {"pos:\t0\nUserFiles:\t0\nUserBufs:\t1\n    0: /x/" + string(uid) + "/f\n", nil, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n.write("proc/7/fdinfo/3", c.text)
+			n.write(n.pod(uid)+"/f", "x")
+			s := newScan(t, n, wanted{uid: true})
+			if err := s.ring("7", "3"); !errors.Is(err, c.err) || c.err == nil && err != nil {
+				t.Errorf("%v, want %v", err, c.err)
+			}
+			if held := s.pods[uid]+s.doubts[uid] != ""; held != c.held {
+				t.Errorf("held is %v, want %v", held, c.held)
+			}
+		})
+	}
+}
