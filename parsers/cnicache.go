@@ -175,9 +175,9 @@ func cniByName(kind CNIKind, name string) CNIFile {
 	return f
 }
 
-// isCNIName reports whether s is a name of a network or a container ID as libcni wants
+// IsCNIName reports whether s is a name of a network or a container ID as libcni wants
 // them since 0.8.0: ^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$. It is one component of a path.
-func isCNIName(s string) bool {
+func IsCNIName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':

@@ -259,7 +259,7 @@ func (r *cacheReader) tieName(name string, f *CNIFile) Untied {
 	switch {
 	case rest != "":
 		return UntiedName
-	case f.Network == "", !isCNIName(f.ContainerID), !isIfName(f.IfName):
+	case f.Network == "", !IsCNIName(f.ContainerID), !isIfName(f.IfName):
 		return UntiedContent
 	}
 	return ""

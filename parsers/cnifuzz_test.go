@@ -74,7 +74,7 @@ func consistent(t *testing.T, name string, f CNIFile) {
 	if f.Network+"-"+f.ContainerID+"-"+f.IfName != name && (f.ContainerID != name || f.Network != "" || f.IfName != "") {
 		t.Errorf("%q is tied to %+v", name, f)
 	}
-	if !isCNIName(f.ContainerID) || strings.ContainsAny(f.ContainerID, "/\x00\n ") {
+	if !IsCNIName(f.ContainerID) || strings.ContainsAny(f.ContainerID, "/\x00\n ") {
 		t.Errorf("ID %q", f.ContainerID)
 	}
 	if f.Kind != CNICacheV1 && (!IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
@@ -173,7 +173,7 @@ func FuzzNetConf(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, n := range nets {
-			if !isCNIName(n.Name) || seen[n.Name] {
+			if !IsCNIName(n.Name) || seen[n.Name] {
 				t.Errorf("network %q", n.Name)
 			}
 			seen[n.Name] = true

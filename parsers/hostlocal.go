@@ -68,7 +68,7 @@ func ParseHostLocal(name string, content []byte) (HostLocalFile, bool) {
 		id, ifname, found = strings.Cut(text, "\n")
 	}
 	switch {
-	case found && isCNIName(id) && isIfName(ifname):
+	case found && IsCNIName(id) && isIfName(ifname):
 	case !found && IsContainerID(id):
 		form = HostLocalID
 	default:

@@ -95,7 +95,7 @@ func (n *networks) add(c *netConf, network string, depth int) error {
 	if network == "" {
 		return errNoNetwork
 	}
-	if !isCNIName(network) {
+	if !IsCNIName(network) {
 		return fmt.Errorf("network name %q: only letters, digits, dots, underscores and dashes are allowed", network)
 	}
 	if err := n.plugin(c, network); err != nil {

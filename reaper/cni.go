@@ -97,6 +97,23 @@ func (rep *CNIReport) merge(later CNIReport) {
 	*rep = later
 }
 
+// mostCNIErrors bounds what one sweep says of what could not be read: each network that a
+// tenant has made may be such a word.
+const mostCNIErrors = 100
+
+// complain adds words about what could not be read.
+func (rep *CNIReport) complain(errors ...string) {
+	for _, e := range errors {
+		switch n := len(rep.Errors); {
+		case n > mostCNIErrors || slices.Contains(rep.Errors, e):
+		case n == mostCNIErrors:
+			rep.Errors = append(rep.Errors, "more of CNI's directories could not be read")
+		default:
+			rep.Errors = append(rep.Errors, e)
+		}
+	}
+}
+
 // Batches of files: what is read at once for the archive, and fsynced together.
 const cniBatch = 2048
 
@@ -115,7 +132,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
 		if !ok {
 			break
 		}
-		rep.Errors = append(rep.Errors, look.Errors...)
+		rep.complain(look.Errors...)
 		r.memory.CNI.Learn(look.Listed, look.Node.RuntimeLists.Truth, r.Rules.Hold, look.At)
 		take := r.judgeCNI(&rep, look, reaped, opt)
 		for batch := range slices.Chunk(take, cniBatch) {

@@ -275,6 +275,18 @@ func TestCNINothingGoes(t *testing.T) {
 	}
 }
 
+// TestCNIErrorsBounded: thousands of directories that cannot be read are some words, and the
+// last of them says that there are more.
+func TestCNIErrorsBounded(t *testing.T) {
+	var rep CNIReport
+	for i := range 3000 {
+		rep.complain(fmt.Sprintf("cannot read the network tenant-%d", i), "the same")
+	}
+	if n := len(rep.Errors); n != mostCNIErrors+1 || !strings.Contains(rep.Errors[n-1], "more") {
+		t.Errorf("%d errors, the last of them %q", n, rep.Errors[len(rep.Errors)-1])
+	}
+}
+
 // TestCNILongFiles: what has no room in one batch goes in the next of the same sweep, and
 // nobody is told of a failure.
 func TestCNILongFiles(t *testing.T) {

@@ -12,7 +12,7 @@ type cniMetrics struct {
 	taken, kept             *prometheus.CounterVec
 }
 
-// The labels' values, all of them but the networks' names.
+// The labels' values, all of them but the networks' names, which policy bounds.
 var (
 	cniKinds  = []policy.CNIKind{policy.CNICache, policy.CNIMultus, policy.CNIFlannel, policy.CNIAddress}
 	cniStates = []string{
@@ -58,9 +58,9 @@ func (m *Metrics) CNI(census policy.CNICensus) {
 		m.cni.kept.WithLabelValues(string(reason)).Add(float64(n))
 	}
 	m.cni.addresses.Reset() // a network may be gone
-	for network, n := range census.Reserved {
-		m.cni.addresses.WithLabelValues(clean(network), "reserved").Set(float64(n))
-		m.cni.addresses.WithLabelValues(clean(network), "in_use").Set(float64(census.InUse[network]))
+	for _, n := range census.Networks() {
+		m.cni.addresses.WithLabelValues(n.Name, "reserved").Set(float64(n.Reserved))
+		m.cni.addresses.WithLabelValues(n.Name, "in_use").Set(float64(n.InUse))
 	}
 	for range census.Failed {
 		m.Failure(OpCNI)

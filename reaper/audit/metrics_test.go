@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -395,6 +396,47 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	}
 	if last != 300 {
 		t.Errorf("the last read has %d, want 300", last)
+	}
+}
+
+// TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums stay what they were, and
+// those that leak most are seen by their names.
+func TestCNINetworksBounded(t *testing.T) {
+	census := policy.NewCNICensus()
+	for i := range 3000 {
+		census.Reserved[fmt.Sprintf("tenant-%d", i)] = 1
+	}
+	for _, name := range []string{"leaking", policy.OtherNetworks, "a b", strings.Repeat("n", 64)} {
+		census.Reserved[name], census.InUse[name] = 20, 3
+	}
+	m := NewMetrics("1.2.3")
+	m.CNI(census)
+	b, err := m.text()
+	must(t, err)
+	text := string(b)
+	series, sum, other := 0, 0, 0
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "orphan_reaper_cni_addresses{")
+		if !ok {
+			continue
+		}
+		series++
+		n, err := strconv.Atoi(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' '):]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(rest, `state="reserved"`) {
+			sum += n
+			if strings.Contains(rest, `network="(other)"`) {
+				other = n
+			}
+		}
+	}
+	if series != 2*(policy.MostNetworks+1) || sum != 3000+4*20 || other != 3000-63+3*20 {
+		t.Errorf("%d series, %d addresses, %d of them of others", series, sum, other)
+	}
+	if !strings.Contains(text, `orphan_reaper_cni_addresses{network="leaking",state="reserved"} 20`) {
+		t.Error("the network that leaks most is not named")
 	}
 }
 

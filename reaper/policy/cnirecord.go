@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // ArchivePrefix begins the name of every archive of CNI files.
@@ -116,6 +119,53 @@ type CNICensus struct {
 	Left     int64
 	// Reserved and InUse count addresses by network.
 	Reserved, InUse map[string]int64
+}
+
+// NetworkCount is how many addresses of a network are reserved and in use.
+type NetworkCount struct {
+	Name            string
+	Reserved, InUse int64
+}
+
+const (
+	// MostNetworks bounds the networks that are counted one by one: who may write a network
+	// attachment can name one after the other, and each would be two series on each node.
+	MostNetworks = 64
+	// OtherNetworks is the name of the others together; a network cannot have it.
+	OtherNetworks = "(other)"
+	// longNetwork is how long a name is that is shown; those of Kubernetes' objects have 253.
+	longNetwork = 63
+)
+
+// Networks counts the addresses by network: the MostNetworks with the most that nobody uses
+// one by one, sorted by name, and the others together. A directory whose name no network may
+// have, or that is long, is one of the others.
+func (c *CNICensus) Networks() []NetworkCount {
+	other := NetworkCount{Name: OtherNetworks}
+	add := func(n NetworkCount) { other.Reserved, other.InUse = other.Reserved+n.Reserved, other.InUse+n.InUse }
+	var all []NetworkCount
+	for name, reserved := range c.Reserved {
+		n := NetworkCount{name, reserved, c.InUse[name]}
+		if parsers.IsCNIName(name) && len(name) <= longNetwork {
+			all = append(all, n)
+		} else {
+			add(n)
+		}
+	}
+	slices.SortFunc(all, func(a, b NetworkCount) int {
+		return cmp.Or(cmp.Compare(b.Reserved-b.InUse, a.Reserved-a.InUse), strings.Compare(a.Name, b.Name))
+	})
+	if len(all) > MostNetworks {
+		for _, n := range all[MostNetworks:] {
+			add(n)
+		}
+		all = all[:MostNetworks]
+	}
+	slices.SortFunc(all, func(a, b NetworkCount) int { return strings.Compare(a.Name, b.Name) })
+	if other.Reserved+other.InUse > 0 {
+		all = append(all, other)
+	}
+	return all
 }
 
 // NewCNICensus returns a census of nothing.

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Inventory is how many pods are in which state, from one look. A state that is not known is
 // not in it: it is never a false 0.
 type Inventory map[InventoryState]int
@@ -113,7 +115,7 @@ func Orphaned(e *Evidence) Truth {
 
 // orphanedInRuntime says whether the runtime has something of a pod that is not wanted. Of a
 // pod that has a cgroup or a sandbox that is ready nobody doubts that it is wanted, unless
-// somebody says so: the kubelet stops what it does not want.
+// a list says so; to be named alone, which a pod can bring about, counts where none is ready.
 func orphanedInRuntime(e *Evidence) Truth {
 	f := &e.Facts
 	switch {
@@ -121,15 +123,16 @@ func orphanedInRuntime(e *Evidence) Truth {
 		return No
 	case f[FactStaticPod].Truth == Yes || f[FactAPILists].Truth == Yes:
 		return No
-	case e.Unwanted != "" || f[FactNamed].Truth == Yes:
+	case e.Unwanted != "":
+		return Yes
+	case slices.ContainsFunc(e.Sandboxes, func(s Sandbox) bool { return s.Ready }):
+		return No
+	case f[FactSandbox].Truth != Yes && f[FactContainer].Truth != Yes:
+		return Unknown
+	case f[FactNamed].Truth == Yes:
 		return Yes
 	case f[FactKubeletLists].Truth == Yes || f[FactCgroup].Truth == Yes:
 		return No
-	}
-	for _, s := range e.Sandboxes {
-		if s.Ready {
-			return No
-		}
 	}
 	return Unknown
 }

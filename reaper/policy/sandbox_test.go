@@ -315,7 +315,7 @@ func TestInventory(t *testing.T) {
 			l.Pods[0], l.Pods[1] = l.Pods[1], l.Pods[0]
 			l.Pods[0].Facts[FactNamed].Truth, l.Pods[0].Facts[FactSandbox].Truth = Yes, No
 		}, nil},
-		"named, no runtime": {func(l *Look) { l.Pods[3].Facts[FactSandbox].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk}},
+		"named, no runtime": {func(l *Look) { l.Pods[3].Facts[FactSandbox].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk, PodsOrphanedInRuntime}},
 		"some pods":         {func(l *Look) { l.Partial = true }, InventoryStates()},
 	} {
 		l := whole

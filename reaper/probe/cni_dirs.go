@@ -122,8 +122,9 @@ type cniConf struct {
 }
 
 const (
-	mostConfs = 1000
-	longConf  = parsers.MaxCNIFile
+	mostConfs    = 1000
+	mostDataDirs = 256
+	longConf     = parsers.MaxCNIFile
 )
 
 // readCNIConf reads every configuration that libcni would (ConfFiles: .conf, .conflist and
@@ -186,7 +187,11 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 				folders = append(folders, n.Name)
 			}
 			for _, i := range n.IPAM {
-				if i.DataDir != "" {
+				switch {
+				case i.DataDir == "" || slices.Contains(c.dataDirs, i.DataDir):
+				case len(c.dataDirs) == mostDataDirs:
+					c.fail(d.name, fmt.Errorf("more than %d directories of host-local", mostDataDirs))
+				default:
 					c.dataDirs = append(c.dataDirs, i.DataDir)
 				}
 			}
