@@ -1,0 +1,392 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// churnPods is how many pods TestChurn makes at the least: CHURN_PODS, which make churn sets,
+// or enough for some minutes.
+func churnPods(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("CHURN_PODS")
+	if text == "" {
+		return 60
+	}
+	pods, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("CHURN_PODS: %v", err)
+	}
+	return pods
+}
+
+// TestChurn makes and deletes pods with every kind of volume that needs no API server, while
+// kubelet and runtime are killed and started again, the pod network goes away, namespaces and
+// chroots come and go, and forged lines rain. No living pod may be parked or miss a file, and
+// every orphan must go in time. It runs alone: what it kills and chroots others would notice.
+func TestChurn(t *testing.T) {
+	if len(versions) == 0 {
+		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
+	}
+	n := newNode(t, machine, versions[0], 7)
+	n.restartKubelet(t)
+	c := &churn{
+		t: t, n: n, d: n.reap(t), random: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // the same pods in each run
+		alive: map[string]*life{}, orphans: map[string]time.Time{}, started: time.Now(),
+	}
+	for _, p := range n.livingPods(t) {
+		l := &life{pod: p, from: time.Now(), ends: time.Now().Add(24 * time.Hour), born: map[string]string{}}
+		c.alive[p.name], c.lives = l, append(c.lives, l)
+		n.run(t, p)
+		eventually(t, 90*time.Second, func() string { return n.beating(p) })
+	}
+	for want := churnPods(t); c.made < want; c.turn() {
+		time.Sleep(200 * time.Millisecond)
+	}
+	c.end()
+}
+
+// life is one time that a static pod was wanted: from when its manifest was there until that
+// was taken away.
+type life struct {
+	pod      pod
+	kind     int
+	url      bool // it comes from the URL, not from a file
+	from, to time.Time
+	ends     time.Time
+	born     map[string]string // what the application wrote at its start, by file
+}
+
+type churn struct {
+	t      *testing.T
+	n      *node
+	d      *daemon
+	random *rand.Rand
+
+	alive   map[string]*life // by name
+	lives   []*life
+	orphans map[string]time.Time // by UID: since when the kubelet cannot remove it
+	dead    []*life              // those that may come back
+	read    int64                // how far the daemon's records were read
+
+	started, planted, disturbed, forged time.Time
+	undo                                func() // ends what disturbs now
+	undoAt                              time.Time
+
+	made, returned, plants, gone, parked int
+	slowest                              time.Duration
+	disturbances                         [5]int
+	lines                                int
+	firstRSS, lastRSS, mostRSS           int
+}
+
+// Beats of the churn.
+const (
+	churnAlive   = 10 // pods that live at once
+	plantEvery   = 5 * time.Second
+	disturbEvery = 40 * time.Second
+	forgeEvery   = 2 * time.Second
+)
+
+// turn is one step of everything that goes on.
+func (c *churn) turn() {
+	now := time.Now()
+	for _, l := range c.alive {
+		if now.After(l.ends) {
+			c.remove(l)
+		}
+	}
+	if len(c.alive) < churnAlive {
+		c.create()
+	}
+	if now.Sub(c.planted) > plantEvery {
+		c.planted = now
+		c.plant()
+	}
+	if c.undo != nil && now.After(c.undoAt) {
+		c.undo()
+		c.undo = nil
+	}
+	if c.undo == nil && now.Sub(c.disturbed) > disturbEvery {
+		c.disturbed = now
+		c.disturb()
+	}
+	if now.Sub(c.forged) > forgeEvery {
+		c.forged = now
+		c.forge()
+	}
+	c.check()
+}
+
+// churnVolumes are the kinds of volumes that a kubelet without an API server mounts: volumes,
+// the container's mounts, where the application keeps files, and where they lie in the pod's
+// directory.
+func churnVolumes(hostPath string) []pod {
+	const empty = "volumes/kubernetes.io~empty-dir/"
+	return []pod{
+		{spec: `volumes: [{name: a, emptyDir: {}}]`, mounts: `[{name: a, mountPath: /a}]`, dirs: `/a`, files: []string{empty + "a"}},
+		{
+			spec: `volumes: [{name: m, emptyDir: {medium: Memory}}]`, mounts: `[{name: m, mountPath: /m}]`, dirs: `/m`,
+			files: []string{empty + "m"},
+		},
+		{
+			spec:   `volumes: [{name: a, emptyDir: {}}, {name: h, hostPath: {path: ` + hostPath + `, type: DirectoryOrCreate}}]`,
+			mounts: `[{name: a, mountPath: /a, subPath: part/of}, {name: h, mountPath: /h}]`, dirs: `/a, /h`, files: []string{empty + "a/part/of"},
+		},
+		{
+			spec: `hostNetwork: true, volumes: [{name: a, emptyDir: {}}, {name: d, downwardAPI: {items: [` +
+				`{path: name, fieldRef: {fieldPath: metadata.name}}]}}]`,
+			mounts: `[{name: a, mountPath: /a}, {name: d, mountPath: /d}]`, dirs: `/a`, files: []string{empty + "a"},
+		},
+		{
+			spec: `volumes: [{name: a, emptyDir: {}}, {name: p, projected: {sources: [{downwardAPI: {items: [` +
+				`{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}}]`,
+			mounts: `[{name: a, mountPath: /a}, {name: p, mountPath: /p}]`, dirs: `/a`, files: []string{empty + "a"},
+		},
+	}
+}
+
+// create gives the kubelet a new pod, or one that it has had before, under the same UID.
+func (c *churn) create() {
+	l := &life{from: time.Now(), born: map[string]string{}}
+	if len(c.dead) > 0 && c.random.IntN(5) == 0 {
+		old := c.dead[len(c.dead)-1]
+		c.dead = nil
+		l.pod, l.kind, l.url = old.pod, old.kind, old.url
+		c.returned++
+	} else {
+		c.made++
+		l.kind = c.made
+		host := filepath.Join(c.n.dir, "host-path", strconv.Itoa(c.made))
+		kinds := churnVolumes(host)
+		l.pod, l.url = kinds[c.made%len(kinds)], c.random.IntN(2) == 0
+		l.pod.name = fmt.Sprintf("churn-%d", c.made)
+		l.pod.uid = c.n.uid(fmt.Sprintf("5a11fe00-%04x-4000-8000-%011x_", c.made&0xffff, c.made))
+	}
+	l.ends = l.from.Add(time.Duration(3+c.random.IntN(37)) * time.Second)
+	delete(c.orphans, l.pod.uid)
+	c.alive[l.pod.name], c.lives = l, append(c.lives, l)
+	if l.url {
+		c.serve()
+		return
+	}
+	c.n.run(c.t, l.pod)
+}
+
+// serve gives the kubelet all pods of its URL.
+func (c *churn) serve() {
+	var pods []pod
+	for _, l := range c.alive {
+		if l.url {
+			pods = append(pods, l.pod)
+		}
+	}
+	c.n.serve(pods...)
+}
+
+// remove takes the pod's manifest away. Of every third the kubelet finds something in the
+// directory that it cannot remove: an orphan of a pod that really ran.
+func (c *churn) remove(l *life) {
+	delete(c.alive, l.pod.name)
+	dir := filepath.Join(c.n.pods, l.pod.uid)
+	if l.kind%3 == 0 && len(l.born) > 0 && exists(dir) {
+		write(c.t, filepath.Join(mkdir(c.t, filepath.Join(dir, "volumes", csi, "pvc-churn")), "vol_data.json"), volData)
+		c.orphans[l.pod.uid] = time.Now()
+	}
+	l.to = time.Now()
+	if l.url {
+		c.serve()
+	} else if err := os.Remove(filepath.Join(c.n.dir, "manifests", l.pod.name+".yaml")); err != nil {
+		c.t.Fatal(err)
+	}
+	c.dead = append(c.dead, l)
+}
+
+// plant makes an orphan of a pod that never ran here.
+func (c *churn) plant() {
+	c.plants++
+	uid := c.n.uid(fmt.Sprintf("%x0badf00-c4c4-4000-8000-%011x_", []int{1, 4, 0xd}[c.plants%3], c.plants))
+	c.n.plant(c.t, []string{skeleton, dataFile}[c.random.IntN(2)], uid)
+	c.orphans[uid] = time.Now()
+}
+
+// disturb does one of the things that happen to nodes.
+func (c *churn) disturb() {
+	which := c.random.IntN(len(c.disturbances))
+	c.disturbances[which]++
+	switch which {
+	case 0:
+		c.n.restartKubelet(c.t)
+	case 1:
+		c.n.containerd.kill()
+		c.n.containerd = c.n.startContainerd(c.t, "containerd")
+	case 2: // NetworkReady is false for some time
+		config := filepath.Join(c.n.dir, "cni", "10-e2e.conflist")
+		rename(c.t, config, config+".away")
+		c.later(10*time.Second, func() { rename(c.t, config+".away", config) })
+	case 3: // a process that is chrooted in a mount namespace of its own
+		root := mkdir(c.t, filepath.Join(c.n.dir, "chroot"))
+		must(c.t, "cp", filepath.Join(c.n.host.dir, "pause"), root)
+		p := launch(c.t, "chroot", filepath.Join(c.n.dir, "chroot.log"), "unshare", "--mount", "chroot", root, "/pause")
+		c.later(8*time.Second, func() { p.end(c.t) })
+	case 4: // a kubelet that is away for a while
+		c.n.kubelet.kill()
+		c.later(5*time.Second, func() {
+			c.n.startKubelet(c.t)
+			c.n.verbose = false
+		})
+	}
+}
+
+func (c *churn) later(d time.Duration, undo func()) { c.undoAt, c.undo = time.Now().Add(d), undo }
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forge writes the kubelet's word that each living pod is an orphan, and some that never were.
+func (c *churn) forge() {
+	if !c.n.kubelet.running() {
+		return
+	}
+	for _, l := range c.alive {
+		c.n.forge(c.t, l.pod.uid)
+		c.lines++
+	}
+	c.n.forge(c.t, fmt.Sprintf("f0f0f0f0-%04x-4000-8000-%012x", c.random.IntN(1<<16), c.random.Uint64N(1<<48)))
+	c.lines++
+}
+
+// check looks at what lives, at what was told, and at what is left.
+func (c *churn) check() {
+	c.t.Helper()
+	if !c.d.running() {
+		c.t.Fatal("the daemon has ended")
+	}
+	for _, l := range c.alive {
+		c.same(l)
+	}
+	lines := c.d.since(c.read)
+	for _, r := range c.told(lines) {
+		if r.Kind == policy.KindParked || r.Kind == policy.KindCleared {
+			c.parked++
+			c.mayGo(r)
+		}
+	}
+	for uid, since := range c.orphans {
+		if !exists(filepath.Join(c.n.pods, uid)) {
+			c.slowest = max(c.slowest, time.Since(since))
+			c.gone++
+			delete(c.orphans, uid)
+		}
+	}
+	if rss := residentKiB(c.d.cmd.Process.Pid); rss > 0 {
+		if c.firstRSS == 0 && time.Since(c.started) > 30*time.Second {
+			c.firstRSS = rss
+		}
+		c.lastRSS, c.mostRSS = rss, max(c.mostRSS, rss)
+	}
+}
+
+// told reads on in the daemon's records.
+func (c *churn) told(lines []string) []policy.Record {
+	from := c.d.from
+	defer func() { c.d.from = from }()
+	c.d.from = c.read
+	for _, line := range lines {
+		c.read += int64(len(line)) + 1
+	}
+	return c.d.records()
+}
+
+// same fails where the application of a living pod was started again, as it is when it misses
+// its files, or where a file of it is gone.
+func (c *churn) same(l *life) {
+	c.t.Helper()
+	for _, dir := range l.pod.files {
+		path := filepath.Join(c.n.pods, l.pod.uid, dir, "born")
+		b, err := os.ReadFile(path)
+		was, known := l.born[path]
+		switch {
+		case err == nil && !known && len(b) > 0:
+			if st, err := os.Stat(path); err == nil && st.ModTime().After(l.from) {
+				l.born[path] = string(b)
+			}
+		case known && err != nil:
+			c.t.Errorf("%s of the living %s: %v", path, l.pod.name, err)
+			delete(l.born, path)
+		case known && was != string(b):
+			c.t.Errorf("%s of the living %s holds %q, held %q", path, l.pod.name, b, was)
+			l.born[path] = string(b)
+		}
+	}
+}
+
+// mayGo fails where the pod of the record was wanted when it was taken.
+func (c *churn) mayGo(r policy.Record) {
+	c.t.Helper()
+	for _, l := range c.lives {
+		wanted := r.At.Wall.After(l.from) && (l.to.IsZero() || r.At.Wall.Before(l.to))
+		if wanted && l.pod.uid == string(r.UID) {
+			c.t.Errorf("%s, which lives since %s, was taken at %s: %s", l.pod.name, l.from, r.At.Wall, r.Text)
+		}
+	}
+}
+
+// end takes all pods away, waits for all orphans to go, and says how it went.
+func (c *churn) end() {
+	if c.undo != nil {
+		c.undo()
+		c.undo = nil
+	}
+	living := len(c.alive)
+	for _, l := range c.alive {
+		c.remove(l)
+	}
+	within := hold + confirm + 2*time.Minute
+	eventually(c.t, within, func() string {
+		c.check()
+		left := make([]string, 0, len(c.orphans))
+		for uid := range c.orphans {
+			left = append(left, uid)
+		}
+		slices.Sort(left)
+		return missing(len(left) == 0, "%d orphans are left: %s", len(left), strings.Join(left, " "))
+	})
+	c.t.Logf("%d pods in %s with %d lives again under the same UID, %d of them alive at the end; %d orphans gone, %d parked or cleared, the slowest after %s; "+
+		"kubelet killed %d and away %d times, runtime killed %d times, network away %d times, %d chroots; %d forged lines; resident %d, %d, at most %d KiB",
+		c.made, time.Since(c.started).Round(time.Second), c.returned, living, c.gone, c.parked, c.slowest.Round(time.Second),
+		c.disturbances[0], c.disturbances[4], c.disturbances[1], c.disturbances[2], c.disturbances[3], c.lines, c.firstRSS, c.lastRSS, c.mostRSS)
+	if c.parked == 0 {
+		c.t.Error("nothing was taken: this shows nothing")
+	}
+}
+
+// residentKiB is VmRSS of the process (proc_pid_status(5)); 0 where it has ended.
+func residentKiB(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			var kib int
+			if _, err := fmt.Sscan(value, &kib); err == nil {
+				return kib
+			}
+		}
+	}
+	return 0
+}
