@@ -386,6 +386,24 @@ func TestRefusalToldOnce(t *testing.T) {
 	}
 }
 
+// TestLivingToldOnce: a pod that has forged lines name it is told once, whatever shows that it
+// lives in each look.
+func TestLivingToldOnce(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	for _, facts := range []map[policy.FactName]policy.Truth{
+		{policy.FactSandbox: policy.Yes}, {policy.FactSandbox: policy.Yes, policy.FactMounted: policy.Yes},
+		{policy.FactContainer: policy.Yes, policy.FactInUse: policy.Yes}, {policy.FactKubeletLists: policy.Yes},
+	} {
+		p.facts = facts
+		mustPass(t, n.reaper(t, testRules), n.claim(1))
+		n.pass(time.Minute)
+	}
+	if len(n.told) != 1 {
+		t.Errorf("told %d times", len(n.told))
+	}
+}
+
 // TestRestore: what a person restored is kept from then on.
 func TestRestore(t *testing.T) {
 	n := newFakeNode()

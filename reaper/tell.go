@@ -103,8 +103,13 @@ func (r *Reaper) tellVerdict(v policy.Verdict, e policy.Evidence, named bool, at
 }
 
 // signature is what makes two refusals the same: the reasons, not the seconds in their
-// details, and of a pod that is kept not those that end by themselves.
+// details, and of a pod that is kept not those that end by themselves. Of a pod that lives it
+// is always the same: which of the facts show that changes all the time, and a pod that has
+// itself named by forged lines must not buy a record or a look for each change.
 func signature(v policy.Verdict) string {
+	if v.Living() {
+		return "living"
+	}
 	words := []string{string(v.Decision)}
 	for _, w := range v.Why {
 		passing := w.Reason == policy.ReasonYoung || w.Reason == policy.ReasonHold || w.Reason == policy.ReasonKubeletStarting
