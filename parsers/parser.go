@@ -2,6 +2,8 @@ package parsers
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -176,13 +178,41 @@ func bareStart(s string) bool {
 
 func (e *envelope) make(rep report, klogPID int) Sighting {
 	s := Sighting{
-		UID: rep.uid, Report: rep.kind, Count: rep.count, Path: rep.path, Volume: rep.volume, Leaf: rep.leaf,
-		Transport: e.transport, Program: e.program, Time: e.time, PID: klogPID,
+		UID: PodUID(strings.Clone(string(rep.uid))), Report: rep.kind, Count: rep.count,
+		Path: bounded(rep.path, maxPath), Volume: boundedName(rep.volume), Leaf: strings.Clone(rep.leaf),
+		Transport: e.transport, Program: bounded(e.program, maxName), Time: e.time, PID: klogPID,
+	}
+	if len(s.Leaf) > maxPath {
+		s.Leaf = "" // longer than any that is one: it may be cut nowhere
 	}
 	if s.PID == 0 {
 		s.PID = e.pid
 	}
 	return s
+}
+
+// A sighting is kept, its line is not: what it holds of the line is copied, and bounded. A pod chooses
+// what its volumes are called, and whoever forges a line chooses 64 KiB.
+const (
+	maxName = 256
+	maxPath = 1024 // volumes/PLUGIN/VOLUME/mount, of 255 bytes each, below the kubelet's root directory
+)
+
+// bounded is for what people read: what is too long is cut.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		return s[:most-len("…")] + "…"
+	}
+	return strings.Clone(s)
+}
+
+// boundedName is for what tells one from another: two that are too long, and differ, still do.
+func boundedName(s string) string {
+	if len(s) <= maxName {
+		return strings.Clone(s)
+	}
+	sum := sha256.Sum256([]byte(s))
+	return s[:maxName-len("…")-32] + "…" + hex.EncodeToString(sum[:16])
 }
 
 // The transports, as Sighting.Transport has them.

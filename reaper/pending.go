@@ -18,14 +18,18 @@ const (
 	// knownMax, however often the kubelet names it.
 	knownGap = 10 * time.Second
 	knownMax = 5 * time.Minute
-	// maxClaims bounds what a flood can make us remember between two looks.
-	maxClaims = 16384
+	// maxClaims and maxClaimBytes bound what a flood can make us remember between two looks: of
+	// whole lines by journald's trusted fields, and of all others, which anyone can forge. What
+	// is beyond is dropped; the kubelet says it again.
+	maxClaims     = 16384
+	maxClaimBytes = 8 << 20
 )
 
 // pending gathers sightings until the next look and says when that is due. It knows time
 // only as what is passed in, on CLOCK_BOOTTIME.
 type pending struct {
 	claims map[claimKey]policy.Claim
+	room   [2]room // of the claims: others', and those by trusted fields
 	known  map[parsers.PodUID]*acquaintance
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
@@ -60,7 +64,7 @@ func (p *pending) sighted(c policy.Claim) {
 		p.claims = map[claimKey]policy.Claim{}
 	}
 	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted, s.Whole, s.JSON}
-	if _, ok := p.claims[key]; ok || len(p.claims) < maxClaims {
+	if last, ok := p.claims[key]; p.roomFor(key).take(c, last, ok) {
 		p.claims[key] = c
 	}
 	when := max(c.At.Boot+gather, p.ended+p.gap)
@@ -72,6 +76,29 @@ func (p *pending) sighted(c policy.Claim) {
 		when = max(when, p.due)
 	}
 	p.ask(when)
+}
+
+// room is what is used of the bounds on claims.
+type room struct{ claims, bytes int }
+
+func (p *pending) roomFor(key claimKey) *room {
+	if key.trusted && key.whole {
+		return &p.room[1]
+	}
+	return &p.room[0]
+}
+
+// take reports whether there is room for a claim, which may be instead of another.
+func (r *room) take(c, last policy.Claim, instead bool) bool {
+	n, claims := r.bytes+c.Size(), r.claims+1
+	if instead {
+		n, claims = n-last.Size(), r.claims
+	}
+	if n > maxClaimBytes || claims > maxClaims {
+		return false
+	}
+	r.bytes, r.claims = n, claims
+	return true
 }
 
 // ask makes sure that there is a look at the latest at when.
@@ -87,7 +114,7 @@ func (p *pending) take() []policy.Claim {
 	for _, c := range p.claims {
 		claims = append(claims, c)
 	}
-	p.claims, p.due = nil, 0
+	p.claims, p.due, p.room = nil, 0, [2]room{}
 	return claims
 }
 

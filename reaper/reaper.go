@@ -68,6 +68,7 @@ func (r *Reaper) Load() error {
 		return err
 	}
 	_, err := r.Store.Load("heard", &r.heard)
+	r.heard.Bound()
 	return err
 }
 

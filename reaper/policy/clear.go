@@ -79,6 +79,20 @@ func (h *Held) learn(s parsers.Sighting, at Instant) {
 	h.Volumes[name] = v
 }
 
+// size is about how many bytes the names and paths take.
+func (h Held) size() int {
+	n := len(h.Path)
+	for name, v := range h.Volumes {
+		n += 128 + len(name) + len(v.Leaf)
+	}
+	return n
+}
+
+// bare is a pod that is held by a volume of which no more is known.
+func (h Held) bare(at Instant) Held {
+	return Held{At: at, Volumes: map[string]HeldVolume{"": {At: at}}}
+}
+
 // leaves are the directories that the kubelet cannot remove since they are not empty, or
 // none where it fails for any other reason, too. An error that it no longer repeats is over.
 func (h Held) leaves(now Instant) []HeldVolume {

@@ -26,11 +26,37 @@ type Heard struct {
 	Since Instant `json:"since,omitzero"`
 	// Full is set once more pods were held than are remembered: of any other it is not known.
 	Full bool `json:"full,omitempty"`
+
+	bytes int // of Held, as heldSize counts
 }
 
 // mostHeard bounds what is remembered of each kind: a file's lines can be forged. A kubelet
 // has a few thousand pod directories at the most, and repeats what it says.
 const mostHeard = 16384
+
+// mostHeldBytes bounds the names and paths among them, in memory and in the saved file. Beyond it a
+// pod is known to be held, and no more: it is kept, and nothing of it is cleared.
+const mostHeldBytes = 4 << 20
+
+// heldSize is about how many bytes the held pods take.
+func (h *Heard) heldSize() int {
+	n := 0
+	for _, held := range h.Held {
+		n += held.size()
+	}
+	return n
+}
+
+// Bound is called on what was loaded: it cuts what was saved by a version without bounds.
+func (h *Heard) Bound() {
+	if h.bytes = h.heldSize(); h.bytes <= mostHeldBytes {
+		return
+	}
+	for uid, held := range h.Held {
+		h.Held[uid] = held.bare(held.At)
+	}
+	h.bytes = h.heldSize()
+}
 
 // Held is the kubelet's last word on a volume that its volume manager cannot tear down.
 type Held struct {
@@ -74,6 +100,13 @@ func (h *Heard) over(by Held) bool {
 type Claim struct {
 	Sighting parsers.Sighting
 	At       Instant // when we read it
+}
+
+// Size is about how many bytes a claim takes in memory.
+func (c Claim) Size() int {
+	const fixed = 512 // the two structs, and what a map adds
+	s := c.Sighting
+	return fixed + len(s.UID) + len(s.Path) + len(s.Volume) + len(s.Leaf) + len(s.Program) + len(s.BootID)
 }
 
 // startSlack is how far the start of a process, which /proc/PID/stat gives in ticks of
@@ -141,7 +174,12 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 				h.Full = true
 				continue
 			}
+			h.bytes -= held.size()
 			held.learn(c.Sighting, c.At)
+			if h.bytes+held.size() > mostHeldBytes {
+				held = held.bare(c.At) // still held, and kept for it
+			}
+			h.bytes += held.size()
 			h.Held[uid] = held
 			continue
 		}
@@ -149,6 +187,7 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 		// (podVolumesExist). After a restart it tries once to clean up what it cannot
 		// reconstruct, fails with a TearDown error, and names the pod from then on.
 		if held, ok := h.Held[uid]; ok && c.At.Boot > held.At.Boot {
+			h.bytes -= held.size()
 			delete(h.Held, uid)
 		}
 		if !h.Named[uid] && len(h.Named) >= mostHeard {

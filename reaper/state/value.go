@@ -17,6 +17,11 @@ const tmpSuffix = ".tmp"
 // valueVersion is the version of the wrapper around each value.
 const valueVersion = 1
 
+// most bounds values that hold what a log's lines say, where they are read. What is saved of them is
+// far less; older versions saved all of it, and a program that has too little memory for that
+// never starts again.
+var most = map[string]int64{"heard": 32 << 20}
+
 // envelope is what NAME.json holds.
 type envelope struct {
 	Version int             `json:"version"`
@@ -34,6 +39,9 @@ func (s *Store) Load(name string, v any) (bool, error) {
 	}
 	if s.root == nil {
 		return false, nil
+	}
+	if info, err := s.root.Stat(file); err == nil && most[name] > 0 && info.Size() > most[name] {
+		return false, s.setAside(name, file, fmt.Errorf("it has %d bytes, more than %d", info.Size(), most[name]))
 	}
 	b, err := s.root.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

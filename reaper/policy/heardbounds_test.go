@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// TestHeardBounds: however many lines with however long names come, what is kept of them is
+// bounded, and each pod that they name is known to be held.
+func TestHeardBounds(t *testing.T) {
+	s := deadScene()
+	var h Heard
+	const pods, volumes = 1000, 2 * mostVolumes
+	uid := func(n int) parsers.PodUID { return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", n)) }
+	for n := range pods {
+		var claims []Claim
+		for v := range volumes {
+			claims = append(claims, Claim{At: s.now, Sighting: parsers.Sighting{
+				UID: uid(n), Report: parsers.ReportTeardown, PID: s.node.KubeletID.PID, Whole: true,
+				Path: strings.Repeat("p", 1024), Volume: fmt.Sprintf("%0256d", v), Leaf: fmt.Sprintf("volumes/kubernetes.io~nfs/%0250d", v),
+			}})
+		}
+		h.Learn(claims, s.node, s.now)
+	}
+	if size := h.heldSize(); size > mostHeldBytes+pods*256 {
+		t.Errorf("%d bytes are kept", size)
+	}
+	text, err := json.Marshal(h)
+	if err != nil || len(text) > 16<<20 {
+		t.Errorf("%d bytes are saved, %v", len(text), err)
+	}
+	for n := range pods {
+		e := Evidence{UID: uid(n)}
+		h.Tell(&e, s.node, s.now)
+		if e.Facts[FactHeld].Truth != Yes {
+			t.Fatalf("pod %d is not known to be held", n)
+		}
+	}
+	// What an older version saved: the same, without bounds.
+	old := Heard{Kubelet: s.node.KubeletID, BootID: s.now.BootID, Held: map[parsers.PodUID]Held{}}
+	for n := range 100 {
+		old.Held[uid(n)] = Held{At: s.now, Volumes: map[string]HeldVolume{strings.Repeat("v", 60<<10): {At: s.now, Leaf: "volumes/kubernetes.io~nfs/v"}}}
+	}
+	old.Bound()
+	e := Evidence{UID: uid(1)}
+	old.Tell(&e, s.node, s.now)
+	if size := old.heldSize(); size > mostHeldBytes || e.Facts[FactHeld].Truth != Yes || e.Leaves != nil {
+		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[FactHeld].Truth, e.Leaves)
+	}
+}
