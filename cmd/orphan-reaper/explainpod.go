@@ -205,7 +205,7 @@ func (x explainer) fate(c policy.Class) string {
 	case policy.ClassProjected:
 		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.cfg.Confirm))
 	case policy.ClassEphemeral:
-		return fmt.Sprintf("emptyDir: purged after %s in quarantine", span(x.cfg.Retention))
+		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", span(x.cfg.Retention))
 	case policy.ClassData:
 	}
 	return "may be a user's: stays in quarantine until a person purges it"

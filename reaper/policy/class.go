@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -13,7 +15,7 @@ type Class uint8
 // of a user's.
 const (
 	ClassData      Class = iota // may be a user's: kept until a person purges it
-	ClassEphemeral              // emptyDir: purged after Rules.Retention
+	ClassEphemeral              // emptyDir and ephemeral CSI volumes: purged after Rules.Retention
 	ClassProjected              // secret, configMap, projected, downwardAPI payloads
 	ClassSkeleton               // the kubelet's own files, and directories that hold nothing
 )
@@ -135,6 +137,69 @@ func ClassOf(rel []string, t EntryType, size int64) Class {
 		return ClassSkeleton
 	}
 	return ClassData
+}
+
+// BiggestText is the most that is read of a file for its class: the kubelet writes some 150 bytes.
+const BiggestText = 4096
+
+// ByText says whether the class of the file at rel takes its content: then ClassOf calls it
+// data, and ClassOfText has the last word. These are pods/UID/userns, in which kubelets since
+// 1.25 keep which host UIDs a pod with hostUsers: false has, and .DIGITS, as which they write
+// it first (writeMappingsToFile of pkg/kubelet/userns, pkg/kubelet/util/store).
+func ByText(rel []string, t EntryType, size int64) bool {
+	if len(rel) != 1 || t != TypeRegular || size > BiggestText {
+		return false
+	}
+	digits, hidden := strings.CutPrefix(rel[0], ".")
+	return rel[0] == "userns" || hidden && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+type idMapping struct {
+	HostID      uint32 `json:"hostId"`
+	ContainerID uint32 `json:"containerId"`
+	Length      uint32 `json:"length"`
+}
+
+// ClassOfText is the class of a file that ByText asks for. What the kubelet wrote is skeleton:
+// that, byte for byte but for white space, is what it reads as.
+func ClassOfText(rel []string, text []byte) Class {
+	if len(text) == 0 && rel[0] != "userns" {
+		return ClassSkeleton // it was killed before it wrote
+	}
+	var v struct {
+		UIDs []idMapping `json:"uidMappings"`
+		GIDs []idMapping `json:"gidMappings"`
+	}
+	var compact bytes.Buffer
+	if json.Unmarshal(text, &v) != nil || len(v.UIDs) == 0 || len(v.GIDs) == 0 || json.Compact(&compact, text) != nil {
+		return ClassData
+	}
+	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, compact.Bytes()) {
+		return ClassData
+	}
+	return ClassSkeleton
+}
+
+// IsCSIVolume says whether rel is the directory of a CSI volume, which holds vol_data.json.
+func IsCSIVolume(rel []string) bool {
+	return len(rel) == 3 && rel[0] == "volumes" && rel[1] == csiPlugin
+}
+
+// EphemeralCSI says whether a vol_data.json is that of a CSI volume that lives as long as its
+// pod, as secrets-store's do. The kubelet reads it into the same map.
+func EphemeralCSI(volData []byte) bool {
+	var v map[string]string
+	return json.Unmarshal(volData, &v) == nil && v["volumeLifecycleMode"] == "Ephemeral"
+}
+
+// ClassInCSI is ClassOfTree below the directory of a CSI volume, of which it is known whether it
+// is ephemeral: what lies where it was mounted is as an emptyDir's then.
+func ClassInCSI(rel []string, ephemeral bool) (Class, bool) {
+	class, ok := ClassOfTree(rel)
+	if ok && ephemeral && len(rel) == 4 && IsCSIVolume(rel[:3]) && rel[3] == "mount" {
+		class = ClassEphemeral
+	}
+	return class, ok
 }
 
 // ClassSet says which classes a removal may take.

@@ -51,6 +51,84 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
+// TestClassOfText: the kubelet's own file is known by what it reads as, to the byte.
+func TestClassOfText(t *testing.T) {
+	const kubelets = `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`
+	rel := func(path string) []string { return strings.Split(path, "/") }
+	for _, tt := range []struct {
+		path string
+		typ  EntryType
+		size int64
+		want bool
+	}{
+		{"userns", TypeRegular, 139, true},
+		{".1234567", TypeRegular, 139, true},
+		{"userns", TypeRegular, BiggestText + 1, false},
+		{"userns", TypeSymlink, 10, false},
+		{"userns", TypeOther, 0, false},
+		{"userns.bak", TypeRegular, 139, false},
+		{".", TypeRegular, 139, false},
+		{".12a", TypeRegular, 139, false},
+		{"containers/userns", TypeRegular, 139, false},
+		{"volumes/kubernetes.io~nfs/userns", TypeRegular, 139, false},
+	} {
+		if got := ByText(rel(tt.path), tt.typ, tt.size); got != tt.want {
+			t.Errorf("%s: %t", tt.path, got)
+		}
+		if got := ClassOf(rel(tt.path), tt.typ, tt.size); got != ClassData {
+			t.Errorf("%s: %s before it is read", tt.path, got)
+		}
+	}
+	for text, want := range map[string]Class{
+		kubelets: ClassSkeleton, kubelets + "\n": ClassSkeleton,
+		"": ClassData, "{}": ClassData, "null": ClassData, "my notes": ClassData, kubelets + kubelets: ClassData,
+		`{"uidMappings":[],"gidMappings":[]}`:                               ClassData,
+		strings.Replace(kubelets, `{`, `{"note":"mine",`, 1):                ClassData,
+		strings.Replace(kubelets, `"hostId":65536`, `"HostId":65536`, 1):    ClassData,
+		strings.Replace(kubelets, `"length":65536`, `"length":"secret"`, 1): ClassData,
+	} {
+		if got := ClassOfText([]string{"userns"}, []byte(text)); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+	if ClassOfText([]string{".123"}, nil) != ClassSkeleton {
+		t.Error("an empty temporary file is data")
+	}
+}
+
+// TestEphemeralCSI: only the kubelet's own word beside the mount makes what lies in it ephemeral.
+func TestEphemeralCSI(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"driverName":"secrets-store.csi.k8s.io","volumeLifecycleMode":"Ephemeral"}`: true,
+		`{"driverName":"ebs.csi.aws.com","volumeLifecycleMode":"Persistent"}`:         false,
+		`{"driverName":"d"}`: false, ``: false, `[]`: false, `{"volumeLifecycleMode":true}`: false,
+		`{"volumeLifecycleMode":"ephemeral"}`:                                       false,
+		`{"volumeLifecycleMode":"Persistent","VOLUMELIFECYCLEMODE":"Ephemeral"}`:    false,
+		`{"volumeHandle":{"volumeLifecycleMode":"Ephemeral"},"driverName":"d"}`:     false,
+		`{"volumeLifecycleMode":"Ephemeral","volumeLifecycleMode":"Persistent"}`:    false,
+		`{"driverName":"d","volumeLifecycleMode":"Ephemeral"}{"driverName":"more"}`: false,
+	} {
+		if got := EphemeralCSI([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+	for path, want := range map[string]Class{
+		"volumes/kubernetes.io~csi/v/mount":        ClassEphemeral,
+		"volumes/kubernetes.io~csi/v/other":        ClassData,
+		"volumes/kubernetes.io~nfs/v/mount":        ClassData,
+		"volumes/kubernetes.io~projected/v/mount":  ClassProjected,
+		"volumes/kubernetes.io~csi/v/mount/deeper": ClassData, // is asked as part of mount
+	} {
+		rel := strings.Split(path, "/")
+		if got, ok := ClassInCSI(rel, true); got != want || !ok {
+			t.Errorf("%s: %s", path, got)
+		}
+		if got, _ := ClassInCSI(rel, false); got == ClassEphemeral {
+			t.Errorf("%s of a persistent volume: %s", path, got)
+		}
+	}
+}
+
 // TestClassDefault: the zero value, and a word from a newer version, are a user's data.
 func TestClassDefault(t *testing.T) {
 	var c Class

@@ -71,6 +71,8 @@ type walker struct {
 	dev   uint64
 	mount uint64
 	left  int // of mostSkeleton
+	// ephemeral: the CSI volume whose directory is being read lives as long as its pod.
+	ephemeral bool
 }
 
 // errSubvolume: a btrfs subvolume is no mount and may be anybody's; it is not entered.
@@ -108,7 +110,7 @@ func (w *walker) room() int {
 }
 
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
-// directories, vol_data.json and etc-hosts, nothing else.
+// directories, vol_data.json, etc-hosts and userns, nothing else.
 func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b bounds) *content {
 	c := &content{byKey: map[rowKey]int{}}
 	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: devOf(st), mount: st.Mnt_id, left: mostSkeleton}
@@ -128,11 +130,14 @@ func (w *walker) mixed(fd int, rel []string) {
 		w.unread(rel, err)
 		return
 	}
-	if len(rel) == 0 {
-		// The volumes come first: what another directory takes must not be taken from them.
-		if i := slices.IndexFunc(entries, func(d dirent) bool { return d.name == "volumes" }); i > 0 {
-			entries[0], entries[i] = entries[i], entries[0]
-		}
+	switch {
+	case len(rel) == 0:
+		// What another directory takes must not be taken from the volumes.
+		first(entries, "volumes")
+	case policy.IsCSIVolume(rel):
+		// It tells the class of what lies beside it.
+		w.ephemeral = false
+		first(entries, policy.VolData)
 	}
 	for _, d := range entries {
 		if err := w.ended(); err != nil {
@@ -143,6 +148,13 @@ func (w *walker) mixed(fd int, rel []string) {
 			return
 		}
 		w.entry(fd, append(slices.Clip(rel), d.name), d)
+	}
+}
+
+// first moves the entry of that name, if there is one, to the front.
+func first(entries []dirent, name string) {
+	if i := slices.IndexFunc(entries, func(d dirent) bool { return d.name == name }); i > 0 {
+		entries[0], entries[i] = entries[i], entries[0]
 	}
 }
 
@@ -179,7 +191,7 @@ func (w *walker) entry(parent int, rel []string, d dirent) {
 	if len(rel) == 3 && rel[0] == "volumes" {
 		w.volumes = append(w.volumes, volume{plugin: rel[1], name: rel[2], path: clean(strings.Join(rel, "/"))})
 	}
-	if class, ok := policy.ClassOfTree(rel); ok {
+	if class, ok := policy.ClassInCSI(rel, w.ephemeral); ok {
 		w.uniform(fd, rel, class, &st)
 		return
 	}
@@ -222,7 +234,13 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 		return
 	}
 	kind := entryType(st.Mode)
-	class := policy.ClassOf(rel, kind, int64(min(st.Size, 1<<62)))
+	size := int64(min(st.Size, 1<<62))
+	class := policy.ClassOf(rel, kind, size)
+	if policy.ByText(rel, kind, size) {
+		if text, err := w.open.readFile(parent, d.name, policy.BiggestText); err == nil {
+			class = policy.ClassOfText(rel, text)
+		}
+	}
 	path := clean(strings.Join(rel, "/"))
 	if class == policy.ClassSkeleton {
 		w.add(top(rel, false), class, blocksOf(&st), 1)
@@ -230,7 +248,7 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 		w.add(path, class, blocksOf(&st), 1)
 	}
 	switch {
-	case len(rel) == 4 && rel[0] == "volumes" && rel[3] == policy.VolData:
+	case len(rel) == 4 && policy.IsCSIVolume(rel[:3]) && rel[3] == policy.VolData:
 		w.keepVolData(parent, path)
 	case w.etc && len(rel) == 1 && d.name == "etc-hosts":
 		if text, err := w.open.readFile(parent, d.name, 64<<10); err == nil {
@@ -259,6 +277,7 @@ func (w *walker) keepVolData(parent int, path string) {
 		w.volData = map[string]string{}
 	}
 	w.volData[path] = string(text)
+	w.ephemeral = policy.EphemeralCSI(text)
 }
 
 // list returns the names of a directory, and errTooMany beside them where there are more

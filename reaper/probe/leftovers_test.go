@@ -13,6 +13,8 @@ import (
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
 
+const goodUserns = `{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`
+
 // rows is the residue as "path class" in order.
 func rows(e policy.Evidence) string {
 	var out []string
@@ -49,6 +51,27 @@ func TestLeftovers(t *testing.T) {
 			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
 		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount data"},
+		{"ephemeral csi with secrets in mount, and a persistent one that holds such a file", func(n *testNode, pod string) {
+			ephemeral := strings.Replace(goodVolData, "{", `{"volumeLifecycleMode":"Ephemeral",`, 1)
+			n.write(pod+"/volumes/kubernetes.io~csi/a/mount/password", "x")
+			n.write(pod+"/volumes/kubernetes.io~csi/a/vol_data.json", ephemeral)
+			n.write(pod+"/volumes/kubernetes.io~csi/b/mount/vol_data.json", ephemeral)
+			n.write(pod+"/volumes/kubernetes.io~csi/b/vol_data.json", goodVolData)
+			n.write(pod+"/volumes/kubernetes.io~csi/c/mount/f", "data")
+		}, dead(), ". skeleton, volumes/kubernetes.io~csi/a skeleton, volumes/kubernetes.io~csi/a/mount ephemeral, volumes/kubernetes.io~csi/b skeleton, " +
+			"volumes/kubernetes.io~csi/b/mount data, volumes/kubernetes.io~csi/c skeleton, volumes/kubernetes.io~csi/c/mount data"},
+		{"userns", func(n *testNode, pod string) {
+			n.write(pod+"/userns", goodUserns)
+			n.write(pod+"/.123", "")
+		}, dead(), ". skeleton, .123 skeleton, userns skeleton"},
+		{"no userns of the kubelet's", func(n *testNode, pod string) {
+			n.write(pod+"/userns", "mine")
+			n.symlink("userns", pod+"/.123")
+			n.write(pod+"/other/userns", goodUserns)
+		}, dead(), ". skeleton, .123 data, other data, userns data"},
+		{"a userns too large", func(n *testNode, pod string) {
+			n.write(pod+"/userns", goodUserns+strings.Repeat(" ", policy.BiggestText))
+		}, dead(), ". skeleton, userns data"},
 		{"empty volume directories", func(n *testNode, pod string) {
 			n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
 		}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp skeleton, volumes/kubernetes.io~nfs/a skeleton"},

@@ -21,6 +21,11 @@ func (w *walker) leave(f *frame) error {
 		}
 		up = parent.fd
 	}
+	if f.putOff {
+		if err := w.last(f); err != nil {
+			return err
+		}
+	}
 	if f.mode == judge && !w.take.Has(policy.ClassSkeleton) {
 		f.kept = true
 	}

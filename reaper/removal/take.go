@@ -144,6 +144,10 @@ func (w *walker) file(f *frame, name *byte, length int) error {
 		w.leftRow(f, text(name, length), policy.ClassData, &st)
 		return nil
 	case judge:
+		if f.ephemeral && text(name, length) == policy.VolData {
+			f.putOff = true
+			return nil
+		}
 		judged, goes := w.judged(f, text(name, length), &st)
 		if !goes {
 			return nil
@@ -190,9 +194,14 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 	rel := w.rel(f, name)
 	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) //nolint:gosec // a file's size is an off_t
 	volData := class == policy.ClassSkeleton && name == policy.VolData && rel[0] == "volumes"
+	if policy.ByText(rel, typeOf(st.Mode), int64(st.Size)) { //nolint:gosec // as above
+		if content, err := w.text(f, name, policy.BiggestText); err == nil {
+			class = policy.ClassOfText(rel, []byte(content))
+		}
+	}
 	goes := w.take.Has(class)
 	if goes && volData {
-		content, err := w.volData(f, name)
+		content, err := w.text(f, name, maxVolData)
 		if err == nil {
 			if w.out.VolData == nil {
 				w.out.VolData = map[string]string{}
@@ -206,6 +215,26 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 		w.leftRow(f, name, class, st)
 	}
 	return class, goes
+}
+
+// last takes what was put off, now that all else of f is done. Where something stays, so does
+// the file that tells what it is: until it has aged, and then for a person.
+func (w *walker) last(f *frame) error {
+	f.putOff, f.ephemeral = false, false
+	name := cstring(policy.VolData)
+	if !f.kept {
+		return w.file(f, name.ptr(), len(name)-1)
+	}
+	var st unix.Statx_t
+	if err := statx(f.fd, name.ptr(), statFlags, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_BLOCKS, &st); err != nil {
+		return nil //nolint:nilerr // somebody took it
+	}
+	class := policy.ClassEphemeral
+	if w.take.Has(class) {
+		class = policy.ClassData
+	}
+	w.leftRow(f, policy.VolData, class, &st)
+	return nil
 }
 
 func typeOf(mode uint16) policy.EntryType {
@@ -222,7 +251,8 @@ func typeOf(mode uint16) policy.EntryType {
 
 var errTooLarge = errors.New("larger than any that a kubelet writes")
 
-func (w *walker) volData(f *frame, name string) (string, error) {
+// text reads a regular file of at most limit bytes.
+func (w *walker) text(f *frame, name string, limit int64) (string, error) {
 	fd, err := w.b.r.open.file(f.fd, cstring(name))
 	if err != nil {
 		return "", pathError("openat2", w.path(f, name), err)
@@ -232,7 +262,7 @@ func (w *walker) volData(f *frame, name string) (string, error) {
 	if err := fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return "", pathError("fstat", w.path(f, name), unix.EINVAL)
 	}
-	if st.Size > maxVolData {
+	if st.Size > limit {
 		return "", pathError("read", w.path(f, name), errTooLarge)
 	}
 	content := make([]byte, st.Size)

@@ -48,6 +48,9 @@ type frame struct {
 	read    bool // to its end
 	kept    bool // something in it stays
 	rescans int
+	// ephemeral is true of the directory of a CSI volume that lives as long as its pod. Its
+	// vol_data.json says so, and goes last: put off until then.
+	ephemeral, putOff bool
 }
 
 // walker removes one entry of the quarantine, from the leaves up, without recursion.
@@ -150,8 +153,10 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 func (w *walker) enter(f *frame, name cname) error {
 	child := frame{name: name, mode: f.mode, class: f.class}
 	survey := false
+	var rel []string
 	if f.mode == judge {
-		class, uniform := policy.ClassOfTree(w.rel(f, name.String()))
+		rel = w.rel(f, name.String())
+		class, uniform := policy.ClassInCSI(rel, f.ephemeral)
 		switch {
 		case !uniform:
 			child.class = policy.ClassSkeleton
@@ -172,6 +177,10 @@ func (w *walker) enter(f *frame, name cname) error {
 	}
 	if survey {
 		return w.survey(f, child)
+	}
+	if child.mode == judge && policy.IsCSIVolume(rel) {
+		content, err := w.text(&child, policy.VolData, maxVolData)
+		child.ephemeral = err == nil && policy.EphemeralCSI([]byte(content))
 	}
 	return w.push(child)
 }
