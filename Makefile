@@ -55,11 +55,16 @@ demo: build ## Show the daemon at work on a node made for it, without root
 	sh testdata/demo/run.sh
 
 .PHONY: packages
-packages: $(NFPM) ## Make dist/: DEB, RPM and tarball for amd64 and arm64, SBOM and checksums
+packages: dated $(NFPM) ## Make dist/: DEB, RPM and tarball for amd64 and arm64, SBOM and checksums
 	sh packaging/packages.sh $(NFPM) dist
 
+# Before nfpm is built, which takes a minute.
+.PHONY: dated
+dated:
+	@sh packaging/packages.sh dated
+
 .PHONY: repro
-repro: $(NFPM) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
+repro: dated $(NFPM) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
 	sh packaging/repro.sh $(CURDIR)/$(NFPM)
 
 .PHONY: clean
@@ -68,7 +73,7 @@ clean: ## Remove what was built; the caches in .cache stay
 
 ##@ Test
 .PHONY: test
-test: ## Run all tests; as root on Debian get what they need, elsewhere say what could not run
+test: ## Run all tests that can run here, and say which could not; as root on Debian get what they need
 	sh packaging/test.sh $(TESTFLAGS)
 
 .PHONY: test-mounts

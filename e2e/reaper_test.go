@@ -33,6 +33,9 @@ func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
 	d := &daemon{node: n, metrics: metrics, state: state, flags: append([]string{
+		// Nothing of this machine's, but for what a scenario names.
+		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
+		"--cni-conf-dir", filepath.Join(n.dir, "cni"),
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
 		"--state-dir", state, "--runtime-endpoint", "unix://" + n.endpoint,
 		"--node-namespaces", nodeNamespaces(),

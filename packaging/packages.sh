@@ -2,6 +2,7 @@
 # Makes the packages from the tree that is checked out: make packages calls it.
 #
 #   packaging/packages.sh NFPM OUT
+#   packaging/packages.sh dated      only say whether the commit, or who calls, gives a date
 #
 # What goes in comes from the tree, the module files and the commit's date, so two builds of
 # one commit are the same, byte for byte (make repro). PACKAGE_VERSION sets a version, to test
@@ -9,6 +10,11 @@
 # 1.2.3+DATE.COMMIT.
 set -eu
 cd "$(dirname "$0")/.."
+if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}; then
+	echo "packages: git shows no commit here (no git, or no checkout): set SOURCE_DATE_EPOCH and PACKAGE_VERSION" >&2
+	exit 1
+fi
+[ "$1" != dated ] || exit 0
 repo=$PWD
 case $1 in /*) nfpm=$1 ;; *) nfpm=$repo/$1 ;; esac
 mkdir -p "$2"
@@ -18,10 +24,6 @@ umask 022
 export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=
 maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
 
-if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}; then
-	echo "packages: this is no git checkout: set SOURCE_DATE_EPOCH and PACKAGE_VERSION" >&2
-	exit 1
-fi
 # A tag's own commit has the tag's version; what comes after it sorts after it and before the next.
 version=${PACKAGE_VERSION:-$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/~/')}
 if [ -z "$version" ]; then

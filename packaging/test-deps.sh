@@ -1,9 +1,10 @@
 #!/bin/sh
 # Gives the tests the programs that they call. As root on Debian and its kin it
-# installs what is missing and nothing else; elsewhere it only names what is missing.
+# installs what is missing and nothing else; elsewhere it does nothing.
 #
-#   packaging/test-deps.sh        install
-#   packaging/test-deps.sh list   print "command package" pairs, one a line
+#   packaging/test-deps.sh           install
+#   packaging/test-deps.sh list      print "command package" pairs, one a line
+#   packaging/test-deps.sh missing   print the packages that are missing
 #
 # promtool and the node exporter come out of their packages with dpkg-deb -x, into
 # .cache/debian: so no service is started, no user is made, and the host stays as it
@@ -22,8 +23,9 @@ journalctl systemd
 /usr/lib/systemd/systemd-journal-remote systemd-journal-remote
 mandoc mandoc
 '
+# Debian 13 has promtool in a package of its own, Debian 12 in that of prometheus.
 extracted='
-promtool prometheus
+promtool promtool|prometheus
 prometheus-node-exporter prometheus-node-exporter
 '
 prefix=.cache/debian
@@ -44,11 +46,29 @@ missing() {
 
 install=$(missing "$installed")
 extract=$(missing "$extracted")
-[ -n "$install$extract" ] || exit 0
 
+# available LIST prints of alternatives, a|b, the first that apt knows here, else the first.
+available() {
+	for packages in $1; do
+		chosen=${packages%%|*}
+		for package in $(echo "$packages" | tr '|' ' '); do
+			# A package that cannot be had has the candidate (none), one that is not known has no such line.
+			if apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then
+				chosen=$package
+				break
+			fi
+		done
+		printf '%s ' "$chosen"
+	done
+}
+
+if [ "${1:-}" = missing ]; then
+	echo "$install$(available "$extract")"
+	exit 0
+fi
+[ -n "$install$extract" ] || exit 0
+# test.sh names them at its end.
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-	echo "test-deps: missing, and not installed since this is not root on Debian: $install$extract" >&2
-	echo "test-deps: tests that need them skip, or fail where REQUIRE_ROOT=1" >&2
 	exit 0
 fi
 
@@ -64,7 +84,7 @@ if [ -n "$extract" ]; then
 	trap 'rm -rf "$down"' EXIT
 	mkdir -p "$prefix"
 	# shellcheck disable=SC2086 # one word a package
-	(cd "$down" && apt-get download -qq -o APT::Sandbox::User=root $extract)
+	(cd "$down" && apt-get download -qq -o APT::Sandbox::User=root $(available "$extract"))
 	for deb in "$down"/*.deb; do
 		dpkg-deb -x "$deb" "$prefix"
 	done

@@ -34,12 +34,7 @@ name() {
 // TestContradiction has the real program beside processes named kubelet. The first case is
 // what the others differ from: there the pod goes.
 func TestContradiction(t *testing.T) {
-	if os.Getuid() != 0 {
-		if os.Getenv("REQUIRE_ROOT") == "1" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	needNamespaces(t)
 	for _, c := range []struct {
 		name, kubelets string
 		args           []string

@@ -125,7 +125,7 @@ func TestWholeCNIAttributes(t *testing.T) {
 // TestWholeCNIDiskFull: where the archive cannot be written, nothing goes; and once there is
 // room, it does.
 func TestWholeCNIDiskFull(t *testing.T) {
-	needRoot(t)
+	needNamespaces(t)
 	n := newWholeNode(t)
 	n.cni()
 	n.mkdir("state")
@@ -196,15 +196,4 @@ func TestWholeCNINames(t *testing.T) {
 	if _, err := os.Lstat(n.path(file)); err != nil {
 		t.Errorf("%q did not come back", file)
 	}
-}
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatal("REQUIRE_ROOT=1, but this is not root")
-	}
-	t.Skip("needs root")
 }

@@ -40,7 +40,7 @@ users:
 // apiOf asks a server as the API server.
 func apiOf(t *testing.T, s *httptest.Server, patience time.Duration) *apiList {
 	t.Helper()
-	p, err := New(Config{Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: s3cret")})
+	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: s3cret")})
 	must(t, err)
 	p.patience = patience
 	return p.apiList(t.Context(), staticKubelet(t, "kubelet"))
@@ -240,7 +240,7 @@ func TestAPIListReachable(t *testing.T) {
 		{"exec", kubeconfigOf(t, s.URL, certOf(s), "exec: {command: aws}"), "no program is started for them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(Config{Clock: atNoon{}, Kubeconfig: c.file})
+			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: c.file})
 			must(t, err)
 			a := p.apiList(t.Context(), staticKubelet(t, "kubelet"))
 			if f := a.fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) || a.err == nil {
@@ -266,7 +266,7 @@ func TestNodeName(t *testing.T) {
 		{"", "admin", bare, strings.ToLower(host)},
 		{"", "", nil, strings.ToLower(host)},
 	} {
-		p, err := New(Config{Clock: atNoon{}, NodeName: c.set})
+		p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, NodeName: c.set})
 		must(t, err)
 		if n, err := p.nodeName(&kubeconfig{user: c.user}, c.k); err != nil || n != c.want {
 			t.Errorf("%+v: %q, %v", c, n, err)
@@ -389,7 +389,7 @@ func TestAPIListLeaves(t *testing.T) {
 		cancel(errors.New("stopped"))
 		<-r.Context().Done()
 	})
-	p, err := New(Config{Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: x")})
+	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: x")})
 	must(t, err)
 	if a := p.apiList(ctx, nil); !strings.Contains(a.silent, "stopped") {
 		t.Errorf("%q", a.silent)

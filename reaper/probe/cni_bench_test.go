@@ -53,9 +53,9 @@ func benchCNI(b *testing.B, count int) *Probe {
 	}
 	s.SetSandboxes(sandboxes...)
 	p, err := New(Config{
-		RootDir: dir, CgroupRoot: dir + "/cgroup", ProcDir: dir + "/proc", RuntimeEndpoint: s.Endpoint(), Clock: realClock{},
+		NodeRoot: dir, RootDir: dir, CgroupRoot: dir + "/cgroup", ProcDir: dir + "/proc", RuntimeEndpoint: s.Endpoint(), Clock: realClock{},
 		NodeNamespacesSelf: true, CNICacheDirs: []string{dir + "/cni"}, CNIDataDirs: []string{dir + "/cni/networks"},
-		CNIConfDir: dir + "/net.d", NetnsDirs: []string{dir + "/netns", "/run/netns"}, CNIStores: []string{}, CNITaskDirs: []string{dir + "/task"},
+		CNIConfDir: dir + "/net.d", NetnsDirs: []string{dir + "/netns"}, CNIStores: []string{}, CNITaskDirs: []string{dir + "/task"},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -114,7 +114,7 @@ func TestAgrees(t *testing.T) {
 func TestAgreesAfterARestart(t *testing.T) {
 	a := t.TempDir()
 	procDir := procTree(t, fakeProc{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=" + a}})
-	p, err := New(Config{ProcDir: procDir, RootDir: a, Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procDir, RootDir: a, Clock: atNoon{}})
 	must(t, err)
 	if f := p.Agrees(t.Context()); f.Truth != policy.Yes {
 		t.Fatalf("before: %+v", f)

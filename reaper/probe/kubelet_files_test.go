@@ -306,7 +306,7 @@ func TestSocketInItsOwnMountNamespace(t *testing.T) {
 	socketAt(t, filepath.Join(tree, socketOf(runtime)))
 	for root, want := range map[string]policy.Truth{"/": policy.Yes, tree: policy.Unknown} {
 		procDir := procTree(t, fakeProc{pid: 42, comm: "kubelet", args: args, root: root})
-		p, err := New(Config{ProcDir: procDir, RootDir: root, Clock: atNoon{}})
+		p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procDir, RootDir: root, Clock: atNoon{}})
 		must(t, err)
 		if a := p.askRuntimeAt(t.Context(), nil); a.Lists.Truth != want {
 			t.Errorf("%s: %+v", root, a.Lists)

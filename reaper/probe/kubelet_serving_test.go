@@ -18,7 +18,7 @@ import (
 // kubeletAt is a server as the kubelet's own port, and a probe with a token for it.
 func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Probe, *kubelet) {
 	t.Helper()
-	p, err := New(Config{Clock: atNoon{}, KubeletTokenFile: file(t, "token", "s3cret\n")})
+	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, KubeletTokenFile: file(t, "token", "s3cret\n")})
 	must(t, err)
 	k := staticKubelet(t, "kubelet", "--port="+portOf(t, s), "--tls-cert-file="+file(t, "kubelet.crt", certificate), "--cert-dir="+t.TempDir())
 	return p, k
@@ -218,7 +218,7 @@ func TestKubeletClientCertificate(t *testing.T) {
 		{"no certificate", file(t, "c", "x"), "", "failed to find any PEM data"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(Config{Clock: atNoon{}, KubeletClientCertificate: c.cert, KubeletClientKey: c.key})
+			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, KubeletClientCertificate: c.cert, KubeletClientKey: c.key})
 			must(t, err)
 			_, k := kubeletAt(t, s, certOf(s))
 			l := p.podList(t.Context(), k)

@@ -102,7 +102,7 @@ func writeText(t *testing.T, path, text string) string {
 
 func findIn(t *testing.T, procDir, rootDir string) (policy.Fact, policy.KubeletID) {
 	t.Helper()
-	p, err := New(Config{ProcDir: procDir, RootDir: rootDir, Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procDir, RootDir: rootDir, Clock: atNoon{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *podList
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	p, err := New(Config{Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 	must(t, err)
 	p.patience = patience
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
@@ -163,7 +163,7 @@ func TestPodListNotAnswered(t *testing.T) {
 					_ = conn.Close()
 				}
 			}()
-			p, err := New(Config{Clock: atNoon{}})
+			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 			must(t, err)
 			_, port, err := net.SplitHostPort(h.Addr().String())
 			must(t, err)
@@ -174,7 +174,7 @@ func TestPodListNotAnswered(t *testing.T) {
 		}
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		p, err := New(Config{Clock: atNoon{}})
+		p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 		must(t, err)
 		l := p.podList(t.Context(), staticKubelet(t, "kubelet", "--read-only-port=1"))
 		if f := l.fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.err != nil {

@@ -21,7 +21,7 @@ func BenchmarkAskRuntime(b *testing.B) {
 		pods = append(pods, fakecri.Pod{UID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i), Namespace: "shop", Name: fmt.Sprintf("web-%d", i), Running: 2, Exited: 1})
 	}
 	s.SetPods(pods...)
-	p, err := New(Config{RuntimeEndpoint: s.Endpoint(), Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: b.TempDir(), RuntimeEndpoint: s.Endpoint(), Clock: atNoon{}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (atNoon) Now() policy.Instant { return policy.Instant{Wall: noon} }
 // that runs the tests is heard.
 func runtimeProbe(t *testing.T, endpoint string) *Probe {
 	t.Helper()
-	p, err := New(Config{ProcDir: procTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Clock: atNoon{}})
 	if err != nil {
 		t.Fatal(err)
 	}
