@@ -104,6 +104,13 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 30m $(TESTFLAGS) .
 
+# How many pods make churn makes; the short form in make e2e makes 60.
+CHURN_PODS ?= 3000
+
+.PHONY: churn
+churn: e2e-runtime e2e-kubelets ## Churn CHURN_PODS (3000) pods beside a real kubelet while all around them fails: an hour or two
+	cd e2e && E2E_VERSIONS='$(firstword $(E2E_VERSIONS))' CHURN_PODS='$(CHURN_PODS)' go test -v -count=1 -timeout 12h -run '^TestChurn$$' $(TESTFLAGS) .
+
 # The Debian releases that the packages are tried on, each with its own systemd.
 RELEASES ?= bullseye bookworm trixie
 
