@@ -129,6 +129,7 @@ var factWords = [policy.NumFacts]string{
 	policy.FactInUse:        "files in use",
 	policy.FactRestored:     "restored before",
 	policy.FactContent:      "content read",
+	policy.FactPodLogs:      "kubelet keeps logs",
 	policy.FactRemade:       "made again",
 }
 

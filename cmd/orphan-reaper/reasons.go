@@ -61,6 +61,10 @@ var reasonTable = []advice{
 		"See the file in the fact. A file that goes stale no longer counts once the kubelet's log names the pod. If it is unreadable, repair it.",
 	},
 	{
+		policy.ReasonPodLogs, "The kubelet keeps the log directory of this pod. It removes it within a minute once it has let the pod go.",
+		"Nothing, while the pod is wanted. If it is not, the kubelet's log says why the directory stays: Failed to remove pod logs directory.",
+	},
+	{
 		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",
 		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
 	},

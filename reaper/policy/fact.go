@@ -69,13 +69,14 @@ const (
 	FactInUse                        // does a process hold something below it open?
 	FactRestored                     // did a person restore it from quarantine?
 	FactContent                      // could its content be read and classed?
+	FactPodLogs                      // does the kubelet keep the pod's log directory?
 	FactRemade                       // parked pods only: is there a pods/UID again?
 	NumFacts
 )
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "remade",
+	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "remade",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

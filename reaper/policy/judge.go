@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -212,30 +213,38 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 	if n.Kubelet.Truth != Yes {
 		return
 	}
-	switch known := f[FactCgroup].Truth == Yes || f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes; {
-	case letGo(f):
+	if letGo(f) {
+		return
+	}
+	v.keptByKubelet(f)
+	switch known := f[FactCgroup].Truth == Yes || f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes || f[FactPodLogs].Truth == Yes; {
 	case f[FactSwept].Truth != Yes:
 		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other")
 	case !known: // else the reason is that the runtime or a cgroup knows it
-		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether runtime or cgroups have it")
+		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(f))
 	}
 }
 
 // letGo says whether the pod is known not to be wanted: the kubelet that runs now named
 // the UID; or a list that is known to be whole came without it; or that kubelet named some
 // orphan, which it does only once its sources are ready, and neither runtime nor cgroups
-// know the pod. The kubelet makes a living pod's cgroup before its directory, so a pod that
+// know the pod, nor does it keep the pod's log directory (podlogs.go). The kubelet makes a living pod's cgroup before its directory, so a pod that
 // merely waits for a volume has one.
 //
 // That the kubelet's pod list answers without the UID is no such sign by itself. A kubelet
 // that has started while the API server is away lists its static pods and not one of the API
 // pods that live on the node; so which list is whole is for FactReleased to say.
 func letGo(f Facts) bool {
-	if f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes {
-		return true
+	return f[FactNamed].Truth == Yes || f[FactReleased].Truth == Yes || unknownToKubelet(f)
+}
+
+// doubtful says what is not known of a pod that the kubelet has not named, though it named others.
+func doubtful(f Facts) string {
+	logs := f[FactPodLogs]
+	if f[FactCgroup].Truth == Unknown || f[FactSandbox].Truth == Unknown || f[FactContainer].Truth == Unknown || logs.Truth != Unknown {
+		return "runtime or cgroups have it"
 	}
-	return f[FactSwept].Truth == Yes && f[FactCgroup].Truth == No &&
-		f[FactSandbox].Truth == No && f[FactContainer].Truth == No
+	return strings.TrimSuffix("the kubelet keeps its log directory: "+logs.Detail, ": ")
 }
 
 // age waits until the directory has not changed for a hold, by the wall clock that file

@@ -30,6 +30,7 @@ func TestNotRunning(t *testing.T) {
 		{"the containers are not known", func(s *scene) { s.ev.Facts.Set(FactContainer, Unknown, "", "") }, OutlookAlive},
 		{"the kubelet lists it", func(s *scene) { s.ev.Facts.Set(FactKubeletLists, Yes, "", "") }, OutlookAlive},
 		{"the API server lists it", func(s *scene) { s.ev.Facts.Set(FactAPILists, Yes, "", "") }, OutlookAlive},
+		{"the kubelet keeps its logs", func(s *scene) { s.ev.Facts.Set(FactPodLogs, Yes, "", "") }, OutlookAlive},
 		{"a manifest owns it", func(s *scene) { s.ev.Facts.Set(FactStaticPod, Yes, "", "") }, OutlookAlive},
 		{"it may just start", func(s *scene) { s.ev.Changed = s.now.Wall.Add(-9 * time.Minute) }, OutlookAlive},
 		{"its age is not known", func(s *scene) { s.ev.Changed = time.Time{} }, OutlookAlive},

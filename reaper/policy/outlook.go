@@ -14,7 +14,7 @@ const (
 
 var outlooks = map[Reason]Outlook{
 	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
-	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive,
+	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive, ReasonPodLogs: OutlookAlive,
 	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
 	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
 }

@@ -23,16 +23,18 @@ const (
 	ReasonKubeletStarting Reason = "kubelet-starting"
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
-	ReasonKubeletLists    Reason = "kubelet-lists"
-	ReasonAPILists        Reason = "api-lists"
-	ReasonAPIUnknown      Reason = "api-unknown"
-	ReasonStaticPod       Reason = "static-pod"
-	ReasonStaged          Reason = "staged"
-	ReasonInUse           Reason = "in-use"
-	ReasonRestored        Reason = "restored"
-	ReasonHold            Reason = "hold"
-	ReasonContentUnknown  Reason = "content-unknown"
-	ReasonInvalidUID      Reason = "invalid-uid"
+	// ReasonPodLogs: the kubelet keeps the pod's log directory, so it still knows the pod.
+	ReasonPodLogs        Reason = "pod-logs"
+	ReasonKubeletLists   Reason = "kubelet-lists"
+	ReasonAPILists       Reason = "api-lists"
+	ReasonAPIUnknown     Reason = "api-unknown"
+	ReasonStaticPod      Reason = "static-pod"
+	ReasonStaged         Reason = "staged"
+	ReasonInUse          Reason = "in-use"
+	ReasonRestored       Reason = "restored"
+	ReasonHold           Reason = "hold"
+	ReasonContentUnknown Reason = "content-unknown"
+	ReasonInvalidUID     Reason = "invalid-uid"
 	// ReasonNamespaces: this process does not see the node's own mounts and processes.
 	ReasonNamespaces Reason = "namespaces"
 	// ReasonContradiction: a flag of ours says otherwise than the kubelet that runs.
@@ -66,7 +68,8 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
+		ReasonKubeletFile, ReasonPodLogs,
+		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,
 		ReasonBreaker, ReasonObserve, ReasonWaived, ReasonSandboxOrphaned, ReasonTerminating, ReasonRemoval,

@@ -17,6 +17,7 @@ type kubeletConfig struct {
 	Endpoint      string `yaml:"containerRuntimeEndpoint"`
 	StaticPodPath string `yaml:"staticPodPath"`
 	StaticPodURL  string `yaml:"staticPodURL"`
+	PodLogsDir    string `yaml:"podLogsDir"` // since 1.29
 	Logging       struct {
 		Format string `yaml:"format"`
 	} `yaml:"logging"`
@@ -90,7 +91,7 @@ func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
 	for _, v := range [...]struct{ now, next *string }{
 		{&c.Endpoint, &next.Endpoint},
 		{&c.StaticPodPath, &next.StaticPodPath},
-		{&c.StaticPodURL, &next.StaticPodURL},
+		{&c.StaticPodURL, &next.StaticPodURL}, {&c.PodLogsDir, &next.PodLogsDir},
 		{&c.Logging.Format, &next.Logging.Format},
 	} {
 		if *v.next != "" {

@@ -35,9 +35,9 @@ type looking struct {
 	api     *apiList
 	users   *users
 	blocks  *blocks
-	logged  map[parsers.PodUID]podName // names from the log directory
-	beyond  []parsers.PodUID           // that the runtime has and the pods directory has not, sorted
-	moved   error                      // why nothing that was found here counts
+	logs    *podLogs
+	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
+	moved   error            // why nothing that was found here counts
 	errors  []string
 }
 
@@ -187,6 +187,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() {
 		runs, running, agrees, l.moved = p.findKubelet(ctx)
 		wg.Go(func() { l.api = p.apiList(ctx, running) })
+		// A pod that the runtime runs has its log directory already.
+		wg.Go(func() { <-asked; l.logs = p.podLogs(ctx, running) })
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
@@ -196,7 +198,6 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
 	wg.Go(func() { <-asked; l.users = p.users(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
-	wg.Go(func() { l.logged = p.logNames(ctx) })
 	if p.open.fallback {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
 		mounts.Wait()
@@ -325,6 +326,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
 	e.Unwanted = l.unwanted(e.UID)
+	f[policy.FactPodLogs] = l.podLogsFact(e)
 	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)
 }
 
@@ -332,7 +334,7 @@ func (l *looking) name(e *policy.Evidence, r *podRead) {
 	if e.PodName != "" {
 		return
 	}
-	name, ok := l.logged[e.UID]
+	name, ok := l.logs.names[e.UID]
 	if !ok && r.content != nil {
 		name = hostsName(r.content.hosts)
 	}

@@ -2,58 +2,13 @@ package probe
 
 import (
 	"bytes"
-	"context"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // podName is a pod's namespace and name.
 type podName struct{ namespace, name string }
-
-// mostLogDirs bounds one listing of the log directory.
-const mostLogDirs = 100_000
-
-// logNames reads the pods' names from the directories of their containers' logs, which
-// outlive them for a while: NAMESPACE_NAME_UID since 1.14. A name is told to people and
-// decides nothing, so what cannot be read is left out.
-func (p *Probe) logNames(ctx context.Context) map[parsers.PodUID]podName {
-	names, err := guarded(ctx, &p.guard, "log names", p.patience, func() map[parsers.PodUID]podName {
-		fd, err := retry(func() (int, error) {
-			return unix.Open(p.cfg.LogPodsDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		})
-		if err != nil {
-			return nil
-		}
-		defer closeFD(fd)
-		entries, _ := listDir(fd, mostLogDirs)
-		names := make(map[parsers.PodUID]podName, len(entries))
-		for _, d := range entries {
-			if uid, name, ok := logName(d.name); ok {
-				names[uid] = name
-			}
-		}
-		return names
-	})
-	if err != nil {
-		return nil
-	}
-	return names
-}
-
-func logName(dir string) (parsers.PodUID, podName, bool) {
-	namespace, rest, ok := strings.Cut(dir, "_")
-	i := strings.LastIndexByte(rest, '_')
-	if !ok || i < 0 {
-		return "", podName{}, false
-	}
-	uid, ok := parsers.ParsePodUID(rest[i+1:])
-	name := podName{namespace, rest[:i]}
-	return uid, name, ok && isDNSName(name.namespace) && isDNSName(name.name)
-}
 
 // hostsName reads the pod's host name, which is its name unless its spec says otherwise,
 // from the etc-hosts that the kubelet writes:
@@ -95,7 +50,7 @@ func hostsName(text []byte) podName {
 // host name of its etc-hosts, which its spec may have set to anything. That of a parked pod
 // stood in the evidence on which it was parked.
 func (l *looking) certainName(e *policy.Evidence) bool {
-	_, logged := l.logged[e.UID]
+	_, logged := l.logs.names[e.UID]
 	_, listed := l.runtime.Names[e.UID]
 	return e.Namespace != "" && e.PodName != "" && (logged || listed || e.Entry != "")
 }
