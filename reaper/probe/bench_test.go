@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // The node that the benchmarks look at: what issue 2 asks for.
@@ -219,7 +217,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		m := &mountMap{pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{}}
+		m := newMountMap()
 		if err := m.scanMounts(&view{}, text, w); err != nil {
 			b.Fatal(err)
 		}

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -23,10 +21,6 @@ import (
 // emptyDir is named there only. (5) is the mount point, seen from the process's root.
 // Space, tab, newline, backslash and # are written as octal escapes, so neither a slash
 // nor a UID is ever changed by them, and both can be searched for in the raw bytes.
-
-// longestLine is what bufio.Scanner, and with it the parser, takes. A longer line is read
-// by nobody here: it makes the whole file unreadable, and that keeps.
-const longestLine = 64 << 10
 
 // hit is a mount that names a pod or a place below the kubelet's plugins directory.
 type hit struct {
@@ -43,20 +37,6 @@ func (h hit) words(procDir string) string {
 		at += ", from " + clean(h.root)
 	}
 	return fmt.Sprintf("%s (%s) in %s", at, clean(h.fsType), h.view.words(procDir))
-}
-
-// mountFields cuts fields 4 and 5, and all that follows, out of a line without parsing it.
-func mountFields(line []byte) (root, target, rest []byte, ok bool) {
-	for range 3 {
-		_, rest, found := bytes.Cut(line, []byte{' '})
-		if !found {
-			return nil, nil, nil, false
-		}
-		line = rest
-	}
-	root, line, ok1 := bytes.Cut(line, []byte{' '})
-	target, rest, ok2 := bytes.Cut(line, []byte{' '})
-	return root, target, rest, ok1 && ok2 && len(root) > 0 && len(target) > 0
 }
 
 var pluginsDir = []byte("/plugins/")
@@ -95,41 +75,41 @@ func (w wanted) component(part []byte) (parsers.PodUID, bool) {
 }
 
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
-// a plugins directory, and parses those only: the parser costs nine times the search.
+// a plugins directory, and looks closer at those only.
 func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 	var uids []parsers.PodUID
+	table := mountTable{text: text}
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSuffix(line, []byte{'\n'})
-		if len(line) >= longestLine {
-			return fmt.Errorf("a line of %d bytes", len(line))
-		}
-		root, target, rest, ok := mountFields(line)
+		l, ok := cutLine(line)
 		if !ok {
 			return errors.New("a line without root and mount point")
 		}
-		if !v.whole && string(target) == "/" {
+		if !v.whole && string(l.target) == "/" {
 			v.whole = true
 		}
-		if root[0] == 'm' && isMountNamespace(root) {
-			if _, ok := m.pinned[string(root)]; !ok {
-				m.pinned[string(root)] = pin{v, unescape(target)}
+		if l.root[0] == 'm' && isMountNamespace(l.root) {
+			if _, ok := m.pinned[string(l.root)]; !ok {
+				m.pinned[string(l.root)] = pin{v, unescape(l.target)}
 			}
 		}
-		plugins := bytes.Contains(target, pluginsDir) || bytes.Contains(root, pluginsDir)
-		uids = w.find(w.find(uids[:0], target), root)
+		plugins := bytes.Contains(l.target, pluginsDir) || bytes.Contains(l.root, pluginsDir)
+		uids = w.find(w.find(uids[:0], l.target), l.root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
-		w.scan(rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
+		w.scan(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
 		if len(uids) == 0 && !plugins {
 			continue
 		}
-		h, err := parseHit(v, line)
-		if err != nil {
-			return err
+		if len(l.fsType()) == 0 {
+			return errors.New("a line without a file system")
 		}
+		h := hit{view: v, root: unescape(l.root), target: unescape(l.target), fsType: unescape(l.fsType())}
 		for _, uid := range uids {
-			m.addPod(uid, h)
+			if _, known := m.pods[uid]; !known && v.concerns(&l, &table, &m.where, uid) {
+				m.pods[uid] = h // one is enough to keep it
+			}
 		}
-		if plugins {
+		if plugins && v.staged(&l, &table, &m.where) {
 			m.addPlugin(h)
 		}
 	}
@@ -150,24 +130,6 @@ func unescape(field []byte) string {
 		b.WriteByte(field[i])
 	}
 	return b.String()
-}
-
-func parseHit(v *view, line []byte) (hit, error) {
-	infos, err := mountinfo.GetMountsFromReader(bytes.NewReader(line), nil)
-	if err != nil {
-		return hit{}, err
-	}
-	if len(infos) != 1 {
-		return hit{}, fmt.Errorf("%d mounts in one line", len(infos))
-	}
-	return hit{view: v, root: infos[0].Root, target: infos[0].Mountpoint, fsType: infos[0].FSType}, nil
-}
-
-// addPod remembers the first mount that names a pod: one is enough to keep it.
-func (m *mountMap) addPod(uid parsers.PodUID, h hit) {
-	if _, ok := m.pods[uid]; !ok {
-		m.pods[uid] = h
-	}
 }
 
 // addPlugin files what is mounted below plugins/ under every name that a pod's volume

@@ -22,7 +22,9 @@ type view struct {
 	root  string // the process's root, where it is another than that of its mount namespace
 	// byFile is true where the kernel told by the file of the namespace.
 	byFile bool
-	held   string // what holds the namespace, where no process is in it
+	user   string                          // the user namespace of the process, once it was asked
+	userOf func(pid string) (string, bool) // asks for it
+	held   string                          // what holds the namespace, where no process is in it
 }
 
 // who names the process, with its command where that can be read.
@@ -49,11 +51,18 @@ type mountMap struct {
 	named map[string]hit  // by plugin, NUL and path component
 	seen  map[string]bool // paths below plugins/ that are filed already
 	views int
+	where regions
 	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
 	// unread how many of them could not be read.
 	pinned map[string]pin
 	unread int
 	err    error // something could not be read: what was not found is not known
+}
+
+func newMountMap() *mountMap {
+	return &mountMap{
+		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
+	}
 }
 
 // origin says what was read.
@@ -106,9 +115,7 @@ func (p *Probe) mounts(ctx context.Context, w wanted) *mountMap {
 // key, so that a process with another root is a view of its own, and a namespace that
 // takes over the mount ID of one that ended during the scan is not taken for it.
 func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
-	m := &mountMap{
-		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
-	}
+	m := newMountMap()
 	proc, err := p.openProc()
 	if err != nil {
 		m.err = err
@@ -116,6 +123,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	}
 	defer closeFD(proc)
 	s := mountScan{Probe: p, proc: proc, known: map[string]bool{}, buf: make([]byte, 64<<10)}
+	m.where = s.findRegions()
 	first := false
 	var unread error
 	_, err = p.eachProcess(ctx, proc, func(pid string) (ended bool) {
@@ -218,7 +226,7 @@ func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	if err != nil {
 		return err
 	}
-	v := &view{pid: pid}
+	v := &view{pid: pid, userOf: s.userNamespace}
 	s.views = append(s.views, v)
 	err = m.scanMounts(v, text, w)
 	v.root, v.whole = root, v.whole && root == ""

@@ -29,7 +29,7 @@ func (s *mountScan) unseen(m *mountMap, w wanted) error {
 		if links[link] {
 			continue
 		}
-		whole := &view{pid: v.pid, whole: true, byFile: true}
+		whole := &view{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
 		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
 		case err == nil:
 			links[link] = true
@@ -121,7 +121,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &view{pid: p.view.pid, whole: true, held: clean(p.target)}
+		v := &view{pid: p.view.pid, whole: true, held: clean(p.target), userOf: s.userNamespace}
 		err := s.readPinned(m, v, p, inode, w)
 		if err == nil {
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -69,6 +70,8 @@ type Probe struct {
 	entries int
 	// rereads is set on kernels that may lose lines of mountinfo under churn.
 	rereads bool
+	// regionsOf has where directories lie in their file systems, by regionKey.
+	regionsOf sync.Map
 	// byFile reads a mount namespace by an open file of it.
 	byFile func(fd int) ([]byte, error)
 }

@@ -1,0 +1,278 @@
+package probe
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// A line of mountinfo says of a mount where in its file system it begins (field 4), and where it
+// is mounted as a path of the process's view (field 5). The name of a pod in such a path is a
+// hint and no more: in a user namespace of his own anybody can mount a tmpfs at /tmp/y/UID, from
+// a source that he calls as he likes. What counts is where that lies in the pods' own file
+// system: of field 4 its device tells, of field 5 the mount below it, which has the mount point.
+//
+// Field 4 is no proof of more than that: a directory that was moved shows where it is now, and
+// one that was removed where it was.
+
+// region is a directory of the node as mountinfo would say it.
+type region struct {
+	dev    string // major:minor of its file system
+	path   string // from the root of that
+	fsType string
+}
+
+// regions are the directories that can hold what must not be taken: pods, quarantine, plugins.
+type regions struct {
+	pods    []region
+	plugins []region
+	user    string // our own user namespace, "" where it is not known
+}
+
+// regionKey is what must be the same for a region that was found before to be so still.
+type regionKey struct {
+	path     string
+	mount    int
+	dev, ino uint64
+}
+
+// findRegions asks for the mount of each of the directories, and what mountinfo says of that.
+// Where that is not known none is, and a name in a path counts.
+func (s *mountScan) findRegions() regions {
+	var r regions
+	for _, d := range []struct {
+		path string
+		to   *[]region
+	}{
+		{s.cfg.RootDir + "/pods", &r.pods}, {s.cfg.QuarantineDir, &r.pods}, {s.cfg.RootDir + "/plugins", &r.plugins},
+	} {
+		found, err := s.region(d.path)
+		if err == nil {
+			*d.to = append(*d.to, found)
+		} else if !gone(err) {
+			return regions{}
+		}
+	}
+	r.user, _ = s.userNamespace("self")
+	return r
+}
+
+// region finds one directory. Its handle is opened by O_PATH: the file system is not asked.
+func (s *mountScan) region(dir string) (region, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return region{}, err
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	if err != nil {
+		return region{}, err
+	}
+	key := regionKey{mount: int(min(st.Mnt_id, math.MaxInt32)), dev: devOf(&st), ino: st.Ino}
+	if st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
+		if key.mount, err = fdinfoMount(fd); err != nil {
+			return region{}, unix.EINVAL
+		}
+	}
+	if key.path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
+		return region{}, unix.EINVAL // not ENOENT: the directory is there
+	}
+	if known, ok := s.regionsOf.Load(key); ok {
+		return known.(region), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	text, err := os.ReadFile(s.cfg.ProcDir + "/self/mountinfo")
+	if err != nil {
+		return region{}, unix.EINVAL
+	}
+	t := mountTable{text: text}
+	l, ok := t.find([]byte(strconv.Itoa(key.mount)))
+	below, under := relative(key.path, unescape(l.target))
+	if !ok || !under {
+		return region{}, unix.EINVAL
+	}
+	found := region{string(l.dev), path.Join(unescape(l.root), below), string(l.fsType())}
+	s.regionsOf.Store(key, found)
+	return found, nil
+}
+
+// relative returns what follows base in p, false where p is not base or below it.
+func relative(p, base string) (string, bool) {
+	if base == "/" {
+		return p, strings.HasPrefix(p, "/")
+	}
+	rest, ok := strings.CutPrefix(p, base)
+	return rest, ok && (rest == "" || rest[0] == '/')
+}
+
+// mountLine is one line of mountinfo, cut and not parsed.
+type mountLine struct {
+	id, parent, dev, root, target, rest []byte
+}
+
+func cutLine(line []byte) (l mountLine, ok bool) {
+	for _, field := range [...]*[]byte{&l.id, &l.parent, &l.dev, &l.root, &l.target} {
+		*field, line, ok = bytes.Cut(line, []byte{' '})
+		if !ok || len(*field) == 0 {
+			return l, false
+		}
+	}
+	l.rest = line
+	return l, true
+}
+
+// fsType returns field 9, or nothing in a line that has none.
+func (l *mountLine) fsType() []byte {
+	_, rest, _ := bytes.Cut(l.rest, []byte(" - "))
+	fsType, _, _ := bytes.Cut(rest, []byte{' '})
+	return fsType
+}
+
+// mountTable finds the lines of one mountinfo by their mount ID, once one is asked for.
+type mountTable struct {
+	text  []byte
+	lines map[string]mountLine
+}
+
+func (t *mountTable) find(id []byte) (mountLine, bool) {
+	if t.lines == nil {
+		t.lines = map[string]mountLine{}
+		for line := range bytes.Lines(t.text) {
+			if l, ok := cutLine(bytes.TrimSuffix(line, []byte{'\n'})); ok {
+				t.lines[string(l.id)] = l
+			}
+		}
+	}
+	l, ok := t.lines[string(id)]
+	return l, ok
+}
+
+// bearing is what a path in a line of mountinfo is to a region.
+type bearing int
+
+const (
+	unplaced bearing = iota // not known
+	elsewhere
+	within
+)
+
+// place says where a path of a file system lies, and under which name below the region.
+func place(dev, fsType []byte, at string, in []region) (bearing, string) {
+	if len(in) == 0 {
+		return unplaced, ""
+	}
+	result := elsewhere
+	for _, r := range in {
+		if string(dev) != r.dev {
+			if !oneSuperblock[r.fsType] || !oneSuperblock[string(fsType)] {
+				result = unplaced
+			}
+			continue
+		}
+		if below, ok := relative(at, r.path); ok && strings.Trim(below, "/") != "" {
+			return within, strings.TrimPrefix(below, "/")
+		}
+	}
+	return result, ""
+}
+
+// oneSuperblock are file systems of which another device is another file system. One of the
+// network may be mounted twice, each time as a device of its own.
+var oneSuperblock = map[string]bool{
+	"ext2": true, "ext3": true, "ext4": true, "xfs": true, "btrfs": true, "f2fs": true, "tmpfs": true, "ramfs": true,
+	"proc": true, "sysfs": true, "devtmpfs": true, "devpts": true, "mqueue": true, "cgroup": true, "cgroup2": true, "nsfs": true, "rootfs": true,
+}
+
+// mountPoint says where the mount point lies: the mount below has it.
+func (t *mountTable) mountPoint(l *mountLine, in []region) (bearing, string) {
+	p, ok := t.find(l.parent)
+	if !ok {
+		return unplaced, ""
+	}
+	below, ok := relative(unescape(l.target), unescape(p.target))
+	if !ok {
+		return unplaced, ""
+	}
+	return place(p.dev, p.fsType(), path.Join(unescape(p.root), below), in)
+}
+
+// origin says where the root of the mount lies.
+func (l *mountLine) origin(in []region) (bearing, string) {
+	return place(l.dev, l.fsType(), unescape(l.root), in)
+}
+
+// concerns says whether the line is about a mount of the pod, or of something in it. What is
+// known of neither side by its device counts where no stranger can have written it.
+func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
+	if len(r.pods) == 0 {
+		return true
+	}
+	in := wanted{uid: true}
+	named := func(b bearing, below string, text []byte) bool {
+		switch b {
+		case within: // the pod's directory, or its name in quarantine
+			first, _, _ := strings.Cut(below, "/")
+			_, ok := in.component([]byte(first))
+			return ok
+		case unplaced:
+			return !v.foreign(r) && len(in.find(nil, text)) > 0
+		case elsewhere:
+		}
+		return false
+	}
+	b, below := l.origin(r.pods)
+	if named(b, below, l.root) {
+		return true
+	}
+	b, below = t.mountPoint(l, r.pods)
+	if named(b, below, l.target) {
+		return true
+	}
+	found := false
+	if !v.foreign(r) {
+		in.scan(l.rest, func(parsers.PodUID) { found = true })
+	}
+	return found
+}
+
+// staged says whether the line is about a mount below the plugins directory. A driver's
+// container may see that at any path, so its name counts, but for a stranger's word.
+func (v *view) staged(l *mountLine, t *mountTable, r *regions) bool {
+	if len(r.plugins) == 0 || !v.foreign(r) {
+		return true
+	}
+	if b, _ := l.origin(r.plugins); b == within {
+		return true
+	}
+	b, _ := t.mountPoint(l, r.plugins)
+	return b == within
+}
+
+// foreign says whether the process that shows the view is in another user namespace than we
+// are, where it takes no privilege of the node's to mount.
+func (v *view) foreign(r *regions) bool {
+	if r.user == "" || v.userOf == nil {
+		return false
+	}
+	if v.user == "" {
+		v.user, _ = v.userOf(v.pid)
+		v.user = cmp.Or(v.user, r.user)
+	}
+	return v.user != r.user
+}
+
+func (s *mountScan) userNamespace(pid string) (string, bool) {
+	var buf [64]byte
+	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
+	if err != nil {
+		return "", false
+	}
+	return string(buf[:n]), true
+}

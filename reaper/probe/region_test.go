@@ -1,0 +1,183 @@
+package probe
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// byText says what the names in the mountinfo of a process say of a pod, wherever they lie.
+func byText(t *testing.T, pid int, uid parsers.PodUID) *mountMap {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	must(t, err)
+	m := newMountMap()
+	must(t, m.scanMounts(&view{pid: strconv.Itoa(pid)}, text, wanted{uid: true}))
+	return m
+}
+
+// stranger runs a script as root of a user namespace and a mount namespace of its own.
+func stranger(t *testing.T, script string) int {
+	t.Helper()
+	return child(t, &syscall.SysProcAttr{
+		Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWUSER,
+		UidMappings:  []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings:  []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}, "", script)
+}
+
+// TestStrangersMounts: in a user namespace of his own anybody mounts what he likes wherever he
+// may write, and calls it as he likes. That says nothing of a pod, unless it lies below the
+// pod's own directory.
+func TestStrangersMounts(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
+	must(t, os.Chmod(n.dir, 0o755)) //nolint:gosec // root of the user namespace is nobody here
+	y, staged := n.path("y/"+string(uid)), n.path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
+	for name, script := range map[string]string{
+		"a mount point of that name": "mount -t tmpfs tmpfs '" + y + "'",
+		"a source of that name":      "mount -t tmpfs '" + n.path(n.pod(uid)) + "' '" + n.path("x") + "'",
+		"a bind of that name":        "mount --bind '" + y + "' '" + n.path("x") + "'",
+		"below a bind elsewhere":     "mount --bind '" + n.path("y") + "' '" + n.path("x") + "'; mount -t tmpfs tmpfs '" + n.path("x/"+string(uid)) + "'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pid := stranger(t, script)
+			if _, ok := byText(t, pid, uid).pods[uid]; !ok {
+				t.Fatal("the name of the pod is not in its mountinfo: the test shows nothing")
+			}
+			check(t, n.one(uid), dead())
+		})
+	}
+	t.Run("a name of the plugins directory", func(t *testing.T) {
+		pid := stranger(t, "mount -t tmpfs tmpfs '"+staged+"'")
+		if len(byText(t, pid, uid).below) == 0 {
+			t.Fatal("the staging path is not in its mountinfo: the test shows nothing")
+		}
+		check(t, n.one(uid), dead())
+	})
+	parent := "mount --bind '" + n.path("kubelet/pods") + "' '" + n.path("x") + "'; "
+	for name, script := range map[string]string{
+		"in the pod":                 "mount -t tmpfs tmpfs '" + n.path(n.pod(uid)) + "/volumes'",
+		"a bind of it":               "mount --bind '" + n.path(n.pod(uid)) + "' '" + n.path("x") + "'",
+		"below a bind of the parent": parent + "mount -t tmpfs tmpfs '" + n.path("x/"+string(uid)+"/volumes") + "'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stranger(t, script)
+			check(t, n.one(uid), facts{policy.FactMounted: policy.Yes})
+		})
+	}
+}
+
+// TestNamesElsewhere: the same of mounts in our own user namespace, as far as devices tell: what
+// lies in the pods' file system and not in a pod, or in one of another kind, is no pod's.
+func TestNamesElsewhere(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid, moved := newNode(t), newUID(), newUID()
+	n.mkdir(n.pod(uid)+"/volumes", n.pod(moved)+"/volumes/v", "y/"+string(uid), "x", "z")
+	check(t, n.one(uid), dead())
+	n.mount("", "y/"+string(uid))
+	check(t, n.one(uid), dead())
+	n.mount("y", "x") // a bind of a directory that has the name in it
+	check(t, n.one(uid), dead())
+	t.Run("moved to quarantine", func(t *testing.T) {
+		n.mount(n.pod(moved)+"/volumes/v", "z")
+		entry := string(moved) + ".7"
+		n.mkdir("kubelet/orphan-reaper")
+		must(t, os.Rename(n.path(n.pod(moved)), n.path("kubelet/orphan-reaper/"+entry)))
+		if f := n.probe().Mounts(t.Context(), []parsers.PodUID{moved})[moved]; f.Truth != policy.Yes {
+			t.Errorf("mounted is %+v", f)
+		}
+	})
+	t.Run("its own file system", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mount("", "kubelet/pods") // as with a disk for the pods: field 4 is /UID
+		n.mkdir(n.pod(uid)+"/v", "x")
+		check(t, n.one(uid), dead())
+		n.mount(n.pod(uid)+"/v", "x")
+		check(t, n.one(uid), but(facts{policy.FactMounted: policy.Yes}))
+	})
+	t.Run("behind a symlink", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid)+"/v", "x")
+		n.symlink("kubelet", "link")
+		n.cfg.RootDir, n.cfg.QuarantineDir = n.path("link"), n.path("link/orphan-reaper")
+		check(t, n.one(uid), dead())
+		n.mount(n.pod(uid)+"/v", "x")
+		check(t, n.one(uid), but(facts{policy.FactMounted: policy.Yes}))
+	})
+}
+
+// TestPlace: what counts as the pods' own file system.
+func TestPlace(t *testing.T) {
+	in := []region{{"8:1", "/var/lib/kubelet/pods", "ext4"}}
+	network := []region{{"0:50", "/pods", "nfs4"}}
+	for _, c := range []struct {
+		in           []region
+		dev, fs, at  string
+		want         bearing
+		below        string
+		whyNotByText string
+	}{
+		{in, "8:1", "ext4", "/var/lib/kubelet/pods/U/v", within, "U/v", ""},
+		{in, "8:1", "ext4", "/var/lib/kubelet/pods/U//deleted", within, "U//deleted", "a bind of what was removed"},
+		{in, "8:1", "ext4", "/var/lib/kubelet/pods", elsewhere, "", "a bind of the parent holds no pod"},
+		{in, "8:1", "ext4", "/var/lib/kubelet/pods2/U", elsewhere, "", ""},
+		{in, "8:1", "ext4", "/tmp/var/lib/kubelet/pods/U", elsewhere, "", ""},
+		{in, "0:30", "tmpfs", "/var/lib/kubelet/pods/U", elsewhere, "", "another file system"},
+		{in, "0:31", "virtiofs", "/var/lib/kubelet/pods/U", unplaced, "", "may be the same directory on the host"},
+		{network, "0:51", "nfs4", "/pods/U", unplaced, "", "may be the same export, mounted once more"},
+		{network, "0:52", "ext4", "/pods/U", unplaced, "", ""},
+		{nil, "8:1", "ext4", "/var/lib/kubelet/pods/U", unplaced, "", ""},
+	} {
+		if b, below := place([]byte(c.dev), []byte(c.fs), c.at, c.in); b != c.want || below != c.below {
+			t.Errorf("%s %s on %s: %v %q, want %v %q", c.fs, c.at, c.dev, b, below, c.want, c.below)
+		}
+	}
+}
+
+// TestLongLine: a line of an overlay with hundreds of layers is longer than any parser's buffer;
+// anybody can make one in a user namespace of his own.
+func TestLongLine(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid), "over")
+	var layers []string
+	for i := range 400 {
+		layers = append(layers, "l/"+strings.Repeat("x", 190)+strconv.Itoa(i))
+	}
+	n.mkdir(layers...)
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	must(t, err)
+	defer closeFD(fs)
+	for _, l := range layers {
+		if err := unix.FsconfigSetString(fs, "lowerdir+", n.path(l)); err != nil {
+			skipWithout(t, "Linux 6.8", err)
+		}
+	}
+	must(t, unix.FsconfigCreate(fs))
+	m, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	must(t, err)
+	defer closeFD(m)
+	must(t, unix.MoveMount(m, "", unix.AT_FDCWD, n.path("over"), unix.MOVE_MOUNT_F_EMPTY_PATH))
+	t.Cleanup(func() { _ = unix.Unmount(n.path("over"), unix.MNT_DETACH) })
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	if len(text) < 64<<10 {
+		t.Fatalf("mountinfo has %d bytes: the test shows nothing", len(text))
+	}
+	check(t, n.one(uid), dead())
+}
