@@ -73,6 +73,8 @@ type CNIReport struct {
 	// that is worth waiting for.
 	Next    time.Duration
 	Pending bool
+	// How many files and outcomes are reported, by what became of them.
+	going, staying, done, undone int
 }
 
 // cniEvery is how often the CNI directories are swept where nothing asks for it.
@@ -171,7 +173,8 @@ func (r *Reaper) judgeCNI(rep *CNIReport, look policy.CNILook, reaped map[parser
 				rep.Next = v.Due
 			}
 		}
-		if opt.room(len(rep.Files)) {
+		// What goes is alike; what stays has its own place, so that it is seen beside 300,000 that go.
+		if rep.room(v.Decision != policy.Reap, opt) {
 			rep.Files, rep.Verdicts = append(rep.Files, f), append(rep.Verdicts, v)
 		}
 		if v.Decision == policy.Reap {
@@ -189,8 +192,11 @@ type taking struct {
 	opt  Options
 	node policy.Node
 	name string // the archive of the batch that is being removed
-	over bool   // nothing more is taken
-	outs chan []policy.CNIOutcome
+	// sweep names the archives of this sweep together, and archives counts them.
+	sweep    string
+	archives int
+	over     bool // nothing more is taken
+	outs     chan []policy.CNIOutcome
 }
 
 // next takes one batch, in as many parts as its files are long.
@@ -229,7 +235,11 @@ func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []polic
 // remove it.
 func (t *taking) take(ctx context.Context, keep []policy.CNIContent, n policy.Node) {
 	now := t.Clock.Now()
-	name := t.archiveName(now)
+	if t.sweep == "" {
+		t.sweep = t.batchName(now)
+	}
+	t.archives++
+	name := policy.BatchArchive(t.sweep, t.archives)
 	if err := t.CNI.Archive.Archive(name, keep); err != nil {
 		t.fail(ctx, keep, "cannot write the archive "+name, err)
 		return
@@ -286,14 +296,37 @@ func (t *taking) fail(ctx context.Context, keep []policy.CNIContent, what string
 func (t *taking) ended(outs []policy.CNIOutcome) {
 	for _, o := range outs {
 		t.rep.Census.Ended(o)
-		if t.opt.room(len(t.rep.Outcomes)) {
+		if t.rep.roomFor(o, t.opt) {
 			t.rep.Outcomes = append(t.rep.Outcomes, o)
 		}
 	}
 }
 
-// room says whether another file may be reported beside n.
-func (o Options) room(n int) bool { return o.CNIFiles < 0 || n < o.CNIFiles }
+// room says whether another file of its kind may be reported, and counts it.
+func (rep *CNIReport) room(stays bool, opt Options) bool {
+	n := &rep.going
+	if stays {
+		n = &rep.staying
+	}
+	if opt.CNIFiles >= 0 && *n >= opt.CNIFiles {
+		return false
+	}
+	*n++
+	return true
+}
+
+// roomFor says whether another outcome of its kind may be reported, and counts it.
+func (rep *CNIReport) roomFor(o policy.CNIOutcome, opt Options) bool {
+	n := &rep.done
+	if o.Result == policy.Failed || o.Result == policy.Refused {
+		n = &rep.undone
+	}
+	if opt.CNIFiles >= 0 && *n >= opt.CNIFiles {
+		return false
+	}
+	*n++
+	return true
+}
 
 // finishCNI ends what a crash cut short: the ledger has the intent and not the outcome. What
 // is still what was archived goes now, since it was proved dead and its container's ID never
@@ -339,9 +372,9 @@ func (r *Reaper) eachBatch(name string, meant func(policy.CNIContent) bool, do f
 	return err
 }
 
-// archiveName names an archive by its time, and no two alike: they may be made within one
-// millisecond, and the clock may be set back.
-func (r *Reaper) archiveName(now policy.Instant) string {
+// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come
+// within one millisecond, and the clock may be set back.
+func (r *Reaper) batchName(now policy.Instant) string {
 	at := now.Wall.Truncate(time.Millisecond)
 	if !at.After(r.lastArchive) {
 		at = r.lastArchive.Add(time.Millisecond)
@@ -393,6 +426,35 @@ func (r *Reaper) DropArchive(ctx context.Context, name string) error {
 // RestoreCNI writes back what an archive holds, by a person's word: all of one archive, or
 // of every archive what belonged to one pod, the youngest first.
 func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutcome, error) {
+	uid, isPod := parsers.ParsePodUID(which)
+	outs, err := r.restoreCNI(ctx, which, func(archive string) bool { return isPod || archive == which },
+		func(c policy.CNIContent) bool { return !isPod || c.File.UID == uid })
+	if err == nil && len(outs) == 0 && !isPod {
+		return nil, noArchive("archive", which)
+	}
+	return outs, err
+}
+
+// RestoreBatch writes back what all archives of one sweep hold, by a person's word. Any of
+// them names it.
+func (r *Reaper) RestoreBatch(ctx context.Context, which string) ([]policy.CNIOutcome, error) {
+	batch := policy.BatchOf(which)
+	outs, err := r.restoreCNI(ctx, batch, func(archive string) bool { return policy.BatchOf(archive) == batch },
+		func(policy.CNIContent) bool { return true })
+	if err == nil && len(outs) == 0 {
+		return nil, noArchive("batch", which)
+	}
+	return outs, err
+}
+
+func noArchive(what, name string) error {
+	return fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(name))
+}
+
+// restoreCNI writes back what is meant of some archives. which stands in the record.
+func (r *Reaper) restoreCNI(
+	ctx context.Context, which string, from func(archive string) bool, meant func(policy.CNIContent) bool,
+) ([]policy.CNIOutcome, error) {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -402,10 +464,9 @@ func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutc
 	if err != nil {
 		return nil, err
 	}
-	uid, isPod := parsers.ParsePodUID(which)
 	var outs []policy.CNIOutcome
 	for _, a := range slices.Backward(archives) {
-		if !isPod && a.Name != which {
+		if !from(a.Name) {
 			continue
 		}
 		// What a crash cut short is not finished any more: a person wants it back.
@@ -414,7 +475,6 @@ func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutc
 				return outs, fmt.Errorf("cannot write to the ledger: %w", err)
 			}
 		}
-		meant := func(c policy.CNIContent) bool { return !isPod || c.File.UID == uid }
 		err := r.eachBatch(a.Name, meant, func(batch []policy.CNIContent) {
 			outs = append(outs, r.CNI.Remover.RestoreCNI(ctx, batch)...)
 		})
@@ -422,16 +482,13 @@ func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutc
 			return outs, err
 		}
 	}
-	if len(outs) > 0 {
-		if _, err := r.Ledger.Append(policy.Unswept(which, outs, r.Clock.Now())); err != nil {
-			return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
-		}
-		var rep Report
-		r.tell(&rep, nil)
-		return outs, nil
-	}
-	if isPod {
+	if len(outs) == 0 {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("cannot find the archive %s: orphan-reaper quarantine list shows what is there", strings.TrimSpace(which))
+	if _, err := r.Ledger.Append(policy.Unswept(which, outs, r.Clock.Now())); err != nil {
+		return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+	}
+	var rep Report
+	r.tell(&rep, nil)
+	return outs, nil
 }

@@ -275,6 +275,80 @@ func TestCNINothingGoes(t *testing.T) {
 	}
 }
 
+// TestCNIRestoreBatch: one sweep that made several archives comes back by one command, by the
+// name of any of them, and what another sweep took stays where it is.
+func TestCNIRestoreBatch(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.chunk = 2
+	for i := range 6 {
+		n.leave(i, 25*time.Hour)
+	}
+	sweepOnce(t, n.reaper(t, cniRules()))
+	n.pass(testRules.Hold)
+	sweepOnce(t, n.reaper(t, cniRules()))
+	var first []string
+	undo := ""
+	for _, r := range n.told {
+		if r.Kind == policy.KindSwept {
+			first, undo = append(first, r.Archive), r.Undo
+		}
+	}
+	batch := policy.BatchOf(first[0])
+	if len(first) != 3 || first[0] != batch || first[2] != batch+"-003" || undo != "orphan-reaper quarantine restore --batch "+batch {
+		t.Fatalf("archives %v, undone by %q", first, undo)
+	}
+	n.leave(9, 25*time.Hour)
+	r := n.reaper(t, cniRules())
+	r.lastArchive = n.now.Wall.Add(time.Millisecond)
+	sweepOnce(t, r)
+	if len(n.there) != 0 || len(n.archives) != 4 {
+		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
+	}
+	outs, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), first[1])
+	if err != nil || len(outs) != 6 || len(n.there) != 6 || n.there["net-id9-eth0"].Name != "" {
+		t.Errorf("restored %d of 6, %v; %v", len(outs), err, slices.Collect(maps.Keys(n.there)))
+	}
+	if _, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), "cni-none"); err == nil {
+		t.Error("a batch that is not there was restored")
+	}
+}
+
+// TestCNIReportBounded: of 40 files ten are told one by one of each kind, those that stay
+// beside those that go, and a failure is among the outcomes; all are counted.
+func TestCNIReportBounded(t *testing.T) {
+	n := newFakeCNI(newFakeNode())
+	n.chunk = 4
+	for i := range 40 {
+		age := 25 * time.Hour
+		if i >= 35 {
+			age = time.Minute // they come last
+		}
+		n.leave(i, age)
+	}
+	n.changing["net-id34-eth0"] = true
+	sweepOnce(t, n.reaper(t, cniRules()))
+	n.pass(testRules.Hold)
+	got, err := n.reaper(t, cniRules()).Pass(context.Background(), Options{CNI: true, CNIFiles: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stay, refused := 0, 0
+	for _, v := range got.CNI.Verdicts {
+		if v.Decision != policy.Reap {
+			stay++
+		}
+	}
+	for _, o := range got.CNI.Outcomes {
+		if o.Result == policy.Refused {
+			refused++
+		}
+	}
+	if c := got.CNI.Census; len(got.CNI.Files) != 15 || stay != 5 || len(got.CNI.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
+		t.Errorf("%d files, %d of them stay, %d outcomes, %d refused; %d removed, %d left",
+			len(got.CNI.Files), stay, len(got.CNI.Outcomes), refused, c.Removed(), c.Left)
+	}
+}
+
 // TestCNIErrorsBounded: thousands of directories that cannot be read are some words, and the
 // last of them says that there are more.
 func TestCNIErrorsBounded(t *testing.T) {

@@ -78,8 +78,8 @@ type Options struct {
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
 	CNI    bool             // sweep over the CNI directories as well
-	// CNIFiles is how many files of CNI that are no living pod's are reported one by one;
-	// all are counted. Less than 0 is all.
+	// CNIFiles is how many files of CNI that are no living pod's are reported one by one, of
+	// those that go and of those that stay; all are counted. Less than 0 is all.
 	CNIFiles int
 }
 

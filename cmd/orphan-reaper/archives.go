@@ -8,15 +8,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // archiveView is one archive of CNI files.
 type archiveView struct {
-	Archive string    `json:"archive"`
-	At      time.Time `json:"at"`
-	Files   int64     `json:"files"`
-	Bytes   int64     `json:"bytes"`
+	Archive string `json:"archive"`
+	// Batch is that of all archives of the sweep.
+	Batch string    `json:"batch"`
+	At    time.Time `json:"at"`
+	Files int64     `json:"files"`
+	Bytes int64     `json:"bytes"`
 	// PurgeAt is when it is dropped by itself.
 	PurgeAt time.Time `json:"purge_at"`
 	Error   string    `json:"error,omitempty"`
@@ -25,18 +29,36 @@ type archiveView struct {
 func (q quarantineRules) viewArchives(archives []policy.ArchiveState) []archiveView {
 	views := []archiveView{}
 	for _, a := range archives {
-		views = append(views, archiveView{a.Name, a.At.UTC(), a.Files, a.Bytes, a.At.Add(q.retention).UTC(), a.Err})
+		views = append(views, archiveView{a.Name, policy.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(q.retention).UTC(), a.Err})
 	}
 	return views
 }
 
-// archiveTable writes one row for each archive.
+// batches puts the archives of each sweep together. One that cannot be read stays by itself.
+func batches(views []archiveView) (rows []archiveView, archives []int) {
+	for _, v := range views {
+		last := len(rows) - 1
+		if last >= 0 && v.Error == "" && rows[last].Error == "" && rows[last].Batch == v.Batch {
+			rows[last].Files += v.Files
+			rows[last].Bytes += v.Bytes
+			rows[last].PurgeAt = v.PurgeAt // the last to go
+			archives[last]++
+			continue
+		}
+		rows, archives = append(rows, v), append(archives, 1)
+	}
+	return rows, archives
+}
+
+// archiveTable writes one row for each sweep.
 func (p *printer) archiveTable(views []archiveView, now time.Time) {
 	if len(views) == 0 {
 		return
 	}
 	p.f("\n%s\n", p.paint(bold, pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  GOES", "FILES", "HOLDS")))
-	for _, v := range views {
+	rows, archives := batches(views)
+	several := false
+	for i, v := range rows {
 		if v.Error != "" {
 			p.f("%s%s\n", pad(clean(v.Archive), 38), short(clean(v.Error), p.width-38))
 			continue
@@ -45,9 +67,52 @@ func (p *printer) archiveTable(views []archiveView, now time.Time) {
 		if wait := v.PurgeAt.Sub(now); wait > 0 {
 			goes = "in " + age(wait)
 		}
-		p.f("%s%9d %8s  %s\n", pad(clean(v.Archive), 38), v.Files, size(v.Bytes), goes)
+		name := clean(v.Archive)
+		if n := archives[i]; n > 1 {
+			name, several = fmt.Sprintf("%s (%d archives)", clean(v.Batch), n), true
+		}
+		p.f("%s%9d %8s  %s\n", pad(name, 38), v.Files, size(v.Bytes), goes)
 	}
 	p.item("  ", "restore", 9, green, "orphan-reaper quarantine restore ARCHIVE puts the files back; tar tf shows them.")
+	if several {
+		p.item("  ", "", 9, "", "orphan-reaper quarantine restore --batch NAME puts back all that a sweep took.")
+	}
+}
+
+func newRestoreCommand(a *app) *cobra.Command {
+	var batch string
+	cmd := &cobra.Command{
+		Use: "restore UID|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
+		Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
+what cannot be brought back. What lay in a single volume directory goes back
+into it, where that is still there and nothing of the same name lies in it. The
+pod is then kept for ever.
+
+With the name of an archive of CNI files: put its files back; an address only
+if it is still free. With --batch: those of all archives of the same sweep.`,
+		Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n" +
+			"  orphan-reaper quarantine restore cni-20260301-120000-000\n  orphan-reaper quarantine restore --batch cni-20260301-120000-000",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch given := cmd.Flags().Changed("batch"); {
+			case given && len(args) > 0:
+				return usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), quote(args[0]))
+			case given && !strings.HasPrefix(batch, policy.ArchivePrefix):
+				return usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(), quote(batch))
+			case !given && len(args) != 1:
+				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeQuarantined,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if batch != "" {
+				return a.restoreBatch(cmd.Context(), batch)
+			}
+			return a.restore(cmd.Context(), args)
+		},
+	}
+	cmd.Flags().StringVar(&batch, "batch", "", "all that one sweep over CNI's files took, by the name of any of its archives")
+	return cmd
 }
 
 func isArchive(args []string) bool {
@@ -75,7 +140,31 @@ func (a *app) restoreArchive(ctx context.Context, name string) error {
 	if err := a.archiveThere(ctx, cfg, name); err != nil {
 		return err
 	}
-	outs, err := a.deps.restoreCNI(ctx, cfg, name)
+	return a.archiveRestored(ctx, cfg, name, a.deps.restoreCNI)
+}
+
+// restoreBatch puts the files of all archives of one sweep back.
+func (a *app) restoreBatch(ctx context.Context, name string) error {
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	batch := policy.BatchOf(name)
+	all, err := a.deps.archives(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot list the archives: %w", err)
+	}
+	if !slices.ContainsFunc(all, func(s policy.ArchiveState) bool { return policy.BatchOf(s.Name) == batch }) {
+		return failf(seeQuarantine, "there is no batch %s", clean(name))
+	}
+	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
+}
+
+// archiveRestored puts files back and says so.
+func (a *app) archiveRestored(
+	ctx context.Context, cfg Config, name string, restore func(context.Context, Config, string) ([]policy.CNIOutcome, error),
+) error {
+	outs, err := restore(ctx, cfg, name)
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", name, err)
 	}

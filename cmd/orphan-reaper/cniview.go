@@ -120,29 +120,55 @@ func (v *cniView) under() []string {
 	return lines
 }
 
-// cniTotals sums up all files, also those that were not kept for the table. What a sweep's
-// earlier looks took is no longer among the verdicts of its last one.
-func cniTotals(c *policy.CNICensus, acted, dryRun bool) string {
+// cniTotalsView counts all files of CNI, also those that are not told one by one.
+type cniTotalsView struct {
+	Files     int64 `json:"files"`
+	Reap      int64 `json:"reap"`
+	Wait      int64 `json:"wait"`
+	Keep      int64 `json:"keep"`
+	Removed   int64 `json:"removed"`
+	Failed    int64 `json:"failed"`
+	ForPerson int64 `json:"for_person"`
+	// More is how many of them are not among the files that are told one by one.
+	More int64 `json:"more"`
+
+	left int64 // of those that were judged last, what is still there
+}
+
+// totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
+// last one.
+func totalCNI(c *policy.CNICensus, listed int) cniTotalsView {
+	t := cniTotalsView{
+		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],
+		Removed: c.Removed() + c.Vanished, Failed: min(c.Failed-c.Refused, c.Left), ForPerson: c.ForPerson, left: c.Left,
+	}
+	t.Files = t.Removed + t.left
+	t.More = max(t.Files-int64(listed), 0)
+	return t
+}
+
+// cniTotals says the sum in words.
+func cniTotals(t cniTotalsView, acted, dryRun bool) string {
 	type part struct {
 		n    int64
 		word string
 	}
-	wait, keep := part{c.Verdicts[policy.Wait], "wait"}, part{c.Verdicts[policy.Keep], "keep"}
-	parts := []part{{c.Verdicts[policy.Reap], "reap"}, wait, keep}
+	parts := []part{{t.Reap, "reap"}, {t.Wait, "wait"}, {t.Keep, "keep"}}
 	switch {
 	case dryRun:
-		parts = []part{{c.Verdicts[policy.Reap], outcomeWouldRemove}, {wait.n + keep.n, outcomeKept}}
+		parts = []part{{t.Reap, outcomeWouldRemove}, {t.Wait + t.Keep, outcomeKept}}
 	case acted:
-		failed := min(c.Failed-c.Refused, c.Left)
-		parts = []part{{c.Removed() + c.Vanished, outcomeRemoved}, {failed, outcomeFailed}, {c.Left - failed, outcomeKept}}
+		parts = []part{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {t.left - t.Failed, outcomeKept}}
 	}
-	var all int64
 	var words []string
 	for _, k := range parts {
-		all += k.n
 		if k.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", k.n, k.word))
 		}
 	}
-	return fmt.Sprintf("%s: %s", count(int(all), "CNI file"), strings.Join(words, ", "))
+	more := ""
+	if t.More > 0 {
+		more = fmt.Sprintf(" (%d of them not shown)", t.More)
+	}
+	return fmt.Sprintf("%s: %s%s", count(int(t.Files), "CNI file"), strings.Join(words, ", "), more)
 }

@@ -50,7 +50,7 @@ func TestCNITotals(t *testing.T) {
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := cniTotals(&sum, c.acted, c.dryRun); got != c.want {
+		if got := cniTotals(totalCNI(&sum, 6), c.acted, c.dryRun); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

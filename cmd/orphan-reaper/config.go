@@ -53,7 +53,7 @@ type Config struct {
 
 	// File is the configuration file that was read, "" where there is none.
 	File string
-	// cniFiles is how many files of CNI are shown: all, or as many as a person could read.
+	// cniFiles is how many files of CNI are told one by one.
 	cniFiles int
 	// rootNamed says that a flag or the file gave RootDir.
 	rootNamed bool
@@ -163,13 +163,13 @@ func (a *app) config(ctx context.Context) (Config, error) {
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
-	if c.cniFiles = mostShown; a.json() {
-		c.cniFiles = -1
-	}
+	c.cniFiles = mostShown
 	return c, nil
 }
 
-// mostShown bounds the files of CNI that are held in memory for a person's table.
+// mostShown bounds the files of CNI that are told one by one, in the table and in JSON, of those
+// that go and of those that stay: 300,000 in JSON took 2.4 GB. All of them are counted, and the
+// archives have what was taken.
 const mostShown = 1000
 
 // applyFlags lets the flags win. A relative path is one below the working directory.

@@ -49,11 +49,13 @@ type deps struct {
 	purge   purger
 	resume  resumer
 	// archives lists the archives of CNI files, the oldest first; restoreCNI puts back what
-	// one of them holds, or of all of them what was one pod's; dropArchive drops one.
-	archives    func(ctx context.Context, cfg Config) ([]policy.ArchiveState, error)
-	restoreCNI  func(ctx context.Context, cfg Config, which string) ([]policy.CNIOutcome, error)
-	dropArchive func(ctx context.Context, cfg Config, name string) error
-	discover    discoverer
-	agrees      agreer
-	now         func() time.Time
+	// one of them holds, or of all of them what was one pod's, and restoreBatch what those of
+	// one sweep hold; dropArchive drops one.
+	archives     func(ctx context.Context, cfg Config) ([]policy.ArchiveState, error)
+	restoreCNI   func(ctx context.Context, cfg Config, which string) ([]policy.CNIOutcome, error)
+	restoreBatch func(ctx context.Context, cfg Config, batch string) ([]policy.CNIOutcome, error)
+	dropArchive  func(ctx context.Context, cfg Config, name string) error
+	discover     discoverer
+	agrees       agreer
+	now          func() time.Time
 }

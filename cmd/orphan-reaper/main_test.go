@@ -156,6 +156,13 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
+		restoreBatch: func(_ context.Context, _ Config, batch string) ([]policy.CNIOutcome, error) {
+			if batch != testArchive {
+				return nil, fmt.Errorf("no batch %q", batch)
+			}
+			files := testCNI().Files
+			return []policy.CNIOutcome{{File: files[0], Result: policy.Done}, {File: files[2], Result: policy.Done}}, nil
+		},
 		restoreCNI: func(_ context.Context, _ Config, which string) ([]policy.CNIOutcome, error) {
 			files := testCNI().Files
 			switch which {

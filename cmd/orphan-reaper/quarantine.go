@@ -29,19 +29,7 @@ func newQuarantineCommand(a *app) *cobra.Command {
 			Example: "  orphan-reaper quarantine list -o json", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
 		},
-		&cobra.Command{
-			Use: "restore UID|ARCHIVE", Short: "Put a pod directory, or an archive of CNI files, back",
-			Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
-what cannot be brought back. What lay in a single volume directory goes back
-into it, where that is still there and nothing of the same name lies in it. The
-pod is then kept for ever.
-
-With the name of an archive of CNI files: put its files back; an address only
-if it is still free.`,
-			Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine restore cni-20260301-120000-000",
-			Args:    oneUID, ValidArgsFunction: a.completeQuarantined,
-			RunE: func(cmd *cobra.Command, args []string) error { return a.restore(cmd.Context(), args) },
-		},
+		newRestoreCommand(a),
 		newPurgeCommand(a),
 		&cobra.Command{
 			Use: "resume", Short: "Let enforcing go on after the breaker has stopped it",
@@ -52,13 +40,6 @@ to live; find out why before you let it go on.`,
 		},
 	)
 	return group
-}
-
-func oneUID(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
-	}
-	return nil
 }
 
 func newPurgeCommand(a *app) *cobra.Command {

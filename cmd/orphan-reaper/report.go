@@ -26,13 +26,14 @@ const (
 type reportView struct {
 	Pods []podView `json:"pods"`
 	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
-	RuntimeOnly []podView   `json:"runtime_only"`
-	CNI         []cniView   `json:"cni"`
-	Errors      []string    `json:"errors"`
-	Quarantine  []entryView `json:"quarantine"`
-	Node        *nodeView   `json:"node,omitempty"`
+	RuntimeOnly []podView `json:"runtime_only"`
+	CNI         []cniView `json:"cni"`
+	// CNITotals counts all files of CNI; the first of them are in CNI.
+	CNITotals  cniTotalsView `json:"cni_totals"`
+	Errors     []string      `json:"errors"`
+	Quarantine []entryView   `json:"quarantine"`
+	Node       *nodeView     `json:"node,omitempty"`
 
-	census policy.CNICensus // of all files of CNI
 	dryRun bool
 }
 
@@ -145,7 +146,8 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 
 // viewReport turns a report into what is shown. now is for what lies in quarantine.
 func viewReport(r reaper.Report, q quarantineRules) reportView {
-	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []entryView{}, census: r.CNI.Census}
+	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []entryView{}}
+	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {
@@ -225,12 +227,7 @@ func (v *reportView) needsPerson() bool {
 			}
 		}
 	}
-	for i := range v.CNI {
-		if v.CNI[i].outlook() == policy.OutlookLook || v.CNI[i].Outcome == outcomeFailed {
-			return true
-		}
-	}
-	return false
+	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0
 }
 
 // shown are the pods that a person sees: all but those that only the runtime has and that

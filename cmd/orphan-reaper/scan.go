@@ -78,7 +78,7 @@ func (a *app) writeScan(w io.Writer, v *reportView) error {
 		p.item("  ", "gone", 7, "", plural(int64(n), "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
 	if len(v.CNI) > 0 {
-		p.f("%s\n", cniTotals(&v.census, false, false))
+		p.f("%s\n", cniTotals(v.CNITotals, false, false))
 	}
 	if n := counts["reap"]; n > 0 {
 		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")

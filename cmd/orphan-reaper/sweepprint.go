@@ -98,10 +98,8 @@ func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...
 			failed++
 		}
 	}
-	for i := range view.CNI {
-		if view.CNI[i].Outcome == outcomeFailed {
-			return failf("the table and the journal have the errors", "some CNI files could not be removed")
-		}
+	if view.CNITotals.Failed > 0 {
+		return failf("the table and the journal have the errors", "some CNI files could not be removed")
 	}
 	if failed > 0 {
 		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
@@ -113,6 +111,7 @@ func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...
 // does not show, since it was taken before, is added from its action.
 func (v *reportView) addOutcomes(r reaper.Report, dryRun bool) {
 	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
+	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
 	last := map[parsers.PodUID]policy.Outcome{}
 	for _, o := range r.Outcomes {
 		last[o.Action.UID] = o
@@ -244,7 +243,7 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 		cniRows(v.CNI, func(f *cniView) (string, colour) { return f.Outcome, outcomeColours[f.Outcome] })))
 	p.looked(v)
 	if len(v.CNI) > 0 {
-		p.f("\n%s\n", cniTotals(&v.census, true, v.dryRun))
+		p.f("\n%s\n", cniTotals(v.CNITotals, true, v.dryRun))
 	}
 	if len(shown) == 0 {
 		return p.flush()

@@ -31,7 +31,7 @@ func realDeps() deps {
 	return deps{
 		configFile: defaultConfigFile,
 		survey:     survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
-		archives: listArchives, restoreCNI: restoreCNI, dropArchive: dropArchive,
+		archives: listArchives, restoreCNI: restoreCNI, restoreBatch: restoreBatch, dropArchive: dropArchive,
 		discover: discoverRoot, agrees: agrees, now: time.Now,
 	}
 }
@@ -245,6 +245,14 @@ func resume(ctx context.Context, cfg Config) error {
 func restoreCNI(ctx context.Context, cfg Config, which string) (outs []policy.CNIOutcome, err error) {
 	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		outs, err = r.RestoreCNI(ctx, which)
+		return err
+	})
+	return outs, err
+}
+
+func restoreBatch(ctx context.Context, cfg Config, batch string) (outs []policy.CNIOutcome, err error) {
+	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+		outs, err = r.RestoreBatch(ctx, batch)
 		return err
 	})
 	return outs, err

@@ -214,6 +214,10 @@ func pods(r policy.Record) string {
 	if len(r.Pods) == 0 {
 		return ""
 	}
+	const most = 3 // a sweep may be a hundred such lines; the record's own field has more of them
+	if len(r.Pods) > most {
+		return " of " + strings.Join(r.Pods[:most], ", ") + " and others"
+	}
 	return " of " + strings.Join(r.Pods, ", ")
 }
 

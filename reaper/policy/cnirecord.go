@@ -13,6 +13,33 @@ import (
 // ArchivePrefix begins the name of every archive of CNI files.
 const ArchivePrefix = "cni-"
 
+// The archives of one sweep are a batch. The first of them is named by its time,
+// cni-DATE-TIME-MILLISECONDS, and so is the batch; the others are numbered after it.
+const batchParts = 4
+
+// BatchArchive names the n-th archive of a batch, the first being number 1.
+func BatchArchive(batch string, n int) string {
+	if n <= 1 {
+		return batch
+	}
+	return fmt.Sprintf("%s-%03d", batch, n)
+}
+
+// BatchOf returns the batch of an archive.
+func BatchOf(archive string) string {
+	parts := strings.Split(archive, "-")
+	return strings.Join(parts[:min(len(parts), batchParts)], "-")
+}
+
+// restoreCommand is what undoes a sweep: of its first archive the record is written before
+// anybody knows of another.
+func restoreCommand(archive string) string {
+	if batch := BatchOf(archive); batch != archive {
+		return "orphan-reaper quarantine restore --batch " + batch
+	}
+	return "orphan-reaper quarantine restore " + archive
+}
+
 // ArchiveState is one archive of CNI files, as quarantine list shows it.
 type ArchiveState struct {
 	Name  string
@@ -36,7 +63,7 @@ func Sweeping(archive string, files []CNIContent, n Node, now Instant) Record {
 
 // Swept tells what became of a batch, in one record.
 func Swept(archive string, outs []CNIOutcome, n Node, now Instant) Record {
-	r := Record{Kind: KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: "orphan-reaper quarantine restore " + archive}
+	r := Record{Kind: KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
 	r.ended(outs)
 	return r
 }
@@ -117,6 +144,8 @@ type CNICensus struct {
 	// Verdicts counts what was judged, and Left how much of that is still there.
 	Verdicts map[Decision]int64
 	Left     int64
+	// ForPerson counts what is kept for a reason about which a person should do something.
+	ForPerson int64
 	// Reserved and InUse count addresses by network.
 	Reserved, InUse map[string]int64
 }
@@ -202,6 +231,9 @@ func (c *CNICensus) Judged(f CNIFile, v Verdict) {
 	}
 	c.Verdicts[v.Decision]++
 	c.Left++
+	if OutlookOf(v.Decision, v.Why) == OutlookLook {
+		c.ForPerson++
+	}
 	c.add(f.Kind, state, Tally{Entries: 1, Bytes: f.ID.Size})
 	if f.Kind == CNIAddress {
 		c.Reserved[f.Network]++
