@@ -210,13 +210,8 @@ func (v *podView) title() string {
 	return v.UID
 }
 
-// podName is NAMESPACE/NAME, "" where nobody told.
-func podName(namespace, name string) string {
-	if name == "" {
-		return ""
-	}
-	return clean(namespace + "/" + name)
-}
+// podName is NAMESPACE/NAME or the name alone, "" where nobody told.
+func podName(namespace, name string) string { return clean(policy.FullName(namespace, name)) }
 
 // needsPerson says whether anything in the report is kept that a person should look at.
 func (v *reportView) needsPerson() bool {

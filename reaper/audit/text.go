@@ -140,9 +140,9 @@ func pod(r policy.Record) string {
 	case r.PodName == "":
 		return fmt.Sprintf("pod %s", r.UID)
 	case r.UID == "":
-		return fmt.Sprintf("pod %s/%s", r.Namespace, r.PodName)
+		return "pod " + r.FullName()
 	}
-	return fmt.Sprintf("pod %s/%s (%s)", r.Namespace, r.PodName, r.UID)
+	return fmt.Sprintf("pod %s (%s)", r.FullName(), r.UID)
 }
 
 // leaf names the directory whose content the record is about.

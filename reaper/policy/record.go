@@ -84,6 +84,17 @@ type Record struct {
 	Text     string   `json:"text"`           // one line for people
 }
 
+// FullName is NAMESPACE/NAME, or the name alone: the file etc-hosts tells no namespace.
+func (r Record) FullName() string { return FullName(r.Namespace, r.PodName) }
+
+// FullName joins a pod's namespace and name, of which either may not be known.
+func FullName(namespace, name string) string {
+	if namespace == "" || name == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
 // Phase is where a quarantine entry stands, as the ledger tells it.
 type Phase string
 
