@@ -14,7 +14,7 @@ import (
 // configure writes the kubelet's configuration.
 func (n *node) configure(t *testing.T) {
 	t.Helper()
-	port, readOnly := freePort(t), freePort(t)
+	port, readOnly, minor := freePort(t), freePort(t), n.minor(t)
 	n.readOnly = readOnly
 	config := filepath.Join(n.dir, "kubelet.yaml")
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -25,11 +25,10 @@ readOnlyPort: %[2]s
 healthzPort: 0
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
-containerRuntimeEndpoint: unix://%[3]s
-staticPodPath: %[4]s
-volumePluginDir: %[5]s/volume-plugins
+staticPodPath: %[3]s
+volumePluginDir: %[4]s/volume-plugins
 cgroupDriver: cgroupfs
-cgroupRoot: /%[6]s
+cgroupRoot: /%[5]s
 enforceNodeAllocatable: []
 failSwapOn: false
 makeIPTablesUtilChains: false
@@ -38,19 +37,38 @@ evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFr
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 fileCheckFrequency: 1s
-staticPodURL: %[8]s
+staticPodURL: %[7]s
 httpCheckFrequency: 1s
-syncFrequency: %[7]s
-`, port, readOnly, n.endpoint, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
-	if n.version != "1.30.14" {
-		// 1.31 and newer; a kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
+syncFrequency: %[6]s
+`, port, readOnly, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
+	if minor >= 31 {
+		// A kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
 		text += "failCgroupV1: false\n"
+	}
+	if minor >= 27 {
+		text += "containerRuntimeEndpoint: unix://" + n.endpoint + "\n"
 	}
 	write(t, config, text)
 	n.args = []string{
 		filepath.Join("..", ".cache", "e2e", n.version, "kubelet"), "--root-dir=" + n.root, "--config=" + config,
 		"--cert-dir=" + filepath.Join(n.dir, "pki"), "--hostname-override=e2e", "--v=2",
 	}
+	if minor < 27 {
+		n.args = append(n.args, "--container-runtime-endpoint=unix://"+n.endpoint)
+	}
+	if minor < 27 && minor >= 24 { // the only other one, dockershim, went with 1.24
+		n.args = append(n.args, "--container-runtime=remote")
+	}
+}
+
+// minor is the kubelet's minor version.
+func (n *node) minor(t *testing.T) int {
+	t.Helper()
+	var minor int
+	if _, err := fmt.Sscanf(n.version, "1.%d.", &minor); err != nil {
+		t.Fatalf("no version of a kubelet: %s", n.version)
+	}
+	return minor
 }
 
 func freePort(t *testing.T) string {

@@ -74,9 +74,12 @@ for version in "$@"; do
 		echo "require k8s.io/kubernetes v$version"
 		sed -n "s#^\t*\(replace \)\{0,1\}\(k8s.io/[a-z0-9.-]*\) => ./staging/.*#replace \2 => \2 v0.${version#1.}#p" "$upstream"
 	} >"$module/go.mod"
+	# Before 1.27 the cloud providers are compiled in; their modules want a Go of their time.
+	tags=
+	case $version in 1.1[0-9].* | 1.2[0-6].*) tags=providerless ;; esac
 	(
 		cd "$module"
-		GOFLAGS=-mod=mod CGO_ENABLED=0 nice go build -trimpath -buildvcs=false \
+		GOFLAGS=-mod=mod CGO_ENABLED=0 nice go build -trimpath -buildvcs=false -tags="$tags" \
 			-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v$version" \
 			-o "$kubelet.new" k8s.io/kubernetes/cmd/kubelet
 	)
