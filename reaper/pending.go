@@ -34,6 +34,9 @@ type pending struct {
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
 	gap    time.Duration
+	// alive puts off the looks on account of all pods that live, together: any pod can have the
+	// kubelet write a line that names any other.
+	alive acquaintance
 }
 
 // claimKey keeps one claim per pod, kind and kubelet, per volume of a pod, and for what makes
@@ -55,6 +58,7 @@ type acquaintance struct {
 	verdict string
 	next    time.Duration // no look on its account before this
 	gap     time.Duration
+	lives   bool
 }
 
 // sighted takes one sighting.
@@ -70,6 +74,9 @@ func (p *pending) sighted(c policy.Claim) {
 	when := max(c.At.Boot+gather, p.ended+p.gap)
 	if a := p.known[s.UID]; a != nil {
 		when = max(when, a.next)
+		if a.lives {
+			when = max(when, p.alive.next)
+		}
 	}
 	if s.CatchUp && p.ended == 0 {
 		// An old line is no hurry: the first look waits for what the kubelet says now.
@@ -132,11 +139,13 @@ func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
 			fresh = fresh || a == nil
 			a = &acquaintance{verdict: verdict, gap: knownGap}
 		}
+		a.lives = v.Living()
 		known[v.UID] = a
 	}
 	for _, c := range claims {
 		p.acquaint(known, c.Sighting.UID, now)
 	}
+	p.living(known, claims, now)
 	p.known, p.ended = known, now
 	p.gap = min(max(2*p.gap, minGap), maxGap)
 	if fresh || len(claims) == 0 {
@@ -166,5 +175,26 @@ func (p *pending) acquaint(known map[parsers.PodUID]*acquaintance, uid parsers.P
 	if a.next <= now {
 		a.next = now + a.gap
 		a.gap = min(2*a.gap, knownMax)
+	}
+}
+
+// living puts off the looks on account of pods that live, after one that found what it was asked
+// for to live. Where such a pod lives no more, the lines are worth a look again.
+func (p *pending) living(known map[parsers.PodUID]*acquaintance, claims []policy.Claim, now time.Duration) {
+	lives := false
+	for _, c := range claims {
+		is, was := known[c.Sighting.UID], p.known[c.Sighting.UID]
+		if was != nil && was.lives && (is == nil || !is.lives) {
+			p.alive = acquaintance{}
+			return
+		}
+		lives = lives || is != nil && is.lives
+	}
+	if lives && p.alive.next <= now {
+		if p.alive.gap == 0 || now-p.alive.next > 2*knownMax {
+			p.alive.gap = knownGap // the first, or it has been quiet
+		}
+		p.alive.next = now + p.alive.gap
+		p.alive.gap = min(2*p.alive.gap, knownMax)
 	}
 }

@@ -14,6 +14,7 @@ type row struct {
 	title   string
 	under   []string
 	bytes   int64
+	unread  bool
 	reasons []string
 }
 
@@ -23,6 +24,14 @@ const (
 	sizeWidth     = 8
 	longestReason = len("kubelet-starting,")
 )
+
+// size is "-" where the pod was not read: a living pod is passed over.
+func (r row) size() string {
+	if r.unread {
+		return "-"
+	}
+	return size(r.bytes)
+}
 
 // table writes rows: a word, the name with more of it below, the size, the reasons.
 func (p *printer) table(head string, width int, what string, rows []row) {
@@ -43,7 +52,7 @@ func (p *printer) table(head string, width int, what string, rows []row) {
 			lines = wrap(why, p.width-left)
 		}
 		p.f("%s\n", strings.TrimRight(p.paint(r.colour, pad(r.word, width))+pad(short(r.title, nameWidth), nameWidth+2)+
-			fmt.Sprintf("%*s  ", sizeWidth, size(r.bytes))+lines[0], " "))
+			fmt.Sprintf("%*s  ", sizeWidth, r.size())+lines[0], " "))
 		for n := range max(len(lines)-1, len(r.under)) {
 			name, more := "", ""
 			if n < len(r.under) {
@@ -81,7 +90,7 @@ func podRows(pods []podView, word func(*podView) (string, colour)) (rows []row) 
 			if verdictOf(pod) != group {
 				continue
 			}
-			r := row{title: pod.title(), bytes: total(pod.Residue).Bytes}
+			r := row{title: pod.title(), bytes: total(pod.Residue).Bytes, unread: pod.evidence.Unread}
 			r.word, r.colour = word(pod)
 			for _, why := range pod.Reasons {
 				r.reasons = append(r.reasons, string(why))

@@ -104,6 +104,9 @@ type Evidence struct {
 	// in them, where that is all that its volume manager complains of.
 	Leaves  []HeldVolume
 	Residue []Residue
+	// Unread is true where the content was passed over, since the runtime or the cgroups show
+	// that the pod lives.
+	Unread bool
 	// VolData holds the content of each vol_data.json by its path, for the record.
 	VolData map[string]string
 	// CgroupIdle is true where the pod has a cgroup, and no process is in it or below it.

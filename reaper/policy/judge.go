@@ -120,6 +120,9 @@ var rules = [...]rule{
 // the same values give the same verdict.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	v := judge(e, n, h, r, now).clear(e, n, h, r, now)
+	if e.Unread && v.Decision != Keep {
+		v.keep(Keep, ReasonContentUnknown, unknownDetail(FactContent, e.Facts[FactContent]))
+	}
 	v.unmounting(e.Umount)
 	return v
 }
@@ -136,7 +139,7 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		v.kubelet(e.Facts, n, r, now)
 	}
 	for _, rule := range rules {
-		if !rule.inRuntime() && (!e.RuntimeOnly || !rule.ofDirectory()) {
+		if !rule.inRuntime() && (!e.RuntimeOnly || !rule.ofDirectory()) && (!e.Unread || !rule.ofContent()) {
 			v.apply(rule, e.Facts[rule.fact], n, r)
 		}
 	}
@@ -175,6 +178,10 @@ func (r rule) inRuntime() bool { return r.fact == FactSandbox || r.fact == FactC
 func (r rule) ofDirectory() bool {
 	return r.fact == FactDirectory || r.fact == FactOwnMount || r.fact == FactContent
 }
+
+// ofContent says whether the rule is about what was read in the directory. A pod that was passed
+// over is kept for what shows that it lives, and not for that.
+func (r rule) ofContent() bool { return r.fact == FactContent || r.fact == FactStaged }
 
 // apply adds the rule's reason unless the fact is the one truth that lets the pod go.
 func (v *Verdict) apply(rule rule, f Fact, n Node, r Rules) {

@@ -21,6 +21,7 @@ type cgroups struct {
 	pods map[parsers.PodUID]string   // where each was found first
 	all  map[parsers.PodUID][]string // in every hierarchy
 	idle map[parsers.PodUID]bool     // those that are known to have no process
+	busy map[parsers.PodUID]bool     // those that are known to have one
 	kube string                      // the first kubepods hierarchy
 	err  error
 	// foreign says why the hierarchy may not be that of the running kubelet's pods.

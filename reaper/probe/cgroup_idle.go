@@ -13,8 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// idleCgroups finds the pods whose cgroups have no process, among those that the runtime runs no
-// sandbox of: a pod that runs is not asked about. What cannot be read is not idle.
+// idleCgroups finds the pods whose cgroups have no process, and those that have one, among those
+// that the runtime runs no sandbox of: a pod that runs is not asked about. What cannot be read
+// is neither.
 func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map[parsers.PodUID]bool) {
 	ask := map[parsers.PodUID][]string{}
 	for uid := range w {
@@ -25,25 +26,29 @@ func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map
 	if len(ask) == 0 || c.err != nil {
 		return
 	}
-	idle, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() map[parsers.PodUID]bool {
-		found := map[parsers.PodUID]bool{}
+	type found struct{ idle, busy map[parsers.PodUID]bool }
+	all, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() found {
+		f := found{map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}}
 		for uid, paths := range ask {
-			found[uid] = allIdle(ctx, paths)
+			f.idle[uid], f.busy[uid] = processesIn(ctx, paths)
 		}
-		return found
+		return f
 	})
 	if err == nil {
-		c.idle = idle
+		c.idle, c.busy = all.idle, all.busy
 	}
 }
 
-func allIdle(ctx context.Context, paths []string) bool {
+func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
+	idle = true
 	for _, path := range paths {
-		if some, err := populated(ctx, path); some || err != nil && !gone(err) {
-			return false
+		some, err := populated(ctx, path)
+		if some && err == nil {
+			return false, true
 		}
+		idle = idle && (err == nil || gone(err))
 	}
-	return true
+	return idle, false
 }
 
 // populated reports whether a process is in the cgroup or in one below it. Version 2 says so in

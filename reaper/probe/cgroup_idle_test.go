@@ -37,7 +37,7 @@ func TestCgroupIdle(t *testing.T) {
 				n.write(file, text)
 			}
 			e := n.one(uid)
-			check(t, e, but(facts{policy.FactCgroup: policy.Yes}))
+			check(t, e, facts{policy.FactCgroup: policy.Yes})
 			if e.CgroupIdle != tt.want {
 				t.Errorf("idle is %t, want %t", e.CgroupIdle, tt.want)
 			}

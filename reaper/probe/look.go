@@ -192,7 +192,13 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		l.static = p.staticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
-	wg.Go(func() { l.cgroups = p.cgroups(ctx) })
+	listed := make(chan struct{})
+	wg.Go(func() {
+		defer close(listed)
+		l.cgroups = p.cgroups(ctx)
+		<-asked
+		p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
+	})
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
@@ -207,6 +213,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 			}
 		}
 	}
+	<-listed
+	l.passOver(all)
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
@@ -214,7 +222,6 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
-	p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	l.node = p.node(ctx, l, runs, agrees, running)
 	l.node.Gauges = l.podList.gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
@@ -232,6 +239,24 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	l.complain(l.api.err)
 	l.complainOfPods(reads)
 	return reads
+}
+
+// passOver leaves out the content of the pods that plainly live: the runtime has a sandbox of
+// theirs that is ready, or a process is in their cgroup. They are kept in any case, and a walk
+// of each costs more than all else of the look. Whoever asks for some pods gets their content.
+func (l *looking) passOver(all []reading) {
+	if l.partial {
+		return
+	}
+	for i := range all {
+		switch r := &all[i]; {
+		case r.parent != l.pods: // a parked pod
+		case l.runtime.Ready[r.uid]:
+			r.alive = "not read: the pod lives, its sandbox is ready"
+		case l.cgroups.busy[r.uid]:
+			r.alive = "not read: the pod lives, a process is in its cgroup"
+		}
+	}
 }
 
 func (l *looking) complain(err error) {
@@ -305,7 +330,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	p, f := l.probe, &e.Facts
 	e.ID, e.Changed = r.id, r.changed
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
-	f[policy.FactContent] = r.fact()
+	f[policy.FactContent], e.Unread = r.fact(), r.alive != ""
 	f[policy.FactMounted] = l.mounts.fact(e.UID, p.cfg.ProcDir)
 	if c := r.content; c != nil {
 		e.Residue, e.VolData = c.rows, c.volData

@@ -92,7 +92,8 @@ type podRead struct {
 	content             *content // nil where it was not read
 	staging             staging
 	gone                bool
-	err                 error // why it was not read
+	alive               string // why it was not read: what shows that the pod lives
+	err                 error  // why it could not be read
 }
 
 // reading is one directory to read: a pod, or a parked pod in quarantine.
@@ -105,6 +106,7 @@ type reading struct {
 	uid      parsers.PodUID    // "" where the name is none: nothing is looked at
 	recorded map[string]string // vol_data.json that the record holds
 	skip     string            // why the content must not be walked
+	alive    string            // why it need not be
 	counts   *counting
 }
 
@@ -128,6 +130,10 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 	}
 	out.directory.Truth, out.ownMount.Truth = policy.Yes, policy.No
 	out.identify(&st)
+	if r.alive != "" {
+		out.alive = r.alive
+		return out
+	}
 	if r.skip != "" {
 		out.err = errors.New(r.skip)
 		return out
@@ -205,6 +211,8 @@ func (out *podRead) fact() policy.Fact {
 		f.Detail = "it is not there"
 	case out.err != nil:
 		f.Detail = out.err.Error()
+	case out.alive != "":
+		f.Detail = out.alive
 	case out.content == nil:
 		f.Detail = "it was not read"
 	case out.content.err != nil:

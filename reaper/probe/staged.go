@@ -111,6 +111,9 @@ func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 			return policy.Fact{Origin: origin, Detail: err.Error()}
 		}
 	}
+	if r.alive != "" {
+		return policy.Fact{Origin: origin, Detail: r.alive}
+	}
 	if r.content == nil {
 		return policy.Fact{Origin: origin, Detail: "the pod's volumes are not known"}
 	}
