@@ -48,9 +48,10 @@ type content struct {
 	volData map[string]string
 	// badData holds by path why a vol_data.json could not be read.
 	badData map[string]error
-	kept    int    // bytes in volData
-	hosts   []byte // etc-hosts, when it was asked for
-	mount   string // the first mount point that was met
+	inodes  []uint64 // of all that was met, on the directory's device
+	kept    int      // bytes in volData
+	hosts   []byte   // etc-hosts, when it was asked for
+	mount   string   // the first mount point that was met
 	err     error
 	// unlisted is the error where the skeleton itself was not read to its end: then it is not
 	// known which volumes the pod has.
@@ -114,6 +115,7 @@ func (w *walker) room() int {
 func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b bounds) *content {
 	c := &content{byKey: map[rowKey]int{}}
 	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: devOf(st), mount: st.Mnt_id, left: mostSkeleton}
+	c.note(st)
 	c.add(".", policy.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
 	slices.SortFunc(c.rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
@@ -218,6 +220,7 @@ func (w *walker) enter(parent int, d dirent) (int, unix.Statx_t, error) {
 		closeFD(fd)
 		return -1, st, err
 	}
+	w.note(&st)
 	return fd, st, nil
 }
 
@@ -233,6 +236,7 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 		w.crossed(rel)
 		return
 	}
+	w.note(&st)
 	kind := entryType(st.Mode)
 	size := int64(min(st.Size, 1<<62))
 	class := policy.ClassOf(rel, kind, size)

@@ -89,6 +89,9 @@ type handle struct {
 func newHandle(fd int) *handle { return &handle{fd: fd, uses: 1} }
 
 func (h *handle) hold() {
+	if h == nil {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.uses++

@@ -2,11 +2,14 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,9 +21,11 @@ import (
 type users struct {
 	pods    map[parsers.PodUID]string
 	doubts  map[parsers.PodUID]string // what names the pod, and may hold something of it
-	read    int                       // processes that could be read, ourselves left out
-	refused int                       // processes that could not
-	alone   bool                      // this process is PID 1 and the only one of its namespace
+	strays  map[inode]stray
+	places  *places // to follow strays
+	read    int     // processes that could be read, ourselves left out
+	refused int     // processes that could not
+	alone   bool    // this process is PID 1 and the only one of its namespace
 	err     error
 }
 
@@ -46,9 +51,32 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 }
 
 func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *users {
-	if quarantine != nil {
-		quarantine.hold()
+	var wg sync.WaitGroup
+	var m *users
+	wg.Go(func() { m = p.mapped(ctx, pods, quarantine, w) })
+	u := p.opened(ctx, pods, quarantine, w)
+	wg.Wait()
+	for uid, what := range m.pods {
+		if u.pods[uid] == "" {
+			u.pods[uid] = what
+		}
 	}
+	maps.Copy(u.doubts, m.doubts)
+	for id, held := range m.strays {
+		if _, ok := u.strays[id]; !ok {
+			u.strays[id] = held
+		}
+	}
+	u.err = cmp.Or(u.err, m.err)
+	return u
+}
+
+func newUsers(err error) *users {
+	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
+}
+
+func (p *Probe) opened(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+	quarantine.hold()
 	u, err := guardedOn(ctx, &p.guard, "processes", p.patience, pods, func(int) *users {
 		defer quarantine.drop()
 		return p.readUsers(ctx, pods, quarantine, w)
@@ -57,19 +85,17 @@ func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *
 		quarantine.drop() // the reading has not begun
 	}
 	if err != nil {
-		return &users{err: fmt.Errorf("cannot read the processes: %w", err)}
+		return newUsers(fmt.Errorf("cannot read the processes: %w", err))
 	}
 	return u
 }
 
 // readUsers reads the links of every process. Reading a link asks the process's own
-// tables, never the file system behind it, so it does not hang on a dead one. Mapped
-// files are left to the mounts: a file that is mapped and not open is rare in a pod's
-// volume, and its blocks stay until it is unmapped.
+// tables, never the file system behind it, so it does not hang on a dead one.
 func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wanted) *users {
 	proc, err := p.openProc()
 	if err != nil {
-		return &users{err: err}
+		return newUsers(err)
 	}
 	defer closeFD(proc)
 	var buf [4096]byte
@@ -112,7 +138,7 @@ type useScan struct {
 	wanted  wanted
 	proc    int
 	procDir string
-	places  places
+	devs    map[uint64]uint64      // the devices of the pods' files, as /proc and as statx has them
 	ours    bool                   // the proc directory is that of this process's PID namespace
 	rings   int64                  // what may still be read of rings
 	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere
@@ -121,13 +147,15 @@ type useScan struct {
 }
 
 func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *handle, w wanted) *useScan {
-	return &useScan{
-		users:  &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}},
-		wanted: w, proc: proc, procDir: p.cfg.ProcDir, names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing,
-		places: places{
-			open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
-		},
+	s := &useScan{
+		users: newUsers(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
+		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing,
+		devs: devicesOf(p.cfg.ProcDir, pods, quarantine),
 	}
+	s.places = &places{
+		open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
+	}
+	return s
 }
 
 // process says whether the process could be read, and whether it has ended; one that has is
@@ -239,9 +267,10 @@ func (s *useScan) loops(dir string) error {
 // it from its own root.
 func (s *useScan) look(dir int, pid, name, what string) error {
 	n, err := retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
-	if errors.Is(err, unix.ENAMETOOLONG) {
-		// A path of more than 4,096 bytes: nothing the kubelet made is so deep, and who
-		// went there by relative steps is seen by its root and its other files.
+	// The kernel gives no path of more than 4,096 bytes, and "/" for a file that was opened by a
+	// handle (open_by_handle_at(2)) while nobody knew its name.
+	if errors.Is(err, unix.ENAMETOOLONG) || err == nil && dir != s.proc && string(s.link[:n]) == "/" {
+		s.nameless(dir, pid, name, what)
 		return nil
 	}
 	if err != nil {
@@ -259,6 +288,18 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 	}
 	s.hint(link{pid, name}, string(s.link[:n]), what)
 	return nil
+}
+
+// nameless asks what a link leads to of which no path tells. What does not answer is not on the
+// pods' file system, which does.
+func (s *useScan) nameless(dir int, pid, name, what string) {
+	if dir != s.proc {
+		name = pid + "/fd/" + name
+	}
+	id, err := s.places.ask(name, func() answered { return statLink(s.procDir + "/" + name) })
+	if _, ok := s.devs[id.dev]; ok && err == nil {
+		s.stray(id, stray{process: pid, path: "a file without a path", what: what, sure: true, nameless: true})
+	}
 }
 
 // mostHints bounds the links that name one pod and lead elsewhere. Who makes more of them

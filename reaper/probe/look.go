@@ -345,7 +345,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	e.Umount = l.mounts.umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.stated.fact(e.UID, l.rootDir), l.stated.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
-	f[policy.FactInUse] = l.users.fact(e.UID, p.cfg.ProcDir)
+	f[policy.FactInUse] = l.inUse(e.UID, r)
 	f[policy.FactKubeletLists] = l.podList.fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.fact(e.UID), l.released(e.UID)
 	l.name(e, r)

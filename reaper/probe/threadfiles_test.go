@@ -34,6 +34,7 @@ var holders = map[string]func(path string) error{
 	"a thread's root": func(path string) error {
 		return apart(unix.CLONE_FS, func() error { return unix.Chroot(path) })
 	},
+	"a mapped file": mapFile,
 	"a file of a ring": func(path string) error {
 		_, err := ringWith(path)
 		return err
@@ -82,6 +83,17 @@ func ringWith(path string) (ring int, err error) {
 	return int(fd), nil
 }
 
+// mapFile maps a file and closes it.
+func mapFile(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	_, err = unix.Mmap(fd, 0, 1, unix.PROT_READ, unix.MAP_SHARED)
+	return err
+}
+
 // TestHolder is what runs in each of these processes; on its own it does nothing.
 func TestHolder(t *testing.T) {
 	how, path, ok := strings.Cut(os.Getenv(holderEnv), "|")
@@ -89,6 +101,11 @@ func TestHolder(t *testing.T) {
 		return
 	}
 	must(t, holders[how](path))
+	ready()
+}
+
+// ready tells the test that this process holds what it is to hold, and waits for its end.
+func ready() {
 	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }

@@ -71,6 +71,7 @@ func (w *walker) countEntry(parent int, rel []string, d dirent, depth int, t *tr
 			t.residue.Partial = true
 			w.crossed(rel)
 		default:
+			w.note(&st)
 			t.residue.Bytes += blocksOf(&st)
 		}
 		return

@@ -1,0 +1,139 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// stray is a file of the pods' file system that something holds, and whose path names no pod.
+// It is a pod's where the walk of the pod met its inode.
+type stray struct {
+	process, path, what string
+	// sure says that the inode is known by the device that the pods have. A btrfs has one device
+	// for all of its subvolumes in some places, and each of them has the same inode numbers.
+	sure bool
+	// nameless says that no path leads to the file.
+	nameless bool
+}
+
+// mostStrays bounds what is remembered in one look.
+const mostStrays = 200_000
+
+var errStrays = errors.New("processes hold more files of the pods' file system than are looked at")
+
+func (s *useScan) stray(id inode, held stray) {
+	switch _, known := s.strays[id]; {
+	case known:
+	case len(s.strays) >= mostStrays:
+		s.err = errStrays
+	default:
+		s.strays[id] = held
+	}
+}
+
+// devicesOf returns the devices under which /proc shows the files of directories, and for each
+// the one that statx gives. They differ on btrfs and overlay, whose devices have the major
+// number 0.
+func devicesOf(procDir string, dirs ...*handle) map[uint64]uint64 {
+	devs := map[uint64]uint64{}
+	for _, h := range dirs {
+		if h == nil {
+			continue
+		}
+		st, err := statHandle(h.fd)
+		if err != nil {
+			continue
+		}
+		devs[devOf(&st)] = devOf(&st)
+		if st.Dev_major == 0 {
+			if dev, ok := mountDevice(procDir, st.Mnt_id); ok && devs[dev] == 0 {
+				devs[dev] = devOf(&st)
+			}
+		}
+	}
+	return devs
+}
+
+// mountDevice is the device that mountinfo has for a mount of our namespace.
+func mountDevice(procDir string, id uint64) (uint64, bool) {
+	text, err := os.ReadFile(procDir + "/self/mountinfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(text) {
+		if f := bytes.Fields(line); len(f) > 2 && string(f[0]) == strconv.FormatUint(id, 10) {
+			major, minor, _ := bytes.Cut(f[2], []byte{':'})
+			a, err := strconv.ParseUint(string(major), 10, 32)
+			b, err2 := strconv.ParseUint(string(minor), 10, 32)
+			return unix.Mkdev(uint32(a), uint32(b)), errors.Join(err, err2) == nil
+		}
+	}
+	return 0, false
+}
+
+// inUse answers for a pod whose directory was read.
+func (l *looking) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
+	procDir := l.probe.cfg.ProcDir
+	f := l.users.fact(uid, procDir)
+	if f.Truth == policy.Yes || r.content == nil || len(l.users.strays) == 0 {
+		return f
+	}
+	doubt := ""
+	for _, ino := range r.content.inodes {
+		held, ok := l.users.strays[inode{r.id.Dev, ino}]
+		if !ok {
+			continue
+		}
+		truth := policy.Yes
+		if !held.sure {
+			truth = l.users.places.leads(held.process, held.path, inode{r.id.Dev, ino})
+		}
+		switch truth {
+		case policy.Yes:
+			f.Truth, f.Detail = policy.Yes, held.words(procDir)
+			return f
+		case policy.Unknown:
+			doubt = held.words(procDir) + ", and nobody can tell whether that is this pod's"
+		case policy.No:
+		}
+	}
+	if doubt == "" && !r.content.whole() {
+		for id, held := range l.users.strays {
+			if held.nameless && id.dev == r.id.Dev {
+				doubt = held.words(procDir) + ", and not all of this pod's files were looked at"
+			}
+		}
+	}
+	if doubt != "" && f.Truth == policy.No {
+		f.Truth, f.Detail = policy.Unknown, doubt
+	}
+	return f
+}
+
+func (h stray) words(procDir string) string {
+	if h.process == "" {
+		return h.what
+	}
+	v := view{pid: h.process}
+	return "PID " + v.who(procDir) + " has " + clean(h.path) + " as " + h.what
+}
+
+// note remembers what the walk met.
+func (c *content) note(st *unix.Statx_t) { c.inodes = append(c.inodes, st.Ino) }
+
+// whole says whether the walk met all that lies there.
+func (c *content) whole() bool {
+	for _, row := range c.rows {
+		if row.Partial {
+			return false
+		}
+	}
+	return c.err == nil && c.unlisted == nil
+}
