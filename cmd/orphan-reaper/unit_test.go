@@ -113,6 +113,7 @@ func TestUnit(t *testing.T) {
 		"Service/NoNewPrivileges": "yes", "Service/MemoryDenyWriteExecute": "yes", "Service/LockPersonality": "yes",
 		"Service/RestrictRealtime": "yes", "Service/RestrictNamespaces": "yes", "Service/SystemCallArchitectures": "native",
 		"Service/RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6", "Service/KeyringMode": "private", "Service/DevicePolicy": "closed",
+		"Service/DeviceAllow":           "block-loop r",
 		"Service/CapabilityBoundingSet": "CAP_DAC_OVERRIDE CAP_FOWNER CAP_SYS_PTRACE", "Service/MemoryMax": "512M", "Service/TasksMax": "128",
 		// Without it the Go runtime makes a thread for each processor and dies of TasksMax, on 256 of
 		// them before main begins.

@@ -1,14 +1,11 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +123,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wante
 		u.err = err
 		return u
 	}
-	if err := s.loops(p.cfg.SysBlockDir); err != nil && u.err == nil {
+	if err := s.loops(&p.cfg); err != nil && u.err == nil {
 		u.err = err
 	}
 	return u
@@ -222,44 +219,6 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 		ended = true
 	}
 	return true, ended, nil
-}
-
-// loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
-// process does. sysfs-block-loop: backing_file is there while the device has one.
-func (s *useScan) loops(dir string) error {
-	fd, err := retry(func() (int, error) {
-		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if gone(err) {
-		return nil
-	}
-	if err != nil {
-		return pathError("open", dir, err)
-	}
-	defer closeFD(fd)
-	devices, err := listDir(fd, mostBlocks)
-	if err != nil {
-		return pathError("getdents64", dir, err)
-	}
-	for _, d := range devices {
-		if !strings.HasPrefix(d.name, "loop") {
-			continue
-		}
-		text, err := os.ReadFile(dir + "/" + d.name + "/loop/backing_file")
-		if err != nil {
-			if vanished(err) || errors.Is(err, unix.ENXIO) {
-				continue
-			}
-			return err
-		}
-		var found [4]parsers.PodUID
-		for _, uid := range s.wanted.find(found[:0], bytes.TrimSpace(text)) {
-			if s.pods[uid] == "" {
-				s.pods[uid] = "the loop device " + d.name + " has " + clean(string(bytes.TrimSpace(text)))
-			}
-		}
-	}
-	return nil
 }
 
 // look reads one link of a process or thread, what it is for people being what. Every

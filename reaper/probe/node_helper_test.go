@@ -94,7 +94,7 @@ func newNode(t *testing.T) *testNode {
 	n.cfg = Config{
 		NodeRoot: n.dir, RootDir: n.dir + "/kubelet", RootDirSet: true, QuarantineDir: n.dir + "/kubelet/orphan-reaper", CgroupRoot: n.dir + "/cgroup",
 		ProcDir: "/proc", LogPodsDir: n.dir + "/logs", DevicePlugins: n.dir + "/device-plugins", Waive: true, RuntimeEndpoint: endpointNone,
-		NodeNamespacesSelf: true, Clock: fixedClock{},
+		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.dir + "/block",
 	}
 	n.mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")
 	if os.Getuid() < lonely {

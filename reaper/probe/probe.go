@@ -18,7 +18,7 @@ type Clock interface {
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
 	// NodeRoot is the directory below which the usual places are: default /. What the kernel
-	// shows, ProcDir and SysBlockDir, is not below it.
+	// shows, ProcDir, SysBlockDir and DevDir, is not below it.
 	NodeRoot      string
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
@@ -26,6 +26,7 @@ type Config struct {
 	CgroupRoot    string // default /sys/fs/cgroup
 	ProcDir       string // default /proc
 	SysBlockDir   string // the block devices; default /sys/block
+	DevDir        string // their nodes; default /dev
 	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
 	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
 	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
@@ -101,6 +102,7 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CgroupRoot, cfg.usual(defaultCgroupRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
+		{&cfg.DevDir, "/dev"},
 		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
 		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
 		{&cfg.CNIConfDir, cfg.usual("/etc/cni/net.d")},

@@ -195,21 +195,3 @@ func TestChain(t *testing.T) {
 		}
 	}
 }
-
-// TestLoopDevice: the kernel holds the file of a loop device open, and no process does.
-func TestLoopDevice(t *testing.T) {
-	n, uid, other := newNode(t), newUID(), newUID()
-	n.mkdir(n.pod(uid), n.pod(other), "block/loop0", "block/sda/loop")
-	n.write("block/loop1/loop/backing_file", n.path(n.pod(uid))+"/volumes/kubernetes.io~empty-dir/d/disk\n")
-	n.write("block/sda/loop/backing_file", n.path(n.pod(other))+"/no loop device\n")
-	n.cfg.SysBlockDir = n.path("block")
-	look := n.look()
-	check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
-	wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "the loop device loop1 has "+n.path(n.pod(uid)))
-	check(t, find(t, look, other), dead())
-	t.Run("cannot be read", func(t *testing.T) {
-		must(t, os.Remove(n.path("block/loop1/loop/backing_file")))
-		n.mkdir("block/loop1/loop/backing_file")
-		check(t, n.one(other), but(facts{policy.FactInUse: policy.Unknown}))
-	})
-}

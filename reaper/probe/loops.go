@@ -1,0 +1,133 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
+// process does. sysfs-block-loop: backing_file is there while the device has one.
+func (s *useScan) loops(cfg *Config) error {
+	dir := cfg.SysBlockDir
+	s.places.hang = false // that a process's file hangs says nothing of these
+	fd, err := retry(func() (int, error) {
+		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return pathError("open", dir, err)
+	}
+	defer closeFD(fd)
+	entries, err := listDir(fd, mostBlocks)
+	if err != nil {
+		return pathError("getdents64", dir, err)
+	}
+	for _, d := range entries {
+		if !strings.HasPrefix(d.name, "loop") {
+			continue
+		}
+		text, err := os.ReadFile(dir + "/" + d.name + "/loop/backing_file")
+		if err == nil {
+			number, _ := os.ReadFile(dir + "/" + d.name + "/dev")
+			err = s.loop(cfg.DevDir+"/"+d.name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
+		}
+		if errors.Is(err, errDevice) && cfg.NodeNamespacesSelf {
+			err = nil // the devices are the machine's, of which this node is a part
+		}
+		if err != nil && !vanished(err) && !errors.Is(err, unix.ENXIO) {
+			return err
+		}
+	}
+	return nil
+}
+
+// loop follows up the file of one loop device. Its path is the one in the mount namespace in
+// which the device was set up, which may have ended: so the device itself is asked for the
+// inode. Where that is not to be had, what the path leads to here is taken for the file.
+func (s *useScan) loop(device, number, path string) error {
+	words := fmt.Sprintf("the loop device %s has %s; losetup -d %[1]s takes it away where nothing uses it", clean(device), clean(path))
+	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
+	asked := !errors.Is(err, errDevice)
+	if asked && err != nil {
+		return err
+	}
+	for _, at := range s.wanted.spots(path) {
+		switch s.loopHolds(at, id, asked) {
+		case policy.Yes:
+			s.pods[at.uid] = words
+			return nil
+		case policy.Unknown:
+			s.doubts[at.uid] = words
+		case policy.No:
+		}
+	}
+	here, err := s.places.ask("of "+device, func() answered { return s.places.statBelow("/", path) })
+	switch {
+	case asked && s.devs[id.dev] == id.dev:
+		s.stray(id, stray{what: words, sure: true, nameless: err != nil || here != id})
+	case !asked && err != nil:
+		return fmt.Errorf("the loop device %s has %s, which is not there, and nobody knows whether that is a pod's, since %w; "+
+			"losetup --list shows it", clean(device), clean(path), errDevice)
+	}
+	return nil
+}
+
+// loopHolds is places.holds for the file of a loop device.
+func (s *useScan) loopHolds(at spot, id inode, asked bool) policy.Truth {
+	if strings.Contains(at.prefix, "/volumeDevices/") {
+		return policy.Yes // the kubelet's own device for a block volume of the pod
+	}
+	fd, err := s.places.find(at)
+	switch {
+	case err == nil:
+		defer closeFD(fd)
+		st, err := statHandle(fd)
+		if err == nil && !asked {
+			return policy.Yes
+		}
+		return same(id, idOf(&st), err)
+	case errors.Is(err, errMount):
+		return policy.Yes
+	case !notThere(err):
+		return policy.Unknown
+	case strings.HasSuffix(at.rest, deletedMark):
+		return s.places.wasBelow(at, link{process: "self"})
+	}
+	return policy.No
+}
+
+// errDevice: the device cannot be asked.
+var errDevice = errors.New("the device cannot be opened")
+
+// statLoop asks a loop device for its file (loop(4), LOOP_GET_STATUS64). Anybody may who may
+// open the device: in a unit with a DevicePolicy, DeviceAllow=block-loop lets it. It is opened
+// where it has the number that sysfs gives, and only for reading.
+func statLoop(device, number string) answered {
+	var st unix.Stat_t
+	err := unix.Lstat(device, &st)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK ||
+		fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)) != number {
+		return answered{err: errDevice}
+	}
+	fd, err := unix.Open(device, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return answered{err: errDevice}
+	}
+	if err != nil {
+		return answered{err: err}
+	}
+	defer closeFD(fd)
+	info, err := unix.IoctlLoopGetStatus64(fd)
+	if err != nil {
+		return answered{err: err}
+	}
+	return answered{id: inode{info.Device, info.Inode}}
+}
