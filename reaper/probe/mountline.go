@@ -97,6 +97,9 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		uids = w.find(w.find(uids[:0], l.target), l.root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
 		w.scan(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
+		if len(uids) == 0 && bytes.Contains(l.rest, overlayType) {
+			m.addOverlay(v, &l)
+		}
 		if len(uids) == 0 && !plugins {
 			continue
 		}

@@ -46,12 +46,14 @@ func (v *view) words(procDir string) string {
 
 // mountMap is what all mount namespaces say about the wanted pods and staged volumes.
 type mountMap struct {
-	pods  map[parsers.PodUID]hit
-	below map[string]hit  // by each path below plugins/ with a mount at it or below it
-	named map[string]hit  // by plugin, NUL and path component
-	seen  map[string]bool // paths below plugins/ that are filed already
-	views int
-	where regions
+	pods     map[parsers.PodUID]hit
+	below    map[string]hit  // by each path below plugins/ with a mount at it or below it
+	named    map[string]hit  // by plugin, NUL and path component
+	seen     map[string]bool // paths below plugins/ that are filed already
+	views    int
+	where    regions
+	overlays map[string]overlayMount   // by device
+	unsure   map[parsers.PodUID]string // why it is not known of one pod
 	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
 	// unread how many of them could not be read.
 	pinned map[string]pin
@@ -62,6 +64,7 @@ type mountMap struct {
 func newMountMap() *mountMap {
 	return &mountMap{
 		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
+		overlays: map[string]overlayMount{}, unsure: map[parsers.PodUID]string{},
 	}
 }
 
@@ -82,6 +85,9 @@ func (m *mountMap) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	}
 	if m.err != nil {
 		return policy.Fact{Origin: origin, Detail: m.err.Error()}
+	}
+	if why, ok := m.unsure[uid]; ok {
+		return policy.Fact{Origin: origin, Detail: why}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
@@ -144,6 +150,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	if err := s.pins(m, w); m.err == nil {
 		m.err = err
 	}
+	s.layers(ctx, m, w)
 	m.views = len(s.views)
 	return m
 }

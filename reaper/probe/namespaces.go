@@ -137,28 +137,34 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 // resolveCached is RESOLVE_CACHED of linux/openat2.h, of Linux 5.12.
 const resolveCached = 0x20
 
-// readPinned opens the bind by the root of the process that shows it. RESOLVE_CACHED asks no
-// file system on the way: it may be anybody's FUSE, and a mount point is always cached.
-func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w wanted) error {
-	if p.view.held != "" {
-		return errors.New("no process shows it")
-	}
+// at holds a mount point of a view by O_PATH, from the root of the process that shows it.
+// RESOLVE_CACHED asks no file system on the way: it may be anybody's FUSE, and a mount point is
+// always cached.
+func (s *mountScan) at(v *view, target string) (int, error) {
 	up := ""
-	if p.view.byFile { // its paths begin at the namespace's root, where ".." ends
+	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
 	}
 	root, err := retry(func() (int, error) {
-		return unix.Openat(s.proc, p.view.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return unix.Openat(s.proc, v.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return err
+		return -1, err
 	}
 	defer closeFD(root)
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolveCached,
 	}
-	held, err := retry(func() (int, error) { return unix.Openat2(root, p.target, &how) })
+	return retry(func() (int, error) { return unix.Openat2(root, target, &how) })
+}
+
+// readPinned reads the namespace by the bind of its file.
+func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w wanted) error {
+	if p.view.held != "" {
+		return errors.New("no process shows it")
+	}
+	held, err := s.at(p.view, p.target)
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,8 @@ type Probe struct {
 	rereads bool
 	// regionsOf has where directories lie in their file systems, by regionKey.
 	regionsOf sync.Map
+	// outside has the overlays whose topmost layer is in no pod.
+	outside sync.Map
 	// byFile reads a mount namespace by an open file of it.
 	byFile func(fd int) ([]byte, error)
 }

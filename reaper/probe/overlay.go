@@ -1,0 +1,210 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// An overlay's options name its layers as whoever mounted it saw them: relative to where it
+// worked, by /proc/self/fd, by a path of a container that has ended. Such a text tells nothing
+// here. The root of an overlay has the inode number of its topmost layer, where its layers are of
+// one file system or have numbers of at most 32 bits (xino, Linux 4.17): so that layer is looked
+// for by its number in the pods' directories.
+
+// overlayMount is an overlay of which no option names a wanted pod.
+type overlayMount struct {
+	view        *view
+	target, top string
+}
+
+// topLayer returns the layer whose inode number the overlay's root has: the upper one, else the
+// first of the lower ones.
+func topLayer(l *mountLine) string {
+	opts := l.rest[bytes.LastIndexByte(l.rest, ' ')+1:]
+	var lower string
+	for opt := range bytes.SplitSeq(opts, []byte{','}) {
+		name, value, _ := bytes.Cut(opt, []byte{'='})
+		switch string(name) {
+		case "upperdir":
+			return unescape(value)
+		case "lowerdir", "lowerdir+":
+			if lower == "" {
+				lower, _, _ = strings.Cut(unescape(value), ":")
+			}
+		}
+	}
+	return lower
+}
+
+var overlayType = []byte(" - overlay ")
+
+// addOverlay remembers one overlay file system once.
+func (m *mountMap) addOverlay(v *view, l *mountLine) {
+	if _, ok := m.overlays[string(l.dev)]; !ok {
+		m.overlays[string(l.dev)] = overlayMount{v, unescape(l.target), topLayer(l)}
+	}
+}
+
+// mostLayerDirs bounds the directories that are looked into for layers in one scan.
+const mostLayerDirs = 50_000
+
+// layers looks for the overlays whose topmost layer lies in a wanted pod. One whose text leads to
+// that layer is known to be elsewhere, and one that was not found is not looked for again: a
+// layer stays where it is while it is one.
+func (s *mountScan) layers(ctx context.Context, m *mountMap, w wanted) {
+	sought, keys := map[uint64]overlayMount{}, map[uint64]string{}
+	for dev, o := range m.overlays {
+		held, err := s.at(o.view, o.target)
+		if err != nil {
+			continue // nobody sees it any more, or it is mounted over
+		}
+		st, err := statHandle(held)
+		closeFD(held)
+		if err != nil {
+			continue
+		}
+		key := fmt.Sprintf("%s %d %s", dev, st.Ino, o.top)
+		if _, ok := s.outside.Load(key); ok {
+			continue
+		}
+		if leadsTo(o.top, st.Ino) {
+			s.outside.Store(key, true)
+			continue
+		}
+		sought[st.Ino], keys[st.Ino] = o, key
+	}
+	if len(sought) == 0 {
+		return
+	}
+	f := layerSearch{mountScan: s, ctx: ctx, m: m, sought: sought, found: map[uint64]bool{}, left: mostLayerDirs}
+	for _, dir := range [...]string{s.cfg.RootDir + "/pods", s.cfg.QuarantineDir} {
+		f.pods(dir, w)
+	}
+	for ino, key := range keys {
+		if !f.found[ino] && f.left > 0 && len(m.unsure) == 0 {
+			s.outside.Store(key, true)
+		}
+	}
+}
+
+// leadsTo reports whether a path of ours has the inode number. What is a layer is cached, and
+// so are the directories that lead to it: no file system is asked.
+func leadsTo(top string, ino uint64) bool {
+	if !strings.HasPrefix(top, "/") {
+		return false
+	}
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolveCached,
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, top, &how)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	return err == nil && st.Ino == ino
+}
+
+type layerSearch struct {
+	*mountScan
+	ctx    context.Context //nolint:containedctx // of one scan
+	m      *mountMap
+	sought map[uint64]overlayMount
+	found  map[uint64]bool
+	left   int
+}
+
+// pods looks through those directories of one parent that belong to a wanted pod of which no
+// mount is known.
+func (f *layerSearch) pods(parent string, w wanted) {
+	dir, err := retry(func() (int, error) { return unix.Open(parent, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return // the look says so
+	}
+	defer closeFD(dir)
+	names, err := listDir(dir, mostNames)
+	if err != nil {
+		return
+	}
+	for _, d := range names {
+		uid, ok := w.component([]byte(d.name))
+		if _, mounted := f.m.pods[uid]; !ok || mounted {
+			continue
+		}
+		if err := f.dir(dir, d.name, uid); err != nil {
+			f.m.unsure[uid] = "an overlay may have a layer in it: " + err.Error()
+		}
+	}
+}
+
+var errLayers = errors.New("too many directories to look for it")
+
+func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
+	if f.left--; f.left < 0 || f.ctx.Err() != nil {
+		return errLayers
+	}
+	fd, err := f.open.dir(parent, name)
+	switch {
+	case gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, errMount):
+		return nil // what is mounted there is another mount's matter
+	case err != nil:
+		return err
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	if err != nil {
+		return err
+	}
+	if o, ok := f.sought[st.Ino]; ok && f.sameFileSystem(o, fd) {
+		f.m.pods[uid] = hit{view: o.view, root: "/", target: o.target, fsType: "overlay"}
+		f.found[st.Ino] = true
+		return nil
+	}
+	entries, err := listDir(fd, mostLayerDirs)
+	if err != nil {
+		return err
+	}
+	for _, d := range entries {
+		if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+			continue
+		}
+		if err := f.dir(fd, d.name, uid); err != nil {
+			return err
+		}
+		if _, ok := f.m.pods[uid]; ok {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sameFileSystem tells apart two file systems that have a directory of one number each: an
+// overlay has the size of its topmost layer's. Where that cannot be asked it may be the same.
+func (f *layerSearch) sameFileSystem(o overlayMount, fd int) bool {
+	held, err := f.at(o.view, o.target)
+	if err != nil {
+		return true
+	}
+	var b unix.Statfs_t
+	if err := unix.Fstatfs(fd, &b); err != nil {
+		closeFD(held)
+		return true
+	}
+	same, err := guarded(f.ctx, &f.guard, "overlay", f.patience/8, func() bool {
+		defer closeFD(held)
+		var a unix.Statfs_t
+		return unix.Fstatfs(held, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files
+	})
+	if errors.Is(err, errStuck) {
+		closeFD(held) // work has not begun
+	}
+	return err != nil || same
+}

@@ -1,0 +1,88 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestOverlayLayers: the options of an overlay whose layers lie in a pod do not always name it.
+func TestOverlayLayers(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, mount := range map[string]func(t *testing.T, n *testNode, vol string) string{
+		"relative layers": func(t *testing.T, n *testNode, vol string) string {
+			t.Helper()
+			t.Chdir(n.path(vol))
+			return "lowerdir=l1:l2,upperdir=up,workdir=work"
+		},
+		"relative lower layers only": func(t *testing.T, n *testNode, vol string) string {
+			t.Helper()
+			t.Chdir(n.path(vol))
+			return "lowerdir=l1:l2"
+		},
+		"by a descriptor": func(t *testing.T, n *testNode, vol string) string {
+			t.Helper()
+			f := openTest(t, n.path(vol))
+			fd := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+			return "lowerdir=" + fd + "/l1,upperdir=" + fd + "/up,workdir=" + fd + "/work"
+		},
+		"a path that has gone": func(t *testing.T, n *testNode, vol string) string {
+			t.Helper()
+			n.mount(vol, "data")
+			return "lowerdir=" + n.path("data/l1") + ",upperdir=" + n.path("data/up") + ",workdir=" + n.path("data/work")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, uid, other := newNode(t), newUID(), newUID()
+			vol := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d"
+			n.mkdir(vol+"/l1", vol+"/l2", vol+"/up", vol+"/work", n.pod(other)+"/volumes/up", "over", "data")
+			opts := mount(t, n, vol)
+			must(t, unix.Mount("o", n.path("over"), "overlay", 0, opts))
+			_ = unix.Unmount(n.path("data"), unix.MNT_DETACH)
+			t.Cleanup(func() { _ = unix.Unmount(n.path("over"), unix.MNT_DETACH) })
+			t.Chdir(n.dir)
+			p := n.probe()
+			look := func(uid string) policy.Evidence {
+				l, err := p.Look(t.Context(), nil, nil)
+				must(t, err)
+				for _, e := range l.Pods {
+					if string(e.UID) == uid {
+						return e
+					}
+				}
+				t.Fatal("no such pod")
+				return policy.Evidence{}
+			}
+			for range 2 {
+				e := look(string(uid))
+				check(t, e, facts{policy.FactMounted: policy.Yes})
+				wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path("over")+" (overlay)")
+				check(t, look(string(other)), facts{policy.FactMounted: policy.No})
+			}
+			// The guard off: no line of mountinfo names the pod.
+			if _, ok := byText(t, os.Getpid(), uid).pods[uid]; ok {
+				t.Error("its mountinfo names the pod: the test shows nothing")
+			}
+		})
+	}
+	t.Run("elsewhere", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid)+"/volumes", "l1", "up", "work", "over")
+		must(t, unix.Mount("o", n.path("over"), "overlay", 0, "lowerdir="+n.path("l1")+",upperdir="+n.path("up")+",workdir="+n.path("work")))
+		t.Cleanup(func() { _ = unix.Unmount(n.path("over"), unix.MNT_DETACH) })
+		p := n.probe()
+		f := p.Mounts(t.Context(), nil)
+		known := 0
+		p.outside.Range(func(any, any) bool { known++; return true })
+		if len(f) != 0 || known == 0 {
+			t.Errorf("%d overlays are known to be elsewhere", known)
+		}
+		check(t, n.one(uid), dead())
+	})
+}
