@@ -112,12 +112,12 @@ func cutValue(f field, s string) (field, string, error) {
 		f.value = text
 		return f, rest, err
 	case strings.HasPrefix(s, "<"):
-		body, ok := cutBlock(s)
-		if !ok {
+		var rest string
+		var ok bool
+		if f.value, rest, f.cut, ok = cutBlock(s); !ok {
 			return f, "", strconv.ErrSyntax
 		}
-		f.value, f.cut = body, true
-		return f, "", nil
+		return f, rest, nil
 	default:
 		end := strings.IndexByte(s, ' ')
 		if end < 0 {
@@ -128,17 +128,23 @@ func cutValue(f field, s string) (field, string, error) {
 	}
 }
 
-// cutBlock returns the first line of a block value, in one piece as a transport gives
-// it that keeps newlines, or as rsyslog escapes them. The other lines are the error's
-// and may hold anything that a directory may be called.
-func cutBlock(s string) (string, bool) {
-	for _, sep := range [...][2]string{{"<\n\t", "\n"}, {"<#012#011", "#012"}} {
-		if body, ok := strings.CutPrefix(s, sep[0]); ok {
-			first, _, _ := strings.Cut(body, sep[1])
-			return first, true
+// cutBlock takes a block value, in one piece as a transport gives it that keeps newlines, or as
+// rsyslog escapes them. The last line is " >", and all others begin with a tab, so that
+// no name in an error ends it. Where the end is missing the first line is all that counts: what
+// comes after it may be anything that a directory is called.
+func cutBlock(s string) (value, rest string, cut, ok bool) {
+	for _, sep := range [...][2]string{{"\n", "\t"}, {"#012", "#011"}} {
+		body, ok := strings.CutPrefix(s, "<"+sep[0]+sep[1])
+		if !ok {
+			continue
 		}
+		if value, rest, ok := strings.Cut(body, sep[0]+" >"); ok && (rest == "" || rest[0] == ' ') {
+			return strings.ReplaceAll(value, sep[0]+sep[1], "\n"), rest, false, true
+		}
+		first, _, _ := strings.Cut(body, sep[0])
+		return first, "", true, true
 	}
-	return "", false
+	return "", "", false, false
 }
 
 // cutQuoted splits s, which starts with a quote, after the quote that ends it; cut

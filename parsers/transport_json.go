@@ -206,6 +206,7 @@ func (e *envelope) klogJSON(s string) (Sighting, bool) {
 	if r.msg, ok = o.text("msg"); !ok {
 		return Sighting{}, false
 	}
+	r.msg = strings.TrimRight(r.msg, "\n") // klog ends a formatted message with one, which 1.19 and 1.20 kept
 	for _, key := range [...]string{"err", "podUID", "path"} {
 		if v, ok := o.text(key); ok {
 			r.fields = append(r.fields, field{key: key, value: v})

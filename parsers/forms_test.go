@@ -1,0 +1,50 @@
+package parsers
+
+import (
+	"strings"
+	"testing"
+)
+
+const formUID = "0fb1a2c3-1111-4222-8333-444455556666"
+
+// TestKubeletForms: forms of a report that only some kubelets, or transports, give it.
+func TestKubeletForms(t *testing.T) {
+	block := `E0117 09:15:33.123456    2154 kubelet_volumes.go:263] "There were many similar errors. Turn up verbosity to see them." err=<` + "\n" +
+		"\torphaned pod \"" + formUID + "\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/" + formUID +
+		"/volumes/kubernetes.io~nfs/a\n\tb: directory not empty\n > numErrs=2"
+	for name, c := range map[string]struct {
+		line  string
+		want  Report
+		count int
+	}{
+		"1.19 in JSON": {`{"ts":1606000000000.1,"msg":"orphaned pod \"` + formUID + `\" found, but volume paths are still present on disk : ` +
+			`There were a total of 1 errors similar to this. Turn up verbosity to see them.\n","v":0}`, ReportPathsPresent, 1},
+		"1.20 in JSON, without a number": {`{"ts":1606000000000.1,"msg":"Orphan pod: orphaned pod \"` + formUID + `\" found, but ` +
+			`volume paths are still present on disk\n","v":5}`, ReportPathsPresent, NoCount},
+		"1.20 in JSON, an error": {`{"ts":1606000000000.1,"msg":"orphaned pod \"` + formUID + `\" found, but ` +
+			`failed to rmdir() volume at path /a/b: directory not empty : ` +
+			`There were a total of 3 errors similar to this. Turn up verbosity to see them.\n","v":0}`, ReportRmdirNotEmpty, 3},
+		"1.20 in JSON, a tear-down": {`{"ts":1606000000000.1,"msg":"Operation for \"{volumeName:v podName:` + formUID + ` nodeName:}\" failed. ` +
+			`No retries. Error: \"UnmountVolume.TearDown failed for volume \\\"v\\\" (UniqueName: \\\"v\\\") pod ` +
+			`\\\"` + formUID + `\\\" (UID: \\\"` + formUID + `\\\") : ` +
+			`remove /var/lib/kubelet/pods/` + formUID + `/volumes/kubernetes.io~nfs/v: directory not empty\"\n","v":0}`, "", 0},
+		"a newline in a volume's name": {block, ReportRmdirNotEmpty, 2},
+		"the same in rsyslog's file":   {rsyslog(block), ReportRmdirNotEmpty, 2},
+		"the same, cut":                {rsyslog(block[:len(block)-14]), ReportOther, NoCount},
+		"a name that ends the block":   {rsyslog(strings.Replace(block, "nfs/a", "nfs/a#012 > podUID=x", 1)), "", 0},
+		"rsyslog's #012 in the formatted message of 1.20": {"Mar 31 15:47:45 host kubelet[2154]: E0117 09:15:33.123456    2154 kubelet_volumes.go:225] " +
+			"orphaned pod \"" + formUID +
+			"\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/" + formUID + "/volumes/kubernetes.io~nfs/a#012b: directory not empty : " +
+			"There were a total of 2 errors similar to this. Turn up verbosity to see them.", ReportRmdirNotEmpty, 2},
+	} {
+		s, ok := ParseLine(Line{Text: []byte(c.line)})
+		if ok != (c.want != "") || (ok && (s.UID != formUID || s.Report != c.want || s.Count != c.count)) {
+			t.Errorf("%s: %t %+v, want %s, %d", name, ok, s, c.want, c.count)
+		}
+	}
+}
+
+// rsyslog is a line as rsyslog writes it into a file: control characters by number.
+func rsyslog(line string) string {
+	return "Mar 31 15:47:45 host kubelet[2154]: " + strings.NewReplacer("\n", "#012", "\t", "#011").Replace(line)
+}
