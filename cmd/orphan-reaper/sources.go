@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
@@ -25,12 +23,16 @@ func newSources(cfg Config, found *unitsFound, log *slog.Logger) []source.Source
 	journald := wants("journald") || (wants(auto) && !cfg.elsewhere() && source.JournaldRuns())
 	var all []source.Source
 	if journald {
-		all = append(all, source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look}))
+		all = append(all, newJournal(cfg, found, log))
 	}
 	for _, path := range logFiles(cfg, journald, filepath.Join(cfg.NodeRoot, rke2Log)) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
+}
+
+func newJournal(cfg Config, found *unitsFound, log *slog.Logger) *source.Journal {
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look})
 }
 
 // rke2Log is where RKE2 has its kubelet write: nothing of that comes to the journal
@@ -172,42 +174,5 @@ func (f *following) keep(store *state.Store, log *slog.Logger) {
 	}
 	if err := store.Save("checkpoints", at); err != nil {
 		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
-	}
-}
-
-// listen is how long a command that runs once listens: the kubelet repeats itself every 2 s.
-const listen = 2500 * time.Millisecond
-
-// hear listens to the logs for a moment, for a command that runs once, and returns what
-// the kubelet says there. Nothing is remembered, so the logs are read as on a first start.
-func hear(ctx context.Context, cfg Config, clock reaper.Clock, log *slog.Logger) []policy.Claim {
-	if cfg.Waive() {
-		return nil // there is no kubelet whose word could count
-	}
-	ctx, cancel := context.WithTimeout(ctx, listen)
-	defer cancel()
-	found := newUnitsFound(cfg, log)
-	f := follow(ctx, newSources(cfg, found, log), nil, log, func(string, bool, time.Time) {})
-	parse := newParse(cfg, found)
-	last := map[parsers.PodUID]policy.Claim{}
-	var held []policy.Claim
-	for {
-		select {
-		case line := <-f.lines:
-			s, ok := parse(line)
-			switch c := (policy.Claim{Sighting: s, At: clock.Now()}); {
-			case !ok:
-			case s.Report == parsers.ReportTeardown:
-				held = append(held, c)
-			case !last[s.UID].Sighting.Trusted || s.Trusted:
-				last[s.UID] = c
-			}
-		case <-ctx.Done():
-			f.wait()
-			for _, c := range last {
-				held = append(held, c)
-			}
-			return held
-		}
 	}
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"strings"
+	"time"
 )
 
 // KubeletUnits returns the systemd services in which kubelets run, as their cgroups tell, so
@@ -54,4 +55,21 @@ func serviceOf(cgroup string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// KubeletStart returns when the first of the kubelets that run was started, on
+// CLOCK_BOOTTIME, and whether any runs and can be told.
+func KubeletStart(ctx context.Context, procDir string) (time.Duration, bool) {
+	start, err := guarded(ctx, new(guard), "kubelet", startPatience, func() time.Duration {
+		ks, err := scanner{procDir: procDir}.kubelets()
+		if err != nil || len(ks) == 0 {
+			return -1
+		}
+		first := ks[0].id.Start
+		for _, k := range ks {
+			first = min(first, k.id.Start)
+		}
+		return first
+	})
+	return start, err == nil && start >= 0
 }

@@ -197,7 +197,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
 	j.match(ctx)
-	err := j.child(ctx, j.arguments(j.start(aliveMargin), false), false, lines)
+	err := j.child(ctx, j.arguments(j.start(aliveMargin), j.busy), j.busy, lines)
 	if !reachedEnd(err) {
 		return err
 	}

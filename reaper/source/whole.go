@@ -38,9 +38,9 @@ const (
 	// maxStreams bounds what is remembered. A kubelet has one or two.
 	maxStreams = 64
 	// maxLookups bounds how often one child may be asked what came before an entry.
-	maxLookups = 64
+	maxLookups = 32
 	// fewHits is how many entries of interest are asked for one by one while it follows.
-	fewHits = 16
+	fewHits = 8
 	// reach is how many entries before one are looked at.
 	reach = 16
 )
@@ -156,15 +156,23 @@ func (j *Journal) whole(ctx context.Context, e *entry, every bool) bool {
 	return whole
 }
 
+// text is what tells one report from another, without the times before it.
+func (e *entry) text() string {
+	if len(e.messages) == 0 {
+		return ""
+	}
+	m := e.messages[0]
+	m = m[max(0, parsers.Index(m)):]
+	return string(m[:min(len(m), 256)])
+}
+
 // worth reports whether the journal is to be asked about an entry. What the kubelet repeats is asked
 // for once while the past is read, and once a minute after that.
 func (j *Journal) worth(e *entry) bool {
 	if _, ok := cursorTime(e.cursor); !ok || j.lookups >= maxLookups || len(e.messages) != 1 {
 		return false
 	}
-	m := e.messages[0]
-	m = m[max(0, parsers.Index(m)):]
-	text := string(m[:min(len(m), 128)])
+	text := e.text()
 	if last, ok := j.asked[text]; ok && (!j.following || e.fields.Time.Sub(last) < time.Minute) {
 		return false
 	}

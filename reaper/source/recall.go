@@ -1,0 +1,72 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// enoughSame is how many entries in a row may say what is known already before no older one is
+// read: a kubelet names one orphan for weeks, every 2 s.
+const enoughSame = 2000
+
+// errEnough ends a reading of the past.
+var errEnough = errors.New("nothing new comes")
+
+// Recall hands over what the journal has from a time on, the youngest entry first, each text
+// once. It returns at the journal's end, when nothing new comes, or with its context.
+func (j *Journal) Recall(ctx context.Context, from time.Time, lines chan<- parsers.Line) error {
+	j.started = j.opts.Now()
+	for {
+		j.match(ctx)
+		args := append([]string{"--reverse"}, j.arguments(since(from), false)...)
+		clear(j.streams)
+		clear(j.asked)
+		j.lookups = 0
+		err := j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.recall(ctx, out, lines) })
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errEnough) || reachedEnd(err):
+			return nil
+		case !j.adapt(ctx, err):
+			return err
+		}
+	}
+}
+
+// recall reads what the child prints.
+func (j *Journal) recall(ctx context.Context, out io.Reader, lines chan<- parsers.Line) error {
+	r := newLineReader(out, maxEntry)
+	known := map[string]bool{}
+	for same := 0; same < enoughSame; {
+		line, err := r.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		e, err := decodeEntry(line)
+		if err != nil {
+			continue
+		}
+		if !e.interesting() || len(known) >= maxRecalled {
+			continue
+		}
+		text := e.text()
+		if known[text] {
+			same++
+			continue
+		}
+		known[text], same = true, 0
+		if err := j.deliver(ctx, e, false, lines); err != nil {
+			return err
+		}
+	}
+	return errEnough
+}
+
+// maxRecalled bounds how many different texts are read: who can make entries cannot buy memory.
+const maxRecalled = 16384

@@ -1,0 +1,61 @@
+package source
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// TestRecall: what the kubelet said long before, the youngest first and each text once; and
+// a kubelet that has named one orphan for days is not read to the end.
+func TestRecall(t *testing.T) {
+	remote := journalRemote(t)
+	dir := t.TempDir()
+	now := time.Now()
+	week := now.Add(-7 * 24 * time.Hour)
+	export(t, remote, filepath.Join(dir, "a.journal"), week, kubeletEntry("kubelet.service", orphan(1)))
+	export(t, remote, filepath.Join(dir, "b.journal"), week.Add(time.Hour),
+		kubeletEntry("kubelet.service", orphan(2)), kubeletEntry("kubelet.service", orphan(3)),
+		kubeletEntry("session-1.scope", orphan(90)), kubeletEntry("kubelet.service", orphan(2)))
+	recalled := func(from time.Time) []parsers.Line {
+		t.Helper()
+		lines := make(chan parsers.Line)
+		j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
+		done := make(chan error, 1)
+		go func() { done <- j.Recall(t.Context(), from, lines); close(lines) }()
+		var all []parsers.Line
+		for l := range lines {
+			all = append(all, l)
+		}
+		must(t, <-done)
+		return all
+	}
+	texts := func(all []parsers.Line) (texts []string) {
+		for _, l := range all {
+			texts = append(texts, string(l.Text))
+		}
+		return texts
+	}
+	if got := texts(recalled(week.Add(-time.Hour))); len(got) != 3 || got[0] != orphan(2) || got[1] != orphan(3) || got[2] != orphan(1) {
+		t.Errorf("all: %q", got)
+	}
+	all := recalled(week.Add(30 * time.Minute))
+	if got := texts(all); len(got) != 2 || got[0] != orphan(2) || got[1] != orphan(3) {
+		t.Errorf("since the kubelet's start: %q", got)
+	}
+	for _, l := range all {
+		if !l.CatchUp || !l.Journal.Whole || l.Journal.Time.After(now) {
+			t.Errorf("%+v", l.Journal)
+		}
+	}
+	many := make([]string, enoughSame+1)
+	for i := range many {
+		many[i] = kubeletEntry("kubelet.service", orphan(4))
+	}
+	export(t, remote, filepath.Join(dir, "c.journal"), week.Add(2*time.Hour), many...)
+	if got := texts(recalled(week.Add(-time.Hour))); len(got) != 1 || got[0] != orphan(4) {
+		t.Errorf("after many that are the same: %q", got)
+	}
+}
