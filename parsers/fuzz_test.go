@@ -30,7 +30,8 @@ func FuzzKubelet(f *testing.F) {
 	}
 	f.Add([]byte("__CURSOR=s\n_SYSTEMD_UNIT=kubelet.service\nMESSAGE=" + klogLine(forms()[6], testUID) + "\n\n"))
 	f.Add([]byte("{\n\t\"_SYSTEMD_UNIT\" : \"kubelet.service\",\n\t\"MESSAGE\" : \"" + strings.ReplaceAll(klogLine(forms()[6], testUID), `"`, `\"`) + "\"\n}\n"))
-	f.Add([]byte(rsyslog("E0831 14:21:49.324206    3416 kubelet_volumes.go:263] \"Orphan pod\" err=<\n\torphaned pod \"" + testUID + "\" found, but\n\tx\n > numErrs=2")))
+	f.Add([]byte(rsyslog("E0831 14:21:49.324206    3416 kubelet_volumes.go:263] \"Orphan pod\" err=<\n\torphaned pod \"" + testUID +
+		"\" found, but\n\tx\n > numErrs=2")))
 	f.Add([]byte("E0831 14:21:49.324206    3416 kubelet_volumes.go:263] \"Orphan pod\" err=<\n\torphaned pod \"" + testUID + "\" found, but x\n > x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		check := func(s Sighting, text []byte) {
