@@ -17,9 +17,8 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 	if r.Remover == nil {
 		return
 	}
-	if slices.ContainsFunc(rep.Parked, func(v policy.ParkedVerdict) bool { return v.Alive }) {
-		r.openBreaker(rep)
-	}
+	r.freeze(rep)
+	r.openBreaker(rep)
 	var taken []policy.Outcome
 	var sandboxes []policy.Plan
 	late := false
@@ -142,27 +141,12 @@ func (r *Reaper) scanTaken(ctx context.Context, rep *Report, taken []policy.Outc
 	}
 	for _, plan := range policy.Batches(back) {
 		// The pods go back even when the daemon is told to stop.
-		r.execute(context.WithoutCancel(ctx), rep, plan)
-	}
-}
-
-func (r *Reaper) openBreaker(rep *Report) {
-	if r.Ledger.BreakerOpen() {
-		return
-	}
-	rec := policy.Record{Kind: policy.KindBreaker, At: r.Clock.Now()}
-	for i, v := range rep.Parked {
-		if v.Alive {
-			e := rep.Look.Parked[i]
-			rec.UID, rec.Namespace, rec.PodName, rec.Why = e.UID, e.Namespace, e.PodName, v.Why
-			if r.Rules.Observe {
-				rec.Undo = "orphan-reaper quarantine restore " + string(e.UID) // it does not go back by itself
-			}
-			break
+		outs := r.execute(context.WithoutCancel(ctx), rep, plan)
+		if i := slices.IndexFunc(outs, func(o policy.Outcome) bool { return o.Conflict != "" }); i >= 0 {
+			// Made again within the moment in which it was parked: it lived.
+			a := outs[i].Action
+			r.stop(rep, policy.Record{UID: a.UID, Namespace: a.Evidence.Namespace, PodName: a.Evidence.PodName, Why: outs[i].Why})
 		}
-	}
-	if _, err := r.Ledger.Append(rec); err != nil {
-		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
 	}
 }
 

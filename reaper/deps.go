@@ -11,12 +11,15 @@ import (
 // Prober reads the node and changes nothing.
 type Prober interface {
 	// Look gathers the facts on the pods directory, or on the UIDs of only where that is
-	// not empty, and on the parked quarantine entries. Whatever cannot be read is Unknown
+	// not empty, and on the parked quarantine entries, of which those that rest are not read.
+	// Whatever cannot be read is Unknown
 	// and told in Look.Errors; the error is for a look that could not be taken at all (the
 	// pods directory is not there). It returns in bounded time whatever hangs.
 	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
 	// Mounts says for each UID whether a mount of any namespace names it, as FactMounted.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
+	// MountsParked says so of what lies of the pod in quarantine.
+	MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
 }
 
 // Remover is the only thing that changes the disk outside our own state directory.
@@ -91,6 +94,8 @@ type Report struct {
 	Look     policy.Look
 	Verdicts []policy.Verdict // one for each of Look.Pods
 	Parked   []policy.ParkedVerdict
+	// Resting has one for each of Look.Resting: whether the pod lives again.
+	Resting []policy.ParkedVerdict
 	// RuntimeOnly has one for each of Look.RuntimeOnly.
 	RuntimeOnly []policy.Verdict
 	Planned     []policy.Action

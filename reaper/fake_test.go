@@ -44,6 +44,8 @@ type fakeNode struct {
 	runtimeErr string
 	unwanted   string // by whose list no pod is wanted
 	asked      int
+	// signs are what looks see of pods that lie in quarantine.
+	signs map[parsers.PodUID]map[policy.FactName]policy.Truth
 	// doubted says when the mounts of no pod are known.
 	doubted func(now policy.Instant) bool
 }
@@ -57,6 +59,7 @@ type fakePod struct {
 	leaf      int  // entries in the one leaf, of a pod or of what was cleared
 	// boxes are how many stopped sandboxes the runtime keeps.
 	boxes int
+	used  policy.Truth // of what was made again
 	// stated are the kubelet's files that name the pod.
 	stated []policy.StateFile
 }
@@ -81,7 +84,7 @@ func uidOf(i int) parsers.PodUID {
 }
 
 func (n *fakeNode) add(i int, facts map[policy.FactName]policy.Truth) *fakePod {
-	p := &fakePod{id: policy.DirID{Dev: 1, Ino: uint64(i + 1), Btime: 1}, facts: facts, files: 3}
+	p := &fakePod{id: policy.DirID{Dev: 1, Ino: uint64(i + 1), Btime: 1}, facts: facts, files: 3, used: policy.No}
 	n.pods[uidOf(i)] = p
 	return p
 }
@@ -153,6 +156,16 @@ func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parse
 		look.RuntimeOnly = append(look.RuntimeOnly, e)
 	}
 	for _, s := range parked {
+		if s.Rests {
+			e := n.evidence(s.UID, &fakePod{facts: n.signs[s.UID]})
+			e.Entry = s.Entry
+			e.Facts.Set(policy.FactDirectory, policy.Unknown, "/q/"+s.Entry, "it rests")
+			if n.pods[s.UID] != nil {
+				e.Facts.Set(policy.FactRemade, policy.Yes, "/pods", "there is a pods/UID again")
+			}
+			look.Resting = append(look.Resting, e)
+			continue
+		}
 		e := policy.Evidence{UID: s.UID, Entry: s.Entry}
 		e.Facts.Set(policy.FactDirectory, policy.No, "fake", "")
 		if p := n.quarantine[s.Entry]; p != nil {
@@ -161,6 +174,10 @@ func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parse
 		}
 		if n.pods[s.UID] != nil {
 			e.Facts.Set(policy.FactRemade, policy.Yes, "fake", "there is a pods/UID again")
+			e.Facts.Set(policy.FactUsed, n.pods[s.UID].used, "fake", "as the test says")
+		}
+		for f, v := range n.signs[s.UID] {
+			e.Facts.Set(f, v, "fake", "as the test says")
 		}
 		look.Parked = append(look.Parked, e)
 	}
@@ -179,6 +196,10 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 		}
 	}
 	return facts
+}
+
+func (n *fakeNode) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	return n.Mounts(ctx, uids)
 }
 
 func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error) {
@@ -246,6 +267,11 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 		n.step()
 		delete(n.pods, a.UID)
 		n.quarantine[a.Entry] = there
+	case a.Kind == policy.PutBack && there != nil && there.used != policy.No:
+		o.Result, o.Err, o.Why = policy.Refused, "used", []policy.Why{{Reason: policy.ReasonRemade, Detail: "used"}}
+		if there.used == policy.Yes {
+			o.Conflict = a.Entry
+		}
 	default:
 		n.step()
 		n.pods[a.UID] = parked

@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
 // kept from then on.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcome, error) {
-	outs, err := r.byPerson(ctx, uid, policy.PutBack, 0)
+	outs, err := r.byPerson(ctx, uid, policy.PutBack, 0, false)
 	if err != nil {
 		return policy.Outcome{}, err
 	}
@@ -21,12 +22,13 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcom
 }
 
 // PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by a
-// person's word.
-func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID) ([]policy.Outcome, error) {
-	return r.byPerson(ctx, uid, policy.Purge, policy.TakeAll)
+// person's word. Of a pod that lives again nothing is removed unless living says so: what
+// lies in quarantine may be what that pod misses.
+func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, living bool) ([]policy.Outcome, error) {
+	return r.byPerson(ctx, uid, policy.Purge, policy.TakeAll, living)
 }
 
-func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet) ([]policy.Outcome, error) {
+func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet, living bool) ([]policy.Outcome, error) {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -48,18 +50,25 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	if err != nil {
 		return nil, err
 	}
+	look, err := r.lookAt(ctx, uid, meant)
 	if kind == policy.Purge {
-		if err := r.purgeable(ctx, uid); err != nil {
+		if err == nil {
+			err = r.purgeable(ctx, uid, look, meant, living)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	actions := make([]policy.Action, 0, len(meant))
-	for _, entry := range meant {
+	for i, entry := range meant {
 		action := policy.Action{
-			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Leaf: entry.Leaf, Take: take, ByPerson: true,
-			Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName},
+			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Leaf: entry.Leaf, Take: take, ByPerson: true, Parked: entry.Parked.At,
+			Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName, Residue: entry.Left},
 		}
-		if entry.Phase == policy.PhaseConflict {
+		if i < len(look.Resting) {
+			action.Evidence.Facts = look.Resting[i].Facts
+		}
+		if entry.Phase == policy.PhaseConflict && !entry.IsElder() {
 			action.ID = policy.DirID{}
 		}
 		actions = append(actions, action)
@@ -97,24 +106,47 @@ func (r *Reaper) begun(uid parsers.PodUID, kind policy.ActionKind) map[string]bo
 	return begun
 }
 
-// purgeable says why nothing of a pod may be removed now, also not by a person's word: from a
-// private mount namespace removing a directory detaches the node's mount on it.
-func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID) error {
-	look, err := r.Prober.Look(ctx, nil, []parsers.PodUID{uid})
-	if err != nil {
-		return err
+// lookAt looks for signs of life of one pod, of which something lies in quarantine.
+func (r *Reaper) lookAt(ctx context.Context, uid parsers.PodUID, entries []policy.EntryState) (policy.Look, error) {
+	resting := slices.Clone(entries)
+	for i := range resting {
+		resting[i].Rests = true
 	}
+	return r.Prober.Look(ctx, resting, []parsers.PodUID{uid})
+}
+
+// purgeable says why nothing of a pod may be removed now, also not by a person's word: from a
+// private mount namespace removing a directory detaches the node's mount on it. A pod that
+// lives again may have mounts of its own; then only those count that are in quarantine.
+func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.Look, entries []policy.EntryState, living bool) error {
 	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
 		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
 	}
-	if f := r.Prober.Mounts(ctx, []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
+	lives := false
+	for i := range look.Resting {
+		e := &look.Resting[i]
+		r.heard.TellParked(e, look.Node, entries[i], look.At)
+		v := policy.Lives(*e, look.Node, entries[i], r.Rules, look.At)
+		if lives = lives || v.Settle == policy.SettleConflict; lives && !living {
+			return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
+				"orphan-reaper explain %s shows how to merge the two", ErrLives, policy.LivesAgain(v), uid)
+		}
+	}
+	mounts := r.Prober.Mounts
+	if lives {
+		mounts = r.Prober.MountsParked
+	}
+	if f := mounts(ctx, []parsers.PodUID{uid})[uid]; f.Truth != policy.No {
 		return fmt.Errorf("cannot purge %s: it is mounted, or the mounts could not be read: %s", uid, f.Detail)
 	}
 	return nil
 }
 
+// ErrLives is for a purge of what lies in quarantine of a pod that lives.
+var ErrLives = errors.New("lives again")
+
 // entriesOf finds what a person means by a UID: to restore, the youngest entry that is no
-// conflict, the ledger's before others; to purge, all that there are.
+// conflict, the ledger's before others, or else the elder of one; to purge, all that there are.
 func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy.EntryState, error) {
 	of := func(all []policy.EntryState) []policy.EntryState {
 		return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
@@ -133,9 +165,11 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 	if kind == policy.Purge {
 		return found, nil
 	}
-	for _, e := range slices.Backward(found) {
-		if e.Phase != policy.PhaseConflict {
-			return []policy.EntryState{e}, nil
+	for _, elder := range []bool{false, true} {
+		for _, e := range slices.Backward(found) {
+			if e.Phase != policy.PhaseConflict && !elder || e.Phase == policy.PhaseConflict && elder && e.IsElder() {
+				return []policy.EntryState{e}, nil
+			}
 		}
 	}
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)

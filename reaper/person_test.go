@@ -45,7 +45,7 @@ func TestSameCommandAgain(t *testing.T) {
 			o, err := r.Restore(t.Context(), uidOf(1))
 			return []policy.Outcome{o}, err
 		},
-		"purge": func(r *Reaper) ([]policy.Outcome, error) { return r.PurgeEntries(t.Context(), uidOf(1)) },
+		"purge": func(r *Reaper) ([]policy.Outcome, error) { return r.PurgeEntries(t.Context(), uidOf(1), false) },
 	}
 	for name, command := range commands {
 		for cut := 1; ; cut++ {
@@ -74,7 +74,7 @@ func TestSameCommandAgain(t *testing.T) {
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
-	if !cutShort(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1)) }) {
+	if !cutShort(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), false) }) {
 		t.Fatal("not cut off")
 	}
 	n.cutAt = 0

@@ -128,11 +128,13 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	return rep, nil
 }
 
-// inWork lists the quarantine entries that this pass may take further.
+// inWork lists the quarantine entries that this pass may take further, and those that rest:
+// their pods may live again for as long as anything of them is left.
 func (r *Reaper) inWork(now policy.Instant) []policy.EntryState {
 	var in []policy.EntryState
 	for _, e := range entries(r.Ledger.Entries()) {
-		if policy.Due(e, r.Rules, now, r.pressed) {
+		e.Rests = !policy.Due(e, r.Rules, now, r.pressed)
+		if !e.Rests || e.Phase == policy.PhaseHeld {
 			in = append(in, e)
 		}
 	}
@@ -209,6 +211,7 @@ func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
 			settled = append(settled, *action)
 		}
 	}
+	gate.Breaker = r.awake(rep, states) || gate.Breaker
 	if gate.Breaker {
 		settled = policy.Undoing(settled)
 		for i := range rep.Parked {

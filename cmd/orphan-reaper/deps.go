@@ -22,8 +22,9 @@ type historian func(ctx context.Context, cfg Config, uid parsers.PodUID) ([]poli
 // restorer puts a pod directory back by a person's word.
 type restorer func(ctx context.Context, cfg Config, uid parsers.PodUID) (policy.Outcome, error)
 
-// purger removes for ever, by a person's word, what lies in quarantine of these pods.
-type purger func(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Outcome, error)
+// purger removes for ever, by a person's word, what lies in quarantine of these pods; of those
+// that live again only with living.
+type purger func(ctx context.Context, cfg Config, uids []parsers.PodUID, living bool) ([]policy.Outcome, error)
 
 // resumer closes the breaker.
 type resumer func(ctx context.Context, cfg Config) error

@@ -51,8 +51,21 @@ func (x explainer) entry(e *policy.EntryState, q quarantineRules) {
 	}
 	x.volData(e.VolData)
 	if e.Phase != policy.PhaseGone {
+		x.entryUndo(e, v.UID)
+	}
+}
+
+// entryUndo says how to bring back what is left, or, where the pod lives again and has another
+// directory, how to merge the two.
+func (x explainer) entryUndo(e *policy.EntryState, uid string) {
+	if len(e.Merge) == 0 {
 		x.heading("How to undo")
-		x.para("  ", "orphan-reaper quarantine restore "+v.UID+" puts back what is left.")
+		x.para("  ", "orphan-reaper quarantine restore "+uid+" puts back what is left.")
+		return
+	}
+	x.heading("The pod lives again, in a directory of its own. How to merge the two")
+	for _, cmd := range e.Merge {
+		x.f("  %s\n", clean(cmd))
 	}
 }
 

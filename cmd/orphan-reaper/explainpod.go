@@ -131,6 +131,7 @@ var factWords = [policy.NumFacts]string{
 	policy.FactContent:      "content read",
 	policy.FactPodLogs:      "kubelet keeps logs",
 	policy.FactRemade:       "made again",
+	policy.FactUsed:         "new one in use",
 }
 
 // facts writes each fact with its value, where it was read and what was found there.
@@ -154,7 +155,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		}
 	}
 	for name := range policy.NumFacts {
-		if name == policy.FactRemade && !pod.Parked {
+		if (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked {
 			continue
 		}
 		write(factWords[name], pod.evidence.Facts[name])

@@ -139,7 +139,7 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return o, fail()
 		},
-		purge: func(_ context.Context, _ Config, uids []parsers.PodUID) ([]policy.Outcome, error) {
+		purge: func(_ context.Context, _ Config, uids []parsers.PodUID, _ bool) ([]policy.Outcome, error) {
 			var outcomes []policy.Outcome
 			for _, uid := range uids {
 				outcomes = append(outcomes, policy.Outcome{

@@ -43,12 +43,13 @@ to live; find out why before you let it go on.`,
 }
 
 func newPurgeCommand(a *app) *cobra.Command {
-	var yes, all bool
+	var yes, all, force bool
 	cmd := &cobra.Command{
 		Use: "purge UID|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
 		Long: `Remove for ever what lies in quarantine of one pod, or with --all of all pods
 that are confirmed dead. That includes data that may be a user's. It cannot be
-undone, so it asks first; without a terminal it wants --yes.`,
+undone, so it asks first; without a terminal it wants --yes. Of a pod that
+lives again nothing is removed without --force: it may be what the pod misses.`,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
@@ -61,9 +62,10 @@ undone, so it asks first; without a terminal it wants --yes.`,
 			return nil
 		},
 		ValidArgsFunction: a.completeQuarantined,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes, force) },
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every pod that is confirmed dead, not one")
+	cmd.Flags().BoolVar(&force, "force", false, "also of a pod that lives again")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -107,12 +109,12 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", uids[0], err)
 	}
-	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
-		return outcomeError("restore", outcome)
-	}
 	entry := entries[0]
 	if i := slices.IndexFunc(entries, func(e policy.EntryState) bool { return e.Entry == outcome.Action.Entry }); i >= 0 {
 		entry = entries[i]
+	}
+	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
+		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
 	}
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
 	cniErr = errors.Join(cniErr, cniErrors(files))
@@ -225,6 +227,15 @@ func (a *app) writeRestored(cfg Config, entry policy.EntryState, outcome policy.
 	return p.flush()
 }
 
+// mergeError says what a person can do where the pod has another directory, which it uses.
+func mergeError(cfg Config, entry policy.EntryState, o policy.Outcome) error {
+	if o.Conflict != entry.Entry || entry.Leaf != "" {
+		return nil
+	}
+	cmds := policy.Merge(cfg.QuarantineDir+"/"+entry.Entry, cfg.PodsDir()+"/"+string(entry.UID), entry.UID, entry.Left)
+	return fmt.Errorf("both stay where they are; to merge them:\n  %s", strings.Join(cmds, "\n  "))
+}
+
 // outcomeError turns an action that did not end as planned into an error.
 func outcomeError(verb string, o policy.Outcome) error {
 	text := o.Err
@@ -242,7 +253,7 @@ func outcomeError(verb string, o policy.Outcome) error {
 }
 
 // purge removes for ever, after a person said so.
-func (a *app) purge(ctx context.Context, args []string, yes bool) error {
+func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
 	}
@@ -276,7 +287,7 @@ func (a *app) purge(ctx context.Context, args []string, yes bool) error {
 			return err
 		}
 	}
-	outcomes, err := a.deps.purge(ctx, cfg, uids)
+	outcomes, err := a.deps.purge(ctx, cfg, uids, force)
 	return a.purged(outcomes, err)
 }
 

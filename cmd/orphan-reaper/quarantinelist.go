@@ -43,11 +43,14 @@ type entryView struct {
 	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
 	// directory.
 	Leaf string `json:"leaf,omitempty"`
+	// Merge are the commands with which a person merges it with the directory that the pod has now.
+	Merge []string `json:"merge,omitempty"`
 	// PurgeAt is when it is purged by itself, null where it is not. A full file system
 	// brings it forward.
 	PurgeAt *time.Time `json:"purge_at"`
 
 	since time.Time
+	elder bool // of a conflict: what the pod had before it lived again
 	data  bool // data that may be a user's is among it
 }
 
@@ -55,7 +58,7 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 	v := entryView{
 		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
 		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
-		Leaf: e.Leaf, Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
 	}
 	for _, w := range e.Why {
 		v.Reasons = append(v.Reasons, w.Reason)
@@ -94,6 +97,8 @@ func (v *entryView) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
 		return "the ledger does not know it; only a person purges it"
+	case v.Phase == policy.PhaseConflict && v.elder:
+		return "its pod lives again; only a person purges it"
 	case v.Phase == policy.PhaseConflict:
 		return "made again while it was parked; only a person purges it"
 	case v.PurgeAt != nil && v.data:

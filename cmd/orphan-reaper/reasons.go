@@ -131,8 +131,9 @@ var reasonTable = []advice{
 		"Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonRemade, "The pod directory was made again while it was parked: the pod lives, and was judged wrongly.",
-		"It was put back, and enforcing has stopped. Please look at the pod and report what you find; orphan-reaper quarantine resume lets it go on.",
+		policy.ReasonRemade, "The pod directory was made again: the pod lives. Where it uses the new one, the old one stays in quarantine.",
+		"Merge the two: orphan-reaper explain UID shows how. Where enforcing has stopped, " +
+			"see why; orphan-reaper quarantine resume lets it go on.",
 	},
 	{
 		policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",

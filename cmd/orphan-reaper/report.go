@@ -84,7 +84,7 @@ type nodeView struct {
 	Pods policy.Inventory `json:"pods"`
 }
 
-// factsView writes the facts in their own order; remade is asked of parked pods only.
+// factsView writes the facts in their own order; remade and used are asked of parked pods only.
 type factsView struct {
 	facts  policy.Facts
 	parked bool
@@ -95,7 +95,7 @@ func (v factsView) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for n := range policy.NumFacts {
-		if n == policy.FactRemade && !v.parked {
+		if (n == policy.FactRemade || n == policy.FactUsed) && !v.parked {
 			continue
 		}
 		if b.Len() > 1 {
@@ -190,7 +190,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 // what is stripped is reaped.
 func settled(s policy.Settle) policy.Decision {
 	switch s {
-	case policy.SettlePutBack:
+	case policy.SettlePutBack, policy.SettleConflict:
 		return policy.Keep
 	case policy.SettleStrip:
 		return policy.Reap

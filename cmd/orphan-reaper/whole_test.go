@@ -96,6 +96,14 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 	return exec.Command(program, append(args, n.args...)...)
 }
 
+// shell runs a command that the program has printed.
+func (n *wholeNode) shell(command string) {
+	n.t.Helper()
+	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		n.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
 // run runs the program to its end and returns its output and exit code.
 func (n *wholeNode) run(args ...string) (stdout string, code int) {
 	n.t.Helper()
@@ -163,7 +171,7 @@ func TestWholeSweep(t *testing.T) {
 }
 
 // TestWholeNamed: a sweep of one pod, the first on its node; and a restore of a pod whose
-// directory was made again succeeds, and keeps the newer one.
+// directory was made again and is not used succeeds, and keeps the newer one.
 func TestWholeNamed(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, true)
@@ -174,14 +182,14 @@ func TestWholeNamed(t *testing.T) {
 	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2))); err != nil {
 		t.Fatalf("the other pod: %v", err)
 	}
-	n.write("root/pods/"+wholeUID(1)+"/newer", "")
+	n.mkdir("root/pods/" + wholeUID(1) + "/volumes")
 	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 || !strings.Contains(out, ".conflict") {
 		t.Fatalf("restore: %d, %s", code, out)
 	}
 	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
 		t.Error(err)
 	}
-	if newer, err := filepath.Glob(n.path("root/orphan-reaper/*.conflict/newer")); err != nil || len(newer) != 1 {
+	if newer, err := filepath.Glob(n.path("root/orphan-reaper/*.conflict/volumes")); err != nil || len(newer) != 1 {
 		t.Errorf("the newer directory: %v, %v", newer, err)
 	}
 }

@@ -123,7 +123,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 		return nil, err
 	}
 	rem, err := removal.Open(removal.Config{
-		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, CNIDirs: p.CNIDirs,
+		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, CNIDirs: p.CNIDirs, Used: p.Used,
 	})
 	if err != nil {
 		return nil, err
@@ -221,12 +221,12 @@ func restore(ctx context.Context, cfg Config, uid parsers.PodUID) (o policy.Outc
 	return o, err
 }
 
-func purge(ctx context.Context, cfg Config, uids []parsers.PodUID) ([]policy.Outcome, error) {
+func purge(ctx context.Context, cfg Config, uids []parsers.PodUID, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
 	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		var errs []error
 		for _, uid := range uids {
-			done, err := r.PurgeEntries(ctx, uid)
+			done, err := r.PurgeEntries(ctx, uid, living)
 			if err != nil {
 				errs = append(errs, err)
 				continue

@@ -240,6 +240,7 @@ var byClass = regexp.MustCompile(`^(ORPHAN_REAPER_TAKEN)_[A-Z]+_(ENTRIES|BYTES)$
 func TestFieldsDoc(t *testing.T) {
 	whole := sample(policy.KindStripped)
 	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
+	whole.Merge = []string{"m"}
 	code := map[string]bool{"MESSAGE": true, "PRIORITY": true}
 	for name := range Fields(whole) {
 		code[byClass.ReplaceAllString(name, "${1}_<CLASS>_$2")] = true

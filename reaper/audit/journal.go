@@ -159,6 +159,7 @@ func Fields(r policy.Record) map[string]string {
 	own("RUNTIMES", clean(strings.Join(r.Runtimes, ", ")))
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
+	own("MERGE", strings.Join(r.Merge, "\n"))
 	own("BOOT_ID", r.At.BootID)
 	if r.NeedsPerson() {
 		own("NEEDS_PERSON", "1")

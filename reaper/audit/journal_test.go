@@ -86,7 +86,9 @@ func TestTexts(t *testing.T) {
 	wait := policy.Record{Kind: policy.KindKept, UID: testUID, Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonYoung}}}
 	one := policy.Record{Kind: policy.KindRemoved, UID: testUID, Taken: map[string]policy.Tally{"skeleton": {Entries: 1, Bytes: 1}}}
 	said := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
-	for _, r := range []policy.Record{wait, one, said} {
+	newer := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1" + policy.ConflictSuffix}
+	elder := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1", Merge: []string{"diff -rq a b", "cp -anT a b"}}
+	for _, r := range []policy.Record{wait, one, said, newer, elder} {
 		fmt.Fprintf(&b, "%s\n  %s\n", r.Kind, Text(r))
 	}
 	golden(t, "texts.txt", []byte(b.String()))

@@ -36,6 +36,9 @@ func compose(r policy.Record) string {
 	if undo := Undo(r); undo != "" {
 		s += ". Undo: " + undo
 	}
+	if len(r.Merge) > 0 {
+		s += ". To merge the two: " + strings.Join(r.Merge, "; ")
+	}
 	return s
 }
 
@@ -87,6 +90,9 @@ func sentence(r policy.Record, who, why string) string {
 	case policy.KindKeptSandbox:
 		return "Left the sandbox" + sandbox(r) + " of " + who + ": it is gone, or no longer as it was seen" + why
 	case policy.KindConflict:
+		if elder := (policy.EntryState{Entry: r.Entry}); elder.IsElder() {
+			return "What " + who + " had before it lived again is in quarantine" + entry(r) + ", and only a person removes it" + why
+		}
 		return "The directory of " + who + " had been made again; that one is in quarantine" + entry(r) + ", and only a person removes it" + why
 	case policy.KindFailed:
 		return "Could not finish with " + who + ", a person should look" + why

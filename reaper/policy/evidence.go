@@ -121,6 +121,8 @@ type Evidence struct {
 	// that are in none of them.
 	Sandboxes       []Sandbox
 	LooseContainers int
+	// Made is when they and their containers were made.
+	Made Span
 	// Unwanted says who answered with the list of the pods that are wanted on this node, and
 	// without this one; "" where nobody did, or one of them has it.
 	Unwanted string
@@ -132,6 +134,8 @@ type Look struct {
 	Node   Node
 	Pods   []Evidence // one for each entry of the pods directory, sorted by name
 	Parked []Evidence // one for each pod that the request said is parked
+	// Resting has one for each entry of the request that rests: signs of life, and no more.
+	Resting []Evidence
 	// RuntimeOnly has one for each pod that the runtime has and the pods directory has not.
 	RuntimeOnly []Evidence
 	// Partial is true where only some pods were asked for: nothing can be counted.

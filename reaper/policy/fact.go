@@ -71,12 +71,13 @@ const (
 	FactContent                      // could its content be read and classed?
 	FactPodLogs                      // does the kubelet keep the pod's log directory?
 	FactRemade                       // parked pods only: is there a pods/UID again?
+	FactUsed                         // parked pods only: does a mount, an open file or its content show that the new one is used?
 	NumFacts
 )
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "remade",
+	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "remade", "used",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

@@ -38,7 +38,8 @@ type Outcome struct {
 	VolData map[string]string
 	// ID is the directory that Clear has made in quarantine, or that stays there.
 	ID DirID
-	// Conflict is the quarantine name of the directory that had been made again.
+	// Conflict is the quarantine name of the directory that had been made again. Where it is
+	// the action's own entry, that one stays as the conflict, and the newer is left alone.
 	Conflict string
 }
 

@@ -9,11 +9,13 @@ import (
 type Settle string
 
 // SettleWait: look again later. SettlePutBack: move it back to the pods directory.
-// SettleStrip: nothing showed a sign of life; what holds no data may go.
+// SettleStrip: nothing showed a sign of life; what holds no data may go. SettleConflict: the
+// pod lives again beside what lies in quarantine, which stays there until a person acts.
 const (
-	SettleWait    Settle = "wait"
-	SettlePutBack Settle = "put-back"
-	SettleStrip   Settle = "strip"
+	SettleWait     Settle = "wait"
+	SettlePutBack  Settle = "put-back"
+	SettleStrip    Settle = "strip"
+	SettleConflict Settle = "conflict"
 )
 
 // Parked is what the ledger knows of a pod that was moved aside.
@@ -34,8 +36,11 @@ type ParkedVerdict struct {
 // parkedRules: a fact that turned to alive while the pod was parked. Some of them put the
 // pod back without saying that it lives: a static pod's manifest that came back while its
 // directory was parked says that the pod is wanted again under the same UID, and the
-// judgement that it was not wanted before may have been right all the same. Should the
-// judgement have been wrong, the directory made again, the cgroup and the sandbox say so.
+// judgement that it was not wanted before was right all the same: see returned.
+//
+// life says that the fact is a sign of life for as long as anything of the pod lies in
+// quarantine, and doubt that its Unknown keeps what was confirmed dead. A mount and an open
+// file are no such sign: a person may look into the quarantine. They only wait.
 var parkedRules = [...]struct {
 	fact     FactName
 	alive    Reason
@@ -43,19 +48,21 @@ var parkedRules = [...]struct {
 	settle   Settle
 	breaker  bool
 	waivable bool
+	life     bool
+	doubt    bool
 }{
-	// fact, reason if alive, reason if unknown, then, opens the breaker, waivable
-	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false},
-	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false},
-	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true},
-	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true},
-	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false},
-	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true},
-	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, SettlePutBack, true, true},
-	{FactAPILists, ReasonAPILists, ReasonAPIUnknown, SettlePutBack, true, true},
-	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true},
-	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false},
-	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false},
+	// fact, reason if alive, reason if unknown, then, opens the breaker, waivable, life, doubt
+	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false, true, true},
+	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false, false, false},
+	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true, true, true},
+	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true, true, true},
+	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false, true, true},
+	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true, true, false},
+	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, SettlePutBack, true, true, true, false},
+	{FactAPILists, ReasonAPILists, ReasonAPIUnknown, SettlePutBack, true, true, true, false},
+	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true, true, false},
+	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false, false, false},
+	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false, false, false},
 }
 
 // JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
@@ -79,6 +86,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 	if !r.Waive {
 		v.sameKubelet(n, p)
 	}
+	v.again(e, p, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
 	case !ok && r.Waive: // nobody but the clock could confirm, and the clock has started anew
@@ -107,9 +115,10 @@ func (v *ParkedVerdict) sameKubelet(n Node, p Parked) {
 	}
 }
 
-// turn adds a reason; putting back is stronger than waiting, waiting than taking.
+// turn adds a reason; a conflict is stronger than putting back, that than waiting, and
+// waiting than taking.
 func (v *ParkedVerdict) turn(s Settle, reason Reason, detail string) {
-	if v.Settle != SettlePutBack {
+	if v.Settle != SettleConflict && (v.Settle != SettlePutBack || s == SettleConflict) {
 		v.Settle = s
 	}
 	v.Why = addWhy(v.Why, reason, detail)

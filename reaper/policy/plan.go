@@ -39,6 +39,9 @@ type Action struct {
 	Why  []Why
 	// Sandbox is the one that RemoveSandbox is about.
 	Sandbox Sandbox
+	// Parked is when the entry was parked: what is younger than that uses the directory that
+	// was made again. PutBack only.
+	Parked Instant
 	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
 	ByPerson bool
 	// Manifest is the text that is laid beside the entry in quarantine, so that a person

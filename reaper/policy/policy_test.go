@@ -108,6 +108,8 @@ func (s *scene) set(t *testing.T, line string) {
 		s.parked.At = s.ago(dur())
 	case "parked boot":
 		s.parked.At.BootID = arg(2)
+	case "made ago":
+		s.ev.Made.Add(s.now.Wall.Add(-dur()))
 	case "rules waive":
 		s.rules.Waive = true
 	case "rules need-api":
@@ -342,7 +344,10 @@ func TestSilentFacts(t *testing.T) {
 				parkedSilent.Settle != parkedWithout.Settle || len(parkedSilent.Why) != len(parkedWithout.Why) {
 				t.Errorf("%s, %s: silence says %v, %v; a list without the pod %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
 			}
-			if listed.Decision != Keep || !listed.For(reason) || parkedListed.Settle != SettlePutBack || !parkedListed.Alive {
+			f := s.ev.Facts
+			goesBack := parkedListed.Settle == SettlePutBack || f[FactRemade].Truth == Yes && parkedListed.Settle != SettleStrip
+			lives := parkedListed.Alive || f[FactStaticPod].Truth == Yes // whose manifest came back
+			if listed.Decision != Keep || !listed.For(reason) || !goesBack || !lives {
 				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
 			}
 		})
@@ -438,7 +443,7 @@ func FuzzJudge(f *testing.F) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactNamed && n != FactSwept && n != FactReleased && !s.rules.silent(n) {
+				n != FactRemade && n != FactUsed && n != FactNamed && n != FactSwept && n != FactReleased && !s.rules.silent(n) {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}

@@ -28,7 +28,7 @@ const (
 	KindRemovingSandbox Kind = "removing-sandbox" // intent
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
-	KindConflict        Kind = "conflict"         // a directory that was made again went to quarantine
+	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
 	KindFailed          Kind = "failed"           // an action that a person should look at
 	KindBreaker         Kind = "breaker"          // enforcing stopped
 	KindResumed         Kind = "resumed"          // a person let it go on
@@ -81,7 +81,10 @@ type Record struct {
 	Runtimes []string `json:"runtimes,omitempty"`
 	Err      string   `json:"error,omitempty"`
 	Undo     string   `json:"undo,omitempty"` // the command that takes it back
-	Text     string   `json:"text"`           // one line for people
+	// Merge are the commands with which a person brings what lies in quarantine into the
+	// directory that the pod has now.
+	Merge []string `json:"merge,omitempty"`
+	Text  string   `json:"text"` // one line for people
 }
 
 // FullName is NAMESPACE/NAME, or the name alone: the file etc-hosts tells no namespace.
@@ -154,6 +157,11 @@ type EntryState struct {
 	Restored bool
 	// TakeAll is set while a purge is under way that a person asked for: data goes, too.
 	TakeAll bool
+	// Merge is what a person can do about an entry whose pod lives again.
+	Merge []string
+	// Rests is true for an entry that a look takes no further: it gathers signs of life of the
+	// pod, and does not read the directory. The loop sets it, it is not folded.
+	Rests bool
 }
 
 // Fold applies one record to the states of the entries, keyed by Entry. A record without
@@ -198,7 +206,13 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.Phase, s.Left = PhaseGone, nil
 		s.take(r)
 	case KindConflict:
-		s.Phase = PhaseConflict
+		s.Phase, s.Merge = PhaseConflict, r.Merge
+		if s.ID == (DirID{}) {
+			s.ID = r.ID
+		}
+		if len(s.Left) == 0 {
+			s.Left = r.Left
+		}
 	case KindRemovingSandbox, KindRemovedSandbox, KindKeptSandbox: // of no entry: the next look tells what came of it
 	case KindSweeping:
 		s.Phase = PhaseSweeping

@@ -67,6 +67,7 @@ func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Parked
 		return v, nil
 	}
 	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, &e, v.Why
+	action.Parked = s.Parked.At
 	return v, action
 }
 
@@ -84,7 +85,7 @@ func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 		return ParkedVerdict{Settle: SettleWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}
 	if s.Phase != PhaseParked {
-		return finish(e, s, r)
+		return finish(e, n, s, r, now)
 	}
 	if e.ID != s.ID {
 		return ParkedVerdict{Settle: SettlePutBack, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
@@ -96,34 +97,32 @@ func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 		return v, &Action{Kind: Strip, Take: TakeStrip}
 	case SettlePutBack:
 		return v, &Action{Kind: PutBack}
-	case SettleWait:
+	case SettleWait, SettleConflict:
 	}
 	return v, nil
 }
 
 // finish goes on with what was begun, or purges what is due, once nothing is mounted or in
-// use there. A strip that was cut short may be days old, so it also wants to see no sign of
-// life. A half-stripped pod is never put back: an old kubelet that finds one deletes
-// through its binds. It waits for a person.
-func finish(e Evidence, s EntryState, r Rules) (ParkedVerdict, *Action) {
-	v := ParkedVerdict{Settle: SettleStrip}
+// use there and the pod shows no sign of life: a strip that was cut short may be days old,
+// and a static pod comes again with its UID. What is half stripped is never put back: an
+// old kubelet that finds a half-cleared directory deletes through its binds. It waits for a
+// person.
+func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+	v := Lives(e, n, s, r, now)
 	for _, rule := range parkedRules {
-		lives := s.Phase == PhaseStripping && rule.breaker
-		if !lives && rule.fact != FactMounted && rule.fact != FactInUse {
+		if rule.fact != FactMounted && rule.fact != FactInUse {
 			continue
 		}
-		switch f := e.Facts[rule.fact]; {
-		case f.Truth == No:
-		case f.Truth == Yes:
+		switch f := e.Facts[rule.fact]; f.Truth {
+		case No:
+		case Yes:
 			v.turn(SettleWait, rule.alive, f.Detail)
-			v.Alive = v.Alive || lives
-		case r.silent(rule.fact), rule.waivable && r.Waive:
-		default:
+		case Unknown:
 			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	switch {
-	case v.Settle == SettleWait:
+	case v.Settle != SettleStrip:
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: TakeStrip}

@@ -54,7 +54,18 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	if r.Kind == KindParked || r.Kind == KindStripped || r.Kind == KindCleared {
 		r.Undo = Undo(o.Action)
 	}
-	if o.Conflict == "" {
+	switch o.Conflict {
+	case "":
+		return []Record{r}
+	case o.Action.Entry:
+		// It stays in quarantine, whatever was to become of it: the pod has another directory.
+		r.Kind = KindConflict
+		if e := o.Action.Evidence; e != nil && r.Leaf == "" {
+			was := EntryState{UID: r.UID, Entry: r.Entry, ID: r.ID, Left: e.Residue}
+			again := *e
+			again.Facts[FactRemade].Truth = Yes // since the look, at the latest
+			r.Merge, r.Left = Frozen(again, was, ParkedVerdict{}, n, now).Merge, e.Residue
+		}
 		return []Record{r}
 	}
 	c := r
@@ -120,7 +131,7 @@ func kindOf(o Outcome) Kind {
 // neither, where a look must come first. An action on an entry that is no longer there
 // changes nothing but what lay beside it, and its outcome says how it ended.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
-	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Why: e.Why, Evidence: &Evidence{
+	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why, Evidence: &Evidence{
 		UID: e.UID, Namespace: e.Namespace, PodName: e.PodName,
 	}}
 	switch e.Phase {

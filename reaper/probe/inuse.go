@@ -18,6 +18,7 @@ import (
 type users struct {
 	pods    map[parsers.PodUID]string
 	doubts  map[parsers.PodUID]string // what names the pod, and may hold something of it
+	again   map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
 	strays  map[inode]stray
 	places  *places // to follow strays
 	read    int     // processes that could be read, ourselves left out
@@ -69,7 +70,7 @@ func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *
 }
 
 func newUsers(err error) *users {
-	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
+	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
 }
 
 func (p *Probe) opened(ctx context.Context, pods, quarantine *handle, w wanted) *users {
@@ -239,8 +240,15 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 		return s.ring(pid, name)
 	}
 	var found [4]parsers.PodUID
-	if len(s.wanted.find(found[:0], s.link[:n])) == 0 {
+	uids := s.wanted.find(found[:0], s.link[:n])
+	if len(uids) == 0 {
 		return nil
+	}
+	for _, uid := range uids {
+		if s.again[uid] == "" && bare(s.link[:n], uid) {
+			v := view{pid: pid}
+			s.again[uid] = "PID " + v.who(s.procDir) + " has " + clean(string(s.link[:n])) + " as " + what
+		}
 	}
 	if dir != s.proc {
 		name = pid + "/fd/" + name

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,7 @@ type looking struct {
 	podList *podList
 	api     *apiList
 	users   *users
+	again   map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks  *blocks
 	logs    *podLogs
 	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
@@ -64,8 +66,10 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	defer l.close()
 	pods := l.choose(only)
 	l.openBeside(ctx)
+	parked, resting := l.split(parked)
 	all := l.readings(pods, parked)
 	reads := l.gather(ctx, all)
+	l.readAgain(ctx, parked)
 	if l.moved != nil {
 		return policy.Look{At: at}, l.moved
 	}
@@ -78,7 +82,10 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	for i, e := range parked {
 		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
 	}
-	look.RuntimeOnly, look.Partial = l.runtimeOnly(parked), l.partial
+	for _, e := range resting {
+		look.Resting = append(look.Resting, l.parkedEvidence(e, l.unopened(e)))
+	}
+	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
@@ -308,7 +315,10 @@ func (l *looking) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidenc
 		remade.Truth = policy.Yes
 		remade.Detail = fmt.Sprintf("%s/pods/%s is there again (%s)", l.rootDir, p.UID, kindName(kind))
 	}
-	e.Facts[policy.FactRemade] = remade
+	e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
+	if remade.Truth == policy.Yes {
+		e.Facts[policy.FactUsed] = l.used(p.UID)
+	}
 	return e
 }
 

@@ -111,6 +111,12 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 			if _, known := m.pods[uid]; !known && v.concerns(&l, &table, &m.where, uid) {
 				m.pods[uid] = h // one is enough to keep it
 			}
+			if _, known := m.again[uid]; !known && bare(line, uid) {
+				m.again[uid] = h
+			}
+			if _, known := m.elder[uid]; !known && bytes.Contains(line, []byte(string(uid)+".")) {
+				m.elder[uid] = h
+			}
 		}
 		if plugins && v.staged(&l, &table, &m.where) {
 			m.addPlugin(h)

@@ -47,9 +47,11 @@ func (v *view) words(procDir string) string {
 // mountMap is what all mount namespaces say about the wanted pods and staged volumes.
 type mountMap struct {
 	pods     map[parsers.PodUID]hit
-	below    map[string]hit  // by each path below plugins/ with a mount at it or below it
-	named    map[string]hit  // by plugin, NUL and path component
-	seen     map[string]bool // paths below plugins/ that are filed already
+	again    map[parsers.PodUID]hit // by a name that is the UID itself, and so not in quarantine
+	elder    map[parsers.PodUID]hit // by the name of a quarantine entry
+	below    map[string]hit         // by each path below plugins/ with a mount at it or below it
+	named    map[string]hit         // by plugin, NUL and path component
+	seen     map[string]bool        // paths below plugins/ that are filed already
 	views    int
 	where    regions
 	overlays map[string]overlayMount   // by device
@@ -63,7 +65,8 @@ type mountMap struct {
 
 func newMountMap() *mountMap {
 	return &mountMap{
-		pods: map[parsers.PodUID]hit{}, below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
+		pods: map[parsers.PodUID]hit{}, again: map[parsers.PodUID]hit{}, elder: map[parsers.PodUID]hit{},
+		below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
 		overlays: map[string]overlayMount{}, unsure: map[parsers.PodUID]string{},
 	}
 }

@@ -50,6 +50,9 @@ func (a runtimeAnswer) tell(e *policy.Evidence) {
 	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
 		e.Namespace, e.PodName = name[0], name[1]
 	}
+	if pod := a.Pods[e.UID]; pod != nil {
+		e.Made = pod.made
+	}
 	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
 		for _, s := range pod.sandboxes {
 			e.Sandboxes = append(e.Sandboxes, *s)

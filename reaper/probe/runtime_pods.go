@@ -15,6 +15,7 @@ import (
 type runtimePod struct {
 	sandboxes []*policy.Sandbox
 	loose     int // containers that are in none of the sandboxes
+	made      policy.Span
 }
 
 // sandbox takes one sandbox into its pods. What a runtime lists twice is one sandbox, ready
@@ -22,14 +23,15 @@ type runtimePod struct {
 func (c *census) sandbox(boxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
 	c.known[names[0]] = true
 	ready := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+	for _, uid := range uidsOf(names) {
+		c.pod(uid).made.Add(stamp(s.GetCreatedAt()))
+	}
 	if box := boxes[s.GetId()]; box != nil {
 		box.Ready, box.Shared = box.Ready || ready, true
 		return
 	}
 	box := &policy.Sandbox{ID: s.GetId(), Socket: socket, Ready: ready, Shared: len(names) > 1}
-	if at := s.GetCreatedAt(); at > 0 {
-		box.Created = time.Unix(0, at)
-	}
+	box.Created = stamp(s.GetCreatedAt())
 	boxes[box.ID] = box
 	for _, uid := range uidsOf(names) {
 		pod := c.pod(uid)
@@ -46,6 +48,7 @@ func (c *census) container(box *policy.Sandbox, owners, names []string, k *runti
 		box.Busy = true
 	}
 	for _, uid := range uidsOf(names) {
+		c.pod(uid).made.Add(stamp(k.GetCreatedAt()))
 		if box != nil && slices.Contains(owners, string(uid)) {
 			continue
 		}
@@ -54,6 +57,14 @@ func (c *census) container(box *policy.Sandbox, owners, names []string, k *runti
 			box.Shared = true
 		}
 	}
+}
+
+// stamp reads CRI's created_at, zero where the runtime does not say.
+func stamp(at int64) (t time.Time) {
+	if at > 0 {
+		t = time.Unix(0, at)
+	}
+	return t
 }
 
 func (c *census) pod(uid parsers.PodUID) *runtimePod {

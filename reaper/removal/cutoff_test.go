@@ -32,7 +32,7 @@ func cutOffHelper() int {
 	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
 		return 2
 	}
-	r, err := Open(Config{PodsDir: c.Pods, CNIDirs: func() []string { return []string{c.CNIDir} }})
+	r, err := Open(Config{PodsDir: c.Pods, Used: unused, CNIDirs: func() []string { return []string{c.CNIDir} }})
 	if err != nil {
 		return 2
 	}
@@ -187,7 +187,7 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 		if old.Btime == 0 {
 			t.Skip("this file system knows no birth times")
 		}
-		for tr.pod(uidA, "file new 1"); idAt(t, tr.pods+"/"+string(uidA)).Btime <= old.Btime; tr.pod(uidA, "file new 1") {
+		for tr.pod(uidA, "dir volumes"); idAt(t, tr.pods+"/"+string(uidA)).Btime <= old.Btime; tr.pod(uidA, "dir volumes") {
 			tr.must(os.RemoveAll(tr.pods + "/" + string(uidA)))
 		}
 	}

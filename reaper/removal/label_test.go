@@ -89,7 +89,7 @@ func TestLabelsStay(t *testing.T) {
 		r := tr.open(false)
 		a := tr.parked(r)
 		a.Kind = policy.PutBack
-		tr.pod(uidA, "file new/a 1", "file new/b 1")
+		tr.pod(uidA, "dir volumes", "dir plugins")
 		newer := label(t, pod)
 		o := run1(t, r, a)
 		want(t, o, policy.Conflict, "")

@@ -11,9 +11,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// putBack moves quarantine/Entry back to pods/UID. Where the directory was made again, the
-// two change places in one call, so that a kubelet never finds none, and the newer becomes
-// a conflict. What a second run finds when the process was killed after each step:
+// putBack moves quarantine/Entry back to pods/UID. Where the directory was made again and
+// anything uses it, or nobody knows, it is left alone, and the entry stays as the conflict:
+// see again.go. Where nothing uses it, the two change places in one call, so that a kubelet
+// never finds none, and the newer becomes a conflict. What a second run finds when the
+// process was killed after each step:
 //
 //  1. renamed: no entry; pods/UID is the parked one: done;
 //  2. exchanged: the entry is the newer one and pods/UID the parked one: on to the conflict;
@@ -51,7 +53,7 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 		b.movedPods, b.movedQuar = true, true
 		return b.arrived(a, parked)
 	case errors.Is(err, unix.EEXIST):
-		return b.exchange(a, parked)
+		return b.unused(ctx, a, func() policy.Outcome { return b.exchange(a, parked) })
 	case errors.Is(err, unix.ENOENT):
 		return policy.Outcome{Action: a, Result: policy.Gone}
 	}
@@ -129,6 +131,9 @@ func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
 	}
 	b.movedPods, b.movedQuar = true, true
+	if err := b.usedAfter(a); err != nil {
+		return b.exchangedBack(a, err)
+	}
 	got, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
 	if err != nil || got != parked {
 		out := refuse(a, policy.ReasonCannotMove, pathError("renameat2", b.r.quarPath(a.Entry), errOther))

@@ -54,7 +54,8 @@ func TestPutBackConflict(t *testing.T) {
 				if !known {
 					a.ID = policy.DirID{}
 				}
-				tr.pod(uidA, "file new 1")
+				tr.pod(uidA, "dir volumes", "dir plugins") // nothing uses it yet
+				newer := idAt(t, tr.pods+"/"+string(uidA))
 				tr.mkdir(tr.quar + "/" + entryA + ".conflict") // taken
 				o := run1(t, r, a)
 				want(t, o, policy.Conflict, "")
@@ -62,7 +63,9 @@ func TestPutBackConflict(t *testing.T) {
 					t.Fatal(o.Conflict)
 				}
 				there(t, tr.pods+"/"+string(uidA)+"/old", true)
-				there(t, tr.quar+"/"+o.Conflict+"/new", true)
+				if idAt(t, tr.quar+"/"+o.Conflict) != newer {
+					t.Fatal("the conflict is not the newer directory")
+				}
 				there(t, tr.quar+"/"+o.Conflict+".json", true)
 				there(t, tr.quar+"/"+entryA, false)
 				there(t, tr.quar+"/"+entryA+".json", false)
@@ -70,7 +73,7 @@ func TestPutBackConflict(t *testing.T) {
 					p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
 					want(t, p, policy.Refused, policy.ReasonContentUnknown)
 				}
-				there(t, tr.quar+"/"+o.Conflict+"/new", true)
+				there(t, tr.quar+"/"+o.Conflict+"/volumes", true)
 				want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAll}), policy.Done, "")
 				there(t, tr.quar+"/"+o.Conflict, false)
 			}
@@ -120,7 +123,7 @@ func TestPutBackRefused(t *testing.T) {
 			tr.one(tr.quar, "file "+entryA+" 0")
 		}, policy.Refused, policy.ReasonNotADirectory},
 		{"mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.quar, "tmpfs "+entryA) }, policy.Refused, policy.ReasonMounted},
-		{"made again and mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonCannotMove},
+		{"made again and mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonRemade},
 		{"pods gone", func(tr *tree, _ *policy.Action) {
 			tr.must(os.Rename(tr.pods, tr.root+"/old"))
 			tr.t.Cleanup(func() { tr.must(os.Rename(tr.root+"/old", tr.pods)) })
@@ -142,7 +145,7 @@ func TestPutBackRefused(t *testing.T) {
 	}
 }
 
-// TestPutBackOverFile: whatever has the name in pods/ becomes the conflict.
+// TestPutBackOverFile: whatever has the name in pods/ and is no empty directory stays there.
 func TestPutBackOverFile(t *testing.T) {
 	tr := newTree(t, "file old 1")
 	r := tr.open(false)
@@ -150,11 +153,11 @@ func TestPutBackOverFile(t *testing.T) {
 	a.Kind = policy.PutBack
 	tr.one(tr.pods, "file "+string(uidA)+" 3")
 	o := run1(t, r, a)
-	want(t, o, policy.Conflict, "")
-	there(t, tr.pods+"/"+string(uidA)+"/old", true)
-	if fi, err := os.Lstat(tr.quar + "/" + o.Conflict); err != nil || fi.Size() != 3 {
-		t.Fatal(fi, err)
+	want(t, o, policy.Refused, policy.ReasonRemade)
+	if fi, err := os.Lstat(tr.pods + "/" + string(uidA)); err != nil || fi.Size() != 3 || o.Conflict != entryA {
+		t.Fatal(fi, err, o.Conflict)
 	}
+	there(t, tr.quar+"/"+entryA+"/old", true)
 }
 
 // TestPutBackSwapped: another directory takes the entry's name before the rename.

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -27,6 +28,11 @@ type Config struct {
 	// put back: the cache directories, and host-local's data directories, of which the network
 	// configuration may name more at any time. nil: none may.
 	CNIDirs func() []string
+	// Used says, at this moment, whether anything uses the pod directory that was made again
+	// since then: mounts of all namespaces, open files, the runtime. It is asked before that
+	// directory changes places with its elder, on a goroutine that may read the node. nil, and
+	// an Unknown, exchange nothing.
+	Used func(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact
 	// Logger gets what belongs to no pod. nil discards.
 	Logger *slog.Logger
 	// NoOpenat2 uses mount IDs even where openat2 is there, for tests of that way.
@@ -48,6 +54,7 @@ type Remover struct {
 	grace      time.Duration
 	open       *opener
 	busy       chan struct{} // holds a token while a batch's thread lives
+	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
 	cniDirs    func() []string
 	lockWait   time.Duration // how long a batch waits in all for host-local's locks
 	// notHad are the networks whose lock the last batch waited for in vain: the next asks for
@@ -69,6 +76,7 @@ type guards struct {
 	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
 	hangs     bool                              // check that held directories still hang where they did
+	used      bool                              // leave a directory alone that was made again and is used
 	locks     bool                              // take host-local's lock
 	aside     bool                              // move a cache file aside and look again before it is removed
 	// before is called before each system call that changes the disk, on the batch's own
@@ -103,8 +111,8 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
-		cniDirs: cfg.CNIDirs, lockWait: lockWait, notHad: map[string]bool{},
-		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, locks: true, aside: true},
+		used: cfg.Used, cniDirs: cfg.CNIDirs, lockWait: lockWait, notHad: map[string]bool{},
+		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true, locks: true, aside: true},
 		sandboxesTake: sandboxesTake, sandboxTakes: sandboxTakes,
 	}
 	if r.log == nil {
@@ -203,7 +211,7 @@ func (r *Remover) quarNames(h *handles) ([]string, error) {
 
 const (
 	manifestSuffix = ".json"
-	conflictSuffix = ".conflict"
+	conflictSuffix = policy.ConflictSuffix
 )
 
 // validate checks both names of an action. They come from the ledger or from a person.

@@ -285,9 +285,14 @@ func openFDs(tb testing.TB) int {
 // open makes a Remover for the tree.
 func (tr *tree) open(noOpenat2 bool) *Remover {
 	tr.t.Helper()
-	r, err := Open(Config{PodsDir: tr.pods, NoOpenat2: noOpenat2})
+	r, err := Open(Config{PodsDir: tr.pods, NoOpenat2: noOpenat2, Used: unused})
 	tr.must(err)
 	return r
+}
+
+// unused is a caller who sees nothing that uses a directory.
+func unused(context.Context, parsers.PodUID, policy.Instant) policy.Fact {
+	return policy.Fact{Truth: policy.No}
 }
 
 func idAt(tb testing.TB, path string) policy.DirID {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// entry is what quarantine list says of the only entry of the first pod.
+func (n *wholeNode) entry() entryView {
+	n.t.Helper()
+	out, code := n.run("quarantine", "list", "-o", "json")
+	var view struct{ Quarantine []entryView }
+	if err := json.Unmarshal([]byte(out), &view); err != nil || code != 0 {
+		n.t.Fatalf("%d, %v: %s", code, err, out)
+	}
+	var found []entryView
+	for _, e := range view.Quarantine {
+		if e.UID == wholeUID(1) {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 {
+		n.t.Fatalf("%d entries of the pod: %s", len(found), out)
+	}
+	return found[0]
+}
+
+// lives makes the first pod's directory again, as a kubelet that runs it does, and returns what was
+// written there.
+func (n *wholeNode) lives() (file string) {
+	n.t.Helper()
+	pod := "root/pods/" + wholeUID(1) + "/"
+	n.write(pod+"etc-hosts", "127.0.0.1 localhost\n")
+	n.write(pod+"volumes/kubernetes.io~empty-dir/cache/new", "of the living pod")
+	return n.path(pod + "volumes/kubernetes.io~empty-dir/cache/new")
+}
+
+func (n *wholeNode) holds(file, want string) {
+	n.t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != want {
+		n.t.Fatalf("%s: %q, %v", file, text, err)
+	}
+}
+
+// TestWholeLivesAgainParked: a pod lives again under the UID that it had while its elder is
+// parked. What it uses stays where it is, whoever sweeps or restores, and the elder stays.
+func TestWholeLivesAgainParked(t *testing.T) {
+	n := newWholeNode(t)
+	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
+	n.args = append(n.args, "--confirm", "1h", "--retention", "1ns")
+	n.run("sweep", "--no-wait")
+	if e := n.entry(); e.Phase != "parked" {
+		t.Fatalf("%+v", e)
+	}
+	living := n.lives()
+	for range 2 {
+		n.run("sweep", "--no-wait")
+		n.holds(living, "of the living pod")
+	}
+	e := n.entry()
+	elder := filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~empty-dir/cache/old")
+	n.holds(elder, "of its elder")
+	if e.Phase != "conflict" || e.Purge != purgePerson || len(e.Merge) < 2 {
+		t.Errorf("%+v", e)
+	}
+	// The commands that it prints do what they say.
+	if out, _ := n.run("explain", wholeUID(1)); !strings.Contains(out, e.Merge[1]) {
+		t.Errorf("explain does not say how to merge with %q:\n%s", e.Merge[1], out)
+	}
+	if _, code := n.run("quarantine", "restore", wholeUID(1)); code != 1 {
+		t.Errorf("restore beside a living pod ends with %d", code)
+	}
+	n.holds(living, "of the living pod")
+	n.holds(elder, "of its elder")
+	if _, code := n.run("quarantine", "purge", "--yes", wholeUID(1)); code != 1 {
+		t.Errorf("purge of what a living pod may miss ends with %d", code)
+	}
+	n.holds(elder, "of its elder")
+	n.shell(e.Merge[1])
+	n.holds(filepath.Join(filepath.Dir(living), "old"), "of its elder")
+	n.holds(living, "of the living pod")
+	if out, code := n.run("quarantine", "purge", "--yes", "--force", wholeUID(1)); code != 0 {
+		t.Fatalf("%d: %s", code, out)
+	}
+	n.holds(living, "of the living pod")
+	if left, err := os.ReadDir(n.path("root/orphan-reaper")); err != nil || len(left) != 0 {
+		t.Errorf("left in quarantine: %v, %v", left, err)
+	}
+}
+
+// TestWholeLivesAgainHeld: a pod lives again while its emptyDir waits for the end of retention:
+// it is no longer purged, that is told, and nothing else is taken before a person says so.
+func TestWholeLivesAgainHeld(t *testing.T) {
+	n := newWholeNode(t)
+	n.write("root/pods/"+wholeUID(1)+"/volumes/kubernetes.io~empty-dir/cache/old", "of its elder")
+	n.run("sweep")
+	e := n.entry()
+	if e.Phase != "held" {
+		t.Fatalf("%+v", e)
+	}
+	n.lives()
+	n.pod(2, false)
+	n.args = append(n.args, "--retention", "1ns")
+	out, code := n.run("sweep", "--no-wait")
+	if code != 3 {
+		t.Errorf("sweep: %d, %s", code, out)
+	}
+	if e := n.entry(); e.Phase != "conflict" || len(e.Merge) == 0 {
+		t.Errorf("%+v", e)
+	}
+	n.holds(filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~empty-dir/cache/old"), "of its elder")
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2))); err != nil {
+		t.Errorf("the breaker did not keep the other pod: %v", err)
+	}
+}

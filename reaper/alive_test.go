@@ -1,0 +1,187 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// signs of life, of which each by itself is enough.
+var signsOfLife = []policy.FactName{
+	policy.FactSandbox, policy.FactContainer, policy.FactCgroup, policy.FactKubeletLists, policy.FactAPILists, policy.FactKubeletFile,
+}
+
+// TestMadeAgainAndUsed: a static pod whose manifest came back runs again, under the same UID
+// and with a directory that its kubelet made anew, while the elder is parked. What runs is
+// never moved, the elder is never removed, and nothing was judged wrongly.
+func TestMadeAgainAndUsed(t *testing.T) {
+	for _, static := range []bool{true, false} {
+		n := newFakeNode()
+		rules := testRules
+		rules.Hold = 0
+		elder := n.add(1, nil)
+		elder.ephemeral = true
+		r := n.reaper(t, rules)
+		mustPass(t, r, n.claim(1))
+		n.pass(26 * time.Second)
+		alive := map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
+		if static {
+			alive[policy.FactStaticPod] = policy.Yes
+		}
+		living := n.add(1, alive)
+		living.used = policy.Yes
+		n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): alive}
+		for range 5 {
+			mustPass(t, r)
+			n.pass(30 * time.Hour)
+		}
+		if n.pods[uidOf(1)] != living {
+			t.Fatalf("static %t: the living pod's directory was moved", static)
+		}
+		if elder.files != 3 || len(n.quarantine) != 1 || n.BreakerOpen() == static {
+			t.Errorf("static %t: %d of 3 files, %d in quarantine, breaker %t", static, elder.files, len(n.quarantine), n.BreakerOpen())
+		}
+		conflicts := slices.DeleteFunc(slices.Clone(n.told), func(rec policy.Record) bool { return rec.Kind != policy.KindConflict })
+		if len(conflicts) != 1 || n.Entries()[conflicts[0].Entry].Phase != policy.PhaseConflict {
+			t.Fatalf("static %t: told %v", static, n.kinds(uidOf(1)))
+		}
+		// It dies: what it had goes the usual way, and the elder stays.
+		living.facts = nil
+		n.signs = nil
+		if err := r.Resume(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			mustPass(t, r, n.claim(1))
+			n.pass(rules.Confirm)
+		}
+		if n.pods[uidOf(1)] != nil || n.quarantine[conflicts[0].Entry] != elder {
+			t.Errorf("static %t: pods %v, quarantine %v", static, n.pods, n.quarantine)
+		}
+	}
+}
+
+// TestLivesWhileHeld: a pod that lives again while its emptyDir waits for the end of its
+// retention, or its data for a person, is told and frozen, and stops what judged it.
+func TestLivesWhileHeld(t *testing.T) {
+	for _, sign := range append(signsOfLife, policy.FactRemade) {
+		for _, data := range []bool{false, true} {
+			n := newFakeNode()
+			rules := testRules
+			rules.Hold, rules.Confirm = 0, 0
+			p := n.add(1, nil)
+			p.data, p.ephemeral = data, !data
+			r := n.reaper(t, rules)
+			mustPass(t, r, n.claim(1))
+			mustPass(t, r)
+			if len(n.quarantine) != 1 || n.BreakerOpen() {
+				t.Fatal("it is not held")
+			}
+			if sign == policy.FactRemade {
+				n.add(1, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes}) // so that it stays
+			} else {
+				n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {sign: policy.Yes}}
+			}
+			n.pass(time.Hour)
+			mustPass(t, r)
+			for _, e := range n.Entries() {
+				if e.Phase != policy.PhaseConflict {
+					t.Errorf("%s, data %t: the ledger says %s", sign, data, e.Phase)
+				}
+			}
+			if !n.BreakerOpen() || !slices.Contains(n.kinds(uidOf(1)), policy.KindConflict) {
+				t.Errorf("%s, data %t: breaker %t, told %v", sign, data, n.BreakerOpen(), n.kinds(uidOf(1)))
+			}
+			if err := r.Resume(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			n.pass(1000 * time.Hour)
+			mustPass(t, r)
+			if len(n.quarantine) != 1 || n.BreakerOpen() {
+				t.Errorf("%s, data %t: quarantine %v, breaker %t", sign, data, n.quarantine, n.BreakerOpen())
+			}
+			_, err := r.PurgeEntries(context.Background(), uidOf(1), false)
+			if !errors.Is(err, ErrLives) || !strings.Contains(err.Error(), "orphan-reaper explain") || len(n.quarantine) != 1 {
+				t.Errorf("%s, data %t: purged what a living pod may miss: %v", sign, data, err)
+			}
+			if outs, err := r.PurgeEntries(context.Background(), uidOf(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+				t.Errorf("%s, data %t: a person who knows could not purge it: %+v, %v", sign, data, outs, err)
+			}
+		}
+	}
+}
+
+// TestStaticPodBackWhileHeld: its manifest came back; that freezes what is held, and no
+// judgement was wrong.
+func TestStaticPodBackWhileHeld(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	n.add(1, nil).ephemeral = true
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	mustPass(t, r)
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactStaticPod: policy.Yes, policy.FactCgroup: policy.Yes}}
+	n.pass(rules.Retention + time.Hour)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 || n.BreakerOpen() {
+		t.Errorf("quarantine %v, breaker %t", n.quarantine, n.BreakerOpen())
+	}
+}
+
+// TestLeafOfALivingPod: what was cleared of one leaf stays, is told of, and that the pod's
+// directory is there says nothing: it was never away.
+func TestLeafOfALivingPod(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold = 0
+	p := n.add(1, nil)
+	p.leaf = 2
+	r := n.reaper(t, rules)
+	for range 2 {
+		mustPass(t, r, n.held(1))
+		n.pass(time.Second)
+	}
+	if len(n.quarantine) != 1 || n.BreakerOpen() {
+		t.Fatalf("quarantine %v, breaker %t, told %v", n.quarantine, n.BreakerOpen(), n.kinds(uidOf(1)))
+	}
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactSandbox: policy.Yes}}
+	mustPass(t, r)
+	for _, e := range n.Entries() {
+		if e.Phase != policy.PhaseConflict || !n.BreakerOpen() {
+			t.Errorf("%s, breaker %t", e.Phase, n.BreakerOpen())
+		}
+	}
+}
+
+// TestRestoreBesideALivingPod: a person's restore moves nothing of a pod that has another
+// directory in use, and says that the elder stays.
+func TestRestoreBesideALivingPod(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold, rules.Confirm = 0, 0
+	elder := n.add(1, nil)
+	elder.data = true
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	mustPass(t, r)
+	living := n.add(1, nil)
+	living.used = policy.Yes
+	o, err := r.Restore(context.Background(), uidOf(1))
+	if err != nil || o.Result != policy.Refused || o.Conflict != o.Action.Entry {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if n.pods[uidOf(1)] != living || n.quarantine[o.Action.Entry] != elder || n.Entries()[o.Action.Entry].Phase != policy.PhaseConflict {
+		t.Fatal("moved, or not told")
+	}
+	delete(n.pods, uidOf(1)) // it is gone for good: now it can go back
+	if o, err := r.Restore(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != elder {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

@@ -1,0 +1,234 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// A pod whose directory was parked may live again, under the same UID and with a directory
+// of its own: a static pod whose manifest came back, or a pod that was judged wrongly. What
+// its kubelet has made again and uses is the truth. Containers hold binds of it, tmpfs is
+// mounted in it, and nobody can exchange it for its elder without taking that from them. So
+// it stays where it is, and the elder stays in quarantine until a person has merged the two.
+
+// Span says when the runtime made what it lists of a pod, sandboxes and containers alike.
+type Span struct {
+	First, Last time.Time
+	// Undated is true where the runtime does not say of each when it was made.
+	Undated bool
+}
+
+// Add takes one more into the span; the zero time is of one that is not dated.
+func (s *Span) Add(t time.Time) {
+	if t.IsZero() {
+		s.Undated = true
+		return
+	}
+	if s.First.IsZero() || t.Before(s.First) {
+		s.First = t
+	}
+	if t.After(s.Last) {
+		s.Last = t
+	}
+}
+
+// since returns the earliest that the moment at can be by the clock that stamps files and
+// sandboxes now. The wall clock may have been set in either direction since, so the earlier
+// of both counts: what is not older than that may be younger than at.
+func (i Instant) since(at Instant) time.Time {
+	age, ok := i.Since(at)
+	if !ok {
+		age = i.Boot // in an earlier boot, so before this one began
+	}
+	if by := i.Wall.Add(-age); by.Before(at.Wall) {
+		return by
+	}
+	return at.Wall
+}
+
+// Used says whether anything uses the directory that was made again while the pod was parked:
+// a mount, an open file or what lies in it (FactUsed), or a sandbox or a container that is
+// younger than the parking. One that is older was started in the parked directory and holds
+// binds of that one.
+func Used(e Evidence, p Parked, r Rules, now Instant) Fact {
+	used := e.Facts[FactUsed]
+	if used.Truth == Yes {
+		return used
+	}
+	for _, n := range [...]FactName{FactSandbox, FactContainer} {
+		f := e.Facts[n]
+		switch {
+		case f.Truth == No, f.Truth == Unknown && r.Waive:
+		case f.Truth == Yes && !e.Made.Last.Before(now.since(p.At)):
+			return Fact{Truth: Yes, Origin: f.Origin, Detail: strings.TrimSpace("younger than the parking: " + f.Detail)}
+		case f.Truth == Unknown:
+			used = Fact{Origin: f.Origin, Detail: unknownDetail(n, f)}
+		case e.Made.Undated || e.Made.Last.IsZero():
+			used = Fact{Origin: f.Origin, Detail: strings.TrimSpace("the runtime does not say when it was made: " + f.Detail)}
+		}
+	}
+	if used.Truth == Unknown && used.Detail == "" {
+		used.Detail = unknownDetail(FactUsed, used)
+	}
+	return used
+}
+
+// returned says whether the pod is back although the judgement that it was dead was right: a
+// static pod whose manifest was gone and is there again gets the UID and the directory that
+// it had. What the runtime has of it must be younger than the parking.
+func returned(e Evidence, p Parked, now Instant) bool {
+	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
+	return e.Facts[FactStaticPod].Truth == Yes &&
+		(!runs || !e.Made.Undated && !e.Made.First.Before(now.since(p.At)))
+}
+
+// again settles a parked pod that has a directory again. What is used is left alone. Where
+// nothing uses it, the two change places: the pod was parked though it lived, and its
+// containers, older than the parking, hold binds of the parked one. A static pod that
+// has just come back is about to use what its kubelet makes, so that waits.
+func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
+	back := returned(e, p, now)
+	if back {
+		v.Alive = false
+	}
+	remade := e.Facts[FactRemade]
+	if remade.Truth != Yes {
+		return
+	}
+	switch used := Used(e, p, r, now); {
+	case used.Truth == Yes:
+		v.turn(SettleConflict, ReasonRemade, "")
+		v.word(ReasonRemade, join(remade.Detail, "and is used: "+used.Detail))
+	case used.Truth == Unknown:
+		v.Settle = SettleWait
+		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
+	case back && v.Settle == SettlePutBack:
+		v.Settle = SettleWait
+		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
+	}
+}
+
+// word puts other words to a reason that the verdict has.
+func (v *ParkedVerdict) word(reason Reason, detail string) {
+	for i := range v.Why {
+		if v.Why[i].Reason == reason {
+			v.Why[i].Detail = detail
+		}
+	}
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}
+
+// Lives looks for signs of life of a pod that was confirmed dead and of which something is
+// left in quarantine: ephemeral data until retention is over, data until a person purges it,
+// what a crash left half removed. Settle is SettleConflict where there is one, SettleWait
+// where one is in doubt, else SettleStrip.
+//
+// The directory of a pod of which only a leaf was cleared was never away.
+func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict {
+	v := ParkedVerdict{Settle: SettleStrip}
+	for _, rule := range parkedRules {
+		if !rule.life || rule.fact == FactRemade && s.Leaf != "" {
+			continue
+		}
+		switch f := e.Facts[rule.fact]; {
+		case f.Truth == No:
+		case f.Truth == Yes:
+			v.turn(SettleConflict, rule.alive, f.Detail)
+			v.Alive = v.Alive || rule.breaker
+		case r.silent(rule.fact), rule.waivable && r.Waive:
+		case s.Phase == PhaseStripping || rule.doubt && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
+			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
+		}
+	}
+	if v.Alive && returned(e, s.Parked, now) {
+		v.Alive = false
+	}
+	return v
+}
+
+// Frozen is the record of an entry that stays in quarantine since its pod lives again: from
+// then on nothing but a person removes it.
+func Frozen(e Evidence, s EntryState, v ParkedVerdict, n Node, now Instant) Record {
+	r := Record{
+		Kind: KindConflict, At: now, UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf,
+		Kubelet: n.KubeletID, Why: v.Why, Left: s.Left,
+	}
+	if r.PodName == "" {
+		r.Namespace, r.PodName = e.Namespace, e.PodName
+	}
+	if len(r.Left) == 0 {
+		r.Left = e.Residue
+	}
+	elder, pods := e.Facts[FactDirectory].Origin, e.Facts[FactRemade]
+	switch {
+	case pods.Truth != Yes:
+		r.Undo = Undo(Action{UID: s.UID})
+	case elder != "" && pods.Origin != "":
+		r.Merge = Merge(elder, pods.Origin+"/"+string(s.UID), s.UID, r.Left)
+	}
+	return r
+}
+
+// mostMerges bounds the commands of one record.
+const mostMerges = 8
+
+// Merge returns the commands with which a person brings what lies in quarantine, at elder,
+// into the directory live that the pod has now: look at both, copy what may be missing and
+// replace nothing, and remove the rest.
+func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
+	cmds := []string{"diff -rq " + quote(elder) + " " + quote(live)}
+	for _, l := range left {
+		if l.Class != ClassData && l.Class != ClassEphemeral || strings.ContainsAny(l.Path, `"`) {
+			continue // what the kubelet makes anew, or a name that a shell would need help with
+		}
+		if len(cmds) > mostMerges {
+			cmds = append(cmds, "and so on")
+			break
+		}
+		cmds = append(cmds, "cp -anT "+quote(elder+"/"+l.Path)+" "+quote(live+"/"+l.Path))
+	}
+	return append(cmds, "orphan-reaper quarantine purge --force "+string(uid))
+}
+
+// quote makes one word of a shell's, where it is not one already.
+func quote(word string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-~:@+=,", c)
+	}
+	if strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// IsElder says whether an entry in conflict is what the pod had before, and not what its
+// kubelet made anew: that one has a name of its own kind.
+func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
+
+// ConflictSuffix ends the quarantine name of a directory that was made again and was not
+// used, so that it could change places with its elder.
+const ConflictSuffix = ".conflict"
+
+// LivesAgain is why a person's purge of a pod is refused.
+func LivesAgain(v ParkedVerdict) string {
+	words := make([]string, 0, len(v.Why))
+	for _, w := range v.Why {
+		words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
+	}
+	return strings.Join(slices.Compact(words), "; ")
+}
+
+// MadeFirst says whether a kubelet makes this directory of a pod before there is any volume
+// (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
+// that is there, and nothing in it, nobody uses it.
+func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }

@@ -1,0 +1,204 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// A directory that was made again while its elder was parked: does anything use it? Mounts
+// and open files are told from those of the elder by the name: that one is UID.n by now,
+// in every path that the kernel shows. A text that is neither counts as a use.
+
+// bare says whether the text holds the UID as it is, and not as the beginning of the name of
+// a quarantine entry.
+func bare(text []byte, uid parsers.PodUID) bool {
+	for {
+		i := bytes.Index(text, []byte(uid))
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(uid):]
+		if len(text) == 0 || text[0] != '.' {
+			return true
+		}
+	}
+}
+
+// MountsParked says for each UID whether a mount of any namespace names what lies of the pod
+// in quarantine. It returns in bounded time; what is not known by then is Unknown.
+func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	w := wanted{}
+	for _, uid := range uids {
+		w[uid] = true
+	}
+	m := p.mounts(ctx, w)
+	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
+	for _, uid := range uids {
+		if h, ok := m.elder[uid]; ok {
+			m.pods[uid] = h
+		} else if _, ok := m.again[uid]; ok { // the pod's own
+			delete(m.pods, uid)
+		}
+		facts[uid] = m.fact(uid, p.cfg.ProcDir)
+	}
+	return facts
+}
+
+// split takes the entries that rest out of those that are parked, and wants the pods of both.
+func (l *looking) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
+	for _, e := range all {
+		l.wanted[e.UID] = true
+		if e.Rests {
+			resting = append(resting, e)
+		} else {
+			parked = append(parked, e)
+		}
+	}
+	return parked, resting
+}
+
+// unopened stands for an entry that is left as it is: nobody looks into it.
+func (l *looking) unopened(e policy.EntryState) *podRead {
+	r := &podRead{err: errors.New("not read: it rests")}
+	r.directory.Origin = filepath.Join(l.probe.cfg.QuarantineDir, clean(e.Entry))
+	r.directory.Detail, r.ownMount = r.err.Error(), r.directory
+	return r
+}
+
+// readAgain looks into the directories that were made again of parked pods.
+func (l *looking) readAgain(ctx context.Context, parked []policy.EntryState) {
+	for _, e := range parked {
+		if _, ok := l.lists(string(e.UID)); !ok {
+			continue
+		}
+		if l.again == nil {
+			l.again = map[parsers.PodUID]policy.Fact{}
+		}
+		l.again[e.UID] = l.probe.againFact(ctx, l.pods, e.UID)
+	}
+}
+
+// used puts together what shows that a directory that was made again is used, but for what
+// the runtime says.
+func (l *looking) used(uid parsers.PodUID) policy.Fact {
+	return l.probe.usedFact(uid, l.again[uid], l.mounts, l.users)
+}
+
+func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u *users) policy.Fact {
+	f := policy.Fact{Truth: policy.Yes, Origin: content.Origin}
+	if h, ok := m.again[uid]; ok {
+		f.Detail = h.words(p.cfg.ProcDir)
+		return f
+	}
+	if words, ok := u.again[uid]; ok {
+		f.Detail = words
+		return f
+	}
+	if words := u.pods[uid]; words != "" && bare([]byte(words), uid) {
+		f.Detail = words
+		return f
+	}
+	switch {
+	case content.Truth != policy.No:
+		return content
+	case m.unsure[uid] != "":
+		return policy.Fact{Origin: content.Origin, Detail: m.unsure[uid]}
+	case u.doubts[uid] != "":
+		return policy.Fact{Origin: content.Origin, Detail: u.doubts[uid]}
+	case m.err != nil:
+		return policy.Fact{Origin: content.Origin, Detail: m.err.Error()}
+	case u.err != nil:
+		return policy.Fact{Origin: content.Origin, Detail: u.err.Error()}
+	}
+	return content
+}
+
+// Used asks, at this moment and outside of a look, whether anything uses pods/UID, which was
+// made again after the moment since: what a rename of it waits for.
+func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact {
+	l, err := p.list(ctx)
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	defer l.root.drop()
+	defer l.pods.drop()
+	w := wanted{uid: true}
+	runtime := p.askRuntime(ctx)
+	e := policy.Evidence{UID: uid}
+	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w), p.users(ctx, l.pods, nil, w))
+	runtime.tell(&e)
+	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
+}
+
+// againFact says whether pods/UID holds more than a kubelet makes before there is any volume:
+// pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
+// Whatever else lies there is somebody's: the directory is younger than the parking, since
+// that took the name away, and so is all that is in it.
+func (p *Probe) againFact(ctx context.Context, pods *handle, uid parsers.PodUID) policy.Fact {
+	origin := filepath.Join(p.cfg.RootDir, "pods", string(uid))
+	f, err := guardedOn(ctx, &p.guard, origin, p.patience, pods, func(fd int) policy.Fact { return p.holdsMore(fd, string(uid)) })
+	if err != nil {
+		f = policy.Fact{Detail: err.Error()}
+	}
+	f.Origin = origin
+	return f
+}
+
+func (p *Probe) holdsMore(parent int, name string) policy.Fact {
+	fd, err := p.open.dir(parent, name)
+	switch {
+	case gone(err):
+		return policy.Fact{Truth: policy.No, Detail: "it is gone again"}
+	case errors.Is(err, errMount), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return policy.Fact{Truth: policy.Yes, Detail: "it is no directory, or a mount point"}
+	case err != nil:
+		return policy.Fact{Detail: err.Error()}
+	}
+	defer closeFD(fd)
+	names, err := firstNames(fd)
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	for _, d := range names {
+		if !policy.MadeFirst(d.name) {
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean(d.name)}
+		}
+		below, err := p.open.dir(fd, d.name)
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean(d.name))}
+		}
+		in, err := firstNames(below)
+		closeFD(below)
+		switch {
+		case err != nil:
+			return policy.Fact{Detail: err.Error()}
+		case len(in) > 0:
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean(d.name+"/"+in[0].name)}
+		}
+	}
+	return policy.Fact{Truth: policy.No}
+}
+
+// firstNames lists no more of a directory than it takes.
+func firstNames(fd int) ([]dirent, error) {
+	var names []dirent
+	err := readNames(fd, make([]byte, 4096), func(d dirent) bool {
+		names = append(names, d)
+		return len(names) < 3
+	})
+	if errors.Is(err, errTooMany) {
+		err = nil // one more than the kubelet makes is enough
+	}
+	return names, err
+}

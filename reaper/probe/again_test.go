@@ -1,0 +1,129 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestMadeAgain: whether anything uses a directory that was made again while its elder is
+// parked, by what lies in it and by who holds it open; and not by who holds the elder.
+func TestMadeAgain(t *testing.T) {
+	cases := map[string]struct {
+		dirs, files []string // below pods/UID
+		cwd         string   // of a process, from the node's directory on
+		used        policy.Truth
+	}{
+		"what a kubelet makes first":         {dirs: []string{"volumes", "plugins"}, used: policy.No},
+		"less than that":                     {dirs: []string{"."}, used: policy.No},
+		"an emptyDir":                        {dirs: []string{"volumes/kubernetes.io~empty-dir/cache", "plugins"}, used: policy.Yes},
+		"a token":                            {files: []string{"volumes/kubernetes.io~projected/token/..data"}, used: policy.Yes},
+		"what a container is given":          {files: []string{"etc-hosts"}, used: policy.Yes},
+		"a container's directory":            {dirs: []string{"volumes", "plugins", "containers"}, used: policy.Yes},
+		"a process works in it":              {dirs: []string{"volumes"}, cwd: "kubelet/pods/%s", used: policy.Yes},
+		"a process works in the elder":       {dirs: []string{"volumes"}, cwd: "kubelet/orphan-reaper/%s.1", used: policy.No},
+		"it is a file":                       {used: policy.Yes},
+		"volumes in it leads somewhere else": {used: policy.Yes},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			uid := newUID()
+			entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseParked}
+			n.mkdir("kubelet/orphan-reaper/" + entry.Entry)
+			for _, d := range c.dirs {
+				n.mkdir(n.pod(uid) + "/" + d)
+			}
+			for _, f := range c.files {
+				n.write(n.pod(uid)+"/"+f, "x")
+			}
+			switch name {
+			case "it is a file":
+				n.write(n.pod(uid), "x")
+			case "volumes in it leads somewhere else":
+				n.mkdir(n.pod(uid), "elsewhere")
+				n.symlink(n.path("elsewhere"), n.pod(uid)+"/volumes")
+			}
+			if c.cwd != "" {
+				child(t, nil, n.path(fmt.Sprintf(c.cwd, uid)), "")
+			}
+			e := n.look(entry).Parked[0]
+			if f := e.Facts[policy.FactUsed]; e.Facts[policy.FactRemade].Truth != policy.Yes || f.Truth != c.used || f.Truth == policy.Yes && f.Detail == "" {
+				t.Errorf("in a look: %+v", f)
+			}
+			if f := n.probe().Used(t.Context(), uid, fixedClock{}.Now()); f.Truth != c.used {
+				t.Errorf("asked alone: %+v", f)
+			}
+		})
+	}
+}
+
+// TestMadeAgainMounted: a mount of the new directory is told from one of the elder, also where
+// both have one, and a purge of the elder asks for the elder's alone.
+func TestMadeAgainMounted(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	const volume = "/volumes/kubernetes.io~secret/token"
+	for name, c := range map[string]struct {
+		again, elder bool
+	}{"none": {false, false}, "the new one": {true, false}, "the elder": {false, true}, "both": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			uid := newUID()
+			entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseParked}
+			again, elder := n.pod(uid), "kubelet/orphan-reaper/"+entry.Entry
+			n.mkdir(again+"/volumes", elder+volume)
+			mount := func(dir string, on bool) {
+				if !on {
+					return
+				}
+				n.mkdir(dir + volume)
+				if err := unix.Mount("tmpfs", n.path(dir+volume), "tmpfs", 0, ""); err != nil {
+					skipWithout(t, "mounts", err)
+				}
+				t.Cleanup(func() { _ = unix.Unmount(n.path(dir+volume), unix.MNT_DETACH) })
+			}
+			mount(elder, c.elder)
+			mount(again, c.again)
+			truth := map[bool]policy.Truth{false: policy.No, true: policy.Yes}
+			e := n.look(entry).Parked[0]
+			if f := e.Facts[policy.FactUsed]; f.Truth != truth[c.again] {
+				t.Errorf("used: %+v", f)
+			}
+			if f := e.Facts[policy.FactMounted]; f.Truth != truth[c.again || c.elder] {
+				t.Errorf("mounted: %+v", f)
+			}
+			if f := n.probe().MountsParked(t.Context(), []parsers.PodUID{uid})[uid]; f.Truth != truth[c.elder] {
+				t.Errorf("the elder is mounted: %+v", f)
+			}
+		})
+	}
+}
+
+// TestResting: of an entry that rests nothing is read, and the signs of its pod's life are.
+func TestResting(t *testing.T) {
+	n := newNode(t)
+	uid := newUID()
+	entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseHeld, Rests: true, Namespace: "shop", PodName: "web"}
+	n.write("kubelet/orphan-reaper/"+entry.Entry+"/volumes/kubernetes.io~empty-dir/cache/f", "x")
+	n.mkdir("cgroup/kubepods.slice/pod" + string(uid))
+	look := n.look(entry)
+	if len(look.Parked) != 0 || len(look.Resting) != 1 {
+		t.Fatalf("%d parked, %d resting", len(look.Parked), len(look.Resting))
+	}
+	e := look.Resting[0]
+	check(t, e, facts{policy.FactCgroup: policy.Yes, policy.FactRemade: policy.No, policy.FactDirectory: policy.Unknown})
+	if e.Entry != entry.Entry || e.PodName != "web" || len(e.Residue) != 0 || e.Facts[policy.FactDirectory].Origin == "" {
+		t.Errorf("%+v", e)
+	}
+	if err := os.Mkdir(n.path(n.pod(uid)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	check(t, n.look(entry).Resting[0], facts{policy.FactRemade: policy.Yes})
+}

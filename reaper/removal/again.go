@@ -1,0 +1,140 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// A directory that a kubelet has made again and uses is the truth: what is mounted in it
+// would go to quarantine with it, and what its containers hold would be out of sight. So it
+// is looked at once more, immediately before it would change places with its elder, in two
+// ways: by the caller, who sees the mounts of all namespaces, the open files and the runtime;
+// and from here, by handle, which sees what lies in it and each mount that is on it or right
+// below it. After the exchange the second look is taken again: what came in between goes back.
+
+var (
+	errUsed    = errors.New("the directory was made again and is used")
+	errNotTold = errors.New("the directory was made again, and it is not known whether it is used")
+)
+
+// unused does exchange where nothing uses pods/UID. Else that stays as it is, and the entry
+// is the conflict.
+func (b *batch) unused(ctx context.Context, a policy.Action, exchange func() policy.Outcome) policy.Outcome {
+	if !b.r.guards.used {
+		return exchange()
+	}
+	switch f := b.asked(ctx, a); f.Truth {
+	case policy.Yes:
+		return stays(a, fmt.Errorf("%w: %s", errUsed, f.Detail))
+	case policy.Unknown:
+		return refuse(a, policy.ReasonRemade, fmt.Errorf("%w: %s", errNotTold, f.Detail))
+	case policy.No:
+	}
+	if err := b.holdsMore(b.h.pods, string(a.UID)); err != nil {
+		return stays(a, err)
+	}
+	return exchange()
+}
+
+// asked asks the caller. This thread may read neither mounts nor processes (landlock.go), and
+// the runtime starts new threads from one that is not confined.
+func (b *batch) asked(ctx context.Context, a policy.Action) policy.Fact {
+	if b.r.used == nil {
+		return policy.Fact{Detail: "nobody was there to ask"}
+	}
+	answer := make(chan policy.Fact, 1)
+	go func() { answer <- b.r.used(ctx, a.UID, a.Parked) }()
+	select {
+	case f := <-answer:
+		return f
+	case <-ctx.Done():
+		return policy.Fact{Detail: ctx.Err().Error()}
+	}
+}
+
+// stays is the outcome of an entry that cannot go back, since its pod has another directory.
+func stays(a policy.Action, err error) policy.Outcome {
+	o := refuse(a, policy.ReasonRemade, err)
+	o.Conflict = a.Entry
+	return o
+}
+
+// holdsMore says why parent/name is more than what a kubelet makes before there is any volume
+// (policy.MadeFirst); nil where it is not. It opens no more than two levels.
+func (b *batch) holdsMore(parent int, name string) error {
+	fd, err := b.r.open.dir(parent, cstring(name), readDir)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil // gone again: the rename will tell
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUsed, pathError("open", b.r.podsPath(name), err))
+	}
+	defer closeFD(fd)
+	dents := dents{buf: make([]byte, 4096)}
+	for {
+		more, err := dents.read(fd)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errUsed, pathError("getdents64", b.r.podsPath(name), err))
+		}
+		if !more {
+			return nil
+		}
+		for _, e := range dents.list {
+			below := dents.name(e)
+			if !policy.MadeFirst(below.String()) {
+				return fmt.Errorf("%w: it holds %q", errUsed, below.String())
+			}
+			if err := b.holdsNothing(fd, below); err != nil {
+				return fmt.Errorf("%w: %w", errUsed, err)
+			}
+		}
+	}
+}
+
+// holdsNothing says why the directory is not an empty one of the same mount.
+func (b *batch) holdsNothing(parent int, name cname) error {
+	fd, err := b.r.open.dir(parent, name, readDir)
+	if err != nil {
+		return pathError("open", name.String(), err)
+	}
+	defer closeFD(fd)
+	dents := dents{buf: make([]byte, 4096)}
+	for {
+		more, err := dents.read(fd)
+		switch {
+		case err != nil:
+			return pathError("getdents64", name.String(), err)
+		case len(dents.list) > 0 && more:
+			return fmt.Errorf("it holds %q", name.String()+"/"+dents.name(dents.list[0]).String())
+		case !more:
+			return nil
+		}
+	}
+}
+
+// usedAfter looks once more at what has just gone to quarantine under the entry's name.
+func (b *batch) usedAfter(a policy.Action) error {
+	if !b.r.guards.used {
+		return nil
+	}
+	return b.holdsMore(b.h.quar, a.Entry)
+}
+
+// exchangedBack takes an exchange back: something came to the newer directory meanwhile.
+func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
+	b.before("renameat2", string(a.UID))
+	err := retry(func() unix.Errno {
+		return errno(unix.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE))
+	})
+	if err == nil {
+		return stays(a, why)
+	}
+	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", why, pathError("renameat2", b.r.quarPath(a.Entry), err)))
+	out.Result = policy.Failed
+	return out
+}

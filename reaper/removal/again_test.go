@@ -1,0 +1,123 @@
+package removal
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestAgainUsed: what was made again of a parked pod and is used stays where it is, with its
+// mounts, and the elder is the conflict. With the guard off a living pod's directory goes to
+// quarantine, and what is mounted in it with it.
+func TestAgainUsed(t *testing.T) {
+	cases := map[string]struct {
+		specs []string
+		used  policy.Truth // what the caller says
+	}{
+		"a secret is mounted in it":      {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.No},
+		"the same, and the caller sees":  {specs: []string{"tmpfs volumes/kubernetes.io~secret/token"}, used: policy.Yes},
+		"a mount right below it":         {specs: []string{"tmpfs volumes"}, used: policy.No},
+		"a bind in containers":           {specs: []string{"bind containers/app"}, used: policy.No},
+		"an emptyDir":                    {specs: []string{"dir volumes/kubernetes.io~empty-dir/cache"}, used: policy.No},
+		"what the kubelet has written":   {specs: []string{"dir volumes", "file etc-hosts 1"}, used: policy.No},
+		"a container that only they see": {specs: []string{"dir volumes", "dir plugins"}, used: policy.Yes},
+	}
+	for name, c := range cases {
+		for way, no := range ways {
+			for _, guard := range []bool{true, false} {
+				t.Run(name+", "+way+map[bool]string{true: "", false: ", guard off"}[guard], func(t *testing.T) {
+					tr := newTree(t, "file volumes/kubernetes.io~empty-dir/cache/old 1")
+					r := tr.open(no)
+					r.used = func(context.Context, parsers.PodUID, policy.Instant) policy.Fact {
+						return policy.Fact{Truth: c.used, Detail: "seen by the caller"}
+					}
+					a := tr.parked(r)
+					a.Kind = policy.PutBack
+					tr.pod(uidA, c.specs...)
+					newer := idAt(t, tr.pods+"/"+string(uidA))
+					r.guards.used = guard
+					o := run1(t, r, a)
+					if !guard {
+						want(t, o, policy.Conflict, "")
+						if idAt(t, tr.quar+"/"+o.Conflict) != newer {
+							t.Fatal("the guard is off and nothing was lost")
+						}
+						// Back, so that the mount behind the canary is found where it was.
+						tr.must(unix.Renameat2(unix.AT_FDCWD, tr.quar+"/"+o.Conflict, unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
+						return
+					}
+					want(t, o, policy.Refused, policy.ReasonRemade)
+					if o.Conflict != entryA {
+						t.Errorf("the conflict is %q, not the elder", o.Conflict)
+					}
+					if idAt(t, tr.pods+"/"+string(uidA)) != newer {
+						t.Error("the living directory was moved")
+					}
+					there(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/cache/old", true)
+					there(t, tr.quar+"/"+entryA+".json", true)
+				})
+			}
+		}
+	}
+}
+
+// TestAgainUnknown: where nobody knows whether it is used, nothing is exchanged and nothing
+// decided.
+func TestAgainUnknown(t *testing.T) {
+	tr := newTree(t, "file old 1")
+	for name, used := range map[string]func(context.Context, parsers.PodUID, policy.Instant) policy.Fact{
+		"nobody to ask": nil,
+		"no answer": func(context.Context, parsers.PodUID, policy.Instant) policy.Fact {
+			return policy.Fact{Detail: "too late"}
+		},
+	} {
+		r := tr.open(false)
+		a := tr.parked(r)
+		a.Kind = policy.PutBack
+		r.used = used
+		tr.pod(uidA, "dir volumes")
+		o := run1(t, r, a)
+		want(t, o, policy.Refused, policy.ReasonRemade)
+		if o.Conflict != "" {
+			t.Errorf("%s: a conflict: %q", name, o.Conflict)
+		}
+		there(t, tr.pods+"/"+string(uidA)+"/volumes", true)
+		there(t, tr.quar+"/"+entryA+"/old", true)
+		tr.must(os.RemoveAll(tr.pods + "/" + string(uidA)))
+		tr.must(os.Rename(tr.quar+"/"+entryA, tr.pods+"/"+string(uidA)))
+	}
+}
+
+// TestAgainRace: a kubelet that begins to use the directory after the last look at it, in the
+// moment of the exchange, has it back.
+func TestAgainRace(t *testing.T) {
+	tr := newTree(t, "file old 1")
+	r := tr.open(false)
+	a := tr.parked(r)
+	a.Kind = policy.PutBack
+	tr.pod(uidA, "dir volumes")
+	newer := idAt(t, tr.pods+"/"+string(uidA))
+	renames := 0
+	r.guards.before = outside(func(op, name string) {
+		if op != "renameat2" || name != string(uidA) {
+			return
+		}
+		if renames++; renames == 2 { // the first is the one that replaces nothing, and fails
+			tr.one(tr.pods+"/"+string(uidA), "dir volumes/kubernetes.io~empty-dir/cache")
+		}
+	})
+	o := run1(t, r, a)
+	want(t, o, policy.Refused, policy.ReasonRemade)
+	if renames != 3 || o.Conflict != entryA {
+		t.Fatalf("%d renames, %+v", renames, o)
+	}
+	if idAt(t, tr.pods+"/"+string(uidA)) != newer {
+		t.Fatal("the living directory did not come back")
+	}
+	there(t, tr.quar+"/"+entryA+"/old", true)
+}
