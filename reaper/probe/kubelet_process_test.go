@@ -83,6 +83,9 @@ func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {
+		if cmd.SysProcAttr.Unshareflags != 0 {
+			skipWithout(t, "a mount namespace", err)
+		}
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ func TestKubeletUnits(t *testing.T) {
 	args := []string{"kubelet"}
 	dir := procTree(t,
 		fakeProc{pid: 700, parent: 1, comm: "k3s-server", args: []string{"/usr/local/bin/k3s", "server"}},
-		fakeProc{pid: 701, parent: 1, comm: "kubelet", args: args, uid: "1000"},
+		fakeProc{pid: 701, parent: 1, comm: "kubelet", args: args, uid: strconv.Itoa(os.Getuid() + 1)},
 		fakeProc{pid: 702, parent: 650, comm: "kubelet", args: args},
 		fakeProc{pid: 703, parent: 1, comm: "kubelet", args: args, nspid: "703\t12"},
 		fakeProc{pid: 704, parent: 1, comm: "containerd", args: []string{"containerd"}},

@@ -88,9 +88,14 @@ func TestAttackers(t *testing.T) {
 	}
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {
-			all := 0
+			all, want := 0, toggles
 			for _, at := range attackers {
 				t.Run(at.name, func(t *testing.T) {
+					t.Cleanup(func() {
+						if t.Skipped() {
+							want -= toggles / len(attackers)
+						}
+					})
 					onTmpfs(t)
 					tr, r, a := quarantined(t, no, policy.TakeAll)
 					a.Kind, a.ID = policy.Purge, policy.DirID{}
@@ -112,8 +117,8 @@ func TestAttackers(t *testing.T) {
 					}
 				})
 			}
-			if all < toggles {
-				t.Errorf("%d toggles, want %d", all, toggles)
+			if all < want {
+				t.Errorf("%d toggles, want %d", all, want)
 			}
 		})
 	}

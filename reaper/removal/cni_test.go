@@ -226,17 +226,19 @@ func TestTakeCNIRefuses(t *testing.T) {
 			x.must(unix.Mknod(at(*c), unix.S_IFSOCK|0o600, 0))
 		}, "a socket", ""},
 		"mounted on": {func(x *cniTree, c *policy.CNIContent) {
-			x.must(unix.Mount(at(*c), at(*c), "", unix.MS_BIND, ""))
+			if err := unix.Mount(at(*c), at(*c), "", unix.MS_BIND, ""); err != nil {
+				skip(x.t, "nothing can be mounted", err)
+			}
 		}, "mounted", ""},
 		"immutable": {func(x *cniTree, c *policy.CNIContent) {
 			if err := immutable(at(*c), true); err != nil {
-				x.t.Skip("no immutable files here: ", err)
+				skip(x.t, "no immutable files here", err)
 			}
 			*c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
 		}, "immutable", policy.Failed},
 		"immutable directory": {func(x *cniTree, c *policy.CNIContent) {
 			if err := immutable(c.File.Dir, true); err != nil {
-				x.t.Skip("no immutable directories here: ", err)
+				skip(x.t, "no immutable directories here", err)
 			}
 		}, "immutable", policy.Failed},
 		"directory is a symlink": {func(x *cniTree, c *policy.CNIContent) {
