@@ -14,7 +14,9 @@ import (
 // blocks are the pods that a block volume is published or mapped for.
 type blocks struct {
 	pods map[parsers.PodUID]string
-	err  error
+	// csi has the entries of those pods all of whose entries are of CSI block volumes.
+	csi map[parsers.PodUID][]blockEntry
+	err error
 }
 
 // deepestBlock: plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID, and
@@ -36,7 +38,7 @@ func (p *Probe) blocks(ctx context.Context, root *handle, w wanted) *blocks {
 // readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
 // wanted UID, in all layouts at once. Nothing there is opened but directories.
 func (p *Probe) readBlocks(root int, w wanted) *blocks {
-	b := &blocks{pods: map[parsers.PodUID]string{}}
+	b := &blocks{pods: map[parsers.PodUID]string{}, csi: map[parsers.PodUID][]blockEntry{}}
 	left := mostBlocks
 	dir, err := p.open.walk(root, "plugins", "kubernetes.io")
 	if err == nil {
@@ -74,6 +76,12 @@ func (b *blocks) list(o opener, dir int, path string, depth int, left *int, w wa
 	for _, d := range entries {
 		at := path + "/" + d.name
 		if uid, ok := w.component([]byte(d.name)); ok {
+			volume, ok := csiBlock(at)
+			if _, known := b.pods[uid]; ok && d.name == string(uid) && (!known || b.csi[uid] != nil) {
+				b.csi[uid] = append(b.csi[uid], blockEntry{volume, o.bare(dir, d.name)})
+			} else {
+				delete(b.csi, uid)
+			}
 			b.pods[uid] = "plugins/kubernetes.io/" + clean(at) + " exists"
 			continue
 		}

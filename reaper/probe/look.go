@@ -37,6 +37,7 @@ type looking struct {
 	users   *users
 	again   map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks  *blocks
+	holders volumeUsers
 	logs    *podLogs
 	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved   error            // why nothing that was found here counts
@@ -229,6 +230,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
+	l.holders = l.volumeUsers(ctx, reads)
 	l.node = p.node(ctx, l, runs, agrees, running)
 	l.node.Gauges = l.podList.gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {

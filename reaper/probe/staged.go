@@ -37,26 +37,41 @@ func (v volData) globalMounts() [][]string {
 	return paths
 }
 
+func (v volData) volume() policy.CSIVolume {
+	return policy.CSIVolume{Driver: v.DriverName, Handle: v.VolumeHandle}
+}
+
+// parseVolData is false for what does not tell its volume.
+func parseVolData(text []byte) (volData, bool) {
+	var v volData
+	err := json.Unmarshal(text, &v)
+	return v, err == nil && v.DriverName != "" && v.VolumeHandle != ""
+}
+
+func stagingPath(names []string) string { return csiDir + "/" + strings.Join(names, "/") }
+
 // staging is what one pod's volumes say about where they would be staged.
 type staging struct {
-	paths   []string // below plugins/, each of which would be a mount point
-	left    []string // those that exist and are no mount point here
-	mounted string   // one that is a mount point here, whatever mountinfo says
-	unclear string   // why a volume's staging path is not known
+	paths   []string                    // below plugins/, each of which would be a mount point
+	volumes map[string]policy.CSIVolume // whose each path is, where vol_data.json tells
+	left    []string                    // those that exist and are no mount point here
+	mounted []string                    // those that are a mount point here, whatever mountinfo says
+	unclear string                      // why a volume's staging path is not known
 }
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
 // plugins/kubernetes.io/csi (negative where there is none).
 func stagingOf(o opener, csi int, c *content, recorded map[string]string) staging {
-	var s staging
+	s := staging{volumes: map[string]policy.CSIVolume{}}
 	for _, texts := range [...]map[string]string{c.volData, recorded} {
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
-			var v volData
-			if err := json.Unmarshal([]byte(texts[path]), &v); err != nil || v.DriverName == "" || v.VolumeHandle == "" {
+			v, ok := parseVolData([]byte(texts[path]))
+			if !ok {
 				s.unclear = path + " does not tell its volume"
 				continue
 			}
 			for _, names := range v.globalMounts() {
+				s.of(stagingPath(names), v.volume())
 				s.add(o, csi, names)
 			}
 		}
@@ -72,10 +87,19 @@ func stagingOf(o opener, csi int, c *content, recorded map[string]string) stagin
 	return s
 }
 
+// of notes whose the path is. A path of two volumes is nobody's: no user of one of them explains
+// what is mounted there.
+func (s *staging) of(path string, v policy.CSIVolume) {
+	if old, ok := s.volumes[path]; ok && old != v {
+		v = policy.CSIVolume{}
+	}
+	s.volumes[path] = v
+}
+
 const csiPlugin = "kubernetes.io~csi"
 
 func (s *staging) add(o opener, csi int, names []string) {
-	path := csiDir + "/" + strings.Join(names, "/")
+	path := stagingPath(names)
 	if slices.Contains(s.paths, path) {
 		return
 	}
@@ -89,20 +113,31 @@ func (s *staging) add(o opener, csi int, names []string) {
 		closeFD(fd)
 		s.left = append(s.left, clean(path))
 	case errors.Is(err, errMount):
-		s.mounted = clean(path)
+		s.mounted = append(s.mounted, path)
 	case gone(err), errors.Is(err, unix.EINVAL): // EINVAL: no name of a directory
 	default:
 		s.unclear = err.Error()
 	}
 }
 
-// stagedFact answers whether a volume of the pod is still staged or mapped on the node.
+// stagedFact answers whether a volume of the pod is still staged or mapped on the node, and is so
+// on its account.
 func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 	origin := l.rootDir + "/plugins"
+	var others []string
 	if what, ok := l.blocks.pods[uid]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: what}
+		if others = l.blockHolders(uid); others == nil {
+			return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: what}
+		}
 	}
-	if what, ok := l.stagedAt(r); ok {
+	for _, at := range l.staged(r) {
+		user, ok := l.holders.held(uid, r.staging.volumes[at.path], at.path)
+		if !ok {
+			return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: at.words}
+		}
+		others = append(others, "pod "+string(user)+" has the volume of plugins/"+clean(at.path)+" mounted")
+	}
+	if what, ok := l.stagedInTree(r); ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: what}
 	}
 	_, csiMounts := l.mounts.below[csiDir]
@@ -123,24 +158,53 @@ func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 	if r.staging.unclear != "" && csiMounts {
 		return policy.Fact{Origin: origin, Detail: r.staging.unclear + ", and CSI volumes are staged here"}
 	}
-	var detail string
 	if len(r.staging.left) > 0 {
-		detail = "nothing is mounted at " + strings.Join(r.staging.left, ", ")
+		others = append(others, "nothing is mounted at "+strings.Join(r.staging.left, ", "))
 	}
-	return policy.Fact{Truth: policy.No, Origin: origin, Detail: detail}
+	return policy.Fact{Truth: policy.No, Origin: origin, Detail: strings.Join(others, "; ")}
 }
 
-// stagedAt looks for a mount of any namespace at or below a staging path, and for one of
-// the volume plugins of the kubelet's own tree whose path has the volume's name.
-func (l *looking) stagedAt(r *podRead) (string, bool) {
-	if r.staging.mounted != "" {
-		return "plugins/" + r.staging.mounted + " is a mount point", true
+// blockHolders says who holds each block volume that has an entry for the pod, or nothing where
+// one of them may be the pod's own.
+func (l *looking) blockHolders(uid parsers.PodUID) (words []string) {
+	for _, e := range l.blocks.csi[uid] {
+		user, ok := l.holders.heldBlock(uid, e.name)
+		if !ok || !e.bare {
+			return nil
+		}
+		words = append(words, "pod "+string(user)+" has the block volume "+clean(e.name)+" mapped")
+	}
+	return slices.Compact(words)
+}
+
+// stagedAt is one staging path of a pod's volumes at which something is mounted.
+type stagedAt struct{ path, words string }
+
+// staged finds the mounts of any namespace at or below the staging paths.
+func (l *looking) staged(r *podRead) []stagedAt {
+	var all []stagedAt
+	for _, path := range r.staging.mounted {
+		all = append(all, stagedAt{path, "plugins/" + clean(path) + " is a mount point" + unstage(l.rootDir+"/plugins/"+path, "1")})
 	}
 	for _, path := range r.staging.paths {
-		if h, ok := l.mounts.below[path]; ok {
-			return "staged: " + h.words(l.probe.cfg.ProcDir), true
+		if h, ok := l.mounts.below[path]; ok && !slices.Contains(r.staging.mounted, path) {
+			all = append(all, stagedAt{path, "staged: " + h.words(l.probe.cfg.ProcDir) + unstage(h.target, h.view.pid)})
 		}
 	}
+	return all
+}
+
+// unstage is what a person can do about a mount that no driver takes away any more.
+func unstage(path, pid string) string {
+	if command := policy.UmountCommand(path, pid); command != "" {
+		return "; if no pod uses the volume any more: " + command
+	}
+	return ""
+}
+
+// stagedInTree finds a mount of one of the volume plugins of the kubelet's own tree whose path has
+// the volume's name.
+func (l *looking) stagedInTree(r *podRead) (string, bool) {
 	if r.content == nil {
 		return "", false
 	}

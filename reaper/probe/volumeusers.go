@@ -1,0 +1,212 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// volumeUsers are the pods that live and the CSI volumes that they have, with the staging paths
+// that are theirs. They are asked for only where a volume of a dead pod is staged.
+type volumeUsers struct {
+	files  []fileUser
+	blocks map[string][]policy.VolumeUser // by the volume's name, for block volumes
+}
+
+type fileUser struct {
+	policy.VolumeUser
+	paths []string // as staging has them
+}
+
+// mostVolumes bounds the volumes of one pod that are asked about; a node attaches some hundred.
+const mostVolumes = 1000
+
+// held returns the pod that holds what is staged at path, of a dead pod's volume.
+func (u *volumeUsers) held(dead parsers.PodUID, v policy.CSIVolume, path string) (parsers.PodUID, bool) {
+	for _, f := range u.files {
+		if f.Holds(dead, v) && slices.Contains(f.paths, path) {
+			return f.UID, true
+		}
+	}
+	return "", false
+}
+
+// heldBlock does so for a block volume. The directory that it is in names it, for all its pods.
+func (u *volumeUsers) heldBlock(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
+	for _, b := range u.blocks[name] {
+		if b.Holds(dead, blockVolume(name)) {
+			return b.UID, true
+		}
+	}
+	return "", false
+}
+
+func blockVolume(name string) policy.CSIVolume {
+	return policy.CSIVolume{Driver: csiPlugin, Handle: name}
+}
+
+// volumeUsers finds the users of the volumes that are staged and that some pod of reads has.
+func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers {
+	var names []string
+	files := slices.ContainsFunc(reads, func(r *podRead) bool { return len(l.staged(r)) > 0 })
+	for _, entries := range l.blocks.csi {
+		for _, e := range entries {
+			names = append(names, e.name)
+		}
+	}
+	if !files && len(names) == 0 {
+		return volumeUsers{}
+	}
+	var living []parsers.PodUID
+	for _, d := range l.names {
+		if uid, ok := parsers.ParsePodUID(d.name); ok && l.lives(ctx, uid) {
+			living = append(living, uid)
+		}
+	}
+	slices.Sort(names)
+	p := l.probe
+	users, err := guardedOn(ctx, &p.guard, "volumes of living pods", p.patience, l.pods, func(pods int) (u volumeUsers) {
+		for _, uid := range living {
+			if files && ctx.Err() == nil {
+				u.files = append(u.files, p.fileUsers(pods, uid)...)
+			}
+		}
+		return u
+	})
+	if err != nil {
+		return volumeUsers{} // nobody is known to hold a volume: what is staged keeps
+	}
+	if l.csi == nil || len(names) == 0 {
+		return users
+	}
+	blocks, err := guardedOn(ctx, &p.guard, "block volumes", p.patience, l.csi, func(csi int) map[string][]policy.VolumeUser {
+		found := map[string][]policy.VolumeUser{}
+		for _, name := range slices.Compact(names) {
+			found[name] = p.blockUsers(csi, name, living)
+		}
+		return found
+	})
+	if err == nil {
+		users.blocks = blocks
+	}
+	return users
+}
+
+// lives says whether the runtime has something of the pod, or a process is in its cgroup.
+func (l *looking) lives(ctx context.Context, uid parsers.PodUID) bool {
+	if l.runtime.Sandboxes[uid] != "" || l.runtime.Containers[uid] != "" || l.cgroups.busy[uid] {
+		return true
+	}
+	_, busy := processesIn(ctx, l.cgroups.all[uid])
+	return busy
+}
+
+// fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
+// mountinfo could name a mount of somebody else's making.
+func (p *Probe) fileUsers(pods int, uid parsers.PodUID) []fileUser {
+	dir, err := p.open.walk(pods, string(uid), "volumes", csiPlugin)
+	if err != nil {
+		return nil
+	}
+	defer closeFD(dir)
+	names, err := listDir(dir, mostVolumes)
+	if err != nil && !errors.Is(err, errTooMany) {
+		return nil
+	}
+	var users []fileUser
+	for _, d := range names {
+		if u, ok := p.fileUser(dir, d.name); ok {
+			u.UID, u.Lives = uid, true
+			users = append(users, u)
+		}
+	}
+	return users
+}
+
+func (p *Probe) fileUser(dir int, name string) (fileUser, bool) {
+	volume, err := p.open.dir(dir, name)
+	if err != nil {
+		return fileUser{}, false
+	}
+	defer closeFD(volume)
+	text, err := p.open.readFile(volume, policy.VolData, mostVolData)
+	if err != nil {
+		return fileUser{}, false
+	}
+	v, ok := parseVolData(text)
+	if !ok {
+		return fileUser{}, false
+	}
+	var u fileUser
+	u.Volume = v.volume()
+	for _, names := range v.globalMounts() {
+		u.paths = append(u.paths, stagingPath(names))
+	}
+	u.Mounted = p.mountPoint(volume, "mount")
+	return u, true
+}
+
+// blockUsers are the pods, of those that live, for which the block volume is published or mapped:
+// publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device.
+func (p *Probe) blockUsers(csi int, volume string, living []parsers.PodUID) []policy.VolumeUser {
+	var users []policy.VolumeUser
+	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
+		dir, err := p.open.walk(csi, at...)
+		if err != nil {
+			continue
+		}
+		for _, uid := range living {
+			users = append(users, policy.VolumeUser{
+				UID: uid, Volume: blockVolume(volume), Lives: true, Mounted: p.mountPoint(dir, string(uid)),
+			})
+		}
+		closeFD(dir)
+	}
+	return users
+}
+
+// mountPoint says whether name is one, by the open itself, which nothing mounted answers.
+func (p *Probe) mountPoint(parent int, name string) bool {
+	fd, err := p.open.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err == nil {
+		closeFD(fd)
+	}
+	return errors.Is(err, errMount)
+}
+
+// blockEntry is a CSI block volume's entry for one pod below plugins/kubernetes.io/csi.
+type blockEntry struct {
+	name string // the volume's
+	// bare is true where nothing is left at it but the file that was mounted on.
+	bare bool
+}
+
+// csiBlock recognises such an entry by its path below plugins/kubernetes.io.
+func csiBlock(path string) (name string, ok bool) {
+	parts := strings.Split(path, "/")
+	switch {
+	case len(parts) != 5 || parts[0] != "csi" || parts[1] != "volumeDevices":
+	case parts[2] == "publish":
+		return parts[3], true
+	case parts[3] == "dev":
+		return parts[2], true
+	}
+	return "", false
+}
+
+// bare says whether the entry is an empty regular file and no mount point.
+func (o opener) bare(parent int, name string) bool {
+	fd, err := o.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	st, err := statHandle(fd)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
+}
