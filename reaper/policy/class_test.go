@@ -159,6 +159,11 @@ func TestPurgeIn(t *testing.T) {
 	check("the disk is nearly full", pressedRetention-23*time.Hour, true, true)
 	e.HeldSince.BootID = "boot-0"
 	check("over a reboot", time.Hour, true, false)
+	s.now.Boot = 3 * time.Minute
+	check("the machine has just booted", s.rules.Retention-3*time.Minute, true, false)
+	e.HeldSince.Wall = s.now.Wall.AddDate(-50, 0, 0)
+	check("the clock was set after the boot", s.rules.Retention-3*time.Minute, true, false)
+	check("the same, and the disk is nearly full", pressedRetention-3*time.Minute, true, true)
 	e.HeldSince.Wall = s.now.Wall.Add(time.Hour)
 	check("the clock was set back", 24*time.Hour, true, false)
 	e.Left = []Residue{{Class: ClassData}}

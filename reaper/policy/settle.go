@@ -46,8 +46,10 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 	}
 	since, ok := now.Since(e.HeldSince)
 	if !ok {
-		// Another boot: only the wall clock knows, and a clock that was set back knows nothing.
-		since = max(0, now.Wall.Sub(e.HeldSince.Wall))
+		// Another boot: only the wall clock knows, and one that was set knows nothing. A machine
+		// without a battery clock boots into its past and then leaps over years. It has been held
+		// for all of this boot, and that much is certain.
+		since = min(max(0, now.Wall.Sub(e.HeldSince.Wall)), now.Boot)
 	}
 	return retention - since, true
 }
