@@ -1,6 +1,9 @@
 package reaper
 
 import (
+	"maps"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -74,4 +77,27 @@ func (r *Reaper) stop(rep *Report, rec policy.Record) {
 	if _, err := r.Ledger.Append(rec); err != nil {
 		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
 	}
+}
+
+// here returns the pods that the node has by this look or had by the last one, in the pods
+// directory, in the runtime or in quarantine.
+func (r *Reaper) here(look *policy.Look) map[parsers.PodUID]bool {
+	now := maps.Clone(look.Listed)
+	if now == nil {
+		now = map[parsers.PodUID]bool{}
+	}
+	for _, pods := range [...][]policy.Evidence{look.Pods, look.RuntimeOnly} {
+		for i := range pods {
+			now[pods[i].UID] = true
+		}
+	}
+	has := maps.Clone(now)
+	maps.Copy(has, r.listed)
+	for _, e := range r.Ledger.Entries() {
+		if e.Phase.InQuarantine() {
+			has[e.UID] = true
+		}
+	}
+	r.listed = now
+	return has
 }

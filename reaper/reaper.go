@@ -30,7 +30,9 @@ type Reaper struct {
 	// CNI is for the sweeps over what CNI left; the zero value leaves that alone.
 	CNI CNI
 
-	memory  memory
+	memory memory
+	// listed are the pods that the last look has seen.
+	listed  map[parsers.PodUID]bool
 	heard   policy.Heard
 	proven  bool // one pod has been parked and confirmed since the start
 	refused map[parsers.PodUID]*refusal
@@ -156,7 +158,7 @@ func entries(all map[string]*policy.EntryState) []policy.EntryState {
 // judge fills in the facts that the log and the ledger give, and judges every pod.
 func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	look := &rep.Look
-	r.heard.Learn(claims, look.Node, look.At)
+	r.heard.Learn(policy.Known(claims, r.here(look)), look.Node, look.At)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range r.Ledger.Entries() {
 		if e.Restored {

@@ -138,6 +138,9 @@ type Look struct {
 	Resting []Evidence
 	// RuntimeOnly has one for each pod that the runtime has and the pods directory has not.
 	RuntimeOnly []Evidence
+	// Listed has every pod that the pods directory or the runtime has, also those that were not
+	// asked for.
+	Listed map[parsers.PodUID]bool
 	// Partial is true where only some pods were asked for: nothing can be counted.
 	Partial bool
 	// InRuntime is how many pods the runtime has, in any state, and KubeletLists how many the

@@ -149,6 +149,14 @@ func inFormat(s parsers.Sighting, format LogFormat) bool {
 	return format != LogJSON
 }
 
+// Known returns those of the claims that name a pod which this node has. Whoever can make a
+// line can make up a UID, and a line about a pod that was never here says neither that the
+// kubelet's sources are ready nor anything else. A pod that the kubelet itself removed between
+// its line and the look is no longer here either: its line is not missed.
+func Known(claims []Claim, has map[parsers.PodUID]bool) []Claim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !has[c.Sighting.UID] })
+}
+
 // Learn takes the claims that are evident for the kubelet that runs now, and forgets what
 // another kubelet said.
 func (h *Heard) Learn(claims []Claim, n Node, now Instant) {

@@ -87,6 +87,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		look.Resting = append(look.Resting, l.parkedEvidence(e, l.unopened(e)))
 	}
 	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
+	look.Listed = l.allListed()
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
@@ -326,6 +327,20 @@ func (l *looking) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidenc
 
 func kindName(kind uint8) string {
 	return typeName(uint16(kind) << 12) // IFTODT of dirent.h
+}
+
+// allListed returns the pods of the listing and of the runtime.
+func (l *looking) allListed() map[parsers.PodUID]bool {
+	all := make(map[parsers.PodUID]bool, len(l.names))
+	for _, d := range l.names {
+		if uid, ok := parsers.ParsePodUID(d.name); ok {
+			all[uid] = true
+		}
+	}
+	for uid := range l.runtime.Pods {
+		all[uid] = true
+	}
+	return all
 }
 
 // lists says whether the pods directory held name when it was listed.
