@@ -90,9 +90,6 @@ func (v *cniView) end(o policy.CNIOutcome) {
 	}
 }
 
-// outlook says what the file asks of a person: one that waits or goes asks nothing.
-func (v *cniView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
-
 // title is the file's name, with the container's ID cut as crictl shows it.
 func (v *cniView) title() string {
 	name := filepath.Base(v.Path)

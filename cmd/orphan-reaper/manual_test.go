@@ -32,7 +32,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"api_unreachable":            `What holds while the API server that kubeconfig names cannot be asked. keep: everything is kept. ignore: the other facts decide alone.`,
 	"cni_cache_dir":              `libcni's cache; Multus and flannel keep their files below it, too.`,
 	"cni_data_dir":               `host-local's dataDir, with a directory of addresses for each network. Those that a configuration in cni_conf_dir names are looked at as well.`,
-	"cni_conf_dir":               `Where the runtime has its network configurations (conf_dir of containerd, network_dir of CRI-O). The addresses of a network that none of them names may be another engine's, and stay, unless a cache file says whose they are.`,
+	"cni_conf_dir":               confDirMeaning,
 	"cni_older_than":             `How old what CNI left must be before it is judged.`,
 	"metrics_file":               `Where the metrics for the node exporter's textfile collector go; the name must end in .prom. auto writes orphan-reaper.prom into the directory that the running node exporter was told, else the one in the file of its arguments (/etc/default, /etc/sysconfig), else a usual place; no directory is made. A stop takes the file away. none writes none.`,
 	"log_level":                  `The least level of what the daemon says of itself. The records of what was taken or kept have no level, and are always written.`,
@@ -42,3 +42,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 		"logs, the runtime's sockets, network namespaces. With another directory than / nothing elsewhere on this machine is read or changed; " +
 		`only processes, mounts and block devices are seen as the kernel shows them. Taken only with "node_namespaces: self", for tests and demos.`,
 }
+
+const confDirMeaning = `Where the runtime has its network configurations (network_dir of CRI-O). ` +
+	`Where nothing is set, those of K3s, RKE2 and MicroK8s, and those that containerd names, are read besides. ` +
+	`The addresses of a network that none of them names may be another engine's, and stay, unless a cache file says whose they are.`

@@ -80,6 +80,7 @@ func (c Config) probing(log *slog.Logger, clock probe.Clock) probe.Config {
 		NodeNamespacesSelf: c.NodeNamespaces == self, Waive: c.Waive(),
 		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
 		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir}, CNIConfDir: c.CNIConfDir,
+		CNIConfDirSet:            c.sources["cni_conf_dir"] != "",
 		KubeletTokenFile:         unless(none, c.KubeletTokenFile),
 		KubeletClientCertificate: unless(none, c.KubeletClientCertificate),
 		KubeletClientKey:         unless(none, c.KubeletClientKey),

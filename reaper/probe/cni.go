@@ -39,7 +39,8 @@ type CNISweep struct {
 	// asked are the sandboxes of which the runtime was asked for the namespace, and told those
 	// of which it told.
 	asked, told map[string]bool
-	caches      bool // those of libcni have been begun
+	podNets     map[string]bool // networks that a cache file of a pod is of
+	caches      bool            // those of libcni have been begun
 	errors      []string
 }
 
@@ -73,7 +74,7 @@ type cniOpened struct {
 
 // SweepCNI begins a pass. Nothing is read until Next.
 func (p *Probe) SweepCNI() *CNISweep {
-	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}}
+	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
 }
 
 // Close lets go of what the sweep holds open.

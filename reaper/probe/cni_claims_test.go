@@ -224,3 +224,92 @@ func hostAddresses(t *testing.T) (all []netip.Addr) {
 	}
 	return all
 }
+
+// TestCNIConfDirs: without a directory that a person named, the configurations are where K3s
+// and RKE2 have them, or where the runtime says.
+func TestCNIConfDirs(t *testing.T) {
+	const conf = `{"name":"elsewhere","type":"bridge","ipam":{"type":"host-local","dataDir":"%s"}}`
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nowhere", func(*cniNode) {}, policy.Yes},
+		{"K3s", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+		}, policy.No},
+		{"K3s, and another was named", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cfg.CNIConfDirSet = true
+		}, policy.Yes},
+		{"K3s, and the usual one is not there", func(n *cniNode) {
+			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cfg.CNIConfDir = n.path("none")
+		}, policy.No},
+		{"K3s, whose file is broken", func(n *cniNode) { n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", "{") }, policy.Unknown},
+		{"containerd says where it has loaded them from", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"cniconfig": `{"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"` + n.path("told") + `","Prefix":"eth"}`})
+		}, policy.No},
+		{"containerd says what is configured", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"config": `{"cni":{"binDir":"/opt/cni/bin","confDir":"` + n.path("told") + `"}}`})
+		}, policy.No},
+		{"containerd says it of one runtime class", func(n *cniNode) {
+			n.write("told/1.conf", fmt.Sprintf(conf, n.path("data")))
+			n.cri.SetStatusInfo(map[string]string{"config": `{"containerd":{"runtimes":{"kata":{"cniConfDir":"` + n.path("told") + `"}}}}`})
+		}, policy.No},
+		{"CRI-O says nothing of it", func(n *cniNode) {
+			n.cri.SetStatusInfo(map[string]string{"config": `{"sandboxImage":"registry.k8s.io/pause:3.10"}`})
+		}, policy.Yes},
+		{"containerd does not answer", func(n *cniNode) {
+			n.cri.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
+		}, policy.Yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCNINode(t)
+			c.change(n)
+			n.cfg.CNIDataDirs = append(n.cfg.CNIDataDirs, n.path("data"))
+			n.write("data/elsewhere/10.42.0.9", id("gone"))
+			checkCNI(t, cniFile(t, n.sweep(), "10.42.0.9"), cniFacts{policy.CNIForeign: c.want})
+		})
+	}
+}
+
+// TestCNIAttachments is an address in the network of an attachment (Multus), which no
+// configuration on the node names: its own cache is gone, and who uses the network tells.
+func TestCNIAttachments(t *testing.T) {
+	live, gone := id("a live pod"), id("gone")
+	for _, c := range []struct {
+		name   string
+		change func(*cniNode)
+		want   policy.Truth
+	}{
+		{"nobody uses it", func(*cniNode) {}, policy.Yes},
+		{"a living pod uses it", func(n *cniNode) {
+			n.write("cni/multus/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", string(newUID()), n.netns("x")))
+		}, policy.No},
+		{"a living pod uses another", func(n *cniNode) {
+			n.write("cni/multus/results/tenant2-"+live+"-net1", cacheText("tenant2", live, "net1", string(newUID()), n.netns("x")))
+		}, policy.Yes},
+		{"another engine's container uses it", func(n *cniNode) {
+			n.write("cni/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", "other", n.netns("x")))
+		}, policy.Yes},
+		{"Multus has its delegates", func(n *cniNode) { n.write("cni/multus/"+gone, "[]") }, policy.No},
+		{"Multus has another's delegates", func(n *cniNode) { n.write("cni/multus/"+id("another"), "[]") }, policy.Yes},
+		{"a living pod uses it, and another engine has the container", func(n *cniNode) {
+			n.write("cni/multus/results/tenant-"+live+"-net1", cacheText("tenant", live, "net1", string(newUID()), n.netns("x")))
+			n.mkdir("docker/containers/" + gone)
+		}, policy.Yes},
+	} {
+		for _, chunk := range []int{1, cniChunk} {
+			t.Run(c.name, func(t *testing.T) {
+				n := newCNINode(t)
+				n.chunk = chunk
+				n.address("tenant", "192.168.5.9", gone)
+				c.change(n)
+				checkCNI(t, cniFile(t, n.sweep(), "192.168.5.9"), cniFacts{policy.CNIForeign: c.want})
+			})
+		}
+	}
+}

@@ -2,9 +2,11 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,7 +119,9 @@ func skipsCNI(d cniDir, e dirent) bool {
 type cniConf struct {
 	networks map[string]bool
 	dataDirs []string
-	err      error // why it may name more
+	dirs     []string // that were read
+	err      error    // why it may name more
+	missing  error    // the directory is not there
 	told     bool
 }
 
@@ -127,22 +131,62 @@ const (
 	longConf     = parsers.MaxCNIFile
 )
 
+// usualConfDirs are where distributions that bring their own runtime have the network
+// configurations: K3s and RKE2, and MicroK8s.
+var usualConfDirs = []string{
+	"/var/lib/rancher/k3s/agent/etc/cni/net.d", "/var/lib/rancher/rke2/agent/etc/cni/net.d", "/var/snap/microk8s/current/args/cni-network",
+}
+
+// confDirs are the directories of network configurations: the one that was named; else the
+// usual one, those of distributions, and those that the runtime tells.
+func (p *Probe) confDirs(ctx context.Context) []string {
+	dirs := []string{p.cfg.CNIConfDir}
+	if p.cfg.CNIConfDirSet {
+		return dirs
+	}
+	for _, dir := range slices.Concat(p.cfg.usualAll(usualConfDirs), p.toldConfDirs(ctx)) {
+		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // readCNIConf reads every configuration that libcni would (ConfFiles: .conf, .conflist and
-// .json). A directory that is not there is an error: then nothing is known.
+// .json). Where no directory is there, that is an error: then nothing is known.
 func (p *Probe) readCNIConf(ctx context.Context) cniConf {
-	c, err := guarded(ctx, &p.guard, "cni "+p.cfg.CNIConfDir, p.patience, func() cniConf { return readConfDir(p.cfg.CNIConfDir) })
-	if err != nil {
-		c.err = err
+	all := cniConf{networks: map[string]bool{}, dirs: p.confDirs(ctx)}
+	var missing error
+	read := 0
+	for _, dir := range all.dirs {
+		c, err := guarded(ctx, &p.guard, "cni "+dir, p.patience, func() cniConf { return readConfDir(dir) })
+		if err != nil {
+			c.err = err
+		}
+		switch {
+		case c.missing != nil:
+			missing = cmp.Or(missing, c.missing)
+			continue
+		case c.err != nil && all.err == nil:
+			all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(dir), c.err)
+		}
+		read++
+		maps.Copy(all.networks, c.networks)
+		all.dataDirs = append(all.dataDirs, c.dataDirs...)
 	}
-	if c.err != nil {
-		c.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(p.cfg.CNIConfDir), c.err)
+	if read == 0 && missing != nil {
+		all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(all.dirs[0]), missing)
 	}
-	return c
+	return all
 }
 
 func readConfDir(dir string) cniConf {
 	c := cniConf{networks: map[string]bool{}}
 	fd, err := openCNIDir(cniDir{base: dir})
+	if gone(err) {
+		c.missing = err
+		return c
+	}
 	if err != nil {
 		c.err = err
 		return c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -20,7 +21,8 @@ type cniOwner struct {
 }
 
 func (o *cniOwner) add(f *policy.CNIFile, x *cniExtra) {
-	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != ""
+	// Nobody but the kubelet's runtime calls Multus.
+	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != "" || f.Kind == policy.CNIMultus
 	if x.netns != "" && !slices.Contains(o.netns, x.netns) {
 		o.netns = append(o.netns, x.netns)
 	}
@@ -96,6 +98,9 @@ func (f *facing) learn(c *cniPart, wanted map[string]bool) {
 				f.s.claims[place] = true
 			}
 		}
+		if x.sandbox && len(f.s.podNets) < mostNetworks {
+			f.s.podNets[file.Network] = true
+		}
 		if wanted != nil && !wanted[file.Container] {
 			continue
 		}
@@ -135,8 +140,12 @@ func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKn
 	}
 	for _, base := range s.p.cfg.CNICacheDirs {
 		for _, cache := range cniCaches {
-			if cache.kind == policy.CNICache {
-				s.complain(s.lookUpIn(ctx, c, cacheDir(base, cache.kind, cache.names), wanted))
+			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
+			case policy.CNICache:
+				s.complain(s.lookUpIn(ctx, c, dir, wanted))
+			case policy.CNIMultus: // its name is the ID
+				s.complain(s.lookUpIn(ctx, c, dir, func(name string) bool { return missing[name] }))
+			case policy.CNIFlannel, policy.CNIAddress:
 			}
 		}
 	}
@@ -232,8 +241,9 @@ func (f *facing) alive(id string) policy.Fact {
 }
 
 // foreign: what the runtime calls a pod's sandbox, or gives a pod's UID, is a pod's. Where no
-// file of the container says so, the node's configuration must name the network, since a
-// host-local store may be shared.
+// file of the container says so, the node's configuration must name the network, or a cache
+// file of another pod: a network attachment stands at the API server only, and with Multus's
+// cache of its last pod the network is forgotten here. A host-local store may be shared.
 func (f *facing) foreign(o *cniOwner, file *policy.CNIFile) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
@@ -242,22 +252,25 @@ func (f *facing) foreign(o *cniOwner, file *policy.CNIFile) policy.Fact {
 	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
 		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean(t.under)}
 	}
-	dir := f.s.p.cfg.CNIConfDir
+	dir := strings.Join(conf.dirs, ", ")
 	switch {
 	case k.stores.err != nil:
 		return policy.Fact{Origin: "engines", Detail: k.stores.err.Error()}
 	case k.tasks.err != nil:
 		return policy.Fact{Origin: "engines", Detail: k.tasks.err.Error()}
-	case o.sandbox, file.Kind == policy.CNIMultus: // nobody but the kubelet's runtime calls Multus
+	case o.sandbox:
 		return policy.Fact{Truth: policy.No, Origin: "engines"}
 	case file.Network == "":
 		return policy.Fact{Origin: dir, Detail: "no file tells its network"}
-	case conf.networks[file.Network], file.Network == loopback:
+	case conf.networks[file.Network], file.Network == loopback, f.s.podNets[file.Network]:
 		return policy.Fact{Truth: policy.No, Origin: dir}
 	case conf.err != nil:
 		return policy.Fact{Origin: dir, Detail: conf.err.Error()}
 	}
-	return policy.Fact{Truth: policy.Yes, Origin: dir, Detail: "no configuration in " + clean(dir) + " names the network " + clean(file.Network)}
+	return policy.Fact{
+		Truth: policy.Yes, Origin: dir,
+		Detail: "no configuration in " + clean(dir) + " names the network " + clean(file.Network) + ", and no cache file of a pod",
+	}
 }
 
 // loopback is the network that containerd and CRI-O add to every sandbox by themselves.

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -86,4 +87,59 @@ func netnsInInfo(info string) (path string, told bool) {
 		}
 	}
 	return "", true
+}
+
+// longStatus is more than any runtime has to say of its configuration.
+const longStatus = 4 << 20
+
+// toldConfDirs asks the runtime where its network configurations are, by Status with its
+// verbose flag, which containerd answers. A runtime that does not tell has none.
+func (p *Probe) toldConfDirs(ctx context.Context) []string {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
+		return nil
+	}
+	found, err := guarded(ctx, &p.guard, "the runtime's sockets", p.patience, func() sockets { return p.findSockets(UsualSockets(p.cfg.NodeRoot)) })
+	if err != nil || found.err != nil {
+		return nil
+	}
+	client := criClient{timeout: p.patience, maxAnswer: longStatus}
+	var dirs []string
+	for _, path := range found.paths {
+		conn, err := client.connect(path)
+		if err != nil {
+			continue
+		}
+		var r runtimeapi.StatusResponse
+		if client.call(ctx, conn, "Status", &runtimeapi.StatusRequest{Verbose: true}, &r) == nil {
+			dirs = append(dirs, confDirsIn(r.GetInfo())...)
+		}
+		_ = conn.Close() // nothing was sent that could be lost
+	}
+	return dirs
+}
+
+// confDirsIn reads the directories from what containerd adds to its verbose status:
+//
+//	cniconfig: {"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d",…}
+//	config:    {"cni":{"confDir":"/etc/cni/net.d",…},"containerd":{"runtimes":{"runc":{"cniConfDir":"",…}}},…}
+func confDirsIn(info map[string]string) (dirs []string) {
+	var loaded struct{ PluginConfDir string }
+	if json.Unmarshal([]byte(info["cniconfig"]), &loaded) == nil {
+		dirs = append(dirs, loaded.PluginConfDir)
+	}
+	var config struct {
+		CNI        struct{ ConfDir string }
+		Containerd struct {
+			Runtimes map[string]struct{ CNIConfDir string }
+		}
+	}
+	if json.Unmarshal([]byte(info["config"]), &config) == nil {
+		dirs = append(dirs, config.CNI.ConfDir)
+		for _, r := range config.Containerd.Runtimes {
+			dirs = append(dirs, r.CNIConfDir)
+		}
+	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }

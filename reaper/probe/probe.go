@@ -49,8 +49,11 @@ type Config struct {
 	// CNIDataDirs are host-local's, with a directory for each network: default
 	// /var/lib/cni/networks, besides those that a configuration in CNIConfDir names.
 	CNIDataDirs []string
-	CNIConfDir  string   // the network configurations; default /etc/cni/net.d
-	NetnsDirs   []string // where network namespaces are bound; default /run/netns and /var/run/netns
+	// CNIConfDir has the network configurations: default /etc/cni/net.d. CNIConfDirSet says that
+	// the operator chose it; else those of distributions and of the runtime are read besides.
+	CNIConfDir    string
+	CNIConfDirSet bool
+	NetnsDirs     []string // where network namespaces are bound; default /run/netns and /var/run/netns
 	// CNITaskDirs have an entry for each container that runs, and CNIStores for each that an
 	// engine besides the kubelet's has; both are named by the container's full ID. A "*" is
 	// any one name; at the end of a task directory it is containerd's namespace.

@@ -32,6 +32,7 @@ const (
 	RemovePodSandbox
 	GetVersion
 	PodSandboxStatus
+	GetStatus
 	numCalls
 )
 
@@ -68,6 +69,7 @@ type Server struct {
 	filtered   bool
 	stopped    map[string]bool
 	info       map[string]map[string]string
+	statusInfo map[string]string
 }
 
 // Start listens on the unix socket and serves until Close. Whoever may write to the

@@ -57,8 +57,11 @@ func TestServerThroughTheRealClient(t *testing.T) {
 	if s.Calls(fakecri.ListPodSandbox) != 1 || s.Calls(fakecri.ListContainers) != 1 || s.Filtered() {
 		t.Errorf("%d and %d calls, filtered %v", s.Calls(fakecri.ListPodSandbox), s.Calls(fakecri.ListContainers), s.Filtered())
 	}
-	if _, err := client.Status(t.Context(), &runtimeapi.StatusRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("Status: %v, want Unimplemented", err)
+	if r, err := client.Status(t.Context(), &runtimeapi.StatusRequest{}); err != nil || len(r.GetStatus().GetConditions()) != 2 {
+		t.Errorf("Status: %v, %v", r, err)
+	}
+	if _, err := client.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("an unknown call: %v, want Unimplemented", err)
 	}
 	if v, err := client.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || v.GetRuntimeName() != "fakecri" {
 		t.Errorf("Version: %v, %v", v, err)

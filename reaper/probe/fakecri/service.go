@@ -25,6 +25,7 @@ func service(v Version) *grpc.ServiceDesc {
 			method("Version", (*Server).version),
 			method("ListPodSandbox", (*Server).listPodSandbox),
 			method("ListContainers", (*Server).listContainers),
+			method("Status", (*Server).status),
 			method("PodSandboxStatus", (*Server).podSandboxStatus),
 			method("StopPodSandbox", (*Server).stopPodSandbox),
 			method("RemovePodSandbox", (*Server).removePodSandbox),
