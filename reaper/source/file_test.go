@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -265,6 +266,7 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 		"dangling":  func(p string) error { return os.Symlink("nowhere", p) },
 		"loop":      func(p string) error { return os.Symlink(filepath.Base(p), p) },
 		"device":    func(p string) error { return os.Symlink("/dev/zero", p) },
+		"proc":      func(p string) error { return os.Symlink("/proc/version", p) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := logPath(t)
@@ -281,6 +283,21 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 			open(t, path).orphans(2)
 			f.sees(1, 2)
 		})
+	}
+}
+
+// TestFilesOfTheKernelAreNone: by its mode /proc/kmsg is a regular file. Reading it takes the kernel's
+// messages from syslogd, and never ends.
+func TestFilesOfTheKernelAreNone(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "messages")
+	must(t, os.Symlink("/proc/version", link))
+	for _, path := range []string{"/proc/version", link, "/sys/kernel/fscaps"} {
+		if _, err := os.Stat(path); err != nil {
+			continue // /sys is not everywhere
+		}
+		if _, _, err := openTailed(path); !errors.Is(err, errNotRegular) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

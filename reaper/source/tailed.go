@@ -67,7 +67,27 @@ func statRegular(path string) (fileInfo, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fileInfo{}, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
 	}
+	var fs unix.Statfs_t
+	if err := ignoringEINTR(func() error { return unix.Statfs(path, &fs) }); err != nil {
+		return fileInfo{}, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if madeByKernel(&fs) {
+		return fileInfo{}, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
+	}
 	return infoOf(&st), nil
+}
+
+// madeByKernel reports whether the files of a file system are no files: /proc/kmsg is a regular
+// one by its mode, and whoever reads it takes the kernel's messages from syslogd, and waits for the
+// next for ever (proc_kmsg(5)). Whoever can write to the log's directory can make a link to it.
+func madeByKernel(fs *unix.Statfs_t) bool {
+	switch uint32(fs.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+		unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC,
+		unix.BINFMTFS_MAGIC, unix.NSFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC:
+		return true
+	}
+	return false
 }
 
 // openTailed opens a regular file at its beginning. What it is, is asked before the open as
@@ -87,6 +107,12 @@ func openTailed(path string) (*tailed, fileInfo, error) {
 	}
 	t := &tailed{file: os.NewFile(uintptr(fd), path)}
 	info, err := t.stat()
+	if err == nil {
+		var fs unix.Statfs_t
+		if err = ignoringEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err == nil && madeByKernel(&fs) {
+			err = &os.PathError{Op: "open", Path: path, Err: errNotRegular} // swapped in between
+		}
+	}
 	if err == nil {
 		t.dev, t.ino, t.live = info.dev, info.ino, info.size
 		_, err = t.same(0)
