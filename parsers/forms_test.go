@@ -28,10 +28,11 @@ func TestKubeletForms(t *testing.T) {
 			`No retries. Error: \"UnmountVolume.TearDown failed for volume \\\"v\\\" (UniqueName: \\\"v\\\") pod ` +
 			`\\\"` + formUID + `\\\" (UID: \\\"` + formUID + `\\\") : ` +
 			`remove /var/lib/kubelet/pods/` + formUID + `/volumes/kubernetes.io~nfs/v: directory not empty\"\n","v":0}`, "", 0},
-		"a newline in a volume's name": {block, ReportRmdirNotEmpty, 2},
-		"the same in rsyslog's file":   {rsyslog(block), ReportRmdirNotEmpty, 2},
-		"the same, cut":                {rsyslog(block[:len(block)-14]), ReportOther, NoCount},
-		"a name that ends the block":   {rsyslog(strings.Replace(block, "nfs/a", "nfs/a#012 > podUID=x", 1)), "", 0},
+		"a newline in a volume's name":         {block, ReportRmdirNotEmpty, 2},
+		"the same in rsyslog's file":           {rsyslog(block), ReportRmdirNotEmpty, 2},
+		"a program with a version in its name": {strings.Replace(rsyslog(block), "kubelet[", "kubelet-v1.34.4[", 1), ReportRmdirNotEmpty, 2},
+		"the same, cut":                        {rsyslog(block[:len(block)-14]), ReportOther, NoCount},
+		"a name that ends the block":           {rsyslog(strings.Replace(block, "nfs/a", "nfs/a#012 > podUID=x", 1)), "", 0},
 		"rsyslog's #012 in the formatted message of 1.20": {"Mar 31 15:47:45 host kubelet[2154]: E0117 09:15:33.123456    2154 kubelet_volumes.go:225] " +
 			"orphaned pod \"" + formUID +
 			"\" found, but failed to rmdir() volume at path /var/lib/kubelet/pods/" + formUID + "/volumes/kubernetes.io~nfs/a#012b: directory not empty : " +

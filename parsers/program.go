@@ -34,11 +34,17 @@ func kubeletProgram(name string) bool {
 		switch {
 		case slices.Contains(kubelets, word):
 			held = true
-		case !slices.Contains(wrapping, word):
+		case !slices.Contains(wrapping, word) && !isVersion(word):
 			return false
 		}
 	}
 	return held
+}
+
+// isVersion reports whether a word is a part of a version: v1, 34, 4.
+func isVersion(word string) bool {
+	word = strings.TrimPrefix(word, "v")
+	return word != "" && len(word) <= 4 && allDigits(word)
 }
 
 // kubeletUnits are the systemd units that run a kubelet, by distribution. Standalone

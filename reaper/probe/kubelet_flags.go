@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -99,10 +101,29 @@ func (k *kubelet) holdsKubelet() bool {
 			return false
 		}
 	default:
-		return false
+		return k.renamed()
 	}
 	k.args = k.args[1:]
 	return true
+}
+
+// versioned is a kubelet's program with its version in its name: kubelet-v1.34.4, kubelet_1.30.
+var versioned = regexp.MustCompile(`^kubelet[-_.]?v?[0-9][-0-9A-Za-z._+]*$`)
+
+// kubeletOnly are flags that no other program of Kubernetes has.
+var kubeletOnly = [...]string{"root-dir", "container-runtime-endpoint", "pod-manifest-path", "bootstrap-kubeconfig", "config-dir", "register-node"}
+
+// renamed says whether it is a kubelet whose program has another name: a version in it, or
+// kubelet as one of its words (kubelet.real, node-kubelet) and flags that only a kubelet takes. There are
+// others with that word, as kubelet-csr-approver.
+func (k *kubelet) renamed() bool {
+	words := strings.FieldsFunc(k.name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	is := versioned.MatchString(k.name) || slices.Contains(words, nameKubelet) &&
+		slices.ContainsFunc(kubeletOnly[:], func(name string) bool { return len(flags(k.args).all(name)) > 0 })
+	if is {
+		k.name = nameKubelet
+	}
+	return is
 }
 
 // flags is a command line as pflag reads it: --name=value or --name value, the last one

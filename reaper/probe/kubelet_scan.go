@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -40,6 +41,8 @@ var errGone = errors.New("the process has ended")
 //     (kind), whose root directory is another one of the same name; a kubelet that runs in
 //     a container of this node shares the host's PID namespace, since it must see all
 //     processes;
+//   - one in a pod's cgroup is that pod's: its name would otherwise be enough to make the node's own
+//     kubelet one of two;
 //   - a child of a kubelet with the same command line is a fork that has not yet called
 //     execve: the kubelet starts mount and umount in this way all the time.
 func (s scanner) kubelets() ([]*kubelet, error) {
@@ -104,7 +107,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ours, err := s.isOurs(pid); err != nil || !ours {
+	if ours, err := s.isOurs(pid); err != nil || !ours || (!s.thorough && s.inPod(pid)) {
 		return nil, err
 	}
 	k.hidden = isTitle(cmdline)
@@ -226,6 +229,30 @@ func (s scanner) isOurs(pid int) (bool, error) {
 		return false, fmt.Errorf("cannot read %s: no Uid line", s.path(pid, "status"))
 	}
 	return depth == 1 && (user == "0" || user == strconv.Itoa(os.Geteuid())), nil
+}
+
+// inPod says whether the process is in the cgroup of a pod of this node. Where the node is
+// a container in a pod of another, and sees that one's cgroups, so is everything, its init first.
+func (s scanner) inPod(pid int) bool {
+	pod := s.podOf(pid)
+	return pod != "" && pod != s.podOf(1)
+}
+
+// podOf returns the innermost pod whose cgroup a process is in, "" where it is in none or
+// nobody can tell.
+func (s scanner) podOf(pid int) (pod parsers.PodUID) {
+	text, err := s.read(pid, "cgroup", 64<<10)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		for part := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "/") {
+			if uid, ok := cgroupPod(part); ok {
+				pod = uid
+			}
+		}
+	}
+	return pod
 }
 
 // clockTick is the unit of starttime. It is 10 ms on every port of Linux that Go has, but

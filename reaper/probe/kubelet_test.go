@@ -25,6 +25,7 @@ type fakeProc struct {
 	cwd         string
 	root        string // the tree that it sees, where that is not ours
 	start       int64  // ticks
+	cgroup      string // the path, default none
 }
 
 // hostMount is the first line of mountinfo of all processes that see the same files.
@@ -73,6 +74,9 @@ func addProc(t *testing.T, procDir string, procs ...fakeProc) {
 			if err := os.Symlink(p.root, filepath.Join(dir, "root")); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if p.cgroup != "" {
+			writeText(t, filepath.Join(dir, "cgroup"), "0::"+p.cgroup+"\n")
 		}
 		for name, text := range map[string]string{
 			"comm":    p.comm + "\n",
@@ -133,6 +137,17 @@ func TestFindKubelet(t *testing.T) {
 		{"another root", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=/other"}}}, usual, 0},
 		{"relative root", []fakeProc{{pid: 42, comm: "kubelet", cwd: "/srv", args: []string{"kubelet", "--root-dir=k"}}}, "/srv/k", 42},
 		{"two roots", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet", "--root-dir=/a"}}, {pid: 43, comm: "kubelet", args: []string{"kubelet", "--root-dir=/b"}}}, "/b", 43},
+		{"a version in its name", []fakeProc{{pid: 42, comm: "kubelet-v1.34.4", args: []string{"/x/kubelet-v1.34.4", "--root-dir=/d"}}}, "/d", 42},
+		{"renamed, with a kubelet's flags", []fakeProc{{pid: 42, comm: "node-kubelet", args: []string{"/opt/node-kubelet", "--root-dir", "/d"}}}, "/d", 42},
+		{"another with that word", []fakeProc{{pid: 42, comm: "kubelet-csr-app", args: []string{"kubelet-csr-approver", "--kubeconfig=/x"}}}, usual, 0},
+		{"beside one in a pod", []fakeProc{
+			{pid: 42, comm: "kubelet", args: []string{"kubelet"}, cgroup: "/system.slice/kubelet.service"},
+			{pid: 43, comm: "kubelet", args: []string{"kubelet"},
+				cgroup: "/kubepods.slice/kubepods-pod0fb1a2c3_1111_4222_8333_444455556666.slice/cri-containerd-1.scope"},
+			{pid: 44, comm: "kubelet", args: []string{"kubelet", "--root-dir=/other"},
+				cgroup: "/kubepods/besteffort/pod0fb1a2c3-1111-4222-8333-444455556666/1"},
+		}, usual, 42},
+		{"a slice of kubelet's own", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet"}, cgroup: "/kubepods-like.slice/kubelet.service"}}, usual, 42},
 		{"hyperkube", []fakeProc{{pid: 42, comm: "hyperkube", args: []string{"/hyperkube", "kubelet", "--root-dir=/d"}}}, "/d", 42},
 		{"hyperkube proxy", []fakeProc{{pid: 42, comm: "hyperkube", args: []string{"hyperkube", "proxy"}}}, usual, 0},
 		{"k3s server", []fakeProc{{pid: 42, comm: "k3s-server", args: []string{"/usr/local/bin/k3s", "server", "--kubelet-arg=root-dir=/d"}}}, "/d", 42},
