@@ -359,6 +359,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
 	f[policy.FactContent], e.Unread = r.fact(), r.alive != ""
 	f[policy.FactMounted] = l.mounts.fact(e.UID, p.cfg.ProcDir)
+	f[policy.FactMounted].Detail += l.agent(e.UID)
 	if c := r.content; c != nil {
 		e.Residue, e.VolData = c.rows, c.volData
 		if c.mount != "" && f[policy.FactMounted].Truth != policy.Yes {

@@ -108,8 +108,10 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		}
 		h := hit{view: v, root: unescape(l.root), target: unescape(l.target), fsType: unescape(l.fsType())}
 		for _, uid := range uids {
-			if _, known := m.pods[uid]; !known && v.concerns(&l, &table, &m.where, uid) {
-				m.pods[uid] = h // one is enough to keep it
+			// One is enough to keep it. The node's own is the one to tell people of.
+			old, known := m.pods[uid]
+			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(&l, &table, &m.where, uid) {
+				m.pods[uid] = h
 			}
 			if _, known := m.again[uid]; !known && bare(line, uid) {
 				m.again[uid] = h
