@@ -247,7 +247,12 @@ func (f *facing) alive(id string) policy.Fact {
 func (f *facing) foreign(o *cniOwner, file *policy.CNIFile) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: "another engine has a container of this ID in " + clean(d.path)}
+		detail := "another engine has a container of this ID in " + clean(d.path)
+		if strings.HasSuffix(d.path, "-containers") {
+			detail = "the store " + clean(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
+				"CRI-O removes one of its own that it does not list when it is started anew"
+		}
+		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: detail}
 	}
 	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
 		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean(t.under)}
