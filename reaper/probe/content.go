@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -84,10 +85,9 @@ type bounds struct {
 	buf    []byte // scratch for listings
 	each   int    // entries of one directory of the skeleton, and of one tree
 	counts *counting
-	// counting says that the time for counting this pod is over: the rest is the skeleton's.
-	counting func() error
-	etc      bool   // read etc-hosts
-	origin   string // the directory, for people
+	until  time.Time // when counting this pod ends: the rest is the skeleton's
+	etc    bool      // read etc-hosts
+	origin string    // the directory, for people
 }
 
 // counting is what the walks of one look may count in trees, together and in time.
@@ -102,9 +102,12 @@ func newCounting(ctx context.Context) *counting {
 	return c
 }
 
+// late says that the time for counting is over, that of the pod or that of the look.
+func (w *walker) late() bool { return w.counts.ended() != nil || time.Now().After(w.until) }
+
 // room is how many more entries may be counted.
 func (w *walker) room() int {
-	if w.counts.ended() != nil || w.counting() != nil {
+	if w.late() {
 		return 0
 	}
 	return int(max(0, w.counts.left.Load()))

@@ -91,7 +91,7 @@ func TestCountingIsShared(t *testing.T) {
 	few, late, slow := testBounds(t), testBounds(t), testBounds(t)
 	few.counts.left.Store(10)
 	late.counts.ended = func() error { return context.DeadlineExceeded }
-	slow.counting = late.counts.ended
+	slow.until = time.Time{}
 	for name, b := range map[string]bounds{"few": few, "late": late, "slow": slow} {
 		c := read(b)
 		i := slices.IndexFunc(c.rows, func(r policy.Residue) bool { return r.Path == "volumes/kubernetes.io~nfs/v" })
@@ -119,7 +119,7 @@ func TestVolDataIsBounded(t *testing.T) {
 
 func testBounds(t *testing.T) bounds {
 	t.Helper()
-	return bounds{buf: make([]byte, 4096), each: mostEntries, counts: newCounting(t.Context()), counting: t.Context().Err}
+	return bounds{buf: make([]byte, 4096), each: mostEntries, counts: newCounting(t.Context()), until: time.Now().Add(time.Hour)}
 }
 
 func TestContentCounts(t *testing.T) {

@@ -144,10 +144,8 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 	}
 	defer scratch.Put(buf)
 	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
-	counting, cancel := context.WithTimeout(ctx, p.patience/4)
-	defer cancel()
 	out.content = readContent(ctx, p.open, fd, &st, bounds{
-		buf: buf[:], each: p.entries, counts: r.counts, counting: counting.Err, etc: r.hosts, origin: r.origin,
+		buf: buf[:], each: p.entries, counts: r.counts, until: time.Now().Add(p.patience / 4), etc: r.hosts, origin: r.origin,
 	})
 	dir := -1
 	if csi != nil {

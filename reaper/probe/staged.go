@@ -62,7 +62,7 @@ type staging struct {
 // stagingOf works the paths out and looks whether they exist, by the handle of
 // plugins/kubernetes.io/csi (negative where there is none).
 func stagingOf(o opener, csi int, c *content, recorded map[string]string) staging {
-	s := staging{volumes: map[string]policy.CSIVolume{}}
+	var s staging
 	for _, texts := range [...]map[string]string{c.volData, recorded} {
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
 			v, ok := parseVolData([]byte(texts[path]))
@@ -71,8 +71,9 @@ func stagingOf(o opener, csi int, c *content, recorded map[string]string) stagin
 				continue
 			}
 			for _, names := range v.globalMounts() {
-				s.of(stagingPath(names), v.volume())
-				s.add(o, csi, names)
+				path := stagingPath(names)
+				s.of(path, v.volume())
+				s.add(o, csi, path, names)
 			}
 		}
 	}
@@ -81,7 +82,8 @@ func stagingOf(o opener, csi int, c *content, recorded map[string]string) stagin
 	}
 	for _, v := range c.volumes {
 		if v.plugin == csiPlugin {
-			s.add(o, csi, []string{"pv", v.name, "globalmount"})
+			names := []string{"pv", v.name, "globalmount"}
+			s.add(o, csi, stagingPath(names), names)
 		}
 	}
 	return s
@@ -90,6 +92,9 @@ func stagingOf(o opener, csi int, c *content, recorded map[string]string) stagin
 // of notes whose the path is. A path of two volumes is nobody's: no user of one of them explains
 // what is mounted there.
 func (s *staging) of(path string, v policy.CSIVolume) {
+	if s.volumes == nil {
+		s.volumes = map[string]policy.CSIVolume{}
+	}
 	if old, ok := s.volumes[path]; ok && old != v {
 		v = policy.CSIVolume{}
 	}
@@ -98,8 +103,7 @@ func (s *staging) of(path string, v policy.CSIVolume) {
 
 const csiPlugin = "kubernetes.io~csi"
 
-func (s *staging) add(o opener, csi int, names []string) {
-	path := stagingPath(names)
+func (s *staging) add(o opener, csi int, path string, names []string) {
 	if slices.Contains(s.paths, path) {
 		return
 	}

@@ -41,7 +41,7 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 		return
 	}
 	for _, d := range entries {
-		if w.counting() != nil || w.counts.ended() != nil {
+		if w.late() {
 			t.residue.Partial = true
 			return
 		}
