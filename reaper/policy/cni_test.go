@@ -150,6 +150,20 @@ func truths(f CNIFile) (s string) {
 	return s
 }
 
+// TestOutlookOfCNI: the file of a container that lives is no matter for a person; a pod's open
+// file is.
+func TestOutlookOfCNI(t *testing.T) {
+	inUse := []Why{{Reason: ReasonWaived}, {Reason: ReasonInUse}}
+	if OutlookOf(Keep, inUse) != OutlookLook || OutlookOfCNI(Keep, inUse) != OutlookAlive {
+		t.Errorf("in use: pod %d, file %d", OutlookOf(Keep, inUse), OutlookOfCNI(Keep, inUse))
+	}
+	for _, r := range []Reason{ReasonNetns, ReasonForeign, ReasonUntied} {
+		if why := []Why{{Reason: r}}; OutlookOfCNI(Keep, why) != OutlookOf(Keep, why) {
+			t.Errorf("%s differs", r)
+		}
+	}
+}
+
 // TestListings: what counts is what no whole answer has listed for a hold, and what lived
 // long ago is forgotten.
 func TestListings(t *testing.T) {

@@ -231,7 +231,7 @@ func (c *CNICensus) Judged(f CNIFile, v Verdict) {
 	}
 	c.Verdicts[v.Decision]++
 	c.Left++
-	if OutlookOf(v.Decision, v.Why) == OutlookLook {
+	if OutlookOfCNI(v.Decision, v.Why) == OutlookLook {
 		c.ForPerson++
 	}
 	c.add(f.Kind, state, Tally{Entries: 1, Bytes: f.ID.Size})
