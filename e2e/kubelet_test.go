@@ -41,6 +41,11 @@ staticPodURL: %[7]s
 httpCheckFrequency: 1s
 syncFrequency: %[6]s
 `, port, readOnly, mkdir(t, filepath.Join(n.dir, "manifests")), n.dir, n.tag, syncFrequency, n.url)
+	n.podLogs = "/var/log/pods"
+	if minor >= 29 { // kubelets that share one remove each other's
+		n.podLogs = mkdir(t, filepath.Join(n.dir, "pod-logs"))
+		text += "podLogsDir: " + n.podLogs + "\n"
+	}
 	if minor >= 31 {
 		// A kubelet of 1.35 and newer does not start on cgroup v1 otherwise.
 		text += "failCgroupV1: false\n"

@@ -177,6 +177,7 @@ func beside(t *testing.T, n *node) {
 		{"restarts", restarts},
 		{"held", held},
 		{"forgotten", forgotten},
+		{"ran", ran},
 		{"ready", ready},
 		{"cni", cni},
 		{"racing", racing},

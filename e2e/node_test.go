@@ -27,6 +27,7 @@ type node struct {
 	tag     string // names its bridge and its cgroup
 	root    string // the kubelet's --root-dir
 	pods    string // root/pods
+	podLogs string // where the kubelet keeps the pods' logs
 	// endpoint is a symlink to containerd's socket: the runtime that "auto" or a
 	// configuration names may be replaced by another.
 	endpoint   string
