@@ -100,10 +100,11 @@ type Report struct {
 	RuntimeOnly []policy.Verdict
 	Planned     []policy.Action
 	Outcomes    []policy.Outcome
-	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
-	Stopped     bool                // by the breaker: a person must say go on
-	CNI         CNIReport           // of the sweep over the CNI directories, where one was due
-	Means       policy.Means        // how the remover is kept to what it is to change
+	Entries     []policy.EntryState               // what lies in quarantine, sorted by entry
+	Stopped     bool                              // by the breaker: a person must say go on
+	names       map[parsers.PodUID]policy.PodName // to remember
+	CNI         CNIReport                         // of the sweep over the CNI directories, where one was due
+	Means       policy.Means                      // how the remover is kept to what it is to change
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.

@@ -54,6 +54,8 @@ type memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Told is the last refusal that was told of a pod: told again only when it changes.
 	Told map[parsers.PodUID]string `json:"told"`
+	// Names are those of the pods that have a directory, as long as somebody told them.
+	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// CNI is what the runtime has listed in the sweeps over the CNI directories.
 	CNI policy.Listings `json:"cni,omitzero"`
 }
@@ -159,6 +161,7 @@ func entries(all map[string]*policy.EntryState) []policy.EntryState {
 func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	look := &rep.Look
 	r.heard.Learn(policy.Known(claims, r.here(look)), look.Node, look.At)
+	rep.names = look.Acquaint(r.memory.Names)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range r.Ledger.Entries() {
 		if e.Restored {
@@ -167,6 +170,7 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	}
 	judge := func(e *policy.Evidence) policy.Verdict {
 		r.heard.Tell(e, look.Node, look.At)
+		look.TellResources(e)
 		truth, detail := policy.No, ""
 		if was := restored[e.UID]; was != nil {
 			truth, detail = policy.Yes, "a person restored it from quarantine"
@@ -276,8 +280,15 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 	if len(opt.Only) > 0 {
 		told = r.memory.Told
 	}
-	changed := !maps.Equal(holds, r.memory.Holds)
-	r.memory.Holds, r.memory.Told = holds, told
+	if len(opt.Only) > 0 {
+		for uid, name := range r.memory.Names {
+			if _, ok := rep.names[uid]; !ok {
+				rep.names[uid] = name
+			}
+		}
+	}
+	changed := !maps.Equal(holds, r.memory.Holds) || !maps.Equal(rep.names, r.memory.Names)
+	r.memory.Holds, r.memory.Told, r.memory.Names = holds, told, rep.names
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
 		return
 	}

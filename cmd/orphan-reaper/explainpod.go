@@ -130,6 +130,7 @@ var factWords = [policy.NumFacts]string{
 	policy.FactRestored:     "restored before",
 	policy.FactContent:      "content read",
 	policy.FactPodLogs:      "kubelet keeps logs",
+	policy.FactPodResources: "kubelet lists name",
 	policy.FactRemade:       "made again",
 	policy.FactUsed:         "new one in use",
 }

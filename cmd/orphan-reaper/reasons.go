@@ -65,6 +65,10 @@ var reasonTable = []advice{
 		"Nothing, while the pod is wanted. If it is not, the kubelet's log says why the directory stays: Failed to remove pod logs directory.",
 	},
 	{
+		policy.ReasonPodResources, "The kubelet's pod-resources socket lists a pod of this name, and no other pod of the name is known.",
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
+	},
+	{
 		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",
 		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
 	},

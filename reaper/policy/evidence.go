@@ -93,7 +93,10 @@ type Evidence struct {
 	Entry     string         // the name in quarantine, "" for a pod that is not parked
 	Namespace string         // the pod's namespace and name, "" where nobody told
 	PodName   string
-	ID        DirID
+	// CertainName is true where these are the pod's own: the host name in its etc-hosts, which
+	// its spec may have set to anything, is shown to people only.
+	CertainName bool
+	ID          DirID
 	// Changed is the later of the directory's birth and change times by the wall clock;
 	// zero where it is not known.
 	Changed time.Time
@@ -141,6 +144,10 @@ type Look struct {
 	// Listed has every pod that the pods directory or the runtime has, also those that were not
 	// asked for.
 	Listed map[parsers.PodUID]bool
+	// Resources is what the kubelet's pod-resources socket said, and UIDs has the pods by their
+	// names, as runtime and log directories tell them.
+	Resources *PodResources
+	UIDs      map[PodName][]parsers.PodUID
 	// Partial is true where only some pods were asked for: nothing can be counted.
 	Partial bool
 	// InRuntime is how many pods the runtime has, in any state, and KubeletLists how many the

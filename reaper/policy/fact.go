@@ -70,6 +70,7 @@ const (
 	FactRestored                     // did a person restore it from quarantine?
 	FactContent                      // could its content be read and classed?
 	FactPodLogs                      // does the kubelet keep the pod's log directory?
+	FactPodResources                 // does the kubelet's pod-resources socket list its name, and no other pod have that?
 	FactRemade                       // parked pods only: is there a pods/UID again?
 	FactUsed                         // parked pods only: does a mount, an open file or its content show that the new one is used?
 	NumFacts
@@ -77,7 +78,8 @@ const (
 
 var factNames = [NumFacts]string{
 	"directory", "own_mount", "mounted", "sandbox", "container", "cgroup", "named", "swept",
-	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "remade", "used",
+	"held", "kubelet_file", "kubelet_lists", "api_lists", "released", "static_pod", "staged", "in_use", "restored", "content", "pod_logs", "pod_resources",
+	"remade", "used",
 }
 
 // String returns the fact's name as it stands in JSON and in records.

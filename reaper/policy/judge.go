@@ -204,7 +204,7 @@ func (v *Verdict) apply(rule rule, f Fact, n Node, r Rules) {
 // keep, and such a fact must never be the ground for letting a pod go. An API server that
 // was named keeps by its silence, unless the operator chose otherwise.
 func (r Rules) silent(n FactName) bool {
-	return n == FactKubeletLists || n == FactAPILists && !r.NeedAPI
+	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
 }
 
 func unknownDetail(n FactName, f Fact) string {
@@ -224,7 +224,11 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 		return
 	}
 	v.keptByKubelet(f)
-	switch known := f[FactCgroup].Truth == Yes || f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes || f[FactPodLogs].Truth == Yes; {
+	known := false
+	for _, n := range [...]FactName{FactCgroup, FactSandbox, FactContainer, FactPodLogs, FactPodResources} {
+		known = known || f[n].Truth == Yes
+	}
+	switch {
 	case f[FactSwept].Truth != Yes:
 		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other")
 	case !known: // else the reason is that the runtime or a cgroup knows it

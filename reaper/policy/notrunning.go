@@ -22,7 +22,7 @@ func (v *Verdict) notRunning(e Evidence, n Node, r Rules, now Instant) {
 	if f[FactCgroup].Truth != Yes || !e.CgroupIdle || n.Kubelet.Truth != Yes {
 		return
 	}
-	for _, lists := range [...]FactName{FactKubeletLists, FactAPILists, FactPodLogs} {
+	for _, lists := range [...]FactName{FactKubeletLists, FactAPILists, FactPodLogs, FactPodResources} {
 		if f[lists].Truth == Yes {
 			return
 		}

@@ -16,7 +16,7 @@ const (
 
 var outlooks = map[Reason]Outlook{
 	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
-	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive, ReasonPodLogs: OutlookAlive,
+	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive, ReasonPodLogs: OutlookAlive, ReasonPodResources: OutlookAlive,
 	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
 	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
 }

@@ -22,11 +22,14 @@ func (v *Verdict) keptByKubelet(f Facts) {
 	if f[FactPodLogs].Truth == Yes {
 		v.keep(Keep, ReasonPodLogs, f[FactPodLogs].Detail)
 	}
+	if f[FactPodResources].Truth == Yes {
+		v.keep(Keep, ReasonPodResources, f[FactPodResources].Detail)
+	}
 }
 
 // unknownToKubelet reports whether the silence of a kubelet that has named others says that it does
 // not know the pod.
 func unknownToKubelet(f Facts) bool {
 	return f[FactSwept].Truth == Yes && f[FactCgroup].Truth == No && f[FactSandbox].Truth == No &&
-		f[FactContainer].Truth == No && f[FactPodLogs].Truth == No
+		f[FactContainer].Truth == No && f[FactPodLogs].Truth == No && f[FactPodResources].Truth != Yes
 }

@@ -317,14 +317,14 @@ func TestAliveNeverReaps(t *testing.T) {
 	}
 }
 
-// TestSilentFacts: the kubelet's pod list, and an API server that nobody named or that may
-// be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
+// TestSilentFacts: the kubelet's pod list, its pod-resources socket (TestTellResources), and an
+// API server that nobody named or that may be left out, are the only facts whose Unknown keeps nothing. Their yes keeps whatever the
 // rest says, their no and their silence are one and the same, and neither ever lets a pod go
 // that would have stayed without it.
 func TestSilentFacts(t *testing.T) {
 	for n := range NumFacts {
 		for _, need := range []bool{false, true} {
-			want := n == FactKubeletLists || n == FactAPILists && !need
+			want := n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !need
 			if (Rules{NeedAPI: need}).silent(n) != want {
 				t.Errorf("%s, NeedAPI %t: the silence counts otherwise than said", n, need)
 			}

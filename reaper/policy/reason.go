@@ -24,7 +24,9 @@ const (
 	ReasonKubeletHolds    Reason = "kubelet-holds"
 	ReasonKubeletFile     Reason = "kubelet-file"
 	// ReasonPodLogs: the kubelet keeps the pod's log directory, so it still knows the pod.
-	ReasonPodLogs        Reason = "pod-logs"
+	ReasonPodLogs Reason = "pod-logs"
+	// ReasonPodResources: the kubelet's pod-resources socket lists a pod of this name.
+	ReasonPodResources   Reason = "pod-resources"
 	ReasonKubeletLists   Reason = "kubelet-lists"
 	ReasonAPILists       Reason = "api-lists"
 	ReasonAPIUnknown     Reason = "api-unknown"
@@ -68,7 +70,7 @@ func Reasons() []Reason {
 		ReasonNotADirectory, ReasonOwnMount, ReasonYoung, ReasonMounted, ReasonMountsUnknown,
 		ReasonSandbox, ReasonContainer, ReasonRuntimeUnknown, ReasonRuntimeEmpty, ReasonCgroup,
 		ReasonCgroupUnknown, ReasonNotRunning, ReasonKubeletUnknown, ReasonKubeletStarting, ReasonKubeletHolds,
-		ReasonKubeletFile, ReasonPodLogs,
+		ReasonKubeletFile, ReasonPodLogs, ReasonPodResources,
 		ReasonKubeletLists, ReasonAPILists, ReasonAPIUnknown, ReasonStaticPod, ReasonStaged, ReasonInUse, ReasonRestored, ReasonHold,
 		ReasonContentUnknown, ReasonInvalidUID, ReasonNamespaces, ReasonContradiction, ReasonUntied, ReasonNetns, ReasonForeign,
 		ReasonRemade, ReasonConfirm, ReasonCannotMove, ReasonLimit,

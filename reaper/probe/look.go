@@ -39,6 +39,7 @@ type looking struct {
 	blocks  *blocks
 	holders volumeUsers
 	logs    *podLogs
+	listed  *policy.PodResources
 	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved   error            // why nothing that was found here counts
 	errors  []string
@@ -88,6 +89,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	}
 	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
 	look.Listed = l.allListed()
+	look.Resources, look.UIDs = l.listed, l.uids()
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
@@ -208,6 +210,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		<-asked
 		p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	})
+	wg.Go(func() { l.listed = p.podResources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted) })
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
@@ -378,9 +381,9 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.fact(e.UID), l.released(e.UID)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
-	e.Unwanted = l.unwanted(e.UID)
+	e.Unwanted, e.CertainName = l.unwanted(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.podLogsFact(e)
-	f[policy.FactStaticPod] = l.static.fact(e, l.certainName(e), l.runtime.Running)
+	f[policy.FactStaticPod] = l.static.fact(e, e.CertainName, l.runtime.Running)
 }
 
 func (l *looking) name(e *policy.Evidence, r *podRead) {

@@ -135,3 +135,20 @@ func neverRan(e *policy.Evidence) bool {
 		return first == "containers" || first == "etc-hosts"
 	})
 }
+
+// uids are the pods of each name, as runtime and log directories tell them.
+func (l *looking) uids() map[policy.PodName][]parsers.PodUID {
+	uids := map[policy.PodName][]parsers.PodUID{}
+	add := func(uid parsers.PodUID, name policy.PodName) {
+		if !slices.Contains(uids[name], uid) {
+			uids[name] = append(uids[name], uid)
+		}
+	}
+	for uid, name := range l.runtime.Names {
+		add(uid, policy.PodName{Namespace: name[0], Name: name[1]})
+	}
+	for uid, name := range l.logs.names {
+		add(uid, policy.PodName{Namespace: name.namespace, Name: name.name})
+	}
+	return uids
+}

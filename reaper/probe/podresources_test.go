@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// podResourcesOf is an answer on the wire: each pod with a field that nobody here reads.
+func podResourcesOf(pods ...policy.PodName) []byte {
+	var all []byte
+	for _, p := range pods {
+		var pod []byte
+		pod = protowire.AppendString(protowire.AppendTag(pod, 1, protowire.BytesType), p.Name)
+		pod = protowire.AppendVarint(protowire.AppendTag(pod, 9, protowire.VarintType), 7)
+		pod = protowire.AppendString(protowire.AppendTag(pod, 3, protowire.BytesType), "containers")
+		pod = protowire.AppendString(protowire.AppendTag(pod, 2, protowire.BytesType), p.Namespace)
+		all = protowire.AppendBytes(protowire.AppendTag(all, 1, protowire.BytesType), pod)
+	}
+	return all
+}
+
+// servePodResources answers at the node's socket, by the service of that version.
+func (n *testNode) servePodResources(version string, answer func(context.Context) []byte) {
+	n.t.Helper()
+	n.mkdir("kubelet/pod-resources")
+	l, err := new(net.ListenConfig).Listen(n.t.Context(), "unix", n.path("kubelet/"+podResourcesEntry))
+	must(n.t, err)
+	s := grpc.NewServer(grpc.ForceServerCodec(wireCodec{}))
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: version + ".PodResourcesLister", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: "List",
+		Handler: func(_ any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			return answer(ctx), nil
+		},
+	}}}, new(any))
+	go func() { _ = s.Serve(l) }()
+	n.t.Cleanup(s.Stop)
+}
+
+// TestPodResources: the socket's answer in both versions, and what is none.
+func TestPodResources(t *testing.T) {
+	web, etcd := policy.PodName{Namespace: "shop", Name: "web-0"}, policy.PodName{Namespace: "kube-system", Name: "etcd-node-1"}
+	good := podResourcesOf(web, etcd)
+	tests := []struct {
+		name, version string
+		answer        []byte
+		silent        string
+	}{
+		{"version 1", "v1", good, ""},
+		{"before 1.20", "v1alpha1", good, ""},
+		{"another service", "v2", good, "no pod-resources socket"},
+		{"cut off", "v1", good[:len(good)-1], "cannot read"},
+		{"no protobuf", "v1", bytes.Repeat([]byte{0xff}, 64), "cannot read"},
+		{"a name that is none", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: "\x1b[2J"}), "name is none"},
+		{"a pod without a name", "v1", podResourcesOf(policy.PodName{Namespace: "shop"}), "name is none"},
+		{"a long name", "v1", podResourcesOf(policy.PodName{Namespace: "shop", Name: strings.Repeat("a", 1<<20)}), "name is none"},
+		{"too long", "v1", make([]byte, maxPodResources+1), "larger than max"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.servePodResources(tt.version, func(context.Context) []byte { return tt.answer })
+			n.cfg.Waive = false
+			r := n.probe().podResources(t.Context())
+			if tt.silent != "" {
+				if !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
+					t.Errorf("it says %q and lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
+				}
+			} else if want := map[policy.PodName]bool{web: true, etcd: true}; r.Silent != "" || !maps.Equal(r.Names, want) {
+				t.Errorf("it lists %v, %s, want %v", r.Names, r.Silent, want)
+			}
+		})
+	}
+	t.Run("more pods than any node has", func(t *testing.T) {
+		pods := make([]policy.PodName, 0, mostPodResources+1)
+		for i := range mostPodResources + 1 {
+			pods = append(pods, policy.PodName{Namespace: "shop", Name: "p" + strings.Repeat("a", i%50) + strings.Repeat("b", i/50%50) + strings.Repeat("c", i/2500)})
+		}
+		if names, err := readPodResources(podResourcesOf(pods...)); err == nil || names != nil {
+			t.Errorf("it lists %d pods, %v", len(names), err)
+		}
+	})
+}
+
+// TestPodResourcesSilent: a socket that is not there, is none, is dead or does not answer holds up
+// nobody, and is silent.
+func TestPodResourcesSilent(t *testing.T) {
+	const socket = "kubelet/" + podResourcesEntry
+	for name, tt := range map[string]struct {
+		setUp  func(n *testNode)
+		silent string
+	}{
+		"not there": {func(*testNode) {}, "no such socket"},
+		"a file":    {func(n *testNode) { n.write(socket, "") }, "is no socket"},
+		"a symlink": {func(n *testNode) { n.symlink("/dev/null", socket) }, "is no socket"},
+		"dead": {func(n *testNode) {
+			n.mkdir("kubelet/pod-resources")
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: n.path(socket), Net: "unix"})
+			must(n.t, err)
+			l.SetUnlinkOnClose(false)
+			must(n.t, l.Close())
+		}, "refused"},
+		"slow": {func(n *testNode) {
+			n.patience = 200 * time.Millisecond
+			n.servePodResources("v1", func(ctx context.Context) []byte { <-ctx.Done(); return nil })
+		}, "in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.cfg.Waive = false
+			tt.setUp(n)
+			if r := n.probe().podResources(t.Context()); !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
+				t.Errorf("it says %q and lists %v, want %q", r.Silent, r.Names, tt.silent)
+			}
+		})
+	}
+	n := newNode(t)
+	if r := n.probe().podResources(t.Context()); !strings.Contains(r.Silent, "not asked") {
+		t.Errorf("asked although there is no kubelet: %q", r.Silent)
+	}
+}
