@@ -152,6 +152,9 @@ func (a *app) config(ctx context.Context) (Config, error) {
 		if err := c.applyFile(file, data); err != nil {
 			return Config{}, err
 		}
+	case isUnsafe(err):
+		unsafe, _ := errors.AsType[*unsafeFile](err)
+		return Config{}, usagef(unsafe.mend, "cannot use the configuration: %w", err)
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return Config{}, usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}

@@ -25,6 +25,9 @@ func readConfigFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // read only
+	if err := checkConfigOwner(f); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
 	if err == nil && len(data) > maxConfigFile {
 		err = fmt.Errorf("%s is larger than %s", name, size(maxConfigFile))
