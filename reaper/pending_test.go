@@ -21,7 +21,7 @@ func TestPendingFlood(t *testing.T) {
 		at := policy.Instant{Boot: time.Hour}
 		for n := range 3 * maxClaims {
 			s := forged
-			s.UID, s.Volume = parsers.PodUID(uidOf(n%7)), fmt.Sprintf("%0256d", n)
+			s.UID, s.Volume = uidOf(n%7), fmt.Sprintf("%0256d", n)
 			p.sighted(policy.Claim{Sighting: s, At: at})
 		}
 		own := policy.Claim{At: at, Sighting: parsers.Sighting{UID: uidOf(1), Trusted: true, Whole: true, PID: 3416}}

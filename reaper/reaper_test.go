@@ -392,8 +392,10 @@ func TestLivingToldOnce(t *testing.T) {
 	n := newFakeNode()
 	p := n.add(1, nil)
 	for _, facts := range []map[policy.FactName]policy.Truth{
-		{policy.FactSandbox: policy.Yes}, {policy.FactSandbox: policy.Yes, policy.FactMounted: policy.Yes},
-		{policy.FactContainer: policy.Yes, policy.FactInUse: policy.Yes}, {policy.FactKubeletLists: policy.Yes},
+		{policy.FactSandbox: policy.Yes},
+		{policy.FactSandbox: policy.Yes, policy.FactMounted: policy.Yes},
+		{policy.FactContainer: policy.Yes, policy.FactInUse: policy.Yes},
+		{policy.FactKubeletLists: policy.Yes},
 	} {
 		p.facts = facts
 		mustPass(t, n.reaper(t, testRules), n.claim(1))

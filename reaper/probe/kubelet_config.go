@@ -91,7 +91,8 @@ func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
 	for _, v := range [...]struct{ now, next *string }{
 		{&c.Endpoint, &next.Endpoint},
 		{&c.StaticPodPath, &next.StaticPodPath},
-		{&c.StaticPodURL, &next.StaticPodURL}, {&c.PodLogsDir, &next.PodLogsDir},
+		{&c.StaticPodURL, &next.StaticPodURL},
+		{&c.PodLogsDir, &next.PodLogsDir},
 		{&c.Logging.Format, &next.Logging.Format},
 	} {
 		if *v.next != "" {

@@ -29,7 +29,7 @@ func (j *Journal) Recall(ctx context.Context, from time.Time, lines chan<- parse
 		err := j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.recall(ctx, out, lines) })
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errEnough) || reachedEnd(err):
-			return nil
+			return nil //nolint:nilerr // these are its ends
 		case !j.adapt(ctx, err):
 			return err
 		}
