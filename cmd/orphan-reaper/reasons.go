@@ -49,8 +49,8 @@ var reasonTable = []advice{
 		"The fact names the path: see that the CSI driver's node pod runs here. If nobody uses the volume any more, umount the path.",
 	},
 	{
-		policy.ReasonInUse, "A process holds a file below the pod directory open or works in it, or nobody could see whether one does.",
-		"Nothing: it ends when the process does. The fact names the process; look at it where it should have ended.",
+		policy.ReasonInUse, "A process has a file of the pod open or mapped or works there, or a loop device or swap has one, or nobody could see.",
+		"Nothing, where the fact names a process: it ends when the process does. Of a loop device or swap the fact has the command.",
 	},
 	{
 		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",

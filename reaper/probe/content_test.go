@@ -154,6 +154,28 @@ func TestSubvolume(t *testing.T) {
 	}
 }
 
+// TestPodIsSubvolume: a pod directory that is one was moved, and then refused by rmdir for ever.
+// Here the directories above seem to be on another device, as they are then.
+func TestPodIsSubvolume(t *testing.T) {
+	n, uid, parked := newNode(t), newUID(), newUID()
+	n.mkdir(n.pod(uid), "kubelet/orphan-reaper/"+string(parked)+".1")
+	check(t, n.one(uid), dead()) // the guard off
+	p := n.probe()
+	p.stat = func(fd int) (unix.Statx_t, error) {
+		st, err := statHandle(fd)
+		st.Dev_minor++
+		return st, err
+	}
+	look, err := p.Look(t.Context(), []policy.EntryState{{Entry: string(parked) + ".1", UID: parked}}, nil)
+	must(t, err)
+	for path, e := range map[string]policy.Evidence{
+		n.path(n.pod(uid)): find(t, look, uid), n.path("kubelet/orphan-reaper/" + string(parked) + ".1"): look.Parked[0],
+	} {
+		check(t, e, facts{policy.FactContent: policy.Unknown, policy.FactDirectory: policy.Yes, policy.FactMounted: policy.No})
+		wantDetail(t, e.Facts[policy.FactContent], "then btrfs subvolume delete '"+path+"'")
+	}
+}
+
 func TestContentStopsWithItsTime(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid) + "/volumes")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +70,12 @@ func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *
 	return u
 }
 
+// part says whether the node may be a part of a machine.
+func (p *Probe) part() bool {
+	link, err := os.Readlink(p.cfg.ProcDir + "/self/ns/pid")
+	return p.cfg.NodeNamespacesSelf || err == nil && link != initialPIDNamespace
+}
+
 func newUsers(err error) *users {
 	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
 }
@@ -124,8 +131,10 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wante
 		u.err = err
 		return u
 	}
-	if err := s.loops(&p.cfg); err != nil && u.err == nil {
-		u.err = err
+	for _, err := range [...]error{s.loops(&p.cfg, p.part()), s.swaps(p.cfg.Swaps)} {
+		if err != nil && u.err == nil {
+			u.err = err
+		}
 	}
 	return u
 }

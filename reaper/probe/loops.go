@@ -13,7 +13,10 @@ import (
 
 // loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
 // process does. sysfs-block-loop: backing_file is there while the device has one.
-func (s *useScan) loops(cfg *Config) error {
+//
+// A node that is a part of a machine, as those of kind are, sees the machine's devices and has
+// no nodes for them: then one that cannot be asked is the machine's.
+func (s *useScan) loops(cfg *Config, part bool) error {
 	dir := cfg.SysBlockDir
 	s.places.hang = false // that a process's file hangs says nothing of these
 	fd, err := retry(func() (int, error) {
@@ -39,8 +42,8 @@ func (s *useScan) loops(cfg *Config) error {
 			number, _ := os.ReadFile(dir + "/" + d.name + "/dev")
 			err = s.loop(cfg.DevDir+"/"+d.name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
 		}
-		if errors.Is(err, errDevice) && cfg.NodeNamespacesSelf {
-			err = nil // the devices are the machine's, of which this node is a part
+		if errors.Is(err, errDevice) && part {
+			err = nil
 		}
 		if err != nil && !vanished(err) && !errors.Is(err, unix.ENXIO) {
 			return err
@@ -59,29 +62,35 @@ func (s *useScan) loop(device, number, path string) error {
 	if asked && err != nil {
 		return err
 	}
+	if s.kernelHolds(words, path, id, asked) || asked {
+		return nil
+	}
+	return fmt.Errorf("the loop device %s has %s, which is not there, and nobody knows whether that is a pod's, since %w; "+
+		"losetup --list shows it", clean(device), clean(path), errDevice)
+}
+
+// kernelHolds follows up a file that the kernel itself holds open, by its path and, where it is
+// known, its inode. It says whether the path leads somewhere.
+func (s *useScan) kernelHolds(words, path string, id inode, known bool) bool {
 	for _, at := range s.wanted.spots(path) {
-		switch s.loopHolds(at, id, asked) {
+		switch s.kernelHoldsAt(at, id, known) {
 		case policy.Yes:
 			s.pods[at.uid] = words
-			return nil
+			return true
 		case policy.Unknown:
 			s.doubts[at.uid] = words
 		case policy.No:
 		}
 	}
-	here, err := s.places.ask("of "+device, func() answered { return s.places.statBelow("/", path) })
-	switch {
-	case asked && s.devs[id.dev] == id.dev:
+	here, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow("/", path) })
+	if known && s.devs[id.dev] == id.dev {
 		s.stray(id, stray{what: words, sure: true, nameless: err != nil || here != id})
-	case !asked && err != nil:
-		return fmt.Errorf("the loop device %s has %s, which is not there, and nobody knows whether that is a pod's, since %w; "+
-			"losetup --list shows it", clean(device), clean(path), errDevice)
 	}
-	return nil
+	return err == nil
 }
 
-// loopHolds is places.holds for the file of a loop device.
-func (s *useScan) loopHolds(at spot, id inode, asked bool) policy.Truth {
+// kernelHoldsAt is places.holds for such a file.
+func (s *useScan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	if strings.Contains(at.prefix, "/volumeDevices/") {
 		return policy.Yes // the kubelet's own device for a block volume of the pod
 	}
@@ -90,7 +99,7 @@ func (s *useScan) loopHolds(at spot, id inode, asked bool) policy.Truth {
 	case err == nil:
 		defer closeFD(fd)
 		st, err := statHandle(fd)
-		if err == nil && !asked {
+		if err == nil && !known {
 			return policy.Yes
 		}
 		return same(id, idOf(&st), err)

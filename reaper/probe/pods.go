@@ -134,6 +134,9 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 		out.alive = r.alive
 		return out
 	}
+	if out.err = p.subvolume(parent, &st, r.origin); out.err != nil {
+		return out
+	}
 	if r.skip != "" {
 		out.err = errors.New(r.skip)
 		return out
@@ -153,6 +156,20 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 	}
 	out.staging = stagingOf(p.open, dir, out.content, r.recorded)
 	return out
+}
+
+// subvolume says why a directory that was opened across no mount is not one like others: it has
+// another device than the one above. rename(2) moves a subvolume of btrfs, and rmdir(2) refuses it.
+func (p *Probe) subvolume(parent int, st *unix.Statx_t, path string) error {
+	above, err := p.stat(parent)
+	if err != nil {
+		return pathError("statx", path, err)
+	}
+	if devOf(&above) == devOf(st) {
+		return nil
+	}
+	return fmt.Errorf("%s is a btrfs subvolume, which is not removed as a directory is: see whose data it has, "+
+		"then btrfs subvolume delete '%[1]s'", path)
 }
 
 // notOpened says why a name is no directory that can be read.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -18,7 +20,7 @@ type Clock interface {
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
 	// NodeRoot is the directory below which the usual places are: default /. What the kernel
-	// shows, ProcDir, SysBlockDir and DevDir, is not below it.
+	// shows, ProcDir, SysBlockDir, DevDir and Swaps, is not below it.
 	NodeRoot      string
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
@@ -27,6 +29,7 @@ type Config struct {
 	ProcDir       string // default /proc
 	SysBlockDir   string // the block devices; default /sys/block
 	DevDir        string // their nodes; default /dev
+	Swaps         string // the list of swap spaces; default /proc/swaps
 	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
 	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
 	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
@@ -72,6 +75,8 @@ type Probe struct {
 	patience time.Duration
 	// entries is how many entries of one pod are counted.
 	entries int
+	// stat is statHandle, which the tests replace: few machines have a btrfs.
+	stat func(fd int) (unix.Statx_t, error)
 	// rereads is set on kernels that may lose lines of mountinfo under churn.
 	rereads bool
 	// regionsOf has where directories lie in their file systems, by regionKey.
@@ -108,6 +113,7 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
 		{&cfg.DevDir, "/dev"},
+		{&cfg.Swaps, "/proc/swaps"},
 		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
 		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
 		{&cfg.CNIConfDir, cfg.usual("/etc/cni/net.d")},
@@ -138,6 +144,6 @@ func New(cfg Config) (*Probe, error) {
 	}
 	return &Probe{
 		cfg: cfg, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
-		rereads: kernelOlderThan(5, 8), byFile: nsMounts,
+		rereads: kernelOlderThan(5, 8), stat: statHandle, byFile: nsMounts,
 	}, nil
 }

@@ -1,0 +1,36 @@
+package probe
+
+import (
+	"os"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestSwapFile: the kernel holds a file that is swap space, and unlink(2) says "operation not
+// permitted" for as long. The list of them is made up here: the test changes no host's swap.
+func TestSwapFile(t *testing.T) {
+	n, uid, alias, other := newNode(t), newUID(), newUID(), newUID()
+	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/swap file", "x")
+	n.write(n.pod(alias)+"/volumes/kubernetes.io~empty-dir/d/swap", "x")
+	n.write(n.pod(other)+"/swap", "x")
+	n.write("x/"+string(other)+"/swap", "x")
+	must(t, os.Link(n.path(n.pod(alias)+"/volumes/kubernetes.io~empty-dir/d/swap"), n.path("link")))
+	file := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d/swap")
+	n.write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+
+		file+"\\040file\tfile\t524284\t0\t-2\n"+
+		n.path("link")+"\tfile\t524284\t0\t-3\n"+
+		n.path("x/"+string(other)+"/swap")+"\tfile\t524284\t0\t-4\n"+
+		"/nowhere\tfile\t524284\t0\t-5\n"+
+		n.path(n.pod(other))+"\tpartition\t524284\t0\t-6\n")
+	check(t, n.one(uid), dead()) // the guard off
+	n.cfg.Swaps = n.path("swaps")
+	look := n.look()
+	for uid, path := range map[parsers.PodUID]string{uid: file + " file", alias: n.path("link")} {
+		e := find(t, look, uid)
+		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
+		wantDetail(t, e.Facts[policy.FactInUse], "swapoff '"+path+"'")
+	}
+	check(t, find(t, look, other), dead())
+}
