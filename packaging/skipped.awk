@@ -6,8 +6,10 @@
 function skipped(test) {
 	why = said[test] == "" ? "it does not say why" : said[test]
 	if (!(why in tests)) { order[++reasons] = why }
-	tests[why] = tests[why] " " test
 	count++
+	sub(/\/.*/, "", test)
+	if (!((why, test) in named)) { tests[why] = tests[why] " " test }
+	named[why, test] = 1
 }
 
 /^=== (RUN|CONT|NAME)/ { name = $3; next }
