@@ -103,7 +103,9 @@ func newCounting(ctx context.Context) *counting {
 }
 
 // late says that the time for counting is over, that of the pod or that of the look.
-func (w *walker) late() bool { return w.counts.ended() != nil || time.Now().After(w.until) }
+func (w *walker) late() bool {
+	return w.counts.ended() != nil || time.Now().After(w.until) //nolint:forbidigo // as a context's deadline: no verdict rests on it
+}
 
 // room is how many more entries may be counted.
 func (w *walker) room() int {

@@ -147,8 +147,9 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 	}
 	defer scratch.Put(buf)
 	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
+	until := time.Now().Add(p.patience / 4) //nolint:forbidigo // as a context's deadline
 	out.content = readContent(ctx, p.open, fd, &st, bounds{
-		buf: buf[:], each: p.entries, counts: r.counts, until: time.Now().Add(p.patience / 4), etc: r.hosts, origin: r.origin,
+		buf: buf[:], each: p.entries, counts: r.counts, until: until, etc: r.hosts, origin: r.origin,
 	})
 	dir := -1
 	if csi != nil {
