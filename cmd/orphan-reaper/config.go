@@ -153,7 +153,7 @@ func (a *app) config(ctx context.Context) (Config, error) {
 			return Config{}, err
 		}
 	case isUnsafe(err):
-		unsafe, _ := errors.AsType[*unsafeFile](err)
+		unsafe, _ := errors.AsType[*unsafeFileError](err)
 		return Config{}, usagef(unsafe.mend, "cannot use the configuration: %w", err)
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return Config{}, usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsafeFile is a file that others than root, or we, can change: whoever writes the configuration
+// unsafeFileError is a file that others than root, or we, can change: whoever writes the configuration
 // of a program that removes files as root decides which.
-type unsafeFile struct {
+type unsafeFileError struct {
 	why, mend string
 }
 
-func (e *unsafeFile) Error() string { return e.why }
+func (e *unsafeFileError) Error() string { return e.why }
 
-func isUnsafe(err error) bool { _, ok := errors.AsType[*unsafeFile](err); return ok }
+func isUnsafe(err error) bool { _, ok := errors.AsType[*unsafeFileError](err); return ok }
 
 // checkConfigOwner refuses a configuration that anybody else may write. What is no regular file (a
 // pipe, /dev/null) is the word of whoever started the program.
@@ -58,12 +58,12 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 	}
 	quoted := shellQuoted(name)
 	switch {
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && !(st.Uid == overflowUID && fewUsers()):
-		return &unsafeFile{fmt.Sprintf("%s belongs to the user %d: that user decides what it says", name, st.Uid), "chown root " + quoted}
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !fewUsers()):
+		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d: that user decides what it says", name, st.Uid), "chown root " + quoted}
 	case info.Mode()&0o002 != 0:
-		return &unsafeFile{fmt.Sprintf("%s has mode %04o: anybody may change what it says", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
+		return &unsafeFileError{fmt.Sprintf("%s has mode %04o: anybody may change what it says", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
 	case info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid():
-		return &unsafeFile{
+		return &unsafeFileError{
 			fmt.Sprintf("%s has mode %04o: the group %d may change what it says", name, info.Mode().Perm(), st.Gid),
 			"chmod " + mode + " " + quoted,
 		}
