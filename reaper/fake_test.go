@@ -71,7 +71,8 @@ func newFakeNode() *fakeNode {
 		now: policy.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), BootID: "b", Boot: 10 * time.Hour},
 		node: policy.Node{
 			Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
+			RuntimeLists: policy.Fact{Truth: policy.Yes}, Network: policy.Fact{Truth: policy.Yes},
+			MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
 			FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		pods: map[parsers.PodUID]*fakePod{}, quarantine: map[string]*fakePod{},
@@ -405,7 +406,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), CNI: m.CNI}
+			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), CNI: m.CNI, NetworkDown: m.NetworkDown}
 			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
 	case *home:

@@ -56,6 +56,8 @@ type memory struct {
 	Told map[parsers.PodUID]string `json:"told"`
 	// Names are those of the pods that have a directory, as long as somebody told them.
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
+	// NetworkDown is when a look last saw the pods' network not ready.
+	NetworkDown policy.Instant `json:"network_down,omitzero"`
 	// CNI is what the runtime has listed in the sweeps over the CNI directories.
 	CNI policy.Listings `json:"cni,omitzero"`
 }
@@ -160,6 +162,10 @@ func entries(all map[string]*policy.EntryState) []policy.EntryState {
 // judge fills in the facts that the log and the ledger give, and judges every pod.
 func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	look := &rep.Look
+	if look.Node.Network.Truth != policy.Yes && !r.Rules.Waive {
+		r.memory.NetworkDown = look.At
+	}
+	look.Node.NetworkDown = r.memory.NetworkDown
 	r.heard.Learn(policy.Known(claims, r.here(look)), look.Node, look.At)
 	rep.names = look.Acquaint(r.memory.Names)
 	restored := map[parsers.PodUID]*policy.EntryState{}
@@ -171,6 +177,7 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 	judge := func(e *policy.Evidence) policy.Verdict {
 		r.heard.Tell(e, look.Node, look.At)
 		look.TellResources(e)
+		policy.NetworkGate(e, look.Node, r.Rules, look.At)
 		truth, detail := policy.No, ""
 		if was := restored[e.UID]; was != nil {
 			truth, detail = policy.Yes, "a person restored it from quarantine"
@@ -287,7 +294,7 @@ func (r *Reaper) remember(rep *Report, opt Options) {
 			}
 		}
 	}
-	changed := !maps.Equal(holds, r.memory.Holds) || !maps.Equal(rep.names, r.memory.Names)
+	changed := !maps.Equal(holds, r.memory.Holds) || !maps.Equal(rep.names, r.memory.Names) || r.memory.NetworkDown == rep.Look.At
 	r.memory.Holds, r.memory.Told, r.memory.Names = holds, told, rep.names
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
 		return

@@ -164,6 +164,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 	if n != nil {
 		write("kubelet runs", n.Kubelet)
 		write("runtime has pods", n.RuntimeLists)
+		write("pod network ready", n.Network)
 		write("whole node seen", n.MayEnforce)
 		write("flags agree", n.Agrees)
 		write("openat2", n.Openat2)

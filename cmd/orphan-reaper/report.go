@@ -71,6 +71,7 @@ type nodeView struct {
 	Kubelet      policy.Fact `json:"kubelet"`
 	KubeletPID   int         `json:"kubelet_pid,omitempty"`
 	RuntimeLists policy.Fact `json:"runtime_lists"`
+	Network      policy.Fact `json:"network_ready"`
 	MayEnforce   policy.Fact `json:"may_enforce"`
 	Agrees       policy.Fact `json:"agrees"`
 	policy.Means
@@ -172,7 +173,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 	}
 	n := r.Look.Node
 	v.Node = &nodeView{
-		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
 		Gauges: n.Gauges, Pods: r.Look.Inventory(),
 	}
 	for _, e := range r.Look.Pods {

@@ -63,6 +63,10 @@ type Node struct {
 	// RuntimeLists says whether the runtime answered in time (Unknown: it did not) with
 	// at least one sandbox (No: with none: a fresh runtime, or the wrong socket).
 	RuntimeLists Fact
+	// Network says whether the runtime calls the pods' network ready, and NetworkDown when a
+	// look last saw that it was not, or could not tell.
+	Network     Fact
+	NetworkDown Instant
 	// MayEnforce says whether this process sees the node's own mounts and processes.
 	MayEnforce Fact
 	// Agrees says whether what we were told (the root directory, the runtime's socket)

@@ -229,6 +229,8 @@ func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
 		known = known || f[n].Truth == Yes
 	}
 	switch {
+	case f[FactSwept].Truth == Unknown && f[FactSwept].Detail != "": // the pod network: see NetworkGate
+		v.keep(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactSwept].Detail)
 	case f[FactSwept].Truth != Yes:
 		v.keep(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other")
 	case !known: // else the reason is that the runtime or a cgroup knows it

@@ -86,6 +86,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 	if !r.Waive {
 		v.sameKubelet(n, p)
 	}
+	v.networkConfirms(e, n, r, now)
 	v.again(e, p, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {

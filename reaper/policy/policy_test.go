@@ -39,7 +39,7 @@ func deadScene() *scene {
 		gate:  Gate{Proven: true},
 		node: Node{
 			Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 812, Start: time.Hour},
-			RuntimeLists: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
+			RuntimeLists: Fact{Truth: Yes}, Network: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
 		},
 		ev: Evidence{Name: string(testUID), UID: testUID, ID: DirID{1, 2, 3}, Changed: now.Wall.Add(-time.Hour)},
 	}

@@ -115,6 +115,9 @@ const rewritten = 5 * time.Minute
 // A kubelet that has started since writes what it read at its start, so nobody knows whether
 // it has taken the pod in: such a file then says nothing.
 func (h *Heard) TellParked(e *Evidence, n Node, s EntryState, now Instant) {
+	if n.Kubelet.Truth == Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
+		e.Facts[FactNamed].Truth = Yes
+	}
 	if !e.stale() {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // node puts together what one look found out about the node itself.
 func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fact, running *kubelet) policy.Node {
 	n := policy.Node{
-		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, Agrees: agrees, FreeBytes: -1, FreeInodes: -1,
+		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: agrees, FreeBytes: -1, FreeInodes: -1,
 	}
 	if running != nil {
 		n.KubeletID, n.LogFormat = running.id, running.format

@@ -40,7 +40,9 @@ type runtimeAnswer struct {
 	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
 	SandboxErr, ContainerErr error
 	Origin                   string // the sockets
-	Err                      error  // both errors, for Look.Errors
+	// Network says whether all of them call the pods' network ready.
+	Network policy.Fact
+	Err     error // both errors, for Look.Errors
 }
 
 // tell sets the two facts that only the runtime can give, and the pod's name.
@@ -88,6 +90,7 @@ func (a runtimeAnswer) fact(found string, err error) policy.Fact {
 func unanswered(err error) runtimeAnswer {
 	return runtimeAnswer{
 		Lists:      policy.Fact{Detail: err.Error()},
+		Network:    policy.Fact{Detail: err.Error()},
 		SandboxErr: err, ContainerErr: err, Err: err,
 	}
 }
@@ -143,6 +146,7 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]criAnswer, so
 func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 	c := newCensus(now)
 	var origins []string
+	var network policy.Fact
 	var sandboxErrs, containerErrs []error
 	for _, a := range answers {
 		if a.noCRI && !found.named {
@@ -156,6 +160,9 @@ func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 			containerErrs = append(containerErrs, found.explain(a.path, err))
 		}
 		c.add(a)
+		if len(origins) == 1 || network.Truth == policy.Yes || a.network.Truth == policy.No {
+			network = a.network // the worst of all
+		}
 	}
 	if len(origins) == 0 {
 		return unanswered(found.nobody())
@@ -168,7 +175,8 @@ func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 		Origin: strings.Join(origins, ", "),
 	}
 	r.Err = oneLine([]error{r.SandboxErr, r.ContainerErr})
-	r.Lists = policy.Fact{Origin: r.Origin}
+	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
+	r.Network.Origin = r.Origin
 	switch {
 	case r.SandboxErr != nil:
 		r.Lists.Detail = r.SandboxErr.Error()

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // maxAnswer bounds one list. A node of 2,000 pods with long annotations answers with a
@@ -39,6 +41,7 @@ type criAnswer struct {
 	// noCRI says that a gRPC server answered which knows neither version of CRI.
 	noCRI                    bool
 	sandboxErr, containerErr error
+	network                  policy.Fact // is the pods' network ready?
 }
 
 var errNoCRI = errors.New("it answers, but speaks no CRI")
@@ -60,6 +63,8 @@ func (c criClient) ask(ctx context.Context, path string) criAnswer {
 	var sandboxes runtimeapi.ListPodSandboxResponse
 	a.sandboxErr = c.call(ctx, conn, "ListPodSandbox", &runtimeapi.ListPodSandboxRequest{}, &sandboxes)
 
+	a.network = c.network(ctx, conn)
+
 	a.noCRI = errors.Is(a.containerErr, errNoCRI) && errors.Is(a.sandboxErr, errNoCRI)
 	if a.containerErr == nil {
 		a.containers = containers.GetContainers()
@@ -68,6 +73,25 @@ func (c criClient) ask(ctx context.Context, path string) criAnswer {
 		a.sandboxes = sandboxes.GetItems()
 	}
 	return a
+}
+
+// network asks for the condition NetworkReady, which every runtime must have (api.proto,
+// RuntimeStatus). One that does not tell is not known to have a network.
+func (c criClient) network(ctx context.Context, conn *grpc.ClientConn) policy.Fact {
+	var status runtimeapi.StatusResponse
+	if err := c.call(ctx, conn, "Status", &runtimeapi.StatusRequest{}, &status); err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	for _, cond := range status.GetStatus().GetConditions() {
+		switch {
+		case cond.GetType() != runtimeapi.NetworkReady:
+		case cond.GetStatus():
+			return policy.Fact{Truth: policy.Yes}
+		default:
+			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean(cond.GetReason()+": "+cond.GetMessage()), ": ")}
+		}
+	}
+	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }
 
 // version returns the runtime's name and version for people, in words where it does not tell.

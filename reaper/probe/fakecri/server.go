@@ -68,6 +68,7 @@ type Server struct {
 	calls      [numCalls]int
 	filtered   bool
 	stopped    map[string]bool
+	network    string // why the pods' network is not ready, "" where it is
 	info       map[string]map[string]string
 	statusInfo map[string]string
 }
@@ -129,6 +130,14 @@ func (s *Server) SetPods(pods ...Pod) {
 	}
 	s.SetSandboxes(sandboxes...)
 	s.SetContainers(containers...)
+}
+
+// SetNetwork says why the pods' network is not ready from now on; "" makes it ready, as it is
+// at the start.
+func (s *Server) SetNetwork(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.network = why
 }
 
 // SetFault says how the call goes wrong from now on; the zero Fault ends that.

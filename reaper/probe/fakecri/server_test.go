@@ -57,8 +57,12 @@ func TestServerThroughTheRealClient(t *testing.T) {
 	if s.Calls(fakecri.ListPodSandbox) != 1 || s.Calls(fakecri.ListContainers) != 1 || s.Filtered() {
 		t.Errorf("%d and %d calls, filtered %v", s.Calls(fakecri.ListPodSandbox), s.Calls(fakecri.ListContainers), s.Filtered())
 	}
-	if r, err := client.Status(t.Context(), &runtimeapi.StatusRequest{}); err != nil || len(r.GetStatus().GetConditions()) != 2 {
-		t.Errorf("Status: %v, %v", r, err)
+	for _, why := range []string{"", "cni config uninitialized"} {
+		s.SetNetwork(why)
+		st, err := client.Status(t.Context(), &runtimeapi.StatusRequest{})
+		if err != nil || st.GetStatus().GetConditions()[1].GetStatus() != (why == "") {
+			t.Errorf("Status: %v, %v", st, err)
+		}
 	}
 	if _, err := client.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("an unknown call: %v, want Unimplemented", err)

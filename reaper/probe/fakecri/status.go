@@ -55,7 +55,8 @@ func (s *Server) status(ctx context.Context, r *runtimeapi.StatusRequest) (*runt
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
-		{Type: runtimeapi.RuntimeReady, Status: true}, {Type: runtimeapi.NetworkReady, Status: true},
+		{Type: runtimeapi.RuntimeReady, Status: true},
+		{Type: runtimeapi.NetworkReady, Status: s.network == "", Reason: "NetworkPluginNotReady", Message: s.network},
 	}}}
 	if r.GetVerbose() {
 		a.Info = s.statusInfo

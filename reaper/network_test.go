@@ -1,0 +1,78 @@
+package reaper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestNetworkDown: while the pods' network is not ready, nothing on the node knows a pod that
+// lives and waits. That the kubelet named another lets it not go, by a restart of the program
+// neither, and not before a confirm has passed with the network ready. What it names goes.
+func TestNetworkDown(t *testing.T) {
+	rules := testRules
+	rules.Hold = 0
+	for _, down := range []policy.Fact{{Truth: policy.No, Detail: "cni config uninitialized"}, {Detail: "no answer in time"}} {
+		n := newFakeNode()
+		n.node.Network = down
+		n.add(1, nil)
+		r := n.reaper(t, rules)
+		r.proven = true
+		n.add(2, nil)
+		mustPass(t, r, n.claim(2))
+		n.pass(time.Hour)
+		rep := mustPass(t, r, n.claim(2))
+		if n.pods[uidOf(1)] == nil || n.pods[uidOf(2)] != nil {
+			t.Fatalf("%s: pods %v", down.Truth, n.pods)
+		}
+		if v := rep.Verdicts[0]; v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) {
+			t.Errorf("%s: %+v", down.Truth, v)
+		}
+		n.node.Network = policy.Fact{Truth: policy.Yes}
+		for range 2 { // the memory of it outlives the process
+			n.pass(rules.Confirm / 2)
+			r = n.reaper(t, rules)
+			r.proven = true
+			if mustPass(t, r); n.pods[uidOf(1)] == nil {
+				t.Fatalf("%s: went as soon as the network was ready", down.Truth)
+			}
+		}
+		n.pass(time.Minute)
+		if mustPass(t, r); n.pods[uidOf(1)] != nil {
+			t.Errorf("%s: it stays though the network has been ready for a confirm", down.Truth)
+		}
+	}
+}
+
+// TestNetworkDownConfirm: the confirm time of a pod that silence let go does not run while the
+// pods' network is not ready: its kubelet would make nothing again.
+func TestNetworkDownConfirm(t *testing.T) {
+	rules := testRules
+	rules.Hold = 0
+	n := newFakeNode()
+	p := n.add(1, nil)
+	n.add(2, map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes})
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(2))
+	if len(n.quarantine) != 1 {
+		t.Fatal("it was not parked")
+	}
+	n.node.Network = policy.Fact{Truth: policy.No, Detail: "cni config uninitialized"}
+	for range 3 {
+		n.pass(rules.Confirm)
+		mustPass(t, r)
+	}
+	if p.files != 3 {
+		t.Fatal("confirmed while its kubelet could make nothing")
+	}
+	n.node.Network = policy.Fact{Truth: policy.Yes}
+	n.pass(rules.Confirm / 2)
+	if mustPass(t, r); p.files != 3 {
+		t.Fatal("confirmed as soon as the network was ready")
+	}
+	n.pass(rules.Confirm)
+	if mustPass(t, r); p.files != 0 {
+		t.Error("not confirmed though the network has been ready for a confirm")
+	}
+}

@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+)
+
+// TestNetworkReady: what each version of CRI says of the pods' network, and that a runtime
+// which cannot tell is not believed to have one.
+func TestNetworkReady(t *testing.T) {
+	for name, version := range map[string]fakecri.Version{"v1": fakecri.V1, "v1alpha2": fakecri.V1Alpha2} {
+		path := filepath.Join(t.TempDir(), "s")
+		s, err := fakecri.Start(t.Context(), path, fakecri.Options{Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		client := criClient{timeout: 20 * time.Second, maxAnswer: maxAnswer}
+		ask := func() policy.Fact {
+			a := client.ask(t.Context(), path)
+			if a.sandboxErr != nil || a.containerErr != nil {
+				t.Fatal(a.sandboxErr, a.containerErr)
+			}
+			return merge([]criAnswer{a}, sockets{paths: []string{path}}, time.Now()).Network
+		}
+		if f := ask(); f.Truth != policy.Yes || f.Origin == "" {
+			t.Errorf("%s: %+v", name, f)
+		}
+		s.SetNetwork("cni config uninitialized")
+		if f := ask(); f.Truth != policy.No || f.Detail != "NetworkPluginNotReady: cni config uninitialized" {
+			t.Errorf("%s, down: %+v", name, f)
+		}
+		s.SetNetwork("")
+		s.SetFault(fakecri.GetStatus, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")})
+		if f := ask(); f.Truth != policy.Unknown || f.Detail == "" {
+			t.Errorf("%s, no answer: %+v", name, f)
+		}
+	}
+}
