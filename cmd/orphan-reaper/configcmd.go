@@ -113,7 +113,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	notes, err := c.credentials(cmd.Context(), a.deps.now())
+	notes, err := c.credentials(cmd.Context(), a.deps.now().Wall)
 	if err != nil {
 		return err
 	}

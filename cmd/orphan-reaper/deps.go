@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -58,5 +57,5 @@ type deps struct {
 	dropArchive  func(ctx context.Context, cfg Config, name string) error
 	discover     discoverer
 	agrees       agreer
-	now          func() time.Time
+	now          func() policy.Instant
 }

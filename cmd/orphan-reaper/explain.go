@@ -64,7 +64,7 @@ func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID, done
 		err = a.writeJSON(explainView(view, pods, uid, done))
 	} else {
 		p := a.printer(a.stdout)
-		x := explainer{printer: p, cfg: cfg, now: a.deps.now()}
+		x := explainer{printer: p, cfg: cfg, now: a.deps.now().Wall}
 		for _, pod := range pods {
 			x.pod(pod, view.Node)
 		}

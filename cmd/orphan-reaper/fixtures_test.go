@@ -146,7 +146,10 @@ func testCNI() reaper.CNIReport {
 	return r
 }
 
-func at(ago time.Duration) policy.Instant { return policy.Instant{Wall: testNow.Add(-ago)} }
+// at is a moment of a boot that began long ago.
+func at(ago time.Duration) policy.Instant {
+	return policy.Instant{Wall: testNow.Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}
+}
 
 func testEntries() []policy.EntryState {
 	waived := []policy.Why{{Reason: policy.ReasonWaived, Detail: "--runtime-endpoint none: no kubelet and no runtime were asked"}}

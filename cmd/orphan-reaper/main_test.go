@@ -86,7 +86,7 @@ func fakeDeps(env func(string) string) deps {
 	}
 	return deps{
 		configFile: "/dev/null", // not this machine's
-		now:        func() time.Time { return testNow },
+		now:        func() policy.Instant { return at(0) },
 		discover: func(context.Context) (string, string, bool) {
 			if dir := env("FAKE_ROOT_DIR"); dir != "" {
 				return dir, "kubelet, PID 812", true

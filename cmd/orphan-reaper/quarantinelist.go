@@ -12,12 +12,14 @@ import (
 
 // quarantineRules are what decides when an entry goes, for display.
 type quarantineRules struct {
-	now                time.Time
+	at                 policy.Instant
+	now                time.Time // by the wall clock of at
 	confirm, retention time.Duration
 }
 
 func (a *app) quarantineRules(cfg Config) quarantineRules {
-	return quarantineRules{now: a.deps.now(), confirm: cfg.Confirm, retention: cfg.Retention}
+	at := a.deps.now()
+	return quarantineRules{at: at, now: at.Wall, confirm: cfg.Confirm, retention: cfg.Retention}
 }
 
 // The words of "purge" in JSON: how an entry ends.
@@ -68,8 +70,8 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 		v.since = e.HeldSince.Wall
 		v.Purge = purgePerson
 		// Ephemeral data goes after retention even where data stays behind.
-		if ephemeral(e.Left) {
-			at := e.HeldSince.Wall.Add(q.retention).UTC()
+		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: q.retention}, q.at, false); ok {
+			at := q.now.Add(left).UTC()
 			v.Purge, v.PurgeAt = purgeRetention, &at
 		}
 	case policy.PhaseConflict, policy.PhaseUnlisted:
@@ -81,15 +83,6 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 		v.Since = new(v.since.UTC())
 	}
 	return v
-}
-
-func ephemeral(rs []policy.Residue) bool {
-	for _, r := range rs {
-		if r.Class == policy.ClassEphemeral {
-			return true
-		}
-	}
-	return false
 }
 
 // fate says in words when the entry goes.

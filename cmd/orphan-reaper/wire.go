@@ -32,7 +32,7 @@ func realDeps() deps {
 		configFile: defaultConfigFile,
 		survey:     survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
 		archives: listArchives, restoreCNI: restoreCNI, restoreBatch: restoreBatch, dropArchive: dropArchive,
-		discover: discoverRoot, agrees: agrees, now: time.Now,
+		discover: discoverRoot, agrees: agrees, now: now,
 	}
 }
 
@@ -156,6 +156,15 @@ func (s cniArchive) Archives() ([]policy.ArchiveState, error) {
 		archives = append(archives, a)
 	}
 	return archives, err
+}
+
+// now tells the time as passes do; without a boot ID it is the wall clock's alone.
+func now() policy.Instant {
+	clock, err := state.NewClock()
+	if err != nil {
+		return policy.Instant{Wall: time.Now()}
+	}
+	return clock.Now()
 }
 
 // tellUnlisted says once, at the start, what lies in quarantine without the ledger's knowledge.
