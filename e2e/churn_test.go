@@ -200,9 +200,11 @@ func (c *churn) serve() {
 // that starts does not take it for a volume of its own, which it would hold for 10 minutes.
 func (c *churn) remove(l *life) {
 	delete(c.alive, l.pod.name)
-	dir := filepath.Join(c.n.pods, l.pod.uid)
-	if l.kind%3 == 0 && len(l.born) > 0 && exists(dir) {
-		write(c.t, filepath.Join(mkdir(c.t, filepath.Join(dir, "volume-subpaths", "vol", "app", "0")), "data"), "a user's")
+	subpaths := filepath.Join(c.n.pods, l.pod.uid, "volume-subpaths")
+	if l.kind%3 == 0 && len(l.born) > 0 && exists(filepath.Dir(subpaths)) {
+		write(c.t, filepath.Join(mkdir(c.t, filepath.Join(subpaths, "vol", "app", "0")), "data"), "a user's")
+	}
+	if exists(subpaths) { // of this life, or of one before it
 		c.orphans[l.pod.uid] = time.Now()
 	}
 	l.to = time.Now()
