@@ -123,6 +123,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wante
 			u.err = fmt.Errorf("cannot read the open files of PID %s: %w", pid, err)
 		case read:
 			u.read++
+			s.joins(pid)
 		}
 		return ended
 	})
@@ -131,7 +132,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wante
 		u.err = err
 		return u
 	}
-	for _, err := range [...]error{s.loops(&p.cfg, p.part()), s.swaps(p.cfg.Swaps)} {
+	for _, err := range [...]error{s.loops(&p.cfg, p.part()), s.swaps(p.cfg.Swaps), s.sockets()} {
 		if err != nil && u.err == nil {
 			u.err = err
 		}
@@ -149,6 +150,7 @@ type useScan struct {
 	ours    bool                   // the proc directory is that of this process's PID namespace
 	rings   int64                  // what may still be read of rings
 	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere
+	nets    map[string][]string    // the processes of each network namespace
 	names   []byte
 	link    [4096]byte
 }
@@ -156,7 +158,7 @@ type useScan struct {
 func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *handle, w wanted) *useScan {
 	s := &useScan{
 		users: newUsers(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
-		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing,
+		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{},
 		devs: devicesOf(p.cfg.ProcDir, pods, quarantine),
 	}
 	s.places = &places{

@@ -142,10 +142,14 @@ func TestFindKubelet(t *testing.T) {
 		{"another with that word", []fakeProc{{pid: 42, comm: "kubelet-csr-app", args: []string{"kubelet-csr-approver", "--kubeconfig=/x"}}}, usual, 0},
 		{"beside one in a pod", []fakeProc{
 			{pid: 42, comm: "kubelet", args: []string{"kubelet"}, cgroup: "/system.slice/kubelet.service"},
-			{pid: 43, comm: "kubelet", args: []string{"kubelet"},
-				cgroup: "/kubepods.slice/kubepods-pod0fb1a2c3_1111_4222_8333_444455556666.slice/cri-containerd-1.scope"},
-			{pid: 44, comm: "kubelet", args: []string{"kubelet", "--root-dir=/other"},
-				cgroup: "/kubepods/besteffort/pod0fb1a2c3-1111-4222-8333-444455556666/1"},
+			{
+				pid: 43, comm: "kubelet", args: []string{"kubelet"},
+				cgroup: "/kubepods.slice/kubepods-pod0fb1a2c3_1111_4222_8333_444455556666.slice/cri-containerd-1.scope",
+			},
+			{
+				pid: 44, comm: "kubelet", args: []string{"kubelet", "--root-dir=/other"},
+				cgroup: "/kubepods/besteffort/pod0fb1a2c3-1111-4222-8333-444455556666/1",
+			},
 		}, usual, 42},
 		{"a slice of kubelet's own", []fakeProc{{pid: 42, comm: "kubelet", args: []string{"kubelet"}, cgroup: "/kubepods-like.slice/kubelet.service"}}, usual, 42},
 		{"hyperkube", []fakeProc{{pid: 42, comm: "hyperkube", args: []string{"/hyperkube", "kubelet", "--root-dir=/d"}}}, "/d", 42},

@@ -80,7 +80,7 @@ func (p *Probe) askPodResources(ctx context.Context, path string) listText {
 			continue
 		}
 		if err != nil {
-			return listText{err: fmt.Errorf("List: %s", reason(err))}
+			return listText{err: fmt.Errorf("its answer to List: %s", reason(err))}
 		}
 		return listText{bytes: out}
 	}
@@ -119,7 +119,7 @@ func readPodResources(text []byte) (map[policy.PodName]bool, error) {
 		}
 		var name policy.PodName
 		err := eachField(pod, func(number protowire.Number, value []byte) error {
-			switch number {
+			switch int32(number) {
 			case 1:
 				name.Name = string(value[:min(len(value), longestName+1)])
 			case 2:

@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// bindSocket binds a unix socket at the path, which must be short (unix(7): 108 bytes), and
+// holds it to the test's end.
+func bindSocket(t *testing.T, path string) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	must(t, unix.Listen(fd, 1))
+}
+
+// TestSocketBound: the name of a listening socket is in use although nobody holds anything of
+// the pod open. A socket elsewhere under a pod's UID, a name that nobody has bound any more, and
+// a file that is no socket keep nothing.
+func TestSocketBound(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, bound, stale, elsewhere, file := newNode(t), newUID(), newUID(), newUID(), newUID()
+	short := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(short, "x", string(elsewhere)), 0o700))
+	must(t, os.MkdirAll(filepath.Join(short, "x", string(file)), 0o700))
+	must(t, os.MkdirAll(filepath.Join(short, "p"), 0o700))
+	n.mkdir(n.pod(bound), n.pod(stale), n.pod(elsewhere))
+	n.write(n.pod(file)+"/s", "x")
+	must(t, unix.Mount(n.path("kubelet/pods"), filepath.Join(short, "p"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(short, "p"), unix.MNT_DETACH) })
+	// A process beside this one, which is left out, in this mount and network namespace.
+	child(t, nil, "", "exec 7</dev/null")
+	bindSocket(t, filepath.Join(short, "p", string(bound), "s"))
+	must(t, unix.Mknod(filepath.Join(short, "p", string(elsewhere), "s"), unix.S_IFSOCK|0o600, 0))
+	must(t, unix.Mknod(filepath.Join(short, "p", string(stale), "s"), unix.S_IFSOCK|0o600, 0))
+	bindSocket(t, filepath.Join(short, "x", string(elsewhere), "s"))
+	bindSocket(t, filepath.Join(short, "x", string(file), "s"))
+
+	look := n.look()
+	e := find(t, look, bound)
+	check(t, e, but(facts{policy.FactInUse: policy.Yes}))
+	wantDetail(t, e.Facts[policy.FactInUse], "has bound the unix socket")
+	check(t, find(t, look, stale), dead())
+	check(t, find(t, look, elsewhere), dead())
+	check(t, find(t, look, file), dead())
+}
+
+// TestSocketBoundElsewhere: the process that bound it has the pods directory under another name,
+// in a mount namespace of its own.
+func TestSocketBoundElsewhere(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, uid := newNode(t), newUID()
+	short := t.TempDir()
+	n.mkdir(n.pod(uid))
+	own := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	child(t, own, "", "mount --bind '"+n.path("kubelet/pods")+"' '"+short+"'; exec 7</dev/null")
+	// The same text, bound from here by the name that only that process has for the pod.
+	must(t, os.MkdirAll(filepath.Join(short, string(uid)), 0o700))
+	must(t, unix.Mknod(n.path(n.pod(uid)+"/s"), unix.S_IFSOCK|0o600, 0))
+	bindSocket(t, filepath.Join(short, string(uid), "s"))
+	e := n.one(uid)
+	check(t, e, facts{policy.FactInUse: policy.Yes})
+}
