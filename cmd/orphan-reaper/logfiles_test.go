@@ -44,6 +44,20 @@ func TestLogFiles(t *testing.T) {
 	}
 }
 
+// TestOwnLog: the file that is the kubelet's standard error is followed once, beside the journal.
+func TestOwnLog(t *testing.T) {
+	cfg := Config{LogSources: []string{auto}, LogFiles: []string{"/var/log/messages"}}
+	for _, c := range []struct {
+		journald bool
+		want     []string
+	}{{true, []string{"/var/log/kubelet.log"}}, {false, []string{"/var/log/messages", "/var/log/kubelet.log"}}} {
+		got := logFiles(cfg, c.journald, "/none/logs/kubelet.log", "/var/log/kubelet.log", "/var/log/kubelet.log")
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+}
+
 // hung is a source that does not end with its context, as one whose read hangs.
 type hung struct {
 	source.Source

@@ -80,7 +80,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 		return err
 	}
 	found := newUnitsFound(cfg, log)
-	all := newSources(cfg, found, log)
+	all := newSources(ctx, cfg, found, log)
 	if len(all) == 0 {
 		return failf("name one with --log-source and --log-file", "%w", errNoSource)
 	}

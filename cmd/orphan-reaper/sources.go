@@ -16,16 +16,25 @@ import (
 )
 
 // newSources makes the followers that the configuration names. auto is the journal where
-// journald runs: the usual files hold the same lines then, without the fields that cannot
-// be forged.
-func newSources(cfg Config, found *unitsFound, log *slog.Logger) []source.Source {
+// journald runs and keeps one: the usual files hold the same lines then, without the fields
+// that cannot be forged. A file that is the kubelet's standard error is followed, too.
+func newSources(ctx context.Context, cfg Config, found *unitsFound, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
-	journald := wants("journald") || (wants(auto) && !cfg.elsewhere() && source.JournaldRuns())
+	here := wants(auto) && !cfg.elsewhere()
+	journald := wants("journald") || here && source.JournaldRuns()
+	kept := journald && (!here || source.JournalKept(source.JournalDirs()...))
+	if journald && !kept {
+		log.WarnContext(ctx, "journald keeps no journal (Storage= in journald.conf): the usual log files are followed, too")
+	}
+	var own []string
+	if here && !cfg.Waive() {
+		own = probe.KubeletLogs(ctx, procDir)
+	}
 	var all []source.Source
 	if journald {
 		all = append(all, newJournal(cfg, found, log))
 	}
-	for _, path := range logFiles(cfg, journald, filepath.Join(cfg.NodeRoot, rke2Log)) {
+	for _, path := range logFiles(cfg, kept, filepath.Join(cfg.NodeRoot, rke2Log), own...) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
@@ -40,8 +49,8 @@ func newJournal(cfg Config, found *unitsFound, log *slog.Logger) *source.Journal
 const rke2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
 
 // logFiles are the files to follow: those that the configuration names, where files are
-// wanted, and with auto RKE2's where RKE2's agent is installed.
-func logFiles(cfg Config, journald bool, rke2 string) []string {
+// wanted, and with auto RKE2's where RKE2's agent is installed, and the kubelet's own.
+func logFiles(cfg Config, journald bool, rke2 string, own ...string) []string {
 	var paths []string
 	automatic := slices.Contains(cfg.LogSources, auto)
 	if slices.Contains(cfg.LogSources, "file") || (automatic && !journald) {
@@ -50,6 +59,11 @@ func logFiles(cfg Config, journald bool, rke2 string) []string {
 	agent := filepath.Dir(filepath.Dir(rke2))
 	if info, err := os.Stat(agent); automatic && err == nil && info.IsDir() && !slices.Contains(paths, rke2) {
 		paths = append(paths, rke2)
+	}
+	for _, path := range own {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
 	}
 	return paths
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,20 @@ func JournaldRuns() bool {
 	}
 	_, err := exec.LookPath("journalctl")
 	return err == nil
+}
+
+// JournalDirs are where journald keeps its files (journald.conf(5), Storage=).
+func JournalDirs() []string { return []string{"/var/log/journal", "/run/log/journal"} }
+
+// JournalKept reports whether a journal lies in any of the directories. With Storage=none
+// journald passes lines on to syslog and keeps none: there is nothing to follow.
+func JournalKept(dirs ...string) bool {
+	for _, dir := range dirs {
+		if files, err := filepath.Glob(filepath.Join(dir, "*", "*.journal")); err != nil || len(files) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // JournalOptions say how the journal is read.
