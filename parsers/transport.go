@@ -86,7 +86,7 @@ func (p *Parser) unwrapStructured(line string) (envelope, bool) {
 	if e, ok := cri(line); ok {
 		return e, true
 	}
-	return envelope{}, false
+	return logger(line)
 }
 
 // cutGrepPrefix takes off what grep puts before a line: "file:", "line:" or

@@ -62,12 +62,16 @@ func (o object) text(key string) (string, bool) {
 //	{"__REALTIME_TIMESTAMP":…,"_SYSTEMD_UNIT":…,"MESSAGE":…} journalctl -o json
 //	{"jsonPayload":{"MESSAGE":…,"_SYSTEMD_UNIT":…},…}        Google Cloud's and fluentd's wrapper of it
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
+//
+// What is none of these may be a log shipper's.
 func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 	o, err := parseObject(s)
 	if err != nil {
 		return envelope{}, false
 	}
 	switch {
+	case o["MESSAGE"] != nil && o["PROGRAM"] != nil && !o.ofJournal():
+		return shipped(o) // syslog-ng's
 	case o["MESSAGE"] != nil:
 		return p.journalObject(o, transportJSON)
 	case o["jsonPayload"] != nil:
@@ -76,24 +80,39 @@ func (p *Parser) unwrapJSON(s string) (envelope, bool) {
 			return envelope{}, false
 		}
 		return p.journalObject(inner, transportGCP)
-	case o["log"] != nil:
+	case o.ofDocker():
 		return dockerObject(o)
-	case o["msg"] != nil:
+	case o["msg"] != nil && o["ts"] != nil:
 		return envelope{text: s}, true
 	}
-	return envelope{}, false
+	return shipped(o)
 }
 
-// dockerObject reads one record of Docker's json-file driver. Its keys are log,
-// stream, time and attrs; others are another program's.
-func dockerObject(o object) (envelope, bool) {
+// ofJournal reports whether an entry has any field that journald adds: those begin with an
+// underscore, and some are always printed.
+func (o object) ofJournal() bool {
+	for key := range o {
+		if strings.HasPrefix(key, "_") {
+			return true
+		}
+	}
+	return false
+}
+
+// ofDocker reports whether an object has no key but those of Docker's json-file driver.
+func (o object) ofDocker() bool {
 	for key := range o {
 		switch key {
 		case "log", "stream", "time", "attrs":
 		default:
-			return envelope{}, false
+			return false
 		}
 	}
+	return o["log"] != nil
+}
+
+// dockerObject reads one record of Docker's json-file driver.
+func dockerObject(o object) (envelope, bool) {
 	e := envelope{transport: transportDocker, whole: true}
 	stream, _ := o.text("stream")
 	text, ok := o.text("log")

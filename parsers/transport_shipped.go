@@ -1,0 +1,97 @@
+package parsers
+
+import (
+	"strings"
+	"time"
+)
+
+// Log shippers and loggers keep a kubelet's line in forms of their own. Which keys an object has
+// is a matter of its configuration, so it is not told by them: it must hold one line that
+// begins as klog's do, under one of the usual keys, and whatever it says of the program that wrote
+// that must say kubelet.
+//
+//	{"message":"E0117 …","_SYSTEMD_UNIT":"kubelet.service",…}        Vector
+//	{"entry":"E0117 …","stream":"stderr","unit":"kubelet.service"}   Promtail
+//	{"date":1768641333.12,"log":"E0117 …"}                           Fluent Bit, its keys renamed or not
+//	{"msg":" E0117 …","syslogtag":"kubelet[2154]:",…}                rsyslog, a JSON template
+//	{"PROGRAM":"kubelet","MESSAGE":"E0117 …",…}                      syslog-ng, format-json
+//	2026-01-17_09:15:33.12345 E0117 …                                svlogd -tt and -t
+//	@4000000065a79f3512345678 E0117 …                                multilog t, s6-log t, svlogd -t: TAI64N
+//	2026-01-17 09:15:33.123456789  E0117 …                           s6-log T
+
+// lineKeys are where the line may be.
+var lineKeys = [...]string{"message", "msg", "log", "line", "entry", "text", "MESSAGE", "@message", "_raw"}
+
+// programKeys are where a shipper says which program or unit wrote the line.
+var programKeys = [...]string{
+	"_SYSTEMD_UNIT", "systemd_unit", "unit", "UNIT", "_COMM", "SYSLOG_IDENTIFIER", "syslog_identifier", "PROGRAM", "program", "programname",
+	"syslogtag", "app-name", "app_name", "appname", "ident",
+}
+
+// strangers are keys which tell that the line is a container's, or a record that another program
+// logs in JSON: anybody's words.
+var strangers = [...]string{"kubernetes", "container_id", "container_name", "pod", "pod_name", "level", "lvl", "logger", "caller"}
+
+// shipped reads the object of a log shipper.
+func shipped(o object) (envelope, bool) {
+	e := envelope{transport: transportShipped}
+	for _, key := range strangers {
+		if o[key] != nil {
+			return envelope{}, false
+		}
+	}
+	if stream, ok := o.text("stream"); ok && stream != "stderr" {
+		return envelope{}, false
+	}
+	for _, key := range programKeys {
+		if o[key] == nil {
+			continue
+		}
+		name, ok := o.text(key)
+		name, _, _ = strings.Cut(strings.TrimSuffix(name, ":"), "[")
+		if !ok || !kubeletProgram(strings.TrimSuffix(name, ".service")) {
+			return envelope{}, false
+		}
+		e.program = name
+	}
+	for _, key := range lineKeys {
+		if o[key] == nil {
+			continue
+		}
+		text, ok := o.text(key)
+		text = strings.TrimPrefix(stripColour(text), " ")
+		if _, _, klog := cutHeader(text); !ok || !klog || e.text != "" {
+			return envelope{}, false // two lines are one too many
+		}
+		e.text = text
+	}
+	e.whole = true
+	return e, e.text != ""
+}
+
+// logger takes off the time stamps of daemontools' descendants; klog's header must follow.
+func logger(s string) (envelope, bool) {
+	stamp, rest, _ := strings.Cut(s, " ")
+	e := envelope{transport: transportStamped, whole: true}
+	switch {
+	case len(stamp) == 25 && stamp[0] == '@' && strings.Trim(stamp[1:], "0123456789abcdef") == "":
+	case len(stamp) > 19 && stamp[10] == '_':
+		e.time, _ = time.Parse("2006-01-02_15:04:05.999999999", stamp)
+	case len(stamp) > 19 && stamp[10] == 'T':
+		e.time, _ = time.Parse("2006-01-02T15:04:05.999999999", stamp)
+	case len(stamp) == 10 && stamp[4] == '-':
+		var clock string
+		clock, rest, _ = strings.Cut(rest, " ")
+		e.time, _ = time.Parse("2006-01-02 15:04:05.999999999", stamp+" "+clock)
+	default:
+		return envelope{}, false
+	}
+	if stamp[0] != '@' && e.time.IsZero() {
+		return envelope{}, false
+	}
+	e.text = strings.TrimLeft(rest, " ")
+	_, _, ok := cutHeader(e.text)
+	// svlogd and s6-log write UTC or the local time, and do not say which.
+	e.time = time.Time{}
+	return e, ok
+}
