@@ -18,6 +18,9 @@ const (
 	// knownMax, however often the kubelet names it.
 	knownGap = 10 * time.Second
 	knownMax = 5 * time.Minute
+	// livingMax is the longest between two looks that lines about living pods buy: one of them
+	// may die while somebody has it named all the time.
+	livingMax = time.Minute
 	// maxClaims and maxClaimBytes bound what a flood can make us remember between two looks: of
 	// whole lines by journald's trusted fields, and of all others, which anyone can forge. What
 	// is beyond is dropped; the kubelet says it again.
@@ -174,7 +177,11 @@ func (p *pending) acquaint(known map[parsers.PodUID]*acquaintance, uid parsers.P
 	}
 	if a.next <= now {
 		a.next = now + a.gap
-		a.gap = min(2*a.gap, knownMax)
+		most := knownMax
+		if a.lives {
+			most = livingMax
+		}
+		a.gap = min(2*a.gap, most)
 	}
 }
 
@@ -195,6 +202,6 @@ func (p *pending) living(known map[parsers.PodUID]*acquaintance, claims []policy
 			p.alive.gap = knownGap // the first, or it has been quiet
 		}
 		p.alive.next = now + p.alive.gap
-		p.alive.gap = min(2*p.alive.gap, knownMax)
+		p.alive.gap = min(2*p.alive.gap, livingMax)
 	}
 }
