@@ -190,7 +190,8 @@ func runtimeFails(t *testing.T, n *node) {
 	empty := n.startContainerd(t, "empty")
 	defer empty.end(t)
 	o := n.plant(t, skeleton, uid)
-	d := n.reap(t, "--hold", "10s")
+	// While the runtime does not answer the hold pauses, so it is long enough for both outages.
+	d := n.reap(t, "--hold", "30s")
 	holds := func() {
 		t.Helper()
 		d.tells(t, 60*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))

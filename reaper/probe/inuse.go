@@ -146,7 +146,7 @@ type useScan struct {
 	wanted  wanted
 	proc    int
 	procDir string
-	devs    map[uint64]uint64      // the devices of the pods' files, as /proc and as statx has them
+	devs    map[uint64]device      // the devices of the pods' files, as /proc and as statx has them
 	ours    bool                   // the proc directory is that of this process's PID namespace
 	rings   int64                  // what may still be read of rings
 	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere

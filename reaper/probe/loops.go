@@ -83,7 +83,7 @@ func (s *useScan) kernelHolds(words, path string, id inode, known bool) bool {
 		}
 	}
 	here, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow("/", path) })
-	if known && s.devs[id.dev] == id.dev {
+	if known && s.devs[id.dev] == (device{id.dev, true}) {
 		s.stray(id, stray{what: words, sure: true, nameless: err != nil || here != id})
 	}
 	return err == nil

@@ -130,8 +130,8 @@ func (s *useScan) maps(pid string) (ended bool, err error) {
 		}
 		if id, ok := m.id(); !ok {
 			return false, errors.New("a mapping without device and inode number")
-		} else if st, ok := s.devs[id.dev]; ok {
-			s.stray(inode{st, id.ino}, stray{process: pid, path: string(m.path), what: "a mapped file", sure: st == id.dev})
+		} else if at, ok := s.devs[id.dev]; ok {
+			s.stray(inode{at.stat, id.ino}, stray{process: pid, path: string(m.path), what: "a mapped file", sure: at.numbers})
 		}
 	}
 	return len(text) == 0, nil

@@ -16,8 +16,9 @@ import (
 // It is a pod's where the walk of the pod met its inode.
 type stray struct {
 	process, path, what string
-	// sure says that the inode is known by the device that the pods have. A btrfs has one device
-	// for all of its subvolumes in some places, and each of them has the same inode numbers.
+	// sure says that the inode is known by the device and the numbers that the pods have. A btrfs
+	// has one device for all of its subvolumes in some places, and each of them has the same inode
+	// numbers; an overlay has two numbers for a file.
 	sure bool
 	// nameless says that no path leads to the file.
 	nameless bool
@@ -38,11 +39,18 @@ func (s *useScan) stray(id inode, held stray) {
 	}
 }
 
-// devicesOf returns the devices under which /proc shows the files of directories, and for each
-// the one that statx gives. They differ on btrfs and overlay, whose devices have the major
-// number 0.
-func devicesOf(procDir string, dirs ...*handle) map[uint64]uint64 {
-	devs := map[uint64]uint64{}
+// device is what is known of a device of the pods' files.
+type device struct {
+	stat uint64 // as statx gives it
+	// numbers is true where /proc gives the inode numbers that statx gives. An overlay has others
+	// in its memory, and they may be those of any of its files.
+	numbers bool
+}
+
+// devicesOf returns the devices under which /proc shows the files of directories. They differ
+// from those of statx on btrfs and overlay, whose devices have the major number 0.
+func devicesOf(procDir string, dirs ...*handle) map[uint64]device {
+	devs := map[uint64]device{}
 	for _, h := range dirs {
 		if h == nil {
 			continue
@@ -51,10 +59,12 @@ func devicesOf(procDir string, dirs ...*handle) map[uint64]uint64 {
 		if err != nil {
 			continue
 		}
-		devs[devOf(&st)] = devOf(&st)
+		var fs unix.Statfs_t
+		overlay := unix.Fstatfs(h.fd, &fs) != nil || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+		devs[devOf(&st)] = device{devOf(&st), !overlay}
 		if st.Dev_major == 0 {
-			if dev, ok := mountDevice(procDir, st.Mnt_id); ok && devs[dev] == 0 {
-				devs[dev] = devOf(&st)
+			if dev, ok := mountDevice(procDir, st.Mnt_id); ok && devs[dev] == (device{}) {
+				devs[dev] = device{devOf(&st), false}
 			}
 		}
 	}

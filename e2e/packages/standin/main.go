@@ -50,6 +50,10 @@ func runtime(socket string, uids []string) error {
 	defer s.Close()
 	var pods []fakecri.Pod
 	for i, uid := range uids {
+		// A kubelet keeps the log directory of what runs; without it the silence of one proves nothing.
+		if err := os.MkdirAll(fmt.Sprintf("/var/log/pods/e2e_living-%d_%s", i, uid), 0o750); err != nil {
+			return err
+		}
 		pods = append(pods, fakecri.Pod{UID: uid, Namespace: "e2e", Name: fmt.Sprintf("living-%d", i), Running: 1})
 	}
 	s.SetPods(pods...)
