@@ -182,7 +182,7 @@ func backlog(t *testing.T, n *node) {
 
 var namedUID = regexp.MustCompile(`err="orphaned pod \\"([0-9a-f-]*)\\" found`)
 
-// runtimeFails: the runtime hangs, crashes and starts again, is a fresh one that lists nothing, and hangs
+// runtimeFails: the runtime is a fresh one that lists nothing, hangs, crashes and starts again, and hangs
 // again while a pod is parked. Each time nothing is taken, for a reason that says why; and
 // each time it goes on by itself.
 func runtimeFails(t *testing.T, n *node) {
@@ -190,8 +190,7 @@ func runtimeFails(t *testing.T, n *node) {
 	empty := n.startContainerd(t, "empty")
 	defer empty.end(t)
 	o := n.plant(t, skeleton, uid)
-	// While the runtime does not answer the hold pauses, so it is long enough for both outages.
-	d := n.reap(t, "--hold", "30s")
+	d := n.reap(t, "--hold", "10s")
 	holds := func() {
 		t.Helper()
 		d.tells(t, 60*time.Second, uid, "it waits for the hold", keptFor(policy.ReasonHold))
@@ -206,15 +205,15 @@ func runtimeFails(t *testing.T, n *node) {
 		d.forget()
 	}
 	holds()
+	n.use(t, "empty")
+	refuses(policy.ReasonRuntimeEmpty)
+	n.use(t, "containerd")
+	holds() // anew
 	n.containerd.signal(stopSignal)
 	refuses(policy.ReasonRuntimeUnknown)
 	n.containerd.kill()
 	n.containerd = n.startContainerd(t, "containerd")
-	holds()
-	n.use(t, "empty")
-	refuses(policy.ReasonRuntimeEmpty)
-	n.use(t, "containerd")
-	holds()
+	// The hold has only paused while nobody answered.
 	d.tells(t, 60*time.Second, uid, "it is parked", kind(policy.KindParked))
 	n.containerd.signal(stopSignal)
 	throughout(t, confirm+10*time.Second, func() string {
