@@ -4,7 +4,7 @@
 #   packaging/fuzz.sh 60s
 #
 # go test shortens each input that reaches new code, for up to 60 s each, and runs nothing else
-# meanwhile: FuzzCNICache came to 45 executions a second, and to 9,000 and more without. A
+# meanwhile: FuzzCache came to 45 executions a second, and to 9,000 and more without. A
 # hundred tries for each are enough, also for an input that fails.
 set -eu
 cd "$(dirname "$0")/.."

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 )
 
 // ArchivePrefix begins the name of every archive of CNI files.
@@ -175,7 +175,7 @@ func (c *CNICensus) Networks() []NetworkCount {
 	var all []NetworkCount
 	for name, reserved := range c.Reserved {
 		n := NetworkCount{name, reserved, c.InUse[name]}
-		if parsers.IsCNIName(name) && len(name) <= longNetwork {
+		if cni.IsName(name) && len(name) <= longNetwork {
 			all = append(all, n)
 		} else {
 			add(n)

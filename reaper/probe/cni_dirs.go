@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -128,7 +128,7 @@ type cniConf struct {
 const (
 	mostConfs    = 1000
 	mostDataDirs = 256
-	longConf     = parsers.MaxCNIFile
+	longConf     = cni.MaxFile
 )
 
 // usualConfDirs are where distributions that bring their own runtime have the network
@@ -220,9 +220,9 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 		if err == nil && len(bytes.TrimSpace(text)) == 0 {
 			continue // it names nothing
 		}
-		var networks []parsers.CNINetwork
+		var networks []cni.Network
 		if err == nil {
-			networks, err = parsers.ParseNetConf(text, network)
+			networks, err = cni.ParseNetConf(text, network)
 		}
 		c.fail(d.name, err)
 		for _, n := range networks {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -152,7 +152,7 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	defer closeFD(fd)
 	if len(rest) == 0 {
 		d.fail(path, readNames(fd, d.buf, func(e dirent) bool {
-			if parsers.IsContainerID(e.name) {
+			if cni.IsContainerID(e.name) {
 				d.found[e.name] = idDir{path, under}
 			}
 			return len(d.found) < mostIDs

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -279,7 +279,7 @@ func (f *facing) findUnclaimed() {
 func (f *facing) mayBeIn(file *policy.CNIFile) string {
 	var address netip.Addr
 	if file.Kind == policy.CNIAddress {
-		told, _ := parsers.ParseHostLocal(file.Name, nil)
+		told, _ := cni.ParseHostLocal(file.Name, nil)
 		address = told.Addr.Unmap()
 	}
 	for i := range f.unclaimed {

@@ -3,7 +3,7 @@ package probe
 import (
 	"path/filepath"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -11,13 +11,13 @@ import (
 func tie(f *policy.CNIFile, x *cniExtra, text []byte) {
 	switch f.Kind {
 	case policy.CNICache:
-		tieCache(f, x, parsers.ParseCNICache(f.Name, text))
+		tieCache(f, x, cni.ParseCache(f.Name, text))
 	case policy.CNIMultus:
-		tieCache(f, x, parsers.ParseCNIScratch(f.Name, text))
+		tieCache(f, x, cni.ParseScratch(f.Name, text))
 	case policy.CNIFlannel:
-		tieCache(f, x, parsers.ParseCNIScratch(f.Name, text))
+		tieCache(f, x, cni.ParseScratch(f.Name, text))
 		// It is the configuration of one network, which flannel wrote for its delegate.
-		if networks, err := parsers.ParseNetConf(text, ""); err == nil {
+		if networks, err := cni.ParseNetConf(text, ""); err == nil {
 			f.Network = networks[0].Name
 		}
 	case policy.CNIAddress:
@@ -27,16 +27,16 @@ func tie(f *policy.CNIFile, x *cniExtra, text []byte) {
 
 // tieCache takes over what a cache file says. Only whole IDs are taken: nothing is ever
 // compared by a prefix.
-func tieCache(f *policy.CNIFile, x *cniExtra, told parsers.CNIFile) {
+func tieCache(f *policy.CNIFile, x *cniExtra, told cni.File) {
 	f.Container, f.Network, f.IfName = told.ContainerID, told.Network, told.IfName
 	f.UID, f.Namespace, f.PodName = told.PodUID, told.PodNamespace, told.PodName
-	f.Broken = told.Kind == parsers.CNIEmpty || told.Kind == parsers.CNIUnreadable
-	x.netns, x.sandbox, x.tells = told.NetNS, told.Sandbox, told.Kind == parsers.CNICacheV1
+	f.Broken = told.Kind == cni.Empty || told.Kind == cni.Unreadable
+	x.netns, x.sandbox, x.tells = told.NetNS, told.Sandbox, told.Kind == cni.CacheV1
 	switch {
 	case told.Untied != "":
 		f.Container = ""
 		f.Set(policy.CNITied, policy.No, f.Dir, untiedWords[told.Untied])
-	case !parsers.IsContainerID(told.ContainerID):
+	case !cni.IsContainerID(told.ContainerID):
 		f.Container = ""
 		f.Set(policy.CNITied, policy.No, f.Dir, "its container's ID is none that the kubelet's runtimes give")
 	default:
@@ -44,20 +44,20 @@ func tieCache(f *policy.CNIFile, x *cniExtra, told parsers.CNIFile) {
 	}
 }
 
-var untiedWords = map[parsers.Untied]string{
-	parsers.UntiedName:          "its name does not hold exactly one container ID, or is not what its content asks for",
-	parsers.UntiedContradiction: "it contradicts itself",
-	parsers.UntiedContent:       "a value in it is missing or of the wrong kind",
-	parsers.UntiedSize:          "it is longer or nested deeper than any that is known",
+var untiedWords = map[cni.Untied]string{
+	cni.UntiedName:          "its name does not hold exactly one container ID, or is not what its content asks for",
+	cni.UntiedContradiction: "it contradicts itself",
+	cni.UntiedContent:       "a value in it is missing or of the wrong kind",
+	cni.UntiedSize:          "it is longer or nested deeper than any that is known",
 }
 
 func tieAddress(f *policy.CNIFile, text []byte) {
-	told, ok := parsers.ParseHostLocal(f.Name, text)
+	told, ok := cni.ParseHostLocal(f.Name, text)
 	f.Container, f.Network, f.IfName = told.ContainerID, filepath.Base(f.Dir), told.IfName
 	switch {
 	case !ok:
 		f.Set(policy.CNITied, policy.No, f.Dir, "its name is no address")
-	case !parsers.IsContainerID(told.ContainerID):
+	case !cni.IsContainerID(told.ContainerID):
 		f.Container = ""
 		f.Set(policy.CNITied, policy.No, f.Dir, "its content names no container of the kubelet's runtimes")
 	default:

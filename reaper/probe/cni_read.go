@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -21,7 +21,7 @@ const cniBatch = 512
 
 // The longest files that are read; a reservation has 70 bytes or so.
 const (
-	longCNI     = parsers.MaxCNIFile
+	longCNI     = cni.MaxFile
 	longAddress = 4 << 10
 )
 
@@ -132,7 +132,7 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CNIFile, cniExtra, []byte) {
 	f := policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
 	var x cniExtra
-	if _, ok := parsers.ParseHostLocal(e.name, nil); d.kind == policy.CNIAddress && !ok {
+	if _, ok := cni.ParseHostLocal(e.name, nil); d.kind == policy.CNIAddress && !ok {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
 		st, err := statName(dir, e.name)
 		x.gone = gone(err)
@@ -203,7 +203,7 @@ func eachContainerID(name string, each func(id string)) {
 		for to < len(name) && isHex(name[to]) {
 			to++
 		}
-		if id := name[from:to]; parsers.IsContainerID(id) {
+		if id := name[from:to]; cni.IsContainerID(id) {
 			each(id)
 		}
 		from = to + 1

@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ const maxJSONDepth = 64
 
 // jsonScan walks one JSON text in place: it checks the whole grammar (RFC 8259, as
 // encoding/json does) and copies nothing. encoding/json takes three times as long for an
-// ordinary cache file, with 30 allocations for 4 (BenchmarkCNICache), and hides what
+// ordinary cache file, with 30 allocations for 4 (BenchmarkCache), and hides what
 // counts here: of keys that come twice it takes the last, and keys that differ in case
 // it takes for the same.
 type jsonScan struct {

@@ -1,46 +1,48 @@
-package parsers
+package cni
 
 import (
 	"bytes"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// MaxCNIFile is the longest file that is parsed: who reads, reads one byte more at the
+// MaxFile is the longest file that is parsed: who reads, reads one byte more at the
 // most, and whatever is longer is tied to nobody. The content of a cache file is the
 // network configuration, the runtime's capability arguments and the result; containerd
 // puts the pod's annotations into the second, for which the API server allows 256 KiB,
 // and json.Marshal may write six bytes for one.
-const MaxCNIFile = 2 << 20
+const MaxFile = 2 << 20
 
-// CNIKind says what a file of a CNI cache is by its content.
-type CNIKind int
+// Kind says what a file of a CNI cache is by its content.
+type Kind int
 
 // The kinds. The zero value is doubt: JSON that no writer known here writes, or a
 // file too long or nested too deep to judge. It is tied to nobody.
 const (
-	CNIUnknown CNIKind = iota
-	// CNIEmpty has no bytes: a crash between libcni's open and write.
-	CNIEmpty
-	// CNIUnreadable is not JSON: cut off, zeros, or followed by more. libcni 1.1 fails
+	Unknown Kind = iota
+	// Empty has no bytes: a crash between libcni's open and write.
+	Empty
+	// Unreadable is not JSON: cut off, zeros, or followed by more. libcni 1.1 fails
 	// DelNetworkList on it for ever, 1.2.0 and newer go on.
-	CNIUnreadable
-	// CNILegacy is the bare result that libcni 0.7.0 and 0.7.1 wrote, without any ID.
-	CNILegacy
-	// CNICacheV1 is what libcni 0.8.0 and newer write.
-	CNICacheV1
-	// CNIScratch is the delegates that multus (an array) and flannel (an object) keep
+	Unreadable
+	// Legacy is the bare result that libcni 0.7.0 and 0.7.1 wrote, without any ID.
+	Legacy
+	// CacheV1 is what libcni 0.8.0 and newer write.
+	CacheV1
+	// Scratch is the delegates that multus (an array) and flannel (an object) keep
 	// for DEL in a file that is named after the container.
-	CNIScratch
+	Scratch
 )
 
-var cniKindNames = [...]string{"unknown", "empty", "unreadable", "legacy", "v1", "scratch"}
+var kindNames = [...]string{"unknown", "empty", "unreadable", "legacy", "v1", "scratch"}
 
 // String returns the kind in one word.
-func (k CNIKind) String() string {
-	if k < 0 || int(k) >= len(cniKindNames) {
-		return cniKindNames[CNIUnknown]
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return kindNames[Unknown]
 	}
-	return cniKindNames[k]
+	return kindNames[k]
 }
 
 // Untied says why a file is tied to no container; empty where it is tied to one.
@@ -55,13 +57,13 @@ const (
 	UntiedContradiction Untied = "contradiction"
 	// UntiedContent: a value is missing, of the wrong type or not what its name says.
 	UntiedContent Untied = "content"
-	// UntiedSize: longer than MaxCNIFile, or nested too deep.
+	// UntiedSize: longer than MaxFile, or nested too deep.
 	UntiedSize Untied = "size"
 )
 
-// CNIFile is what a file of a CNI cache says of itself.
-type CNIFile struct {
-	Kind CNIKind
+// File is what a file of a CNI cache says of itself.
+type File struct {
+	Kind Kind
 	// Untied is empty if and only if ContainerID is not. Where it is not empty, all
 	// that follows is empty but the pod's namespace and name, which are for display.
 	Untied Untied
@@ -77,7 +79,7 @@ type CNIFile struct {
 	Sandbox bool
 	// PodUID is K8S_POD_UID of cniArgs, since containerd 1.6.0 and CRI-O 1.22.0. Empty
 	// where it is missing or no UID.
-	PodUID PodUID
+	PodUID parsers.PodUID
 	// PodNamespace and PodName are of cniArgs; empty where copies disagree or where the
 	// text is not one that Kubernetes allows.
 	PodNamespace, PodName string
@@ -90,10 +92,10 @@ type CNIFile struct {
 // IsContainerID reports whether s is a whole ID as containerd, CRI-O, Docker and Podman
 // make them: 64 lower-case hexadecimal digits.
 func IsContainerID(s string) bool {
-	return len(s) == 64 && allHex(s)
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// ParseCNICache says what the file name with content, of a results directory of libcni,
+// ParseCache says what the file name with content, of a results directory of libcni,
 // is:
 //
 //	<network>-<containerID>-<ifname>
@@ -104,44 +106,44 @@ func IsContainerID(s string) bool {
 // says what it must be, byte for byte, and of every other kind the ID is the only
 // thing between two dashes that looks like a whole one. The keys of cniArgs come in
 // any order, and twice where multus has added its own: copies must agree.
-func ParseCNICache(name string, content []byte) CNIFile {
+func ParseCache(name string, content []byte) File {
 	switch {
 	case len(content) == 0:
-		return cniByName(CNIEmpty, name)
-	case len(content) > MaxCNIFile:
-		return CNIFile{Untied: UntiedSize}
+		return byName(Empty, name)
+	case len(content) > MaxFile:
+		return File{Untied: UntiedSize}
 	}
 	r := cacheReader{scan: jsonScan{data: content}}
 	switch valid := r.scan.all(r.member); {
 	case r.scan.deep:
-		return CNIFile{Untied: UntiedSize}
+		return File{Untied: UntiedSize}
 	case !valid:
-		return cniByName(CNIUnreadable, name)
+		return byName(Unreadable, name)
 	case r.isV1():
 		return r.tie(name)
 	case r.legacy && r.keys == 0:
-		return cniByName(CNILegacy, name)
+		return byName(Legacy, name)
 	}
-	return CNIFile{Untied: UntiedContent}
+	return File{Untied: UntiedContent}
 }
 
-// ParseCNIScratch says what the file name with content, of multus' or flannel's data
+// ParseScratch says what the file name with content, of multus' or flannel's data
 // directory, is. Their name is the container ID and nothing else. The content is a
 // JSON array (multus) or object (flannel) of which no ID can be read.
-func ParseCNIScratch(name string, content []byte) CNIFile {
-	f := CNIFile{Kind: CNIScratch}
+func ParseScratch(name string, content []byte) File {
+	f := File{Kind: Scratch}
 	scan := jsonScan{data: content}
-	switch valid := len(content) <= MaxCNIFile && scan.all(nil); {
-	case len(content) > MaxCNIFile || scan.deep:
-		return CNIFile{Untied: UntiedSize}
+	switch valid := len(content) <= MaxFile && scan.all(nil); {
+	case len(content) > MaxFile || scan.deep:
+		return File{Untied: UntiedSize}
 	case len(content) == 0:
-		f.Kind = CNIEmpty
+		f.Kind = Empty
 	case !valid:
-		f.Kind = CNIUnreadable
+		f.Kind = Unreadable
 	default:
 		scan.at = 0
 		if c := scan.peek(); c != '{' && c != '[' {
-			return CNIFile{Untied: UntiedContent}
+			return File{Untied: UntiedContent}
 		}
 	}
 	if !IsContainerID(name) {
@@ -152,10 +154,10 @@ func ParseCNIScratch(name string, content []byte) CNIFile {
 	return f
 }
 
-// cniByName ties a file by its name alone: to the one ID that stands between dashes,
+// byName ties a file by its name alone: to the one ID that stands between dashes,
 // with a network before and an interface after it.
-func cniByName(kind CNIKind, name string) CNIFile {
-	f := CNIFile{Kind: kind, Untied: UntiedName}
+func byName(kind Kind, name string) File {
+	f := File{Kind: kind, Untied: UntiedName}
 	found, at := 0, strings.IndexByte(name, '-')+1
 	for at > 0 {
 		end := strings.IndexByte(name[at:], '-')
@@ -169,15 +171,15 @@ func cniByName(kind CNIKind, name string) CNIFile {
 		at += end + 1
 	}
 	if found != 1 || f.Network == "" || !isIfName(f.IfName) {
-		return CNIFile{Kind: kind, Untied: UntiedName}
+		return File{Kind: kind, Untied: UntiedName}
 	}
 	f.Untied = ""
 	return f
 }
 
-// IsCNIName reports whether s is a name of a network or a container ID as libcni wants
+// IsName reports whether s is a name of a network or a container ID as libcni wants
 // them since 0.8.0: ^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$. It is one component of a path.
-func IsCNIName(s string) bool {
+func IsName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':

@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"reflect"
@@ -7,55 +7,64 @@ import (
 )
 
 func TestParseNetConf(t *testing.T) {
-	local := func(dir string) []CNIIPAM { return []CNIIPAM{{Type: "host-local", DataDir: dir}} }
+	local := func(dir string) []IPAM { return []IPAM{{Type: "host-local", DataDir: dir}} }
 	for what, test := range map[string]struct {
 		content, network string
-		want             []CNINetwork
+		want             []Network
 	}{
 		"a list": {
 			content: `{"cniVersion":"0.4.0","name":"labnet","plugins":[{"type":"bridge","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/24"}]]}},{"type":"portmap","capabilities":{"portMappings":true}}]}`,
-			want:    []CNINetwork{{Name: "labnet", Plugins: []string{"bridge", "portmap"}, IPAM: local(HostLocalDir)}},
+			want:    []Network{{Name: "labnet", Plugins: []string{"bridge", "portmap"}, IPAM: local(HostLocalDir)}},
 		},
 		"one plugin": {
 			content: `{"cniVersion":"0.3.1","name":"a-b.c_d","type":"ptp","ipam":{"type":"host-local","dataDir":"/run/cni/../ipam/"}}`,
-			want:    []CNINetwork{{Name: "a-b.c_d", Plugins: []string{"ptp"}, IPAM: local("/run/ipam")}},
+			want:    []Network{{Name: "a-b.c_d", Plugins: []string{"ptp"}, IPAM: local("/run/ipam")}},
 		},
 		"another IPAM": {
 			content: `{"name":"calico","plugins":[{"type":"calico","ipam":{"type":"calico-ipam","dataDir":"relative"}}]}`,
-			want:    []CNINetwork{{Name: "calico", Plugins: []string{"calico"}, IPAM: []CNIIPAM{{Type: "calico-ipam"}}}},
+			want:    []Network{{Name: "calico", Plugins: []string{"calico"}, IPAM: []IPAM{{Type: "calico-ipam"}}}},
 		},
 		"no IPAM": {
 			content: `{"name":"lo","plugins":[{"type":"loopback","ipam":{}}]}`,
-			want:    []CNINetwork{{Name: "lo", Plugins: []string{"loopback"}}},
+			want:    []Network{{Name: "lo", Plugins: []string{"loopback"}}},
 		},
 		"flannel": {
 			content: `{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"hairpinMode":true,"isDefaultGateway":true}},{"type":"portmap"}]}`,
-			want:    []CNINetwork{{Name: "cbr0", Plugins: []string{"flannel", "portmap"}, IPAM: local(HostLocalDir)}},
+			want:    []Network{{Name: "cbr0", Plugins: []string{"flannel", "portmap"}, IPAM: local(HostLocalDir)}},
 		},
 		"flannel with a dataDir": {
 			content: `{"name":"cbr0","type":"flannel","ipam":{"dataDir":"/run/ipam"},"delegate":{"type":"ipvlan"}}`,
-			want:    []CNINetwork{{Name: "cbr0", Plugins: []string{"flannel", "ipvlan"}, IPAM: local("/run/ipam")}},
+			want:    []Network{{Name: "cbr0", Plugins: []string{"flannel", "ipvlan"}, IPAM: local("/run/ipam")}},
 		},
 		"multus": {
 			content: `{"name":"multus-cni-network","type":"multus","kubeconfig":"/x","delegates":[
 				{"name":"labnet","plugins":[{"type":"bridge","name":"ignored","ipam":{"type":"host-local"}}]},
 				{"name":"macvlan","type":"macvlan","ipam":{"type":"host-local","dataDir":"/run/ipam"}},
 				{"type":"sriov","ipam":{"type":"whereabouts"}}]}`,
-			want: []CNINetwork{
-				{Name: "multus-cni-network", Plugins: []string{"multus", "sriov"}, IPAM: []CNIIPAM{{Type: "whereabouts"}}},
+			want: []Network{
+				{Name: "multus-cni-network", Plugins: []string{"multus", "sriov"}, IPAM: []IPAM{{Type: "whereabouts"}}},
 				{Name: "labnet", Plugins: []string{"bridge"}, IPAM: local(HostLocalDir)},
 				{Name: "macvlan", Plugins: []string{"macvlan"}, IPAM: local("/run/ipam")},
 			},
 		},
 		"two of the same IPAM, and another": {
 			content: `{"name":"n","plugins":[{"type":"a","ipam":{"type":"host-local"}},{"type":"b","ipam":{"type":"host-local","dataDir":"/var/lib/cni/networks/"}},{"type":"c","ipam":{"type":"host-local","dataDir":"/d"}}]}`,
-			want:    []CNINetwork{{Name: "n", Plugins: []string{"a", "b", "c"}, IPAM: append(local(HostLocalDir), local("/d")...)}},
+			want:    []Network{{Name: "n", Plugins: []string{"a", "b", "c"}, IPAM: append(local(HostLocalDir), local("/d")...)}},
 		},
-		"GC disabled":             {content: `{"name":"n","disableGC":true,"plugins":[{"type":"a"}]}`, want: []CNINetwork{{Name: "n", Plugins: []string{"a"}, DisableGC: true}}},
-		"GC disabled by a string": {content: `{"name":"n","disableGC":"True","plugins":[{"type":"a"}]}`, want: []CNINetwork{{Name: "n", Plugins: []string{"a"}, DisableGC: true}}},
-		"GC not disabled":         {content: `{"name":"n","disableGC":"false","plugins":[{"type":"a"}]}`, want: []CNINetwork{{Name: "n", Plugins: []string{"a"}}}},
-		"plugins in a folder":     {content: `{"name":"n","cniVersion":"1.1.0"}`, want: []CNINetwork{{Name: "n"}}},
-		"a folder's plugin":       {content: `{"type":"bridge","name":"x","ipam":{"type":"host-local"}}`, network: "n", want: []CNINetwork{{Name: "n", Plugins: []string{"bridge"}, IPAM: local(HostLocalDir)}}},
+		"GC disabled": {
+			content: `{"name":"n","disableGC":true,"plugins":[{"type":"a"}]}`,
+			want:    []Network{{Name: "n", Plugins: []string{"a"}, DisableGC: true}},
+		},
+		"GC disabled by a string": {
+			content: `{"name":"n","disableGC":"True","plugins":[{"type":"a"}]}`,
+			want:    []Network{{Name: "n", Plugins: []string{"a"}, DisableGC: true}},
+		},
+		"GC not disabled":     {content: `{"name":"n","disableGC":"false","plugins":[{"type":"a"}]}`, want: []Network{{Name: "n", Plugins: []string{"a"}}}},
+		"plugins in a folder": {content: `{"name":"n","cniVersion":"1.1.0"}`, want: []Network{{Name: "n"}}},
+		"a folder's plugin": {
+			content: `{"type":"bridge","name":"x","ipam":{"type":"host-local"}}`, network: "n",
+			want: []Network{{Name: "n", Plugins: []string{"bridge"}, IPAM: local(HostLocalDir)}},
+		},
 	} {
 		got, err := ParseNetConf([]byte(test.content), test.network)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
@@ -89,7 +98,7 @@ func TestBadNetConf(t *testing.T) {
 		`{"name":"n","ipam":{"type":"host-local","dataDir":"/\u0000"}}`:                "absolute path",
 		`{"name":"n","x":` + strings.Repeat("[", 1e6) + `}`:                            "nested deeper than 64",
 		strings.Repeat(`{"name":"n","delegate":`, 12) + "{}" + strings.Repeat("}", 12): "delegates nested deeper than 8",
-		`{"name":"n"}` + strings.Repeat(" ", MaxCNIFile):                               "longer than",
+		`{"name":"n"}` + strings.Repeat(" ", MaxFile):                                  "longer than",
 	} {
 		got, err := ParseNetConf([]byte(content), "")
 		if err == nil || !strings.Contains(err.Error(), want) || got != nil {

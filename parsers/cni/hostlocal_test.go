@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"net/netip"

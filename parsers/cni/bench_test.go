@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"encoding/json"
@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// BenchmarkCNICache parses the file of an ordinary pod. The StarlingX script that this
+// BenchmarkCache parses the file of an ordinary pod. The StarlingX script that this
 // replaces starts several processes for each file (sed, stat, rm, logger) instead, and
 // looks at its name alone.
-func BenchmarkCNICache(b *testing.B) {
+func BenchmarkCache(b *testing.B) {
 	name, data := recordedCNI(b, "eth0")
 	b.Run("v1", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if ParseCNICache(name, data).PodUID == "" {
+			if ParseCache(name, data).PodUID == "" {
 				b.Fatal("no pod")
 			}
 		}
@@ -37,7 +37,7 @@ func BenchmarkCNICache(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			ParseCNICache(name, nil)
+			ParseCache(name, nil)
 		}
 	})
 	b.Run("annotations", func(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkCNICache(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if ParseCNICache(name, data).PodUID == "" {
+			if ParseCache(name, data).PodUID == "" {
 				b.Fatal("no pod")
 			}
 		}

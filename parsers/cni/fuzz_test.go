@@ -1,16 +1,18 @@
-package parsers
+package cni
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// FuzzCNICache compares with encoding/json: a file is unreadable if and only if it is not
+// FuzzCache compares with encoding/json: a file is unreadable if and only if it is not
 // JSON, and a tie holds only what encoding/json finds too, all copies of it, and what
 // the name says.
-func FuzzCNICache(f *testing.F) {
+func FuzzCache(f *testing.F) {
 	for _, ifname := range []string{"eth0", "lo"} {
 		name, data := recordedCNI(f, ifname)
 		f.Add(name, data)
@@ -26,22 +28,22 @@ func FuzzCNICache(f *testing.F) {
 	f.Add("a-b-c", []byte(`{"kind":"cniCacheV1","containerId":"b","ifName":"c","networkName":"a"}`))
 	f.Add(boxID, []byte("[]"))
 	f.Fuzz(func(t *testing.T, name string, content []byte) {
-		got := ParseCNICache(name, content)
+		got := ParseCache(name, content)
 		consistent(t, name, got)
-		scratch := ParseCNIScratch(name, content)
+		scratch := ParseScratch(name, content)
 		consistent(t, name, scratch)
-		for _, g := range []CNIFile{got, scratch} {
-			if (g.Kind == CNIEmpty) != (len(content) == 0 && g.Untied != UntiedSize) {
+		for _, g := range []File{got, scratch} {
+			if (g.Kind == Empty) != (len(content) == 0 && g.Untied != UntiedSize) {
 				t.Errorf("kind %v of %d bytes", g.Kind, len(content))
 			}
-			if len(content) > 0 && g.Untied != UntiedSize && (g.Kind == CNIUnreadable) == json.Valid(content) {
+			if len(content) > 0 && g.Untied != UntiedSize && (g.Kind == Unreadable) == json.Valid(content) {
 				t.Errorf("kind %v of %q", g.Kind, content)
 			}
-			if g.Untied == UntiedSize && len(content) <= MaxCNIFile && bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxJSONDepth {
+			if g.Untied == UntiedSize && len(content) <= MaxFile && bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxJSONDepth {
 				t.Errorf("neither long nor deep: %q", content)
 			}
 		}
-		if got.Kind == CNICacheV1 && got.Untied == "" {
+		if got.Kind == CacheV1 && got.Untied == "" {
 			sameAsJSON(t, content, got)
 		}
 		// The same content below the name that libcni would look for.
@@ -50,7 +52,7 @@ func FuzzCNICache(f *testing.F) {
 			return
 		}
 		name = file.NetworkName + "-" + file.ContainerID + "-" + file.IfName
-		got = ParseCNICache(name, content)
+		got = ParseCache(name, content)
 		consistent(t, name, got)
 		if got.Untied == "" {
 			sameAsJSON(t, content, got)
@@ -59,14 +61,14 @@ func FuzzCNICache(f *testing.F) {
 }
 
 // consistent reports what no content may lead to.
-func consistent(t *testing.T, name string, f CNIFile) {
+func consistent(t *testing.T, name string, f File) {
 	t.Helper()
 	if (f.Untied == "") != (f.ContainerID != "") {
 		t.Errorf("tied and untied: %+v", f)
 	}
 	if f.Untied != "" {
 		f.Kind, f.Untied, f.PodNamespace, f.PodName = 0, "", "", ""
-		if f != (CNIFile{}) {
+		if f != (File{}) {
 			t.Errorf("tied to nobody, but %+v", f)
 		}
 		return
@@ -74,19 +76,19 @@ func consistent(t *testing.T, name string, f CNIFile) {
 	if f.Network+"-"+f.ContainerID+"-"+f.IfName != name && (f.ContainerID != name || f.Network != "" || f.IfName != "") {
 		t.Errorf("%q is tied to %+v", name, f)
 	}
-	if !IsCNIName(f.ContainerID) || strings.ContainsAny(f.ContainerID, "/\x00\n ") {
+	if !IsName(f.ContainerID) || strings.ContainsAny(f.ContainerID, "/\x00\n ") {
 		t.Errorf("ID %q", f.ContainerID)
 	}
-	if f.Kind != CNICacheV1 && (!IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
+	if f.Kind != CacheV1 && (!IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
 		t.Errorf("by its name alone: %+v", f)
 	}
-	if uid, ok := ParsePodUID(string(f.PodUID)); f.PodUID != "" && (!ok || uid != f.PodUID) {
+	if uid, ok := parsers.ParsePodUID(string(f.PodUID)); f.PodUID != "" && (!ok || uid != f.PodUID) {
 		t.Errorf("UID %q", f.PodUID)
 	}
 }
 
 // sameAsJSON compares f with what encoding/json reads from the same content.
-func sameAsJSON(t *testing.T, content []byte, f CNIFile) {
+func sameAsJSON(t *testing.T, content []byte, f File) {
 	t.Helper()
 	var want struct {
 		Kind, ContainerID, IfName, NetworkName, NetNS string
@@ -116,7 +118,7 @@ func sameAsJSON(t *testing.T, content []byte, f CNIFile) {
 				t.Errorf("%+v, but sandbox %q", f, pair[1])
 			}
 		case "K8S_POD_UID":
-			want, ok := ParsePodUID(pair[1])
+			want, ok := parsers.ParsePodUID(pair[1])
 			uid = uid || ok
 			if f.PodUID != "" && want != f.PodUID || f.PodUID == "" && ok {
 				t.Errorf("%+v, but UID %q", f, pair[1])
@@ -173,7 +175,7 @@ func FuzzNetConf(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, n := range nets {
-			if !IsCNIName(n.Name) || seen[n.Name] {
+			if !IsName(n.Name) || seen[n.Name] {
 				t.Errorf("network %q", n.Name)
 			}
 			seen[n.Name] = true

@@ -1,8 +1,10 @@
-package parsers
+package cni
 
 import (
 	"bytes"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // cniKey is a key of cniCacheV1.
@@ -212,8 +214,8 @@ func (r *cacheReader) isV1() bool {
 
 // tie returns the file with the container, where the name and all of the content agree
 // on one.
-func (r *cacheReader) tie(name string) CNIFile {
-	f := CNIFile{Kind: CNICacheV1}
+func (r *cacheReader) tie(name string) File {
+	f := File{Kind: CacheV1}
 	f.PodNamespace, f.PodName = podText(&r.args[argNamespace]), podText(&r.args[argName])
 	switch {
 	case r.twice:
@@ -227,14 +229,14 @@ func (r *cacheReader) tie(name string) CNIFile {
 		f.Untied = r.tieArgs(&f)
 	}
 	if f.Untied != "" {
-		return CNIFile{Kind: CNICacheV1, Untied: f.Untied, PodNamespace: f.PodNamespace, PodName: f.PodName}
+		return File{Kind: CacheV1, Untied: f.Untied, PodNamespace: f.PodNamespace, PodName: f.PodName}
 	}
 	return f
 }
 
 // tieName compares the name with what libcni makes of the content's values
 // (getCacheFilePath), and cuts them out of it.
-func (r *cacheReader) tieName(name string, f *CNIFile) Untied {
+func (r *cacheReader) tieName(name string, f *File) Untied {
 	rest := name
 	for _, part := range [...]struct {
 		key   cniKey
@@ -259,14 +261,14 @@ func (r *cacheReader) tieName(name string, f *CNIFile) Untied {
 	switch {
 	case rest != "":
 		return UntiedName
-	case f.Network == "", !IsCNIName(f.ContainerID), !isIfName(f.IfName):
+	case f.Network == "", !IsName(f.ContainerID), !isIfName(f.IfName):
 		return UntiedContent
 	}
 	return ""
 }
 
 // tieArgs takes what cniArgs and the result say, and reports what contradicts.
-func (r *cacheReader) tieArgs(f *CNIFile) Untied {
+func (r *cacheReader) tieArgs(f *File) Untied {
 	if sandbox := &r.args[argSandbox]; sandbox.lit != nil {
 		if !sandbox.is(f.ContainerID) {
 			return UntiedContradiction
@@ -277,7 +279,7 @@ func (r *cacheReader) tieArgs(f *CNIFile) Untied {
 		return UntiedContradiction
 	}
 	if uid, ok := r.args[argUID].text(); ok {
-		f.PodUID, _ = ParsePodUID(uid)
+		f.PodUID, _ = parsers.ParsePodUID(uid)
 	}
 	netns := r.values[keyNetNS]
 	if r.sandboxes.lit != nil {

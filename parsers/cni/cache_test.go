@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const (
 // recordedCNI returns a recorded cache file and its name.
 func recordedCNI(tb testing.TB, ifname string) (string, []byte) {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "recorded", "cni", ifname+".json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "recorded", "cni", ifname+".json"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -67,11 +67,11 @@ func newCNIFile() *libcniFile {
 func TestRecordedCNICaches(t *testing.T) {
 	for ifname, network := range map[string]string{"eth0": "labnet", "lo": "cni-loopback"} {
 		name, data := recordedCNI(t, ifname)
-		want := CNIFile{
-			Kind: CNICacheV1, ContainerID: boxID, Network: network, IfName: ifname, Sandbox: true,
+		want := File{
+			Kind: CacheV1, ContainerID: boxID, Network: network, IfName: ifname, Sandbox: true,
 			PodUID: podUID, PodNamespace: "default", PodName: "two-labnode", NetNS: podNS,
 		}
-		if got := ParseCNICache(name, data); got != want {
+		if got := ParseCache(name, data); got != want {
 			t.Errorf("%s:\n got %+v\nwant %+v", ifname, got, want)
 		}
 		if !IsContainerID(want.ContainerID) {
@@ -85,10 +85,10 @@ func TestRecordedCNICaches(t *testing.T) {
 func TestCutOffCNICache(t *testing.T) {
 	name, data := recordedCNI(t, "eth0")
 	for n := range data {
-		got := ParseCNICache(name, data[:n])
-		want := CNIFile{Kind: CNIUnreadable, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
+		got := ParseCache(name, data[:n])
+		want := File{Kind: Unreadable, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
 		if n == 0 {
-			want.Kind = CNIEmpty
+			want.Kind = Empty
 		}
 		if got != want {
 			t.Fatalf("cut at %d: %+v", n, got)
@@ -106,7 +106,7 @@ func TestChangedCNICache(t *testing.T) {
 		for _, c := range []byte("\"\\{}[],:a0-/\x00\xff ") {
 			changed := bytes.Clone(data)
 			changed[i] = c
-			got := ParseCNICache(name, changed)
+			got := ParseCache(name, changed)
 			if got.ContainerID != "" && got.ContainerID != boxID {
 				t.Errorf("byte %d to %q: container %q", i, c, got.ContainerID)
 			}
@@ -123,17 +123,17 @@ func TestCNICacheNames(t *testing.T) {
 			f := newCNIFile()
 			f.NetworkName, f.IfName = network, ifname
 			name, data := f.write(t)
-			got := ParseCNICache(name, data)
+			got := ParseCache(name, data)
 			if got.Untied != "" || got.ContainerID != boxID || got.Network != network || got.IfName != ifname {
 				t.Errorf("%s: %+v", name, got)
 			}
-			empty := ParseCNICache(name, nil)
+			empty := ParseCache(name, nil)
 			if strings.HasPrefix(network, "x-") {
 				// Two IDs between dashes: the name alone says nothing.
 				if empty.ContainerID != "" || empty.Untied != UntiedName {
 					t.Errorf("empty %s: %+v", name, empty)
 				}
-			} else if empty != (CNIFile{Kind: CNIEmpty, ContainerID: boxID, Network: network, IfName: ifname}) {
+			} else if empty != (File{Kind: Empty, ContainerID: boxID, Network: network, IfName: ifname}) {
 				t.Errorf("empty %s: %+v", name, empty)
 			}
 		}
@@ -145,7 +145,7 @@ func TestCNICacheNames(t *testing.T) {
 		"nn-" + boxID + "-eth0", "n-" + otherID + "-eth0", "n_" + boxID + "-eth0", "n-" + boxID + "_eth0", "n-" + boxID[:63] + "-eth0",
 		"n-" + boxID + "-eth0.bak", ".n-" + boxID + "-eth0", "n-" + strings.ToUpper(boxID) + "-eth0",
 	} {
-		if got := ParseCNICache(name, data); got.ContainerID != "" || got.PodUID != "" || got.Untied != UntiedName {
+		if got := ParseCache(name, data); got.ContainerID != "" || got.PodUID != "" || got.Untied != UntiedName {
 			t.Errorf("%q: %+v", name, got)
 		}
 	}
@@ -153,7 +153,7 @@ func TestCNICacheNames(t *testing.T) {
 		"", "-", boxID, "n-" + boxID, "n-" + boxID + "-", "-" + boxID + "-eth0", boxID + "-" + boxID, "n-" + boxID[:63] + "-eth0", "n-" + boxID + "0-eth0",
 		"n-" + strings.ToUpper(boxID) + "-eth0", "n-" + boxID + "-" + boxID + "-eth0", "n-" + boxID + "-sixteen-bytes-xx", "n-" + boxID + "-..", "n-" + boxID + "-a b", "n_" + boxID + "_eth0",
 	} {
-		if got := ParseCNICache(name, nil); got != (CNIFile{Kind: CNIEmpty, Untied: UntiedName}) {
+		if got := ParseCache(name, nil); got != (File{Kind: Empty, Untied: UntiedName}) {
 			t.Errorf("empty %q: %+v", name, got)
 		}
 	}
@@ -165,17 +165,20 @@ func TestCNIArgs(t *testing.T) {
 	for _, test := range []struct {
 		what   string
 		more   [][2]string
-		change func(*CNIFile)
+		change func(*File)
 	}{
-		{"multus' copies", podArgs(), func(*CNIFile) {}},
-		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *CNIFile) { f.Untied = UntiedContradiction }},
-		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *CNIFile) { f.Untied = UntiedContradiction }},
-		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *CNIFile) { f.Untied = UntiedContradiction }},
-		{"another sandbox and back", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}}, func(f *CNIFile) { f.Untied = UntiedContradiction }},
-		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *CNIFile) { f.PodName = "" }},
-		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *CNIFile) { f.PodNamespace = "" }},
-		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*CNIFile) {}},
-		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*CNIFile) {}},
+		{"multus' copies", podArgs(), func(*File) {}},
+		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *File) { f.Untied = UntiedContradiction }},
+		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *File) { f.Untied = UntiedContradiction }},
+		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *File) { f.Untied = UntiedContradiction }},
+		{
+			"another sandbox and back", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}},
+			func(f *File) { f.Untied = UntiedContradiction },
+		},
+		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *File) { f.PodName = "" }},
+		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *File) { f.PodNamespace = "" }},
+		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*File) {}},
+		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*File) {}},
 	} {
 		for seed := range uint64(20) {
 			f := newCNIFile()
@@ -183,14 +186,14 @@ func TestCNIArgs(t *testing.T) {
 			if seed > 0 {
 				rand.New(rand.NewPCG(seed, 1)).Shuffle(len(f.CniArgs), func(i, j int) { f.CniArgs[i], f.CniArgs[j] = f.CniArgs[j], f.CniArgs[i] })
 			}
-			want := CNIFile{
-				Kind: CNICacheV1, ContainerID: boxID, Network: "n", IfName: "eth0", Sandbox: true,
+			want := File{
+				Kind: CacheV1, ContainerID: boxID, Network: "n", IfName: "eth0", Sandbox: true,
 				PodUID: podUID, PodNamespace: "default", PodName: "two-labnode",
 			}
 			if test.change(&want); want.Untied != "" {
-				want = CNIFile{Kind: CNICacheV1, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
+				want = File{Kind: CacheV1, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
 			}
-			if got := ParseCNICache(f.write(t)); got != want {
+			if got := ParseCache(f.write(t)); got != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", test.what, got, want)
 			}
 		}
@@ -201,32 +204,32 @@ func TestCNIArgs(t *testing.T) {
 func TestOtherWritersOfCNICaches(t *testing.T) {
 	podman := newCNIFile()
 	podman.CniArgs = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "web"}}
-	if got := ParseCNICache(podman.write(t)); got.ContainerID != boxID || got.Sandbox || got.PodUID != "" {
+	if got := ParseCache(podman.write(t)); got.ContainerID != boxID || got.Sandbox || got.PodUID != "" {
 		t.Errorf("podman: %+v", got)
 	}
 	old := newCNIFile()
 	old.CniArgs = old.CniArgs[:4]
-	if got := ParseCNICache(old.write(t)); got.ContainerID != boxID || !got.Sandbox || got.PodUID != "" || got.PodName != "two-labnode" {
+	if got := ParseCache(old.write(t)); got.ContainerID != boxID || !got.Sandbox || got.PodUID != "" || got.PodName != "two-labnode" {
 		t.Errorf("containerd 1.5: %+v", got)
 	}
 	for _, uid := range []string{"lost+found", "../..", "", strings.ToUpper(podUID), podUID + "\n"} {
 		f := newCNIFile()
 		f.CniArgs[4][1] = uid
-		if got := ParseCNICache(f.write(t)); got.ContainerID != boxID || got.PodUID != "" {
+		if got := ParseCache(f.write(t)); got.ContainerID != boxID || got.PodUID != "" {
 			t.Errorf("UID %q: %+v", uid, got)
 		}
 	}
 	for _, name := range []string{"Web", "a b", "a/b", "a\x1b[2J", strings.Repeat("a", 254), ""} {
 		f := newCNIFile()
 		f.CniArgs[1][1], f.CniArgs[2][1] = name, name
-		if got := ParseCNICache(f.write(t)); got.ContainerID != boxID || got.PodName != "" || got.PodNamespace != "" {
+		if got := ParseCache(f.write(t)); got.ContainerID != boxID || got.PodName != "" || got.PodNamespace != "" {
 			t.Errorf("name %q: %+v", name, got)
 		}
 	}
 	for id, good := range map[string]bool{"test1": true, "a.b_c-d": true, boxID[:12]: true, "a/b": false, "..": false, "-a": false, "a b": false, "a\nb": false, "é": false, `a"b`: false} {
 		f := newCNIFile()
 		f.ContainerID, f.CniArgs[3][1] = id, id
-		got := ParseCNICache(f.write(t))
+		got := ParseCache(f.write(t))
 		if good && (got.ContainerID != id || IsContainerID(got.ContainerID)) || !good && (got.ContainerID != "" || got.Untied != UntiedContent) {
 			t.Errorf("ID %q: %+v", id, got)
 		}
@@ -262,7 +265,7 @@ func TestCNICacheNetNS(t *testing.T) {
 	} {
 		f := newCNIFile()
 		f.NetNS, f.RawResult = test.netns, test.result
-		got := ParseCNICache(f.write(t))
+		got := ParseCache(f.write(t))
 		if got.NetNS != test.want || got.Untied != test.untied {
 			t.Errorf("%q %v: %+v", test.netns, test.result, got)
 		}

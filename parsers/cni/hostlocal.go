@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"net/netip"
@@ -34,7 +34,7 @@ type HostLocalFile struct {
 	Form HostLocalForm
 	// Untied is empty if and only if ContainerID is not.
 	Untied Untied
-	// ContainerID is as in CNIFile. Of a HostLocalID it is a whole one: a shorter word
+	// ContainerID is as in File. Of a HostLocalID it is a whole one: a shorter word
 	// that stands alone may be a piece of an ID.
 	ContainerID string
 	// IfName is empty where only the ID is written.
@@ -68,7 +68,7 @@ func ParseHostLocal(name string, content []byte) (HostLocalFile, bool) {
 		id, ifname, found = strings.Cut(text, "\n")
 	}
 	switch {
-	case found && IsCNIName(id) && isIfName(ifname):
+	case found && IsName(id) && isIfName(ifname):
 	case !found && IsContainerID(id):
 		form = HostLocalID
 	default:

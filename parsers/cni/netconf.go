@@ -1,4 +1,4 @@
-package parsers
+package cni
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// CNINetwork is a network that a network configuration file names.
-type CNINetwork struct {
+// Network is a network that a network configuration file names.
+type Network struct {
 	// Name is one component of a path.
 	Name string
 	// Plugins are the types of the plugins in order, those that plugins call included,
@@ -18,14 +18,14 @@ type CNINetwork struct {
 	// own, <name>/*.conf beside it (libcni 1.3).
 	Plugins []string
 	// IPAM is where the network's addresses come from; each once.
-	IPAM []CNIIPAM
+	IPAM []IPAM
 	// DisableGC: somebody else adds to this network beside the runtime, so that nobody
 	// knows all of its attachments (CNI 1.1).
 	DisableGC bool
 }
 
-// CNIIPAM is an IPAM plugin of a network.
-type CNIIPAM struct {
+// IPAM is an IPAM plugin of a network.
+type IPAM struct {
 	Type string
 	// DataDir is the directory above the network's own; an absolute and clean path.
 	// Only of host-local, HostLocalDir where nothing else is said.
@@ -60,9 +60,9 @@ var errNoNetwork = errors.New("no network name in it")
 //
 // Whatever is not as the specification says is an error, so that nobody takes a
 // network for unknown, or its addresses to be elsewhere, for a typing error.
-func ParseNetConf(content []byte, network string) ([]CNINetwork, error) {
-	if len(content) > MaxCNIFile {
-		return nil, fmt.Errorf("cannot parse network configuration: longer than %d bytes", MaxCNIFile)
+func ParseNetConf(content []byte, network string) ([]Network, error) {
+	if len(content) > MaxFile {
+		return nil, fmt.Errorf("cannot parse network configuration: longer than %d bytes", MaxFile)
 	}
 	// encoding/json nests to 10,000; what follows must not.
 	if scan := (jsonScan{data: content}); !scan.all(nil) && scan.deep {
@@ -79,7 +79,7 @@ func ParseNetConf(content []byte, network string) ([]CNINetwork, error) {
 	return nets, nil
 }
 
-type networks []CNINetwork
+type networks []Network
 
 // add adds the configuration c, which belongs to network unless it names its own.
 func (n *networks) add(c *netConf, network string, depth int) error {
@@ -95,7 +95,7 @@ func (n *networks) add(c *netConf, network string, depth int) error {
 	if network == "" {
 		return errNoNetwork
 	}
-	if !IsCNIName(network) {
+	if !IsName(network) {
 		return fmt.Errorf("network name %q: only letters, digits, dots, underscores and dashes are allowed", network)
 	}
 	if err := n.plugin(c, network); err != nil {
@@ -125,10 +125,10 @@ func (n *networks) add(c *netConf, network string, depth int) error {
 
 // plugin adds what c itself says to its network.
 func (n *networks) plugin(c *netConf, network string) error {
-	at := slices.IndexFunc(*n, func(have CNINetwork) bool { return have.Name == network })
+	at := slices.IndexFunc(*n, func(have Network) bool { return have.Name == network })
 	if at < 0 {
 		at = len(*n)
-		*n = append(*n, CNINetwork{Name: network})
+		*n = append(*n, Network{Name: network})
 	}
 	to := &(*n)[at]
 	if c.Type != "" {
@@ -140,9 +140,9 @@ func (n *networks) plugin(c *netConf, network string) error {
 	}
 	to.DisableGC = to.DisableGC || off
 
-	ipam := CNIIPAM{}
+	ipam := IPAM{}
 	if c.IPAM != nil {
-		ipam = CNIIPAM{Type: c.IPAM.Type, DataDir: c.IPAM.DataDir}
+		ipam = IPAM{Type: c.IPAM.Type, DataDir: c.IPAM.DataDir}
 	}
 	if ipam.Type == "" && c.Type == "flannel" {
 		// flannel gives its delegate a host-local of the network's name.
