@@ -1,6 +1,6 @@
 # Everything that is done to this repository by hand or by CI. make help lists it.
 # Nothing here needs more than Go, git and a POSIX shell; the tools come from the
-# module files in packaging/.
+# module files in packaging/checks and packaging.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -21,14 +21,14 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # the binary, and the idle daemon, smaller.
 GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace -ldflags='-s -w'
 
-# Where packaging/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
+# Where packaging/checks/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
 export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin
 
-TOOL = go tool -modfile=packaging/tools.mod
+TOOL = go tool -modfile=packaging/checks/tools.mod
 # The linter is built once for its modules and a Go; removing .cache only costs the time.
 LINT_MODULE = github.com/golangci/golangci-lint/v2
-LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/golangci.mod)
-LINT_SUM := $(shell cksum <packaging/golangci.sum | cut -d' ' -f1)
+LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/checks/golangci.mod)
+LINT_SUM := $(shell cksum <packaging/checks/golangci.sum | cut -d' ' -f1)
 LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
 # nfpm, which makes DEB and RPM, the same way.
 NFPM_MODULE = github.com/goreleaser/nfpm/v2
@@ -65,7 +65,7 @@ dated:
 
 .PHONY: repro
 repro: dated $(NFPM) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
-	sh packaging/repro.sh $(CURDIR)/$(NFPM)
+	sh packaging/checks/repro.sh $(CURDIR)/$(NFPM)
 
 .PHONY: clean
 clean: ## Remove what was built; the caches in .cache stay
@@ -74,7 +74,7 @@ clean: ## Remove what was built; the caches in .cache stay
 ##@ Test
 .PHONY: test
 test: ## Run all tests that can run here, and say which could not; as root on Debian get what they need
-	sh packaging/test.sh $(TESTFLAGS)
+	sh packaging/checks/test.sh $(TESTFLAGS)
 
 .PHONY: test-mounts
 test-mounts: ## Run the tests with real mounts in a user and mount namespace, without root
@@ -86,14 +86,14 @@ test-root: ## Run the tests as root; the compiler stays with you, only the tests
 
 .PHONY: race
 race: ## Run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 sh packaging/test.sh -race $(TESTFLAGS)
+	CGO_ENABLED=1 sh packaging/checks/test.sh -race $(TESTFLAGS)
 
 # The kubelets are built once and kept in .cache/e2e; no other target knows of them.
 E2E_VERSIONS ?= 1.30.14 1.36.3
 
 .PHONY: e2e-runtime
 e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins, promtool
-	sh packaging/test-deps.sh
+	sh packaging/checks/test-deps.sh
 	sh e2e/prepare.sh runtime
 
 .PHONY: e2e-kubelets
@@ -129,7 +129,7 @@ test-packages: test-packages-trees packages ## Install the packages on Debian re
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
-	sh packaging/fuzz.sh $(FUZZTIME)
+	sh packaging/checks/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
 bench: build ## Run the benchmarks that match BENCH (all), COUNT times (1), beside rm and grep: some 20 minutes
@@ -138,11 +138,11 @@ bench: build ## Run the benchmarks that match BENCH (all), COUNT times (1), besi
 
 .PHONY: benchcmp
 benchcmp: ## Compare the benchmarks that match BENCH with those of the commit BASE (HEAD~1)
-	sh packaging/benchcmp.sh '$(BASE)' '$(BENCH)'
+	sh packaging/checks/benchcmp.sh '$(BASE)' '$(BENCH)'
 
 .PHONY: cover
 cover: ## Measure coverage over every way the tests can run here: coverage/coverage.html
-	sh packaging/cover.sh
+	sh packaging/checks/cover.sh
 
 .PHONY: golden
 golden: ## Write the expected files anew from what the code says now; read the diff
@@ -163,16 +163,16 @@ lint: $(LINT) ## Check the layers, the bans and the style
 
 .PHONY: lint-selftest
 lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
-	sh packaging/lint-selftest.sh $(LINT)
+	sh packaging/checks/lint-selftest.sh $(LINT)
 
 .PHONY: lint-packages
 lint-packages: packages ## Have lintian and rpmlint read the packages
-	sh packaging/lint-packages.sh dist
+	sh packaging/checks/lint-packages.sh dist
 
 # A build of minutes, so it says what it does.
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
-	go build -modfile=packaging/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
+	go build -modfile=packaging/checks/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
 
 $(NFPM):
 	@echo "building nfpm $(NFPM_VERSION), once; this takes a minute"

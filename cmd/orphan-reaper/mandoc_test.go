@@ -317,7 +317,7 @@ func TestManPagesRead(t *testing.T) {
 		}
 	}
 	if !tried && os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatal("neither mandoc nor groff is here: packaging/test-deps.sh installs one")
+		t.Fatal("neither mandoc nor groff is here: packaging/checks/test-deps.sh installs one")
 	}
 	if !tried {
 		t.Skip("neither mandoc nor groff is here")

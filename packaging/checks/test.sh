@@ -6,11 +6,11 @@
 # mount namespace of their own, where the kernel allows one. With REQUIRE_ROOT=1, as CI has
 # it, a test that could not run has failed.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 # Tests need no commit in their binaries, and git may refuse a checkout that another user owns.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 export REQUIRE_ROOT="${REQUIRE_ROOT:-0}"
-sh packaging/test-deps.sh
+sh packaging/checks/test-deps.sh
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -55,5 +55,5 @@ if [ -s "$code" ]; then
 	echo "--- the output of the run, without what passed:" >&2
 	grep -vE '^ *(=== |--- (PASS|SKIP)|PASS$)' "$log" >&2
 fi
-awk -v root="$(id -u)" -v canary="$canary" -v enter="$enter" -v missing="$(sh packaging/test-deps.sh missing)" -f packaging/skipped.awk "$log"
+awk -v root="$(id -u)" -v canary="$canary" -v enter="$enter" -v missing="$(sh packaging/checks/test-deps.sh missing)" -f packaging/checks/skipped.awk "$log"
 [ ! -s "$code" ]

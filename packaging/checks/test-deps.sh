@@ -2,15 +2,15 @@
 # Gives the tests the programs that they call. As root on Debian and its kin it
 # installs what is missing and nothing else; elsewhere it does nothing.
 #
-#   packaging/test-deps.sh           install
-#   packaging/test-deps.sh list      print "command package" pairs, one a line
-#   packaging/test-deps.sh missing   print the packages that are missing
+#   packaging/checks/test-deps.sh           install
+#   packaging/checks/test-deps.sh list      print "command package" pairs, one a line
+#   packaging/checks/test-deps.sh missing   print the packages that are missing
 #
 # promtool and the node exporter come out of their packages with dpkg-deb -x, into
 # .cache/debian: so no service is started, no user is made, and the host stays as it
 # was. The Makefile puts that directory at the end of PATH.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 # The one list. Columns: command, Debian package.
 installed='

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs every fuzz target of the module for the given time each.
 #
-#   packaging/fuzz.sh 60s
+#   packaging/checks/fuzz.sh 60s
 #
 # go test shortens each input that reaches new code, for up to 60 s each, and runs nothing else
 # meanwhile: FuzzCache came to 45 executions a second, and to 9,000 and more without. A
 # hundred tries for each are enough, also for an input that fails.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 time=${1:-60s}
 found=0
 log=$(mktemp)

@@ -2,9 +2,9 @@
 # Plants a fault for each ban of .golangci.yml in an empty module and checks that the
 # linter finds every one, and nothing else: a ban that does not fire protects nobody.
 #
-#   packaging/lint-selftest.sh GOLANGCI_LINT
+#   packaging/checks/lint-selftest.sh GOLANGCI_LINT
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 lint=$1
 case $lint in /*) ;; *) lint=$PWD/$lint ;; esac
 
@@ -24,7 +24,7 @@ awk -v tree="$tree" '
 		next
 	}
 	file { print > file }
-' packaging/lint-faults.txtar
+' packaging/checks/lint-faults.txtar
 
 # What must be found, as "file:line linter".
 (cd "$tree" && find . -name '*.go' -exec awk '

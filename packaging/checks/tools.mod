@@ -1,6 +1,6 @@
 // The versions of the small tools that the Makefile runs. They are kept out of
 // go.mod so that they move none of the program's own dependencies.
-module github.com/orphan-reaper/orphan-reaper/packaging/tools
+module github.com/orphan-reaper/orphan-reaper/packaging/checks/tools
 
 go 1.26.0
 

@@ -2,8 +2,8 @@
 # Coverage over every way in which the tests can run here, put together: as the user, in
 # a user and mount namespace, and as root where that is asked for nothing.
 set -eu
-cd "$(dirname "$0")/.."
-sh packaging/test-deps.sh
+cd "$(dirname "$0")/../.."
+sh packaging/checks/test-deps.sh
 rm -rf coverage
 raw=$PWD/coverage/raw
 mkdir -p "$raw"

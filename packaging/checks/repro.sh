@@ -3,7 +3,7 @@
 # paths of different lengths, each with an empty build cache, so that the second is not the
 # first's copy, and with another umask, time zone and language. NFPM is the tool for both.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 nfpm=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -2,7 +2,7 @@
 # Has lintian and rpmlint read the packages below OUT, and fails on anything they say.
 # What is expected stands, with its reason, in orphan-reaper.lintian-overrides and rpmlint.toml.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=$1
 
 missing=
@@ -31,7 +31,7 @@ log=$work/log
 mkdir "$work/bin"
 printf '#!/bin/sh\nexec %s --no-absolute-filenames "$@"\n' "$(command -v cpio)" >"$work/bin/cpio"
 chmod 0755 "$work/bin/cpio"
-PATH=$work/bin:$PATH rpmlint --config packaging/rpmlint.toml "$out"/*.rpm >"$log" || { cat "$log"; exit 1; }
+PATH=$work/bin:$PATH rpmlint --config packaging/checks/rpmlint.toml "$out"/*.rpm >"$log" || { cat "$log"; exit 1; }
 if grep ': [EW]: ' "$log"; then
 	exit 1
 fi
