@@ -22,6 +22,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cacheDir is where Debian's containerd has libcni's cache: in no configuration.
@@ -31,11 +32,11 @@ const cacheDir = "/var/lib/cni"
 // scenario of another node has leaked.
 var cniTurn sync.Mutex
 
-// cni: sandboxes that are lost the way they are lost in life, their containers removed behind
+// cniLeft: sandboxes that are lost the way they are lost in life, their containers removed behind
 // CRI's back and containerd killed: cache files, two addresses and the namespace stay, and
 // the runtime knows nothing of them. While the namespace is there they stay; then exactly
 // they go. The addresses are given out again, and what was taken can be put back.
-func cni(t *testing.T, n *node) {
+func cniLeft(t *testing.T, n *node) {
 	cniTurn.Lock()
 	defer cniTurn.Unlock()
 	cri := n.cri(t)
@@ -63,7 +64,7 @@ func cni(t *testing.T, n *node) {
 
 	d := n.reapCNI(t)
 	repaired := d.sweeps(t, broken.path)
-	if repaired.Taken[string(policy.CNICache)].Entries == 0 || exists(broken.path) {
+	if repaired.Taken[string(cni.Cache)].Entries == 0 || exists(broken.path) {
 		t.Errorf("repaired: %+v", repaired)
 	}
 	n.dropSandbox(t, cri, blocked)
@@ -82,7 +83,7 @@ func cni(t *testing.T, n *node) {
 	must(t, "ip", "netns", "delete", filepath.Base(netns))
 	d = n.reapCNI(t)
 	record := d.sweeps(t, slices.Sorted(maps.Keys(leaked))...)
-	if got := record.Taken[string(policy.CNIAddress)].Entries; got != 2 || !slices.Contains(record.Pods, "e2e/forgotten") || record.Undo == "" {
+	if got := record.Taken[string(cni.Address)].Entries; got != 2 || !slices.Contains(record.Pods, "e2e/forgotten") || record.Undo == "" {
 		t.Errorf("swept: %+v", record)
 	}
 	d.oneRecordEach(t)

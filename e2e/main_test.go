@@ -179,7 +179,7 @@ func beside(t *testing.T, n *node) {
 		{"forgotten", forgotten},
 		{"ran", ran},
 		{"ready", ready},
-		{"cni", cni},
+		{"cni", cniLeft},
 		{"racing", racing},
 		{"asked", asked},
 		{"backlog", backlog},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // CNI is what a sweep over the CNI directories needs; with a nil Prober they are left
@@ -32,28 +33,28 @@ type CNIProber interface {
 	// files. False when all have been read.
 	SweepCNI() CNISweep
 	// ReadCNI reads the files once more, whole, for the archive, up to what it can hold.
-	ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent
+	ReadCNI(ctx context.Context, files []cni.File) []cni.Content
 }
 
 // CNISweep is one sweep under way.
 type CNISweep interface {
-	Next(ctx context.Context) (policy.CNILook, bool)
+	Next(ctx context.Context) (cni.Look, bool)
 	Close()
 }
 
 // CNIRemover is the only thing that changes the CNI directories.
 type CNIRemover interface {
 	// TakeCNI unlinks those files that are still what was archived.
-	TakeCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome
+	TakeCNI(ctx context.Context, files []cni.Content) []cni.Outcome
 	// RestoreCNI writes files back that are not there, an address only if it is free.
-	RestoreCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome
+	RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome
 }
 
 // CNIArchive keeps what was taken, each batch whole and synced before the first unlink.
 type CNIArchive interface {
-	Archive(name string, files []policy.CNIContent) error
-	Archives() ([]policy.ArchiveState, error)
-	ReadArchive(name string, each func(policy.CNIContent) error) error
+	Archive(name string, files []cni.Content) error
+	Archives() ([]cni.ArchiveState, error)
+	ReadArchive(name string, each func(cni.Content) error) error
 	DropArchive(name string) error
 }
 
@@ -64,10 +65,10 @@ type CNIReport struct {
 	At    policy.Instant
 	// Files and their verdicts, without those of living pods, and the outcomes of those that
 	// were taken or would not go, as many of each as Options.CNIFiles says. The census has all.
-	Files    []policy.CNIFile
+	Files    []cni.File
 	Verdicts []policy.Verdict
-	Outcomes []policy.CNIOutcome
-	Census   policy.CNICensus
+	Outcomes []cni.Outcome
+	Census   cni.Census
 	Errors   []string
 	// Next is when time alone could take a file further, 0 where it cannot; Pending where
 	// that is worth waiting for.
@@ -121,7 +122,7 @@ const cniBatch = 2048
 
 // sweepCNI takes one sweep over the CNI directories.
 func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
-	rep := CNIReport{Swept: true, At: r.Clock.Now(), Census: policy.NewCNICensus()}
+	rep := CNIReport{Swept: true, At: r.Clock.Now(), Census: cni.NewCensus()}
 	if !opt.DryRun && !r.Rules.Observe && r.CNI.Remover != nil {
 		r.finishCNI(ctx, &rep, opt)
 	}
@@ -154,7 +155,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, opt Options) CNIReport {
 }
 
 // judgeCNI judges the files of one look and returns those to take.
-func (r *Reaper) judgeCNI(rep *CNIReport, look policy.CNILook, reaped map[parsers.PodUID]bool, opt Options) []policy.CNIFile {
+func (r *Reaper) judgeCNI(rep *CNIReport, look cni.Look, reaped map[parsers.PodUID]bool, opt Options) []cni.File {
 	rep.Census.Add(look)
 	gate := policy.Gate{Breaker: r.Ledger.BreakerOpen(), Proven: true}
 	take := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
@@ -163,7 +164,7 @@ func (r *Reaper) judgeCNI(rep *CNIReport, look policy.CNILook, reaped map[parser
 			continue
 		}
 		f.Reaped = f.UID != "" && reaped[f.UID]
-		v := policy.JudgeCNI(f, look.Node, r.memory.CNI.Older, r.Rules, look.At)
+		v := cni.Judge(f, look.Node, r.memory.CNI.Older, r.Rules, look.At)
 		v.Gate(look.Node, gate, r.Rules)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
@@ -196,11 +197,11 @@ type taking struct {
 	sweep    string
 	archives int
 	over     bool // nothing more is taken
-	outs     chan []policy.CNIOutcome
+	outs     chan []cni.Outcome
 }
 
 // next takes one batch, in as many parts as its files are long.
-func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node) {
+func (t *taking) next(ctx context.Context, batch []cni.File, n policy.Node) {
 	for len(batch) > 0 && !t.over {
 		keep, later := t.read(ctx, batch)
 		if len(keep) > 0 {
@@ -215,7 +216,7 @@ func (t *taking) next(ctx context.Context, batch []policy.CNIFile, n policy.Node
 
 // read reads the files of a batch for the archive, and returns those that have to wait for
 // the next: one batch is held in memory as a whole.
-func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []policy.CNIContent, later []policy.CNIFile) {
+func (t *taking) read(ctx context.Context, batch []cni.File) (keep []cni.Content, later []cni.File) {
 	contents := t.CNI.Prober.ReadCNI(ctx, batch)
 	keep = contents[:0]
 	for _, c := range contents {
@@ -223,7 +224,7 @@ func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []polic
 		case c.Later:
 			later = append(later, c.File)
 		case c.Err != "":
-			t.ended([]policy.CNIOutcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
+			t.ended([]cni.Outcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
 		default:
 			keep = append(keep, c)
 		}
@@ -233,24 +234,24 @@ func (t *taking) read(ctx context.Context, batch []policy.CNIFile) (keep []polic
 
 // take archives and writes down what was read, waits for the batch before it, and begins to
 // remove it.
-func (t *taking) take(ctx context.Context, keep []policy.CNIContent, n policy.Node) {
+func (t *taking) take(ctx context.Context, keep []cni.Content, n policy.Node) {
 	now := t.Clock.Now()
 	if t.sweep == "" {
 		t.sweep = t.batchName(now)
 	}
 	t.archives++
-	name := policy.BatchArchive(t.sweep, t.archives)
+	name := cni.BatchArchive(t.sweep, t.archives)
 	if err := t.CNI.Archive.Archive(name, keep); err != nil {
 		t.fail(ctx, keep, "cannot write the archive "+name, err)
 		return
 	}
 	t.wait()
-	if _, err := t.Ledger.Append(policy.Sweeping(name, keep, n, now)); err != nil {
+	if _, err := t.Ledger.Append(cni.Sweeping(name, keep, n, now)); err != nil {
 		t.fail(ctx, keep, "cannot write to the ledger", err)
 		return
 	}
-	t.name, t.node, t.outs = name, n, make(chan []policy.CNIOutcome, 1)
-	go func(outs chan<- []policy.CNIOutcome) { outs <- t.CNI.Remover.TakeCNI(ctx, keep) }(t.outs)
+	t.name, t.node, t.outs = name, n, make(chan []cni.Outcome, 1)
+	go func(outs chan<- []cni.Outcome) { outs <- t.CNI.Remover.TakeCNI(ctx, keep) }(t.outs)
 }
 
 // wait waits until the batch under way has been removed, and writes down how it ended.
@@ -260,7 +261,7 @@ func (t *taking) wait() {
 	}
 	outs := <-t.outs
 	t.outs = nil
-	if _, err := t.Ledger.Append(policy.Swept(t.name, outs, t.node, t.Clock.Now())); err != nil {
+	if _, err := t.Ledger.Append(cni.Swept(t.name, outs, t.node, t.Clock.Now())); err != nil {
 		t.rep.Errors = append(t.rep.Errors, "cannot write to the ledger what was taken; the archive "+t.name+" has it: "+err.Error())
 	}
 	if untouched(outs) {
@@ -274,26 +275,26 @@ func (t *taking) wait() {
 }
 
 // untouched says that nothing was changed of any of the files.
-func untouched(outs []policy.CNIOutcome) bool {
-	return !slices.ContainsFunc(outs, func(o policy.CNIOutcome) bool { return o.Result != policy.Refused })
+func untouched(outs []cni.Outcome) bool {
+	return !slices.ContainsFunc(outs, func(o cni.Outcome) bool { return o.Result != policy.Refused })
 }
 
 // fail ends the taking where it cannot be undone or told: the files of the batch stay, and so
 // does all that comes after it, since the next archive would fare no better and the disk that
 // is full would be filled again and again.
-func (t *taking) fail(ctx context.Context, keep []policy.CNIContent, what string, err error) {
+func (t *taking) fail(ctx context.Context, keep []cni.Content, what string, err error) {
 	t.over = true
 	text := what + ", so nothing more of CNI is taken: " + err.Error()
-	outs := make([]policy.CNIOutcome, len(keep))
+	outs := make([]cni.Outcome, len(keep))
 	for i := range keep {
-		outs[i] = policy.CNIOutcome{File: keep[i].File, Result: policy.Failed, Err: what}
+		outs[i] = cni.Outcome{File: keep[i].File, Result: policy.Failed, Err: what}
 	}
 	t.ended(outs)
 	t.rep.Errors = append(t.rep.Errors, text)
 	t.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
 }
 
-func (t *taking) ended(outs []policy.CNIOutcome) {
+func (t *taking) ended(outs []cni.Outcome) {
 	for _, o := range outs {
 		t.rep.Census.Ended(o)
 		if t.rep.roomFor(o, t.opt) {
@@ -316,7 +317,7 @@ func (rep *CNIReport) room(stays bool, opt Options) bool {
 }
 
 // roomFor says whether another outcome of its kind may be reported, and counts it.
-func (rep *CNIReport) roomFor(o policy.CNIOutcome, opt Options) bool {
+func (rep *CNIReport) roomFor(o cni.Outcome, opt Options) bool {
 	n := &rep.done
 	if o.Result == policy.Failed || o.Result == policy.Refused {
 		n = &rep.undone
@@ -336,11 +337,11 @@ func (r *Reaper) finishCNI(ctx context.Context, rep *CNIReport, opt Options) {
 		if e.Phase != policy.PhaseSweeping {
 			continue
 		}
-		var outs []policy.CNIOutcome
-		err := r.eachBatch(name, func(policy.CNIContent) bool { return true }, func(batch []policy.CNIContent) {
+		var outs []cni.Outcome
+		err := r.eachBatch(name, func(cni.Content) bool { return true }, func(batch []cni.Content) {
 			outs = append(outs, r.CNI.Remover.TakeCNI(ctx, batch)...)
 		})
-		rec := policy.Swept(name, outs, policy.Node{}, r.Clock.Now())
+		rec := cni.Swept(name, outs, policy.Node{}, r.Clock.Now())
 		if err != nil {
 			rec.Err = err.Error()
 			rep.Errors = append(rep.Errors, "cannot finish what the archive "+name+" was made for: "+err.Error())
@@ -354,9 +355,9 @@ func (r *Reaper) finishCNI(ctx context.Context, rep *CNIReport, opt Options) {
 }
 
 // eachBatch reads the files of an archive that are meant, some at a time.
-func (r *Reaper) eachBatch(name string, meant func(policy.CNIContent) bool, do func([]policy.CNIContent)) error {
-	var batch []policy.CNIContent
-	err := r.CNI.Archive.ReadArchive(name, func(c policy.CNIContent) error {
+func (r *Reaper) eachBatch(name string, meant func(cni.Content) bool, do func([]cni.Content)) error {
+	var batch []cni.Content
+	err := r.CNI.Archive.ReadArchive(name, func(c cni.Content) error {
 		if !meant(c) {
 			return nil
 		}
@@ -380,7 +381,7 @@ func (r *Reaper) batchName(now policy.Instant) string {
 		at = r.lastArchive.Add(time.Millisecond)
 	}
 	r.lastArchive = at
-	return policy.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
+	return cni.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
 // reapedPods lists the pods whose directories were taken and confirmed dead. What CNI left
@@ -425,10 +426,10 @@ func (r *Reaper) DropArchive(ctx context.Context, name string) error {
 
 // RestoreCNI writes back what an archive holds, by a person's word: all of one archive, or
 // of every archive what belonged to one pod, the youngest first.
-func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutcome, error) {
+func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]cni.Outcome, error) {
 	uid, isPod := parsers.ParsePodUID(which)
 	outs, err := r.restoreCNI(ctx, which, func(archive string) bool { return isPod || archive == which },
-		func(c policy.CNIContent) bool { return !isPod || c.File.UID == uid })
+		func(c cni.Content) bool { return !isPod || c.File.UID == uid })
 	if err == nil && len(outs) == 0 && !isPod {
 		return nil, noArchive("archive", which)
 	}
@@ -437,10 +438,10 @@ func (r *Reaper) RestoreCNI(ctx context.Context, which string) ([]policy.CNIOutc
 
 // RestoreBatch writes back what all archives of one sweep hold, by a person's word. Any of
 // them names it.
-func (r *Reaper) RestoreBatch(ctx context.Context, which string) ([]policy.CNIOutcome, error) {
-	batch := policy.BatchOf(which)
-	outs, err := r.restoreCNI(ctx, batch, func(archive string) bool { return policy.BatchOf(archive) == batch },
-		func(policy.CNIContent) bool { return true })
+func (r *Reaper) RestoreBatch(ctx context.Context, which string) ([]cni.Outcome, error) {
+	batch := cni.BatchOf(which)
+	outs, err := r.restoreCNI(ctx, batch, func(archive string) bool { return cni.BatchOf(archive) == batch },
+		func(cni.Content) bool { return true })
 	if err == nil && len(outs) == 0 {
 		return nil, noArchive("batch", which)
 	}
@@ -453,8 +454,8 @@ func noArchive(what, name string) error {
 
 // restoreCNI writes back what is meant of some archives. which stands in the record.
 func (r *Reaper) restoreCNI(
-	ctx context.Context, which string, from func(archive string) bool, meant func(policy.CNIContent) bool,
-) ([]policy.CNIOutcome, error) {
+	ctx context.Context, which string, from func(archive string) bool, meant func(cni.Content) bool,
+) ([]cni.Outcome, error) {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -464,18 +465,18 @@ func (r *Reaper) restoreCNI(
 	if err != nil {
 		return nil, err
 	}
-	var outs []policy.CNIOutcome
+	var outs []cni.Outcome
 	for _, a := range slices.Backward(archives) {
 		if !from(a.Name) {
 			continue
 		}
 		// What a crash cut short is not finished any more: a person wants it back.
 		if e := r.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseSweeping {
-			if _, err := r.Ledger.Append(policy.Swept(a.Name, nil, policy.Node{}, r.Clock.Now())); err != nil {
+			if _, err := r.Ledger.Append(cni.Swept(a.Name, nil, policy.Node{}, r.Clock.Now())); err != nil {
 				return outs, fmt.Errorf("cannot write to the ledger: %w", err)
 			}
 		}
-		err := r.eachBatch(a.Name, meant, func(batch []policy.CNIContent) {
+		err := r.eachBatch(a.Name, meant, func(batch []cni.Content) {
 			outs = append(outs, r.CNI.Remover.RestoreCNI(ctx, batch)...)
 		})
 		if err != nil {
@@ -485,7 +486,7 @@ func (r *Reaper) restoreCNI(
 	if len(outs) == 0 {
 		return nil, nil
 	}
-	if _, err := r.Ledger.Append(policy.Unswept(which, outs, r.Clock.Now())); err != nil {
+	if _, err := r.Ledger.Append(cni.Unswept(which, outs, r.Clock.Now())); err != nil {
 		return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
 	}
 	var rep Report

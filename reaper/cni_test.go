@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // fakeCNI is the CNI directories and the archive of a fakeNode, in memory. It plays the
 // rooms' parts of a sweep.
 type fakeCNI struct {
 	*fakeNode
-	there      map[string]policy.CNIFile // by name
-	listed     []string                  // what the runtime lists
-	archives   map[string][]policy.CNIContent
+	there      map[string]cni.File // by name
+	listed     []string            // what the runtime lists
+	archives   map[string][]cni.Content
 	at         map[string]time.Time
 	changing   map[string]bool // files that are written anew after they were judged
 	archiveErr error
@@ -34,21 +35,21 @@ type fakeCNI struct {
 
 func newFakeCNI(n *fakeNode) *fakeCNI {
 	return &fakeCNI{
-		fakeNode: n, there: map[string]policy.CNIFile{}, archives: map[string][]policy.CNIContent{},
+		fakeNode: n, there: map[string]cni.File{}, archives: map[string][]cni.Content{},
 		at: map[string]time.Time{}, changing: map[string]bool{}, chunk: 2, listed: []string{"id-of-a-living-one"},
 	}
 }
 
 // leave adds a cache file of the pod i, as old as age, of a sandbox that is gone.
 func (n *fakeCNI) leave(i int, age time.Duration) string {
-	f := policy.CNIFile{
-		Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
-		UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprintf("pod-%d", i), Changed: n.now.Wall.Add(-age), ID: policy.FileID{Ino: uint64(i), Size: 100},
+	f := cni.File{
+		Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: fmt.Sprintf("net-id%d-eth0", i), Container: fmt.Sprintf("id%d", i),
+		UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprintf("pod-%d", i), Changed: n.now.Wall.Add(-age), ID: cni.FileID{Ino: uint64(i), Size: 100},
 	}
-	for fact := range policy.NumCNIFacts {
+	for fact := range cni.NumFacts {
 		f.Set(fact, policy.No, "fake", "")
 	}
-	f.Set(policy.CNITied, policy.Yes, "fake", "")
+	f.Set(cni.Tied, policy.Yes, "fake", "")
 	n.there[f.Name] = f
 	return f.Name
 }
@@ -67,10 +68,10 @@ type fakeSweep struct {
 
 func (n *fakeCNI) SweepCNI() CNISweep { return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))} }
 
-func (s *fakeSweep) Next(context.Context) (policy.CNILook, bool) {
+func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
-	look := policy.CNILook{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
+	look := cni.Look{At: s.n.now, Node: s.n.node, Listed: s.n.listed}
 	if len(s.names) == 0 {
 		return look, false
 	}
@@ -79,7 +80,7 @@ func (s *fakeSweep) Next(context.Context) (policy.CNILook, bool) {
 	for _, name := range chunk {
 		f := s.n.there[name]
 		if slices.Contains(s.n.listed, f.Container) {
-			f.Set(policy.CNIListed, policy.Yes, "fake", "")
+			f.Set(cni.Listed, policy.Yes, "fake", "")
 		}
 		look.Files = append(look.Files, f)
 	}
@@ -88,16 +89,16 @@ func (s *fakeSweep) Next(context.Context) (policy.CNILook, bool) {
 
 func (s *fakeSweep) Close() {}
 
-func (n *fakeCNI) ReadCNI(_ context.Context, files []policy.CNIFile) []policy.CNIContent {
+func (n *fakeCNI) ReadCNI(_ context.Context, files []cni.File) []cni.Content {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var cs []policy.CNIContent
+	var cs []cni.Content
 	for i, f := range files {
 		if n.room != 0 && i >= n.room {
-			cs = append(cs, policy.CNIContent{File: f, Later: true})
+			cs = append(cs, cni.Content{File: f, Later: true})
 			continue
 		}
-		c := policy.CNIContent{File: f, Data: []byte(f.Name)}
+		c := cni.Content{File: f, Data: []byte(f.Name)}
 		if n.changing[f.Name] {
 			c.Err = "it is not what was judged"
 		}
@@ -108,32 +109,32 @@ func (n *fakeCNI) ReadCNI(_ context.Context, files []policy.CNIFile) []policy.CN
 
 // TakeCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
 // its next step.
-func (n *fakeCNI) TakeCNI(_ context.Context, files []policy.CNIContent) (outs []policy.CNIOutcome) {
+func (n *fakeCNI) TakeCNI(_ context.Context, files []cni.Content) (outs []cni.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()
 	for _, c := range files {
 		if n.locked {
-			outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Refused, Err: "locked by process 7 (host-local)"})
+			outs = append(outs, cni.Outcome{File: c.File, Result: policy.Refused, Err: "locked by process 7 (host-local)"})
 			continue
 		}
 		n.step()
 		delete(n.there, c.File.Name)
-		outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Done})
+		outs = append(outs, cni.Outcome{File: c.File, Result: policy.Done})
 	}
 	return outs
 }
 
-func (n *fakeCNI) RestoreCNI(_ context.Context, files []policy.CNIContent) []policy.CNIOutcome {
-	var outs []policy.CNIOutcome
+func (n *fakeCNI) RestoreCNI(_ context.Context, files []cni.Content) []cni.Outcome {
+	var outs []cni.Outcome
 	for _, c := range files {
 		n.there[c.File.Name] = c.File
-		outs = append(outs, policy.CNIOutcome{File: c.File, Result: policy.Done})
+		outs = append(outs, cni.Outcome{File: c.File, Result: policy.Done})
 	}
 	return outs
 }
 
-func (n *fakeCNI) Archive(name string, files []policy.CNIContent) error {
+func (n *fakeCNI) Archive(name string, files []cni.Content) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tries++; n.archiveErr != nil {
@@ -144,15 +145,15 @@ func (n *fakeCNI) Archive(name string, files []policy.CNIContent) error {
 	return nil
 }
 
-func (n *fakeCNI) Archives() ([]policy.ArchiveState, error) {
-	var all []policy.ArchiveState
+func (n *fakeCNI) Archives() ([]cni.ArchiveState, error) {
+	var all []cni.ArchiveState
 	for _, name := range slices.Sorted(maps.Keys(n.archives)) {
-		all = append(all, policy.ArchiveState{Name: name, At: n.at[name], Files: int64(len(n.archives[name]))})
+		all = append(all, cni.ArchiveState{Name: name, At: n.at[name], Files: int64(len(n.archives[name]))})
 	}
 	return all, nil
 }
 
-func (n *fakeCNI) ReadArchive(name string, each func(policy.CNIContent) error) error {
+func (n *fakeCNI) ReadArchive(name string, each func(cni.Content) error) error {
 	for _, c := range n.archives[name] {
 		if err := each(c); err != nil {
 			return err
@@ -199,7 +200,7 @@ func TestCNIStory(t *testing.T) {
 	if len(n.there) != 2 || n.there[young].Name == "" || n.there["net-id4-eth0"].Name == "" {
 		t.Fatalf("after the hold %v are left", slices.Collect(maps.Keys(n.there)))
 	}
-	if got := rep.Census.Taken[policy.CNICache]; got.Entries != 4 || got.Bytes != 400 {
+	if got := rep.Census.Taken[cni.Cache]; got.Entries != 4 || got.Bytes != 400 {
 		t.Errorf("counted %+v", got)
 	}
 	var told []policy.Record
@@ -209,7 +210,7 @@ func TestCNIStory(t *testing.T) {
 		}
 	}
 	// Chunks of two, so three of them held something to take.
-	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, policy.ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
+	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, cni.ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
 		t.Errorf("told %+v", told)
 	}
 	outs, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), string(uidOf(1)))
@@ -293,7 +294,7 @@ func TestCNIRestoreBatch(t *testing.T) {
 			first, undo = append(first, r.Archive), r.Undo
 		}
 	}
-	batch := policy.BatchOf(first[0])
+	batch := cni.BatchOf(first[0])
 	if len(first) != 3 || first[0] != batch || first[2] != batch+"-003" || undo != "orphan-reaper quarantine restore --batch "+batch {
 		t.Fatalf("archives %v, undone by %q", first, undo)
 	}
@@ -433,17 +434,17 @@ func TestCNILockedForEver(t *testing.T) {
 func TestCNIRestoredUnfinished(t *testing.T) {
 	n := newFakeCNI(newFakeNode())
 	n.leave(1, 25*time.Hour)
-	const name = policy.ArchivePrefix + "1"
-	files := []policy.CNIContent{{File: n.there["net-id1-eth0"]}}
+	const name = cni.ArchivePrefix + "1"
+	files := []cni.Content{{File: n.there["net-id1-eth0"]}}
 	n.archives[name], n.at[name] = files, n.now.Wall
-	if _, err := n.Append(policy.Sweeping(name, files, n.node, n.now)); err != nil {
+	if _, err := n.Append(cni.Sweeping(name, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
 	}
 	r := n.reaper(t, cniRules())
 	if _, err := r.RestoreCNI(context.Background(), name); err != nil {
 		t.Fatal(err)
 	}
-	r.finishCNI(context.Background(), &CNIReport{Census: policy.NewCNICensus()}, Options{})
+	r.finishCNI(context.Background(), &CNIReport{Census: cni.NewCensus()}, Options{})
 	if len(n.there) != 1 {
 		t.Error("what a person has put back was taken")
 	}
@@ -475,7 +476,7 @@ func archivedFirst(t *testing.T) {
 		for name := range names {
 			kept := n.there[name].Name != ""
 			for _, a := range n.archives {
-				kept = kept || slices.ContainsFunc(a, func(c policy.CNIContent) bool { return c.File.Name == name })
+				kept = kept || slices.ContainsFunc(a, func(c cni.Content) bool { return c.File.Name == name })
 			}
 			if !kept {
 				t.Fatalf("cut off at step %d: %s is neither there nor in an archive", cut, name)
@@ -540,7 +541,7 @@ func TestCNIDoesNotRepeat(t *testing.T) {
 	if err != nil || len(n.there) != 0 || len(n.quarantine) != 0 {
 		t.Fatalf("%v; left %v", err, n.there)
 	}
-	if rep.CNI.Census.Taken[policy.CNICache].Entries != 1 || swept > 3 {
+	if rep.CNI.Census.Taken[cni.Cache].Entries != 1 || swept > 3 {
 		t.Errorf("%d sweeps, %+v", swept, rep.CNI.Census.Taken)
 	}
 }

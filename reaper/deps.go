@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // Prober reads the node and changes nothing.
@@ -80,7 +81,7 @@ type Meter interface {
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
 	// CNI takes in what a sweep over the CNI directories found and did.
-	CNI(policy.CNICensus)
+	CNI(cni.Census)
 	// Success says that a pass ended without a failure.
 	Success(at policy.Instant)
 	// Slow counts a pass that has been running for long.

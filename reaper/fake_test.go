@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -453,7 +454,7 @@ func (n *fakeNode) held(i int) policy.Claim {
 
 type nopMeter struct{}
 
-func (nopMeter) CNI(policy.CNICensus)                              {}
+func (nopMeter) CNI(cni.Census)                                    {}
 func (nopMeter) Success(policy.Instant)                            {}
 func (nopMeter) Sighting(parsers.Report)                           {}
 func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}

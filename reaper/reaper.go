@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
@@ -59,7 +60,7 @@ type memory struct {
 	// NetworkDown is when a look last saw the pods' network not ready.
 	NetworkDown policy.Instant `json:"network_down,omitzero"`
 	// CNI is what the runtime has listed in the sweeps over the CNI directories.
-	CNI policy.Listings `json:"cni,omitzero"`
+	CNI cni.Listings `json:"cni,omitzero"`
 }
 
 // Load reads what earlier looks left. Without it every hold begins anew.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // archiveView is one archive of CNI files.
@@ -26,10 +27,10 @@ type archiveView struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-func (q quarantineRules) viewArchives(archives []policy.ArchiveState) []archiveView {
+func (q quarantineRules) viewArchives(archives []cni.ArchiveState) []archiveView {
 	views := []archiveView{}
 	for _, a := range archives {
-		views = append(views, archiveView{a.Name, policy.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(q.retention).UTC(), a.Err})
+		views = append(views, archiveView{a.Name, cni.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(q.retention).UTC(), a.Err})
 	}
 	return views
 }
@@ -96,7 +97,7 @@ if it is still free. With --batch: those of all archives of the same sweep.`,
 			switch given := cmd.Flags().Changed("batch"); {
 			case given && len(args) > 0:
 				return usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), quote(args[0]))
-			case given && !strings.HasPrefix(batch, policy.ArchivePrefix):
+			case given && !strings.HasPrefix(batch, cni.ArchivePrefix):
 				return usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(), quote(batch))
 			case !given && len(args) != 1:
 				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
@@ -116,7 +117,7 @@ if it is still free. With --batch: those of all archives of the same sweep.`,
 }
 
 func isArchive(args []string) bool {
-	return len(args) == 1 && strings.HasPrefix(args[0], policy.ArchivePrefix)
+	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix)
 }
 
 // archiveThere is an error where there is no archive of this name.
@@ -125,7 +126,7 @@ func (a *app) archiveThere(ctx context.Context, cfg Config, name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
-	if !slices.ContainsFunc(all, func(s policy.ArchiveState) bool { return s.Name == name }) {
+	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return s.Name == name }) {
 		return failf(seeQuarantine, "there is no archive %s", clean(name))
 	}
 	return nil
@@ -149,12 +150,12 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	batch := policy.BatchOf(name)
+	batch := cni.BatchOf(name)
 	all, err := a.deps.archives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
-	if !slices.ContainsFunc(all, func(s policy.ArchiveState) bool { return policy.BatchOf(s.Name) == batch }) {
+	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return cni.BatchOf(s.Name) == batch }) {
 		return failf(seeQuarantine, "there is no batch %s", clean(name))
 	}
 	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
@@ -162,7 +163,7 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 
 // archiveRestored puts files back and says so.
 func (a *app) archiveRestored(
-	ctx context.Context, cfg Config, name string, restore func(context.Context, Config, string) ([]policy.CNIOutcome, error),
+	ctx context.Context, cfg Config, name string, restore func(context.Context, Config, string) ([]cni.Outcome, error),
 ) error {
 	outs, err := restore(ctx, cfg, name)
 	if err != nil {
@@ -183,7 +184,7 @@ type cniOutcomeView struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-func cniOutcomes(outs []policy.CNIOutcome) []cniOutcomeView {
+func cniOutcomes(outs []cni.Outcome) []cniOutcomeView {
 	views := []cniOutcomeView{}
 	for _, o := range outs {
 		views = append(views, cniOutcomeView{o.File.Path(), o.Result, o.Err})
@@ -191,7 +192,7 @@ func cniOutcomes(outs []policy.CNIOutcome) []cniOutcomeView {
 	return views
 }
 
-func (p *printer) cniRestored(outs []policy.CNIOutcome) {
+func (p *printer) cniRestored(outs []cni.Outcome) {
 	done := map[policy.Result]int{}
 	for _, o := range outs {
 		done[o.Result]++
@@ -204,7 +205,7 @@ func (p *printer) cniRestored(outs []policy.CNIOutcome) {
 	}
 }
 
-func cniErrors(outs []policy.CNIOutcome) error {
+func cniErrors(outs []cni.Outcome) error {
 	var errs []error
 	for _, o := range outs {
 		if o.Result != policy.Done && o.Result != policy.Gone { // the same file is there

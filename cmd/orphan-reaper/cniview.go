@@ -8,12 +8,13 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniView is one file that CNI wrote, in a cache or in host-local's store.
 type cniView struct {
 	Path        string          `json:"path"`
-	Kind        policy.CNIKind  `json:"kind"`
+	Kind        cni.Kind        `json:"kind"`
 	UID         string          `json:"uid"`
 	ContainerID string          `json:"container_id"`
 	Namespace   string          `json:"namespace"`
@@ -33,7 +34,7 @@ type cniView struct {
 // cniFactsView is the facts on one file, by name; encoding/json sorts them.
 type cniFactsView map[string]policy.Fact
 
-func viewCNIFile(f policy.CNIFile, d policy.Decision, why []policy.Why) cniView {
+func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
 	v := cniView{
 		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
 		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
@@ -41,7 +42,7 @@ func viewCNIFile(f policy.CNIFile, d policy.Decision, why []policy.Why) cniView 
 	for _, w := range why {
 		v.Reasons = append(v.Reasons, w.Reason)
 	}
-	for n := range policy.NumCNIFacts {
+	for n := range cni.NumFacts {
 		v.Facts[n.String()] = f.Facts[n]
 	}
 	return v
@@ -50,7 +51,7 @@ func viewCNIFile(f policy.CNIFile, d policy.Decision, why []policy.Why) cniView 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
 func viewCNI(r reaper.CNIReport, dryRun, acted bool) []cniView {
-	ended := map[string]policy.CNIOutcome{}
+	ended := map[string]cni.Outcome{}
 	for _, o := range r.Outcomes {
 		ended[o.File.Path()] = o
 	}
@@ -79,7 +80,7 @@ func viewCNI(r reaper.CNIReport, dryRun, acted bool) []cniView {
 	return views
 }
 
-func (v *cniView) end(o policy.CNIOutcome) {
+func (v *cniView) end(o cni.Outcome) {
 	switch o.Result {
 	case policy.Done, policy.Gone:
 		v.Outcome = outcomeRemoved
@@ -134,7 +135,7 @@ type cniTotalsView struct {
 
 // totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
 // last one.
-func totalCNI(c *policy.CNICensus, listed int) cniTotalsView {
+func totalCNI(c *cni.Census, listed int) cniTotalsView {
 	t := cniTotalsView{
 		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],
 		Removed: c.Removed() + c.Vanished, Failed: min(c.Failed-c.Refused, c.Left), ForPerson: c.ForPerson, left: c.Left,

@@ -6,6 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // surveyor takes one look and judges it; it changes nothing. No UIDs means all.
@@ -51,9 +52,9 @@ type deps struct {
 	// archives lists the archives of CNI files, the oldest first; restoreCNI puts back what
 	// one of them holds, or of all of them what was one pod's, and restoreBatch what those of
 	// one sweep hold; dropArchive drops one.
-	archives     func(ctx context.Context, cfg Config) ([]policy.ArchiveState, error)
-	restoreCNI   func(ctx context.Context, cfg Config, which string) ([]policy.CNIOutcome, error)
-	restoreBatch func(ctx context.Context, cfg Config, batch string) ([]policy.CNIOutcome, error)
+	archives     func(ctx context.Context, cfg Config) ([]cni.ArchiveState, error)
+	restoreCNI   func(ctx context.Context, cfg Config, which string) ([]cni.Outcome, error)
+	restoreBatch func(ctx context.Context, cfg Config, batch string) ([]cni.Outcome, error)
 	dropArchive  func(ctx context.Context, cfg Config, name string) error
 	discover     discoverer
 	agrees       agreer

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 var testNow = time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
@@ -121,27 +122,27 @@ func testReport() reaper.Report {
 
 // testCNI is what a sweep over the CNI directories may find.
 func testCNI() reaper.CNIReport {
-	r := reaper.CNIReport{Swept: true, Census: policy.NewCNICensus()}
-	add := func(f policy.CNIFile, d policy.Decision, why ...policy.Why) {
+	r := reaper.CNIReport{Swept: true, Census: cni.NewCensus()}
+	add := func(f cni.File, d policy.Decision, why ...policy.Why) {
 		f.ID.Size = 1536
 		v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: d, Why: why}
 		r.Files, r.Verdicts = append(r.Files, f), append(r.Verdicts, v)
 		r.Census.Judged(f, v)
 	}
 	id := strings.Repeat("0af1", 16)
-	add(policy.CNIFile{
-		Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: "cbr0-" + id + "-eth0", Container: id, Network: "cbr0",
+	add(cni.File{
+		Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "cbr0-" + id + "-eth0", Container: id, Network: "cbr0",
 		UID: uidReap, Namespace: "default", PodName: "web-0",
 	}, policy.Reap)
-	add(policy.CNIFile{
-		Kind: policy.CNIAddress, Dir: "/var/lib/cni/networks/cbr0", Name: "10.88.0.7", Container: id, Network: "cbr0",
+	add(cni.File{
+		Kind: cni.Address, Dir: "/var/lib/cni/networks/cbr0", Name: "10.88.0.7", Container: id, Network: "cbr0",
 	}, policy.Keep, policy.Why{Reason: policy.ReasonNetns, Detail: "/run/netns/cni-5a1f is still there"})
-	add(policy.CNIFile{
-		Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: "cbr0-" + strings.Repeat("77aa", 16) + "-eth0",
+	add(cni.File{
+		Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "cbr0-" + strings.Repeat("77aa", 16) + "-eth0",
 		Container: strings.Repeat("77aa", 16), Network: "cbr0", Broken: true, Runtime: "containerd 1.6.20",
 	}, policy.Wait, policy.Why{Reason: policy.ReasonYoung, Detail: "changed 2h0m0s ago, less than 24h0m0s"})
-	add(policy.CNIFile{
-		Kind: policy.CNIAddress, Dir: "/var/lib/cni/networks/podman", Name: "10.89.0.2", Container: strings.Repeat("c0de", 16), Network: "podman",
+	add(cni.File{
+		Kind: cni.Address, Dir: "/var/lib/cni/networks/podman", Name: "10.89.0.2", Container: strings.Repeat("c0de", 16), Network: "podman",
 	}, policy.Keep, policy.Why{Reason: policy.ReasonForeign, Detail: "no network configuration names podman"})
 	return r
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
@@ -150,30 +151,30 @@ func fakeDeps(env func(string) string) deps {
 			return outcomes, fail()
 		},
 		resume: func(context.Context, Config) error { return fail() },
-		archives: func(context.Context, Config) ([]policy.ArchiveState, error) {
+		archives: func(context.Context, Config) ([]cni.ArchiveState, error) {
 			if held == "all" {
-				return []policy.ArchiveState{{Name: testArchive, At: testNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}, nil
+				return []cni.ArchiveState{{Name: testArchive, At: testNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}, nil
 			}
 			return nil, fail()
 		},
-		restoreBatch: func(_ context.Context, _ Config, batch string) ([]policy.CNIOutcome, error) {
+		restoreBatch: func(_ context.Context, _ Config, batch string) ([]cni.Outcome, error) {
 			if batch != testArchive {
 				return nil, fmt.Errorf("no batch %q", batch)
 			}
 			files := testCNI().Files
-			return []policy.CNIOutcome{{File: files[0], Result: policy.Done}, {File: files[2], Result: policy.Done}}, nil
+			return []cni.Outcome{{File: files[0], Result: policy.Done}, {File: files[2], Result: policy.Done}}, nil
 		},
-		restoreCNI: func(_ context.Context, _ Config, which string) ([]policy.CNIOutcome, error) {
+		restoreCNI: func(_ context.Context, _ Config, which string) ([]cni.Outcome, error) {
 			files := testCNI().Files
 			switch which {
 			case testArchive:
-				return []policy.CNIOutcome{
+				return []cni.Outcome{
 					{File: files[0], Result: policy.Done},
 					{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
 					{File: files[2], Result: policy.Gone},
 				}, nil
 			case string(uidParked):
-				return []policy.CNIOutcome{{File: files[0], Result: policy.Done}}, nil
+				return []cni.Outcome{{File: files[0], Result: policy.Done}}, nil
 			}
 			return nil, fail()
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // seeQuarantine is the hint for what is not there.
@@ -199,7 +200,7 @@ type restoredView struct {
 }
 
 // writeRestored says for a person what came back, and what did not.
-func (a *app) writeRestored(cfg Config, entry policy.EntryState, outcome policy.Outcome, files []policy.CNIOutcome) error {
+func (a *app) writeRestored(cfg Config, entry policy.EntryState, outcome policy.Outcome, files []cni.Outcome) error {
 	p := a.printer(a.stdout)
 	left := total(entry.Left)
 	place := cfg.PodsDir() + "/" + string(entry.UID)

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
@@ -145,11 +146,11 @@ func (p cniProber) SweepCNI() reaper.CNISweep { return p.Probe.SweepCNI() }
 // cniArchive gives the state's archives the loop's type.
 type cniArchive struct{ *state.Store }
 
-func (s cniArchive) Archives() ([]policy.ArchiveState, error) {
+func (s cniArchive) Archives() ([]cni.ArchiveState, error) {
 	infos, err := s.Store.Archives()
-	var archives []policy.ArchiveState
+	var archives []cni.ArchiveState
 	for _, i := range infos {
-		a := policy.ArchiveState{Name: i.Name, At: i.At, Files: int64(i.Files), Bytes: i.Bytes}
+		a := cni.ArchiveState{Name: i.Name, At: i.At, Files: int64(i.Files), Bytes: i.Bytes}
 		if i.Err != nil {
 			a.Err = i.Err.Error()
 		}
@@ -252,7 +253,7 @@ func resume(ctx context.Context, cfg Config) error {
 	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
 }
 
-func restoreCNI(ctx context.Context, cfg Config, which string) (outs []policy.CNIOutcome, err error) {
+func restoreCNI(ctx context.Context, cfg Config, which string) (outs []cni.Outcome, err error) {
 	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		outs, err = r.RestoreCNI(ctx, which)
 		return err
@@ -260,7 +261,7 @@ func restoreCNI(ctx context.Context, cfg Config, which string) (outs []policy.CN
 	return outs, err
 }
 
-func restoreBatch(ctx context.Context, cfg Config, batch string) (outs []policy.CNIOutcome, err error) {
+func restoreBatch(ctx context.Context, cfg Config, batch string) (outs []cni.Outcome, err error) {
 	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		outs, err = r.RestoreBatch(ctx, batch)
 		return err
@@ -272,7 +273,7 @@ func dropArchive(ctx context.Context, cfg Config, name string) error {
 	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
 }
 
-func listArchives(_ context.Context, cfg Config) ([]policy.ArchiveState, error) {
+func listArchives(_ context.Context, cfg Config) ([]cni.ArchiveState, error) {
 	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
 	if err != nil {
 		return nil, err
@@ -376,7 +377,7 @@ func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (silent) Outcome(policy.Outcome)                            {}
 func (silent) Quarantine(map[string]*policy.EntryState)          {}
 func (silent) Breaker(bool)                                      {}
-func (silent) CNI(policy.CNICensus)                              {}
+func (silent) CNI(cni.Census)                                    {}
 func (silent) Slow()                                             {}
 func (silent) Flush() error                                      { return nil }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 const catalogFile = "../../packaging/orphan-reaper.catalog"
@@ -57,8 +58,8 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindRemovedSandbox: action(policy.RemoveSandbox, policy.Done),
 		policy.KindKeptSandbox:    action(policy.RemoveSandbox, policy.Gone),
 		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
-		policy.KindSwept:          policy.Swept("cni-1", nil, policy.Node{}, policy.Instant{}),
-		policy.KindUnswept:        policy.Unswept("cni-1", nil, policy.Instant{}),
+		policy.KindSwept:          cni.Swept("cni-1", nil, policy.Node{}, policy.Instant{}),
+		policy.KindUnswept:        cni.Unswept("cni-1", nil, policy.Instant{}),
 	}
 	r, ok := bare[k]
 	if !ok {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniMetrics counts what sweeps over the CNI directories find and do.
@@ -14,9 +15,9 @@ type cniMetrics struct {
 
 // The labels' values, all of them but the networks' names, which policy bounds.
 var (
-	cniKinds  = []policy.CNIKind{policy.CNICache, policy.CNIMultus, policy.CNIFlannel, policy.CNIAddress}
+	cniKinds  = []cni.Kind{cni.Cache, cni.Multus, cni.Flannel, cni.Address}
 	cniStates = []string{
-		policy.CNILive, policy.CNIDead, policy.CNIWaiting, policy.CNIKept, policy.CNIUnreadable, policy.CNIOfOthers,
+		cni.Live, cni.Dead, cni.Waiting, cni.Kept, cni.Unreadable, cni.OfOthers,
 	}
 )
 
@@ -45,7 +46,7 @@ func newCNIMetrics(
 }
 
 // CNI takes in one sweep over the CNI directories.
-func (m *Metrics) CNI(census policy.CNICensus) {
+func (m *Metrics) CNI(census cni.Census) {
 	for _, kind := range cniKinds {
 		for _, state := range cniStates {
 			t := census.Files[kind][state]

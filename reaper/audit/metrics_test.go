@@ -23,6 +23,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -93,10 +94,10 @@ func busy() *Metrics {
 
 // cniCensus has something of everything that a sweep over the CNI directories may count, and
 // a network of the worst name that a directory may have.
-func cniCensus() policy.CNICensus {
-	c := policy.NewCNICensus()
-	c.Add(policy.CNILook{
-		Live:  map[policy.CNIKind]policy.Tally{policy.CNICache: {Entries: 3, Bytes: 4500}, policy.CNIAddress: {Entries: 2, Bytes: 140}},
+func cniCensus() cni.Census {
+	c := cni.NewCensus()
+	c.Add(cni.Look{
+		Live:  map[cni.Kind]policy.Tally{cni.Cache: {Entries: 3, Bytes: 4500}, cni.Address: {Entries: 2, Bytes: 140}},
 		InUse: map[string]int64{"cbr0": 1, "a\"b\\c\nd\xff": 1},
 	})
 	for i, kind := range cniKinds {
@@ -108,12 +109,12 @@ func cniCensus() policy.CNICensus {
 			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonUntied}}},
 			{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonNetns}}},
 		} {
-			c.Judged(policy.CNIFile{Kind: kind, Network: "cbr0", ID: policy.FileID{Size: int64(100 + i)}}, v)
+			c.Judged(cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}}, v)
 		}
-		c.Ended(policy.CNIOutcome{File: policy.CNIFile{Kind: kind, Network: "cbr0", ID: policy.FileID{Size: int64(100 + i)}}, Result: policy.Done})
+		c.Ended(cni.Outcome{File: cni.File{Kind: kind, Network: "cbr0", ID: cni.FileID{Size: int64(100 + i)}}, Result: policy.Done})
 	}
-	c.Ended(policy.CNIOutcome{Result: policy.Refused})
-	c.Ended(policy.CNIOutcome{Result: policy.Failed})
+	c.Ended(cni.Outcome{Result: policy.Refused})
+	c.Ended(cni.Outcome{Result: policy.Failed})
 	return c
 }
 
@@ -402,11 +403,11 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 // TestCNINetworksBounded: 3,000 networks were 6,000 series. The sums stay what they were, and
 // those that leak most are seen by their names.
 func TestCNINetworksBounded(t *testing.T) {
-	census := policy.NewCNICensus()
+	census := cni.NewCensus()
 	for i := range 3000 {
 		census.Reserved[fmt.Sprintf("tenant-%d", i)] = 1
 	}
-	for _, name := range []string{"leaking", policy.OtherNetworks, "a b", strings.Repeat("n", 64)} {
+	for _, name := range []string{"leaking", cni.OtherNetworks, "a b", strings.Repeat("n", 64)} {
 		census.Reserved[name], census.InUse[name] = 20, 3
 	}
 	m := NewMetrics("1.2.3")
@@ -432,7 +433,7 @@ func TestCNINetworksBounded(t *testing.T) {
 			}
 		}
 	}
-	if series != 2*(policy.MostNetworks+1) || sum != 3000+4*20 || other != 3000-63+3*20 {
+	if series != 2*(cni.MostNetworks+1) || sum != 3000+4*20 || other != 3000-63+3*20 {
 		t.Errorf("%d series, %d addresses, %d of them of others", series, sum, other)
 	}
 	if !strings.Contains(text, `orphan_reaper_cni_addresses{network="leaking",state="reserved"} 20`) {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	m := busy()
-	m.CNI(policy.CNICensus{Reserved: map[string]int64{"n": 1}, InUse: map[string]int64{"n": 1}})
+	m.CNI(cni.Census{Reserved: map[string]int64{"n": 1}, InUse: map[string]int64{"n": 1}})
 	families, err := m.Registry().Gather()
 	must(t, err)
 	names := map[string]bool{}

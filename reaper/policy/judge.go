@@ -134,7 +134,7 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		return v
 	}
 	if r.Waive {
-		v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
+		v.Waived()
 	} else {
 		v.kubelet(e.Facts, n, r, now)
 	}
@@ -159,7 +159,7 @@ func judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 		v.sandboxes(e, r, now)
 	}
 	if !e.RuntimeOnly {
-		v.age(e.Changed, r, now)
+		v.Aged("directory", e.Changed, r.Hold, "the hold of "+r.Hold.String(), now)
 	}
 	if good && (!forgotten || r.RemoveSandboxes) {
 		v.hold(Hold{ID: e.ID, Sandboxes: forgotten}, h, r, now)
@@ -216,7 +216,7 @@ func unknownDetail(n FactName, f Fact) string {
 
 // kubelet judges whether the kubelet that runs now has let the pod go.
 func (v *Verdict) kubelet(f Facts, n Node, r Rules, now Instant) {
-	v.settled(n, r, now)
+	v.Settled(n, r, now)
 	if n.Kubelet.Truth != Yes {
 		return
 	}
@@ -260,26 +260,47 @@ func doubtful(f Facts) string {
 	return strings.TrimSuffix("the kubelet keeps its log directory: "+logs.Detail, ": ")
 }
 
-// age waits until the directory has not changed for a hold, by the wall clock that file
-// times use. A time in the future is young: the clock was set back, and doubt waits.
-func (v *Verdict) age(changed time.Time, r Rules, now Instant) {
-	if r.Hold <= 0 {
+// Waived adds the reason under which no kubelet and no runtime are asked.
+func (v *Verdict) Waived() {
+	v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
+}
+
+// Settled keeps without a kubelet that runs, and for a while after its start: it makes and
+// tears down sandboxes then that the runtime and the caches of CNI know differently.
+func (v *Verdict) Settled(n Node, r Rules, now Instant) {
+	if n.Kubelet.Truth != Yes {
+		if n.Agrees.Truth == No { // the better answer to why none is known
+			v.KeepFor(ReasonContradiction, n.Agrees.Detail)
+		}
+		v.KeepFor(ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
+		return
+	}
+	if up := now.Boot - n.KubeletID.Start; up < r.Settle {
+		v.WaitFor(r.Settle-up, ReasonKubeletStarting, fmt.Sprintf("the kubelet (PID %d) has run for %s of %s",
+			n.KubeletID.PID, up.Round(time.Second), r.Settle))
+	}
+}
+
+// Aged waits until what was judged, a directory or a file, has not changed for least, by the
+// wall clock that file times use. A time in the future is young: the clock was set back, and
+// doubt waits. than is least in words.
+func (v *Verdict) Aged(what string, changed time.Time, least time.Duration, than string, now Instant) {
+	if least <= 0 {
 		return
 	}
 	if changed.IsZero() {
-		v.keep(Keep, ReasonYoung, "the directory's age is not known")
+		v.KeepFor(ReasonYoung, "the "+what+"'s age is not known")
 		return
 	}
 	age := now.Wall.Sub(changed)
-	if age >= r.Hold {
+	if age >= least {
 		return
 	}
-	detail := fmt.Sprintf("changed %s ago, less than the hold of %s", age.Round(time.Second), r.Hold)
+	detail := fmt.Sprintf("changed %s ago, less than %s", age.Round(time.Second), than)
 	if age < 0 {
 		detail = fmt.Sprintf("changed at %s, which the clock has not reached", changed.UTC().Format(time.RFC3339))
 	}
-	v.keep(Wait, ReasonYoung, detail)
-	v.due(r.Hold - age)
+	v.WaitFor(least-age, ReasonYoung, detail)
 }
 
 // hold waits until two looks at the same directory, a hold apart in one boot, agree.
@@ -289,10 +310,24 @@ func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
 		since, h = 0, Hold{Since: now}
 	}
 	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
+	v.Good(since, r)
+}
+
+// Good waits until the evidence has been good for a hold; since is for how long it has been.
+func (v *Verdict) Good(since time.Duration, r Rules) {
 	if since < r.Hold {
-		v.keep(Wait, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
-		v.due(r.Hold - since)
+		v.WaitFor(r.Hold-since, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
 	}
+}
+
+// KeepFor keeps what was judged for a reason.
+func (v *Verdict) KeepFor(reason Reason, detail string) { v.keep(Keep, reason, detail) }
+
+// WaitFor makes what was judged wait, for d at the least. The longest wait counts: only when
+// all are over can the verdict change.
+func (v *Verdict) WaitFor(d time.Duration, reason Reason, detail string) {
+	v.keep(Wait, reason, detail)
+	v.Due = max(v.Due, d)
 }
 
 // keep adds a reason and makes the decision no weaker than d.
@@ -322,9 +357,6 @@ func (v *Verdict) Refuse(why []Why) {
 		v.keep(Keep, w.Reason, w.Detail)
 	}
 }
-
-// due keeps the longest wait: only when all are over can the verdict change.
-func (v *Verdict) due(d time.Duration) { v.Due = max(v.Due, d) }
 
 // For says whether the verdict has the reason.
 func (v *Verdict) For(reason Reason) bool {

@@ -1,7 +1,5 @@
 package policy
 
-import "slices"
-
 // Outlook says whether a pod that is kept for a reason is a matter for a person.
 type Outlook uint8
 
@@ -45,15 +43,6 @@ func OutlookOf(d Decision, why []Why) Outlook {
 		}
 	}
 	return result
-}
-
-// OutlookOfCNI says the same of a file of CNI. There in-use is a task or a cgroup of the
-// container: it lives, and keeps its file.
-func OutlookOfCNI(d Decision, why []Why) Outlook {
-	if d == Keep && slices.ContainsFunc(why, func(w Why) bool { return w.Reason == ReasonInUse }) {
-		return OutlookAlive
-	}
-	return OutlookOf(d, why)
 }
 
 // NeedsPerson says whether what r tells stays as it is until a person acts.

@@ -80,8 +80,7 @@ func (v *Verdict) youngSandbox(e Evidence, r Rules, now Instant) {
 		case s.Created.IsZero():
 			v.keep(Keep, ReasonYoung, "the runtime does not say how old the sandbox is")
 		default:
-			v.keep(Wait, ReasonYoung, fmt.Sprintf("a sandbox was made %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
-			v.due(r.Hold - age)
+			v.WaitFor(r.Hold-age, ReasonYoung, fmt.Sprintf("a sandbox was made %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniChunk is how many names are read before anything is asked. A chunk costs one question
@@ -46,7 +47,7 @@ type CNISweep struct {
 
 // cniDir is one directory of a sweep.
 type cniDir struct {
-	kind policy.CNIKind
+	kind cni.Kind
 	// base was named by the administrator and may lie behind symlinks; names below it are
 	// taken one step at a time.
 	base  string
@@ -88,11 +89,11 @@ func (s *CNISweep) Close() {
 // Next returns the next chunk, and false when all was read or ctx has ended. It returns in
 // bounded time whatever hangs: what has not answered by then is Unknown, and a directory
 // that hangs is left out and told.
-func (s *CNISweep) Next(ctx context.Context) (policy.CNILook, bool) {
+func (s *CNISweep) Next(ctx context.Context) (cni.Look, bool) {
 	c := s.list(ctx)
 	defer c.close()
 	if ctx.Err() != nil || len(c.names)+len(s.errors) == 0 {
-		return policy.CNILook{}, false
+		return cni.Look{}, false
 	}
 	if len(c.names) > 0 && s.conf.err != nil && !s.conf.told { // where CNI left nothing, nobody asks whose it is
 		s.complain(s.conf.err)
@@ -109,7 +110,7 @@ type cniPart struct {
 	at     policy.Instant
 	dirs   []*cniOpened
 	names  []cniName
-	files  []policy.CNIFile
+	files  []cni.File
 	extra  []cniExtra // of the file of the same index
 	caches bool       // it holds everything that libcni's caches hold
 }
@@ -130,7 +131,7 @@ func (s *CNISweep) list(ctx context.Context) *cniPart {
 	whole := !s.caches
 	for len(s.dirs) > 0 && len(c.names) < s.chunk && ctx.Err() == nil {
 		d := s.dirs[0]
-		s.caches = s.caches || d.kind == policy.CNICache
+		s.caches = s.caches || d.kind == cni.Cache
 		if s.open == nil {
 			var err error
 			s.open, err = s.openDir(ctx, d)

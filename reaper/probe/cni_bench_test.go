@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
@@ -78,7 +79,7 @@ func BenchmarkSweepCNI(b *testing.B) {
 				dead := 0
 				for look, ok := s.Next(b.Context()); ok; look, ok = s.Next(b.Context()) {
 					for _, f := range look.Files {
-						if f.Facts[policy.CNINetns].Truth == policy.No && f.Facts[policy.CNIForeign].Truth == policy.No {
+						if f.Facts[cni.Netns].Truth == policy.No && f.Facts[cni.Foreign].Truth == policy.No {
 							dead++
 						}
 					}

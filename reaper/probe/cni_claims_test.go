@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
@@ -105,8 +106,8 @@ func TestCNIClaims(t *testing.T) {
 				n.cache("k8s-pod-network", live, "eth0", string(newUID()), "")
 				n.address("cbr0", "10.244.0.9", id("another"))
 				looks := n.sweep()
-				checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNINetns: c.want})
-				checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{policy.CNINetns: c.want})
+				checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Netns: c.want})
+				checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Netns: c.want})
 			})
 		}
 	}
@@ -147,15 +148,15 @@ func TestCNINamespaceOfOthers(t *testing.T) {
 		"10.244.0.8": policy.Unknown, "10.244.0.9": policy.No, "fd00::7": policy.Unknown, "fd00::9": policy.No,
 		cache: policy.Unknown, // it says of no address
 	} {
-		checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNINetns: want})
+		checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Netns: want})
 	}
 	// Another one, of which nothing can be told, keeps them all.
 	n.write("run/netns/another", "")
-	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{policy.CNINetns: policy.Unknown})
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 	must(t, os.Remove(n.path("run/netns/another")))
 	// Addresses that cannot be read are any.
 	must(t, os.Remove(filepath.Join(n.cfg.ProcDir, "300/net/fib_trie")))
-	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{policy.CNINetns: policy.Unknown})
+	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 }
 
 // TestCNIAddressesReal reads a real namespace's addresses by a process in it.
@@ -207,7 +208,7 @@ func TestCNIReusedPID(t *testing.T) {
 			n.cache("cbr0", id("another"), "eth0", string(newUID()), n.netns("x"))
 			c.change(n)
 			name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
-			checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{policy.CNINetns: c.want})
+			checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: c.want})
 		})
 	}
 }
@@ -271,7 +272,7 @@ func TestCNIConfDirs(t *testing.T) {
 			c.change(n)
 			n.cfg.CNIDataDirs = append(n.cfg.CNIDataDirs, n.path("data"))
 			n.write("data/elsewhere/10.42.0.9", id("gone"))
-			checkCNI(t, cniFile(t, n.sweep(), "10.42.0.9"), cniFacts{policy.CNIForeign: c.want})
+			checkCNI(t, cniFile(t, n.sweep(), "10.42.0.9"), cniFacts{cni.Foreign: c.want})
 		})
 	}
 }
@@ -308,7 +309,7 @@ func TestCNIAttachments(t *testing.T) {
 				n.chunk = chunk
 				n.address("tenant", "192.168.5.9", gone)
 				c.change(n)
-				checkCNI(t, cniFile(t, n.sweep(), "192.168.5.9"), cniFacts{policy.CNIForeign: c.want})
+				checkCNI(t, cniFile(t, n.sweep(), "192.168.5.9"), cniFacts{cni.Foreign: c.want})
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // mostContent bounds what one ReadCNI holds in memory; it is 10,000 usual cache files.
@@ -24,8 +25,8 @@ var errChanged = errors.New("it is no longer what was judged")
 // gone, that it is another or has been written since, or that it no longer is of the same
 // container; such a file is left alone. Later says that the answer is large enough without
 // the file: it was not read, and belongs into the next batch.
-func (p *Probe) ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CNIContent {
-	out := make([]policy.CNIContent, 0, len(files))
+func (p *Probe) ReadCNI(ctx context.Context, files []cni.File) []cni.Content {
+	out := make([]cni.Content, 0, len(files))
 	room := int64(mostContent)
 	for from := 0; from < len(files); {
 		to := from + 1
@@ -37,7 +38,7 @@ func (p *Probe) ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CN
 		read, err := p.readContents(ctx, batch, room)
 		for i, f := range batch {
 			if err != nil {
-				out = append(out, policy.CNIContent{File: f, Err: err.Error()})
+				out = append(out, cni.Content{File: f, Err: err.Error()})
 				continue
 			}
 			room -= int64(len(read[i].Data))
@@ -48,13 +49,13 @@ func (p *Probe) ReadCNI(ctx context.Context, files []policy.CNIFile) []policy.CN
 }
 
 // readContents reads files of one directory.
-func (p *Probe) readContents(ctx context.Context, files []policy.CNIFile, room int64) ([]policy.CNIContent, error) {
+func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) ([]cni.Content, error) {
 	d, err := p.cniDirOf(&files[0])
 	if err != nil {
 		return nil, err
 	}
 	type answer struct {
-		contents []policy.CNIContent
+		contents []cni.Content
 		err      error
 	}
 	a, err := guarded(ctx, &p.guard, "cni contents "+d.path, p.patience, func() (a answer) {
@@ -65,11 +66,11 @@ func (p *Probe) readContents(ctx context.Context, files []policy.CNIFile, room i
 		}
 		defer closeFD(fd)
 		left := room
-		a.contents = make([]policy.CNIContent, 0, len(files))
+		a.contents = make([]cni.Content, 0, len(files))
 		for _, f := range files {
-			c := policy.CNIContent{File: f}
+			c := cni.Content{File: f}
 			if err := p.readContent(fd, &c, left); err != nil {
-				c = policy.CNIContent{File: f, Err: err.Error()}
+				c = cni.Content{File: f, Err: err.Error()}
 			}
 			left -= int64(len(c.Data))
 			a.contents = append(a.contents, c)
@@ -86,8 +87,8 @@ func (p *Probe) readContents(ctx context.Context, files []policy.CNIFile, room i
 }
 
 // cniDirOf finds the directory of a file, to open it as the sweep did.
-func (p *Probe) cniDirOf(f *policy.CNIFile) (cniDir, error) {
-	if f.Kind == policy.CNIAddress {
+func (p *Probe) cniDirOf(f *cni.File) (cniDir, error) {
+	if f.Kind == cni.Address {
 		return cniDir{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}, f.Dir}, nil
 	}
 	for _, base := range p.cfg.CNICacheDirs {
@@ -102,7 +103,7 @@ func (p *Probe) cniDirOf(f *policy.CNIFile) (cniDir, error) {
 }
 
 // readContent reads one file and compares it with what was judged.
-func (p *Probe) readContent(dir int, c *policy.CNIContent, room int64) error {
+func (p *Probe) readContent(dir int, c *cni.Content, room int64) error {
 	fd, st, err := p.open.file(dir, c.File.Name, unix.DT_UNKNOWN)
 	if err != nil {
 		return err
@@ -119,9 +120,9 @@ func (p *Probe) readContent(dir int, c *policy.CNIContent, room int64) error {
 	if err != nil {
 		return pathError("read", c.File.Name, err)
 	}
-	now, x := policy.CNIFile{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, cniExtra{}
+	now, x := cni.File{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, cniExtra{}
 	tie(&now, &x, text)
-	if int64(len(text)) != c.File.ID.Size || now.Facts[policy.CNITied].Truth != policy.Yes ||
+	if int64(len(text)) != c.File.ID.Size || now.Facts[cni.Tied].Truth != policy.Yes ||
 		now.Container != c.File.Container || now.Broken != c.File.Broken {
 		return errChanged
 	}

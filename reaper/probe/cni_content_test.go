@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-func (n *cniNode) files() []policy.CNIFile {
+func (n *cniNode) files() []cni.File {
 	n.t.Helper()
-	var files []policy.CNIFile
+	var files []cni.File
 	for _, l := range n.sweep() {
 		files = append(files, l.Files...)
 	}
@@ -51,7 +51,7 @@ func TestReadCNI(t *testing.T) {
 			if c.Err != "" || string(c.Data) != string(want) || c.File != files[i] {
 				t.Errorf("%s: error %q, data %q", files[i].Name, c.Err, c.Data)
 			}
-			if c.File.Kind == policy.CNIAddress {
+			if c.File.Kind == cni.Address {
 				if c.Mode != 0o640 || !c.Mtime.Equal(at) || c.Owner != owner {
 					t.Errorf("mode %o, owner %v, %s", c.Mode, c.Owner, c.Mtime)
 				}
@@ -113,7 +113,7 @@ func TestReadCNIOfAnother(t *testing.T) {
 	n.address("cbr0", "10.244.0.9", id("gone"))
 	files := n.files()
 	files[0].Container = id("another")
-	files = append(files, policy.CNIFile{Kind: policy.CNICache, Dir: "/etc", Name: "passwd"})
+	files = append(files, cni.File{Kind: cni.Cache, Dir: "/etc", Name: "passwd"})
 	got := n.probe().ReadCNI(t.Context(), files)
 	if got[0].Err != errChanged.Error() || !strings.Contains(got[1].Err, "below no cache directory") {
 		t.Errorf("%q and %q", got[0].Err, got[1].Err)
@@ -129,7 +129,7 @@ func TestReadCNIBudget(t *testing.T) {
 		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCNI-4096))
 	}
 	got := n.probe().ReadCNI(t.Context(), n.files())
-	later := slices.IndexFunc(got, func(c policy.CNIContent) bool { return c.Later })
+	later := slices.IndexFunc(got, func(c cni.Content) bool { return c.Later })
 	if later != 8 || len(got) != 10 || got[8].Err != "" || got[8].Data != nil || got[8].File.Name == "" || got[7].Data == nil {
 		t.Errorf("of %d, the first that is left is %d: %q", len(got), later, got[8].Err)
 	}

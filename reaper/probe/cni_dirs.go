@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniCaches are the caches below a cache directory: libcni's own; that of the kubelet's
@@ -22,17 +22,17 @@ import (
 // 3.7.2; and the delegates of Multus and flannel, in a file for each sandbox. They are read
 // in this order.
 var cniCaches = [...]struct {
-	kind  policy.CNIKind
+	kind  cnipolicy.Kind
 	names []string
 }{
-	{policy.CNIFlannel, []string{"flannel"}},
-	{policy.CNIMultus, []string{"multus"}},
-	{policy.CNICache, []string{"results"}},
-	{policy.CNICache, []string{"cache", "results"}},
-	{policy.CNICache, []string{"multus", "results"}},
+	{cnipolicy.Flannel, []string{"flannel"}},
+	{cnipolicy.Multus, []string{"multus"}},
+	{cnipolicy.Cache, []string{"results"}},
+	{cnipolicy.Cache, []string{"cache", "results"}},
+	{cnipolicy.Cache, []string{"multus", "results"}},
 }
 
-func cacheDir(base string, kind policy.CNIKind, names []string) cniDir {
+func cacheDir(base string, kind cnipolicy.Kind, names []string) cniDir {
 	return cniDir{kind, base, names, filepath.Join(base, filepath.Join(names...))}
 }
 
@@ -51,7 +51,7 @@ func (s *CNISweep) findDirs(ctx context.Context) {
 		networks, err := s.p.networks(ctx, base)
 		s.complain(err)
 		for _, name := range networks {
-			s.dirs = append(s.dirs, cniDir{policy.CNIAddress, base, []string{name}, filepath.Join(base, name)})
+			s.dirs = append(s.dirs, cniDir{cnipolicy.Address, base, []string{name}, filepath.Join(base, name)})
 		}
 	}
 	for _, c := range cniCaches {
@@ -106,11 +106,11 @@ func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
 // skipsCNI says that a name is part of the store and no reservation or result.
 func skipsCNI(d cniDir, e dirent) bool {
 	switch d.kind {
-	case policy.CNIAddress:
+	case cnipolicy.Address:
 		return e.name == "lock" || strings.HasPrefix(e.name, "last_reserved_ip.")
-	case policy.CNIMultus:
+	case cnipolicy.Multus:
 		return e.name == "results" && (e.kind == unix.DT_DIR || e.kind == unix.DT_UNKNOWN)
-	case policy.CNICache, policy.CNIFlannel:
+	case cnipolicy.Cache, cnipolicy.Flannel:
 	}
 	return false
 }

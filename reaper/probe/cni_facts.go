@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniOwner is what the files of one container ID tell together.
@@ -20,9 +21,9 @@ type cniOwner struct {
 	disagree       bool // two files name two pods
 }
 
-func (o *cniOwner) add(f *policy.CNIFile, x *cniExtra) {
+func (o *cniOwner) add(f *cni.File, x *cniExtra) {
 	// Nobody but the kubelet's runtime calls Multus.
-	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != "" || f.Kind == policy.CNIMultus
+	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != "" || f.Kind == cni.Multus
 	if x.netns != "" && !slices.Contains(o.netns, x.netns) {
 		o.netns = append(o.netns, x.netns)
 	}
@@ -46,8 +47,8 @@ type facing struct {
 }
 
 // judgeable makes a look of a chunk.
-func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) policy.CNILook {
-	look := policy.CNILook{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[policy.CNIKind]policy.Tally{}, InUse: map[string]int64{}}
+func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) cni.Look {
+	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
 	f := facing{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
 	f.learn(c, nil)
 	if !c.caches {
@@ -66,12 +67,12 @@ func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) polic
 		if x.gone {
 			continue
 		}
-		if file.Facts[policy.CNITied].Truth == policy.Yes {
+		if file.Facts[cni.Tied].Truth == policy.Yes {
 			if f.lives(&file) {
 				t := look.Live[file.Kind]
 				t.Add(policy.Tally{Entries: 1, Bytes: file.ID.Size})
 				look.Live[file.Kind] = t
-				if file.Kind == policy.CNIAddress {
+				if file.Kind == cni.Address {
 					look.InUse[file.Network]++
 				}
 				continue
@@ -90,7 +91,7 @@ func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) polic
 func (f *facing) learn(c *cniPart, wanted map[string]bool) {
 	for i := range c.files {
 		file, x := &c.files[i], &c.extra[i]
-		if x.gone || file.Facts[policy.CNITied].Truth != policy.Yes {
+		if x.gone || file.Facts[cni.Tied].Truth != policy.Yes {
 			continue
 		}
 		if place, ok := f.k.netns.place(x.netns); ok {
@@ -141,11 +142,11 @@ func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKn
 	for _, base := range s.p.cfg.CNICacheDirs {
 		for _, cache := range cniCaches {
 			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
-			case policy.CNICache:
+			case cni.Cache:
 				s.complain(s.lookUpIn(ctx, c, dir, wanted))
-			case policy.CNIMultus: // its name is the ID
+			case cni.Multus: // its name is the ID
 				s.complain(s.lookUpIn(ctx, c, dir, func(name string) bool { return missing[name] }))
-			case policy.CNIFlannel, policy.CNIAddress:
+			case cni.Flannel, cni.Address:
 			}
 		}
 	}
@@ -195,28 +196,28 @@ func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted fu
 
 // lives says that the file is of a container that the runtime lists, and is none that
 // hinders its teardown.
-func (f *facing) lives(file *policy.CNIFile) bool {
+func (f *facing) lives(file *cni.File) bool {
 	_, listed := f.k.runtime.ids[file.Container]
-	return listed && (!file.Broken || file.Kind != policy.CNICache)
+	return listed && (!file.Broken || file.Kind != cni.Cache)
 }
 
 // fill sets the facts of a file that is tied to a container.
-func (f *facing) fill(file *policy.CNIFile) {
+func (f *facing) fill(file *cni.File) {
 	o := f.owners[file.Container]
 	if o.disagree {
 		file.UID, file.Namespace, file.PodName = "", "", ""
 		file.Container = ""
-		file.Set(policy.CNITied, policy.No, file.Dir, "the cache files of its container name two pods")
+		file.Set(cni.Tied, policy.No, file.Dir, "the cache files of its container name two pods")
 		return
 	}
 	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
 	if brokenCache(*file) {
 		file.Runtime = f.k.runtime.version(file.Container)
 	}
-	file.Facts[policy.CNIListed], file.Facts[policy.CNIReady] = f.k.runtime.facts(file.Container)
-	file.Facts[policy.CNIAlive] = f.alive(file.Container)
-	file.Facts[policy.CNINetns] = f.netns(o, file)
-	file.Facts[policy.CNIForeign] = f.foreign(o, file)
+	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.k.runtime.facts(file.Container)
+	file.Facts[cni.Alive] = f.alive(file.Container)
+	file.Facts[cni.Netns] = f.netns(o, file)
+	file.Facts[cni.Foreign] = f.foreign(o, file)
 }
 
 // alive: a task, or a cgroup whether a process is in it or not.
@@ -244,7 +245,7 @@ func (f *facing) alive(id string) policy.Fact {
 // file of the container says so, the node's configuration must name the network, or a cache
 // file of another pod: a network attachment stands at the API server only, and with Multus's
 // cache of its last pod the network is forgotten here. A host-local store may be shared.
-func (f *facing) foreign(o *cniOwner, file *policy.CNIFile) policy.Fact {
+func (f *facing) foreign(o *cniOwner, file *cni.File) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
 		detail := "another engine has a container of this ID in " + clean(d.path)

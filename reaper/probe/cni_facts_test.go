@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // TestCNIAlive is a container that the runtime does not list and that runs nevertheless.
@@ -40,8 +41,8 @@ func TestCNIAlive(t *testing.T) {
 			c.change(n)
 			name := n.cache("cbr0", gone, "eth0", string(newUID()), n.netns("gone"))
 			f := cniFile(t, n.sweep(), name)
-			checkCNI(t, f, cniFacts{policy.CNIAlive: c.want})
-			wantDetail(t, f.Facts[policy.CNIAlive], c.words)
+			checkCNI(t, f, cniFacts{cni.Alive: c.want})
+			wantDetail(t, f.Facts[cni.Alive], c.words)
 		})
 	}
 }
@@ -83,11 +84,11 @@ func TestCNIForeign(t *testing.T) {
 			name := n.cache(c.network, gone, "eth0", c.uid, n.netns("gone"))
 			n.address(c.network, "10.244.0.9", gone)
 			looks := n.sweep()
-			checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNIForeign: c.cached})
+			checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Foreign: c.cached})
 			if c.name == "Podman has it" { // or CRI-O, whose own store must not be called another engine's
-				wantDetail(t, cniFile(t, looks, name).Facts[policy.CNIForeign], "which CRI-O and Podman share")
+				wantDetail(t, cniFile(t, looks, name).Facts[cni.Foreign], "which CRI-O and Podman share")
 			}
-			checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{policy.CNIForeign: c.other})
+			checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Foreign: c.other})
 		})
 	}
 }
@@ -105,7 +106,7 @@ func TestCNIForeignWithoutCache(t *testing.T) {
 	for name, want := range map[string]policy.Truth{
 		"10.244.0.9": policy.No, "10.88.0.9": policy.Yes, id("c"): policy.No, id("d"): policy.No, id("e"): policy.Yes, id("f"): policy.Unknown,
 	} {
-		checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNIForeign: want})
+		checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Foreign: want})
 	}
 }
 
@@ -163,8 +164,8 @@ func TestCNINetns(t *testing.T) {
 			looks := n.sweep()
 			for _, name := range []string{name, "10.244.0.9"} {
 				f := cniFile(t, looks, name)
-				checkCNI(t, f, cniFacts{policy.CNINetns: c.want})
-				wantDetail(t, f.Facts[policy.CNINetns], c.words)
+				checkCNI(t, f, cniFacts{cni.Netns: c.want})
+				wantDetail(t, f.Facts[cni.Netns], c.words)
 			}
 		})
 	}
@@ -185,9 +186,9 @@ func TestCNINetnsOfAnEarlierBoot(t *testing.T) {
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
 	now := realClock{}.Now()
 	n.cfg.Clock = laterClock{2 * time.Hour, time.Minute}
-	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{policy.CNINetns: policy.No})
+	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.No})
 	n.cfg.Clock = laterClock{2 * time.Hour, now.Boot + 2*time.Hour + 24*time.Hour}
-	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{policy.CNINetns: policy.Yes})
+	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.Yes})
 }
 
 // laterClock is ahead of the real one, on a machine that has booted so long ago.
@@ -233,8 +234,8 @@ func TestCNINetnsUntold(t *testing.T) {
 			n.write("cni/results/"+broken, "")
 			n.address("cbr0", "10.244.0.9", id("another"))
 			looks := n.sweep()
-			checkCNI(t, cniFile(t, looks, broken), goneFacts(cniFacts{policy.CNINetns: c.want}))
-			checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(cniFacts{policy.CNINetns: c.want}))
+			checkCNI(t, cniFile(t, looks, broken), goneFacts(cniFacts{cni.Netns: c.want}))
+			checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(cniFacts{cni.Netns: c.want}))
 		})
 	}
 }
@@ -265,7 +266,7 @@ func TestCNINetnsReal(t *testing.T) {
 	told := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.path("run/netns/cni-1"))
 	n.address("cbr0", "10.244.0.8", id("young"))
 	n.address("cbr0", "10.244.0.9", id("old"))
-	checkCNI(t, cniFile(t, n.sweep(), told), goneFacts(cniFacts{policy.CNINetns: policy.Yes}))
+	checkCNI(t, cniFile(t, n.sweep(), told), goneFacts(cniFacts{cni.Netns: policy.Yes}))
 	must(t, os.Remove(n.path("cni/results/"+told)))
 
 	p := n.probe()
@@ -279,11 +280,11 @@ func TestCNINetnsReal(t *testing.T) {
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
 	} {
-		if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: made.Add(-age)}); got.Truth != want {
+		if got := f.netns(&cniOwner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
 			t.Errorf("of a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
 		}
 	}
-	if got := f.netns(&cniOwner{}, &policy.CNIFile{}); got.Truth != policy.Unknown {
+	if got := f.netns(&cniOwner{}, &cni.File{}); got.Truth != policy.Unknown {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
 	// What was bound is gone: the file below it is not the namespace, but it was made as late.
@@ -310,10 +311,10 @@ func TestCNIDualStack(t *testing.T) {
 				looks := n.sweep()
 				live := int64(0)
 				for _, l := range looks {
-					live += l.Live[policy.CNIAddress].Entries
+					live += l.Live[cni.Address].Entries
 				}
 				v4, v6 := cniFile(t, looks, "10.244.0.9"), cniFile(t, looks, "fd00::9")
-				if v4.Facts[policy.CNIListed] != v6.Facts[policy.CNIListed] || live != 2 {
+				if v4.Facts[cni.Listed] != v6.Facts[cni.Listed] || live != 2 {
 					t.Errorf("%d live", live)
 				}
 				checkCNI(t, v4, goneFacts(nil))
@@ -331,7 +332,7 @@ func TestCNITwoPods(t *testing.T) {
 	looks := n.sweep()
 	for _, name := range []string{first, second} {
 		f := cniFile(t, looks, name)
-		checkCNI(t, f, cniFacts{policy.CNITied: policy.No})
+		checkCNI(t, f, cniFacts{cni.Tied: policy.No})
 		if f.Container != "" || f.UID != "" {
 			t.Errorf("%s is of %q, %q", name, f.Container, f.UID)
 		}
@@ -344,12 +345,12 @@ func TestCNIOldestNamespace(t *testing.T) {
 	f := facing{s: n.probe().SweepCNI(), k: &cniKnown{}}
 	f.k.netns.have = map[string]time.Time{"/run/netns/a": noon, "/run/netns/b": noon.Add(-48 * time.Hour), "/run/netns/c": noon.Add(-time.Hour)}
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
+	if got := f.netns(&cniOwner{}, &cni.File{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
 		t.Errorf("netns is %s", got.Truth)
 	}
 	f.s.claims["/run/netns/b"] = true
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &policy.CNIFile{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
+	if got := f.netns(&cniOwner{}, &cni.File{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
 		t.Errorf("netns is %s (%s)", got.Truth, got.Detail)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
@@ -111,17 +112,17 @@ func (n *cniNode) address(network, ip, id string) {
 func (n *cniNode) netns(name string) string { return n.path("var/run/netns/" + name) }
 
 // sweep returns all looks of one sweep.
-func (n *cniNode) sweep() []policy.CNILook {
+func (n *cniNode) sweep() []cni.Look {
 	n.t.Helper()
 	s := n.probe().SweepCNI()
 	s.chunk = n.chunk
 	return sweepAll(n.t, s)
 }
 
-func sweepAll(t *testing.T, s *CNISweep) []policy.CNILook {
+func sweepAll(t *testing.T, s *CNISweep) []cni.Look {
 	t.Helper()
 	defer s.Close()
-	var looks []policy.CNILook
+	var looks []cni.Look
 	for {
 		look, ok := s.Next(t.Context())
 		if !ok {
@@ -132,9 +133,9 @@ func sweepAll(t *testing.T, s *CNISweep) []policy.CNILook {
 }
 
 // file finds one file in looks.
-func cniFile(t *testing.T, looks []policy.CNILook, name string) policy.CNIFile {
+func cniFile(t *testing.T, looks []cni.Look, name string) cni.File {
 	t.Helper()
-	var found []policy.CNIFile
+	var found []cni.File
 	for _, l := range looks {
 		for _, f := range l.Files {
 			if f.Name == name {
@@ -148,7 +149,7 @@ func cniFile(t *testing.T, looks []policy.CNILook, name string) policy.CNIFile {
 	return found[0]
 }
 
-func errorsOf(looks []policy.CNILook) string {
+func errorsOf(looks []cni.Look) string {
 	var all []string
 	for _, l := range looks {
 		all = append(all, l.Errors...)
@@ -157,26 +158,26 @@ func errorsOf(looks []policy.CNILook) string {
 }
 
 // cniFacts are what a test expects of a file.
-type cniFacts map[policy.CNIFactName]policy.Truth
+type cniFacts map[cni.FactName]policy.Truth
 
 // goneFacts are those of a file whose container is gone, but for some.
 func goneFacts(but cniFacts) cniFacts {
 	all := cniFacts{
-		policy.CNITied: policy.Yes, policy.CNIListed: policy.No, policy.CNIReady: policy.No, policy.CNIAlive: policy.No,
-		policy.CNINetns: policy.No, policy.CNIForeign: policy.No,
+		cni.Tied: policy.Yes, cni.Listed: policy.No, cni.Ready: policy.No, cni.Alive: policy.No,
+		cni.Netns: policy.No, cni.Foreign: policy.No,
 	}
 	maps.Copy(all, but)
 	return all
 }
 
-func checkCNI(t *testing.T, f policy.CNIFile, want cniFacts) {
+func checkCNI(t *testing.T, f cni.File, want cniFacts) {
 	t.Helper()
 	for name, truth := range want {
 		got := f.Facts[name]
 		if got.Truth != truth {
 			t.Errorf("%s of %s is %s (%s), want %s", name, f.Name, got.Truth, got.Detail, truth)
 		}
-		if name != policy.CNIReady && got.Truth == policy.Unknown && got.Detail == "" {
+		if name != cni.Ready && got.Truth == policy.Unknown && got.Detail == "" {
 			t.Errorf("%s of %s is unknown without a word why", name, f.Name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
@@ -87,7 +88,7 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 	return k
 }
 
-func brokenCache(f policy.CNIFile) bool { return f.Broken && f.Kind == policy.CNICache }
+func brokenCache(f cnipolicy.File) bool { return f.Broken && f.Kind == cnipolicy.Cache }
 
 // mayEnforceOn asks for the file system of an open directory.
 func (p *Probe) mayEnforceOn(ctx context.Context, h *handle, kubelet policy.Fact) policy.Fact {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // netnsSet are the namespaces that are bound in NetnsDirs.
@@ -111,7 +112,7 @@ func (n *netnsSet) place(path string) (string, bool) {
 const netnsMargin = time.Hour
 
 // netns says whether the network namespace of the file's container is there.
-func (f *facing) netns(o *cniOwner, file *policy.CNIFile) policy.Fact {
+func (f *facing) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
 	n, changed := &f.k.netns, file.Changed
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}
@@ -276,9 +277,9 @@ func (f *facing) findUnclaimed() {
 // mayBeIn returns the first namespace that may be the file's container's, "" where none may.
 // One that was made long after the file is another's; so is, to an address, one that does not
 // have it.
-func (f *facing) mayBeIn(file *policy.CNIFile) string {
+func (f *facing) mayBeIn(file *cnipolicy.File) string {
 	var address netip.Addr
-	if file.Kind == policy.CNIAddress {
+	if file.Kind == cnipolicy.Address {
 		told, _ := cni.ParseHostLocal(file.Name, nil)
 		address = told.Addr.Unmap()
 	}

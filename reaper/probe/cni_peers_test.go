@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
@@ -100,7 +101,7 @@ func TestCNIPeersMistakes(t *testing.T) {
 
 // judgeLater judges a file as the daemon would a day later, with nothing else changed and a
 // kubelet that has run all the time. What is not among the files lives, and is kept.
-func judgeLater(looks []policy.CNILook, name string) policy.Decision {
+func judgeLater(looks []cni.Look, name string) policy.Decision {
 	for _, l := range looks {
 		for _, f := range l.Files {
 			if f.Name != name {
@@ -110,13 +111,13 @@ func judgeLater(looks []policy.CNILook, name string) policy.Decision {
 				return policy.Instant{Wall: l.At.Wall.Add(d), BootID: l.At.BootID, Boot: l.At.Boot + d}
 			}
 			rules := policy.Rules{Hold: time.Minute, Settle: time.Minute, CNIOlderThan: 24 * time.Hour}
-			var listings policy.Listings
+			var listings cni.Listings
 			for _, d := range []time.Duration{time.Hour, 25 * time.Hour} {
 				listings.Learn(l.Listed, l.Node.RuntimeLists.Truth, rules.Hold, later(d))
 			}
 			node := l.Node
 			node.Kubelet = policy.Fact{Truth: policy.Yes}
-			return policy.JudgeCNI(f, node, listings.Older, rules, later(25*time.Hour)).Decision
+			return cni.Judge(f, node, listings.Older, rules, later(25*time.Hour)).Decision
 		}
 	}
 	return policy.Keep

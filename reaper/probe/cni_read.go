@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniBatch is how many files are read at a time: so many are read within the patience even
@@ -35,13 +36,13 @@ type cniExtra struct {
 
 // readBatch is a batch that was read.
 type readBatch struct {
-	files []policy.CNIFile
+	files []cnipolicy.File
 	extra []cniExtra
 }
 
 // readChunk reads the files of the chunk.
 func (s *CNISweep) readChunk(ctx context.Context, c *cniPart) {
-	c.files = make([]policy.CNIFile, len(c.names))
+	c.files = make([]cnipolicy.File, len(c.names))
 	c.extra = make([]cniExtra, len(c.names))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -105,7 +106,7 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
 		read, err = guardedOn(ctx, &p.guard, key, p.patience, d.handle, func(fd int) readBatch {
-			r := readBatch{make([]policy.CNIFile, len(names)), make([]cniExtra, len(names))}
+			r := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
 			var buf []byte
 			for i, e := range names {
 				r.files[i], r.extra[i], buf = p.readCNIFile(fd, &d.cniDir, e.dirent, buf)
@@ -123,16 +124,16 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 	}
 	for i, e := range names {
 		f := &c.files[from+i]
-		*f = policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
-		f.Set(policy.CNITied, policy.Unknown, d.path, err.Error())
+		*f = cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.name}
+		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
 	}
 }
 
 // readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CNIFile, cniExtra, []byte) {
-	f := policy.CNIFile{Kind: d.kind, Dir: d.path, Name: e.name}
+func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (cnipolicy.File, cniExtra, []byte) {
+	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.name}
 	var x cniExtra
-	if _, ok := cni.ParseHostLocal(e.name, nil); d.kind == policy.CNIAddress && !ok {
+	if _, ok := cni.ParseHostLocal(e.name, nil); d.kind == cnipolicy.Address && !ok {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
 		st, err := statName(dir, e.name)
 		x.gone = gone(err)
@@ -151,13 +152,13 @@ func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CN
 		if _, ok := errors.AsType[noFileError](err); ok {
 			truth = policy.No
 		}
-		f.Set(policy.CNITied, truth, d.path, err.Error())
+		f.Set(cnipolicy.Tied, truth, d.path, err.Error())
 		return f, x, buf
 	}
 	defer closeFD(fd)
 	f.ID, f.Changed = fileID(&st), fileChanged(&st)
 	limit := int64(longCNI)
-	if d.kind == policy.CNIAddress {
+	if d.kind == cnipolicy.Address {
 		limit = longAddress
 	}
 	err = tooLong(limit)
@@ -173,16 +174,16 @@ func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (policy.CN
 	}
 	if err != nil {
 		// What is too long for any runtime, or cannot be read, might be anybody's.
-		f.Set(policy.CNITied, policy.Unknown, d.path, err.Error())
+		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
 	}
 	return f, x, buf
 }
 
-func fileID(st *unix.Statx_t) policy.FileID {
+func fileID(st *unix.Statx_t) cnipolicy.FileID {
 	if st.Mode == 0 {
-		return policy.FileID{}
+		return cnipolicy.FileID{}
 	}
-	return policy.FileID{Dev: devOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: nanos(st.Ctime)}
+	return cnipolicy.FileID{Dev: devOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: nanos(st.Ctime)}
 }
 
 // fileChanged is the later of a file's change and modification times, zero where they are

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
@@ -49,8 +50,8 @@ func TestSweepCNI(t *testing.T) {
 	if len(look.InUse) != 1 || look.InUse["cbr0"] != 2 {
 		t.Errorf("in use: %v", look.InUse)
 	}
-	want := map[policy.CNIKind]int64{policy.CNICache: 4, policy.CNIMultus: 1, policy.CNIFlannel: 1, policy.CNIAddress: 2}
-	got := map[policy.CNIKind]int64{}
+	want := map[cni.Kind]int64{cni.Cache: 4, cni.Multus: 1, cni.Flannel: 1, cni.Address: 2}
+	got := map[cni.Kind]int64{}
 	for kind, tally := range look.Live {
 		if got[kind] = tally.Entries; tally.Bytes == 0 {
 			t.Errorf("no bytes of %s", kind)
@@ -113,7 +114,7 @@ func TestSweepCNIOrder(t *testing.T) {
 			part.close()
 			lost := 0
 			for _, f := range look.Files {
-				if f.Container == born && f.Facts[policy.CNIListed].Truth == policy.No {
+				if f.Container == born && f.Facts[cni.Listed].Truth == policy.No {
 					lost++
 				}
 			}
@@ -128,7 +129,7 @@ func TestSweepCNIOrder(t *testing.T) {
 // at least one pod lets anything be absent.
 func TestSweepCNIRuntime(t *testing.T) {
 	gone, stopped := id("gone"), id("stopped")
-	unknown := goneFacts(cniFacts{policy.CNIListed: policy.Unknown, policy.CNIReady: policy.Unknown})
+	unknown := goneFacts(cniFacts{cni.Listed: policy.Unknown, cni.Ready: policy.Unknown})
 	fail := func(c fakecri.Call, f fakecri.Fault) func(*cniNode) {
 		return func(n *cniNode) { n.cri.SetFault(c, f) }
 	}
@@ -184,22 +185,22 @@ func TestSweepCNIBroken(t *testing.T) {
 		want  cniFacts
 	}{
 		{"gone", func(*cniNode, string) {}, goneFacts(nil)},
-		{"not ready", func(n *cniNode, id string) { n.sandbox(id, false) }, goneFacts(cniFacts{policy.CNIListed: policy.Yes})},
-		{"ready", func(n *cniNode, id string) { n.sandbox(id, true) }, goneFacts(cniFacts{policy.CNIListed: policy.Yes, policy.CNIReady: policy.Yes})},
+		{"not ready", func(n *cniNode, id string) { n.sandbox(id, false) }, goneFacts(cniFacts{cni.Listed: policy.Yes})},
+		{"ready", func(n *cniNode, id string) { n.sandbox(id, true) }, goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Yes})},
 		{
 			"not ready, but a container of it runs", func(n *cniNode, s string) { n.sandbox(s, false); n.container(id("c"), s, true) },
-			goneFacts(cniFacts{policy.CNIListed: policy.Yes, policy.CNIReady: policy.Yes}),
+			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Yes}),
 		},
 		{
 			"known by a container that has ended", func(n *cniNode, s string) { n.container(id("c"), s, false) },
-			goneFacts(cniFacts{policy.CNIListed: policy.Yes, policy.CNIReady: policy.Unknown}),
+			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Unknown}),
 		},
 		{
 			"not ready, and the containers are not known", func(n *cniNode, s string) {
 				n.sandbox(s, false)
 				n.cri.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
 			},
-			goneFacts(cniFacts{policy.CNIListed: policy.Yes, policy.CNIReady: policy.Unknown}),
+			goneFacts(cniFacts{cni.Listed: policy.Yes, cni.Ready: policy.Unknown}),
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -260,8 +261,8 @@ func TestSweepCNIVersion(t *testing.T) {
 			}
 			for _, id := range []string{listed, gone} {
 				f := cniFile(t, looks, "cbr0-"+id+"-eth0")
-				if !strings.Contains(f.Runtime, c.want) || strings.ContainsAny(f.Runtime, "\n") || f.Facts[policy.CNIReady].Truth != policy.No {
-					t.Errorf("runtime %q, want %q; ready: %v", f.Runtime, c.want, f.Facts[policy.CNIReady])
+				if !strings.Contains(f.Runtime, c.want) || strings.ContainsAny(f.Runtime, "\n") || f.Facts[cni.Ready].Truth != policy.No {
+					t.Errorf("runtime %q, want %q; ready: %v", f.Runtime, c.want, f.Facts[cni.Ready])
 				}
 			}
 		})
@@ -342,13 +343,13 @@ func TestSweepCNIUntied(t *testing.T) {
 		t.Fatalf("%d looks, %d files, %v live: %s", len(looks), len(looks[0].Files), looks[0].Live, errorsOf(looks))
 	}
 	for _, f := range looks[0].Files {
-		fact := f.Facts[policy.CNITied]
+		fact := f.Facts[cni.Tied]
 		if fact.Truth == policy.Yes || f.Container != "" || fact.Detail == "" {
 			t.Errorf("%s is tied to %q (%s: %s)", f.Name, f.Container, fact.Truth, fact.Detail)
 		}
 	}
 	for part, words := range map[string]string{"symlink": "a symlink", "directory": "a directory", "fifo": "a FIFO", "huge": "longer than"} {
-		wantDetail(t, cniFile(t, looks, "cbr0-"+a+"-"+part).Facts[policy.CNITied], words)
+		wantDetail(t, cniFile(t, looks, "cbr0-"+a+"-"+part).Facts[cni.Tied], words)
 	}
 }
 
@@ -362,7 +363,7 @@ func TestSweepCNIReservations(t *testing.T) {
 			n.write("cni/networks/cbr0/10.244.0.8", strings.ReplaceAll(content, "%", id("a live pod")))
 			n.write("cni/networks/cbr0/10.244.0.9", strings.ReplaceAll(content, "%", id("gone")))
 			looks := n.sweep()
-			if len(looks[0].Files) != 1 || looks[0].Live[policy.CNIAddress].Entries != 1 {
+			if len(looks[0].Files) != 1 || looks[0].Live[cni.Address].Entries != 1 {
 				t.Fatalf("%d files, %v live", len(looks[0].Files), looks[0].Live)
 			}
 			checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
@@ -391,7 +392,7 @@ func TestSweepCNIOpensNothingElse(t *testing.T) {
 	if len(looks) != 1 || len(looks[0].Files) != len(paths) {
 		t.Fatalf("%+v", looks)
 	}
-	wantDetail(t, cniFile(t, looks, "kmsg").Facts[policy.CNITied], "its name is no address")
+	wantDetail(t, cniFile(t, looks, "kmsg").Facts[cni.Tied], "its name is no address")
 	if k, err := unix.Read(watch, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("something was opened: %d bytes of events, %v", k, err)
 	}
@@ -420,7 +421,7 @@ func TestSweepCNIMemory(t *testing.T) {
 		seen += len(look.Files)
 	}
 	// A tenth of what the files of all chunks would take.
-	if grown := int64(most) - int64(first); seen != files || grown > files*int64(unsafe.Sizeof(policy.CNIFile{}))/10 {
+	if grown := int64(most) - int64(first); seen != files || grown > files*int64(unsafe.Sizeof(cni.File{}))/10 {
 		t.Errorf("%d files, and %d KiB more held than after the first %d", seen, grown>>10, chunk)
 	}
 }
@@ -463,7 +464,7 @@ func TestSweepCNIHangs(t *testing.T) {
 		p.guard.begin("cni files " + string(rune('0'+worker)) + " " + n.path("cni/results"))
 	}
 	looks := sweepAll(t, p.SweepCNI())
-	checkCNI(t, cniFile(t, looks, name), cniFacts{policy.CNITied: policy.Unknown})
+	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})
 	checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
 	if len(looks[0].Errors) != 1 {
 		t.Errorf("errors %q", looks[0].Errors)
@@ -537,7 +538,7 @@ func TestSweepCNIRecorded(t *testing.T) {
 		}
 	}
 	n.sandbox(recorded, true)
-	if looks = n.sweep(); len(looks[0].Files) != 0 || looks[0].InUse["labnet"] != 1 || looks[0].Live[policy.CNICache].Entries != 2 {
+	if looks = n.sweep(); len(looks[0].Files) != 0 || looks[0].InUse["labnet"] != 1 || looks[0].Live[cni.Cache].Entries != 2 {
 		t.Errorf("%+v", looks)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // size returns the size of the figures in docs/benchmarks.md, which takes minutes and which
@@ -141,12 +142,12 @@ func BenchmarkTakeCNI(b *testing.B) {
 	for range b.N * size(3, 1) {
 		x := newCNI(b, os.Getenv("BENCH_NO_OPENAT2") == "1")
 		x.mkdir(x.base + "/rm")
-		files := make([]policy.CNIContent, n)
+		files := make([]cni.Content, n)
 		for i := range n {
 			name := fmt.Sprintf("podnet-%064x-eth0", uint32(i)*2654435761)
 			x.must(os.WriteFile(x.base+"/rm/"+name, content, 0o600))
 			x.must(os.WriteFile(x.results+"/"+name, content, 0o600))
-			files[i] = x.read(policy.CNICache, x.results, name)
+			files[i] = x.read(cni.Cache, x.results, name)
 		}
 		unix.Sync()
 		begin, used := time.Now(), cpuTime(b)
@@ -188,7 +189,7 @@ func BenchmarkTakeAddresses(b *testing.B) {
 	var ours []float64
 	for range b.N * size(3, 1) {
 		x := newCNI(b, false)
-		files := make([]policy.CNIContent, n)
+		files := make([]cni.Content, n)
 		for i := range n {
 			files[i] = x.address(i, fmt.Sprintf("10.0.%d.%d", i/256, i%256))
 		}

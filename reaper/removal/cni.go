@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // TakeCNI removes files that CNI wrote, which the caller has archived and synced. It
@@ -29,7 +30,7 @@ import (
 // and interface in a network in one go.
 //
 // The context, and a file system that does not answer, end it as they end Execute.
-func (r *Remover) TakeCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome {
+func (r *Remover) TakeCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
 	return r.cni(ctx, files, false)
 }
 
@@ -37,15 +38,15 @@ func (r *Remover) TakeCNI(ctx context.Context, files []policy.CNIContent) []poli
 // time and SELinux label. It never replaces anything and makes no directory. An address
 // is written back only if it is still free, under the lock. One that is there as it was is
 // Gone: there is nothing to do.
-func (r *Remover) RestoreCNI(ctx context.Context, files []policy.CNIContent) []policy.CNIOutcome {
+func (r *Remover) RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
 	return r.cni(ctx, files, true)
 }
 
-func (r *Remover) cni(ctx context.Context, files []policy.CNIContent, restore bool) []policy.CNIOutcome {
-	all := func(result policy.Result, err error) []policy.CNIOutcome {
-		out := make([]policy.CNIOutcome, len(files))
+func (r *Remover) cni(ctx context.Context, files []cni.Content, restore bool) []cni.Outcome {
+	all := func(result policy.Result, err error) []cni.Outcome {
+		out := make([]cni.Outcome, len(files))
 		for i := range files {
-			out[i] = policy.CNIOutcome{File: files[i].File, Result: result, Err: err.Error()}
+			out[i] = cni.Outcome{File: files[i].File, Result: result, Err: err.Error()}
 		}
 		return out
 	}
@@ -66,9 +67,9 @@ func (r *Remover) cni(ctx context.Context, files []policy.CNIContent, restore bo
 // cniBatch is one TakeCNI or RestoreCNI on its thread.
 type cniBatch struct {
 	r       *Remover
-	files   []policy.CNIContent
+	files   []cni.Content
 	restore bool
-	out     []policy.CNIOutcome
+	out     []cni.Outcome
 	bases   []string
 	// patience is what is left of the time for which locks are waited for.
 	patience time.Duration
@@ -133,7 +134,7 @@ func asideName(name string) cname {
 }
 
 // checkCNI checks the name. It comes from a directory listing or from an archive.
-func checkCNI(c *policy.CNIContent) error {
+func checkCNI(c *cni.Content) error {
 	name := c.File.Name
 	switch {
 	case name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00"):
@@ -193,7 +194,7 @@ func (b *cniBatch) sections(files []int) (free []int, sections [][]int) {
 	at := map[key]int{}
 	for _, i := range files {
 		f := &b.files[i].File
-		if f.Kind != policy.CNIAddress {
+		if f.Kind != cni.Address {
 			free = append(free, i)
 			continue
 		}
@@ -246,7 +247,7 @@ func (d *cniDir) one(ctx context.Context, i int) {
 	switch {
 	case d.b.restore:
 		result, err = d.restore(c)
-	case c.File.Kind == policy.CNIAddress:
+	case c.File.Kind == cni.Address:
 		result, err = d.takeLocked(c)
 	default:
 		result, err = d.take(c)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniTree is a node's CNI directories, made for one test.
@@ -46,17 +47,17 @@ func (x *cniTree) openCNI(no bool) *Remover {
 func containerID(n int) string { return fmt.Sprintf("%064x", n+0xabc) }
 
 // cache writes the result cache of container n, as old as policy wants it.
-func (x *cniTree) cache(n int) policy.CNIContent {
+func (x *cniTree) cache(n int) cni.Content {
 	x.t.Helper()
-	return x.file(policy.CNICache, x.results, "podnet-"+containerID(n)+"-eth0", fmt.Sprintf(`{"kind":"cniCacheV1","containerId":%q}`, containerID(n)), n)
+	return x.file(cni.Cache, x.results, "podnet-"+containerID(n)+"-eth0", fmt.Sprintf(`{"kind":"cniCacheV1","containerId":%q}`, containerID(n)), n)
 }
 
-func (x *cniTree) address(n int, addr string) policy.CNIContent {
+func (x *cniTree) address(n int, addr string) cni.Content {
 	x.t.Helper()
-	return x.file(policy.CNIAddress, x.network, addr, containerID(n)+"\r\neth0", n)
+	return x.file(cni.Address, x.network, addr, containerID(n)+"\r\neth0", n)
 }
 
-func (x *cniTree) file(kind policy.CNIKind, dir, name, content string, n int) policy.CNIContent {
+func (x *cniTree) file(kind cni.Kind, dir, name, content string, n int) cni.Content {
 	x.t.Helper()
 	path := dir + "/" + name
 	x.must(os.WriteFile(path, []byte(content), 0o600))
@@ -68,46 +69,46 @@ func (x *cniTree) file(kind policy.CNIKind, dir, name, content string, n int) po
 }
 
 // read archives a file as the probe reads it.
-func (x *cniTree) read(kind policy.CNIKind, dir, name string) policy.CNIContent {
+func (x *cniTree) read(kind cni.Kind, dir, name string) cni.Content {
 	x.t.Helper()
 	c, err := readCNI(kind, dir, name)
 	x.must(err)
 	return c
 }
 
-func readCNI(kind policy.CNIKind, dir, name string) (policy.CNIContent, error) {
+func readCNI(kind cni.Kind, dir, name string) (cni.Content, error) {
 	data, err := os.ReadFile(dir + "/" + name)
 	if err != nil {
-		return policy.CNIContent{}, err
+		return cni.Content{}, err
 	}
 	info, err := os.Lstat(dir + "/" + name)
 	if err != nil {
-		return policy.CNIContent{}, err
+		return cni.Content{}, err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return policy.CNIContent{}, errors.New("no stat")
+		return cni.Content{}, errors.New("no stat")
 	}
-	return policy.CNIContent{
-		File: policy.CNIFile{
+	return cni.Content{
+		File: cni.File{
 			Kind: kind, Dir: dir, Name: name,
-			ID: policy.FileID{Dev: st.Dev, Ino: st.Ino, Size: st.Size, Ctime: st.Ctim.Nano()},
+			ID: cni.FileID{Dev: st.Dev, Ino: st.Ino, Size: st.Size, Ctime: st.Ctim.Nano()},
 		},
 		Mode: st.Mode & 0o7777, Owner: [2]uint32{st.Uid, st.Gid}, Mtime: info.ModTime(), Data: data,
 	}, nil
 }
 
-func (x *cniTree) take(files ...policy.CNIContent) []policy.CNIOutcome {
+func (x *cniTree) take(files ...cni.Content) []cni.Outcome {
 	x.t.Helper()
 	return inOrder(x.t, files, x.r.TakeCNI(context.Background(), files))
 }
 
-func (x *cniTree) restore(files ...policy.CNIContent) []policy.CNIOutcome {
+func (x *cniTree) restore(files ...cni.Content) []cni.Outcome {
 	x.t.Helper()
 	return inOrder(x.t, files, x.r.RestoreCNI(context.Background(), files))
 }
 
-func inOrder(tb testing.TB, files []policy.CNIContent, out []policy.CNIOutcome) []policy.CNIOutcome {
+func inOrder(tb testing.TB, files []cni.Content, out []cni.Outcome) []cni.Outcome {
 	tb.Helper()
 	if len(out) != len(files) {
 		tb.Fatalf("%d outcomes for %d files", len(out), len(files))
@@ -121,7 +122,7 @@ func inOrder(tb testing.TB, files []policy.CNIContent, out []policy.CNIOutcome) 
 }
 
 // ended fails unless every outcome has the result, and all words of a refusal.
-func ended(tb testing.TB, out []policy.CNIOutcome, result policy.Result, words ...string) {
+func ended(tb testing.TB, out []cni.Outcome, result policy.Result, words ...string) {
 	tb.Helper()
 	for _, o := range out {
 		if o.Result != result || (o.Err == "") != (result == policy.Done || result == policy.Gone) {
@@ -140,15 +141,15 @@ func TestTakeAndRestoreCNI(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
 			x.mkdir(x.cni + "/multus")
-			files := []policy.CNIContent{
+			files := []cni.Content{
 				x.address(1, "10.0.0.7"), x.cache(1), x.address(2, "10.0.0.8"), x.cache(2), x.address(1, "fd00::7"),
-				x.file(policy.CNIMultus, x.cni+"/multus", containerID(1), "[]", 1),
-				x.file(policy.CNICache, x.results, "broken\n\xff\x01-"+strings.Repeat("x", 200), "", 3),
-				x.file(policy.CNICache, x.results, strings.Repeat("y", 255), strings.Repeat("z", 300_000), 3),
+				x.file(cni.Multus, x.cni+"/multus", containerID(1), "[]", 1),
+				x.file(cni.Cache, x.results, "broken\n\xff\x01-"+strings.Repeat("x", 200), "", 3),
+				x.file(cni.Cache, x.results, strings.Repeat("y", 255), strings.Repeat("z", 300_000), 3),
 			}
 			x.must(os.Chmod(x.results+"/"+files[1].File.Name, 0o640))
 			x.must(os.Lchown(x.results+"/"+files[1].File.Name, os.Getuid(), os.Getgid()))
-			files[1] = x.read(policy.CNICache, x.results, files[1].File.Name)
+			files[1] = x.read(cni.Cache, x.results, files[1].File.Name)
 			for _, name := range []string{"last_reserved_ip.0", "last_reserved_ip.1", "lock", "10.0.0.9"} {
 				x.canaryFile(x.network + "/" + name)
 			}
@@ -181,99 +182,99 @@ func TestTakeAndRestoreCNI(t *testing.T) {
 
 // TestTakeCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
 func TestTakeCNIRefuses(t *testing.T) {
-	at := func(c policy.CNIContent) string { return c.File.Dir + "/" + c.File.Name }
+	at := func(c cni.Content) string { return c.File.Dir + "/" + c.File.Name }
 	cases := map[string]struct {
-		change func(x *cniTree, c *policy.CNIContent)
+		change func(x *cniTree, c *cni.Content)
 		words  string
 		result policy.Result
 	}{
-		"written anew, same size, times set back": {func(x *cniTree, c *policy.CNIContent) {
+		"written anew, same size, times set back": {func(x *cniTree, c *cni.Content) {
 			x.must(os.WriteFile(at(*c), []byte(strings.Repeat("n", len(c.Data))), 0o600))
 			x.must(os.Chtimes(at(*c), c.Mtime, c.Mtime))
 		}, "changed or replaced", ""},
-		"other content under the same identity": {func(_ *cniTree, c *policy.CNIContent) {
+		"other content under the same identity": {func(_ *cniTree, c *cni.Content) {
 			c.Data[3] ^= 1
 		}, "changed or replaced", ""},
-		"no identity": {func(_ *cniTree, c *policy.CNIContent) { c.File.ID = policy.FileID{} }, "changed or replaced", ""},
-		"appended to": {func(x *cniTree, c *policy.CNIContent) {
+		"no identity": {func(_ *cniTree, c *cni.Content) { c.File.ID = cni.FileID{} }, "changed or replaced", ""},
+		"appended to": {func(x *cniTree, c *cni.Content) {
 			x.must(os.WriteFile(at(*c), append(c.Data, 'x'), 0o600))
 		}, "changed or replaced", ""},
-		"replaced by another with the same content": {func(x *cniTree, c *policy.CNIContent) {
+		"replaced by another with the same content": {func(x *cniTree, c *cni.Content) {
 			x.must(os.WriteFile(at(*c)+".new", c.Data, 0o600))
 			x.must(os.Rename(at(*c)+".new", at(*c)))
 		}, "changed or replaced", ""},
-		"chmod": {func(x *cniTree, c *policy.CNIContent) { x.must(os.Chmod(at(*c), 0o644)) }, "changed or replaced", ""},
-		"a symlink": {func(x *cniTree, c *policy.CNIContent) {
+		"chmod": {func(x *cniTree, c *cni.Content) { x.must(os.Chmod(at(*c), 0o644)) }, "changed or replaced", ""},
+		"a symlink": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Rename(at(*c), x.outside+"/away"))
 			x.must(os.Symlink(x.outside+"/away", at(*c)))
 		}, "a symbolic link", ""},
-		"a directory": {func(x *cniTree, c *policy.CNIContent) {
+		"a directory": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Remove(at(*c)))
 			x.canaryFile(at(*c) + "/inside")
 		}, "a directory", ""},
-		"a FIFO": {func(x *cniTree, c *policy.CNIContent) {
+		"a FIFO": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Remove(at(*c)))
 			x.must(unix.Mkfifo(at(*c), 0o600))
 		}, "a FIFO", ""},
-		"a device": {func(x *cniTree, c *policy.CNIContent) {
+		"a device": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Remove(at(*c)))
 			if err := unix.Mknod(at(*c), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 				skip(x.t, "cannot make a device", err)
 			}
 		}, "a device", ""},
-		"a socket": {func(x *cniTree, c *policy.CNIContent) {
+		"a socket": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Remove(at(*c)))
 			x.must(unix.Mknod(at(*c), unix.S_IFSOCK|0o600, 0))
 		}, "a socket", ""},
-		"mounted on": {func(x *cniTree, c *policy.CNIContent) {
+		"mounted on": {func(x *cniTree, c *cni.Content) {
 			if err := unix.Mount(at(*c), at(*c), "", unix.MS_BIND, ""); err != nil {
 				skip(x.t, "nothing can be mounted", err)
 			}
 		}, "mounted", ""},
-		"immutable": {func(x *cniTree, c *policy.CNIContent) {
+		"immutable": {func(x *cniTree, c *cni.Content) {
 			if err := immutable(at(*c), true); err != nil {
 				skip(x.t, "no immutable files here", err)
 			}
 			*c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
 		}, "immutable", policy.Failed},
-		"immutable directory": {func(x *cniTree, c *policy.CNIContent) {
+		"immutable directory": {func(x *cniTree, c *cni.Content) {
 			if err := immutable(c.File.Dir, true); err != nil {
 				skip(x.t, "no immutable directories here", err)
 			}
 		}, "immutable", policy.Failed},
-		"directory is a symlink": {func(x *cniTree, c *policy.CNIContent) {
+		"directory is a symlink": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Rename(c.File.Dir, x.outside+"/dir"))
 			x.must(os.Symlink(x.outside+"/dir", c.File.Dir))
 		}, "open", ""},
-		"directory is a file": {func(x *cniTree, c *policy.CNIContent) {
+		"directory is a file": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Rename(c.File.Dir, x.outside+"/dir"))
 			x.must(os.WriteFile(c.File.Dir, nil, 0o600))
 		}, "open", ""},
-		"unconfigured": {func(x *cniTree, _ *policy.CNIContent) {
+		"unconfigured": {func(x *cniTree, _ *cni.Content) {
 			x.r.cniDirs = func() []string { return []string{x.cni + "x", "", "/", "cni"} }
 		}, "not in a CNI directory", ""},
-		"nothing configured": {func(x *cniTree, _ *policy.CNIContent) { x.r.cniDirs = nil }, "not in a CNI directory", ""},
-		"a way out":          {func(_ *cniTree, c *policy.CNIContent) { c.File.Dir += "/../" + filepath.Base(c.File.Dir) }, "not in a CNI directory", ""},
-		"a name out":         {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = "../results/" + c.File.Name }, "no file's name", ""},
-		"dots":               {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = ".." }, "no file's name", ""},
-		"no name":            {func(_ *cniTree, c *policy.CNIContent) { c.File.Name = "" }, "no file's name", ""},
-		"not archived":       {func(_ *cniTree, c *policy.CNIContent) { c.Err = "gone meanwhile" }, "gone meanwhile", ""},
-		"lock": {func(x *cniTree, c *policy.CNIContent) {
+		"nothing configured": {func(x *cniTree, _ *cni.Content) { x.r.cniDirs = nil }, "not in a CNI directory", ""},
+		"a way out":          {func(_ *cniTree, c *cni.Content) { c.File.Dir += "/../" + filepath.Base(c.File.Dir) }, "not in a CNI directory", ""},
+		"a name out":         {func(_ *cniTree, c *cni.Content) { c.File.Name = "../results/" + c.File.Name }, "no file's name", ""},
+		"dots":               {func(_ *cniTree, c *cni.Content) { c.File.Name = ".." }, "no file's name", ""},
+		"no name":            {func(_ *cniTree, c *cni.Content) { c.File.Name = "" }, "no file's name", ""},
+		"not archived":       {func(_ *cniTree, c *cni.Content) { c.Err = "gone meanwhile" }, "gone meanwhile", ""},
+		"lock": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Rename(at(*c), c.File.Dir+"/lock"))
 			*c = x.read(c.File.Kind, c.File.Dir, "lock")
 		}, "host-local", ""},
-		"last reserved": {func(x *cniTree, c *policy.CNIContent) {
+		"last reserved": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Rename(at(*c), c.File.Dir+"/last_reserved_ip.0"))
 			*c = x.read(c.File.Kind, c.File.Dir, "last_reserved_ip.0")
 		}, "host-local", ""},
 	}
 	for name, tc := range cases {
-		for _, kind := range []policy.CNIKind{policy.CNICache, policy.CNIAddress} {
+		for _, kind := range []cni.Kind{cni.Cache, cni.Address} {
 			for way, no := range ways {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, kind, way), func(t *testing.T) {
 					x := newCNI(t, no)
 					c := x.cache(1)
-					if kind == policy.CNIAddress {
+					if kind == cni.Address {
 						c = x.address(1, "10.0.0.7")
 						x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
 					}
@@ -306,7 +307,7 @@ func TestTakeCNIAcrossMounts(t *testing.T) {
 			}
 			x.must(os.Symlink(x.cni, x.base+"/link"))
 			x.r.cniDirs = func() []string { return []string{x.base + "/link/", x.base + "/link/networks"} }
-			files := []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")}
+			files := []cni.Content{x.cache(1), x.address(1, "10.0.0.7")}
 			files[0].File.Dir, files[1].File.Dir = x.base+"/link/results", x.base+"/link/networks/podnet"
 			ended(t, x.take(files...), policy.Done)
 			ended(t, x.restore(files...), policy.Done)
@@ -317,7 +318,7 @@ func TestTakeCNIAcrossMounts(t *testing.T) {
 // TestTakeCNIGone: a directory that is gone holds nothing, and none is made.
 func TestTakeCNIGone(t *testing.T) {
 	x := newCNI(t, false)
-	files := []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")}
+	files := []cni.Content{x.cache(1), x.address(1, "10.0.0.7")}
 	x.must(os.RemoveAll(x.cni))
 	ended(t, x.take(files...), policy.Gone)
 	ended(t, x.restore(files...), policy.Refused, "make it")
@@ -343,7 +344,7 @@ func TestRestoreCNIRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			x := newCNI(t, false)
-			for _, c := range []policy.CNIContent{x.cache(1), x.address(1, "10.0.0.7")} {
+			for _, c := range []cni.Content{x.cache(1), x.address(1, "10.0.0.7")} {
 				ended(t, x.take(c), policy.Done)
 				tc.put(x, c.File.Dir+"/"+c.File.Name)
 				before := listing(t, x.cni)
@@ -356,7 +357,7 @@ func TestRestoreCNIRefuses(t *testing.T) {
 	}
 	t.Run("no reason to leave the next", func(t *testing.T) {
 		x := newCNI(t, false)
-		for _, pair := range [][]policy.CNIContent{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(1, "fd00::7")}} {
+		for _, pair := range [][]cni.Content{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(1, "fd00::7")}} {
 			other := pair[0].File.Dir + "/" + pair[0].File.Name
 			ended(t, x.take(pair...), policy.Done)
 			x.must(os.WriteFile(other, []byte("another's"), 0o600))
@@ -450,9 +451,9 @@ func TestTakeCNIHangs(t *testing.T) {
 }
 
 // caches makes two caches, the one with the lower inode, which is taken first, first.
-func (x *cniTree) caches() []policy.CNIContent {
+func (x *cniTree) caches() []cni.Content {
 	x.t.Helper()
-	files := []policy.CNIContent{x.cache(1), x.cache(2)}
-	slices.SortFunc(files, func(a, b policy.CNIContent) int { return cmp.Compare(a.File.ID.Ino, b.File.ID.Ino) })
+	files := []cni.Content{x.cache(1), x.cache(2)}
+	slices.SortFunc(files, func(a, b cni.Content) int { return cmp.Compare(a.File.ID.Ino, b.File.ID.Ino) })
 	return files
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // The ways in which a program may make a cache file anew: in place, as libcni, Multus and
@@ -123,7 +124,7 @@ func TestCacheUnderAttack(t *testing.T) {
 				want := fmt.Sprint("new ", i)
 				x.must(os.WriteFile(at+".new", []byte(want), 0o600))
 				begin <- rand.IntN(60_000)
-				o := x.r.TakeCNI(context.Background(), []policy.CNIContent{c})[0]
+				o := x.r.TakeCNI(context.Background(), []cni.Content{c})[0]
 				x.must(<-done)
 				results[o.Result]++
 				if b, err := os.ReadFile(at); string(b) != want || err != nil || o.Result == policy.Failed {
@@ -172,9 +173,9 @@ func TestDirectoryUnderAttack(t *testing.T) {
 				_ = os.WriteFile(held+name, []byte("of the dead"), 0o600)
 				// Now and then this is the canary, by its own identity: only the step through the
 				// link can save it.
-				c, err := readCNI(policy.CNICache, x.results, name)
+				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
-					results[x.r.TakeCNI(context.Background(), []policy.CNIContent{c})[0].Result]++
+					results[x.r.TakeCNI(context.Background(), []cni.Content{c})[0].Result]++
 				}
 			}
 			close(stop)
@@ -193,15 +194,15 @@ func TestCNICutOff(t *testing.T) {
 	onTmpfs(t)
 	for _, restore := range []bool{false, true} {
 		t.Run(fmt.Sprint("restore=", restore), func(t *testing.T) {
-			build := func() (*cniTree, []policy.CNIContent) {
+			build := func() (*cniTree, []cni.Content) {
 				x := newCNI(t, false)
-				files := []policy.CNIContent{x.cache(1), x.cache(2), x.address(1, "10.0.0.7"), x.address(1, "fd00::7"), x.address(2, "10.0.0.8")}
+				files := []cni.Content{x.cache(1), x.cache(2), x.address(1, "10.0.0.7"), x.address(1, "fd00::7"), x.address(2, "10.0.0.8")}
 				if restore {
 					ended(t, x.take(files...), policy.Done)
 				}
 				return x, files
 			}
-			act := func(x *cniTree, files []policy.CNIContent) []string {
+			act := func(x *cniTree, files []cni.Content) []string {
 				f := x.take
 				if restore {
 					f = x.restore

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // hostLocal is what the plugin does to a network's directory, after its documentation and
@@ -195,7 +196,7 @@ func TestCNILockHeld(t *testing.T) {
 	for _, held := range []string{"lock", "."} {
 		t.Run(held, func(t *testing.T) {
 			x := newCNI(t, false)
-			files := []policy.CNIContent{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.cache(1)}
+			files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.cache(1)}
 			other := x.address(3, "10.0.0.9")
 			x.mkdir(x.cni + "/networks/other")
 			x.must(os.Rename(x.network+"/10.0.0.9", x.cni+"/networks/other/10.0.0.9"))
@@ -344,7 +345,7 @@ func TestCNILockSaves(t *testing.T) {
 // another, so that the plugin never waits for a whole batch.
 func TestCNIOneSection(t *testing.T) {
 	x := newCNI(t, false)
-	files := []policy.CNIContent{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
+	files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
 	var order []string
 	x.r.guards.before = outside(func(op, name string) {
 		if op == "unlinkat" {
@@ -393,14 +394,14 @@ func TestCNIStream(t *testing.T) {
 			continue
 		default:
 		}
-		var files []policy.CNIContent
+		var files []cni.Content
 		entries, err := os.ReadDir(x.network)
 		x.must(err)
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), "10.") {
 				continue
 			}
-			c, err := readCNI(policy.CNIAddress, x.network, e.Name())
+			c, err := readCNI(cni.Address, x.network, e.Name())
 			id, _, _ := bytes.Cut(c.Data, []byte("\r"))
 			if err != nil || !bytes.HasPrefix(id, []byte("dead-")) {
 				continue

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // hostLocalBinary is where Debian's containernetworking-plugins has the plugin.
@@ -46,13 +47,13 @@ func plugin(ctx context.Context, dataDir, command, id string) (string, error) {
 }
 
 // dead reads what containers that are dead have in the network.
-func (x *cniTree) dead() []policy.CNIContent {
+func (x *cniTree) dead() []cni.Content {
 	x.t.Helper()
 	entries, err := os.ReadDir(x.network)
 	x.must(err)
-	var files []policy.CNIContent
+	var files []cni.Content
 	for _, e := range entries {
-		c, err := readCNI(policy.CNIAddress, x.network, e.Name())
+		c, err := readCNI(cni.Address, x.network, e.Name())
 		if id, _, ok := bytes.Cut(c.Data, []byte("\r\n")); err == nil && ok && bytes.HasPrefix(id, []byte("dead")) {
 			c.File.Container, c.File.IfName = string(id), "eth0"
 			files = append(files, c)

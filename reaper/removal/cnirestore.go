@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // restore writes a file under its other name and then gives it its own, so that no program
@@ -18,7 +19,7 @@ import (
 //
 //  1. begun: a part of it under the other name: begin again;
 //  2. renamed: the file as it was: Gone.
-func (d *cniDir) restore(c *policy.CNIContent) (policy.Result, error) {
+func (d *cniDir) restore(c *cni.Content) (policy.Result, error) {
 	name, aside := cstring(c.File.Name), asideName(c.File.Name)
 	if result, err := d.vacant(name, c); result != "" {
 		return result, err
@@ -39,7 +40,7 @@ func (d *cniDir) restore(c *policy.CNIContent) (policy.Result, error) {
 }
 
 // vacant says what is there, or "" where nothing is.
-func (d *cniDir) vacant(name cname, c *policy.CNIContent) (policy.Result, error) {
+func (d *cniDir) vacant(name cname, c *cni.Content) (policy.Result, error) {
 	st, err := d.stat(name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
@@ -54,7 +55,7 @@ func (d *cniDir) vacant(name cname, c *policy.CNIContent) (policy.Result, error)
 	words := kindOf(&st)
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
 		words = fmt.Sprintf("another file of %d bytes", st.Size)
-		if c.File.Kind == policy.CNIAddress {
+		if c.File.Kind == cni.Address {
 			words = "another reservation: the address is in use"
 		}
 	}
@@ -63,7 +64,7 @@ func (d *cniDir) vacant(name cname, c *policy.CNIContent) (policy.Result, error)
 }
 
 // write writes the whole file under its other name.
-func (d *cniDir) write(aside cname, c *policy.CNIContent) error {
+func (d *cniDir) write(aside cname, c *cni.Content) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
 		if err := d.dropPart(aside, c); err != nil {
@@ -102,7 +103,7 @@ func (d *cniDir) create(name cname) (int, error) {
 
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
-func (d *cniDir) dropPart(aside cname, c *policy.CNIContent) error {
+func (d *cniDir) dropPart(aside cname, c *cni.Content) error {
 	other := fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
 	st, err := d.stat(aside)
 	if err != nil {
@@ -122,7 +123,7 @@ func (d *cniDir) dropPart(aside cname, c *policy.CNIContent) error {
 }
 
 // dress gives the file the owner, mode, label and modification time that it had.
-func dress(fd int, c *policy.CNIContent) error {
+func dress(fd int, c *cni.Content) error {
 	if err := unix.Fchown(fd, int(c.Owner[0]), int(c.Owner[1])); err != nil {
 		return err
 	}

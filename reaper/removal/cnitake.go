@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 var (
@@ -25,8 +26,8 @@ func (d *cniDir) stat(name cname) (unix.Statx_t, error) {
 	return st, err
 }
 
-func fileIDOf(st *unix.Statx_t) policy.FileID {
-	return policy.FileID{
+func fileIDOf(st *unix.Statx_t) cni.FileID {
+	return cni.FileID{
 		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), //nolint:gosec // no file has 2^63 bytes
 		Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
 	}
@@ -34,7 +35,7 @@ func fileIDOf(st *unix.Statx_t) policy.FileID {
 
 // known looks whether name is the regular file that want says, holding data; content says
 // whether the bytes are compared. What cannot be told is no.
-func (d *cniDir) known(name cname, want policy.FileID, data []byte) (unix.Statx_t, error) {
+func (d *cniDir) known(name cname, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := d.stat(name)
 	switch {
 	case err != nil:
@@ -66,7 +67,7 @@ func (d *cniDir) known(name cname, want policy.FileID, data []byte) (unix.Statx_
 }
 
 // sameFile compares with what was archived; a change time of 0 is any.
-func sameFile(want policy.FileID, st *unix.Statx_t) bool {
+func sameFile(want cni.FileID, st *unix.Statx_t) bool {
 	got := fileIDOf(st)
 	if want.Ctime == 0 {
 		got.Ctime = 0
@@ -137,7 +138,7 @@ func explainCNI(err error) error {
 }
 
 // takeLocked removes an address. All who write there hold the lock that we hold.
-func (d *cniDir) takeLocked(c *policy.CNIContent) (policy.Result, error) {
+func (d *cniDir) takeLocked(c *cni.Content) (policy.Result, error) {
 	name := cstring(c.File.Name)
 	_, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -167,7 +168,7 @@ func (d *cniDir) unlink(name cname) (policy.Result, error) {
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
-func (d *cniDir) take(c *policy.CNIContent) (policy.Result, error) {
+func (d *cniDir) take(c *cni.Content) (policy.Result, error) {
 	name := cstring(c.File.Name)
 	st, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -225,7 +226,7 @@ func (d *cniDir) back(name, aside cname) (policy.Result, error) {
 }
 
 // finish ends what a run that was cut off had begun, for a name that is not there.
-func (d *cniDir) finish(c *policy.CNIContent, name cname) (policy.Result, error) {
+func (d *cniDir) finish(c *cni.Content, name cname) (policy.Result, error) {
 	aside := asideName(c.File.Name)
 	want := c.File.ID
 	want.Ctime = 0

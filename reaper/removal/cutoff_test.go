@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cutOff is what the helper process is to do, and before which change it is to die.
@@ -21,7 +22,7 @@ type cutOff struct {
 	Actions []policy.Action
 	Kill    int
 	// CNI, where there are any, are taken, or restored, instead.
-	CNI     []policy.CNIContent
+	CNI     []cni.Content
 	CNIDir  string
 	Restore bool
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // archiveVersion is the version of an archive's members.
@@ -65,8 +65,8 @@ type about struct {
 // that a name may, so the name comes from the tar header.
 type archived struct {
 	Path      string         `json:"path"`
-	Kind      policy.CNIKind `json:"kind"`
-	ID        policy.FileID  `json:"id"`
+	Kind      cni.Kind       `json:"kind"`
+	ID        cni.FileID     `json:"id"`
 	Mode      uint32         `json:"mode"`
 	Owner     [2]uint32      `json:"owner"`
 	Mtime     stamp          `json:"mtime"`
@@ -107,7 +107,7 @@ func (s stamp) time() time.Time {
 // It compresses at gzip's fastest. Cache files are alike, so 300,000 of them take 54 MB
 // instead of 760 MB of a disk that may be nearly full, and the smaller write saves more than
 // the compression costs: 8.5 µs of CPU for a file, 13 µs without it, both with the sync.
-func (s *Store) Archive(name string, files []policy.CNIContent) error {
+func (s *Store) Archive(name string, files []cni.Content) error {
 	file, err := archiveFile(name)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Store) Archive(name string, files []policy.CNIContent) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
-	if unread := func(f policy.CNIContent) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
+	if unread := func(f cni.Content) bool { return f.Err != "" }; slices.ContainsFunc(files, unread) {
 		files = slices.DeleteFunc(slices.Clone(files), unread)
 	}
 	head, index, err := describe(files)
@@ -167,7 +167,7 @@ func (s *Store) makeArchiveDir() error {
 const usualLine = 800
 
 // describe makes the first two members.
-func describe(files []policy.CNIContent) (head, index []byte, err error) {
+func describe(files []cni.Content) (head, index []byte, err error) {
 	a := about{Version: archiveVersion, At: Clock{}.Now().Wall, Files: len(files)}
 	var lines bytes.Buffer
 	lines.Grow(len(files) * usualLine)
@@ -201,7 +201,7 @@ func describe(files []policy.CNIContent) (head, index []byte, err error) {
 
 // memberName is the file's path without the first slash, "" where splitName would not give
 // back directory and name.
-func memberName(f *policy.CNIFile) string {
+func memberName(f *cni.File) string {
 	if len(f.Dir) < 2 || f.Dir[0] != '/' || path.Clean(f.Dir) != f.Dir || strings.ContainsAny(f.Name, "/\x00") ||
 		f.Name == "" || f.Name == "." || f.Name == ".." || strings.Contains(f.Dir, "\x00") {
 		return ""
@@ -214,7 +214,7 @@ func splitName(member string) (dir, name string) {
 	return strings.TrimSuffix(dir, "/"), name
 }
 
-func writeArchive(f *os.File, head, index []byte, files []policy.CNIContent) error {
+func writeArchive(f *os.File, head, index []byte, files []cni.Content) error {
 	buf := bufio.NewWriterSize(f, 256<<10)
 	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // contents are files as CNI leaves them, each a little different.
-func contents(n int) []policy.CNIContent {
-	list := make([]policy.CNIContent, n)
+func contents(n int) []cni.Content {
+	list := make([]cni.Content, n)
 	conf := strings.Repeat("eyJjbmlWZXJzaW9uIjoiMC40LjAiLCJuYW1lIjoiazhzLXBvZC1uZXR3b3JrIn0", 10)
 	for i := range list {
 		id := fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)}))
-		list[i] = policy.CNIContent{
-			File: policy.CNIFile{
-				Kind: policy.CNICache, Dir: "/var/lib/cni/results", Name: "podnet-" + id + "-eth0", Container: id, Network: "podnet", IfName: "eth0",
+		list[i] = cni.Content{
+			File: cni.File{
+				Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "podnet-" + id + "-eth0", Container: id, Network: "podnet", IfName: "eth0",
 				UID: uid(i), Namespace: "shop", PodName: fmt.Sprint("cart-", i),
-				ID: policy.FileID{Dev: 2049, Ino: uint64(i) + 7, Size: 1500, Ctime: 1767323045678901234}, Changed: time.Unix(1767323045, 678901234).UTC(),
+				ID: cni.FileID{Dev: 2049, Ino: uint64(i) + 7, Size: 1500, Ctime: 1767323045678901234}, Changed: time.Unix(1767323045, 678901234).UTC(),
 			},
 			Mode: 0o600, Owner: [2]uint32{0, uint32(i % 3)}, Mtime: time.Unix(1767323000+int64(i), 123456789).UTC(),
 			Data: fmt.Appendf(nil, `{"kind":"cniCacheV1","containerId":%q,"config":%q,"ifName":"eth0","networkName":"podnet","netns":"/var/run/netns/cni-%s","cniArgs":[["K8S_POD_NAMESPACE","shop"],["K8S_POD_NAME","cart-%d"],["K8S_POD_INFRA_CONTAINER_ID",%q],["K8S_POD_UID",%q]],"result":{"cniVersion":"0.4.0","interfaces":[{"name":"veth%s"},{"name":"eth0","mac":%q,"sandbox":"/var/run/netns/cni-%s"}],"ips":[{"version":"4","address":"10.244.%d.%d/24"}],"dns":{}}}`,
@@ -42,11 +42,11 @@ func contents(n int) []policy.CNIContent {
 }
 
 // odd are the names and values that an archive must not change.
-func odd() []policy.CNIContent {
+func odd() []cni.Content {
 	list := contents(8)
 	list[0].File.Name = "net\nwork\xff\xfe \"'\\-x"
 	list[1].File.Name = strings.Repeat("\xc3", 255)
-	list[2].File.Dir, list[2].File.Kind, list[2].File.Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", policy.CNIAddress, "fd00::1"
+	list[2].File.Dir, list[2].File.Kind, list[2].File.Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", cni.Address, "fd00::1"
 	list[2].Data = []byte("abc\r\neth0")
 	list[3].Data, list[3].File.Broken, list[3].File.Runtime = nil, true, "containerd 1.6.20"
 	list[4].Data = bytes.Repeat([]byte{0, '\n', 0xff}, 100_000)
@@ -58,10 +58,10 @@ func odd() []policy.CNIContent {
 	return list
 }
 
-func readAll(t *testing.T, s *Store, name string) []policy.CNIContent {
+func readAll(t *testing.T, s *Store, name string) []cni.Content {
 	t.Helper()
-	var got []policy.CNIContent
-	must(t, s.ReadArchive(name, func(c policy.CNIContent) error { got = append(got, c); return nil }))
+	var got []cni.Content
+	must(t, s.ReadArchive(name, func(c cni.Content) error { got = append(got, c); return nil }))
 	return got
 }
 
@@ -71,7 +71,7 @@ func TestArchive(t *testing.T) {
 	want := odd()
 	left := contents(1)[0]
 	left.Err = "it changed"
-	must(t, s.Archive("cni-1", append([]policy.CNIContent{left}, want...)))
+	must(t, s.Archive("cni-1", append([]cni.Content{left}, want...)))
 	must(t, s.Archive("cni-2", nil))
 	must(t, s.Close())
 
@@ -181,8 +181,8 @@ func TestArchiveDamaged(t *testing.T) {
 	check := func(b []byte, what string) {
 		t.Helper()
 		writeFile(t, b, dir, "archive", "bad.tar.gz")
-		var given []policy.CNIContent
-		err := s.ReadArchive("bad", func(c policy.CNIContent) error { given = append(given, c); return nil })
+		var given []cni.Content
+		err := s.ReadArchive("bad", func(c cni.Content) error { given = append(given, c); return nil })
 		if err == nil && reflect.DeepEqual(given, all) {
 			same++ // a bit that fills up a byte
 			return
@@ -265,7 +265,7 @@ func TestArchiveIndex(t *testing.T) {
 			must(t, err)
 			must(t, write(f))
 			must(t, f.Close())
-			if err := s.ReadArchive("x", func(policy.CNIContent) error { t.Error("gave something"); return nil }); err == nil {
+			if err := s.ReadArchive("x", func(cni.Content) error { t.Error("gave something"); return nil }); err == nil {
 				t.Error("took it")
 			}
 		})

@@ -11,26 +11,26 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // ReadArchive gives each file of an archive to each, in the order in which they were
 // archived, and stops at its first error. The whole archive is read and compared with its
 // checksum before the first is given.
-func (s *Store) ReadArchive(name string, each func(policy.CNIContent) error) error {
+func (s *Store) ReadArchive(name string, each func(cni.Content) error) error {
 	r, err := s.openArchive(name)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	if err := r.walk(func(policy.CNIContent) error { return nil }); err != nil {
+	if err := r.walk(func(cni.Content) error { return nil }); err != nil {
 		return r.damaged(err)
 	}
 	if _, err := r.f.Seek(0, io.SeekStart); err != nil {
 		return r.damaged(err)
 	}
 	var fromEach error
-	err = r.walk(func(c policy.CNIContent) error {
+	err = r.walk(func(c cni.Content) error {
 		fromEach = each(c)
 		return fromEach
 	})
@@ -126,7 +126,7 @@ func (r *archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
 	return b, nil
 }
 
-func (r *archiveReader) walk(each func(policy.CNIContent) error) error {
+func (r *archiveReader) walk(each func(cni.Content) error) error {
 	a, err := r.about()
 	if err != nil {
 		return err
@@ -168,8 +168,8 @@ func (r *archiveReader) walk(each func(policy.CNIContent) error) error {
 	return err
 }
 
-func (r *archiveReader) content(line *archived) (policy.CNIContent, error) {
-	var c policy.CNIContent
+func (r *archiveReader) content(line *archived) (cni.Content, error) {
+	var c cni.Content
 	h, err := r.tar.Next()
 	if err != nil {
 		return c, err
@@ -179,8 +179,8 @@ func (r *archiveReader) content(line *archived) (policy.CNIContent, error) {
 		return c, err
 	}
 	dir, name := splitName(h.Name)
-	c = policy.CNIContent{
-		File: policy.CNIFile{
+	c = cni.Content{
+		File: cni.File{
 			Kind: line.Kind, Dir: dir, Name: name, ID: line.ID, Container: line.Container, Network: line.Network,
 			IfName: line.IfName, UID: line.UID, Namespace: line.Namespace, PodName: line.PodName,
 			Changed: line.Changed.time(), Broken: line.Broken, Runtime: line.Runtime, Reaped: line.Reaped,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // formatV1 is a state directory of version 1, kept as it was written.
@@ -86,7 +87,7 @@ func TestFormatV1(t *testing.T) {
 		t.Errorf("goes on with number %d", got[0].Seq)
 	}
 	files := 0
-	must(t, s.ReadArchive("cni-20261101-020304-000", func(c policy.CNIContent) error {
+	must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.Content) error {
 		files++
 		if string(c.Data) != "9f3c\r\neth0" || c.File.PodName != "cart-0" || !strings.HasPrefix(c.Label, "system_u:") {
 			t.Errorf("the archive holds %+v", c)

@@ -1,4 +1,4 @@
-package policy
+package cni
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // ArchivePrefix begins the name of every archive of CNI files.
@@ -53,39 +54,39 @@ type ArchiveState struct {
 const mostPods = 20
 
 // Sweeping is the record that stands in the ledger before the first file of a batch goes.
-func Sweeping(archive string, files []CNIContent, n Node, now Instant) Record {
-	r := Record{Kind: KindSweeping, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
+func Sweeping(archive string, files []Content, n policy.Node, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindSweeping, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
 	for i := range files {
-		r.count(&files[i].File)
+		count(&r, &files[i].File)
 	}
 	return r
 }
 
 // Swept tells what became of a batch, in one record.
-func Swept(archive string, outs []CNIOutcome, n Node, now Instant) Record {
-	r := Record{Kind: KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
-	r.ended(outs)
+func Swept(archive string, outs []Outcome, n policy.Node, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
+	ended(&r, outs)
 	return r
 }
 
 // Unswept tells what was put back by a person's word.
-func Unswept(which string, outs []CNIOutcome, now Instant) Record {
-	r := Record{Kind: KindUnswept, At: now, Archive: which}
-	r.ended(outs)
+func Unswept(which string, outs []Outcome, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindUnswept, At: now, Archive: which}
+	ended(&r, outs)
 	return r
 }
 
-func (r *Record) ended(outs []CNIOutcome) {
+func ended(r *policy.Record, outs []Outcome) {
 	failed := 0
 	for i := range outs {
 		switch o := &outs[i]; o.Result {
-		case Done:
-			r.count(&o.File)
-		case Refused, Failed:
+		case policy.Done:
+			count(r, &o.File)
+		case policy.Refused, policy.Failed:
 			if failed++; failed == 1 {
 				r.Err = fmt.Sprintf("%s: %s", o.File.Path(), o.Err)
 			}
-		case Gone, Partly, Conflict:
+		case policy.Gone, policy.Partly, policy.Conflict:
 		}
 	}
 	if failed > 1 {
@@ -93,14 +94,14 @@ func (r *Record) ended(outs []CNIOutcome) {
 	}
 }
 
-func (r *Record) count(f *CNIFile) {
+func count(r *policy.Record, f *File) {
 	if r.Taken == nil {
-		r.Taken = map[string]Tally{}
+		r.Taken = map[string]policy.Tally{}
 	}
 	t := r.Taken[string(f.Kind)]
-	t.Add(Tally{Entries: 1, Bytes: f.ID.Size})
+	t.Add(policy.Tally{Entries: 1, Bytes: f.ID.Size})
 	r.Taken[string(f.Kind)] = t
-	if f.Broken && f.Kind == CNICache {
+	if f.Broken && f.Kind == Cache {
 		r.Repaired++
 		if f.Runtime != "" && !slices.Contains(r.Runtimes, f.Runtime) {
 			r.Runtimes = append(r.Runtimes, f.Runtime)
@@ -115,7 +116,7 @@ func (r *Record) count(f *CNIFile) {
 }
 
 // Path is the file's path for people: the name may hold any byte.
-func (f *CNIFile) Path() string {
+func (f *File) Path() string {
 	name := f.Name
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '�' }) {
 		name = fmt.Sprintf("%q", name)
@@ -125,24 +126,24 @@ func (f *CNIFile) Path() string {
 
 // The states in which a CNI file is counted.
 const (
-	CNILive       = "live"       // of a sandbox that the runtime lists
-	CNIDead       = "dead"       // may go
-	CNIWaiting    = "waiting"    // will go when time has passed
-	CNIKept       = "kept"       // kept for another reason
-	CNIUnreadable = "unreadable" // broken, or tied to no container
-	CNIOfOthers   = "foreign"
+	Live       = "live"       // of a sandbox that the runtime lists
+	Dead       = "dead"       // may go
+	Waiting    = "waiting"    // will go when time has passed
+	Kept       = "kept"       // kept for another reason
+	Unreadable = "unreadable" // broken, or tied to no container
+	OfOthers   = "foreign"
 )
 
-// CNICensus counts what a sweep found, for metrics and totals.
-type CNICensus struct {
-	Files   map[CNIKind]map[string]Tally // by state
-	Reasons map[Reason]int64             // of what is kept or waits
-	Taken   map[CNIKind]Tally
+// Census counts what a sweep found, for metrics and totals.
+type Census struct {
+	Files   map[Kind]map[string]policy.Tally // by state
+	Reasons map[policy.Reason]int64          // of what is kept or waits
+	Taken   map[Kind]policy.Tally
 	// Failed counts what was to go and did not, and Refused those of them that were only
 	// left for another time; Vanished what was gone before it was taken.
 	Failed, Refused, Vanished int64
 	// Verdicts counts what was judged, and Left how much of that is still there.
-	Verdicts map[Decision]int64
+	Verdicts map[policy.Decision]int64
 	Left     int64
 	// ForPerson counts what is kept for a reason about which a person should do something.
 	ForPerson int64
@@ -169,7 +170,7 @@ const (
 // Networks counts the addresses by network: the MostNetworks with the most that nobody uses
 // one by one, sorted by name, and the others together. A directory whose name no network may
 // have, or that is long, is one of the others.
-func (c *CNICensus) Networks() []NetworkCount {
+func (c *Census) Networks() []NetworkCount {
 	other := NetworkCount{Name: OtherNetworks}
 	add := func(n NetworkCount) { other.Reserved, other.InUse = other.Reserved+n.Reserved, other.InUse+n.InUse }
 	var all []NetworkCount
@@ -197,18 +198,18 @@ func (c *CNICensus) Networks() []NetworkCount {
 	return all
 }
 
-// NewCNICensus returns a census of nothing.
-func NewCNICensus() CNICensus {
-	return CNICensus{
-		Files: map[CNIKind]map[string]Tally{}, Reasons: map[Reason]int64{}, Taken: map[CNIKind]Tally{}, Verdicts: map[Decision]int64{},
+// NewCensus returns a census of nothing.
+func NewCensus() Census {
+	return Census{
+		Files: map[Kind]map[string]policy.Tally{}, Reasons: map[policy.Reason]int64{}, Taken: map[Kind]policy.Tally{}, Verdicts: map[policy.Decision]int64{},
 		Reserved: map[string]int64{}, InUse: map[string]int64{},
 	}
 }
 
 // Add counts what a look says of the living.
-func (c *CNICensus) Add(look CNILook) {
+func (c *Census) Add(look Look) {
 	for kind, t := range look.Live {
-		c.add(kind, CNILive, t)
+		c.add(kind, Live, t)
 	}
 	for network, n := range look.InUse {
 		c.InUse[network] += n
@@ -217,28 +218,28 @@ func (c *CNICensus) Add(look CNILook) {
 }
 
 // Judged counts one file that may be residue.
-func (c *CNICensus) Judged(f CNIFile, v Verdict) {
-	state := CNIKept
+func (c *Census) Judged(f File, v policy.Verdict) {
+	state := Kept
 	switch {
-	case v.Decision == Reap:
-		state = CNIDead
-	case v.For(ReasonForeign):
-		state = CNIOfOthers
-	case f.Broken || v.For(ReasonUntied):
-		state = CNIUnreadable
-	case v.Decision == Wait:
-		state = CNIWaiting
+	case v.Decision == policy.Reap:
+		state = Dead
+	case v.For(policy.ReasonForeign):
+		state = OfOthers
+	case f.Broken || v.For(policy.ReasonUntied):
+		state = Unreadable
+	case v.Decision == policy.Wait:
+		state = Waiting
 	}
 	c.Verdicts[v.Decision]++
 	c.Left++
-	if OutlookOfCNI(v.Decision, v.Why) == OutlookLook {
+	if OutlookOf(v.Decision, v.Why) == policy.OutlookLook {
 		c.ForPerson++
 	}
-	c.add(f.Kind, state, Tally{Entries: 1, Bytes: f.ID.Size})
-	if f.Kind == CNIAddress {
+	c.add(f.Kind, state, policy.Tally{Entries: 1, Bytes: f.ID.Size})
+	if f.Kind == Address {
 		c.Reserved[f.Network]++
 	}
-	if v.Decision != Reap {
+	if v.Decision != policy.Reap {
 		for _, w := range v.Why {
 			c.Reasons[w.Reason]++
 		}
@@ -246,40 +247,40 @@ func (c *CNICensus) Judged(f CNIFile, v Verdict) {
 }
 
 // Ended counts what became of one file.
-func (c *CNICensus) Ended(o CNIOutcome) {
+func (c *Census) Ended(o Outcome) {
 	switch o.Result {
-	case Done:
+	case policy.Done:
 		t := c.Taken[o.File.Kind]
-		t.Add(Tally{Entries: 1, Bytes: o.File.ID.Size})
+		t.Add(policy.Tally{Entries: 1, Bytes: o.File.ID.Size})
 		c.Taken[o.File.Kind] = t
 		c.away(o.File)
-		if o.File.Kind == CNIAddress && c.Reserved[o.File.Network] > 0 {
+		if o.File.Kind == Address && c.Reserved[o.File.Network] > 0 {
 			c.Reserved[o.File.Network]--
 		}
-	case Gone:
+	case policy.Gone:
 		c.Vanished++
 		c.away(o.File)
-	case Refused:
+	case policy.Refused:
 		c.Refused++
 		c.Failed++
-	case Failed:
+	case policy.Failed:
 		c.Failed++
-	case Partly, Conflict:
+	case policy.Partly, policy.Conflict:
 	}
 }
 
 // away counts a file that is there no more; what an earlier run had begun to take was never
 // judged.
-func (c *CNICensus) away(f CNIFile) {
-	if c.Files[f.Kind][CNIDead].Entries > 0 {
-		c.add(f.Kind, CNIDead, Tally{Entries: -1, Bytes: -f.ID.Size})
+func (c *Census) away(f File) {
+	if c.Files[f.Kind][Dead].Entries > 0 {
+		c.add(f.Kind, Dead, policy.Tally{Entries: -1, Bytes: -f.ID.Size})
 		c.Left--
 	}
 }
 
 // Merge returns the census of two sweeps, of which later saw what earlier had left: what was
 // taken adds up, and what is there, or failed, is what the later one found.
-func (c CNICensus) Merge(later CNICensus) CNICensus {
+func (c Census) Merge(later Census) Census {
 	for kind, t := range c.Taken {
 		sum := later.Taken[kind]
 		sum.Add(t)
@@ -290,16 +291,16 @@ func (c CNICensus) Merge(later CNICensus) CNICensus {
 }
 
 // Removed is how many files were taken.
-func (c *CNICensus) Removed() (n int64) {
+func (c *Census) Removed() (n int64) {
 	for _, t := range c.Taken {
 		n += t.Entries
 	}
 	return n
 }
 
-func (c *CNICensus) add(kind CNIKind, state string, t Tally) {
+func (c *Census) add(kind Kind, state string, t policy.Tally) {
 	if c.Files[kind] == nil {
-		c.Files[kind] = map[string]Tally{}
+		c.Files[kind] = map[string]policy.Tally{}
 	}
 	sum := c.Files[kind][state]
 	sum.Add(t)

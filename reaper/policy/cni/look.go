@@ -1,28 +1,32 @@
-package policy
+package cni
 
-import "time"
+import (
+	"time"
 
-// CNILook is one chunk of a sweep over the CNI directories: some files, listed first, and
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Look is one chunk of a sweep over the CNI directories: some files, listed first, and
 // what was asked after that. A sweep takes as many looks as the directories are long, so
 // that a hundred thousand files need no more memory than a few thousand.
-type CNILook struct {
-	At   Instant
-	Node Node
+type Look struct {
+	At   policy.Instant
+	Node policy.Node
 	// Listed are the full IDs of all sandboxes and containers that the runtime lists, where
 	// Node.RuntimeLists says that it answered.
 	Listed []string
 	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that
 	// the runtime lists, but those that hinder its teardown.
-	Files []CNIFile
-	Live  map[CNIKind]Tally
+	Files []File
+	Live  map[Kind]policy.Tally
 	// InUse counts, by network, the addresses of sandboxes that the runtime lists.
 	InUse  map[string]int64
 	Errors []string // what could not be read, in words, for people
 }
 
-// CNIContent is a file that CNI wrote, as it is archived before it goes.
-type CNIContent struct {
-	File  CNIFile
+// Content is a file that CNI wrote, as it is archived before it goes.
+type Content struct {
+	File  File
 	Mode  uint32    // permission bits
 	Owner [2]uint32 // user and group
 	Mtime time.Time
@@ -35,9 +39,9 @@ type CNIContent struct {
 	Err string
 }
 
-// CNIOutcome is what became of one file: Done, Gone, Refused or Failed.
-type CNIOutcome struct {
-	File   CNIFile
-	Result Result
+// Outcome is what became of one file: Done, Gone, Refused or Failed.
+type Outcome struct {
+	File   File
+	Result policy.Result
 	Err    string
 }
