@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 )
 
 // The benchmarks of the whole program. make bench builds it, names it in

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // inNetns puts a process of a container's cgroup into the namespace that is bound at name, as

@@ -11,6 +11,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -52,20 +53,20 @@ func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
 	return mergeIDs(answers, found)
 }
 
-func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
+func mergeIDs(answers []cri.Lists, found sockets) cniRuntime {
 	r := cniRuntime{ids: map[string]cniListed{}, sandboxes: map[string]string{}, within: map[string]string{}}
 	var origins []string
 	var errs []error
 	pods := 0
 	for _, a := range answers {
-		if a.noCRI && !found.named {
+		if a.NoCRI && !found.named {
 			continue
 		}
-		origins = append(origins, "unix://"+a.path)
-		r.paths = append(r.paths, a.path)
-		for _, err := range [...]error{a.sandboxErr, a.containerErr} {
+		origins = append(origins, "unix://"+a.Path)
+		r.paths = append(r.paths, a.Path)
+		for _, err := range [...]error{a.SandboxErr, a.ContainerErr} {
 			if err != nil {
-				errs = append(errs, found.explain(a.path, err))
+				errs = append(errs, found.explain(a.Path, err))
 			}
 		}
 		pods += r.add(a)
@@ -87,23 +88,23 @@ func mergeIDs(answers []criAnswer, found sockets) cniRuntime {
 }
 
 // add takes the answer of one socket and returns how many sandboxes in it are pods'.
-func (r *cniRuntime) add(a criAnswer) (pods int) {
-	list := func(id string, ready policy.Truth, words string) { r.list(id, cniListed{words, ready, a.path}) }
-	for _, s := range a.sandboxes {
-		if len(owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])) > 0 {
+func (r *cniRuntime) add(a cri.Lists) (pods int) {
+	list := func(id string, ready policy.Truth, words string) { r.list(id, cniListed{words, ready, a.Path}) }
+	for _, s := range a.Sandboxes {
+		if len(cri.PodNames(s)) > 0 {
 			pods++
 		}
 		ready := policy.Yes
 		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
 			ready = policy.No
-			if a.containerErr != nil {
+			if a.ContainerErr != nil {
 				ready = policy.Unknown // one of its containers may run
 			}
 		}
-		r.sandboxes[s.GetId()] = a.path
+		r.sandboxes[s.GetId()] = a.Path
 		list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
 	}
-	for _, k := range a.containers {
+	for _, k := range a.Containers {
 		ready, of := policy.No, policy.Unknown
 		if k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			ready, of = policy.Yes, policy.Yes
@@ -138,17 +139,34 @@ const longVersion = 1 << 10
 // version that says whether the runtime stumbles over it. It is for people: no verdict waits
 // for it, and that it fails is no failure of the look.
 func (p *Probe) askVersions(ctx context.Context, r *cniRuntime) {
-	client := criClient{timeout: p.patience, maxAnswer: longVersion}
 	told := make([]string, len(r.paths))
 	var wg sync.WaitGroup
 	for i, path := range r.paths {
-		wg.Go(func() { told[i] = client.version(ctx, path) })
+		wg.Go(func() { told[i] = p.version(ctx, path) })
 	}
 	wg.Wait()
 	r.versions = map[string]string{}
 	for i, path := range r.paths {
 		r.versions[path] = told[i]
 	}
+}
+
+// version returns the runtime's name and version for people, in words where it does not tell.
+func (p *Probe) version(ctx context.Context, path string) string {
+	conn, err := cri.Dial(path, p.patience, longVersion)
+	if err == nil {
+		defer conn.Close()
+		var v runtimeapi.VersionResponse
+		// The kubelet gives its own API's version so; no runtime looks at it.
+		err = conn.Call(ctx, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
+		if err == nil && v.GetRuntimeName() != "" {
+			return strings.TrimSpace(clean(v.GetRuntimeName()) + " " + clean(v.GetRuntimeVersion()))
+		}
+	}
+	if err == nil {
+		err = errors.New("it gives no name")
+	}
+	return fmt.Sprintf("the runtime at %s (%s)", clean(path), clean(err.Error()))
 }
 
 // version names the runtime of a container: the one that lists it, or where none does, all.

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
 // Of one sandbox a runtime tells its whole OCI specification, with environment and mounts.
@@ -25,10 +27,9 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
-	client := criClient{timeout: p.patience, maxAnswer: longSandbox}
 	found := map[string]string{}
 	for socket, ids := range bySocket {
-		conn, err := client.connect(socket)
+		conn, err := cri.Dial(socket, p.patience, longSandbox)
 		if err != nil {
 			continue
 		}
@@ -39,7 +40,7 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 			wg.Go(func() {
 				for id := range next {
 					var r runtimeapi.PodSandboxStatusResponse
-					err := client.call(ctx, conn, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &r)
+					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &r)
 					if err != nil || r.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
 						continue
 					}
@@ -58,7 +59,7 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 		}
 		close(next)
 		wg.Wait()
-		_ = conn.Close() // nothing was sent that could be lost
+		conn.Close()
 	}
 	return found
 }
@@ -102,18 +103,17 @@ func (p *Probe) toldConfDirs(ctx context.Context) []string {
 	if err != nil || found.err != nil {
 		return nil
 	}
-	client := criClient{timeout: p.patience, maxAnswer: longStatus}
 	var dirs []string
 	for _, path := range found.paths {
-		conn, err := client.connect(path)
+		conn, err := cri.Dial(path, p.patience, longStatus)
 		if err != nil {
 			continue
 		}
 		var r runtimeapi.StatusResponse
-		if client.call(ctx, conn, "Status", &runtimeapi.StatusRequest{Verbose: true}, &r) == nil {
+		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &r) == nil {
 			dirs = append(dirs, confDirsIn(r.GetInfo())...)
 		}
-		_ = conn.Close() // nothing was sent that could be lost
+		conn.Close()
 	}
 	return dirs
 }

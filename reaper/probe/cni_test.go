@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // TestSweepCNI has one file of each kind, of a pod that is gone and of one that lives.

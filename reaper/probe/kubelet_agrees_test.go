@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // socketAt makes a socket that lasts as long as the test.

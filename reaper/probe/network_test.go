@@ -8,8 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // TestNetworkReady: what each version of CRI says of the pods' network, and that a runtime
@@ -22,13 +23,12 @@ func TestNetworkReady(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		client := criClient{timeout: 20 * time.Second, maxAnswer: maxAnswer}
 		ask := func() policy.Fact {
-			a := client.ask(t.Context(), path)
-			if a.sandboxErr != nil || a.containerErr != nil {
-				t.Fatal(a.sandboxErr, a.containerErr)
+			a := cri.List(t.Context(), path, 20*time.Second, cri.MaxAnswer)
+			if a.SandboxErr != nil || a.ContainerErr != nil {
+				t.Fatal(a.SandboxErr, a.ContainerErr)
 			}
-			return merge([]criAnswer{a}, sockets{paths: []string{path}}, time.Now()).Network
+			return merge([]cri.Lists{a}, sockets{paths: []string{path}}, time.Now()).Network
 		}
 		if f := ask(); f.Truth != policy.Yes || f.Origin == "" {
 			t.Errorf("%s: %+v", name, f)

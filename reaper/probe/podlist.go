@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -163,7 +164,7 @@ func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
 		l.listed++
 		pod.note(l.pods)
 		pod.note(l.wanted)
-		if pod.Metadata.Annotations[annotationSource] == "api" {
+		if pod.Metadata.Annotations[cri.AnnotationSource] == "api" {
 			l.fromAPI++
 		}
 		if pod.Metadata.UID == "" {

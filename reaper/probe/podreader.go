@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
 // A pod has some 10 KiB in a list, its metadata alone 1 KiB, and at most the 1.5 MiB that
@@ -27,7 +28,7 @@ type listedPod struct {
 // names returns the UIDs under which the pod's directory may be: its own, and for a mirror
 // pod that of the static pod.
 func (p *listedPod) names() []string {
-	return owner(p.Metadata.UID, p.Metadata.Annotations[annotationHash])
+	return cri.Distinct(p.Metadata.UID, p.Metadata.Annotations[cri.AnnotationHash])
 }
 
 // note adds the pod's UIDs to the set.

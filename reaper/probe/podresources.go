@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -66,7 +67,7 @@ func (p *Probe) askPodResources(ctx context.Context, path string) listText {
 	} else if info.Mode()&fs.ModeSocket == 0 {
 		return listText{err: fmt.Errorf("%s is no socket", path)}
 	}
-	conn, err := criClient{timeout: p.patience, maxAnswer: maxPodResources}.connect(path)
+	conn, err := cri.Connect(path, maxPodResources)
 	if err != nil {
 		return listText{err: err}
 	}
@@ -80,7 +81,7 @@ func (p *Probe) askPodResources(ctx context.Context, path string) listText {
 			continue
 		}
 		if err != nil {
-			return listText{err: fmt.Errorf("its answer to List: %s", reason(err))}
+			return listText{err: fmt.Errorf("its answer to List: %s", cri.Reason(err))}
 		}
 		return listText{bytes: out}
 	}

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -120,7 +123,7 @@ func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer 
 var errNotAsked = errors.New("not asked: --runtime-endpoint none")
 
 // askSockets finds the sockets and asks all of them at once.
-func (p *Probe) askSockets(ctx context.Context, usual []string) ([]criAnswer, sockets, error) {
+func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, sockets, error) {
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
 		return nil, sockets{}, errNotAsked
 	}
@@ -131,11 +134,10 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]criAnswer, so
 	if err != nil {
 		return nil, found, fmt.Errorf("cannot find the runtime: %w", err)
 	}
-	client := criClient{timeout: p.patience, maxAnswer: maxAnswer}
-	answers := make([]criAnswer, len(found.paths))
+	answers := make([]cri.Lists, len(found.paths))
 	var wg sync.WaitGroup
 	for i, path := range found.paths {
-		wg.Go(func() { answers[i] = client.ask(ctx, path) })
+		wg.Go(func() { answers[i] = cri.List(ctx, path, p.patience, cri.MaxAnswer) })
 	}
 	wg.Wait()
 	return answers, found, nil
@@ -143,25 +145,25 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]criAnswer, so
 
 // merge makes one answer of those of all sockets. A socket that speaks no CRI is left
 // out where it was merely found at a usual place; one that was named must answer.
-func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
+func merge(answers []cri.Lists, found sockets, now time.Time) runtimeAnswer {
 	c := newCensus(now)
 	var origins []string
 	var network policy.Fact
 	var sandboxErrs, containerErrs []error
 	for _, a := range answers {
-		if a.noCRI && !found.named {
+		if a.NoCRI && !found.named {
 			continue
 		}
-		origins = append(origins, "unix://"+a.path)
-		if err := a.sandboxErr; err != nil {
-			sandboxErrs = append(sandboxErrs, found.explain(a.path, err))
+		origins = append(origins, "unix://"+a.Path)
+		if err := a.SandboxErr; err != nil {
+			sandboxErrs = append(sandboxErrs, found.explain(a.Path, err))
 		}
-		if err := a.containerErr; err != nil {
-			containerErrs = append(containerErrs, found.explain(a.path, err))
+		if err := a.ContainerErr; err != nil {
+			containerErrs = append(containerErrs, found.explain(a.Path, err))
 		}
 		c.add(a)
-		if len(origins) == 1 || network.Truth == policy.Yes || a.network.Truth == policy.No {
-			network = a.network // the worst of all
+		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
+			network = n // the worst of all
 		}
 	}
 	if len(origins) == 0 {
@@ -187,6 +189,24 @@ func merge(answers []criAnswer, found sockets, now time.Time) runtimeAnswer {
 		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
 	}
 	return r
+}
+
+// networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
+// RuntimeStatus). One that does not tell is not known to have a network.
+func networkReady(l cri.Lists) policy.Fact {
+	if l.StatusErr != nil {
+		return policy.Fact{Detail: l.StatusErr.Error()}
+	}
+	for _, cond := range l.Status.GetConditions() {
+		switch {
+		case cond.GetType() != runtimeapi.NetworkReady:
+		case cond.GetStatus():
+			return policy.Fact{Truth: policy.Yes}
+		default:
+			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean(cond.GetReason()+": "+cond.GetMessage()), ": ")}
+		}
+	}
+	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }
 
 // adviceSet is what a person can do about the wrong socket.

@@ -9,21 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-)
-
-// The labels and annotations by which the kubelet marks what it has the runtime make.
-const (
-	labelUID       = "io.kubernetes.pod.uid"
-	labelName      = "io.kubernetes.pod.name"
-	labelNamespace = "io.kubernetes.pod.namespace"
-	// annotationHash is the UID of a static pod, which is also the name of its directory,
-	// where a mirror pod's own UID stands in the label.
-	annotationHash = "kubernetes.io/config.hash"
-	// annotationSource says where the kubelet has the pod from: file, http or api.
-	annotationSource = "kubernetes.io/config.source"
-	marks            = "io.kubernetes."
-	markAnnotation   = "kubernetes.io/config."
 )
 
 // census counts what the runtimes listed, by pod.
@@ -72,10 +59,10 @@ func (c *census) String() string {
 }
 
 // add counts the answer of one socket. IDs mean something within it only.
-func (c *census) add(a criAnswer) {
+func (c *census) add(a cri.Lists) {
 	owners, boxes := map[string][]string{}, map[string]*policy.Sandbox{}
-	for _, s := range a.sandboxes {
-		names := owner(s.GetLabels()[labelUID], s.GetMetadata().GetUid(), s.GetAnnotations()[annotationHash])
+	for _, s := range a.Sandboxes {
+		names := cri.PodNames(s)
 		owners[s.GetId()] = names
 		if len(names) == 0 {
 			c.stranger(&c.lostSandboxes, s.GetId(), s.GetLabels(), s.GetAnnotations())
@@ -86,10 +73,10 @@ func (c *census) add(a criAnswer) {
 		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		c.count(c.sandboxes, names, live, c.words("sandbox", s.GetId(), state, s.GetCreatedAt()))
 		c.name(names, s)
-		c.sandbox(boxes, a.path, names, s)
+		c.sandbox(boxes, a.Path, names, s)
 	}
-	for _, k := range a.containers {
-		names := owner(slices.Concat([]string{k.GetLabels()[labelUID]}, owners[k.GetPodSandboxId()])...)
+	for _, k := range a.Containers {
+		names := cri.Distinct(slices.Concat([]string{k.GetLabels()[cri.LabelUID]}, owners[k.GetPodSandboxId()])...)
 		if len(names) == 0 {
 			c.stranger(&c.lostContainers, k.GetId(), k.GetLabels(), k.GetAnnotations())
 			continue
@@ -102,26 +89,10 @@ func (c *census) add(a criAnswer) {
 	}
 }
 
-// owner returns the names of the pod, each once. They need not be well-formed UIDs: a
-// manifest's metadata.uid is taken as it is, and a pod whose name is no UID is a pod.
-func owner(names ...string) []string {
-	var found []string
-	for _, n := range names {
-		if n != "" && !slices.Contains(found, n) {
-			found = append(found, n)
-		}
-	}
-	return found
-}
-
 func (c *census) stranger(lost *[]string, id string, maps ...map[string]string) {
-	for _, m := range maps {
-		for key := range m {
-			if strings.HasPrefix(key, marks) || strings.HasPrefix(key, markAnnotation) {
-				*lost = append(*lost, shortID(id))
-				return
-			}
-		}
+	if cri.Marked(maps...) {
+		*lost = append(*lost, shortID(id))
+		return
 	}
 	c.strangers++
 }
@@ -144,14 +115,14 @@ func (c *census) count(list map[parsers.PodUID]*tally, names []string, live bool
 }
 
 func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
-	namespace, name := s.GetLabels()[labelNamespace], s.GetLabels()[labelName]
+	namespace, name := s.GetLabels()[cri.LabelNamespace], s.GetLabels()[cri.LabelName]
 	if namespace == "" || name == "" {
 		namespace, name = s.GetMetadata().GetNamespace(), s.GetMetadata().GetName()
 	}
 	if !isDNSName(namespace) || !isDNSName(name) {
 		return
 	}
-	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[annotationSource] == "file" {
+	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[cri.AnnotationSource] == "file" {
 		pod := podName{namespace, name}
 		c.running[pod] = append(c.running[pod], staticSandbox{names, s.GetCreatedAt()})
 	}

@@ -12,8 +12,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 // TestRuntimePods: what the runtime lists of one pod, one by one, for policy to judge.
@@ -22,15 +23,15 @@ func TestRuntimePods(t *testing.T) {
 	box := func(id string, uid parsers.PodUID, state runtimeapi.PodSandboxState, annotations ...string) *runtimeapi.PodSandbox {
 		b := &runtimeapi.PodSandbox{
 			Id: id, State: state, CreatedAt: noon.Add(-time.Hour).UnixNano(),
-			Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uid)}, Labels: map[string]string{labelUID: string(uid)},
+			Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uid)}, Labels: map[string]string{cri.LabelUID: string(uid)},
 		}
 		for _, hash := range annotations {
-			b.Annotations = map[string]string{annotationHash: hash}
+			b.Annotations = map[string]string{cri.AnnotationHash: hash}
 		}
 		return b
 	}
 	container := func(box string, uid parsers.PodUID, state runtimeapi.ContainerState) *runtimeapi.Container {
-		return &runtimeapi.Container{Id: "k", PodSandboxId: box, State: state, Labels: map[string]string{labelUID: string(uid)}}
+		return &runtimeapi.Container{Id: "k", PodSandboxId: box, State: state, Labels: map[string]string{cri.LabelUID: string(uid)}}
 	}
 	const exited, made = runtimeapi.ContainerState_CONTAINER_EXITED, runtimeapi.ContainerState_CONTAINER_CREATED
 	for name, c := range map[string]struct {

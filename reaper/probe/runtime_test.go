@@ -19,8 +19,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 const (
@@ -94,7 +95,7 @@ func wantNoGRPC(t *testing.T) {
 		if err := pprof.Lookup("goroutine").WriteTo(&dump, 1); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(dump.String(), "google.golang.org/grpc") && !strings.Contains(dump.String(), "criClient") {
+		if !strings.Contains(dump.String(), "google.golang.org/grpc") && !strings.Contains(dump.String(), "reaper/cri.") {
 			return
 		}
 	}
@@ -158,7 +159,10 @@ func TestAskRuntimeFaults(t *testing.T) {
 		{"both fail", unavailable, unavailable, unknown, unknown, unknown, unknown, unknown, time.Minute, "is not ready", "is not ready"},
 		{"containers hang", fakecri.Fault{}, hang, yes, unknown, no, unknown, yes, 100 * time.Millisecond, "", "no answer in time"},
 		{"sandboxes hang", hang, fakecri.Fault{}, unknown, yes, unknown, unknown, unknown, 100 * time.Millisecond, "no answer in time", ""},
-		{"late", fakecri.Fault{Delay: time.Hour}, fakecri.Fault{Delay: time.Hour}, unknown, unknown, unknown, unknown, unknown, 50 * time.Millisecond, "no answer in time", "no answer in time"},
+		{"late",
+			fakecri.Fault{Delay: time.Hour}, fakecri.Fault{Delay: time.Hour}, unknown, unknown, unknown, unknown, unknown,
+			50 * time.Millisecond, "no answer in time", "no answer in time",
+		},
 		{"slow but in time", fakecri.Fault{Delay: 20 * time.Millisecond}, fakecri.Fault{}, yes, yes, no, no, yes, time.Minute, "", ""},
 		{"dies between the lists", fakecri.Fault{Die: true}, fakecri.Fault{}, unknown, yes, unknown, unknown, unknown, time.Minute, "Unavailable", ""},
 		{"dies at once", fakecri.Fault{}, fakecri.Fault{Die: true}, unknown, unknown, unknown, unknown, unknown, time.Minute, "Unavailable", "Unavailable"},
@@ -258,13 +262,25 @@ func TestAskRuntimeIdentity(t *testing.T) {
 		detail     string // of Lists
 	}{
 		{"metadata without labels", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "2 sandboxes, 0 containers"},
-		{"mirror pod: the hash is an alias", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Annotations: labels(annotationHash, string(uidStatic))}}, nil, uidStatic, yes, no, "2 sandboxes, 0 containers"},
-		{"label and metadata differ: both live", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Labels: labels(labelUID, string(uidStatic))}}, nil, uidLive, yes, no, "2 sandboxes, 0 containers"},
+		{"mirror pod: the hash is an alias",
+			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Annotations: labels(cri.AnnotationHash, string(uidStatic))}},
+			nil, uidStatic, yes, no, "2 sandboxes, 0 containers",
+		},
+		{"label and metadata differ: both live",
+			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Labels: labels(cri.LabelUID, string(uidStatic))}},
+			nil, uidLive, yes, no, "2 sandboxes, 0 containers",
+		},
 		{"duplicates", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}, {Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "3 sandboxes, 0 containers"},
 		{"container linked by its sandbox", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, []*runtimeapi.Container{{Id: "k", PodSandboxId: "a"}}, uidLive, yes, yes, "2 sandboxes, 1 containers"},
-		{"container whose sandbox is gone", nil, []*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(labelUID, string(uidLive))}}, uidLive, no, yes, "1 sandboxes, 1 containers"},
+		{"container whose sandbox is gone",
+			nil,
+			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(cri.LabelUID, string(uidLive))}}, uidLive, no, yes, "1 sandboxes, 1 containers",
+		},
 		{"somebody else's", []*runtimeapi.PodSandbox{{Id: "a"}}, []*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}}, uidLive, no, no, "1 sandboxes, 0 containers; 2 more are no pod's"},
-		{"sandbox that lost its owner", []*runtimeapi.PodSandbox{{Id: "a", Labels: labels(labelName, "p")}}, nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod"},
+		{"sandbox that lost its owner",
+			[]*runtimeapi.PodSandbox{{Id: "a", Labels: labels(cri.LabelName, "p")}},
+			nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod",
+		},
 		{"sandbox with the kubelet's annotation only", []*runtimeapi.PodSandbox{{Id: "a", Annotations: labels("kubernetes.io/config.source", "api")}}, nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod"},
 		{"container that lost its owner", nil, []*runtimeapi.Container{{Id: "k", Labels: labels("io.kubernetes.container.name", "c")}}, uidLive, no, unknown, "1 sandboxes, 0 containers"},
 		{"a name that is no UID", []*runtimeapi.PodSandbox{{Id: "a\x1b[31m", Metadata: meta("../../etc")}}, nil, uidLive, no, no, "2 sandboxes, 0 containers"},
@@ -289,7 +305,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 
 func TestRuntimeWordsAreClean(t *testing.T) {
 	c := newCensus(noon)
-	c.add(criAnswer{sandboxes: []*runtimeapi.PodSandbox{{
+	c.add(cri.Lists{Sandboxes: []*runtimeapi.PodSandbox{{
 		Id:       "\x1b[31mred",
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uidLive), Name: "p\nFAKE", Namespace: "n"},
 	}}})
@@ -310,9 +326,9 @@ func TestAskRuntimeHugeAnswers(t *testing.T) {
 	a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
 	wantTruths(t, a, uidLive, policy.Yes, policy.No)
 
-	limited := criClient{timeout: time.Minute, maxAnswer: 1 << 20}.ask(t.Context(), socketOf(s))
-	if limited.sandboxErr == nil || limited.sandboxes != nil || limited.containerErr != nil {
-		t.Errorf("over the limit: %v, %d sandboxes", limited.sandboxErr, len(limited.sandboxes))
+	limited := cri.List(t.Context(), socketOf(s), time.Minute, 1<<20)
+	if limited.SandboxErr == nil || limited.Sandboxes != nil || limited.ContainerErr != nil {
+		t.Errorf("over the limit: %v, %d sandboxes", limited.SandboxErr, len(limited.Sandboxes))
 	}
 }
 
@@ -499,8 +515,8 @@ func TestAskRuntimeCancelled(t *testing.T) {
 	a := runtimeProbe(t, s.Endpoint()).askRuntime(ctx)
 	wantTruths(t, a, uidDead, policy.Unknown, policy.Unknown)
 
-	answer := criClient{timeout: time.Minute, maxAnswer: maxAnswer}.ask(ctx, socketOf(s))
-	if answer.sandboxErr == nil || answer.containerErr == nil {
+	answer := cri.List(ctx, socketOf(s), time.Minute, cri.MaxAnswer)
+	if answer.SandboxErr == nil || answer.ContainerErr == nil {
 		t.Errorf("an answer after the end: %+v", answer)
 	}
 }

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -27,17 +23,6 @@ const (
 	sandboxesTake = 2 * time.Minute
 	sandboxTakes  = 30 * time.Second
 )
-
-// The label by which the kubelet marks a sandbox as its pod's, and the annotation that has
-// the UID of a static pod.
-const (
-	labelUID       = "io.kubernetes.pod.uid"
-	annotationHash = "kubernetes.io/config.hash"
-)
-
-// The services that answer. Runtimes before containerd 1.6 and CRI-O 1.20 have only the
-// second, with the same fields on the wire for all that is used here.
-var criServices = [...]string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/"}
 
 var (
 	errTurn    = errors.New("not begun: the runtime has taken too long for the others")
@@ -83,12 +68,15 @@ func (r *Remover) sandbox(ctx context.Context, a policy.Action) (policy.Result, 
 	if !fullID(a.Sandbox.ID) {
 		return policy.Refused, fmt.Sprintf("%q is no whole sandbox ID, and part of one may stand for another", a.Sandbox.ID)
 	}
-	c, err := dialRuntime(a.Sandbox.Socket, r.sandboxTakes)
+	if !strings.HasPrefix(a.Sandbox.Socket, "/") {
+		return policy.Failed, fmt.Sprintf("cannot ask the runtime at %s: %[1]q is no path of a socket", a.Sandbox.Socket)
+	}
+	c, err := cri.Dial(a.Sandbox.Socket, r.sandboxTakes, cri.MaxAnswer)
 	if err != nil {
 		return policy.Failed, fmt.Sprintf("cannot ask the runtime at %s: %v", a.Sandbox.Socket, err)
 	}
-	defer func() { _ = c.conn.Close() }() // what was sent was answered, or is not known
-	there, why, err := c.stillStopped(ctx, a)
+	defer c.Close()
+	there, why, err := stillStopped(ctx, c, a)
 	switch {
 	case err != nil:
 		return policy.Failed, fmt.Sprintf("cannot ask the runtime about sandbox %s: %v", a.Sandbox.ID, err)
@@ -97,10 +85,12 @@ func (r *Remover) sandbox(ctx context.Context, a policy.Action) (policy.Result, 
 	case why != "":
 		return policy.Refused, fmt.Sprintf("sandbox %s was left: %s", a.Sandbox.ID, why)
 	}
-	if err := c.call(ctx, "StopPodSandbox", &runtimeapi.StopPodSandboxRequest{PodSandboxId: a.Sandbox.ID}, &runtimeapi.StopPodSandboxResponse{}); err != nil {
+	stop := &runtimeapi.StopPodSandboxRequest{PodSandboxId: a.Sandbox.ID}
+	if err := c.Call(ctx, "StopPodSandbox", stop, &runtimeapi.StopPodSandboxResponse{}); err != nil {
 		return policy.Failed, fmt.Sprintf("the runtime cannot stop sandbox %s: %v", a.Sandbox.ID, err)
 	}
-	if err := c.call(ctx, "RemovePodSandbox", &runtimeapi.RemovePodSandboxRequest{PodSandboxId: a.Sandbox.ID}, &runtimeapi.RemovePodSandboxResponse{}); err != nil {
+	remove := &runtimeapi.RemovePodSandboxRequest{PodSandboxId: a.Sandbox.ID}
+	if err := c.Call(ctx, "RemovePodSandbox", remove, &runtimeapi.RemovePodSandboxResponse{}); err != nil {
 		return policy.Failed, fmt.Sprintf("the runtime cannot remove sandbox %s: %v", a.Sandbox.ID, err)
 	}
 	return policy.Done, ""
@@ -112,35 +102,16 @@ func fullID(id string) bool {
 	return len(id) == 64 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// runtimeClient asks one socket.
-type runtimeClient struct {
-	conn    *grpc.ClientConn
-	timeout time.Duration
-}
-
-func dialRuntime(path string, timeout time.Duration) (runtimeClient, error) {
-	if !strings.HasPrefix(path, "/") {
-		return runtimeClient{}, fmt.Errorf("%q is no path of a socket", path)
-	}
-	conn, err := grpc.NewClient("passthrough:///localhost",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}),
-		grpc.WithDisableServiceConfig(), grpc.WithUserAgent("orphan-reaper"))
-	return runtimeClient{conn, timeout}, err
-}
-
 // stillStopped asks for the sandbox and its containers by its ID once more. It says whether
 // there is such a sandbox, and why it must not be removed, "" where it may.
-func (c runtimeClient) stillStopped(ctx context.Context, a policy.Action) (there bool, why string, err error) {
+func stillStopped(ctx context.Context, c *cri.Conn, a policy.Action) (there bool, why string, err error) {
 	var boxes runtimeapi.ListPodSandboxResponse
-	err = c.call(ctx, "ListPodSandbox", &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: a.Sandbox.ID}}, &boxes)
+	err = c.Call(ctx, "ListPodSandbox", &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: a.Sandbox.ID}}, &boxes)
 	if err != nil {
 		return false, "", err
 	}
 	for _, s := range boxes.GetItems() {
-		switch uid := s.GetLabels()[labelUID]; {
+		switch uid := s.GetLabels()[cri.LabelUID]; {
 		case s.GetId() != a.Sandbox.ID:
 			return true, "the runtime takes its ID for that of another", nil
 		case s.GetState() != runtimeapi.PodSandboxState_SANDBOX_NOTREADY:
@@ -149,8 +120,8 @@ func (c runtimeClient) stillStopped(ctx context.Context, a policy.Action) (there
 			return true, fmt.Sprintf("its label says that it is pod %q's", uid), nil
 		case s.GetMetadata().GetUid() != "" && s.GetMetadata().GetUid() != uid:
 			return true, fmt.Sprintf("its metadata say that it is pod %q's", s.GetMetadata().GetUid()), nil
-		case s.GetAnnotations()[annotationHash] != "" && s.GetAnnotations()[annotationHash] != uid:
-			return true, fmt.Sprintf("its annotation says that it is static pod %q's", s.GetAnnotations()[annotationHash]), nil
+		case s.GetAnnotations()[cri.AnnotationHash] != "" && s.GetAnnotations()[cri.AnnotationHash] != uid:
+			return true, fmt.Sprintf("its annotation says that it is static pod %q's", s.GetAnnotations()[cri.AnnotationHash]), nil
 		}
 		there = true
 	}
@@ -158,7 +129,7 @@ func (c runtimeClient) stillStopped(ctx context.Context, a policy.Action) (there
 		return false, "", nil
 	}
 	var containers runtimeapi.ListContainersResponse
-	err = c.call(ctx, "ListContainers", &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: a.Sandbox.ID}}, &containers)
+	err = c.Call(ctx, "ListContainers", &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: a.Sandbox.ID}}, &containers)
 	if err != nil {
 		return true, "", err
 	}
@@ -168,26 +139,4 @@ func (c runtimeClient) stillStopped(ctx context.Context, a policy.Action) (there
 		}
 	}
 	return true, "", nil
-}
-
-// call tries both versions of CRI.
-func (c runtimeClient) call(ctx context.Context, method string, in, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	var err error
-	for _, service := range criServices {
-		if err = c.conn.Invoke(ctx, service+method, in, out); status.Code(err) != codes.Unimplemented {
-			break
-		}
-	}
-	switch s, ok := status.FromError(err); {
-	case err == nil:
-		return nil
-	case !ok:
-		return fmt.Errorf("%s: %w", method, err)
-	case s.Code() == codes.DeadlineExceeded:
-		return fmt.Errorf("%s: no answer in time", method)
-	default:
-		return fmt.Errorf("%s: %s (%s)", method, s.Message(), s.Code())
-	}
 }

@@ -12,8 +12,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
 )
 
 const (
@@ -106,10 +107,13 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 	}{
 		"nothing":                {boxID("a"), func(*fakecri.Server) {}, "", policy.Done},
 		"ready again":            {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.State = runtimeapi.PodSandboxState_SANDBOX_READY }), "it is ready", policy.Refused},
-		"another pod's label":    {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Labels[labelUID] = string(otherPod) }), string(otherPod), policy.Refused},
-		"no label":               {boxID("a"), box(func(b *runtimeapi.PodSandbox) { delete(b.Labels, labelUID) }), `pod ""`, policy.Refused},
+		"another pod's label":    {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Labels[cri.LabelUID] = string(otherPod) }), string(otherPod), policy.Refused},
+		"no label":               {boxID("a"), box(func(b *runtimeapi.PodSandbox) { delete(b.Labels, cri.LabelUID) }), `pod ""`, policy.Refused},
 		"another pod's metadata": {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Metadata.Uid = string(otherPod) }), string(otherPod), policy.Refused},
-		"a static pod's":         {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Annotations[annotationHash] = string(staticPod) }), string(staticPod), policy.Refused},
+		"a static pod's": {
+			boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Annotations[cri.AnnotationHash] = string(staticPod) }),
+			string(staticPod), policy.Refused,
+		},
 		"part of an ID":          {boxID("a")[:12], func(*fakecri.Server) {}, "no whole sandbox ID", policy.Refused},
 		"its ID is part of one":  {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Id += "b" }), "that of another", policy.Refused},
 		"a container runs":       {boxID("a"), container(runtimeapi.ContainerState_CONTAINER_RUNNING), "has not exited", policy.Refused},
@@ -139,11 +143,11 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 // beginning of an ID for the whole.
 func TestRemoveSandboxWithoutWholeIDs(t *testing.T) {
 	s, _ := runtimeWith(t, fakecri.Options{}, stoppedPod(otherPod, "a"))
-	c, err := dialRuntime(strings.TrimPrefix(s.Endpoint(), "unix://"), time.Minute)
+	c, err := cri.Dial(strings.TrimPrefix(s.Endpoint(), "unix://"), time.Minute, cri.MaxAnswer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.conn.Close() }()
+	defer c.Close()
 	for _, call := range []struct {
 		name    string
 		in, out any
@@ -151,7 +155,7 @@ func TestRemoveSandboxWithoutWholeIDs(t *testing.T) {
 		{"StopPodSandbox", &runtimeapi.StopPodSandboxRequest{PodSandboxId: "aaaa"}, &runtimeapi.StopPodSandboxResponse{}},
 		{"RemovePodSandbox", &runtimeapi.RemovePodSandboxRequest{PodSandboxId: "aaaa"}, &runtimeapi.RemovePodSandboxResponse{}},
 	} {
-		if err := c.call(t.Context(), call.name, call.in, call.out); err != nil {
+		if err := c.Call(t.Context(), call.name, call.in, call.out); err != nil {
 			t.Fatal(err)
 		}
 	}

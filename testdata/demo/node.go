@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 )
 
 // The pods, in the order in which a kubelet would name them.

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 )
 
 func main() {

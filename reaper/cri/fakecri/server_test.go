@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 )
 
 const uid = "02538aa4-66dd-4864-8b99-0107e22f160c"

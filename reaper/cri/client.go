@@ -1,0 +1,93 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// MaxAnswer bounds one list. A node of 2,000 pods with long annotations answers with a
+// few MiB; the runtimes themselves stop at 16 MiB (containerd's max_send_message_size,
+// CRI-O's grpc_max_send_msg_size is 80 MiB). More is an error, and so Unknown.
+const MaxAnswer = 80 << 20
+
+// The services that answer the calls. Runtimes before containerd 1.6 and CRI-O 1.20 have
+// only the second. Its messages have the same fields on the wire for all that is used here,
+// so those of v1 serve for both.
+var services = [...]string{"/runtime.v1.RuntimeService/", "/runtime.v1alpha2.RuntimeService/"}
+
+var errNoCRI = errors.New("it answers, but speaks no CRI")
+
+// Conn is a connection to one runtime.
+type Conn struct {
+	conn    *grpc.ClientConn
+	timeout time.Duration // of each call
+}
+
+// Dial prepares a connection to the socket at path. Each call may take timeout, and its
+// answer may have maxAnswer bytes.
+func Dial(path string, timeout time.Duration, maxAnswer int) (*Conn, error) {
+	conn, err := Connect(path, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{conn, timeout}, nil
+}
+
+// Connect is Dial for a socket at which another service than CRI is asked.
+func Connect(path string, maxAnswer int) (*grpc.ClientConn, error) {
+	// passthrough and a dialer of our own rather than a unix: target, since a target is
+	// parsed as a URL and a path may hold any byte. The authority must be a host name.
+	return grpc.NewClient("passthrough:///localhost",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithUserAgent("orphan-reaper"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+}
+
+// Close ends the connection. What was sent was answered, or it is not known what became of it.
+func (c *Conn) Close() { _ = c.conn.Close() }
+
+// Call tries both versions. Unimplemented is the one error that says "not here": every
+// other one, from whichever version, is a runtime that failed.
+func (c *Conn) Call(ctx context.Context, method string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	for _, service := range services {
+		err := c.conn.Invoke(ctx, service+method, in, out)
+		if err == nil {
+			// An answer that came as the time ran out may be older than it looks.
+			err = ctx.Err()
+		}
+		if status.Code(err) == codes.Unimplemented {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %s", method, Reason(err))
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: %w", method, errNoCRI)
+}
+
+// Reason takes gRPC's wrapping off an error: people read it in a table.
+func Reason(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	if s.Code() == codes.DeadlineExceeded {
+		return "no answer in time"
+	}
+	return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
+}
