@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -57,7 +58,7 @@ func (n *fakeCNI) leave(i int, age time.Duration) string {
 func (n *fakeCNI) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := n.fakeNode.reaper(t, rules)
-	r.CNI = CNI{Prober: n, Remover: n, Archive: n}
+	r.CNI = &cnisweep.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
 	return r
 }
 
@@ -66,7 +67,7 @@ type fakeSweep struct {
 	names []string
 }
 
-func (n *fakeCNI) SweepCNI() CNISweep { return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))} }
+func (n *fakeCNI) SweepCNI() cnisweep.Looks { return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))} }
 
 func (s *fakeSweep) Next(context.Context) (cni.Look, bool) {
 	s.n.mu.Lock()
@@ -173,7 +174,7 @@ func cniRules() policy.Rules {
 	return r
 }
 
-func sweepOnce(t *testing.T, r *Reaper) CNIReport {
+func sweepOnce(t *testing.T, r *Reaper) cnisweep.Report {
 	t.Helper()
 	rep, err := r.Pass(context.Background(), Options{CNI: true})
 	if err != nil {
@@ -252,7 +253,7 @@ func TestCNINothingGoes(t *testing.T) {
 		"listed during the hold":  {func(_ *fakeCNI, r *Reaper) { r.memory.CNI.Younger.IDs["id1"] = true }, Options{}},
 		"another boot":            {func(n *fakeCNI, _ *Reaper) { n.now.BootID = "c"; n.now.Boot = time.Hour; n.node.KubeletID.Start = 0 }, Options{}},
 		"no remover at all":       {func(_ *fakeCNI, r *Reaper) { r.CNI.Remover = nil }, Options{}},
-		"the CNI is not ours":     {func(_ *fakeCNI, r *Reaper) { r.CNI = CNI{} }, Options{}},
+		"the CNI is not ours":     {func(_ *fakeCNI, r *Reaper) { r.CNI = nil }, Options{}},
 		"only another pod's word": {func(*fakeCNI, *Reaper) {}, Options{Only: nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +301,7 @@ func TestCNIRestoreBatch(t *testing.T) {
 	}
 	n.leave(9, 25*time.Hour)
 	r := n.reaper(t, cniRules())
-	r.lastArchive = n.now.Wall.Add(time.Millisecond)
+	n.pass(2 * time.Millisecond)
 	sweepOnce(t, r)
 	if len(n.there) != 0 || len(n.archives) != 4 {
 		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
@@ -347,18 +348,6 @@ func TestCNIReportBounded(t *testing.T) {
 	if c := got.CNI.Census; len(got.CNI.Files) != 15 || stay != 5 || len(got.CNI.Outcomes) != 11 || refused != 1 || c.Removed() != 34 || c.Left != 6 {
 		t.Errorf("%d files, %d of them stay, %d outcomes, %d refused; %d removed, %d left",
 			len(got.CNI.Files), stay, len(got.CNI.Outcomes), refused, c.Removed(), c.Left)
-	}
-}
-
-// TestCNIErrorsBounded: thousands of directories that cannot be read are some words, and the
-// last of them says that there are more.
-func TestCNIErrorsBounded(t *testing.T) {
-	var rep CNIReport
-	for i := range 3000 {
-		rep.complain(fmt.Sprintf("cannot read the network tenant-%d", i), "the same")
-	}
-	if n := len(rep.Errors); n != mostCNIErrors+1 || !strings.Contains(rep.Errors[n-1], "more") {
-		t.Errorf("%d errors, the last of them %q", n, rep.Errors[len(rep.Errors)-1])
 	}
 }
 
@@ -444,7 +433,7 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	if _, err := r.RestoreCNI(context.Background(), name); err != nil {
 		t.Fatal(err)
 	}
-	r.finishCNI(context.Background(), &CNIReport{Census: cni.NewCensus()}, Options{})
+	sweepOnce(t, r)
 	if len(n.there) != 1 {
 		t.Error("what a person has put back was taken")
 	}

@@ -151,7 +151,7 @@ func (d *Daemon) recovered(now time.Duration) {
 func (d *Daemon) pass(ctx context.Context, claims []policy.Claim, done chan<- passed) {
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI.Swept {
-		d.cniDue = d.Clock.Now().Boot + rep.CNI.due()
+		d.cniDue = d.Clock.Now().Boot + rep.CNI.Due()
 	}
 	done <- passed{rep, claims, err}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -104,7 +105,7 @@ type Report struct {
 	Entries     []policy.EntryState               // what lies in quarantine, sorted by entry
 	Stopped     bool                              // by the breaker: a person must say go on
 	names       map[parsers.PodUID]policy.PodName // to remember
-	CNI         CNIReport                         // of the sweep over the CNI directories, where one was due
+	CNI         cnisweep.Report                   // of the sweep over the CNI directories, where one was due
 	Means       policy.Means                      // how the remover is kept to what it is to change
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
@@ -200,12 +201,44 @@ func Unlisted(names []string, known map[string]*policy.EntryState) []policy.Entr
 
 // Resume closes the breaker, by a person's word.
 func (r *Reaper) Resume(ctx context.Context) error {
+	return r.entered(ctx, func() error {
+		_, err := r.Ledger.Append(policy.Record{Kind: policy.KindResumed, At: r.Clock.Now()})
+		return err
+	})
+}
+
+// RestoreCNI writes back what one archive of CNI's files holds, or what all of them hold of
+// one pod, by a person's word.
+func (r *Reaper) RestoreCNI(ctx context.Context, which string) (outs []cni.Outcome, err error) {
+	err = r.entered(ctx, func() error {
+		outs, err = r.CNI.Restore(ctx, which)
+		return err
+	})
+	return outs, err
+}
+
+// RestoreBatch writes back what all archives of one sweep hold, by a person's word.
+func (r *Reaper) RestoreBatch(ctx context.Context, which string) (outs []cni.Outcome, err error) {
+	err = r.entered(ctx, func() error {
+		outs, err = r.CNI.RestoreBatch(ctx, which)
+		return err
+	})
+	return outs, err
+}
+
+// DropArchive drops one archive for ever, by a person's word.
+func (r *Reaper) DropArchive(ctx context.Context, name string) error {
+	return r.entered(ctx, func() error { return r.CNI.Drop(name) })
+}
+
+// entered does something under the ledger's lock, and shows people what it wrote down.
+func (r *Reaper) entered(ctx context.Context, do func() error) error {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if _, err := r.Ledger.Append(policy.Record{Kind: policy.KindResumed, At: r.Clock.Now()}); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
 	var rep Report

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -28,8 +29,8 @@ type Reaper struct {
 	Log     *slog.Logger
 	Rules   policy.Rules
 
-	// CNI is for the sweeps over what CNI left; the zero value leaves that alone.
-	CNI CNI
+	// CNI sweeps over what CNI left; nil leaves that alone.
+	CNI *cnisweep.Sweeper
 
 	memory memory
 	// listed are the pods that the last look has seen.
@@ -40,8 +41,7 @@ type Reaper struct {
 	stuck   map[string]*refusal // by quarantine entry
 	// clearing holds the pods of which a leaf was cleared not long ago, and when: their
 	// kubelet has yet to finish.
-	clearing    map[parsers.PodUID]time.Duration
-	lastArchive time.Time
+	clearing map[parsers.PodUID]time.Duration
 	// pressed is what the last look said of the free space.
 	pressed bool
 	// home is where the quarantine was when something was moved there last.
@@ -120,9 +120,10 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	if !opt.DryRun {
 		r.act(ctx, &rep, plans)
 	}
-	if r.CNI.Prober != nil && (opt.CNI || rep.stripped()) {
+	if r.CNI != nil && (opt.CNI || rep.stripped()) {
 		r.doing.Store("sweeping the files of CNI")
-		rep.CNI = r.sweepCNI(ctx, opt)
+		sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Files: opt.CNIFiles}
+		rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
 		rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
 	}
 	if !opt.DryRun {

@@ -34,7 +34,7 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 			return total, err
 		}
 		if rep.CNI.Swept {
-			cniAt = r.Clock.Now().Boot + rep.CNI.due()
+			cniAt = r.Clock.Now().Boot + rep.CNI.Due()
 		}
 		total.merge(rep)
 		if opt.DryRun || (!rep.Pending && rep.Next > 0) || (opt.NoWait && rep.Next > 0) || ctx.Err() != nil {
@@ -75,9 +75,9 @@ func (rep *Report) merge(later Report) {
 	// A pod that this sweep parked is in the report already, with what it was judged from.
 	later.dropParked(took)
 	later.sortPods()
-	cni := rep.CNI
-	cni.merge(later.CNI)
-	later.CNI = cni
+	swept := rep.CNI
+	swept.Merge(later.CNI)
+	later.CNI = swept
 	errors := append(rep.Look.Errors, later.Look.Errors...)
 	slices.Sort(errors)
 	*rep = later

@@ -148,7 +148,7 @@ func (rep *Report) schedule(rules policy.Rules, now policy.Instant) {
 		}
 	}
 	if rep.CNI.Pending {
-		soon(rep.CNI.due(), true)
+		soon(rep.CNI.Due(), true)
 	}
 	for _, e := range rep.Entries {
 		switch e.Phase {

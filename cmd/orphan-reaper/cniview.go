@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -50,7 +50,7 @@ func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
-func viewCNI(r reaper.CNIReport, dryRun, acted bool) []cniView {
+func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
 	ended := map[string]cni.Outcome{}
 	for _, o := range r.Outcomes {
 		ended[o.File.Path()] = o

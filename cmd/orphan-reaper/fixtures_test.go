@@ -7,6 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -121,8 +122,8 @@ func testReport() reaper.Report {
 }
 
 // testCNI is what a sweep over the CNI directories may find.
-func testCNI() reaper.CNIReport {
-	r := reaper.CNIReport{Swept: true, Census: cni.NewCensus()}
+func testCNI() cnisweep.Report {
+	r := cnisweep.Report{Swept: true, Census: cni.NewCensus()}
 	add := func(f cni.File, d policy.Decision, why ...policy.Why) {
 		f.ID.Size = 1536
 		v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: d, Why: why}

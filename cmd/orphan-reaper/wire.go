@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
@@ -133,7 +134,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 	r := &reaper.Reaper{
 		Prober: p, Remover: rem, Ledger: store, Store: store, Clock: clock,
 		Teller: teller, Meter: meter, Log: log, Rules: cfg.rules(),
-		CNI: reaper.CNI{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}},
+		CNI: &cnisweep.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
 	}
 	return r, r.Load()
 }
@@ -141,7 +142,7 @@ func newReaper(ctx context.Context, cfg Config, store *state.Store, log *slog.Lo
 // cniProber gives the probe's sweep the loop's type.
 type cniProber struct{ *probe.Probe }
 
-func (p cniProber) SweepCNI() reaper.CNISweep { return p.Probe.SweepCNI() }
+func (p cniProber) SweepCNI() cnisweep.Looks { return p.Probe.SweepCNI() }
 
 // cniArchive gives the state's archives the loop's type.
 type cniArchive struct{ *state.Store }

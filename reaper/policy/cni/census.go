@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -48,6 +49,24 @@ type ArchiveState struct {
 	Files int64
 	Bytes int64
 	Err   string // why it cannot be read
+}
+
+// Expired reports whether the archive is older than the retention: what it holds is caches of
+// sandboxes long gone. Nobody can tell the age of one that cannot be read.
+func (a ArchiveState) Expired(r policy.Rules, now policy.Instant) bool {
+	return a.Err == "" && now.Wall.Sub(a.At) >= r.Retention
+}
+
+// Reaped lists the pods whose directories were taken and confirmed dead. What CNI left of
+// those needs no other age than a hold.
+func Reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
+	reaped := map[parsers.PodUID]bool{}
+	for _, e := range entries {
+		if e.Phase == policy.PhaseHeld || e.Phase == policy.PhasePurging || e.Phase == policy.PhaseGone && e.Taken != nil {
+			reaped[e.UID] = true
+		}
+	}
+	return reaped
 }
 
 // mostPods bounds how many pods a record names; the archive has them all.

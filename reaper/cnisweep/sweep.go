@@ -1,0 +1,240 @@
+package cnisweep
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// Sweeper takes sweeps over the CNI directories, one at a time.
+type Sweeper struct {
+	Prober  Prober
+	Remover Remover // nil where nothing may change
+	Archive Archive
+	Ledger  Ledger
+	Clock   Clock
+	Log     *slog.Logger
+
+	lastArchive time.Time
+}
+
+// Prober reads the CNI directories and changes nothing.
+type Prober interface {
+	// SweepCNI begins a sweep. Each Next lists some files and reads them, and only then asks
+	// the runtime and the node: what is made in between is in the answer, and not among the
+	// files. False when all have been read.
+	SweepCNI() Looks
+	// ReadCNI reads the files once more, whole, for the archive, up to what it can hold.
+	ReadCNI(ctx context.Context, files []cni.File) []cni.Content
+}
+
+// Looks are those of one sweep under way.
+type Looks interface {
+	Next(ctx context.Context) (cni.Look, bool)
+	Close()
+}
+
+// Remover is the only thing that changes the CNI directories.
+type Remover interface {
+	// TakeCNI unlinks those files that are still what was archived.
+	TakeCNI(ctx context.Context, files []cni.Content) []cni.Outcome
+	// RestoreCNI writes files back that are not there, an address only if it is free.
+	RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome
+}
+
+// Archive keeps what was taken, each batch whole and synced before the first unlink.
+type Archive interface {
+	Archive(name string, files []cni.Content) error
+	Archives() ([]cni.ArchiveState, error)
+	ReadArchive(name string, each func(cni.Content) error) error
+	DropArchive(name string) error
+}
+
+// Ledger is what a sweep needs of the durable record of every intent and outcome.
+type Ledger interface {
+	Append(records ...policy.Record) ([]policy.Record, error)
+	Entries() map[string]*policy.EntryState
+	BreakerOpen() bool
+}
+
+// Clock tells the time on both clocks.
+type Clock interface {
+	Now() policy.Instant
+}
+
+// Options say what one sweep is for.
+type Options struct {
+	Rules  policy.Rules
+	Only   []parsers.PodUID // empty: the files of all pods
+	DryRun bool             // the same way, without the last step and without a trace
+	// Files is how many files that are no living pod's are reported one by one, of those that
+	// go and of those that stay; all are counted. Less than 0 is all.
+	Files int
+}
+
+// Report is what one sweep found and did.
+type Report struct {
+	// Swept is false where no sweep was due, or none could be taken.
+	Swept bool
+	At    policy.Instant
+	// Files and their verdicts, without those of living pods, and the outcomes of those that
+	// were taken or would not go, as many of each as Options.Files says. The census has all.
+	Files    []cni.File
+	Verdicts []policy.Verdict
+	Outcomes []cni.Outcome
+	Census   cni.Census
+	Errors   []string
+	// Next is when time alone could take a file further, 0 where it cannot; Pending where
+	// that is worth waiting for.
+	Next    time.Duration
+	Pending bool
+	// How many files and outcomes are reported, by what became of them.
+	going, staying, done, undone int
+}
+
+// every is how often the CNI directories are swept where nothing asks for it.
+const every = time.Hour
+
+// Due says how long from now the next sweep is worth while.
+func (rep *Report) Due() time.Duration {
+	if rep.Pending {
+		return max(rep.Next, time.Second)
+	}
+	return every
+}
+
+// Merge adds a later sweep: newer verdicts win, outcomes add up.
+func (rep *Report) Merge(later Report) {
+	if !later.Swept {
+		return
+	}
+	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
+	later.Census = rep.Census.Merge(later.Census)
+	later.Errors = append(rep.Errors, later.Errors...)
+	*rep = later
+}
+
+// mostErrors bounds what one sweep says of what could not be read: each network that a
+// tenant has made may be such a word.
+const mostErrors = 100
+
+// complain adds words about what could not be read.
+func (rep *Report) complain(errors ...string) {
+	for _, e := range errors {
+		switch n := len(rep.Errors); {
+		case n > mostErrors || slices.Contains(rep.Errors, e):
+		case n == mostErrors:
+			rep.Errors = append(rep.Errors, "more of CNI's directories could not be read")
+		default:
+			rep.Errors = append(rep.Errors, e)
+		}
+	}
+}
+
+// sweep is one sweep under way.
+type sweep struct {
+	*Sweeper
+	opt   Options
+	rep   Report
+	under *batch // being removed, nil where none is
+	// name names the archives of this sweep together, and archives counts them.
+	name     string
+	archives int
+	over     bool // nothing more is taken
+}
+
+// Sweep takes one sweep over the CNI directories. heard is what the runtime has listed in the
+// sweeps before, and learns from this one.
+func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) Report {
+	w := &sweep{Sweeper: s, opt: opt, rep: Report{Swept: true, At: s.Clock.Now(), Census: cni.NewCensus()}}
+	enforces := !opt.DryRun && !opt.Rules.Observe && s.Remover != nil
+	if enforces {
+		w.finish(ctx)
+	}
+	reaped := cni.Reaped(s.Ledger.Entries())
+	looks := s.Prober.SweepCNI()
+	defer looks.Close()
+	for ctx.Err() == nil {
+		look, ok := looks.Next(ctx)
+		if !ok {
+			break
+		}
+		w.rep.complain(look.Errors...)
+		heard.Learn(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
+		take := w.judge(look, reaped, heard.Older)
+		for files := range slices.Chunk(take, batchSize) {
+			if opt.DryRun || s.Remover == nil || w.over {
+				break
+			}
+			w.take(ctx, files, look.Node)
+		}
+	}
+	w.wait()
+	if enforces {
+		w.dropOld()
+	}
+	slices.Sort(w.rep.Errors)
+	w.rep.Errors = slices.Compact(w.rep.Errors)
+	return w.rep
+}
+
+// judge judges the files of one look and returns those to take.
+func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.File {
+	rep, rules := &w.rep, w.opt.Rules
+	rep.Census.Add(look)
+	gate := policy.Gate{Breaker: w.Ledger.BreakerOpen(), Proven: true}
+	take := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
+	for _, f := range look.Files {
+		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
+			continue
+		}
+		f.Reaped = f.UID != "" && reaped[f.UID]
+		v := cni.Judge(f, look.Node, heard, rules, look.At)
+		v.Gate(look.Node, gate, rules)
+		rep.Census.Judged(f, v)
+		if v.Decision == policy.Wait && v.Due > 0 {
+			waits := v.Due <= max(rules.Hold, rules.Settle)
+			rep.Pending = rep.Pending || waits
+			if rep.Next == 0 || v.Due < rep.Next {
+				rep.Next = v.Due
+			}
+		}
+		// What goes is alike; what stays has its own place, so that it is seen beside 300,000 that go.
+		n := &rep.staying
+		if v.Decision == policy.Reap {
+			n, take = &rep.going, append(take, f)
+		}
+		if w.opt.room(n) {
+			rep.Files, rep.Verdicts = append(rep.Files, f), append(rep.Verdicts, v)
+		}
+	}
+	return take
+}
+
+// room says whether another file of its kind may be reported, and counts it.
+func (opt Options) room(n *int) bool {
+	if opt.Files >= 0 && *n >= opt.Files {
+		return false
+	}
+	*n++
+	return true
+}
+
+// ended takes in what became of files.
+func (w *sweep) ended(outs []cni.Outcome) {
+	for _, o := range outs {
+		w.rep.Census.Ended(o)
+		n := &w.rep.done
+		if o.Result == policy.Failed || o.Result == policy.Refused {
+			n = &w.rep.undone
+		}
+		if w.opt.room(n) {
+			w.rep.Outcomes = append(w.rep.Outcomes, o)
+		}
+	}
+}

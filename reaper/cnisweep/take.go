@@ -1,0 +1,176 @@
+package cnisweep
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// batchSize is how many files are read at once for the archive, and synced together.
+const batchSize = 2048
+
+// batch is what was archived and written down, and is being removed.
+type batch struct {
+	archive string
+	node    policy.Node
+	outs    chan []cni.Outcome
+}
+
+// take takes files, in as many batches as they are long. While one is removed, the next is
+// read and archived, since both wait for the disk. At most one batch is being removed.
+func (w *sweep) take(ctx context.Context, files []cni.File, n policy.Node) {
+	for len(files) > 0 && !w.over {
+		keep, later := w.read(ctx, files)
+		if len(keep) > 0 {
+			w.begin(ctx, keep, n)
+		}
+		if len(later) == len(files) {
+			return // no batch is large enough for any of them; they stay
+		}
+		files = later
+	}
+}
+
+// read reads the files of a batch for the archive, and returns those that have to wait for
+// the next: one batch is held in memory as a whole.
+func (w *sweep) read(ctx context.Context, files []cni.File) (keep []cni.Content, later []cni.File) {
+	contents := w.Prober.ReadCNI(ctx, files)
+	keep = contents[:0]
+	for _, c := range contents {
+		switch {
+		case c.Later:
+			later = append(later, c.File)
+		case c.Err != "":
+			w.ended([]cni.Outcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
+		default:
+			keep = append(keep, c)
+		}
+	}
+	return keep, later
+}
+
+// begin archives and writes down what was read, waits for the batch before it, and begins to
+// remove it.
+func (w *sweep) begin(ctx context.Context, keep []cni.Content, n policy.Node) {
+	now := w.Clock.Now()
+	if w.name == "" {
+		w.name = w.batchName(now)
+	}
+	w.archives++
+	name := cni.BatchArchive(w.name, w.archives)
+	if err := w.Archive.Archive(name, keep); err != nil {
+		w.fail(ctx, keep, "cannot write the archive "+name, err)
+		return
+	}
+	w.wait()
+	if _, err := w.Ledger.Append(cni.Sweeping(name, keep, n, now)); err != nil {
+		w.fail(ctx, keep, "cannot write to the ledger", err)
+		return
+	}
+	w.under = &batch{archive: name, node: n, outs: make(chan []cni.Outcome, 1)}
+	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.TakeCNI(ctx, keep) }(w.under.outs)
+}
+
+// wait waits until the batch under way has been removed, and writes down how it ended.
+func (w *sweep) wait() {
+	if w.under == nil {
+		return
+	}
+	b := w.under
+	outs := <-b.outs
+	w.under = nil
+	if _, err := w.Ledger.Append(cni.Swept(b.archive, outs, b.node, w.Clock.Now())); err != nil {
+		w.errorf("cannot write to the ledger what was taken; the archive "+b.archive+" has it", err)
+	}
+	if untouched(outs) {
+		// Nothing is in it that is not where it was: where a dead writer holds a lock for ever,
+		// every sweep would leave another such archive.
+		if err := w.Archive.DropArchive(b.archive); err != nil {
+			w.errorf("cannot drop the archive "+b.archive+", of which nothing was taken", err)
+		}
+	}
+	w.ended(outs)
+}
+
+// untouched says that nothing was changed of any of the files.
+func untouched(outs []cni.Outcome) bool {
+	return !slices.ContainsFunc(outs, func(o cni.Outcome) bool { return o.Result != policy.Refused })
+}
+
+func (w *sweep) errorf(what string, err error) {
+	w.rep.Errors = append(w.rep.Errors, what+": "+err.Error())
+}
+
+// fail ends the taking where it cannot be undone or told: the files of the batch stay, and so
+// does all that comes after it, since the next archive would fare no better and the disk that
+// is full would be filled again and again.
+func (w *sweep) fail(ctx context.Context, keep []cni.Content, what string, err error) {
+	w.over = true
+	text := what + ", so nothing more of CNI is taken: " + err.Error()
+	outs := make([]cni.Outcome, len(keep))
+	for i := range keep {
+		outs[i] = cni.Outcome{File: keep[i].File, Result: policy.Failed, Err: what}
+	}
+	w.ended(outs)
+	w.rep.Errors = append(w.rep.Errors, text)
+	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
+}
+
+// finish ends what a crash cut short: the ledger has the intent and not the outcome. What
+// is still what was archived goes now, since it was proved dead and its container's ID never
+// comes back; the rest stays.
+func (w *sweep) finish(ctx context.Context) {
+	for name, e := range w.Ledger.Entries() {
+		if e.Phase != policy.PhaseSweeping {
+			continue
+		}
+		var outs []cni.Outcome
+		err := w.eachBatch(name, func(cni.Content) bool { return true }, func(files []cni.Content) {
+			outs = append(outs, w.Remover.TakeCNI(ctx, files)...)
+		})
+		rec := cni.Swept(name, outs, policy.Node{}, w.Clock.Now())
+		if err != nil {
+			rec.Err = err.Error()
+			w.errorf("cannot finish what the archive "+name+" was made for", err)
+		}
+		if _, err := w.Ledger.Append(rec); err != nil {
+			w.errorf("cannot write to the ledger what was taken; the archive "+name+" has it", err)
+			return
+		}
+		w.ended(outs)
+	}
+}
+
+// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come
+// within one millisecond, and the clock may be set back.
+func (s *Sweeper) batchName(now policy.Instant) string {
+	at := now.Wall.Truncate(time.Millisecond)
+	if !at.After(s.lastArchive) {
+		at = s.lastArchive.Add(time.Millisecond)
+	}
+	s.lastArchive = at
+	return cni.ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
+}
+
+// dropOld drops the archives that are older than the retention.
+func (w *sweep) dropOld() {
+	archives, err := w.Archive.Archives()
+	if err != nil {
+		w.errorf("cannot list the archives", err)
+		return
+	}
+	now := w.Clock.Now()
+	for _, a := range archives {
+		if !a.Expired(w.opt.Rules, now) {
+			continue
+		}
+		if err := w.Archive.DropArchive(a.Name); err != nil {
+			w.errorf("cannot drop the archive "+a.Name, err)
+		}
+	}
+}
