@@ -1,0 +1,53 @@
+package beneath
+
+import (
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+)
+
+// retries bounds how often a call is made again.
+const retries = 128
+
+// Retry makes a call again that a signal interrupted (EINTR: the Go runtime sends itself
+// signals to preempt goroutines, and FUSE answers them, go.dev/issue/38033), or that met a
+// rename or mount somewhere on the system (EAGAIN of openat2(2)).
+func Retry(call func() (int, error)) (int, error) {
+	for range retries {
+		v, err := call()
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return v, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+// Uninterrupted makes a call again that a signal interrupted.
+func Uninterrupted(call func() error) error {
+	for range retries {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return unix.EINTR
+}
+
+// Close closes a descriptor that was only read through, and does nothing for one below 0.
+// close(2) on Linux frees the number whatever it returns, so there is nothing to repeat.
+func Close(fd int) {
+	if fd >= 0 {
+		_ = unix.Close(fd)
+	}
+}
+
+// PathError returns an error with the call that failed and what it failed on. The path is for
+// people and goes to no call.
+func PathError(op, path string, err error) error {
+	return &fs.PathError{Op: op, Path: clean.Name(path), Err: err}
+}
+
+// Gone reports whether somebody was faster, which is no error.
+func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

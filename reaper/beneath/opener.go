@@ -1,0 +1,203 @@
+package beneath
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a step may open; doc.go has what each flag is for.
+const (
+	// ReadDir opens a directory to list it.
+	ReadDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOATIME
+	// HoldDir holds a directory to know it again.
+	HoldDir = Hold | unix.O_DIRECTORY
+	// Hold holds whatever has the name, a symbolic link or device too.
+	Hold = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+	readFile = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME
+
+	// resolveDown is for a step down, resolveUp for "..", which BENEATH refuses.
+	resolveDown = unix.RESOLVE_BENEATH | resolveUp
+	resolveUp   = unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+)
+
+// Opener takes one step at a time. Its fields are set by New and never change.
+type Opener struct {
+	// fallback is why there is no openat2, nil where it is used for every step.
+	fallback error
+	down, up uint64
+	same     func(a, b int) bool
+}
+
+// New asks the kernel whether openat2 is there and stops at a mount. The kernel's version
+// does not tell: distributions backport openat2, and a seccomp filter takes it away
+// (RestrictSUIDSGID= makes it ENOSYS on systemd 252 and 257, EPERM on 247). noOpenat2 is for
+// tests of the other way.
+func New(noOpenat2 bool) (*Opener, error) {
+	o := &Opener{down: resolveDown, up: resolveUp, same: sameMount}
+	root, err := unix.Open("/", HoldDir, 0)
+	if err != nil {
+		return nil, PathError("open", "/", err)
+	}
+	defer Close(root)
+	if noOpenat2 {
+		o.fallback = errors.New("it was not asked for")
+	} else {
+		o.fallback = o.stopsAtMounts(root)
+	}
+	if o.fallback != nil {
+		if err := o.stopsAtMounts(root); err != nil {
+			return nil, fmt.Errorf("cannot tell mounts apart: neither openat2 (%w) nor mount IDs (%w) work here", o.fallback, err)
+		}
+	}
+	return o, nil
+}
+
+// stopsAtMounts tries a step onto what is nearly always a mount. Where none of the names is
+// one (a bare chroot), it is enough that "." opens.
+func (o *Opener) stopsAtMounts(root int) error {
+	fd, err := o.Step(root, ".", HoldDir)
+	if err != nil {
+		return err
+	}
+	Close(fd)
+	for _, name := range []string{"proc", "sys", "dev", "run"} {
+		st, err := StatName(root, name)
+		if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+			continue
+		}
+		fd, err := o.Step(root, name, HoldDir)
+		if err == nil {
+			Close(fd)
+			return fmt.Errorf("it does not stop at the mount /%s", name)
+		}
+		if !errors.Is(err, unix.EXDEV) {
+			return PathError("open", "/"+name, err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// Fallback returns why openat2 is not used, nil where it is.
+func (o *Opener) Fallback() error { return o.fallback }
+
+// SameMount reports whether two descriptors are on one mount. Doubt is no.
+func (o *Opener) SameMount(a, b int) bool { return o.same(a, b) }
+
+// Step opens name, one name and not "..", below the directory parent, as ReadDir, HoldDir or
+// Hold say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory.
+func (o *Opener) Step(parent int, name string, flags int) (int, error) {
+	if err := oneName(name); err != nil {
+		return -1, err
+	}
+	return o.resolve(parent, name, flags, o.down)
+}
+
+// Cross is Step for a directory that may be a mount point: for the directories that the
+// administrator names, where a mount is right. Without openat2, one name and O_NOFOLLOW do.
+func (o *Opener) Cross(parent int, name string) (int, error) {
+	const flags = ReadDir &^ unix.O_NOATIME
+	if err := oneName(name); err != nil {
+		return -1, err
+	}
+	if o.fallback != nil {
+		return Retry(func() (int, error) { return unix.Openat(parent, name, flags, 0) })
+	}
+	return o.resolve(parent, name, flags, o.down&^unix.RESOLVE_NO_XDEV)
+}
+
+// Parent opens the directory that the directory child hangs in. EXDEV: a mount covers child.
+func (o *Opener) Parent(child int) (int, error) {
+	return o.resolve(child, "..", ReadDir, o.up)
+}
+
+func oneName(name string) error {
+	if name == "" || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return unix.EINVAL
+	}
+	return nil
+}
+
+func (o *Opener) resolve(dirfd int, name string, flags int, resolve uint64) (int, error) {
+	fd, err := o.open(dirfd, name, flags, resolve)
+	if errors.Is(err, unix.EPERM) && flags&unix.O_NOATIME != 0 {
+		// open(2): O_NOATIME is for the owner and CAP_FOWNER.
+		fd, err = o.open(dirfd, name, flags&^unix.O_NOATIME, resolve)
+	}
+	return fd, err
+}
+
+func (o *Opener) open(dirfd int, name string, flags int, resolve uint64) (int, error) {
+	if o.fallback != nil {
+		return o.byMountID(dirfd, name, flags)
+	}
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: resolve} //nolint:gosec // flags are ours
+	return Retry(func() (int, error) { return unix.Openat2(dirfd, name, &how) })
+}
+
+// byMountID is the way without openat2. O_DIRECTORY is not in the first open: it would
+// trigger an automount (LOOKUP_DIRECTORY). "." of what is no directory is ENOTDIR.
+func (o *Opener) byMountID(dirfd int, name string, flags int) (int, error) {
+	held, err := Retry(func() (int, error) { return unix.Openat(dirfd, name, Hold, 0) })
+	if err != nil {
+		return -1, err
+	}
+	if !o.same(dirfd, held) {
+		Close(held)
+		return -1, unix.EXDEV
+	}
+	if flags == Hold {
+		return held, nil
+	}
+	defer Close(held)
+	if flags&unix.O_DIRECTORY == 0 {
+		st, err := Stat(held)
+		if err == nil {
+			err = regular(&st)
+		}
+		if err != nil {
+			return -1, err
+		}
+		return reopen(held)
+	}
+	return Retry(func() (int, error) { return unix.Openat(held, ".", flags, 0) })
+}
+
+// Dir opens the directory name below parent to list it. The error has the name, and what it
+// is where that is a mount point.
+func (o *Opener) Dir(parent int, name string) (int, error) {
+	fd, err := o.Step(parent, name, ReadDir)
+	if err != nil {
+		return -1, openError(name, err)
+	}
+	return fd, nil
+}
+
+var errMount = fmt.Errorf("it is a mount point: %w", unix.EXDEV)
+
+func openError(name string, err error) error {
+	if errors.Is(err, unix.EXDEV) {
+		err = errMount
+	}
+	return PathError("open", name, err)
+}
+
+// Walk is Dir for one or more names, one below the other.
+func (o *Opener) Walk(parent int, names ...string) (int, error) {
+	fd := parent
+	for _, name := range names {
+		next, err := o.Dir(fd, name)
+		if fd != parent {
+			Close(fd)
+		}
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}

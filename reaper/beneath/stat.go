@@ -1,0 +1,145 @@
+package beneath
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+const (
+	// statFlags never waits for a network or FUSE server and never triggers an automount: of
+	// all ways to stat a name, this one was seen to return on a dead mount.
+	statFlags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+
+	statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
+)
+
+// Stat asks about what is held.
+func Stat(fd int) (unix.Statx_t, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
+
+// StatName asks about a name and follows no symbolic link. On a mount point it answers for
+// what is mounted there, without asking its server. The name may be "..".
+func StatName(parent int, name string) (unix.Statx_t, error) {
+	if name == "" {
+		return unix.Statx_t{}, unix.ENOENT
+	}
+	return statx(parent, name, 0)
+}
+
+func statx(dirfd int, name string, flags int) (st unix.Statx_t, err error) {
+	err = Uninterrupted(func() error { return unix.Statx(dirfd, name, statFlags|flags, statMask, &st) })
+	return st, err
+}
+
+// Exists reports whether anything at all has this name. It asks no file system that may be
+// mounted there.
+func Exists(parent int, name string) (bool, error) {
+	_, err := StatName(parent, name)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// DevOf returns the device as stat(2) has it.
+func DevOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
+
+// DirID returns which directory it is.
+func DirID(st *unix.Statx_t) policy.DirID {
+	id := policy.DirID{Dev: DevOf(st), Ino: st.Ino}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		id.Btime = Nanos(st.Btime)
+	}
+	return id
+}
+
+// Nanos returns a time as nanoseconds since 1970.
+func Nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// Identify returns which directory has the name below parent, without listing it. EXDEV: a
+// mount point. ENOTDIR, ELOOP: no directory.
+func (o *Opener) Identify(parent int, name string) (policy.DirID, error) {
+	fd, err := o.Step(parent, name, HoldDir)
+	if err != nil {
+		return policy.DirID{}, err
+	}
+	defer Close(fd)
+	st, err := Stat(fd)
+	if err != nil {
+		return policy.DirID{}, err
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		// The step would have stopped there; here it costs nothing to ask again.
+		return policy.DirID{}, unix.EXDEV
+	}
+	return DirID(&st), nil
+}
+
+// TypeName returns the type of a file in words.
+func TypeName(mode uint16) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return "a symlink"
+	case unix.S_IFREG:
+		return "a regular file"
+	case unix.S_IFDIR:
+		return "a directory"
+	case unix.S_IFIFO:
+		return "a FIFO"
+	case unix.S_IFSOCK:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// sameMount reports whether both descriptors are on one mount. The two ways to ask have IDs
+// of their own, so one way must answer for both. Every error means no.
+func sameMount(a, b int) bool {
+	for _, id := range [...]func(fd int) (uint64, error){mountByStatx, MountID} {
+		x, errA := id(a)
+		if errA != nil {
+			continue
+		}
+		y, errB := id(b)
+		return errB == nil && x == y
+	}
+	return false
+}
+
+var errNoMountID = errors.New("no mount ID")
+
+// mountByStatx: STATX_MNT_ID, Linux 5.8.
+func mountByStatx(fd int) (uint64, error) {
+	st, err := Stat(fd)
+	if err == nil && st.Mask&unix.STATX_MNT_ID == 0 {
+		err = errNoMountID
+	}
+	return st.Mnt_id, err
+}
+
+// MountID returns the ID that mountinfo has of the mount that fd is on: the mnt_id line of
+// proc_pid_fdinfo(5), Linux 3.15.
+func MountID(fd int) (uint64, error) {
+	f, err := Retry(func() (int, error) {
+		return unix.Open(fmt.Sprintf("/proc/thread-self/fdinfo/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer Close(f)
+	text, err := ReadAll(f, 0, 1<<20)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
+			return strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
+		}
+	}
+	return 0, errNoMountID
+}

@@ -1,0 +1,47 @@
+// Package clean makes text from the node fit to be shown: names, paths and messages may hold
+// what moves a terminal's cursor, turns the direction of writing or ends a line.
+//
+// It is for people only: what it returns goes to no system call and is never compared.
+package clean
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Name returns a name or path as it is, or all of it quoted as in Go where it holds anything
+// that is not printable, or bytes that are no UTF-8.
+func Name(s string) string {
+	if strings.IndexFunc(s, unprintable) >= 0 {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Text returns a text of several words with each rune that is not printable, and each byte
+// that is no UTF-8, as Go would quote it. The rest stays readable.
+func Text(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// unprintable is also true of U+FFFD: ranging over a string gives it for a byte that is no UTF-8.
+func unprintable(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }

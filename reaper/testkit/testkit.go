@@ -1,0 +1,114 @@
+// Package testkit has what the tests of several rooms need: a mount namespace of their own,
+// and the one way to skip. Only tests import it.
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// envNamespace names the test that runs in its own mount namespace.
+const envNamespace = "ORPHAN_REAPER_TEST_NAMESPACE"
+
+// Must ends the test where there is an error.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Skip skips what this machine cannot run. A skip is a claim: with REQUIRE_ROOT=1 it is a
+// failure. The arguments are those of fmt.Sprint.
+func Skip(tb testing.TB, why ...any) {
+	tb.Helper()
+	if os.Getenv("REQUIRE_ROOT") == "1" {
+		tb.Fatal("REQUIRE_ROOT=1, but " + fmt.Sprint(why...))
+	}
+	tb.Skip(why...)
+}
+
+// NeedRoot skips where the test does not run as root.
+func NeedRoot(tb testing.TB) {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		Skip(tb, "this needs root")
+	}
+}
+
+// NeedUsers skips where the test does not run as root, or in a user namespace of one user.
+func NeedUsers(tb testing.TB) {
+	tb.Helper()
+	text, err := os.ReadFile("/proc/self/uid_map")
+	Must(tb, err)
+	if users := strings.Fields(string(text)); os.Geteuid() != 0 || len(users) < 3 || users[2] == "1" {
+		Skip(tb, "this needs root, and other users")
+	}
+}
+
+// NeedCommand returns the path of a command that make test installs.
+func NeedCommand(tb testing.TB, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Skip(tb, "this needs ", name)
+	}
+	return path
+}
+
+// InNamespace runs the test again in a mount namespace of its own, and a user namespace
+// where it is not root. It returns true in the process that is to do the test's work, where
+// whatever is mounted ends with it. Elsewhere the test is to return.
+func InNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(envNamespace) == t.Name() {
+		Must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), envNamespace+"="+t.Name())
+	cmd.SysProcAttr = OwnMounts()
+	out, err := cmd.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		Skip(t, "there is no mount namespace here: ", err)
+	}
+	switch text := string(out); {
+	case err == nil && strings.Contains(text, "--- SKIP: "+t.Name()):
+		t.Skipf("in its mount namespace:\n%s", text)
+	case err != nil || !strings.Contains(text, "--- PASS: "+t.Name()):
+		t.Fatalf("in its mount namespace: %v\n%s", err, text)
+	}
+	return false
+}
+
+// OwnMounts has a command start in a mount namespace of its own, and in a user namespace
+// where the test does not run as root.
+func OwnMounts() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
+}
+
+// Mount mounts as mount(2) does, until the test ends.
+func Mount(tb testing.TB, source, target, fstype string, flags uintptr, data string) {
+	tb.Helper()
+	if err := unix.Mount(source, target, fstype, flags, data); err != nil {
+		Skip(tb, "nothing can be mounted: ", err)
+	}
+	tb.Cleanup(func() {
+		if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
+			tb.Error(err)
+		}
+	})
+}
