@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -128,8 +129,8 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
 	}
-	defer l.root.drop()
-	defer l.pods.drop()
+	defer l.root.Drop()
+	defer l.pods.Drop()
 	w := wanted{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
@@ -142,9 +143,9 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 // pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
 // Whatever else lies there is somebody's: the directory is younger than the parking, since
 // that took the name away, and so is all that is in it.
-func (p *Probe) againFact(ctx context.Context, pods *handle, uid parsers.PodUID) policy.Fact {
+func (p *Probe) againFact(ctx context.Context, pods *bounded.Handle, uid parsers.PodUID) policy.Fact {
 	origin := filepath.Join(p.cfg.RootDir, "pods", string(uid))
-	f, err := guardedOn(ctx, &p.guard, origin, p.patience, pods, func(fd int) policy.Fact { return p.holdsMore(fd, string(uid)) })
+	f, err := bounded.On(ctx, p.guard, origin, pods, func(fd int) policy.Fact { return p.holdsMore(fd, string(uid)) })
 	if err != nil {
 		f = policy.Fact{Detail: err.Error()}
 	}

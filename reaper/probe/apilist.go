@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -53,7 +54,7 @@ func (p *Probe) apiList(ctx context.Context, k *kubelet) *apiList {
 		c   *kubeconfig
 		err error
 	}
-	f, err := guarded(ctx, &p.guard, "kubeconfig", p.patience, func() found {
+	f, err := bounded.Do(ctx, p.guard, "kubeconfig", func() found {
 		c, err := readKubeconfig(p.cfg.Kubeconfig, p.cfg.Clock.Now().Wall)
 		return found{c, err}
 	})
@@ -68,7 +69,7 @@ func (p *Probe) apiList(ctx context.Context, k *kubelet) *apiList {
 		return l
 	}
 	l.origin = f.c.server.String() + ", node " + clean(l.node)
-	ctx, cancel := context.WithTimeoutCause(ctx, p.patience, errHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
 	defer cancel()
 	a := newAsker(strings.TrimSuffix(f.c.server.String(), "/"), f.c.token, f.c.tls)
 	defer a.close()

@@ -42,7 +42,7 @@ func apiOf(t *testing.T, s *httptest.Server, patience time.Duration) *apiList {
 	t.Helper()
 	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: s3cret")})
 	must(t, err)
-	p.patience = patience
+	p.guard.Patience = patience
 	return p.apiList(t.Context(), staticKubelet(t, "kubelet"))
 }
 

@@ -186,8 +186,8 @@ func BenchmarkParts(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			list.root.drop()
-			list.pods.drop()
+			list.root.Drop()
+			list.pods.Drop()
 		}},
 		{"mounts", func() { p.mounts(b.Context(), l.wanted) }},
 		{"processes", func() { p.users(b.Context(), l.pods, nil, l.wanted) }},

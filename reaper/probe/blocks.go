@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // blocks are the pods that a block volume is published or mapped for.
@@ -27,8 +28,8 @@ const (
 	mostBlocks   = 100_000
 )
 
-func (p *Probe) blocks(ctx context.Context, root *handle, w wanted) *blocks {
-	b, err := guardedOn(ctx, &p.guard, "block volumes", p.patience, root, func(fd int) *blocks { return p.readBlocks(fd, w) })
+func (p *Probe) blocks(ctx context.Context, root *bounded.Handle, w wanted) *blocks {
+	b, err := bounded.On(ctx, p.guard, "block volumes", root, func(fd int) *blocks { return p.readBlocks(fd, w) })
 	if err != nil {
 		return &blocks{err: fmt.Errorf("cannot list the block volumes: %w", err)}
 	}

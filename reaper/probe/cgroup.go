@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -70,7 +71,7 @@ func (c *cgroups) compare(ready map[parsers.PodUID]bool, root string) {
 }
 
 func (p *Probe) cgroups(ctx context.Context) *cgroups {
-	c, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() *cgroups { return p.readCgroups(ctx) })
+	c, err := bounded.Do(ctx, p.guard, "cgroups", func() *cgroups { return p.readCgroups(ctx) })
 	if err != nil {
 		return &cgroups{err: fmt.Errorf("cannot read the cgroups: %w", err)}
 	}

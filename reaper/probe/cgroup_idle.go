@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -27,7 +28,7 @@ func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map
 		return
 	}
 	type found struct{ idle, busy map[parsers.PodUID]bool }
-	all, err := guarded(ctx, &p.guard, "cgroups", p.patience, func() found {
+	all, err := bounded.Do(ctx, p.guard, "cgroups", func() found {
 		f := found{map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}}
 		for uid, paths := range ask {
 			f.idle[uid], f.busy[uid] = processesIn(ctx, paths)

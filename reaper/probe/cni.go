@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -57,7 +58,7 @@ type cniDir struct {
 
 // cniOpen is the directory that is read now.
 type cniOpen struct {
-	*handle
+	*bounded.Handle
 	names names
 }
 
@@ -70,7 +71,7 @@ type cniName struct {
 // cniOpened is a directory of a chunk, held until the chunk is done.
 type cniOpened struct {
 	cniDir
-	*handle
+	*bounded.Handle
 }
 
 // SweepCNI begins a pass. Nothing is read until Next.
@@ -81,7 +82,7 @@ func (p *Probe) SweepCNI() *CNISweep {
 // Close lets go of what the sweep holds open.
 func (s *CNISweep) Close() {
 	if s.open != nil {
-		s.open.drop()
+		s.open.Drop()
 	}
 	s.open, s.dirs = nil, nil
 }
@@ -117,7 +118,7 @@ type cniPart struct {
 
 func (c *cniPart) close() {
 	for _, d := range c.dirs {
-		d.drop()
+		d.Drop()
 	}
 }
 
@@ -144,7 +145,7 @@ func (s *CNISweep) list(ctx context.Context) *cniPart {
 		end, err := s.listSome(ctx, c, d)
 		s.complain(err)
 		if end || err != nil {
-			s.open.drop()
+			s.open.Drop()
 			s.open, s.dirs = nil, s.dirs[1:]
 		}
 	}
@@ -154,12 +155,12 @@ func (s *CNISweep) list(ctx context.Context) *cniPart {
 
 // openDir opens one directory; nil where it is not there.
 func (s *CNISweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
-	a, err := guarded(ctx, &s.p.guard, "cni "+d.path, s.p.patience, func() openedCNI {
+	a, err := bounded.Do(ctx, s.p.guard, "cni "+d.path, func() openedCNI {
 		fd, err := openCNIDir(d)
 		if err != nil {
 			return openedCNI{err: err}
 		}
-		return openedCNI{open: &cniOpen{handle: newHandle(fd), names: names{fd: fd, buf: make([]byte, 32<<10)}}}
+		return openedCNI{open: &cniOpen{Handle: bounded.NewHandle(fd), names: names{fd: fd, buf: make([]byte, 32<<10)}}}
 	})
 	if err == nil {
 		err = a.err
@@ -179,9 +180,9 @@ type openedCNI struct {
 	err  error
 }
 
-func (o openedCNI) discard() {
+func (o openedCNI) Discard() {
 	if o.open != nil {
-		o.open.drop()
+		o.open.Drop()
 	}
 }
 
@@ -220,7 +221,7 @@ func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, er
 	}
 	open, room := s.open, s.chunk-len(c.names)
 	before := open.names
-	a, err := guardedOn(ctx, &s.p.guard, "cni "+d.path, s.p.patience, open.handle, func(int) (a some) {
+	a, err := bounded.On(ctx, s.p.guard, "cni "+d.path, open.Handle, func(int) (a some) {
 		a.rest = before
 		for len(a.names) < room {
 			e, ok, err := a.rest.next()
@@ -238,8 +239,8 @@ func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, er
 		open.names, err = a.rest, a.err
 	}
 	if len(a.names) > 0 {
-		open.hold()
-		o := &cniOpened{cniDir: d, handle: open.handle}
+		open.Hold()
+		o := &cniOpened{cniDir: d, Handle: open.Handle}
 		c.dirs = append(c.dirs, o)
 		c.names = slices.Grow(c.names, len(a.names))
 		for _, e := range a.names {

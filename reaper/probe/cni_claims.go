@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // untold says that the namespace of a container that is not listed has to be found among
@@ -46,7 +48,7 @@ func (f *facing) claimLiving(ctx context.Context) {
 	if len(wanted) == 0 {
 		return
 	}
-	in, err := guarded(ctx, &p.guard, "processes' network namespaces", p.patience, func() netProcesses { return p.netProcesses(ctx, wanted) })
+	in, err := bounded.Do(ctx, p.guard, "processes' network namespaces", func() netProcesses { return p.netProcesses(ctx, wanted) })
 	if err != nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -58,7 +59,7 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 		contents []cni.Content
 		err      error
 	}
-	a, err := guarded(ctx, &p.guard, "cni contents "+d.path, p.patience, func() (a answer) {
+	a, err := bounded.Do(ctx, p.guard, "cni contents "+d.path, func() (a answer) {
 		fd, err := openCNIDir(d)
 		if err != nil {
 			a.err = err

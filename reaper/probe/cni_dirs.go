@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
@@ -77,7 +78,7 @@ func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
 		names []string
 		err   error
 	}
-	a, err := guarded(ctx, &p.guard, "cni "+base, p.patience, func() (a answer) {
+	a, err := bounded.Do(ctx, p.guard, "cni "+base, func() (a answer) {
 		fd, err := openCNIDir(cniDir{base: base})
 		if err != nil {
 			return answer{err: err}
@@ -159,7 +160,7 @@ func (p *Probe) readCNIConf(ctx context.Context) cniConf {
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := guarded(ctx, &p.guard, "cni "+dir, p.patience, func() cniConf { return readConfDir(dir) })
+		c, err := bounded.Do(ctx, p.guard, "cni "+dir, func() cniConf { return readConfDir(dir) })
 		if err != nil {
 			c.err = err
 		}

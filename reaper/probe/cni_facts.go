@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -163,13 +164,13 @@ func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted fu
 		openedCNI
 		names []dirent
 	}
-	a, err := guarded(ctx, &s.p.guard, "cni lookup "+d.path, s.p.patience, func() (a answer) {
+	a, err := bounded.Do(ctx, s.p.guard, "cni lookup "+d.path, func() (a answer) {
 		fd, err := openCNIDir(d)
 		if err != nil {
 			a.err = err
 			return a
 		}
-		a.open = &cniOpen{handle: newHandle(fd)}
+		a.open = &cniOpen{Handle: bounded.NewHandle(fd)}
 		a.err = readNames(fd, make([]byte, 64<<10), func(e dirent) bool {
 			if wanted(e.name) {
 				a.names = append(a.names, e)
@@ -182,7 +183,7 @@ func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted fu
 		err = a.err
 	}
 	if a.open != nil {
-		o := &cniOpened{d, a.open.handle}
+		o := &cniOpened{d, a.open.Handle}
 		c.dirs = append(c.dirs, o)
 		for _, e := range a.names {
 			c.names = append(c.names, cniName{e, o})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -82,7 +83,7 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 		s.complain(errors.New(runs.Detail))
 	}
 	if len(c.dirs) > 0 {
-		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].handle, runs)
+		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].Handle, runs)
 	}
 	s.complain(k.runtime.err, k.cgroups.err, k.tasks.err, k.stores.err, k.netns.err)
 	return k
@@ -91,8 +92,8 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 func brokenCache(f cnipolicy.File) bool { return f.Broken && f.Kind == cnipolicy.Cache }
 
 // mayEnforceOn asks for the file system of an open directory.
-func (p *Probe) mayEnforceOn(ctx context.Context, h *handle, kubelet policy.Fact) policy.Fact {
-	f, err := guardedOn(ctx, &p.guard, "namespaces", p.patience, h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
+func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
+	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
 	if err != nil {
 		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
 	}
@@ -121,7 +122,7 @@ func (p *Probe) idDirs(ctx context.Context, patterns []string) idDirs {
 	all := idDirs{found: map[string]idDir{}}
 	var errs []error
 	for _, pattern := range patterns {
-		got, err := guarded(ctx, &p.guard, "ids "+pattern, p.patience, func() idDirs {
+		got, err := bounded.Do(ctx, p.guard, "ids "+pattern, func() idDirs {
 			d := idDirs{found: map[string]idDir{}, buf: make([]byte, 32<<10)}
 			d.read("/", strings.Split(strings.Trim(filepath.Clean(pattern), "/"), "/"), "")
 			return d
@@ -191,7 +192,7 @@ type idCgroups struct {
 }
 
 func (p *Probe) cgroupIDs(ctx context.Context) idCgroups {
-	c, err := guarded(ctx, &p.guard, "cgroup IDs", p.patience, func() idCgroups {
+	c, err := bounded.Do(ctx, p.guard, "cgroup IDs", func() idCgroups {
 		c := idCgroups{found: map[string]string{}}
 		c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) bool {
 			c.kube = c.kube || isKubepods(name)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -35,7 +36,7 @@ type nsID struct{ dev, ino uint64 }
 const mostNetns = 100_000
 
 func (p *Probe) netnsSet(ctx context.Context) netnsSet {
-	n, err := guarded(ctx, &p.guard, "network namespaces", p.patience, func() netnsSet {
+	n, err := bounded.Do(ctx, p.guard, "network namespaces", func() netnsSet {
 		n := netnsSet{dirs: map[string]string{}, have: map[string]time.Time{}, ids: map[string]nsID{}}
 		seen := map[[2]uint64]string{}
 		for _, dir := range p.cfg.NetnsDirs {
@@ -214,7 +215,7 @@ func (f *facing) findElsewhere(ctx context.Context) {
 		return
 	}
 	p := f.s.p
-	facts, err := guarded(ctx, &p.guard, "namespaces elsewhere", p.patience, func() map[string]elsewhereFact { return f.statNamespaces(ask) })
+	facts, err := bounded.Do(ctx, p.guard, "namespaces elsewhere", func() map[string]elsewhereFact { return f.statNamespaces(ask) })
 	for _, path := range ask {
 		if err != nil {
 			facts = map[string]elsewhereFact{path: {Fact: policy.Fact{Origin: path, Detail: err.Error()}}}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -105,7 +106,7 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 	err := hung.of(d)
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
-		read, err = guardedOn(ctx, &p.guard, key, p.patience, d.handle, func(fd int) readBatch {
+		read, err = bounded.On(ctx, p.guard, key, d.Handle, func(fd int) readBatch {
 			r := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
 			var buf []byte
 			for i, e := range names {

@@ -153,7 +153,7 @@ func (p *Probe) askVersions(ctx context.Context, r *cniRuntime) {
 
 // version returns the runtime's name and version for people, in words where it does not tell.
 func (p *Probe) version(ctx context.Context, path string) string {
-	conn, err := cri.Dial(path, p.patience, longVersion)
+	conn, err := cri.Dial(path, p.guard.Limit(), longVersion)
 	if err == nil {
 		defer conn.Close()
 		var v runtimeapi.VersionResponse

@@ -8,6 +8,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
@@ -25,11 +26,11 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 	for id, socket := range ids {
 		bySocket[socket] = append(bySocket[socket], id)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.guard.Limit())
 	defer cancel()
 	found := map[string]string{}
 	for socket, ids := range bySocket {
-		conn, err := cri.Dial(socket, p.patience, longSandbox)
+		conn, err := cri.Dial(socket, p.guard.Limit(), longSandbox)
 		if err != nil {
 			continue
 		}
@@ -99,13 +100,13 @@ func (p *Probe) toldConfDirs(ctx context.Context) []string {
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
 		return nil
 	}
-	found, err := guarded(ctx, &p.guard, "the runtime's sockets", p.patience, func() sockets { return p.findSockets(UsualSockets(p.cfg.NodeRoot)) })
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() sockets { return p.findSockets(UsualSockets(p.cfg.NodeRoot)) })
 	if err != nil || found.err != nil {
 		return nil
 	}
 	var dirs []string
 	for _, path := range found.paths {
-		conn, err := cri.Dial(path, p.patience, longStatus)
+		conn, err := cri.Dial(path, p.guard.Limit(), longStatus)
 		if err != nil {
 			continue
 		}

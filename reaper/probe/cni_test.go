@@ -438,7 +438,7 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	n.mkdir("cni/multus/results")
 	n.write("cni/multus/results/n-"+id("gone")+"-net1", cacheText("n", id("gone"), "net1", string(newUID()), n.netns("gone")))
 	p := n.probe()
-	must(t, map[bool]error{false: unix.EBUSY}[p.guard.begin("cni "+n.path("cni/networks/stuck"))])
+	stick(t, p.guard, "cni "+n.path("cni/networks/stuck"))
 	n.address("stuck", "10.0.0.1", id("gone"))
 	looks := sweepAll(t, p.SweepCNI())
 	if len(looks) != 1 || len(looks[0].Files) != 2 || len(looks[0].Errors) != 4 {
@@ -461,7 +461,7 @@ func TestSweepCNIHangs(t *testing.T) {
 	n.address("cbr0", "10.244.0.9", id("gone"))
 	p := n.probe()
 	for worker := range 4 {
-		p.guard.begin("cni files " + string(rune('0'+worker)) + " " + n.path("cni/results"))
+		stick(t, p.guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
 	}
 	looks := sweepAll(t, p.SweepCNI())
 	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})

@@ -209,72 +209,6 @@ func TestSmallBuffer(t *testing.T) {
 	}
 }
 
-// TestGuard: one goroutine for each key, however often it is asked for.
-func TestGuard(t *testing.T) {
-	var g guard
-	release := make(chan struct{})
-	running := make(chan struct{}, 10)
-	hang := func() int { running <- struct{}{}; <-release; return 1 }
-	if _, err := guarded(t.Context(), &g, "a", time.Millisecond, hang); !errors.Is(err, errHangs) {
-		t.Fatalf("a hung part gives %v", err)
-	}
-	for range 5 {
-		if _, err := guarded(t.Context(), &g, "a", time.Hour, hang); !errors.Is(err, errStuck) {
-			t.Fatalf("a part that is stuck gives %v", err)
-		}
-	}
-	if v, err := guarded(t.Context(), &g, "b", time.Hour, func() int { return 2 }); v != 2 || err != nil {
-		t.Errorf("another part gives %d, %v", v, err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("enough"))
-	if _, err := guarded(ctx, &g, "c", time.Hour, hang); err == nil || err.Error() != "enough" {
-		t.Errorf("a part without time gives %v", err)
-	}
-	<-running
-	<-running
-	close(release)
-	for !g.begin("a") {
-		time.Sleep(time.Millisecond)
-	}
-	if len(running) != 0 {
-		t.Errorf("%d more goroutines were begun", len(running))
-	}
-}
-
-// late is an answer that holds something open.
-type late struct{ closed chan struct{} }
-
-func (l late) discard() { close(l.closed) }
-
-// TestGuardDiscards: what comes too late is closed, since nobody else will.
-func TestGuardDiscards(t *testing.T) {
-	var g guard
-	release, answer := make(chan struct{}), late{make(chan struct{})}
-	if _, err := guarded(t.Context(), &g, "a", time.Nanosecond, func() late { <-release; return answer }); !errors.Is(err, errHangs) {
-		t.Fatalf("a hung part gives %v", err)
-	}
-	close(release)
-	<-answer.closed
-}
-
-// TestGuardIsBounded: hung keys are not begun without end.
-func TestGuardIsBounded(t *testing.T) {
-	var g guard
-	release := make(chan struct{})
-	defer close(release)
-	begun := 0
-	for i := range 2 * mostStuck {
-		_, err := guarded(t.Context(), &g, fmt.Sprint(i), time.Nanosecond, func() int { <-release; return 0 })
-		if errors.Is(err, errHangs) {
-			begun++
-		}
-	}
-	if begun != mostStuck {
-		t.Errorf("%d goroutines hang, want %d", begun, mostStuck)
-	}
-}
-
 // TestHungPods: pods that hang cost the look bounded time, and no other pod its facts.
 func TestHungPods(t *testing.T) {
 	n, first, second := newNode(t), newUID(), newUID()
@@ -287,9 +221,7 @@ func TestHungPods(t *testing.T) {
 		all = append(all, reading{parent: list.pods, name: d.name, kind: d.kind, origin: d.name, uid: parsers.PodUID(d.name)})
 	}
 	// The first is stuck since an earlier look.
-	if !p.guard.begin(all[0].origin) {
-		t.Fatal("the guard is not free")
-	}
+	stick(t, p.guard, all[0].origin)
 	reads := p.readAll(t.Context(), all, nil)
 	if reads[0].fact().Truth != policy.Unknown || reads[0].directory.Truth != policy.Unknown {
 		t.Errorf("a stuck pod was read: %+v", reads[0].directory)
@@ -297,9 +229,9 @@ func TestHungPods(t *testing.T) {
 	if reads[1].fact().Truth != policy.Yes {
 		t.Errorf("the other pod was not read: %+v", reads[1].fact())
 	}
-	list.root.drop()
-	list.pods.drop()
-	if list.pods.uses != 0 {
-		t.Errorf("the handle has %d uses left", list.pods.uses)
+	list.root.Drop()
+	list.pods.Drop()
+	if _, err := statHandle(list.pods.FD); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the handle is still in use: %v", err)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -49,11 +49,10 @@ const deletedMark = " (deleted)"
 // name below pods or quarantine.
 type places struct {
 	open             opener
-	pods, quarantine *handle // quarantine is nil where there is none
+	pods, quarantine *bounded.Handle // quarantine is nil where there is none
 	procDir          string
 	ctx              context.Context //nolint:containedctx // the look's, and places end with it
-	guard            *guard
-	patience         time.Duration
+	guard            *bounded.Guard
 	hang             bool // a file did not answer: no other is asked
 }
 
@@ -71,9 +70,9 @@ type answered struct {
 // ask runs what may hang on the file system of a process's file.
 func (p *places) ask(key string, work func() answered) (inode, error) {
 	if p.hang {
-		return inode{}, errHangs
+		return inode{}, bounded.ErrHangs
 	}
-	a, err := guarded(p.ctx, p.guard, "file "+key, p.patience/8, func() answered { return work() })
+	a, err := bounded.Within(p.ctx, p.guard, "file "+key, p.guard.Limit()/8, func() answered { return work() })
 	if err != nil {
 		p.hang = true
 		return inode{}, err
@@ -138,7 +137,7 @@ func (p *places) entry(at spot) (int, error) {
 	if parent == nil {
 		return -1, unix.ENOENT
 	}
-	return p.open.at(parent.fd, at.entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	return p.open.at(parent.FD, at.entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
 // statLink asks where a link of /proc leads. It asks for no attribute: device and inode

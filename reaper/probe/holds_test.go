@@ -112,12 +112,12 @@ func TestHintInDoubt(t *testing.T) {
 		l, err := p.list(t.Context())
 		must(t, err)
 		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
-		s := places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: &p.guard, patience: p.patience}
+		s := places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: p.guard}
 		self := link{"self", "self/fd/0"}
 		if truth := s.holds(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
-		p.guard.begin("file self/fd/0") // as the thread does that never comes back
+		stick(t, p.guard, "file self/fd/0") // as the thread does that never comes back
 		if truth := s.holds(at, self); truth != policy.Unknown {
 			t.Errorf("a file that does not answer: %s, want unknown", truth)
 		}

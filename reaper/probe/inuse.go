@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -49,7 +50,7 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-func (p *Probe) users(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+func (p *Probe) users(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
 	var wg sync.WaitGroup
 	var m *users
 	wg.Go(func() { m = p.mapped(ctx, pods, quarantine, w) })
@@ -80,14 +81,14 @@ func newUsers(err error) *users {
 	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
 }
 
-func (p *Probe) opened(ctx context.Context, pods, quarantine *handle, w wanted) *users {
-	quarantine.hold()
-	u, err := guardedOn(ctx, &p.guard, "processes", p.patience, pods, func(int) *users {
-		defer quarantine.drop()
+func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
+	quarantine.Hold()
+	u, err := bounded.On(ctx, p.guard, "processes", pods, func(int) *users {
+		defer quarantine.Drop()
 		return p.readUsers(ctx, pods, quarantine, w)
 	})
-	if errors.Is(err, errStuck) {
-		quarantine.drop() // the reading has not begun
+	if errors.Is(err, bounded.ErrStuck) {
+		quarantine.Drop() // the reading has not begun
 	}
 	if err != nil {
 		return newUsers(fmt.Errorf("cannot read the processes: %w", err))
@@ -97,7 +98,7 @@ func (p *Probe) opened(ctx context.Context, pods, quarantine *handle, w wanted) 
 
 // readUsers reads the links of every process. Reading a link asks the process's own
 // tables, never the file system behind it, so it does not hang on a dead one.
-func (p *Probe) readUsers(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
 	proc, err := p.openProc()
 	if err != nil {
 		return newUsers(err)
@@ -155,14 +156,14 @@ type useScan struct {
 	link    [4096]byte
 }
 
-func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *handle, w wanted) *useScan {
+func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w wanted) *useScan {
 	s := &useScan{
 		users: newUsers(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
 		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{},
 		devs: devicesOf(p.cfg.ProcDir, pods, quarantine),
 	}
 	s.places = &places{
-		open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: &p.guard, patience: p.patience,
+		open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: p.guard,
 	}
 	return s
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // ourFiles are those that an operator names: they are opened as this process sees them.
@@ -88,7 +90,7 @@ func (e *RefusedError) Unwrap() error { return e.err }
 // CheckCredentials says in words for the user why the kubelet or the API server cannot be
 // asked with what the configuration names. It asks nobody.
 func CheckCredentials(ctx context.Context, c Config, now time.Time) []error {
-	errs, hung := guarded(ctx, new(guard), "credentials", startPatience, func() (errs []error) {
+	errs, hung := bounded.Do(ctx, new(bounded.Guard), "credentials", func() (errs []error) {
 		add := func(key string, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))

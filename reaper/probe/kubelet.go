@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -45,7 +46,7 @@ func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kub
 		agrees policy.Fact
 		err    error
 	}
-	f, err := guarded(ctx, &p.guard, "kubelet", p.patience, func() found {
+	f, err := bounded.Do(ctx, p.guard, "kubelet", func() found {
 		ks, err := findKubelets(p.cfg.ProcDir, p.cfg.RootDir)
 		for _, k := range ks.ours {
 			k.format = k.logsIn()
@@ -181,7 +182,7 @@ func KubeletRootDir(ctx context.Context, procDir string) (dir, from string, err 
 		k   *kubelet
 		err error
 	}
-	f, err := guarded(ctx, new(guard), "kubelet", startPatience, func() found {
+	f, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() found {
 		k, err := anyKubelet(procDir)
 		return found{k, err}
 	})

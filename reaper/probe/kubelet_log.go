@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // KubeletLogs returns the regular files that kubelets have for their standard error or output
@@ -13,7 +15,7 @@ import (
 // file counts only where its path leads to it from here, too. What cannot be read in
 // good time is left out: these are more places to listen, and no verdict depends on having all.
 func KubeletLogs(ctx context.Context, procDir string) []string {
-	logs, err := guarded(ctx, new(guard), "kubelet", startPatience, func() (logs []string) {
+	logs, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() (logs []string) {
 		ks, err := scanner{procDir: procDir}.kubelets()
 		if err != nil {
 			return nil

@@ -193,7 +193,7 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, cmd.Process.Pid, unix.WSTOPPED)
-	p.patience = 100 * time.Millisecond
+	p.guard.Patience = 100 * time.Millisecond
 	for range 3 {
 		a := p.askRuntime(t.Context())
 		if a.Lists.Truth != policy.Unknown || !strings.Contains(a.Lists.Detail, "no answer in time") {
@@ -205,7 +205,7 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	p.patience = time.Minute
+	p.guard.Patience = time.Minute
 	if a := p.askRuntime(t.Context()); a.Lists.Truth != policy.No {
 		t.Errorf("after: %+v", a)
 	}

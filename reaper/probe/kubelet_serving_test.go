@@ -135,8 +135,8 @@ func TestKubeletBadAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := tlsServer(t, "", serve(map[string]http.HandlerFunc{"/pods": c.h, "/elsewhere": c.h, "/runningpods/": answer(listOf(herePod))}))
 			p, k := kubeletAt(t, s, certOf(s))
-			if p.patience = time.Minute; !c.patient {
-				p.patience = 200 * time.Millisecond
+			if p.guard.Patience = time.Minute; !c.patient {
+				p.guard.Patience = 200 * time.Millisecond
 			}
 			l := lists(p.podList(t.Context(), k), nil)
 			for _, uid := range []parsers.PodUID{uidQuiet, staticUID} {

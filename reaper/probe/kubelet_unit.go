@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // KubeletUnits returns the systemd services in which kubelets run, as their cgroups tell, so
@@ -11,7 +13,7 @@ import (
 // was set). What cannot be read in good time is left out: these are more places to listen,
 // and no verdict depends on having all.
 func KubeletUnits(ctx context.Context, procDir string) []string {
-	units, err := guarded(ctx, new(guard), "kubelet", startPatience, func() (units []string) {
+	units, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() (units []string) {
 		s := scanner{procDir: procDir}
 		ks, err := s.kubelets()
 		if err != nil {
@@ -60,7 +62,7 @@ func serviceOf(cgroup string) (string, bool) {
 // KubeletStart returns when the first of the kubelets that run was started, on
 // CLOCK_BOOTTIME, and whether any runs and can be told.
 func KubeletStart(ctx context.Context, procDir string) (time.Duration, bool) {
-	start, err := guarded(ctx, new(guard), "kubelet", startPatience, func() time.Duration {
+	start, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() time.Duration {
 		ks, err := scanner{procDir: procDir}.kubelets()
 		if err != nil || len(ks) == 0 {
 			return -1

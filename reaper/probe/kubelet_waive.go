@@ -7,13 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// startPatience bounds what is asked once, at the start.
-const startPatience = 10 * time.Second
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+)
 
 // UsualSockets returns the places where a CRI runtime usually listens, on a node whose usual
 // places are below nodeRoot.
@@ -30,7 +28,7 @@ func UsualSockets(nodeRoot string) []string {
 // the file is what a runtime left when it was killed or uninstalled. A runtime that is
 // merely down could come back, but its kubelet runs on meanwhile and is found.
 func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string) error {
-	err, hung := guarded(ctx, new(guard), "waived", startPatience, func() error {
+	err, hung := bounded.Do(ctx, new(bounded.Guard), "waived", func() error {
 		if err := noKubelet(procDir, rootDir); err != nil {
 			return err
 		}

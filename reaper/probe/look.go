@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -20,8 +21,8 @@ type looking struct {
 	probe   *Probe
 	rootDir string // the root directory as configured, for people
 	listing
-	quarantine *handle // nil where there is none
-	csi        *handle // plugins/kubernetes.io/csi, nil where there is none
+	quarantine *bounded.Handle // nil where there is none
+	csi        *bounded.Handle // plugins/kubernetes.io/csi, nil where there is none
 	csiErr     error
 	wanted     wanted
 	partial    bool // only some pods were asked for
@@ -98,10 +99,10 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 }
 
 func (l *looking) close() {
-	l.root.drop()
-	l.pods.drop()
-	l.quarantine.drop()
-	l.csi.drop()
+	l.root.Drop()
+	l.pods.Drop()
+	l.quarantine.Drop()
+	l.csi.Drop()
 }
 
 // choose returns the entries to look at.
@@ -128,30 +129,30 @@ func (l *looking) choose(only []parsers.PodUID) []dirent {
 
 // beside is what openBeside opens; a nil handle is one that is not there.
 type beside struct {
-	quarantine, csi *handle
+	quarantine, csi *bounded.Handle
 	err, csiErr     error
 }
 
-func (b beside) discard() {
-	b.quarantine.drop()
-	b.csi.drop()
+func (b beside) Discard() {
+	b.quarantine.Drop()
+	b.csi.Drop()
 }
 
 // openBeside opens what a look needs besides the pods directory.
 func (l *looking) openBeside(ctx context.Context) {
 	p := l.probe
-	a, err := guardedOn(ctx, &p.guard, "quarantine", p.patience, l.root, func(root int) (a beside) {
+	a, err := bounded.On(ctx, p.guard, "quarantine", l.root, func(root int) (a beside) {
 		fd, err := retry(func() (int, error) {
 			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
 		if err == nil {
-			a.quarantine = newHandle(fd)
+			a.quarantine = bounded.NewHandle(fd)
 		} else if !gone(err) {
 			a.err = fmt.Errorf("cannot open the quarantine: %w", pathError("open", p.cfg.QuarantineDir, err))
 		}
 		fd, err = p.open.walk(root, "plugins", "kubernetes.io", "csi")
 		if err == nil {
-			a.csi = newHandle(fd)
+			a.csi = bounded.NewHandle(fd)
 		} else if !gone(err) {
 			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // A line of /proc/PID/maps, proc_pid_maps(5):
@@ -53,16 +54,16 @@ const biggestMaps = 512 << 20
 
 // mapped reads what each process has mapped. That waits for a process that changes its mappings
 // and hangs meanwhile, so it is a part of its own: its error names the process.
-func (p *Probe) mapped(ctx context.Context, pods, quarantine *handle, w wanted) *users {
+func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
 	var now atomic.Value
 	now.Store("")
-	quarantine.hold()
-	u, err := guardedOn(ctx, &p.guard, "mappings", p.patience, pods, func(int) *users {
-		defer quarantine.drop()
+	quarantine.Hold()
+	u, err := bounded.On(ctx, p.guard, "mappings", pods, func(int) *users {
+		defer quarantine.Drop()
 		return p.readMapped(ctx, pods, quarantine, w, &now)
 	})
-	if errors.Is(err, errStuck) {
-		quarantine.drop() // the reading has not begun
+	if errors.Is(err, bounded.ErrStuck) {
+		quarantine.Drop() // the reading has not begun
 	}
 	if err != nil {
 		pid, _ := now.Load().(string)
@@ -75,7 +76,7 @@ func (p *Probe) mapped(ctx context.Context, pods, quarantine *handle, w wanted) 
 	return u
 }
 
-func (p *Probe) readMapped(ctx context.Context, pods, quarantine *handle, w wanted, now *atomic.Value) *users {
+func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted, now *atomic.Value) *users {
 	proc, err := p.openProc()
 	if err != nil {
 		return newUsers(err)

@@ -63,7 +63,7 @@ func TestMapsHang(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid))
 	p := n.probe()
-	p.guard.begin("mappings")
+	stick(t, p.guard, "mappings")
 	look, err := p.Look(t.Context(), nil, nil)
 	must(t, err)
 	check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Unknown}))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -111,7 +112,7 @@ func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.P
 }
 
 func (p *Probe) mounts(ctx context.Context, w wanted) *mountMap {
-	m, err := guarded(ctx, &p.guard, "mounts", p.patience, func() *mountMap { return p.readMounts(ctx, w) })
+	m, err := bounded.Do(ctx, p.guard, "mounts", func() *mountMap { return p.readMounts(ctx, w) })
 	if err != nil {
 		return &mountMap{err: fmt.Errorf("cannot read the mounts: %w", err)}
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -365,17 +366,14 @@ func TestHungParts(t *testing.T) {
 	n.patience = 300 * time.Millisecond
 	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
 	p := n.probe()
-	for _, words := range []string{errHangs.Error(), errStuck.Error()} {
+	for _, words := range []string{bounded.ErrHangs.Error(), bounded.ErrStuck.Error()} {
 		look, err := p.Look(t.Context(), nil, nil)
 		must(t, err)
 		e := find(t, look, uid)
 		check(t, e, but(facts{policy.FactCgroup: policy.Unknown, policy.FactStaged: policy.Unknown}))
 		wantDetail(t, e.Facts[policy.FactCgroup], words)
 	}
-	p.guard.mu.Lock()
-	stuck := len(p.guard.busy)
-	p.guard.mu.Unlock()
-	if stuck != len(release) {
+	if stuck := p.guard.Stuck(); stuck != len(release) {
 		t.Errorf("%d goroutines are stuck after two looks, want one for each hung part, %d", stuck, len(release))
 	}
 	for _, f := range release {
@@ -385,7 +383,7 @@ func TestHungParts(t *testing.T) {
 		n := newNode(t)
 		n.patience = 100 * time.Millisecond
 		hungFUSE(t, n.cfg.RootDir)
-		if _, err := n.probe().Look(t.Context(), nil, nil); !errors.Is(err, errHangs) {
+		if _, err := n.probe().Look(t.Context(), nil, nil); !errors.Is(err, bounded.ErrHangs) {
 			t.Errorf("the look of a hung root directory gives %v", err)
 		}
 	})

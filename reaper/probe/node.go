@@ -10,6 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -29,7 +30,7 @@ func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fac
 	if on == nil {
 		on = l.pods
 	}
-	a, err := guardedOn(ctx, &p.guard, "node", p.patience, on, func(fd int) (a answer) {
+	a, err := bounded.On(ctx, p.guard, "node", on, func(fd int) (a answer) {
 		a.enforce = p.mayEnforce(kubelet, fd)
 		a.bytes, a.inodes = free(fd)
 		return a

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -144,7 +146,7 @@ func (n *testNode) probe() *Probe {
 	n.t.Helper()
 	p, err := New(n.cfg)
 	must(n.t, err)
-	p.patience = n.patience
+	p.guard.Patience = n.patience
 	if n.most > 0 {
 		p.entries = n.most
 	}
@@ -275,4 +277,15 @@ func openTest(t *testing.T, path string) *os.File {
 	must(t, err)
 	t.Cleanup(func() { must(t, f.Close()) })
 	return f
+}
+
+// stick leaves a goroutine behind that has begun the work of a key, until the test ends.
+func stick(t *testing.T, g *bounded.Guard, key string) {
+	t.Helper()
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	hang := func() struct{} { <-release; return struct{}{} }
+	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
+		t.Fatalf("%s is not free: %v", key, err)
+	}
 }

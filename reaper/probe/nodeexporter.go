@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // NodeExporterDefaults are the files in which packages of the node exporter keep its
@@ -24,12 +25,12 @@ func NodeExporterDefaults() []string {
 type NodeExporter struct {
 	procDir  string
 	defaults []string
-	guard    guard
+	guard    *bounded.Guard
 }
 
 // NewNodeExporter looks among the processes of a /proc, then in the files of arguments.
 func NewNodeExporter(procDir string, defaults []string) *NodeExporter {
-	return &NodeExporter{procDir: procDir, defaults: defaults}
+	return &NodeExporter{procDir: procDir, defaults: defaults, guard: &bounded.Guard{Patience: exporterPatience}}
 }
 
 // exporterPatience bounds the search: /proc/PID/cmdline waits for ever where the process
@@ -48,7 +49,7 @@ func (n *NodeExporter) Textfile(ctx context.Context) (dir string, running bool) 
 		running bool
 	}
 	procDir, defaults := n.procDir, n.defaults
-	f, err := guarded(ctx, &n.guard, "node exporter", exporterPatience, func() found {
+	f, err := bounded.Do(ctx, n.guard, "node exporter", func() found {
 		dir, running := nodeExporterTextfile(procDir, defaults)
 		return found{dir, running}
 	})

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // An overlay's options name its layers as whoever mounted it saw them: relative to where it
@@ -198,12 +199,12 @@ func (f *layerSearch) sameFileSystem(o overlayMount, fd int) bool {
 		closeFD(held)
 		return true
 	}
-	same, err := guarded(f.ctx, &f.guard, "overlay", f.patience/8, func() bool {
+	same, err := bounded.Within(f.ctx, f.guard, "overlay", f.guard.Limit()/8, func() bool {
 		defer closeFD(held)
 		var a unix.Statfs_t
 		return unix.Fstatfs(held, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files
 	})
-	if errors.Is(err, errStuck) {
+	if errors.Is(err, bounded.ErrStuck) {
 		closeFD(held) // work has not begun
 	}
 	return err != nil || same

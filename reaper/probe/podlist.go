@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -54,7 +55,7 @@ func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
 	if k == nil {
 		return unlisted(p.cfg.ProcDir, "not asked: no kubelet is known", nil)
 	}
-	d, err := guarded(ctx, &p.guard, "kubelet's port", p.patience, func() kubeletDoor { return p.kubeletDoor(k) })
+	d, err := bounded.Do(ctx, p.guard, "kubelet's port", func() kubeletDoor { return p.kubeletDoor(k) })
 	switch {
 	case err != nil:
 		d.err = err
@@ -66,7 +67,7 @@ func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
 		}
 		return unlisted(k.String(), d.silent, d.err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.patience, errHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
 	defer cancel()
 	a := newAsker(d.base, d.token, d.tls)
 	defer a.close()

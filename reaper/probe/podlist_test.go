@@ -37,7 +37,7 @@ func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *podList
 	t.Cleanup(s.Close)
 	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 	must(t, err)
-	p.patience = patience
+	p.guard.Patience = patience
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	must(t, err)
 	k := staticKubelet(t, "kubelet", "--read-only-port="+port)

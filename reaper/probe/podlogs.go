@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -31,7 +32,7 @@ type podLogs struct {
 
 // podLogs reads the directory as the kubelet that runs sees it, or the usual one.
 func (p *Probe) podLogs(ctx context.Context, running *kubelet) *podLogs {
-	logs, err := guarded(ctx, &p.guard, "pod logs", p.patience, func() *podLogs { return p.readPodLogs(running) })
+	logs, err := bounded.Do(ctx, p.guard, "pod logs", func() *podLogs { return p.readPodLogs(running) })
 	if err != nil {
 		return &podLogs{dir: p.cfg.LogPodsDir, err: fmt.Errorf("cannot read the pods' log directories: %w", err)}
 	}

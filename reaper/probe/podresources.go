@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -41,7 +42,7 @@ func (p *Probe) podResources(ctx context.Context) *policy.PodResources {
 		r.Silent = "not asked: --runtime-endpoint none"
 		return r
 	}
-	text, err := guarded(ctx, &p.guard, "pod-resources", p.patience, func() listText { return p.askPodResources(ctx, path) })
+	text, err := bounded.Do(ctx, p.guard, "pod-resources", func() listText { return p.askPodResources(ctx, path) })
 	if err == nil {
 		err = text.err
 	}
@@ -72,7 +73,7 @@ func (p *Probe) askPodResources(ctx context.Context, path string) listText {
 		return listText{err: err}
 	}
 	defer func() { _ = conn.Close() }() // nothing was sent that could be lost
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.guard.Limit())
 	defer cancel()
 	for _, method := range podResourceLists {
 		var out []byte

@@ -14,12 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // listing is the pods directory: its handle, and every name in it.
 type listing struct {
-	root, pods *handle
+	root, pods *bounded.Handle
 	names      []dirent // sorted
 }
 
@@ -29,9 +30,9 @@ type listed struct {
 	err error
 }
 
-func (l listed) discard() {
-	l.root.drop()
-	l.pods.drop()
+func (l listed) Discard() {
+	l.root.Drop()
+	l.pods.Drop()
 }
 
 // mostNames bounds the pods directory; a node runs some hundred pods.
@@ -41,7 +42,7 @@ const mostNames = 1_000_000
 // symlink, and below it the pods directory, which must be none. pods may be a mount point:
 // some nodes give it a disk of its own.
 func (p *Probe) list(ctx context.Context) (listing, error) {
-	a, err := guarded(ctx, &p.guard, "pods directory", p.patience, func() listed {
+	a, err := bounded.Do(ctx, p.guard, "pods directory", func() listed {
 		l, err := p.readListing()
 		return listed{l, err}
 	})
@@ -62,22 +63,22 @@ func (p *Probe) readListing() (listing, error) {
 	if err != nil {
 		return l, err
 	}
-	root := newHandle(fd)
-	fd, err = retry(func() (int, error) { return unix.Openat(root.fd, "pods", openDir, 0) })
+	root := bounded.NewHandle(fd)
+	fd, err = retry(func() (int, error) { return unix.Openat(root.FD, "pods", openDir, 0) })
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		if st, serr := statName(root.fd, "pods"); serr == nil {
+		if st, serr := statName(root.FD, "pods"); serr == nil {
 			err = fmt.Errorf("it is %s: %w", typeName(st.Mode), err)
 		}
 	}
 	if err != nil {
-		root.drop()
+		root.Drop()
 		return l, err
 	}
-	pods := newHandle(fd)
+	pods := bounded.NewHandle(fd)
 	names, err := listDir(fd, mostNames)
 	if err != nil {
-		root.drop()
-		pods.drop()
+		root.Drop()
+		pods.Drop()
 		return l, err
 	}
 	slices.SortFunc(names, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
@@ -98,7 +99,7 @@ type podRead struct {
 
 // reading is one directory to read: a pod, or a parked pod in quarantine.
 type reading struct {
-	parent   *handle
+	parent   *bounded.Handle
 	name     string
 	kind     uint8
 	origin   string
@@ -113,7 +114,7 @@ type reading struct {
 var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // read opens and walks one directory.
-func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *podRead {
+func (p *Probe) read(ctx context.Context, r reading, parent int, csi *bounded.Handle) *podRead {
 	out := &podRead{}
 	out.directory.Origin, out.ownMount.Origin = r.origin, r.origin
 	fd, err := p.open.dir(parent, r.name)
@@ -147,13 +148,13 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *handle) *p
 	}
 	defer scratch.Put(buf)
 	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
-	until := time.Now().Add(p.patience / 4) //nolint:forbidigo // as a context's deadline
+	until := time.Now().Add(p.guard.Limit() / 4) //nolint:forbidigo // as a context's deadline
 	out.content = readContent(ctx, p.open, fd, &st, bounds{
 		buf: buf[:], each: p.entries, counts: r.counts, until: until, etc: r.hosts, origin: r.origin,
 	})
 	dir := -1
 	if csi != nil {
-		dir = csi.fd
+		dir = csi.FD
 	}
 	out.staging = stagingOf(p.open, dir, out.content, r.recorded)
 	return out
@@ -248,11 +249,11 @@ const mostHangs = 4
 
 // readAll reads the directories, each guarded for itself, so that one that hangs costs
 // nobody else's facts.
-func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podRead {
+func (p *Probe) readAll(ctx context.Context, all []reading, csi *bounded.Handle) []*podRead {
 	out := make([]*podRead, len(all))
 	var next, hangs atomic.Int64
 	var wg sync.WaitGroup
-	inTime, cancel := context.WithTimeout(ctx, p.patience)
+	inTime, cancel := context.WithTimeout(ctx, p.guard.Limit())
 	defer cancel()
 	counts := newCounting(inTime)
 	for range min(4, runtime.GOMAXPROCS(0)) {
@@ -277,7 +278,7 @@ func (p *Probe) readAll(ctx context.Context, all []reading, csi *handle) []*podR
 				if err == nil {
 					out[i], err = p.readGuarded(ctx, r, csi)
 				}
-				if errors.Is(err, errHangs) {
+				if errors.Is(err, bounded.ErrHangs) {
 					hangs.Add(1)
 				}
 				if err != nil {
@@ -297,19 +298,19 @@ func (l listing) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(l.names, name, func(d dirent, name string) int { return strings.Compare(d.name, name) })
 }
 
-func (p *Probe) readGuarded(ctx context.Context, r reading, csi *handle) (*podRead, error) {
+func (p *Probe) readGuarded(ctx context.Context, r reading, csi *bounded.Handle) (*podRead, error) {
 	if csi != nil {
-		csi.hold()
+		csi.Hold()
 	}
-	read, err := guardedOn(ctx, &p.guard, r.origin, p.patience, r.parent, func(fd int) *podRead {
-		defer csi.drop()
+	read, err := bounded.On(ctx, p.guard, r.origin, r.parent, func(fd int) *podRead {
+		defer csi.Drop()
 		// A walk that is slow and does not hang ends by itself, before it counts as hung.
-		ctx, cancel := context.WithTimeout(ctx, p.patience*3/4)
+		ctx, cancel := context.WithTimeout(ctx, p.guard.Limit()*3/4)
 		defer cancel()
 		return p.read(ctx, r, fd, csi)
 	})
-	if errors.Is(err, errStuck) {
-		csi.drop()
+	if errors.Is(err, bounded.ErrStuck) {
+		csi.Drop()
 	}
 	return read, err
 }

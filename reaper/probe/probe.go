@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -70,9 +70,7 @@ type Config struct {
 type Probe struct {
 	cfg   Config
 	open  opener
-	guard guard
-	// patience is how long one part of a look may take before its facts are Unknown.
-	patience time.Duration
+	guard *bounded.Guard
 	// entries is how many entries of one pod are counted.
 	entries int
 	// stat is statHandle, which the tests replace: few machines have a btrfs.
@@ -143,7 +141,7 @@ func New(cfg Config) (*Probe, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Probe{
-		cfg: cfg, open: newOpener(), patience: 10 * time.Second, entries: mostEntries,
+		cfg: cfg, open: newOpener(), guard: &bounded.Guard{}, entries: mostEntries,
 		rereads: kernelOlderThan(5, 8), stat: statHandle, byFile: nsMounts,
 	}, nil
 }

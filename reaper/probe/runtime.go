@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -127,7 +128,7 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, so
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
 		return nil, sockets{}, errNotAsked
 	}
-	found, err := guarded(ctx, &p.guard, "the runtime's sockets", p.patience, func() sockets { return p.findSockets(usual) })
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() sockets { return p.findSockets(usual) })
 	if err == nil {
 		err = found.err
 	}
@@ -137,7 +138,7 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, so
 	answers := make([]cri.Lists, len(found.paths))
 	var wg sync.WaitGroup
 	for i, path := range found.paths {
-		wg.Go(func() { answers[i] = cri.List(ctx, path, p.patience, cri.MaxAnswer) })
+		wg.Go(func() { answers[i] = cri.List(ctx, path, p.guard.Limit(), cri.MaxAnswer) })
 	}
 	wg.Wait()
 	return answers, found, nil

@@ -159,8 +159,11 @@ func TestAskRuntimeFaults(t *testing.T) {
 		{"both fail", unavailable, unavailable, unknown, unknown, unknown, unknown, unknown, time.Minute, "is not ready", "is not ready"},
 		{"containers hang", fakecri.Fault{}, hang, yes, unknown, no, unknown, yes, 100 * time.Millisecond, "", "no answer in time"},
 		{"sandboxes hang", hang, fakecri.Fault{}, unknown, yes, unknown, unknown, unknown, 100 * time.Millisecond, "no answer in time", ""},
-		{"late",
-			fakecri.Fault{Delay: time.Hour}, fakecri.Fault{Delay: time.Hour}, unknown, unknown, unknown, unknown, unknown,
+		{
+			"late",
+			fakecri.Fault{Delay: time.Hour},
+			fakecri.Fault{Delay: time.Hour},
+			unknown, unknown, unknown, unknown, unknown,
 			50 * time.Millisecond, "no answer in time", "no answer in time",
 		},
 		{"slow but in time", fakecri.Fault{Delay: 20 * time.Millisecond}, fakecri.Fault{}, yes, yes, no, no, yes, time.Minute, "", ""},
@@ -172,7 +175,7 @@ func TestAskRuntimeFaults(t *testing.T) {
 			s.SetFault(fakecri.ListPodSandbox, c.sandbox)
 			s.SetFault(fakecri.ListContainers, c.container)
 			p := runtimeProbe(t, s.Endpoint())
-			p.patience = c.patience
+			p.guard.Patience = c.patience
 			a := p.askRuntime(t.Context())
 			wantTruths(t, a, uidLive, c.liveSand, c.liveCont)
 			wantTruths(t, a, uidDead, c.deadSand, c.deadCont)
@@ -262,22 +265,27 @@ func TestAskRuntimeIdentity(t *testing.T) {
 		detail     string // of Lists
 	}{
 		{"metadata without labels", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "2 sandboxes, 0 containers"},
-		{"mirror pod: the hash is an alias",
+		{
+			"mirror pod: the hash is an alias",
 			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Annotations: labels(cri.AnnotationHash, string(uidStatic))}},
 			nil, uidStatic, yes, no, "2 sandboxes, 0 containers",
 		},
-		{"label and metadata differ: both live",
+		{
+			"label and metadata differ: both live",
 			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Labels: labels(cri.LabelUID, string(uidStatic))}},
 			nil, uidLive, yes, no, "2 sandboxes, 0 containers",
 		},
 		{"duplicates", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}, {Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "3 sandboxes, 0 containers"},
 		{"container linked by its sandbox", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, []*runtimeapi.Container{{Id: "k", PodSandboxId: "a"}}, uidLive, yes, yes, "2 sandboxes, 1 containers"},
-		{"container whose sandbox is gone",
+		{
+			"container whose sandbox is gone",
 			nil,
-			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(cri.LabelUID, string(uidLive))}}, uidLive, no, yes, "1 sandboxes, 1 containers",
+			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(cri.LabelUID, string(uidLive))}},
+			uidLive, no, yes, "1 sandboxes, 1 containers",
 		},
 		{"somebody else's", []*runtimeapi.PodSandbox{{Id: "a"}}, []*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}}, uidLive, no, no, "1 sandboxes, 0 containers; 2 more are no pod's"},
-		{"sandbox that lost its owner",
+		{
+			"sandbox that lost its owner",
 			[]*runtimeapi.PodSandbox{{Id: "a", Labels: labels(cri.LabelName, "p")}},
 			nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod",
 		},
@@ -412,7 +420,7 @@ func TestAskRuntimeMuteSocket(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	for _, path := range []string{mute(t, ""), path} {
 		p := runtimeProbe(t, "unix://"+path)
-		p.patience = 50 * time.Millisecond
+		p.guard.Patience = 50 * time.Millisecond
 		a := p.askRuntime(t.Context())
 		wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 		wantNoGRPC(t)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -62,8 +63,8 @@ func (s *stated) files(uid parsers.PodUID) []policy.StateFile {
 	return s.pods[uid]
 }
 
-func (p *Probe) stated(ctx context.Context, root *handle, w wanted) *stated {
-	s, err := guardedOn(ctx, &p.guard, "state files", p.patience, root, func(fd int) *stated { return p.readStated(fd, w) })
+func (p *Probe) stated(ctx context.Context, root *bounded.Handle, w wanted) *stated {
+	s, err := bounded.On(ctx, p.guard, "state files", root, func(fd int) *stated { return p.readStated(fd, w) })
 	if err != nil {
 		return &stated{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -58,7 +59,7 @@ func (p *Probe) staticPods(ctx context.Context, k *kubelet) *staticPods {
 	if k == nil {
 		return &staticPods{origin: p.cfg.ProcDir, unsure: "no kubelet is known whose static pods could be read"}
 	}
-	s, err := guarded(ctx, &p.guard, "static pods", p.patience, func() *staticPods { return readStaticPods(k) })
+	s, err := bounded.Do(ctx, p.guard, "static pods", func() *staticPods { return readStaticPods(k) })
 	if err != nil {
 		return &staticPods{err: fmt.Errorf("cannot read the static pods' manifests: %w", err)}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -49,18 +50,18 @@ type device struct {
 
 // devicesOf returns the devices under which /proc shows the files of directories. They differ
 // from those of statx on btrfs and overlay, whose devices have the major number 0.
-func devicesOf(procDir string, dirs ...*handle) map[uint64]device {
+func devicesOf(procDir string, dirs ...*bounded.Handle) map[uint64]device {
 	devs := map[uint64]device{}
 	for _, h := range dirs {
 		if h == nil {
 			continue
 		}
-		st, err := statHandle(h.fd)
+		st, err := statHandle(h.FD)
 		if err != nil {
 			continue
 		}
 		var fs unix.Statfs_t
-		overlay := unix.Fstatfs(h.fd, &fs) != nil || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+		overlay := unix.Fstatfs(h.FD, &fs) != nil || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
 		devs[devOf(&st)] = device{devOf(&st), !overlay}
 		if st.Dev_major == 0 {
 			if dev, ok := mountDevice(procDir, st.Mnt_id); ok && devs[dev] == (device{}) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // TestOverlayNumbers: /proc/PID/maps has other inode numbers for the files of an overlay than
@@ -27,7 +29,7 @@ func TestOverlayNumbers(t *testing.T) {
 		fd, err := unix.Open(n.path(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		must(t, err)
 		t.Cleanup(func() { _ = unix.Close(fd) })
-		for dev, d := range devicesOf("/proc", newHandle(fd)) {
+		for dev, d := range devicesOf("/proc", bounded.NewHandle(fd)) {
 			if d.numbers != numbers {
 				t.Errorf("%s: device %x is %+v", dir, dev, d)
 			}

@@ -167,8 +167,8 @@ func newScan(t *testing.T, n *testNode, w wanted) *useScan {
 	must(t, err)
 	t.Cleanup(func() {
 		closeFD(proc)
-		list.root.drop()
-		list.pods.drop()
+		list.root.Drop()
+		list.pods.Drop()
 	})
 	return p.newScan(t.Context(), proc, list.pods, nil, w)
 }

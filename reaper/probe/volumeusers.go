@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -71,7 +72,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 	}
 	slices.Sort(names)
 	p := l.probe
-	users, err := guardedOn(ctx, &p.guard, "volumes of living pods", p.patience, l.pods, func(pods int) (u volumeUsers) {
+	users, err := bounded.On(ctx, p.guard, "volumes of living pods", l.pods, func(pods int) (u volumeUsers) {
 		for _, uid := range living {
 			if files && ctx.Err() == nil {
 				u.files = append(u.files, p.fileUsers(pods, uid)...)
@@ -85,7 +86,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 	if l.csi == nil || len(names) == 0 {
 		return users
 	}
-	blocks, err := guardedOn(ctx, &p.guard, "block volumes", p.patience, l.csi, func(csi int) map[string][]policy.VolumeUser {
+	blocks, err := bounded.On(ctx, p.guard, "block volumes", l.csi, func(csi int) map[string][]policy.VolumeUser {
 		found := map[string][]policy.VolumeUser{}
 		for _, name := range slices.Compact(names) {
 			found[name] = p.blockUsers(csi, name, living)

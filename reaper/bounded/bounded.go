@@ -1,0 +1,152 @@
+package bounded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Guard runs work that may hang in the kernel: a file system whose server is gone keeps
+// a thread beyond SIGKILL. Each key has at most one such thread, however often it is
+// asked for, and all keys together have at most mostStuck. The zero value is ready.
+type Guard struct {
+	// Patience is how long the work of Do and On may take; 0 is usualPatience.
+	Patience time.Duration
+
+	mu   sync.Mutex
+	busy map[string]bool
+}
+
+const (
+	// mostStuck bounds the threads that hang for ever, one for each pod that hangs.
+	mostStuck = 32
+	// usualPatience is how long one part of a look may take before its facts are Unknown.
+	usualPatience = 10 * time.Second
+)
+
+var (
+	// ErrHangs is work that began and did not answer.
+	ErrHangs = errors.New("it did not answer in time")
+	// ErrStuck is work that did not begin.
+	ErrStuck = errors.New("it has not answered since an earlier look")
+)
+
+// Discarder is an answer that holds something open: one that comes too late is closed.
+type Discarder interface{ Discard() }
+
+// Do runs work in a goroutine of its own and leaves it behind when the guard's patience or
+// ctx ends. work must share nothing with its caller but what it returns.
+func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, error) {
+	return Within(ctx, g, key, g.Limit(), work)
+}
+
+// Within is Do with a time of its own.
+func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duration, work func() T) (T, error) {
+	var zero T
+	if !g.begin(key) {
+		return zero, ErrStuck
+	}
+	done := make(chan T) // unbuffered: an answer is taken, or it is late
+	left := make(chan struct{})
+	go func() {
+		v := work()
+		g.end(key) // before the answer: the next look may come at once
+		select {
+		case done <- v:
+		case <-left:
+			if d, ok := any(v).(Discarder); ok {
+				d.Discard()
+			}
+		}
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	defer close(left)
+	select {
+	case v := <-done:
+		return v, nil
+	case <-ctx.Done():
+		return zero, context.Cause(ctx)
+	case <-timer.C:
+		return zero, ErrHangs
+	}
+}
+
+// Limit is the guard's patience.
+func (g *Guard) Limit() time.Duration { return cmp.Or(g.Patience, usualPatience) }
+
+// Stuck is how many goroutines have not ended.
+func (g *Guard) Stuck() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.busy)
+}
+
+func (g *Guard) begin(key string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy[key] || len(g.busy) >= mostStuck {
+		return false
+	}
+	if g.busy == nil {
+		g.busy = map[string]bool{}
+	}
+	g.busy[key] = true
+	return true
+}
+
+func (g *Guard) end(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.busy, key)
+}
+
+// Handle is an open directory that outlives a look for as long as a stuck goroutine still
+// uses it: its number must not name another file meanwhile.
+type Handle struct {
+	FD   int
+	mu   sync.Mutex
+	uses int
+}
+
+// NewHandle takes fd over. It is closed when every Hold and the caller have dropped it.
+func NewHandle(fd int) *Handle { return &Handle{FD: fd, uses: 1} }
+
+// Hold keeps the handle open until one more Drop. A nil handle is one that is not there.
+func (h *Handle) Hold() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.uses++
+}
+
+// Drop lets go of the handle.
+func (h *Handle) Drop() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uses--; h.uses == 0 {
+		_ = unix.Close(h.FD) // it was only read from: there is nothing to lose in an error
+	}
+}
+
+// On is Do for work on an open directory.
+func On[T any](ctx context.Context, g *Guard, key string, h *Handle, work func(fd int) T) (T, error) {
+	h.Hold()
+	v, err := Do(ctx, g, key, func() T {
+		defer h.Drop()
+		return work(h.FD)
+	})
+	if errors.Is(err, ErrStuck) {
+		h.Drop() // work has not begun
+	}
+	return v, err
+}

@@ -1,0 +1,75 @@
+package bounded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestGuard: one goroutine for each key, however often it is asked for.
+func TestGuard(t *testing.T) {
+	var g Guard
+	release := make(chan struct{})
+	running := make(chan struct{}, 10)
+	hang := func() int { running <- struct{}{}; <-release; return 1 }
+	if _, err := Within(t.Context(), &g, "a", time.Millisecond, hang); !errors.Is(err, ErrHangs) {
+		t.Fatalf("a hung part gives %v", err)
+	}
+	for range 5 {
+		if _, err := Within(t.Context(), &g, "a", time.Hour, hang); !errors.Is(err, ErrStuck) {
+			t.Fatalf("a part that is stuck gives %v", err)
+		}
+	}
+	if v, err := Within(t.Context(), &g, "b", time.Hour, func() int { return 2 }); v != 2 || err != nil {
+		t.Errorf("another part gives %d, %v", v, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if _, err := Within(ctx, &g, "c", time.Hour, hang); err == nil || err.Error() != "enough" {
+		t.Errorf("a part without time gives %v", err)
+	}
+	<-running
+	<-running
+	close(release)
+	for !g.begin("a") {
+		time.Sleep(time.Millisecond)
+	}
+	if len(running) != 0 {
+		t.Errorf("%d more goroutines were begun", len(running))
+	}
+}
+
+// late is an answer that holds something open.
+type late struct{ closed chan struct{} }
+
+func (l late) Discard() { close(l.closed) }
+
+// TestGuardDiscards: what comes too late is closed, since nobody else will.
+func TestGuardDiscards(t *testing.T) {
+	var g Guard
+	release, answer := make(chan struct{}), late{make(chan struct{})}
+	if _, err := Within(t.Context(), &g, "a", time.Nanosecond, func() late { <-release; return answer }); !errors.Is(err, ErrHangs) {
+		t.Fatalf("a hung part gives %v", err)
+	}
+	close(release)
+	<-answer.closed
+}
+
+// TestGuardIsBounded: hung keys are not begun without end.
+func TestGuardIsBounded(t *testing.T) {
+	var g Guard
+	release := make(chan struct{})
+	defer close(release)
+	begun := 0
+	for i := range 2 * mostStuck {
+		_, err := Within(t.Context(), &g, fmt.Sprint(i), time.Nanosecond, func() int { <-release; return 0 })
+		if errors.Is(err, ErrHangs) {
+			begun++
+		}
+	}
+	if begun != mostStuck {
+		t.Errorf("%d goroutines hang, want %d", begun, mostStuck)
+	}
+}
