@@ -40,7 +40,7 @@ func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[par
 	for _, uid := range uids {
 		w[uid] = true
 	}
-	m := p.mounts(ctx, w)
+	m := p.mounts(ctx, w, nil)
 	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
 	for _, uid := range uids {
 		if h, ok := m.elder[uid]; ok {
@@ -134,7 +134,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := wanted{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
-	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w), p.users(ctx, l.pods, nil, w))
+	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w, nil), p.users(ctx, l.pods, nil, w))
 	runtime.tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

@@ -189,7 +189,7 @@ func BenchmarkParts(b *testing.B) {
 			list.root.Drop()
 			list.pods.Drop()
 		}},
-		{"mounts", func() { p.mounts(b.Context(), l.wanted) }},
+		{"mounts", func() { p.mounts(b.Context(), l.wanted, nil) }},
 		{"processes", func() { p.users(b.Context(), l.pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups(b.Context()) }},
 		{"kubelet", func() { _, _, _, _ = p.findKubelet(b.Context()) }},

@@ -145,8 +145,12 @@ func (p *places) entry(at spot) (int, error) {
 // cached, whatever DONT_SYNC says (fuse_update_get_attr of fs/fuse/dir.c).
 func statLink(path string) answered {
 	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, &st)
+	err := statLinkTo(path, &st)
 	return answered{idOf(&st), err}
+}
+
+func statLinkTo(path string, st *unix.Statx_t) error {
+	return unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, 0, st)
 }
 
 // wasBelow answers for a file that has no name any more: there is only its path, as it is

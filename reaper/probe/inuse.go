@@ -22,10 +22,12 @@ type users struct {
 	doubts  map[parsers.PodUID]string // what names the pod, and may hold something of it
 	again   map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
 	strays  map[inode]stray
-	places  *places // to follow strays
-	read    int     // processes that could be read, ourselves left out
-	refused int     // processes that could not
-	alone   bool    // this process is PID 1 and the only one of its namespace
+	places  *places           // to follow strays
+	devs    map[uint64]device // the devices of the pods' files, as /proc and as statx has them
+	beyond  beyond
+	read    int  // processes that could be read, ourselves left out
+	refused int  // processes that could not
+	alone   bool // this process is PID 1 and the only one of its namespace
 	err     error
 }
 
@@ -147,11 +149,11 @@ type useScan struct {
 	wanted  wanted
 	proc    int
 	procDir string
-	devs    map[uint64]device      // the devices of the pods' files, as /proc and as statx has them
 	ours    bool                   // the proc directory is that of this process's PID namespace
 	rings   int64                  // what may still be read of rings
 	hints   map[parsers.PodUID]int // links that named the pod and led elsewhere
 	nets    map[string][]string    // the processes of each network namespace
+	info    int                    // the open fdinfo directory of the process that is read, -1 while none is
 	names   []byte
 	link    [4096]byte
 }
@@ -160,8 +162,10 @@ func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *bounded
 	s := &useScan{
 		users: newUsers(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
 		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{},
-		devs: devicesOf(p.cfg.ProcDir, pods, quarantine),
+		info: -1,
 	}
+	s.devs = devicesOf(p.cfg.ProcDir, pods, quarantine)
+	s.beyond = beyond{mounts: map[uint64][]string{}, namespaces: map[string]string{}}
 	s.places = &places{
 		open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: p.guard,
 	}
@@ -221,6 +225,8 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 	if err != nil {
 		return s.class(pid, err)
 	}
+	s.beyond.directories = append(s.beyond.directories, pid)
+	defer func() { closeFD(s.info); s.info = -1 }()
 	for _, name := range links {
 		if err := s.look(fd, pid, name, "fd "+name); err != nil && !vanished(err) {
 			return s.class(pid, err)
@@ -250,6 +256,9 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 	}
 	if dir != s.proc && string(s.link[:n]) == ringLink {
 		return s.ring(pid, name)
+	}
+	if dir != s.proc {
+		s.opens(pid, name, s.link[:n])
 	}
 	var found [4]parsers.PodUID
 	uids := s.wanted.find(found[:0], s.link[:n])

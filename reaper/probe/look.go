@@ -94,7 +94,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
-		slog.Int("mount_namespaces", l.mounts.views), slog.Int("errors", len(l.errors)))
+		slog.Int("mount_namespaces", len(l.mounts.views)), slog.Int("errors", len(l.errors)))
 	return look, nil
 }
 
@@ -213,7 +213,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	})
 	wg.Go(func() { l.listed = p.podResources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
-	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted) })
+	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted, nil) })
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
 	wg.Go(func() { <-asked; l.users = p.users(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
@@ -231,6 +231,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
+	l.mounts = p.heldNamespaces(ctx, l.mounts, l.users.beyond.namespaces, l.wanted)
+	p.detached(ctx, l.mounts, l.users)
 	l.api.prove(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)

@@ -85,12 +85,15 @@ func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
 		if !ok {
 			return errors.New("a line without root and mount point")
 		}
+		if id, ok := l.number(); ok {
+			m.ids = append(m.ids, id)
+		}
 		if !v.whole && string(l.target) == "/" {
 			v.whole = true
 		}
 		if l.root[0] == 'm' && isMountNamespace(l.root) {
 			if _, ok := m.pinned[string(l.root)]; !ok {
-				m.pinned[string(l.root)] = pin{v, unescape(l.target)}
+				m.pinned[string(l.root)] = pin{view: v, target: unescape(l.target)}
 			}
 		}
 		plugins := bytes.Contains(l.target, pluginsDir) || bytes.Contains(l.root, pluginsDir)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +54,8 @@ type mountMap struct {
 	below    map[string]hit         // by each path below plugins/ with a mount at it or below it
 	named    map[string]hit         // by plugin, NUL and path component
 	seen     map[string]bool        // paths below plugins/ that are filed already
-	views    int
+	views    []*view
+	ids      []uint64 // of all mounts that were read
 	where    regions
 	overlays map[string]overlayMount   // by device
 	unsure   map[parsers.PodUID]string // why it is not known of one pod
@@ -74,7 +76,7 @@ func newMountMap() *mountMap {
 
 // origin says what was read.
 func (m *mountMap) origin(procDir string) string {
-	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, m.views)
+	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, len(m.views))
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
 	}
@@ -103,7 +105,7 @@ func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.P
 	for _, uid := range uids {
 		w[uid] = true
 	}
-	m := p.mounts(ctx, w)
+	m := p.mounts(ctx, w, nil)
 	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
 	for _, uid := range uids {
 		facts[uid] = m.fact(uid, p.cfg.ProcDir)
@@ -111,8 +113,9 @@ func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.P
 	return facts
 }
 
-func (p *Probe) mounts(ctx context.Context, w wanted) *mountMap {
-	m, err := bounded.Do(ctx, p.guard, "mounts", func() *mountMap { return p.readMounts(ctx, w) })
+// mounts reads all of them, and those of the namespaces of which only a descriptor is known.
+func (p *Probe) mounts(ctx context.Context, w wanted, held map[string]string) *mountMap {
+	m, err := bounded.Do(ctx, p.guard, "mounts", func() *mountMap { return p.readMounts(ctx, w, held) })
 	if err != nil {
 		return &mountMap{err: fmt.Errorf("cannot read the mounts: %w", err)}
 	}
@@ -124,7 +127,7 @@ func (p *Probe) mounts(ctx context.Context, w wanted) *mountMap {
 // the same in two processes only where they share the namespace. The whole line is the
 // key, so that a process with another root is a view of its own, and a namespace that
 // takes over the mount ID of one that ended during the scan is not taken for it.
-func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
+func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string) *mountMap {
 	m := newMountMap()
 	proc, err := p.openProc()
 	if err != nil {
@@ -151,11 +154,17 @@ func (p *Probe) readMounts(ctx context.Context, w wanted) *mountMap {
 	if m.err == nil {
 		m.err = s.unseen(m, w)
 	}
+	for link, fd := range held {
+		if _, ok := m.pinned[link]; !ok {
+			pid, _, _ := strings.Cut(fd, "/")
+			m.pinned[link] = pin{view: &view{pid: pid}, fd: fd}
+		}
+	}
 	if err := s.pins(m, w); m.err == nil {
 		m.err = err
 	}
 	s.layers(ctx, m, w)
-	m.views = len(s.views)
+	m.views = s.views
 	return m
 }
 
@@ -320,5 +329,5 @@ func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
 		}
 		last = append(last[:0], text...)
 	}
-	return nil, errors.New("no two readings agree")
+	return nil, errChanging
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,6 +66,11 @@ func (s *mountScan) readNamespace(m *mountMap, v *view, path string, w wanted) e
 
 func (s *mountScan) readOpenNamespace(m *mountMap, v *view, fd int, w wanted) error {
 	text, err := s.byFile(fd)
+	if errors.Is(err, errNoNamespaces) {
+		if entered, cannot := s.enteredMounts(fd); cannot == nil {
+			text, err = entered, nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -97,7 +103,32 @@ func (s *mountScan) root(pid string) (string, error) {
 // pin is what holds a mount namespace: a bind of its file, or a descriptor of it.
 type pin struct {
 	view   *view
-	target string
+	target string // where it is bound
+	fd     string // a descriptor of it, below the proc directory
+}
+
+// heldNamespaces reads the mounts once more where a process holds a mount namespace open that no
+// process is in and that is bound nowhere.
+func (p *Probe) heldNamespaces(ctx context.Context, m *mountMap, held map[string]string, w wanted) *mountMap {
+	if len(held) == 0 {
+		return m
+	}
+	proc, err := p.openProc()
+	if err != nil {
+		return m
+	}
+	defer closeFD(proc)
+	s := mountScan{Probe: p, proc: proc, views: m.views}
+	known := s.allNamespaces()
+	missing := maps.Clone(held)
+	maps.DeleteFunc(missing, func(link, _ string) bool {
+		_, bound := m.pinned[link]
+		return bound || known[link]
+	})
+	if len(missing) == 0 {
+		return m
+	}
+	return p.mounts(ctx, w, missing)
 }
 
 // snapsDir is where snapd binds the mount namespace of each snap that has run, on every
@@ -122,12 +153,15 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 		}
 		p := m.pinned[inode]
 		v := &view{pid: p.view.pid, whole: true, held: clean(p.target), userOf: s.userNamespace}
+		if p.fd != "" {
+			v.held = "PID " + p.view.who(s.cfg.ProcDir)
+		}
 		err := s.readPinned(m, v, p, inode, w)
-		if err == nil {
+		if err == nil || p.fd != "" && vanished(err) {
 			continue
 		}
 		m.unread++
-		if p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
+		if p.fd == "" && p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
 			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean(p.target), err)
 		}
 	}
@@ -161,6 +195,9 @@ func (s *mountScan) at(v *view, target string) (int, error) {
 
 // readPinned reads the namespace by the bind of its file.
 func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w wanted) error {
+	if p.fd != "" {
+		return s.readNamespace(m, v, p.fd, w)
+	}
 	if p.view.held != "" {
 		return errors.New("no process shows it")
 	}

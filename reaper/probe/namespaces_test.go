@@ -19,6 +19,9 @@ import (
 // oldKernel is what a kernel before 6.12 says.
 func oldKernel(int) ([]byte, error) { return nil, noNamespaces(unix.EINVAL) }
 
+// notEntered is what a kernel says to a service without CAP_SYS_ADMIN.
+func notEntered(int) (int, error) { return -1, unix.EPERM }
+
 // needByFile skips where the kernel lists no mount namespace by its file.
 func needByFile(t *testing.T) {
 	t.Helper()
@@ -33,7 +36,17 @@ func needByFile(t *testing.T) {
 func (n *testNode) oneWith(uid parsers.PodUID, byFile func(int) ([]byte, error)) policy.Evidence {
 	n.t.Helper()
 	p := n.probe()
-	p.byFile = byFile
+	p.byFile, p.enter = byFile, notEntered
+	look, err := p.Look(n.t.Context(), nil, nil)
+	must(n.t, err)
+	return find(n.t, look, uid)
+}
+
+// oneEntered looks on a kernel that lists no namespace by its file, by entering it.
+func (n *testNode) oneEntered(uid parsers.PodUID) policy.Evidence {
+	n.t.Helper()
+	p := n.probe()
+	p.byFile = oldKernel
 	look, err := p.Look(n.t.Context(), nil, nil)
 	must(n.t, err)
 	return find(n.t, look, uid)
@@ -79,6 +92,11 @@ func TestHiddenNamespaces(t *testing.T) {
 			check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
 			wantDetail(t, e.Facts[policy.FactMounted], c.words)
 			wantDetail(t, e.Facts[policy.FactMounted], "lists no mount namespace by its file")
+			// A person's scan has the capabilities for entering it.
+			e = n.oneEntered(held)
+			check(t, e, facts{policy.FactMounted: policy.Yes})
+			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs)")
+			check(t, n.oneEntered(other), dead())
 		})
 	}
 	t.Run("another process has the namespace's root", func(t *testing.T) {
@@ -123,6 +141,8 @@ func TestPinnedNamespace(t *testing.T) {
 	if o := e.Facts[policy.FactMounted].Origin; !strings.Contains(o, "1 without a process not read") {
 		t.Errorf("what was not read is not told: %s", o)
 	}
+	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
+	check(t, n.oneEntered(other), dead())
 	t.Run("a file server that hangs is not asked", func(t *testing.T) {
 		release := hungFUSE(t, n.path(n.pod(other)))
 		defer release()
@@ -183,7 +203,7 @@ func TestPinnedOnOldKernels(t *testing.T) {
 			n, uid := newNode(t), newUID()
 			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(20, "/", "/") + c.one, "7": line(60, "/", "/") + c.other})
 			p := n.probe()
-			p.byFile = oldKernel
+			p.byFile, p.enter = oldKernel, notEntered
 			f := p.Mounts(t.Context(), []parsers.PodUID{uid})[uid]
 			if f.Truth != c.want {
 				t.Errorf("mounted is %+v, want %s", f, c.want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -135,12 +136,8 @@ func fdinfoMount(fd int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range bytes.Lines(b) {
-		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
-			return strconv.Atoi(string(bytes.TrimSpace(rest)))
-		}
-	}
-	return 0, errors.New("no mnt_id in /proc/self/fdinfo")
+	id, err := mountIn(b)
+	return int(min(id, math.MaxInt32)), err
 }
 
 // readFile reads the regular file name below parent, of at most limit bytes. A FIFO,

@@ -81,8 +81,9 @@ type Probe struct {
 	regionsOf sync.Map
 	// outside has the overlays whose topmost layer is in no pod.
 	outside sync.Map
-	// byFile reads a mount namespace by an open file of it.
-	byFile func(fd int) ([]byte, error)
+	// byFile reads a mount namespace by an open file of it, and enter opens mountinfo in it.
+	byFile func(ns int) ([]byte, error)
+	enter  func(ns int) (fd int, err error)
 }
 
 // usual is where one of the usual places is.
@@ -142,6 +143,6 @@ func New(cfg Config) (*Probe, error) {
 	}
 	return &Probe{
 		cfg: cfg, open: newOpener(), guard: &bounded.Guard{}, entries: mostEntries,
-		rereads: kernelOlderThan(5, 8), stat: statHandle, byFile: nsMounts,
+		rereads: kernelOlderThan(5, 8), stat: statHandle, byFile: nsMounts, enter: enterMounts,
 	}, nil
 }

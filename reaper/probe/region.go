@@ -128,6 +128,17 @@ func cutLine(line []byte) (l mountLine, ok bool) {
 	return l, true
 }
 
+// number is the mount ID.
+func (l *mountLine) number() (id uint64, ok bool) {
+	for _, c := range l.id {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		id = 10*id + uint64(c-'0')
+	}
+	return id, true
+}
+
 // fsType returns field 9, or nothing in a line that has none.
 func (l *mountLine) fsType() []byte {
 	_, rest, _ := bytes.Cut(l.rest, []byte(" - "))

@@ -30,13 +30,13 @@ const mostStrays = 200_000
 
 var errStrays = errors.New("processes hold more files of the pods' file system than are looked at")
 
-func (s *useScan) stray(id inode, held stray) {
-	switch _, known := s.strays[id]; {
+func (u *users) stray(id inode, held stray) {
+	switch _, known := u.strays[id]; {
 	case known:
-	case len(s.strays) >= mostStrays:
-		s.err = errStrays
+	case len(u.strays) >= mostStrays:
+		u.err = errStrays
 	default:
-		s.strays[id] = held
+		u.strays[id] = held
 	}
 }
 

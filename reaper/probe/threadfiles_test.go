@@ -100,7 +100,11 @@ func TestHolder(t *testing.T) {
 	if !ok {
 		return
 	}
-	must(t, holders[how](path))
+	if how == detachedTree {
+		must(t, openTree(path))
+	} else {
+		must(t, holders[how](path))
+	}
 	ready()
 }
 

@@ -1,0 +1,91 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
+// it ends at that process's root. So a thread of ours enters the namespace, where its root is the
+// namespace's, and opens its own mountinfo. setns(2) wants CAP_SYS_ADMIN and CAP_SYS_CHROOT for
+// that: a person's shell has them, the service has not unless a drop-in gives them (docs/held.md).
+
+// errChanging is for mounts that change all the time; before Linux 5.8 that may hide one.
+var errChanging = errors.New("no two readings agree")
+
+// enteredMounts returns the mountinfo of the mount namespace whose file is open, seen from the
+// namespace's root.
+func (s *mountScan) enteredMounts(ns int) ([]byte, error) {
+	fd, err := s.enter(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(fd)
+	text, err := s.rest(fd, 0)
+	if err != nil || !s.rereads {
+		return text, err
+	}
+	for range 5 {
+		last := bytes.Clone(text)
+		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+			return nil, err
+		}
+		if text, err = s.rest(fd, 0); err != nil || bytes.Equal(text, last) {
+			return text, err
+		}
+	}
+	return nil, errChanging
+}
+
+// enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace
+// and the root that its thread had, whoever reads it.
+func enterMounts(ns int) (fd int, err error) {
+	done := make(chan struct{})
+	onOwnThread(func() {
+		defer close(done)
+		fd, err = mountinfoIn(ns)
+	})
+	<-done
+	return fd, err
+}
+
+func mountinfoIn(ns int) (int, error) {
+	// Whatever lies at /proc there, this is opened before.
+	self, err := retry(func() (int, error) {
+		return unix.Open("/proc/thread-self", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(self)
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // root and working directory are this thread's alone
+		return -1, err
+	}
+	if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil {
+		return -1, err
+	}
+	return retry(func() (int, error) { return unix.Openat(self, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+}
+
+// onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
+// runtime throws the thread away with whatever namespace it is in. The process's first thread
+// cannot end and stands for the process in /proc, so it is not used.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		done := make(chan struct{})
+		onOwnThread(func() {
+			defer close(done)
+			f()
+		})
+		<-done
+		runtime.UnlockOSThread()
+	}()
+}
