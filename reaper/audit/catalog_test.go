@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,13 +120,14 @@ func TestCatalog(t *testing.T) {
 	text, err := os.ReadFile(catalogFile)
 	must(t, err)
 	entries := parseCatalog(t, string(text))
-	for k, l := range looks {
-		e, ok := entries[l.id]
+	for _, m := range policy.Kinds() {
+		k := m.Kind
+		e, ok := entries[m.ID]
 		if !ok {
-			t.Errorf("%s (%s) is not in the catalog", k, l.id)
+			t.Errorf("%s (%s) is not in the catalog", k, m.ID)
 			continue
 		}
-		delete(entries, l.id)
+		delete(entries, m.ID)
 		for name, most := range map[string]int{"Subject": 1, "Defined-By": 1, "Support": 1, "Documentation": 3} {
 			if n := len(e.headers[name]); n < 1 || n > most {
 				t.Errorf("%s has %d headers %s", k, n, name)
@@ -194,10 +194,11 @@ func TestCatalogCompiles(t *testing.T) {
 	run("--update-catalog")
 	dump := parseCatalog(t, run("--dump-catalog"))
 	list := run("--list-catalog")
-	for k, l := range looks {
-		subject := parseCatalog(t, string(text))[l.id].headers["Subject"][0]
-		if !slices.Equal(dump[l.id].headers["Subject"], []string{subject}) || !strings.Contains(list, l.id+" orphan-reaper: "+subject) {
-			t.Errorf("journalctl does not show %s: %v", k, dump[l.id].headers)
+	for _, m := range policy.Kinds() {
+		k := m.Kind
+		subject := parseCatalog(t, string(text))[m.ID].headers["Subject"][0]
+		if !slices.Equal(dump[m.ID].headers["Subject"], []string{subject}) || !strings.Contains(list, m.ID+" orphan-reaper: "+subject) {
+			t.Errorf("journalctl does not show %s: %v", k, dump[m.ID].headers)
 		}
 	}
 }
@@ -278,13 +279,13 @@ func TestKindsDoc(t *testing.T) {
 	for _, row := range table(t, doc, "Kinds") {
 		k := policy.Kind(row[0])
 		shown[k] = true
-		if looks[k].id != row[1] || strconv.Itoa(int(looks[k].priority)) != row[2] || looks[k].id == "" {
-			t.Errorf("docs/journal.md has %v, the code %v", row, looks[k])
+		if m := k.Means(); m.ID != row[1] || strconv.Itoa(int(m.Level)) != row[2] || m.ID == "" {
+			t.Errorf("docs/journal.md has %v, the code %s with priority %d", row, m.ID, m.Level)
 		}
 	}
 	_, intents, _ := strings.Cut(doc, "The ledger has intents besides (")
 	intents, _, _ = strings.Cut(intents, ")")
-	for k := range looks {
+	for _, k := range kinds() {
 		if inList := slices.Contains(strings.Split(intents, ", "), string(k)); inList == shown[k] {
 			t.Errorf("%s: in the table %v, among the intents %v", k, shown[k], inList)
 		}
@@ -298,8 +299,8 @@ func TestQueriesDoc(t *testing.T) {
 		fields[row[0]] = true
 	}
 	ids := map[string]bool{}
-	for l := range maps.Values(looks) {
-		ids[l.id] = true
+	for _, m := range policy.Kinds() {
+		ids[m.ID] = true
 	}
 	for _, name := range []string{"README.md", "docs/journal.md"} {
 		b, err := os.ReadFile("../../" + name)
@@ -314,7 +315,7 @@ func TestQueriesDoc(t *testing.T) {
 				if !fields[m[1]] {
 					t.Errorf("%s: no field %s: %s", name, m[1], line)
 				}
-				if m[1] == "ORPHAN_REAPER_KIND" && MessageID(policy.Kind(m[3])) == "" || m[1] == "MESSAGE_ID" && !ids[m[3]] {
+				if m[1] == "ORPHAN_REAPER_KIND" && policy.Kind(m[3]).Means().ID == "" || m[1] == "MESSAGE_ID" && !ids[m[3]] {
 					t.Errorf("%s: nobody sends %s", name, cmp.Or(m[0], line))
 				}
 			}

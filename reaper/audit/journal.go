@@ -69,7 +69,7 @@ func (j *Journal) Tell(r policy.Record) error {
 	if j.opts.NoJournal {
 		return j.write(r)
 	}
-	err := j.out.do(Text(r), lookOf(r.Kind).priority, Fields(r))
+	err := j.out.do(Text(r), priorityOf(r), Fields(r))
 	switch {
 	case err == nil:
 		return nil
@@ -116,12 +116,14 @@ func Line(r policy.Record, f Format) ([]byte, error) {
 		Time  time.Time `json:"time"`
 		Level string    `json:"level"`
 		policy.Record
-	}{r.At.Wall, levelName(lookOf(r.Kind).priority), r})
+	}{r.At.Wall, levelName(priorityOf(r)), r})
 	if err != nil {
 		return nil, fmt.Errorf("cannot show record %d: %w", r.Seq, err)
 	}
 	return append(b, '\n'), nil
 }
+
+func priorityOf(r policy.Record) journal.Priority { return journal.Priority(r.Kind.Means().Level) }
 
 func levelName(p journal.Priority) string {
 	switch {
@@ -145,7 +147,7 @@ func Fields(r policy.Record) map[string]string {
 		}
 	}
 	own := func(name, value string) { set(prefix+name, value) }
-	set("MESSAGE_ID", MessageID(r.Kind))
+	set("MESSAGE_ID", r.Kind.Means().ID)
 	set("ERROR", r.Err)
 	own("KIND", string(r.Kind))
 	own("POD_UID", string(r.UID))

@@ -29,7 +29,7 @@ import (
 
 // TestTable holds the table of message IDs against the kinds that policy declares.
 func TestTable(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../policy/record.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../policy/life.go", nil, 0)
 	must(t, err)
 	declared := map[policy.Kind]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -47,30 +47,31 @@ func TestTable(t *testing.T) {
 		return true
 	})
 	seen := map[string]policy.Kind{}
-	for k, l := range looks {
+	for _, m := range policy.Kinds() {
+		k := m.Kind
 		if !declared[k] {
 			t.Errorf("the table has a kind %q that policy has not", k)
 		}
-		if other, ok := seen[l.id]; ok {
+		if other, ok := seen[m.ID]; ok {
 			t.Errorf("%s and %s have one ID", k, other)
 		}
-		seen[l.id] = k
+		seen[m.ID] = k
 		if !k.Known() || policy.Kind(string(k)+"x").Known() {
 			t.Errorf("policy does not know %s, or more than that", k)
 		}
 		// A random UUID, version 4, as sd-id128 and systemd's own IDs are.
-		if !regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`).MatchString(l.id) {
-			t.Errorf("%s has ID %q", k, l.id)
+		if !regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`).MatchString(m.ID) {
+			t.Errorf("%s has ID %q", k, m.ID)
 		}
 	}
-	if len(declared) < 20 || len(declared) != len(looks) {
-		t.Errorf("policy has %d kinds, the table %d", len(declared), len(looks))
+	if len(declared) < 20 || len(declared) != len(seen) {
+		t.Errorf("policy has %d kinds, the table %d", len(declared), len(seen))
 	}
-	if MessageID("nonsense") != "" || lookOf("nonsense").priority != journal.PriNotice {
+	if none := policy.Kind("nonsense").Means(); none.ID != "" || none.Level != policy.LevelNotice {
 		t.Error("what is no kind looks like one")
 	}
 	// IDs are for ever: whoever changes one must change this, too.
-	if got := MessageID(policy.KindRemoved); got != "4ea9a81c415a40cb96e0a1a629658fc7" {
+	if got := policy.KindRemoved.Means().ID; got != "4ea9a81c415a40cb96e0a1a629658fc7" {
 		t.Errorf("the ID of removed records has changed to %s", got)
 	}
 }
@@ -150,7 +151,7 @@ func TestTellByTheJournal(t *testing.T) {
 		must(t, j.Tell(r))
 		e, _ := d.read(t)
 		for name, want := range map[string]string{
-			"MESSAGE": Text(r), "MESSAGE_ID": MessageID(k), "PRIORITY": strconv.Itoa(int(looks[k].priority)),
+			"MESSAGE": Text(r), "MESSAGE_ID": k.Means().ID, "PRIORITY": strconv.Itoa(int(k.Means().Level)),
 			"SYSLOG_IDENTIFIER": "orphan-reaper", "ERROR": r.Err,
 			"ORPHAN_REAPER_KIND": string(k), "ORPHAN_REAPER_POD_UID": testUID,
 			"ORPHAN_REAPER_POD_NAMESPACE": "shop", "ORPHAN_REAPER_POD_NAME": "cart-0",

@@ -87,7 +87,7 @@ func TestRealJournald(t *testing.T) {
 		t.Error("a large field did not arrive")
 	}
 	explained(t, r.Entry)
-	if found := ask("MESSAGE_ID=" + MessageID(policy.KindRemoved)); len(found) != 2 {
+	if found := ask("MESSAGE_ID=" + policy.KindRemoved.Means().ID); len(found) != 2 {
 		t.Errorf("%d records by message ID, want 2", len(found))
 	}
 	if found := ask("ORPHAN_REAPER_POD_UID=forged"); len(found) != 0 {

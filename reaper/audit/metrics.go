@@ -66,10 +66,7 @@ var (
 		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge), string(policy.RemoveSandbox),
 		OpLook, OpLedger, OpJournal, OpMetrics, OpCNI,
 	}
-	phases = []policy.Phase{
-		policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping, policy.PhaseHeld,
-		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseConflict,
-	}
+	phases = policy.Phases()
 )
 
 // NewMetrics returns metrics of a program of the given version, all at 0.

@@ -27,12 +27,10 @@ func Text(r policy.Record) string {
 }
 
 // What is Text without how to undo it, for what happened long ago.
-func What(r policy.Record) string {
-	return cut(clean(cmp.Or(r.Text, sentence(r, pod(r), because(r)))), maxText)
-}
+func What(r policy.Record) string { return cut(clean(cmp.Or(r.Text, sentence(r))), maxText) }
 
 func compose(r policy.Record) string {
-	s := sentence(r, pod(r), because(r))
+	s := sentence(r)
 	if undo := Undo(r); undo != "" {
 		s += ". Undo: " + undo
 	}
@@ -42,100 +40,21 @@ func compose(r policy.Record) string {
 	return s
 }
 
-// sentence says what r tells of the pod who; why begins with a colon, or is empty.
-func sentence(r policy.Record, who, why string) string {
-	switch r.Kind {
-	case policy.KindKept:
-		if r.Decision == policy.Wait {
-			return "Waiting with " + who + why
-		}
-		return "Keeping " + who + why
-	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring,
-		policy.KindRemovingSandbox:
-		return fmt.Sprintf("About to act (%s) on %s%s", r.Kind, who, why)
-	case policy.KindParked:
-		return "Moved the directory of " + who + " to quarantine, since nothing on this node shows that the pod lives" +
-			why + "; it goes back by itself at a sign of life"
-	case policy.KindNotParked:
-		return "Left the directory of " + who + " where it was" + why
-	case policy.KindCleared:
-		if r.Err != "" {
-			return "What lay in " + leaf(r) + " of " + who + " stays in quarantine, since it cannot go back" + why
-		}
-		return "Moved what lay in " + leaf(r) + " of " + who + " to quarantine, so that the kubelet can remove the directory" + why
-	case policy.KindNotCleared:
-		return "Left what lies in " + leaf(r) + " of " + who + " where it was" + why
-	case policy.KindPutBack:
-		if r.Leaf != "" {
-			return "Put what lay in " + r.Leaf + " of " + who + " back where it was" + why
-		}
-		return "Put the directory of " + who + " back where it was" + why
-	case policy.KindStripped:
-		return "Removed " + taken(r.Taken) + " of " + who + "; " + left(r.Left) + " in quarantine" + why
-	case policy.KindRemoved:
-		if r.Leaf != "" {
-			return "Removed " + taken(r.Taken) + " of " + who + ", all that was in quarantine of " + r.Leaf + why
-		}
-		if len(r.Taken) == 0 {
-			return "Nothing is left of the directory of " + who + why
-		}
-		return "Removed " + taken(r.Taken) + " of " + who + "; nothing of its directory is left" + why
-	case policy.KindRestored:
-		if r.Leaf != "" {
-			return "A person put what lay in " + r.Leaf + " of " + who + " back; the pod is kept from now on" + why
-		}
-		return "A person put the directory of " + who + " back; it is kept from now on" + why
-	case policy.KindRemovedSandbox:
-		return "Had the runtime remove the stopped sandbox" + sandbox(r) + " of " + who + ", since nobody else knows the pod any more" + why
-	case policy.KindKeptSandbox:
-		return "Left the sandbox" + sandbox(r) + " of " + who + ": it is gone, or no longer as it was seen" + why
-	case policy.KindConflict:
-		if elder := (policy.EntryState{Entry: r.Entry}); elder.IsElder() {
-			return "What " + who + " had before it lived again is in quarantine" + entry(r) + ", and only a person removes it" + why
-		}
-		return "The directory of " + who + " had been made again; that one is in quarantine" + entry(r) + ", and only a person removes it" + why
-	case policy.KindFailed:
-		return "Could not finish with " + who + ", a person should look" + why
-	case policy.KindBreaker:
-		return "Stopped removing anything, since " + who + " turned out to live" + why +
-			". Find out why; then let it go on: orphan-reaper quarantine resume"
-	case policy.KindResumed:
-		return "A person let orphan-reaper go on removing" + why
-	case policy.KindSweeping:
-		return "About to remove " + files(r.Taken) + " that CNI left" + pods(r)
-	case policy.KindSwept:
-		if len(r.Taken) == 0 {
-			return "Removed no file that CNI left" + why
-		}
-		return "Removed " + files(r.Taken) + " that CNI left" + pods(r) + repaired(r) + "; their content is in the archive " + r.Archive + why
-	case policy.KindUnswept:
-		return "A person put back " + files(r.Taken) + " that CNI had left, from " + r.Archive + why
-	case policy.KindStarted:
-		return "orphan-reaper has started" + why
-	case policy.KindStopped:
-		return "orphan-reaper has stopped" + why
-	}
-	return fmt.Sprintf("%s: %s%s", r.Kind, who, why)
+// sentence fills the names into the sentence that policy has for the record.
+func sentence(r policy.Record) string {
+	return strings.NewReplacer(
+		"{kind}", string(r.Kind), "{pod}", pod(r), "{why}", because(r), "{leaf}", cmp.Or(r.Leaf, "a volume's directory"),
+		"{taken}", taken(r.Taken), "{left}", left(r.Left), "{entry}", before(" as ", r.Entry), "{sandbox}", before(" ", r.Sandbox),
+		"{files}", files(r.Taken), "{pods}", pods(r), "{repaired}", repaired(r), "{archive}", r.Archive,
+	).Replace(r.Sentence())
 }
 
 // Undo returns the command that takes back what r tells, "" where nothing needs to or can.
 func Undo(r policy.Record) string {
-	if r.Undo != "" {
-		return r.Undo
+	if m := r.Kind.Means(); r.Undo == "" && r.UID != "" && m.Restores && !m.Intent {
+		return policy.Undo(policy.Action{UID: r.UID})
 	}
-	switch r.Kind {
-	case policy.KindParked, policy.KindCleared, policy.KindStripped:
-		if r.UID != "" {
-			return "orphan-reaper quarantine restore " + string(r.UID)
-		}
-	case policy.KindKept, policy.KindParking, policy.KindPutting, policy.KindPutBack, policy.KindNotParked,
-		policy.KindClearing, policy.KindNotCleared,
-		policy.KindStripping, policy.KindRemoved, policy.KindPurging, policy.KindRestoring, policy.KindRestored,
-		policy.KindConflict, policy.KindFailed, policy.KindBreaker, policy.KindResumed, policy.KindStarted,
-		policy.KindStopped, policy.KindRemovingSandbox, policy.KindRemovedSandbox, policy.KindKeptSandbox,
-		policy.KindSweeping, policy.KindSwept, policy.KindUnswept:
-	}
-	return ""
+	return r.Undo
 }
 
 // pod names the pod as far as it is known.
@@ -151,21 +70,12 @@ func pod(r policy.Record) string {
 	return fmt.Sprintf("pod %s (%s)", r.FullName(), r.UID)
 }
 
-// leaf names the directory whose content the record is about.
-func leaf(r policy.Record) string { return cmp.Or(r.Leaf, "a volume's directory") }
-
-func entry(r policy.Record) string {
-	if r.Entry == "" {
+// before puts a word before a name that is there.
+func before(word, name string) string {
+	if name == "" {
 		return ""
 	}
-	return " as " + r.Entry
-}
-
-func sandbox(r policy.Record) string {
-	if r.Sandbox == "" {
-		return ""
-	}
-	return " " + r.Sandbox
+	return word + name
 }
 
 // because gives the reasons with their words and the error behind a colon, "" where there

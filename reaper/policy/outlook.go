@@ -45,26 +45,6 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	return result
 }
 
-// NeedsPerson says whether what r tells stays as it is until a person acts.
-func (r Record) NeedsPerson() bool {
-	switch r.Kind {
-	case KindKept:
-		return OutlookOf(r.Decision, r.Why) == OutlookLook
-	case KindStripped:
-		for _, left := range r.Left {
-			if left.NeedsPerson() {
-				return true
-			}
-		}
-	case KindCleared, KindConflict, KindFailed, KindBreaker:
-		return true
-	case KindParking, KindParked, KindNotParked, KindPutting, KindPutBack, KindClearing, KindNotCleared, KindStripping,
-		KindRemoved, KindPurging, KindRestoring, KindRestored, KindRemovingSandbox, KindRemovedSandbox, KindKeptSandbox,
-		KindResumed, KindSweeping, KindSwept, KindUnswept, KindStarted, KindStopped:
-	}
-	return false
-}
-
 // NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by
 // itself, however much of it was counted; of what should have gone and was not seen to its end
 // nobody knows why it stays.

@@ -19,15 +19,8 @@ func (n Node) Pressed() bool {
 // Due says whether a quarantine entry has something to wait for that a look can settle:
 // it is parked, or half removed, or holds ephemeral data past its retention.
 func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
-	switch e.Phase {
-	case PhaseParked, PhaseStripping, PhasePurging:
-		return true
-	case PhaseHeld:
-		left, ephemeral := PurgeIn(e, r, now, pressed)
-		return ephemeral && left <= 0
-	case PhaseNone, PhaseParking, PhaseClearing, PhasePutting, PhaseRestoring, PhaseConflict, PhaseUnlisted, PhaseSweeping, PhaseGone:
-	}
-	return false
+	left, ephemeral := PurgeIn(e, r, now, pressed)
+	return stageOf(e.Phase).due || ephemeral && left <= 0
 }
 
 // PurgeIn says how long the ephemeral data of a held entry still stays, and false where it

@@ -6,22 +6,9 @@ func Undo(a Action) string { return "orphan-reaper quarantine restore " + string
 // Intent is the record that stands in the ledger before the action changes the disk.
 func Intent(a Action, n Node, now Instant) Record {
 	r := recordOf(a, n, now)
-	switch a.Kind {
-	case Park:
-		r.Kind, r.Undo = KindParking, Undo(a)
-	case Clear:
-		r.Kind, r.Undo = KindClearing, Undo(a)
-	case PutBack:
-		r.Kind = KindPutting
-		if a.ByPerson {
-			r.Kind = KindRestoring
-		}
-	case Strip:
-		r.Kind = KindStripping
-	case Purge:
-		r.Kind, r.TakeAll = KindPurging, a.Take == TakeAll
-	case RemoveSandbox:
-		r.Kind = KindRemovingSandbox
+	r.Kind, r.TakeAll = deedOf(a).intent, a.Kind == Purge && a.Take == TakeAll
+	if r.Kind.means().Restores {
+		r.Undo = Undo(a)
 	}
 	return r
 }
@@ -47,11 +34,11 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 		}
 		r.Taken[class.String()] = t
 	}
-	r.Kind = kindOf(o)
+	r.Kind = after(o)
 	if o.ID != (DirID{}) {
 		r.ID = o.ID
 	}
-	if r.Kind == KindParked || r.Kind == KindStripped || r.Kind == KindCleared {
+	if r.Kind.means().Restores {
 		r.Undo = Undo(o.Action)
 	}
 	switch o.Conflict {
@@ -73,95 +60,32 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	return []Record{r, c}
 }
 
-// kindOf names the record of an outcome. A failure leaves the intent open: the next pass
-// settles it from the disk.
-func kindOf(o Outcome) Kind {
-	ended := o.Ended()
-	switch o.Action.Kind {
-	case Park:
-		switch o.Result {
-		case Done:
-			return KindParked
-		case Gone, Refused:
-			return KindNotParked
-		case Partly, Failed, Conflict:
-		}
-	case Clear:
-		switch o.Result {
-		case Done:
-			return KindCleared
-		case Gone, Refused:
-			return KindNotCleared
-		case Partly, Failed, Conflict:
-		}
-	case PutBack:
-		if o.Result == Partly {
-			return KindCleared // it cannot go back, and lies in quarantine as before
-		}
-		if ended && o.Action.ByPerson && o.Result != Gone {
-			return KindRestored
-		}
-		if o.Result == Gone {
-			return KindRemoved // it is neither in quarantine nor back
-		}
-		if ended {
-			return KindPutBack
-		}
-	case RemoveSandbox:
-		switch o.Result {
-		case Done:
-			return KindRemovedSandbox
-		case Gone, Refused:
-			return KindKeptSandbox
-		case Partly, Failed, Conflict:
-		}
-	case Strip, Purge:
-		if ended {
-			return KindRemoved
-		}
-		if o.Result == Partly {
-			return KindStripped
-		}
-	}
-	return KindFailed
-}
-
 // Recover settles an intent whose outcome is not in the ledger, from where the directory
 // is found on disk: a record that says how it ended, or the action that ends it, or
 // neither, where a look must come first. An action on an entry that is no longer there
 // changes nothing but what lay beside it, and its outcome says how it ended.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
-	a := &Action{UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why, Evidence: &Evidence{
-		UID: e.UID, Namespace: e.Namespace, PodName: e.PodName,
-	}}
-	switch e.Phase {
-	case PhaseParking:
-		if inQuarantine {
-			// It was moved. The confirm time begins anew.
-			return &Record{
-				Kind: KindParked, At: now, UID: e.UID, Entry: e.Entry, ID: e.ID, Why: e.Why,
-				Kubelet: e.Parked.Kubelet, Namespace: e.Namespace, PodName: e.PodName, Undo: Undo(*a),
-			}, nil
-		}
-		a.Kind = PutBack
-	case PhaseClearing:
-		if !inQuarantine {
-			return &Record{
-				Kind: KindNotCleared, At: now, UID: e.UID, Entry: e.Entry, Leaf: e.Leaf, Why: e.Why,
-				Namespace: e.Namespace, PodName: e.PodName,
-			}, nil
-		}
-		// It was judged before the crash, perhaps before a reboot, so it is undone.
-		a.Kind = PutBack
-	case PhasePutting, PhaseRestoring:
-		a.Kind, a.ByPerson = PutBack, e.Phase == PhaseRestoring
-	case PhaseStripping, PhasePurging:
-		if inQuarantine {
-			return nil, nil
-		}
-		a.Kind, a.Take = Strip, TakeStrip
-	case PhaseNone, PhaseParked, PhaseHeld, PhaseConflict, PhaseUnlisted, PhaseSweeping, PhaseGone:
-		return nil, nil
+	do := stageOf(e.Phase).away
+	if inQuarantine {
+		do = stageOf(e.Phase).here
 	}
-	return nil, a
+	a := Action{
+		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
+		ByPerson: e.Phase == PhaseRestoring, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
+	}
+	if a.Kind == Strip {
+		a.Take = TakeStrip
+	}
+	switch {
+	case do.record != "":
+		r := recordOf(a, Node{}, now)
+		r.Kind = do.record
+		if r.Kind == KindParked {
+			r.Kubelet, r.Undo = e.Parked.Kubelet, Undo(a)
+		}
+		return &r, nil
+	case do.action != "":
+		return nil, &a
+	}
+	return nil, nil
 }

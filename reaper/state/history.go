@@ -33,7 +33,7 @@ func (s *Store) History(uid parsers.PodUID) ([]policy.Record, error) {
 		}
 		switch {
 		case r.UID != uid:
-		case visible(r.Kind):
+		case !r.Kind.Means().Intent:
 			all, open = append(all, r), nil
 		default:
 			open = &r

@@ -42,25 +42,9 @@ func (l *ledger) reset() {
 	*l = ledger{sent: l.sent, entries: map[string]*policy.EntryState{}}
 }
 
-// visible says whether people are shown records of kind k. Intents are not: their
-// outcome is, and after a crash what Recover made of them.
-func visible(k policy.Kind) bool {
-	switch k {
-	case policy.KindParking, policy.KindClearing, policy.KindPutting, policy.KindStripping, policy.KindPurging, policy.KindRestoring,
-		policy.KindRemovingSandbox, policy.KindSweeping:
-		return false
-	case policy.KindKept, policy.KindParked, policy.KindNotParked, policy.KindPutBack, policy.KindStripped,
-		policy.KindCleared, policy.KindNotCleared,
-		policy.KindRemoved, policy.KindRestored, policy.KindConflict, policy.KindFailed, policy.KindBreaker,
-		policy.KindResumed, policy.KindStarted, policy.KindStopped,
-		policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindSwept, policy.KindUnswept:
-	}
-	return true
-}
-
 // apply takes one record into the folded state.
 func (l *ledger) apply(r policy.Record, length int) {
-	if visible(r.Kind) && r.Seq > l.sent {
+	if !r.Kind.Means().Intent && r.Seq > l.sent {
 		l.unsent = append(l.unsent, position{r.Seq, l.size, length})
 	}
 	l.seq = r.Seq
