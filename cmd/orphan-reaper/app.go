@@ -12,14 +12,6 @@ import (
 	"syscall"
 )
 
-// The exit codes of the command line's contract.
-const (
-	exitDone      = 0 // done, nothing left to say
-	exitFailed    = 1
-	exitUsage     = 2 // wrong usage or configuration
-	exitAttention = 3 // done, and something is kept that a person should look at
-)
-
 // app is one call of the program: its streams, its environment and what it can do.
 type app struct {
 	stdin          io.Reader
@@ -40,42 +32,6 @@ func (a *app) catchSignals(ctx context.Context) context.Context {
 	ctx, a.stopSignals = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, a.stopSignals)
 	return ctx
-}
-
-// statusError ends the program with a code and, where err is set, a word.
-type statusError struct {
-	code int
-	err  error
-	hint string // what to do about it
-}
-
-// Error returns the word, which may be empty.
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-// Unwrap returns the error behind the code.
-func (e *statusError) Unwrap() error { return e.err }
-
-// attention says by the exit code alone that a person should look at what is kept.
-func attention(needed bool) error {
-	if !needed {
-		return nil
-	}
-	return &statusError{code: exitAttention}
-}
-
-// usagef is an error in how the program was called.
-func usagef(hint, format string, args ...any) error {
-	return &statusError{code: exitUsage, err: fmt.Errorf(format, args...), hint: hint}
-}
-
-// failf is a failure with a word on what to do.
-func failf(hint, format string, args ...any) error {
-	return &statusError{code: exitFailed, err: fmt.Errorf(format, args...), hint: hint}
 }
 
 // run is the program without the process around it.
@@ -100,17 +56,6 @@ func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, e
 		a.complain(err)
 	}
 	return code
-}
-
-// exitCode gives each error its code: the one it carries, else 1.
-func exitCode(err error) int {
-	if err == nil {
-		return exitDone
-	}
-	if s, ok := errors.AsType[*statusError](err); ok {
-		return s.code
-	}
-	return exitFailed
 }
 
 // hintFor is the hint that the error carries. Where it has none and a right is missing, root
@@ -144,3 +89,36 @@ func (a *app) complain(err error) {
 	}
 	_, _ = io.WriteString(a.stderr, b.String()) // There is nobody left to tell.
 }
+
+// config makes the configuration of this call. A daemon calls it again to reload.
+func (a *app) config(ctx context.Context) (Config, error) {
+	return loadConfig(ctx, input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
+}
+
+// viewContext is what views show beside what was found.
+func (a *app) viewContext(cfg Config) viewContext {
+	return viewContext{
+		Now: a.deps.now(), Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
+	}
+}
+
+func (a *app) printer(w io.Writer) *printer { return newPrinter(w, a.env) }
+
+// json reports whether the output is JSON.
+func (a *app) json() bool { return a.output == "json" }
+
+// writeJSON writes a value as JSON that a person can read, too.
+func (a *app) writeJSON(v any) error { return a.printer(a.stdout).json(v) }
+
+// write writes v as JSON or, for a person, what text writes.
+func (a *app) write(v any, text func(*printer)) error {
+	if a.json() {
+		return a.writeJSON(v)
+	}
+	p := a.printer(a.stdout)
+	text(p)
+	return p.flush()
+}
+
+// process is what the wiring needs to know of this process.
+func (a *app) process() process { return process{Version: version().Version, Stderr: a.stderr} }

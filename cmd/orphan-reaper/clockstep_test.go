@@ -14,7 +14,7 @@ func TestGoesByTheBootClock(t *testing.T) {
 	stepped := at(0)
 	stepped.Wall = stepped.Wall.Add(1000 * time.Hour)
 	for _, now := range []policy.Instant{at(0), stepped} {
-		v := viewEntry(e, quarantineRules{at: now, now: now.Wall, retention: 24 * time.Hour})
+		v := viewEntry(e, viewContext{Now: now, Retention: 24 * time.Hour})
 		if got := v.fate(now.Wall); got != "purged in 23h00m" {
 			t.Errorf("at %v: %q", now, got)
 		}

@@ -168,5 +168,5 @@ func cniTotals(t cniTotalsView, acted, dryRun bool) string {
 	if t.More > 0 {
 		more = fmt.Sprintf(" (%d of them not shown)", t.More)
 	}
-	return fmt.Sprintf("%s: %s%s", count(int(t.Files), "CNI file"), strings.Join(words, ", "), more)
+	return fmt.Sprintf("%s: %s%s", count(t.Files, "CNI file"), strings.Join(words, ", "), more)
 }

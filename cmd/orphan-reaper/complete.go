@@ -1,8 +1,6 @@
 package main
 
-import (
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 // completeFlags lets a shell complete the settings' values: words where there are words,
 // directories for directories, nothing where a file would be wrong.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -53,15 +54,16 @@ type Config struct {
 
 	// File is the configuration file that was read, "" where there is none.
 	File string
-	// cniFiles is how many files of CNI are told one by one.
-	cniFiles int
-	// rootNamed says that a flag or the file gave RootDir.
-	rootNamed bool
 	// sources says where each value came from, by key.
-	sources map[string]string
+	sources map[string]valueOrigin
 }
 
-// The sources of a value, beside FILE:LINE of the file and "flag --NAME".
+// valueOrigin is where a value came from.
+type valueOrigin struct {
+	text  string // FILE:LINE, "flag --NAME" or how the program found it out
+	named bool   // a flag or the file gave it
+}
+
 const sourceDefault = "default"
 
 // defaultConfig returns what holds where nobody says otherwise.
@@ -94,7 +96,7 @@ func defaultConfig() Config {
 
 		KubeletTokenFile: none, KubeletClientCertificate: none, KubeletClientKey: none,
 
-		sources: map[string]string{},
+		sources: map[string]valueOrigin{},
 	}
 }
 
@@ -110,11 +112,14 @@ func (c Config) Waive() bool { return c.RuntimeEndpoint == none }
 // Source says where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with
 // the reason where a kubelet might have told otherwise), or "discovered: …".
 func (c Config) Source(key string) string {
-	if s := c.sources[key]; s != "" {
-		return s
+	if s := c.sources[key]; s.text != "" {
+		return s.text
 	}
 	return sourceDefault
 }
+
+// named reports whether a flag or the file gave the key's value.
+func (c Config) named(key string) bool { return c.sources[key].named }
 
 // Diff names the keys whose values differ in another configuration: those that a running
 // daemon takes over at once, and those that need a restart. A root directory that was
@@ -134,14 +139,24 @@ func (c Config) Diff(other Config) (live, needsRestart []string) {
 	return live, needsRestart
 }
 
-// config makes the configuration of this call. An error carries exit code 2. A daemon
+// input is what a configuration is made from, beside the defaults.
+type input struct {
+	File  string              // --config, "" for the usual file where there is one
+	Usual string              // the file that is read where no other is named
+	Given map[string][]string // the settings' flags as they were given, by flag
+	// Discover finds the root directory of the kubelet that runs here, and says in words where
+	// it was read. It is false, and the words say why, where only a person can choose.
+	Discover func(context.Context) (dir, origin string, ok bool)
+}
+
+// loadConfig makes the configuration of one call. An error carries exit code 2. A daemon
 // calls it again to reload.
-func (a *app) config(ctx context.Context) (Config, error) {
+func loadConfig(ctx context.Context, in input) (Config, error) {
 	c := defaultConfig()
-	file, explicit := a.configFile, a.configFile != ""
+	file, explicit := in.File, in.File != ""
 	if !explicit {
-		file = a.deps.configFile
-		if given := a.given["node-root"]; len(given) > 0 {
+		file = in.Usual
+		if given := in.Given["node-root"]; len(given) > 0 {
 			file = filepath.Join(last(given), file)
 		}
 	}
@@ -158,22 +173,16 @@ func (a *app) config(ctx context.Context) (Config, error) {
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return Config{}, usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}
-	if err := c.applyFlags(a.given); err != nil {
+	if err := c.applyFlags(in.Given); err != nil {
 		return Config{}, err
 	}
 	c.usualPlaces()
-	c.discover(ctx, a.deps.discover)
+	c.discover(ctx, in.Discover)
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
-	c.cniFiles = mostShown
 	return c, nil
 }
-
-// mostShown bounds the files of CNI that are told one by one, in the table and in JSON, of those
-// that go and of those that stay: 300,000 in JSON took 2.4 GB. All of them are counted, and the
-// archives have what was taken.
-const mostShown = 1000
 
 // applyFlags lets the flags win. A relative path is one below the working directory.
 func (c *Config) applyFlags(given map[string][]string) error {
@@ -186,7 +195,7 @@ func (c *Config) applyFlags(given map[string][]string) error {
 		if err := s.set(c, values); err != nil {
 			return usagef("", "--%s: %w", s.flag, err)
 		}
-		c.sources[s.key] = "flag --" + s.flag
+		c.sources[s.key] = valueOrigin{"flag --" + s.flag, true}
 	}
 	for _, p := range c.paths() {
 		if _, flag := given[p.flag]; !flag || !isPath(*p.value) {
@@ -208,7 +217,7 @@ func (c Config) elsewhere() bool { return c.NodeRoot != "/" }
 // usualPlaces puts each path that nobody named below the node's root.
 func (c *Config) usualPlaces() {
 	for _, p := range c.paths() {
-		if c.sources[p.key] == "" && isPath(*p.value) {
+		if !c.named(p.key) && isPath(*p.value) {
 			*p.value = filepath.Join("/", c.NodeRoot, *p.value)
 		}
 	}
@@ -216,21 +225,37 @@ func (c *Config) usualPlaces() {
 
 // discover fills in what nobody named: the running kubelet's root directory, and the
 // quarantine below it.
-func (c *Config) discover(ctx context.Context, find discoverer) {
-	if _, c.rootNamed = c.sources["root_dir"]; !c.rootNamed && find != nil {
+func (c *Config) discover(ctx context.Context, find func(context.Context) (dir, origin string, ok bool)) {
+	if !c.named("root_dir") && find != nil {
 		dir, origin, ok := find(ctx)
 		if ok && c.elsewhere() && !within(dir, c.NodeRoot) {
 			ok, origin = false, fmt.Sprintf("the root directory of %s is not below %s", origin, c.NodeRoot)
 		}
 		if ok {
-			c.RootDir, c.sources["root_dir"] = dir, "discovered: "+origin
+			c.RootDir, c.sources["root_dir"] = dir, valueOrigin{text: "discovered: " + origin}
 		} else {
 			// A guess: no look takes anything until it is the kubelet's (policy.Node.Agrees).
-			c.sources["root_dir"] = sourceDefault + ": " + origin
+			c.sources["root_dir"] = valueOrigin{text: sourceDefault + ": " + origin}
 		}
 	}
 	if c.QuarantineDir == "" {
 		c.QuarantineDir = filepath.Join("/", c.RootDir, "orphan-reaper") // An empty root_dir is told by check.
-		c.sources["quarantine_dir"] = "default, below root_dir"
+		c.sources["quarantine_dir"] = valueOrigin{text: "default, below root_dir"}
 	}
+}
+
+// take takes over the values of the named keys, with where they came from.
+func (c Config) take(next Config, keys []string) Config {
+	c.sources = maps.Clone(c.sources)
+	for i := range settings {
+		s := &settings[i]
+		if !slices.Contains(keys, s.key) {
+			continue
+		}
+		if err := s.set(&c, s.values(&next)); err != nil {
+			continue // it was read from the same text a moment ago
+		}
+		c.sources[s.key] = next.sources[s.key]
+	}
+	return c
 }

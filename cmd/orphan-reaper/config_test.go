@@ -13,7 +13,7 @@ import (
 )
 
 // load makes a configuration from a file's text and flags, with discovery by find.
-func load(t *testing.T, text string, find discoverer, flags ...string) (Config, error) {
+func load(t *testing.T, text string, find func(context.Context) (string, string, bool), flags ...string) (Config, error) {
 	t.Helper()
 	a := &app{env: func(string) string { return "" }, given: map[string][]string{}, deps: deps{discover: find}}
 	root := newRootCommand(a)
@@ -202,7 +202,7 @@ func TestNodeRoot(t *testing.T) {
 	if c.StateDir != "/elsewhere" || c.RootDir != root+"/var/lib/kubelet" {
 		t.Errorf("state_dir %s, root_dir %s", c.StateDir, c.RootDir)
 	}
-	kubelet := func(dir string) discoverer {
+	kubelet := func(dir string) func(context.Context) (string, string, bool) {
 		return func(context.Context) (string, string, bool) { return dir, "kubelet, PID 812", true }
 	}
 	c, err = load(t, "", kubelet("/var/lib/kubelet"), flags...)
@@ -260,7 +260,7 @@ func TestPrintIsAFile(t *testing.T) {
 func TestSection(t *testing.T) {
 	const key = "runtime.remove_sandboxes"
 	c, err := load(t, "hold: 10m\nruntime:\n  remove_sandboxes: true\n", nil)
-	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" || !c.rules().RemoveSandboxes {
+	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" || !rulesOf(c).RemoveSandboxes {
 		t.Errorf("%v from %s: %v", c.RemoveSandboxes, c.Source(key), err)
 	}
 	for _, flag := range []string{"--remove-sandboxes", "--remove-sandboxes=true"} {
@@ -376,11 +376,11 @@ func TestAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := cfg.probing(nil, nil)
+		p := probing(cfg, nil, nil)
 		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" || p.KubeletTokenFile != "" {
 			t.Errorf("%q: %+v", c.text, p)
 		}
-		if need := cfg.rules().NeedAPI; need != c.need {
+		if need := rulesOf(cfg).NeedAPI; need != c.need {
 			t.Errorf("%q: needs the API server: %t", c.text, need)
 		}
 	}
@@ -393,7 +393,7 @@ func TestAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, restart := was.Diff(next)
-	if strings.Join(live, " ") != "api_unreachable" || restart != nil || was.take(next, live).rules().NeedAPI {
+	if strings.Join(live, " ") != "api_unreachable" || restart != nil || rulesOf(was.take(next, live)).NeedAPI {
 		t.Errorf("a reload changes %v, and a restart %v", live, restart)
 	}
 }

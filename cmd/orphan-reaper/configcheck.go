@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -117,18 +118,18 @@ func (c *Config) checkPaths(p *problems) {
 		case v == "":
 			p.add(path.key, "is empty")
 		case v == auto && path.key != "metrics_file", v == none && !slices.Contains(mayBeNone, path.key):
-			p.add(path.key, "%s is not a path", quote(v))
+			p.add(path.key, "%s is not a path", strconv.Quote(v))
 		case !isPath(v):
 		case clean(v) != v:
-			p.add(path.key, "%s holds a character that cannot be printed", quote(v))
+			p.add(path.key, "%s holds a character that cannot be printed", strconv.Quote(v))
 		case !filepath.IsAbs(v):
-			p.add(path.key, "%s is not an absolute path", quote(v))
+			p.add(path.key, "%s is not an absolute path", strconv.Quote(v))
 		default:
 			*path.value = filepath.Clean(v)
 		}
 	}
 	if isPath(c.MetricsFile) && !strings.HasSuffix(c.MetricsFile, ".prom") {
-		p.add("metrics_file", "%s does not end in .prom, and the node exporter reads no other", quote(c.MetricsFile))
+		p.add("metrics_file", "%s does not end in .prom, and the node exporter reads no other", strconv.Quote(c.MetricsFile))
 	}
 	for _, dir := range []struct{ key, path string }{{"quarantine_dir", c.QuarantineDir}, {"state_dir", c.StateDir}} {
 		if !filepath.IsAbs(c.RootDir) || !filepath.IsAbs(dir.path) {
@@ -197,7 +198,7 @@ func (c *Config) checkSources(p *problems) {
 	for _, unit := range c.JournalUnits {
 		// systemd.unit(5), "Unit names".
 		if unit == "" || len(unit) > 255 || strings.ContainsAny(unit, "/ \t*?[") || strings.HasPrefix(unit, "-") || clean(unit) != unit {
-			p.add("journal_units", "%s is not the name of a unit", quote(unit))
+			p.add("journal_units", "%s is not the name of a unit", strconv.Quote(unit))
 		}
 	}
 }
@@ -214,7 +215,7 @@ func (c *Config) checkAsked(p *problems) {
 	}
 	// A node's name is a DNS subdomain, as the API server checks.
 	if n := c.NodeName; n == "" || len(n) > 253 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-		p.add("node_name", "%s is not the name of a node", quote(n))
+		p.add("node_name", "%s is not the name of a node", strconv.Quote(n))
 	}
 }
 
@@ -228,8 +229,8 @@ func (c *Config) checkRuntime(p *problems) {
 		p.add(key, "none is taken only together with --node-namespaces self")
 	case e == none:
 	case !isURL && strings.HasPrefix(e, "/"):
-		p.add(key, "%s has no scheme: write unix://%s", quote(e), e)
+		p.add(key, "%s has no scheme: write unix://%s", strconv.Quote(e), e)
 	case !isURL || !filepath.IsAbs(path) || clean(path) != path:
-		p.add(key, "%s is not one of unix:///PATH, auto, none", quote(e))
+		p.add(key, "%s is not one of unix:///PATH, auto, none", strconv.Quote(e))
 	}
 }

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -34,78 +31,24 @@ itself a configuration file.`,
 	return group
 }
 
-// settingView is one setting as config print -o json has it.
-type settingView struct {
-	Value  any    `json:"value"`
-	Source string `json:"source"`
-	Flag   string `json:"flag"`
-	Reload bool   `json:"reload"` // a reload changes it without a restart
-}
-
 func (a *app) configPrint(cmd *cobra.Command) error {
 	c, err := a.config(cmd.Context())
 	if err != nil {
 		return err
 	}
 	if a.json() {
-		view := struct {
-			File     string                 `json:"file"`
-			Settings map[string]settingView `json:"settings"`
-		}{c.File, map[string]settingView{}}
-		for i := range settings {
-			s := &settings[i]
-			view.Settings[s.key] = settingView{s.json(&c), c.Source(s.key), "--" + s.flag, s.live}
-		}
-		return a.writeJSON(view)
+		return a.writeJSON(c.view())
 	}
 	p := a.printer(a.stdout)
-	for i := range settings {
-		s := &settings[i]
-		source := p.paint(faint, "# "+clean(c.Source(s.key)))
-		key := s.key
-		if section, name, ok := strings.Cut(key, "."); ok { // each section has one key, or they stand together
-			if i == 0 || !strings.HasPrefix(settings[i-1].key, section+".") {
-				p.f("%s:\n", section)
-			}
-			key = "  " + name
+	for _, line := range c.lines() {
+		source := ""
+		if line.source != "" {
+			source = p.paint(faint, "# "+clean(line.source))
+			line.text = pad(line.text, 44)
 		}
-		if !s.list() {
-			p.f("%s%s\n", pad(key+": "+yamlWord(s.values(&c)[0]), 44), source)
-			continue
-		}
-		p.f("%s%s\n", pad(key+":", 44), source)
-		for _, v := range s.values(&c) {
-			p.f("  - %s\n", yamlWord(v))
-		}
+		p.f("%s%s\n", line.text, source)
 	}
 	return p.flush()
-}
-
-// json returns a setting's value for JSON: a number or truth value as such, a list for a list, text
-// for the rest.
-func (s *setting) json(c *Config) any {
-	switch p := s.field(c).(type) {
-	case *int:
-		return *p
-	case *bool:
-		return *p
-	case *[]string:
-		return *p
-	}
-	return s.values(c)[0]
-}
-
-// yamlWord writes a value so that the file's reader reads it again.
-func yamlWord(v string) string {
-	text, err := yaml.Marshal(v)
-	if err != nil {
-		return quote(v)
-	}
-	// Numbers stay numbers, and truth values truth values: no text of a setting is one.
-	if _, err := parseInt(v); err == nil || v == "true" || v == "false" {
-		return v
-	}
-	return strings.TrimSpace(string(text))
 }
 
 func (a *app) configCheck(cmd *cobra.Command) error {
@@ -113,7 +56,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	notes, err := c.credentials(cmd.Context(), a.deps.now().Wall)
+	notes, err := checkCredentials(cmd.Context(), c, a.deps.now().Wall)
 	if err != nil {
 		return err
 	}

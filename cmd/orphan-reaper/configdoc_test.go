@@ -135,7 +135,7 @@ func TestConfigDocIsTheDefault(t *testing.T) {
 		t.Errorf("not the defaults: %v %v", live, restart)
 	}
 	for _, s := range settings {
-		if got.sources[s.key] == "" {
+		if !got.named(s.key) {
 			t.Errorf("%s is not in the file", s.key)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -65,10 +66,10 @@ func (c *Config) applyMapping(name, section string, root *yaml.Node, seen map[st
 		isSection := section == "" && slices.Contains(sections(), key.Value)
 		switch first := seen[full]; {
 		case !isSection && (s == nil || strings.Contains(key.Value, ".")): // a dotted key is no second spelling
-			fail(key, "unknown key %s%s", quote(full), suggestKey(full))
+			fail(key, "unknown key %s%s", strconv.Quote(full), suggestKey(full))
 			continue
 		case first != 0:
-			fail(key, "key %s is here a second time, after line %d", quote(full), first)
+			fail(key, "key %s is here a second time, after line %d", strconv.Quote(full), first)
 			continue
 		}
 		seen[full] = key.Line
@@ -91,7 +92,7 @@ func (c *Config) applyMapping(name, section string, root *yaml.Node, seen map[st
 			fail(value, "%s: %w", s.key, err)
 			continue
 		}
-		c.sources[s.key] = fmt.Sprintf("%s:%d", name, key.Line)
+		c.sources[s.key] = valueOrigin{fmt.Sprintf("%s:%d", name, key.Line), true}
 	}
 	return errs
 }
@@ -226,7 +227,7 @@ func describe(n *yaml.Node) string {
 	case "!!bool":
 		return fmt.Sprintf("the truth value %s (quote it to make it text)", n.Value)
 	}
-	return quote(n.Value)
+	return strconv.Quote(n.Value)
 }
 
 func settingByKey(key string) *setting {
@@ -240,9 +241,9 @@ func settingByKey(key string) *setting {
 // spelled shows how a key is written in the file.
 func spelled(key string) string {
 	if section, name, ok := strings.Cut(key, "."); ok {
-		return fmt.Sprintf("%s below %s", quote(name), quote(section+":"))
+		return fmt.Sprintf("%s below %s", strconv.Quote(name), strconv.Quote(section+":"))
 	}
-	return quote(key)
+	return strconv.Quote(key)
 }
 
 // suggestKey says what an unknown key may have meant.
@@ -259,7 +260,7 @@ func suggestKey(key string) string {
 		keys = append(keys, s.key)
 	}
 	if best := nearest(strings.ReplaceAll(key, "-", "_"), keys); best != "" {
-		return fmt.Sprintf(" (did you mean %s?)", quote(best))
+		return fmt.Sprintf(" (did you mean %s?)", strconv.Quote(best))
 	}
 	switch key {
 	case "output", "config":

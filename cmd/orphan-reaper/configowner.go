@@ -80,11 +80,3 @@ func fewUsers() bool {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !strings.Contains(string(users), " 4294967295")
 }
-
-// shellQuoted is a name as a shell takes it.
-func shellQuoted(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-}

@@ -14,6 +14,9 @@ import (
 func countFailures(r *reaper.Reaper, m *metricsFile) {
 	r.Prober = countedProber{r.Prober, m}
 	r.Ledger = countedLedger{r.Ledger, m}
+	if r.CNI != nil {
+		r.CNI.Ledger = r.Ledger
+	}
 	r.Teller = countedTeller{r.Teller, m}
 }
 

@@ -33,7 +33,7 @@ func (broken) Tell(policy.Record) error                         { return errBrok
 // once, since no look that succeeds may ever write it.
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
-	m := newMetricsFile(t.Context(), Config{MetricsFile: path}, slog.New(slog.DiscardHandler), slog.LevelInfo)
+	m := newMetricsFile(t.Context(), Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
 	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}}
 	countFailures(r, m)
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {

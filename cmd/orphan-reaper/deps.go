@@ -29,10 +29,6 @@ type purger func(ctx context.Context, cfg Config, uids []parsers.PodUID, living 
 // resumer closes the breaker.
 type resumer func(ctx context.Context, cfg Config) error
 
-// discoverer finds the root directory of the kubelet that runs here, and says in words
-// where it was read. It is false, and the words say why, where only a person can choose.
-type discoverer func(ctx context.Context) (dir, origin string, ok bool)
-
 // agreer says whether what was set agrees with the kubelet that runs here.
 type agreer func(ctx context.Context, cfg Config) policy.Fact
 
@@ -56,7 +52,8 @@ type deps struct {
 	restoreCNI   func(ctx context.Context, cfg Config, which string) ([]cni.Outcome, error)
 	restoreBatch func(ctx context.Context, cfg Config, batch string) ([]cni.Outcome, error)
 	dropArchive  func(ctx context.Context, cfg Config, name string) error
-	discover     discoverer
-	agrees       agreer
-	now          func() policy.Instant
+	// discover is config.Input's.
+	discover func(ctx context.Context) (dir, origin string, ok bool)
+	agrees   agreer
+	now      func() policy.Instant
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // entry explains a pod that is in quarantine, or was.
-func (x explainer) entry(e *policy.EntryState, q quarantineRules) {
-	v := viewEntry(*e, q)
+func (x explainer) entry(e *policy.EntryState) {
+	v := viewEntry(*e, x.viewContext)
 	x.f("%s\n", x.paint(bold, "Pod "+v.UID))
 	if name := podName(e.Namespace, e.PodName); name != "" {
 		x.line("name", name)
@@ -24,14 +24,14 @@ func (x explainer) entry(e *policy.EntryState, q quarantineRules) {
 			x.para("", "Nothing of this pod is left in quarantine.")
 		}
 	} else {
-		x.line("quarantine", clean(x.cfg.QuarantineDir+"/"+e.Entry))
-		x.line("phase", fmt.Sprintf("%s, since %s (%s ago)", e.Phase, when(v.since), age(x.now.Sub(v.since))))
-		x.line("goes", v.fate(x.now))
+		x.line("quarantine", clean(x.QuarantineDir+"/"+e.Entry))
+		x.line("phase", fmt.Sprintf("%s, since %s (%s ago)", e.Phase, when(v.since), age(x.Now.Wall.Sub(v.since))))
+		x.line("goes", v.fate(x.Now.Wall))
 		if e.Leaf != "" {
 			x.line("taken from", clean(e.Leaf)+" of the pod directory, and nothing else")
 		}
 		sum := total(e.Left)
-		x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
+		x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(sum.Entries, "entry")))
 	}
 	if len(e.Why) > 0 {
 		x.heading("Why it was taken")
@@ -74,7 +74,7 @@ func takenLines(taken map[string]policy.Tally) []string {
 	var lines []string
 	for _, class := range slices.Sorted(maps.Keys(taken)) {
 		t := taken[class]
-		lines = append(lines, fmt.Sprintf("%s: %s, %s", class, count(int(t.Entries), "entry"), size(t.Bytes)))
+		lines = append(lines, fmt.Sprintf("%s: %s, %s", class, count(t.Entries, "entry"), size(t.Bytes)))
 	}
 	return lines
 }

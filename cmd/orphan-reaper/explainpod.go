@@ -11,8 +11,7 @@ import (
 // explainer writes one pod for a person.
 type explainer struct {
 	*printer
-	cfg Config
-	now time.Time
+	viewContext
 }
 
 const labelWidth = 14
@@ -29,18 +28,18 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	if e.RuntimeOnly {
 		x.line("directory", "none: only the runtime has the pod")
 	} else if pod.Parked {
-		x.line("parked", clean(x.cfg.QuarantineDir+"/"+e.Entry))
+		x.line("parked", clean(x.QuarantineDir+"/"+e.Entry))
 	} else {
-		x.line("directory", clean(x.cfg.PodsDir()+"/"+e.Name))
+		x.line("directory", clean(x.PodsDir+"/"+e.Name))
 	}
 	if !e.Changed.IsZero() {
-		x.line("changed", fmt.Sprintf("%s, %s ago", when(e.Changed), age(x.now.Sub(e.Changed))))
+		x.line("changed", fmt.Sprintf("%s, %s ago", when(e.Changed), age(x.Now.Wall.Sub(e.Changed))))
 	}
 	for _, s := range e.Sandboxes {
 		x.line("sandbox", x.sandbox(s))
 	}
 	sum := total(e.Residue)
-	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(int(sum.Entries), "entry")))
+	x.line("holds", fmt.Sprintf("%s in %s", size(sum.Bytes), count(sum.Entries, "entry")))
 
 	word, c := verdictWord(pod)
 	x.f("\n%s\n", x.paint(bold, "Verdict: ")+x.paint(c, word))
@@ -65,7 +64,7 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 		text = clean(s.ID) + " READY"
 	}
 	if !s.Created.IsZero() {
-		text += ", " + age(x.now.Sub(s.Created)) + " old"
+		text += ", " + age(x.Now.Wall.Sub(s.Created)) + " old"
 	}
 	if s.Busy {
 		text += ", with a container that has not exited"
@@ -179,7 +178,7 @@ func (x explainer) residue(rs []policy.Residue) {
 		used[r.Class] = true
 		text := size(r.Bytes)
 		if r.Entries > 1 {
-			text += " in " + count(int(r.Entries), "entry")
+			text += " in " + count(r.Entries, "entry")
 		}
 		if r.Partial {
 			text = "at least " + text
@@ -205,11 +204,11 @@ func (x explainer) residue(rs []policy.Residue) {
 func (x explainer) fate(c policy.Class) string {
 	switch c {
 	case policy.ClassSkeleton:
-		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.cfg.Confirm))
+		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.Confirm))
 	case policy.ClassProjected:
-		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.cfg.Confirm))
+		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.Confirm))
 	case policy.ClassEphemeral:
-		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", span(x.cfg.Retention))
+		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", span(x.Retention))
 	case policy.ClassData:
 	}
 	return "may be a user's: stays in quarantine until a person purges it"

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // size writes bytes as people read them, in binary units.
@@ -54,7 +52,7 @@ func age(d time.Duration) string {
 }
 
 // count writes a number with its noun: "1 pod", "2 pods", "1 entry", "2 entries".
-func count(n int, noun string) string {
+func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -66,12 +64,3 @@ func count(n int, noun string) string {
 
 // when writes a time for people, in UTC as the records have it.
 func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// total sums what residue holds.
-func total(rs []policy.Residue) policy.Tally {
-	var t policy.Tally
-	for _, r := range rs {
-		t.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
-	}
-	return t
-}

@@ -48,14 +48,13 @@ func TestLeaf(t *testing.T) {
 		title string
 		run   func() error
 	}{
-		{"scan", func() error { v := viewReport(leafReport(false), a.quarantineRules(cfg)); return a.writeScan(&out, &v) }},
+		{"scan", func() error { return a.scanned(cfg, leafReport(false)) }},
 		{"explain", func() error { return a.explain(cfg, leafReport(false), uidMounted) }},
 		{"sweep --dry-run", func() error { return a.printSweep(cfg, leafReport(false), true) }},
 		{"sweep", func() error { return a.printSweep(cfg, leafReport(true), false) }},
 		{"quarantine list", func() error {
-			v := viewReport(leafReport(true), a.quarantineRules(cfg))
 			p := a.printer(&out)
-			p.entryTable(v.Quarantine, testNow)
+			p.quarantine(viewQuarantine(leafReport(true).Entries, nil, nil, a.viewContext(cfg)))
 			return p.flush()
 		}},
 		{"explain, when the pod is gone", func() error {
@@ -78,4 +77,12 @@ func TestLeaf(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "leaf.json", out.String())
+}
+
+// scanned writes what scan shows of a report.
+func (a *app) scanned(cfg Config, r reaper.Report) error {
+	v := viewReport(r, a.viewContext(cfg))
+	p := a.printer(a.stdout)
+	p.scan(&v)
+	return p.flush()
 }

@@ -88,7 +88,11 @@ func TestUnitsFound(t *testing.T) {
 	line := func(unit, comm string) parsers.Line {
 		return parsers.Line{Text: []byte(orphanLine), Source: "journald", Journal: &parsers.JournalFields{Unit: unit, Comm: comm, UID: "0"}}
 	}
-	usual, named := Config{}, Config{JournalUnits: []string{"node.service"}, sources: map[string]string{"journal_units": "flag --journal-unit"}}
+	named, err := loadConfig(t.Context(), input{Usual: os.DevNull, Given: map[string][]string{"journal-unit": {"node.service"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := Config{}
 	found := newUnitsFound(usual, slog.New(slog.DiscardHandler))
 	units := []string{"k3s-shop.service", "kubelet.service"}
 	found.find = func(context.Context) []string { return units }

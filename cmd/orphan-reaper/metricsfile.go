@@ -34,8 +34,8 @@ type metricsFile struct {
 
 // newMetricsFile returns metrics and where they go, as --metrics-file says. That all goes
 // well is told at level good: a cron job that says so at each run is none that is read.
-func newMetricsFile(ctx context.Context, cfg Config, log *slog.Logger, good slog.Level) *metricsFile {
-	m := &metricsFile{Metrics: audit.NewMetrics(version().Version), ctx: ctx, log: log, good: good}
+func newMetricsFile(ctx context.Context, cfg Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
+	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
 	m.Enforcing(!cfg.Observe())
 	switch cfg.MetricsFile {
 	case none:

@@ -22,7 +22,7 @@ func TestMetricsFileFollows(t *testing.T) {
 	var where string
 	searches := 0
 	sure := false
-	m := newMetricsFile(t.Context(), Config{MetricsFile: none}, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	m := newMetricsFile(t.Context(), Config{MetricsFile: none}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	m.find = func(context.Context) (string, bool) {
 		searches++
 		return where, sure && where != ""
@@ -75,7 +75,7 @@ func TestMetricsFileFollows(t *testing.T) {
 func TestMetricsFileMissing(t *testing.T) {
 	var log bytes.Buffer
 	path := filepath.Join(t.TempDir(), "later", "x.prom")
-	m := newMetricsFile(t.Context(), Config{MetricsFile: path}, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	m := newMetricsFile(t.Context(), Config{MetricsFile: path}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	for range 3 {
 		if err := m.Flush(); err != nil {
 			t.Fatal(err)

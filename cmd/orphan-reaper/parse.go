@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,33 +37,6 @@ gzip compressed is read as it is. With -o text the objects are lines for people.
 	return cmd
 }
 
-// sightingView is one line of parse's output; the order of the keys is that of the
-// command line's contract.
-type sightingView struct {
-	Line      int            `json:"line"`
-	UID       parsers.PodUID `json:"uid"`
-	Reason    parsers.Report `json:"reason"`
-	Count     *int           `json:"count"`
-	Transport string         `json:"transport"`
-	Program   string         `json:"program"`
-	Time      *string        `json:"time"`
-	// Leaf is, of a tear-down error (--hints), the directory that is not empty.
-	Leaf string `json:"leaf,omitempty"`
-	// File tells several inputs apart; with one input it is left out.
-	File string `json:"file,omitempty"`
-}
-
-func viewSighting(s parsers.Sighting, line int, file string) sightingView {
-	v := sightingView{Line: line, UID: s.UID, Reason: s.Report, Transport: s.Transport, Program: s.Program, Leaf: s.Leaf, File: file}
-	if s.Count != parsers.NoCount {
-		v.Count = &s.Count
-	}
-	if !s.Time.IsZero() {
-		v.Time = new(s.Time.Format(time.RFC3339Nano))
-	}
-	return v
-}
-
 // parse reads each file in turn. One that cannot be read does not stop the others.
 func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
 	p := a.printer(a.stdout)
@@ -72,7 +44,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 	enc.SetEscapeHTML(false)
 	emit := func(v sightingView) error { return enc.Encode(v) }
 	if text {
-		emit = func(v sightingView) error { _, err := io.WriteString(p.w, sightingText(v)); return err }
+		emit = func(v sightingView) error { _, err := io.WriteString(p.w, v.text()); return err }
 	}
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -180,20 +152,4 @@ func parseLines(r io.Reader, source string, o parsers.Options, emit func(parsers
 		return fmt.Errorf("cannot read on after byte %d of %s: %w", sc.Consumed(), source, err)
 	}
 	return nil
-}
-
-// sightingText is a sighting as one line for people.
-func sightingText(v sightingView) string {
-	number, at := "-", "-"
-	if v.Count != nil {
-		number = fmt.Sprint(*v.Count)
-	}
-	if v.Time != nil {
-		at = *v.Time
-	}
-	place := fmt.Sprint(v.Line)
-	if v.File != "" {
-		place = clean(v.File) + ":" + place
-	}
-	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, clean(v.Program))
 }

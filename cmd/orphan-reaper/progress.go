@@ -16,9 +16,10 @@ type progress struct {
 	shown string
 }
 
-func (a *app) progress() *progress {
-	f, ok := a.stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || a.env("TERM") == "dumb" {
+// newProgress writes to w where that is a terminal; env is the environment.
+func newProgress(w io.Writer, env func(string) string) *progress {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || env("TERM") == "dumb" {
 		return &progress{}
 	}
 	width, _, err := term.GetSize(int(f.Fd()))

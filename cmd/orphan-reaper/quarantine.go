@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // seeQuarantine is the hint for what is not there.
@@ -56,7 +56,7 @@ lives again nothing is removed without --force: it may be what the pod misses.`,
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
 			switch {
 			case all && len(args) > 0:
-				return usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), quote(args[0]))
+				return usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
 			case !all && len(args) != 1:
 				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, the name of an archive, or --all", cmd.CommandPath())
 			}
@@ -84,6 +84,32 @@ func (a *app) inQuarantine(ctx context.Context, cfg Config, uid parsers.PodUID) 
 		}
 	}
 	return entries, nil
+}
+
+func (a *app) quarantineList(ctx context.Context) error {
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := a.inQuarantine(ctx, cfg, "")
+	if err != nil {
+		return err
+	}
+	archives, err := a.deps.archives(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot list the archives: %w", err)
+	}
+	stopped, err := a.deps.breaker(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("cannot tell whether enforcing goes on: %w", err)
+	}
+	shown := viewQuarantine(entries, archives, stopped, a.viewContext(cfg))
+	if a.json() {
+		return a.writeJSON(shown)
+	}
+	p := a.printer(a.stdout)
+	p.quarantine(shown)
+	return p.flush()
 }
 
 // restore puts one pod back and says what that cannot bring back.
@@ -120,9 +146,11 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(restoredView{outcomeViews([]policy.Outcome{outcome}), cniOutcomes(files)}), cniErr)
+		return errors.Join(a.writeJSON(viewRestored(outcomeViews([]policy.Outcome{outcome}), files)), cniErr)
 	}
-	return errors.Join(a.writeRestored(cfg, entry, outcome, files), cniErr)
+	p := a.printer(a.stdout)
+	p.restored(a.viewContext(cfg), entry, outcome, files)
+	return errors.Join(p.flush(), cniErr)
 }
 
 // restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
@@ -139,7 +167,7 @@ func (a *app) restoredBefore(ctx context.Context, cfg Config, uid parsers.PodUID
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(restoredView{doneBefore(last, policy.PutBack), cniOutcomes(files)}), cniErr)
+		return errors.Join(a.writeJSON(viewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
 	p.f("put back already, at %s: %s\n", when(last.At.Wall), clean(cfg.PodsDir()+"/"+string(uid)))
@@ -191,41 +219,6 @@ func became(last policy.Record) string {
 
 func doneBefore(last policy.Record, kind policy.ActionKind) outcomesView {
 	return outcomeViews([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
-}
-
-// restoredView is what restore writes in JSON.
-type restoredView struct {
-	outcomesView
-	CNI []cniOutcomeView `json:"cni"`
-}
-
-// writeRestored says for a person what came back, and what did not.
-func (a *app) writeRestored(cfg Config, entry policy.EntryState, outcome policy.Outcome, files []cni.Outcome) error {
-	p := a.printer(a.stdout)
-	left := total(entry.Left)
-	place := cfg.PodsDir() + "/" + string(entry.UID)
-	if entry.Leaf != "" {
-		place += "/" + entry.Leaf
-	}
-	p.f("put back: %s\n", clean(place))
-	if left.Entries > 0 {
-		p.f("  %s, %s\n", count(int(left.Entries), "entry"), size(left.Bytes))
-	}
-	if len(entry.Taken) > 0 {
-		p.heading("Not brought back, since it was removed before")
-		for _, line := range takenLines(entry.Taken) {
-			p.para("  ", line)
-		}
-		p.para("  ", "The kubelet makes its own files and the projected payloads again if it runs the pod.")
-	}
-	p.volData(entry.VolData)
-	p.cniRestored(files)
-	p.f("\n")
-	if outcome.Conflict != "" {
-		p.para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean(outcome.Conflict)+". Look at it before you purge it.")
-	}
-	p.para("", "The pod is kept for ever from now on (reason restored).")
-	return p.flush()
 }
 
 // mergeError says what a person can do where the pod has another directory, which it uses.
@@ -292,6 +285,25 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 	return a.purged(outcomes, err)
 }
 
+// purged shows what a purge did; whatever did not go is an error.
+func (a *app) purged(outcomes []policy.Outcome, err error) error {
+	var errs []error
+	if err != nil {
+		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
+	}
+	for _, o := range outcomes {
+		if o.Result != policy.Done && o.Result != policy.Gone {
+			errs = append(errs, outcomeError("purge", o))
+		}
+	}
+	if a.json() {
+		return errors.Join(append(errs, a.writeJSON(outcomeViews(outcomes)))...)
+	}
+	p := a.printer(a.stdout)
+	p.purged(outcomes)
+	return errors.Join(append(errs, p.flush())...)
+}
+
 // say writes one line, or with -o json an empty list of outcomes.
 func (a *app) say(text string) error {
 	if a.json() {
@@ -323,41 +335,6 @@ func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntrySta
 		}
 	}
 	return uids, held
-}
-
-// purgeQuestion says what a purge would remove. What lies in an entry is known only when
-// what holds no data was taken from it: of one that was not yet confirmed dead, or that the
-// ledger does not know, nobody has read the content, and it may be anything.
-func purgeQuestion(entries []policy.EntryState) string {
-	var sum policy.Tally
-	data, unread := 0, 0
-	for _, e := range entries {
-		sum.Add(total(e.Left))
-		switch {
-		case len(e.Left) == 0:
-			unread++
-		case hasData(e.Left):
-			data++
-		}
-	}
-	text := "Remove for ever " + count(len(entries), "pod")
-	if unread < len(entries) {
-		text += fmt.Sprintf(" with %s in quarantine", size(sum.Bytes))
-	}
-	if data > 0 {
-		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
-	}
-	switch {
-	case unread == len(entries):
-		text += ", whose content nobody has read: it may be a user's data"
-	case unread > 0:
-		text += fmt.Sprintf(", and %d of them with content that nobody has read and that may be a user's data", unread)
-	}
-	return text + "? This cannot be undone."
-}
-
-func hasData(rs []policy.Residue) bool {
-	return slices.ContainsFunc(rs, policy.Residue.NeedsPerson)
 }
 
 // errNotConfirmed: the person said no.

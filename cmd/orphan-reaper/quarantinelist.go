@@ -1,25 +1,20 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// quarantineRules are what decides when an entry goes, for display.
-type quarantineRules struct {
-	at                 policy.Instant
-	now                time.Time // by the wall clock of at
-	confirm, retention time.Duration
-}
-
-func (a *app) quarantineRules(cfg Config) quarantineRules {
-	at := a.deps.now()
-	return quarantineRules{at: at, now: at.Wall, confirm: cfg.Confirm, retention: cfg.Retention}
+// viewContext is what is shown beside what was found: when, where, and when an entry goes.
+type viewContext struct {
+	Now                    policy.Instant
+	Confirm, Retention     time.Duration
+	PodsDir, QuarantineDir string
 }
 
 // The words of "purge" in JSON: how an entry ends.
@@ -56,7 +51,7 @@ type entryView struct {
 	data  bool // data that may be a user's is among it
 }
 
-func viewEntry(e policy.EntryState, q quarantineRules) entryView {
+func viewEntry(e policy.EntryState, c viewContext) entryView {
 	v := entryView{
 		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
 		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
@@ -70,8 +65,8 @@ func viewEntry(e policy.EntryState, q quarantineRules) entryView {
 		v.since = e.HeldSince.Wall
 		v.Purge = purgePerson
 		// Ephemeral data goes after retention even where data stays behind.
-		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: q.retention}, q.at, false); ok {
-			at := q.now.Add(left).UTC()
+		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
+			at := c.Now.Wall.Add(left).UTC()
 			v.Purge, v.PurgeAt = purgeRetention, &at
 		}
 	case policy.PhaseConflict, policy.PhaseUnlisted:
@@ -112,41 +107,31 @@ func (v *entryView) in(now time.Time) string {
 	return "now"
 }
 
-func (a *app) quarantineList(ctx context.Context) error {
-	cfg, err := a.config(ctx)
-	if err != nil {
-		return err
-	}
-	entries, err := a.inQuarantine(ctx, cfg, "")
-	if err != nil {
-		return err
-	}
-	q := a.quarantineRules(cfg)
-	held, err := a.deps.archives(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("cannot list the archives: %w", err)
-	}
-	archives := q.viewArchives(held)
-	stopped, err := a.deps.breaker(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("cannot tell whether enforcing goes on: %w", err)
-	}
-	views := []entryView{}
+// quarantineView is what lies in quarantine.
+type quarantineView struct {
+	Quarantine []entryView   `json:"quarantine"`
+	Archives   []archiveView `json:"archives"`
+	Stopped    *stoppedView  `json:"stopped"`
+
+	now     time.Time
+	breaker *policy.Record
+}
+
+// viewQuarantine shows the entries, the archives of CNI files and the record that opened the
+// breaker, nil where it is closed.
+func viewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c viewContext) quarantineView {
+	v := quarantineView{Quarantine: []entryView{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker), now: c.Now.Wall, breaker: breaker}
 	for _, e := range entries {
-		views = append(views, viewEntry(e, q))
+		v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 	}
-	if a.json() {
-		return a.writeJSON(struct {
-			Quarantine []entryView   `json:"quarantine"`
-			Archives   []archiveView `json:"archives"`
-			Stopped    *stoppedView  `json:"stopped"`
-		}{views, archives, viewStopped(stopped)})
-	}
-	p := a.printer(a.stdout)
-	p.stopped(stopped)
-	p.entryTable(views, q.now)
-	p.archiveTable(archives, q.now)
-	return p.flush()
+	return v
+}
+
+// quarantine writes what lies in quarantine.
+func (p *printer) quarantine(v quarantineView) {
+	p.stopped(v.breaker)
+	p.entryTable(v.Quarantine, v.now)
+	p.archiveTable(v.Archives, v.now)
 }
 
 // stoppedView is what opened the breaker, in JSON null while enforcing goes on.

@@ -146,7 +146,7 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 }
 
 // viewReport turns a report into what is shown. now is for what lies in quarantine.
-func viewReport(r reaper.Report, q quarantineRules) reportView {
+func viewReport(r reaper.Report, c viewContext) reportView {
 	v := reportView{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []entryView{}}
 	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
 	for i, e := range r.Look.Pods {
@@ -168,7 +168,7 @@ func viewReport(r reaper.Report, q quarantineRules) reportView {
 	}
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
-			v.Quarantine = append(v.Quarantine, viewEntry(e, q))
+			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 		}
 	}
 	n := r.Look.Node
@@ -226,6 +226,16 @@ func (v *reportView) needsPerson() bool {
 	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0
 }
 
+// failed counts the pods for which something failed.
+func (v *reportView) failed() (n int) {
+	for _, pod := range v.shown() {
+		if pod.Outcome == outcomeFailed {
+			n++
+		}
+	}
+	return n
+}
+
 // shown are the pods that a person sees: all but those that only the runtime has and that
 // live, which have their directory by now.
 func (v *reportView) shown() []podView {
@@ -261,4 +271,13 @@ func sameUID(pods []podView, uid parsers.PodUID) []*podView {
 		}
 	}
 	return found
+}
+
+// total sums what residue holds.
+func total(rs []policy.Residue) policy.Tally {
+	var t policy.Tally
+	for _, r := range rs {
+		t.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
+	}
+	return t
 }

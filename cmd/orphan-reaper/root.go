@@ -1,10 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,19 +79,7 @@ func (a *app) addFlags(flags *pflag.FlagSet) {
 	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
 	flags.Lookup("output").DefValue = "text"
 	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are an error, flags win over it (default: "+defaultConfigFile+", if there)")
-	c := defaultConfig()
-	for i := range settings {
-		s := &settings[i]
-		shown := ""
-		if !strings.Contains(s.usage, "(default") && s.key != "quarantine_dir" {
-			shown = strings.Join(s.values(&c), ", ")
-		}
-		v := flagValue{s, a.given, shown}
-		f := flags.VarPF(v, s.flag, "", s.usage)
-		if v.IsBoolFlag() {
-			f.NoOptDefVal = "true"
-		}
-	}
+	addSettings(flags, a.given)
 	a.output = "text"
 }
 
@@ -114,7 +102,7 @@ func (v *choiceValue) Set(s string) error {
 		*v.value = s
 		return nil
 	}
-	return fmt.Errorf("%s is not one of %s", quote(s), strings.Join(v.choices, ", "))
+	return fmt.Errorf("%s is not one of %s", strconv.Quote(s), strings.Join(v.choices, ", "))
 }
 
 // before runs ahead of every command.
@@ -190,12 +178,12 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if best := nearest(name, names); best != "" {
 		hint = "did you mean " + cmd.CommandPath() + " " + best + "?"
 	}
-	return usagef(hint, "unknown command %s", quote(name))
+	return usagef(hint, "unknown command %s", strconv.Quote(name))
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), quote(args[0]))
+		return usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), strconv.Quote(args[0]))
 	}
 	return nil
 }
@@ -210,24 +198,9 @@ func podUIDs(args []string) ([]parsers.PodUID, error) {
 			if lower, ok := parsers.ParsePodUID(strings.ToLower(arg)); ok {
 				hint = "did you mean " + string(lower) + "?"
 			}
-			return nil, usagef(hint, "%s is not a pod UID", quote(arg))
+			return nil, usagef(hint, "%s is not a pod UID", strconv.Quote(arg))
 		}
 		uids = append(uids, uid)
 	}
 	return uids, nil
-}
-
-// json says whether the output is JSON.
-func (a *app) json() bool { return a.output == "json" }
-
-// writeJSON writes a value as JSON that a person can read, too.
-func (a *app) writeJSON(v any) error {
-	p := a.printer(a.stdout)
-	enc := json.NewEncoder(p.w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil && quietPipe(err) != nil {
-		return quietPipe(err)
-	}
-	return p.flush()
 }

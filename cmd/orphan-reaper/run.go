@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -27,29 +25,18 @@ import (
 // is well. Removing a million files takes minutes; a pass that takes this long hangs.
 const stuckAfter = time.Hour
 
-func newRunCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "run",
-		Short: "Run the daemon",
-		Long: "Follow the kubelet's log and remove what orphaned pods left, once they have\nproved dead. Runs until SIGTERM; SIGHUP reads the configuration again.\n\n" +
-			"With --mode observe nothing is changed: the records say what would be.",
-		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
-		Annotations: marks(allSettings, noOutput), Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.config(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.daemon(cmd.Context(), cfg)
-		},
-	}
+// process is what the wiring needs to know of the process that it runs in.
+type process struct {
+	Version string
+	Stderr  io.Writer
 }
 
-// daemon wires the daemon and runs it until ctx ends.
-func (a *app) daemon(ctx context.Context, cfg Config) error {
+// runDaemon wires the daemon and runs it until ctx ends. At each SIGHUP reload makes the configuration
+// again.
+func runDaemon(ctx context.Context, cfg Config, proc process, reload func(context.Context) (Config, error)) error {
 	collectEarly()
-	log := newLogger(cfg, a.stderr)
-	notes, err := cfg.credentials(ctx, time.Now())
+	log := newLogger(cfg, proc.Stderr)
+	notes, err := checkCredentials(ctx, cfg, time.Now())
 	if err != nil {
 		return err
 	}
@@ -66,8 +53,8 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer release()
-	metrics := newMetricsFile(ctx, cfg, log, slog.LevelInfo)
-	teller := newTeller(cfg, a.stderr)
+	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo)
+	teller := newTeller(cfg, proc.Stderr)
 	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
 	if err != nil {
 		return err
@@ -88,7 +75,7 @@ func (a *app) daemon(ctx context.Context, cfg Config) error {
 	defer cancel()
 	logs := follow(ctx, all, from, log, metrics.Source)
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, found)), Reload: a.reloads(ctx, cfg, log, metrics),
+		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, found)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}
@@ -165,7 +152,9 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 
 // reloads reads the configuration again at each SIGHUP. What can change at run time does;
 // the rest is named. A configuration that is wrong changes nothing.
-func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics *metricsFile) <-chan policy.Rules {
+func reloads(
+	ctx context.Context, cfg Config, reload func(context.Context) (Config, error), log *slog.Logger, metrics *metricsFile,
+) <-chan policy.Rules {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	out := make(chan policy.Rules)
@@ -178,7 +167,7 @@ func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics
 			case <-hup:
 			}
 			notify(reloading())
-			next, err := a.config(ctx)
+			next, err := reload(ctx)
 			if err != nil {
 				log.ErrorContext(ctx, "the configuration is wrong; the old one stays", slog.Any("error", err))
 				notify(daemon.SdNotifyReady)
@@ -191,7 +180,7 @@ func (a *app) reloads(ctx context.Context, cfg Config, log *slog.Logger, metrics
 			cfg = cfg.take(next, live)
 			metrics.Enforcing(!cfg.Observe())
 			select {
-			case out <- cfg.rules():
+			case out <- rulesOf(cfg):
 				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live))
 			case <-ctx.Done():
 				return
@@ -209,20 +198,4 @@ func reloading() string {
 		return daemon.SdNotifyReloading
 	}
 	return daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + strconv.FormatInt(ts.Nano()/1000, 10)
-}
-
-// take takes over the values of the named keys, with where they came from.
-func (c Config) take(next Config, keys []string) Config {
-	c.sources = maps.Clone(c.sources)
-	for i := range settings {
-		s := &settings[i]
-		if !slices.Contains(keys, s.key) {
-			continue
-		}
-		if err := s.set(&c, s.values(&next)); err != nil {
-			continue // it was read from the same text a moment ago
-		}
-		c.sources[s.key] = next.sources[s.key]
-	}
-	return c
 }

@@ -76,7 +76,7 @@ func TestSandboxes(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
 	cfg := defaultConfig()
-	rules := cfg.rules()
+	rules := rulesOf(cfg)
 	keep := sandboxReport(rules)
 	rules.RemoveSandboxes = true
 	ask := sandboxReport(rules)
@@ -85,10 +85,10 @@ func TestSandboxes(t *testing.T) {
 		title string
 		run   func() error
 	}{
-		{"scan", func() error { v := viewReport(keep, a.quarantineRules(cfg)); return a.writeScan(&out, &v) }},
+		{"scan", func() error { return a.scanned(cfg, keep) }},
 		{"explain, no directory", func() error { return a.explain(cfg, keep, uidForgotten) }},
 		{"explain, terminating", func() error { return a.explain(cfg, keep, uidAlive) }},
-		{"scan --remove-sandboxes", func() error { v := viewReport(ask, a.quarantineRules(cfg)); return a.writeScan(&out, &v) }},
+		{"scan --remove-sandboxes", func() error { return a.scanned(cfg, ask) }},
 		{"explain --remove-sandboxes", func() error { return a.explain(cfg, ask, uidReap) }},
 		{"sweep --dry-run", func() error { return a.printSweep(cfg, ask, true) }},
 		{"sweep", func() error { return a.printSweep(cfg, removed(ask), false) }},

@@ -174,7 +174,7 @@ func (s *setting) list() bool {
 func (s *setting) set(c *Config, values []string) error {
 	for _, v := range values {
 		if len(s.choices) > 0 && !slices.Contains(s.choices, v) {
-			return fmt.Errorf("%s is not one of %s", quote(v), strings.Join(s.choices, ", "))
+			return fmt.Errorf("%s is not one of %s", strconv.Quote(v), strings.Join(s.choices, ", "))
 		}
 	}
 	var err error
@@ -221,7 +221,7 @@ func (s *setting) values(c *Config) []string {
 func parseInt(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a whole number", quote(s))
+		return 0, fmt.Errorf("%s is not a whole number", strconv.Quote(s))
 	}
 	return n, nil
 }
@@ -235,42 +235,7 @@ func parseDuration(s string) (time.Duration, error) {
 	case err == nil:
 		return d, nil
 	case inDays.MatchString(s):
-		return 0, fmt.Errorf("%s is not a duration: write days in hours, such as 48h", quote(s))
+		return 0, fmt.Errorf("%s is not a duration: write days in hours, such as 48h", strconv.Quote(s))
 	}
-	return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 1h30m", quote(s))
-}
-
-// quote shows a value that a person typed.
-func quote(s string) string { return strconv.Quote(s) }
-
-// flagValue collects what a setting's flag was given; pflag calls it.
-type flagValue struct {
-	s     *setting
-	given map[string][]string
-	shown string // the default as --help shows it
-}
-
-// String returns the default that --help shows.
-func (v flagValue) String() string { return v.shown }
-
-// Type returns what stands for the value in --help.
-func (v flagValue) Type() string { return v.s.meta }
-
-// IsBoolFlag says whether the flag may stand without a value.
-func (v flagValue) IsBoolFlag() bool {
-	_, ok := v.s.field(new(Config)).(*bool)
-	return ok
-}
-
-// Set checks one value and keeps it.
-func (v flagValue) Set(text string) error {
-	values := []string{text}
-	if v.s.list() && len(v.s.choices) > 0 {
-		values = strings.Split(text, ",") // A choice holds no comma; a path or unit may.
-	}
-	if err := v.s.set(new(Config), values); err != nil {
-		return err
-	}
-	v.given[v.s.flag] = append(v.given[v.s.flag], values...)
-	return nil
+	return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 1h30m", strconv.Quote(s))
 }

@@ -80,7 +80,7 @@ type unitsFound struct {
 
 func newUnitsFound(cfg Config, log *slog.Logger) *unitsFound {
 	u := &unitsFound{log: log}
-	if !cfg.unitsNamed() && !cfg.Waive() {
+	if !cfg.named("journal_units") && !cfg.Waive() {
 		u.find = func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }
 	}
 	return u
@@ -110,14 +110,11 @@ func (u *unitsFound) runsKubelet(unit string) bool {
 	return slices.Contains(u.all, unit)
 }
 
-// unitsNamed says whether the operator named the units.
-func (c Config) unitsNamed() bool { return c.sources["journal_units"] != "" }
-
 // newParse parses the lines of several sources, each in its own order.
 func newParse(cfg Config, found *unitsFound) func(parsers.Line) (parsers.Sighting, bool) {
 	each := map[string]*parsers.Parser{}
 	o := parsers.Options{RunsKubelet: found.runsKubelet, Hints: true}
-	if cfg.unitsNamed() {
+	if cfg.named("journal_units") {
 		o.Units = cfg.JournalUnits
 	}
 	return func(l parsers.Line) (parsers.Sighting, bool) {

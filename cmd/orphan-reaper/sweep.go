@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
-	"log/slog"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
 func newSweepCommand(a *app) *cobra.Command {
@@ -37,9 +32,11 @@ func newSweepCommand(a *app) *cobra.Command {
 				}
 				return a.printSweep(cfg, report, true, uids...)
 			}
-			report, err := a.sweep(cmd.Context(), cfg, uids, noWait)
+			line := newProgress(a.stderr, a.env)
+			report, err := sweep(cmd.Context(), cfg, a.process(), sweepOptions{Only: uids, NoWait: noWait, Show: line.Show})
+			line.Clear()
 			if err != nil {
-				return noNode(err)
+				return err
 			}
 			return a.printSweep(cfg, report, false, uids...)
 		},
@@ -49,51 +46,20 @@ func newSweepCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
-// takes the daemon's place, its figures stand there.
-func (a *app) sweep(ctx context.Context, cfg Config, uids []parsers.PodUID, noWait bool) (reaper.Report, error) {
-	if _, err := cfg.credentials(ctx, time.Now()); err != nil {
-		return reaper.Report{}, err
+// printSweep writes what a sweep did, or with dryRun would do, and returns the error that
+// carries its exit code. only are the pods that were asked for, none for all.
+func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
+	shown := viewReport(report, a.viewContext(cfg))
+	shown.addOutcomes(report, dryRun)
+	shown.missing(only)
+	if err := a.write(shown, func(p *printer) { p.sweep(&shown) }); err != nil {
+		return err
 	}
-	collectEarly()
-	log := newLogger(cfg, a.stderr)
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
-	if err != nil {
-		return reaper.Report{}, err
+	if shown.CNITotals.Failed > 0 {
+		return failf("the table and the journal have the errors", "some CNI files could not be removed")
 	}
-	defer closeQuietly(store)
-	release, err := lockQuarantine(cfg, store)
-	if err != nil {
-		return reaper.Report{}, err
+	if failed := shown.failed(); failed > 0 {
+		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
 	}
-	defer release()
-	metrics := newMetricsFile(ctx, cfg, log, slog.LevelDebug)
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, a.stderr), metrics)
-	if err != nil {
-		return reaper.Report{}, err
-	}
-	countFailures(r, metrics)
-	tellUnlisted(r, log)
-	line := a.progress()
-	defer line.Clear()
-	line.Show("listening to the kubelet's log")
-	return r.Sweep(ctx, reaper.SweepOptions{
-		Options: reaper.Options{Only: uids, CNIFiles: cfg.cniFiles, Claims: hear(ctx, cfg, r.Clock, log)},
-		NoWait:  noWait,
-		Progress: func(rep reaper.Report, wait time.Duration) {
-			line.Show("%s; the next step comes in %s", rep.Summary(r.Rules), age(wait))
-		},
-		Sleep: sleep,
-	})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return attention(shown.needsPerson())
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,101 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// outcomeView is how one action by a person's word ended.
-type outcomeView struct {
-	UID     string                  `json:"uid"`
-	Entry   string                  `json:"entry"`
-	Result  policy.Result           `json:"result"`
-	Taken   map[string]policy.Tally `json:"taken"`
-	Residue []policy.Residue        `json:"residue"`
-	Why     []policy.Why            `json:"why"`
-	Error   string                  `json:"error,omitempty"`
-}
-
-// outcomesView is what restore and purge write in JSON.
-type outcomesView struct {
-	Outcomes []outcomeView `json:"outcomes"`
-}
-
-func outcomeViews(outcomes []policy.Outcome) outcomesView {
-	views := []outcomeView{}
-	for _, o := range outcomes {
-		views = append(views, outcomeView{
-			string(o.Action.UID), o.Action.Entry, o.Result, takenByName(o.Taken), list(o.Left), list(o.Why), o.Err,
-		})
-	}
-	return outcomesView{views}
-}
-
-func takenByName(taken map[policy.Class]policy.Tally) map[string]policy.Tally {
-	byName := map[string]policy.Tally{}
-	for class, t := range taken {
-		byName[class.String()] = t
-	}
-	return byName
-}
-
-// purged shows what a purge did; whatever did not go is an error.
-func (a *app) purged(outcomes []policy.Outcome, err error) error {
-	var errs []error
-	if err != nil {
-		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
-	}
-	for _, o := range outcomes {
-		if o.Result != policy.Done && o.Result != policy.Gone {
-			errs = append(errs, outcomeError("purge", o))
-		}
-	}
-	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(outcomeViews(outcomes)))...)
-	}
-	p := a.printer(a.stdout)
-	for _, o := range outcomes {
-		switch o.Result {
-		case policy.Done:
-			var sum policy.Tally
-			for _, t := range o.Taken {
-				sum.Add(t)
-			}
-			p.f("purged: %s  %s, %s\n", o.Action.UID, count(int(sum.Entries), "entry"), size(sum.Bytes))
-		case policy.Gone:
-			p.f("gone already: %s\n", o.Action.UID)
-		case policy.Refused, policy.Partly, policy.Failed, policy.Conflict:
-		}
-	}
-	return errors.Join(append(errs, p.flush())...)
-}
-
-// printSweep writes what a sweep did, or with dryRun would do, and returns the error that
-// carries its exit code. only are the pods that were asked for, none for all.
-func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
-	view := viewReport(report, a.quarantineRules(cfg))
-	view.addOutcomes(report, dryRun)
-	view.missing(only)
-	var err error
-	if a.json() {
-		err = a.writeJSON(view)
-	} else {
-		err = a.writeSweep(a.stdout, &view)
-	}
-	if err != nil {
-		return err
-	}
-	failed := 0
-	for _, pod := range view.shown() {
-		if pod.Outcome == outcomeFailed {
-			failed++
-		}
-	}
-	if view.CNITotals.Failed > 0 {
-		return failf("the table and the journal have the errors", "some CNI files could not be removed")
-	}
-	if failed > 0 {
-		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
-	}
-	return attention(view.needsPerson())
-}
 
 // addOutcomes says of each pod how the sweep ended for it. A pod that the report's look
 // does not show, since it was taken before, is added from its action.
@@ -231,9 +134,8 @@ var outcomeColours = map[string]colour{
 	outcomeRemoved: green, outcomeWouldRemove: green, outcomeQuarantined: yellow, outcomeWouldQuarantine: yellow, outcomeFailed: red,
 }
 
-// writeSweep is sweep for a person: the table, the totals, and what to do.
-func (a *app) writeSweep(w io.Writer, v *reportView) error {
-	p := a.printer(w)
+// sweep is sweep for a person: the table, the totals, and what to do.
+func (p *printer) sweep(v *reportView) {
 	shown := v.shown()
 	if len(shown) == 0 {
 		p.f("No pod directories.\n")
@@ -246,7 +148,7 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 		p.f("\n%s\n", cniTotals(v.CNITotals, true, v.dryRun))
 	}
 	if len(shown) == 0 {
-		return p.flush()
+		return
 	}
 	counts := map[string]int{}
 	keeps := 0
@@ -264,7 +166,7 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 			words = append(words, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	p.f("\n%s: %s\n", entries(len(v.Pods)), strings.Join(words, ", "))
+	p.f("\n%s: %s\n", count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
 	for i := range shown {
 		if shown[i].Error != "" {
 			p.item("  ", "failed", 13, red, shown[i].UID+": "+clean(shown[i].Error))
@@ -276,5 +178,4 @@ func (a *app) writeSweep(w io.Writer, v *reportView) error {
 	if keeps > 0 {
 		p.item("  ", "kept", 13, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
 	}
-	return p.flush()
 }

@@ -190,7 +190,7 @@ func TestProgress(t *testing.T) {
 	}
 	out.Reset()
 	a := &app{stderr: &out, env: func(string) string { return "" }}
-	silent := a.progress()
+	silent := newProgress(a.stderr, a.env)
 	silent.Show("x")
 	silent.Clear()
 	if out.Len() > 0 {

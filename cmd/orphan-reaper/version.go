@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -87,7 +88,7 @@ func newCompletionCommand(a *app) *cobra.Command {
 			case "fish":
 				err = root.GenFishCompletion(p.w, true)
 			default:
-				return usagef("one of bash, zsh, fish", "there is no completion for %s", quote(args[0]))
+				return usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
 			}
 			if quietPipe(err) != nil {
 				return quietPipe(err)

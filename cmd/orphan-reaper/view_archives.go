@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// archiveView is one archive of CNI files.
+type archiveView struct {
+	Archive string `json:"archive"`
+	// Batch is that of all archives of the sweep.
+	Batch string    `json:"batch"`
+	At    time.Time `json:"at"`
+	Files int64     `json:"files"`
+	Bytes int64     `json:"bytes"`
+	// PurgeAt is when it is dropped by itself.
+	PurgeAt time.Time `json:"purge_at"`
+	Error   string    `json:"error,omitempty"`
+}
+
+func viewArchives(archives []cni.ArchiveState, c viewContext) []archiveView {
+	views := []archiveView{}
+	for _, a := range archives {
+		views = append(views, archiveView{a.Name, cni.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(c.Retention).UTC(), a.Err})
+	}
+	return views
+}
+
+// batches puts the archives of each sweep together. One that cannot be read stays by itself.
+func batches(views []archiveView) (rows []archiveView, archives []int) {
+	for _, v := range views {
+		last := len(rows) - 1
+		if last >= 0 && v.Error == "" && rows[last].Error == "" && rows[last].Batch == v.Batch {
+			rows[last].Files += v.Files
+			rows[last].Bytes += v.Bytes
+			rows[last].PurgeAt = v.PurgeAt // the last to go
+			archives[last]++
+			continue
+		}
+		rows, archives = append(rows, v), append(archives, 1)
+	}
+	return rows, archives
+}
+
+// archiveTable writes one row for each sweep.
+func (p *printer) archiveTable(views []archiveView, now time.Time) {
+	if len(views) == 0 {
+		return
+	}
+	p.f("\n%s\n", p.paint(bold, pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  GOES", "FILES", "HOLDS")))
+	rows, archives := batches(views)
+	several := false
+	for i, v := range rows {
+		if v.Error != "" {
+			p.f("%s%s\n", pad(clean(v.Archive), 38), short(clean(v.Error), p.width-38))
+			continue
+		}
+		goes := "now"
+		if wait := v.PurgeAt.Sub(now); wait > 0 {
+			goes = "in " + age(wait)
+		}
+		name := clean(v.Archive)
+		if n := archives[i]; n > 1 {
+			name, several = fmt.Sprintf("%s (%d archives)", clean(v.Batch), n), true
+		}
+		p.f("%s%9d %8s  %s\n", pad(name, 38), v.Files, size(v.Bytes), goes)
+	}
+	p.item("  ", "restore", 9, green, "orphan-reaper quarantine restore ARCHIVE puts the files back; tar tf shows them.")
+	if several {
+		p.item("  ", "", 9, "", "orphan-reaper quarantine restore --batch NAME puts back all that a sweep took.")
+	}
+}
+
+// cniOutcomeView is what became of one file by a person's word.
+type cniOutcomeView struct {
+	Path   string        `json:"path"`
+	Result policy.Result `json:"result"`
+	Error  string        `json:"error,omitempty"`
+}
+
+func cniOutcomes(outs []cni.Outcome) []cniOutcomeView {
+	views := []cniOutcomeView{}
+	for _, o := range outs {
+		views = append(views, cniOutcomeView{o.File.Path(), o.Result, o.Err})
+	}
+	return views
+}
+
+// viewArchiveRestored shows what became of the files of an archive.
+func viewArchiveRestored(outs []cni.Outcome) any {
+	return map[string]any{"outcomes": cniOutcomes(outs)}
+}
+
+// cniRestored says how many files came back.
+func (p *printer) cniRestored(outs []cni.Outcome) {
+	done := map[policy.Result]int{}
+	for _, o := range outs {
+		done[o.Result]++
+	}
+	if n := done[policy.Done]; n > 0 {
+		p.f("put back: %s\n", count(n, "CNI file"))
+	}
+	if n := done[policy.Gone]; n > 0 {
+		p.f("already there: %s\n", count(n, "CNI file"))
+	}
+}
