@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
@@ -93,16 +91,6 @@ func TestHintFor(t *testing.T) {
 		s, _ := errors.AsType[*statusError](c.err)
 		if got := hintFor(c.err, s, c.root); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
-// TestNoNode: a root directory that is not there, or is no directory, is told with what to do.
-func TestNoNode(t *testing.T) {
-	for err, want := range map[error]bool{fs.ErrNotExist: true, unix.ENOTDIR: true, unix.EIO: false} {
-		s, hinted := errors.AsType[*statusError](noNode(fmt.Errorf("cannot list: %w", err)))
-		if hinted != want || hinted && !strings.Contains(s.hint, "--root-dir") {
-			t.Errorf("%v: %+v", err, s)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func BenchmarkToParked(b *testing.B) {
 		n.start("--runtime-endpoint", "none", "--log-source", "file", "--log-file", n.path("log"))
 		log, err := os.OpenFile(n.path("log"), os.O_APPEND|os.O_WRONLY, 0)
 		n.must(err)
-		defer closeQuietly(log)
+		defer closeFile(log)
 		n.toParked(func(line string) {
 			_, err := fmt.Fprintf(log, "Nov 21 00:37:12 node1 kubelet[21115]: %s\n", line)
 			n.must(err)
@@ -341,7 +341,7 @@ func (n *benchNode) journald(cgroup string) (say func(line string)) {
 	}
 	dir, err := os.Open(cgroup)
 	n.must(err)
-	defer closeQuietly(dir)
+	defer closeFile(dir)
 	kubelet := start(&syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}, "systemd-cat", "-t", "kubelet", "cat")
 	return func(line string) {
 		_, err := fmt.Fprintln(kubelet, line)
@@ -450,7 +450,7 @@ func statusField(b *testing.B, path, field string) int {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer closeQuietly(f)
+	defer closeFile(f)
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		if rest, ok := strings.CutPrefix(sc.Text(), field+":"); ok {
 			n, err := strconv.Atoi(strings.Fields(rest)[0])
@@ -507,3 +507,6 @@ func childrenRSS(b *testing.B, pid int) (sum float64) {
 	}
 	return sum
 }
+
+// closeFile closes a file that was read.
+func closeFile(f *os.File) { _ = f.Close() }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
 
 // completeFlags lets a shell complete the settings' values: words where there are words,
 // directories for directories, nothing where a file would be wrong.
@@ -39,7 +43,7 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, _ string) (
 	}
 	var uids []cobra.Completion
 	for _, e := range entries {
-		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), podName(e.Namespace, e.PodName)))
+		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), clean(policy.FullName(e.Namespace, e.PodName))))
 	}
 	return uids, cobra.ShellCompDirectiveNoFileComp
 }

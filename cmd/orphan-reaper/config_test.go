@@ -1,32 +1,34 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // load makes a configuration from a file's text and flags, with discovery by find.
 func load(t *testing.T, text string, find func(context.Context) (string, string, bool), flags ...string) (Config, error) {
 	t.Helper()
-	a := &app{env: func(string) string { return "" }, given: map[string][]string{}, deps: deps{discover: find}}
-	root := newRootCommand(a)
-	if err := root.PersistentFlags().Parse(flags); err != nil {
+	in := input{Given: map[string][]string{}, Discover: find}
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	set.StringVar(&in.File, "config", "", "")
+	addSettings(set, in.Given)
+	if err := set.Parse(flags); err != nil {
 		t.Fatal(err)
 	}
-	if a.configFile == "" {
-		a.configFile = filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(a.configFile, []byte(text), 0o600); err != nil {
+	if in.File == "" {
+		in.File = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(in.File, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return a.config(context.Background())
+	return loadConfig(t.Context(), in)
 }
 
 // TestDefaults holds the defaults of the command line's contract.
@@ -218,11 +220,9 @@ func TestNodeRoot(t *testing.T) {
 	if err := os.WriteFile(root+defaultConfigFile, []byte("hold: 7m\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := realDeps()
-	d.discover = nil
-	var out, errs strings.Builder
-	if code := runWith(d, append([]string{"config", "print"}, flags...), nil, &out, &errs, os.Getenv); code != 0 || !strings.Contains(out.String(), "hold: 7m ") {
-		t.Errorf("%d %s%s", code, out.String(), errs.String())
+	usual := input{Usual: defaultConfigFile, Given: map[string][]string{"node-root": {root}, "node-namespaces": {self}}}
+	if c, err := loadConfig(t.Context(), usual); err != nil || c.Hold != 7*time.Minute {
+		t.Errorf("the usual file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
 	}
 }
 
@@ -234,33 +234,11 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
-// TestPrintIsAFile: what config print writes is a file with the same meaning.
-func TestPrintIsAFile(t *testing.T) {
-	var out bytes.Buffer
-	first := []string{"config", "print", "--hold", "90s", "--log-file", "/a b", "--log-file", "/c: d#e", "--max-per-look", "3", "--metrics-file", "none"}
-	env := func(string) string { return "" }
-	if code := runWith(fakeDeps(env), first, nil, &out, &out, env); code != 0 {
-		t.Fatalf("code %d: %s", code, out.String())
-	}
-	c, err := load(t, out.String(), nil)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	want := defaultConfig()
-	want.Hold, want.LogFiles, want.MaxPerLook, want.MetricsFile = 90*time.Second, []string{"/a b", "/c: d#e"}, 3, none
-	want.QuarantineDir = "/var/lib/kubelet/orphan-reaper"
-	live, restart := want.Diff(c)
-	if len(live)+len(restart) > 0 {
-		t.Errorf("differs in %v %v", live, restart)
-	}
-}
-
-// TestSection: the one key that stands below another, from the file, from the flag, and as
-// config print shows it, which is read again.
+// TestSection: the one key that stands below another, from the file and from the flag.
 func TestSection(t *testing.T) {
 	const key = "runtime.remove_sandboxes"
 	c, err := load(t, "hold: 10m\nruntime:\n  remove_sandboxes: true\n", nil)
-	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" || !rulesOf(c).RemoveSandboxes {
+	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" {
 		t.Errorf("%v from %s: %v", c.RemoveSandboxes, c.Source(key), err)
 	}
 	for _, flag := range []string{"--remove-sandboxes", "--remove-sandboxes=true"} {
@@ -271,40 +249,14 @@ func TestSection(t *testing.T) {
 	if c, err := load(t, "runtime: {remove_sandboxes: true}\n", nil, "--remove-sandboxes=false"); err != nil || c.RemoveSandboxes {
 		t.Errorf("%v, %v", c.RemoveSandboxes, err)
 	}
-	if code, _, errs := call(t, "", "config", "check", "--remove-sandboxes=maybe"); code != 2 || !strings.Contains(errs, `"maybe" is not one of true, false`) {
-		t.Errorf("%d %s", code, errs)
-	}
-	_, out, _ := call(t, "", "config", "print", "--remove-sandboxes", "--root-dir", "/var/lib/kubelet")
-	if !strings.Contains(out, "runtime:\n  remove_sandboxes: true ") {
-		t.Errorf("config print: %s", out)
-	}
-	if c, err := load(t, out, nil); err != nil || !c.RemoveSandboxes {
-		t.Errorf("what it prints is no configuration: %v", err)
-	}
-	_, out, _ = call(t, "", "config", "print", "-o", "json")
-	var v struct{ Settings map[string]settingView }
-	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Settings[key].Value != false || !v.Settings[key].Reload {
-		t.Errorf("%+v, %v", v.Settings[key], err)
-	}
 }
 
-func TestPrintJSON(t *testing.T) {
-	_, out, errs := call(t, "", "config", "print", "-o", "json", "--hold", "90s", "--max-per-look", "3")
-	var v struct {
-		File     string
-		Settings map[string]settingView
-	}
-	if err := json.Unmarshal([]byte(out), &v); err != nil {
-		t.Fatalf("%v: %s %s", err, out, errs)
-	}
-	if len(v.Settings) != len(settings) {
-		t.Errorf("%d settings, want %d", len(v.Settings), len(settings))
-	}
-	if got := v.Settings["hold"]; got != (settingView{Value: "1m30s", Source: "flag --hold", Flag: "--hold", Reload: true}) {
-		t.Errorf("%+v", got)
-	}
-	if got := v.Settings["max_per_look"].Value; got != 3.0 {
-		t.Errorf("max_per_look is %v (%T), want a number", got, got)
+// TestDurations: a duration is read again as it is written.
+func TestDurations(t *testing.T) {
+	for _, d := range []time.Duration{0, 10 * time.Second, 90 * time.Second, 5 * time.Minute, 90 * time.Minute, time.Hour + time.Second, 24 * time.Hour} {
+		if back, err := parseDuration(span(d)); err != nil || back != d {
+			t.Errorf("%s reads as %s, %v", span(d), back, err)
+		}
 	}
 }
 
@@ -357,43 +309,4 @@ func FuzzConfigFile(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestAsked: which of the kubelet and the API server are asked, and whether the silence of
-// the latter keeps everything, which a reload changes.
-func TestAsked(t *testing.T) {
-	for _, c := range []struct {
-		text, kubeconfig, node, certificate string
-		need                                bool
-	}{
-		{"", "", "", "", false},
-		{"api_unreachable: keep\n", "", "", "", false},
-		{"kubeconfig: /k\nnode_name: n-1.example\n", "/k", "n-1.example", "", true},
-		{"kubeconfig: /k\napi_unreachable: ignore\n", "/k", "", "", false},
-		{"kubelet_client_certificate: /c\n", "", "", "/c", false},
-	} {
-		cfg, err := load(t, c.text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := probing(cfg, nil, nil)
-		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" || p.KubeletTokenFile != "" {
-			t.Errorf("%q: %+v", c.text, p)
-		}
-		if need := rulesOf(cfg).NeedAPI; need != c.need {
-			t.Errorf("%q: needs the API server: %t", c.text, need)
-		}
-	}
-	was, err := load(t, "kubeconfig: /k\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := load(t, "kubeconfig: /k\napi_unreachable: ignore\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, restart := was.Diff(next)
-	if strings.Join(live, " ") != "api_unreachable" || restart != nil || rulesOf(was.take(next, live)).NeedAPI {
-		t.Errorf("a reload changes %v, and a restart %v", live, restart)
-	}
 }

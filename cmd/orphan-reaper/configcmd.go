@@ -71,7 +71,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 			File  string   `json:"file"`
 			Good  bool     `json:"good"`
 			Notes []string `json:"notes"`
-		}{c.File, true, list(notes)})
+		}{c.File, true, append([]string{}, notes...)})
 	}
 	p := a.printer(a.stdout)
 	if c.File == "" {

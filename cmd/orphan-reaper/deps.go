@@ -57,3 +57,12 @@ type deps struct {
 	agrees   agreer
 	now      func() policy.Instant
 }
+
+func realDeps() deps {
+	return deps{
+		configFile: defaultConfigFile,
+		survey:     survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
+		archives: listArchives, restoreCNI: restoreCNI, restoreBatch: restoreBatch, dropArchive: dropArchive,
+		discover: discoverRoot, agrees: agrees, now: now,
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,30 +13,6 @@ import (
 
 // formatV1 is a state directory as an older program left it.
 const formatV1 = "../../reaper/state/testdata/v1"
-
-// TestFormatOfCheckpoints: the places in the logs are read whole, and written the same.
-func TestFormatOfCheckpoints(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(formatV1, "checkpoints.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Version int
-		Value   json.RawMessage
-	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
-	var v checkpoints
-	dec := json.NewDecoder(bytes.NewReader(file.Value))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
-		t.Errorf("%v\nwas %s\nnow %s", err, file.Value, again)
-	}
-}
 
 // oldNode is a node with the state of an older program.
 func oldNode(t *testing.T) *wholeNode {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -219,7 +220,7 @@ func fits(t *testing.T, what, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := runes(line); n > maxWidth {
+		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("%s: %d columns: %s", what, n, line)
 		}
 		if strings.HasSuffix(line, " ") {

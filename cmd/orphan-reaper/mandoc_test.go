@@ -286,12 +286,7 @@ func TestManPagesAreWhole(t *testing.T) {
 
 // TestManConfigExample: the example of the page is a good configuration.
 func TestManConfigExample(t *testing.T) {
-	c := defaultConfig()
-	if err := c.applyFile("example", []byte(manConfigExample)); err != nil {
-		t.Error(err)
-	}
-	c.discover(t.Context(), nil)
-	if err := c.check(); err != nil {
+	if _, err := loadText(t, manConfigExample); err != nil {
 		t.Error(err)
 	}
 }

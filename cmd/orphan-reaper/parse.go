@@ -40,11 +40,11 @@ gzip compressed is read as it is. With -o text the objects are lines for people.
 // parse reads each file in turn. One that cannot be read does not stop the others.
 func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
 	p := a.printer(a.stdout)
-	enc := json.NewEncoder(p.w)
+	enc := json.NewEncoder(p)
 	enc.SetEscapeHTML(false)
 	emit := func(v sightingView) error { return enc.Encode(v) }
 	if text {
-		emit = func(v sightingView) error { _, err := io.WriteString(p.w, v.text()); return err }
+		emit = func(v sightingView) error { _, err := io.WriteString(p, v.text()); return err }
 	}
 	if len(files) == 0 {
 		files = []string{"-"}

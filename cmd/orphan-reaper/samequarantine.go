@@ -57,3 +57,12 @@ func sameDir(a, b string) bool {
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
+
+// lockRun makes this process the only one that takes pods by itself.
+func lockRun(store *state.Store) (release func(), err error) {
+	release, err = store.LockRun()
+	if err != nil {
+		return nil, failf("the daemon does by itself what sweep does: systemctl status orphan-reaper", "%w", err)
+	}
+	return release, nil
+}

@@ -58,6 +58,9 @@ func (p *printer) f(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format, args...) // bufio keeps the error for flush.
 }
 
+// Write writes as an io.Writer does.
+func (p *printer) Write(b []byte) (int, error) { return p.w.Write(b) }
+
 // paint returns s in a colour, where there are colours.
 func (p *printer) paint(c colour, s string) string {
 	if !p.colour || c == "" || s == "" {

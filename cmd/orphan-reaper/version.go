@@ -82,11 +82,11 @@ func newCompletionCommand(a *app) *cobra.Command {
 			var err error
 			switch root := cmd.Root(); args[0] {
 			case "bash":
-				err = root.GenBashCompletionV2(p.w, true)
+				err = root.GenBashCompletionV2(p, true)
 			case "zsh":
-				err = root.GenZshCompletion(p.w)
+				err = root.GenZshCompletion(p)
 			case "fish":
-				err = root.GenFishCompletion(p.w, true)
+				err = root.GenFishCompletion(p, true)
 			default:
 				return usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
 			}

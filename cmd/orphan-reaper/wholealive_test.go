@@ -64,7 +64,7 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	e := n.entry()
 	elder := filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~empty-dir/cache/old")
 	n.holds(elder, "of its elder")
-	if e.Phase != "conflict" || e.Purge != purgePerson || len(e.Merge) < 2 {
+	if e.Phase != "conflict" || e.Purge != "by-a-person" || len(e.Merge) < 2 {
 		t.Errorf("%+v", e)
 	}
 	// The commands that it prints do what they say.

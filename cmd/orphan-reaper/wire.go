@@ -1,23 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
-	"slices"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/journal"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
-	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -28,15 +23,6 @@ import (
 
 // procDir is where the kernel shows processes.
 const procDir = "/proc"
-
-func realDeps() deps {
-	return deps{
-		configFile: defaultConfigFile,
-		survey:     survey, list: listQuarantine, history: history, breaker: breaker, restore: restore, purge: purge, resume: resume,
-		archives: listArchives, restoreCNI: restoreCNI, restoreBatch: restoreBatch, dropArchive: dropArchive,
-		discover: discoverRoot, agrees: agrees, now: now,
-	}
-}
 
 func discoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	dir, origin, err := probe.KubeletRootDir(ctx, procDir)
@@ -210,191 +196,8 @@ func noNode(err error) error {
 	return failf("is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another", "%w", err)
 }
 
-// byPerson opens the state for one action of a person, beside a daemon that may run. The
-// record of it goes where the daemon's go; the metrics are the daemon's.
-func byPerson(ctx context.Context, cfg Config, act func(*reaper.Reaper) error) error {
-	log := newLogger(cfg, os.Stderr)
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
-	if err != nil {
-		return err
-	}
-	defer closeQuietly(store)
-	if err := sameQuarantine(cfg, store); err != nil {
-		return err
-	}
-	cfg.Mode = modeEnforce // a person's word is not observing
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, os.Stderr), silent{})
-	if err != nil {
-		return err
-	}
-	return act(r)
-}
-
-func restore(ctx context.Context, cfg Config, uid parsers.PodUID) (o policy.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
-		o, err = r.Restore(ctx, uid)
-		return err
-	})
-	return o, err
-}
-
-func purge(ctx context.Context, cfg Config, uids []parsers.PodUID, living bool) ([]policy.Outcome, error) {
-	var outs []policy.Outcome
-	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
-		var errs []error
-		for _, uid := range uids {
-			done, err := r.PurgeEntries(ctx, uid, living)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			outs = append(outs, done...)
-		}
-		return errors.Join(errs...)
-	})
-	return outs, err
-}
-
-func resume(ctx context.Context, cfg Config) error {
-	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
-}
-
-func restoreCNI(ctx context.Context, cfg Config, which string) (outs []cni.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
-		outs, err = r.RestoreCNI(ctx, which)
-		return err
-	})
-	return outs, err
-}
-
-func restoreBatch(ctx context.Context, cfg Config, batch string) (outs []cni.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
-		outs, err = r.RestoreBatch(ctx, batch)
-		return err
-	})
-	return outs, err
-}
-
-func dropArchive(ctx context.Context, cfg Config, name string) error {
-	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
-}
-
-func listArchives(_ context.Context, cfg Config) ([]cni.ArchiveState, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	return cniArchive{store}.Archives()
-}
-
-func history(_ context.Context, cfg Config, uid parsers.PodUID) ([]policy.Record, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	return store.History(uid)
-}
-
-func breaker(_ context.Context, cfg Config) (*policy.Record, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	if r, open := store.Breaker(); open {
-		return &r, nil
-	}
-	return nil, nil //nolint:nilnil // that it goes on is an answer, not an error
-}
-
-func listQuarantine(_ context.Context, cfg Config) ([]policy.EntryState, error) {
-	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer closeQuietly(store)
-	known := store.Entries()
-	var entries []policy.EntryState
-	for _, e := range known {
-		entries = append(entries, *e)
-	}
-	rem, err := removal.Open(removal.Config{PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir})
-	if err != nil {
-		return nil, err
-	}
-	// Who may not read the quarantine is shown what the ledger knows.
-	if names, err := rem.List(); err == nil {
-		entries = append(entries, reaper.Unlisted(names, known)...)
-	}
-	slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
-	return entries, nil
-}
+// errNoSource is for a configuration whose logs cannot be followed.
+var errNoSource = fmt.Errorf("no log can be followed")
 
 // closeQuietly closes what was synced already.
 func closeQuietly(c io.Closer) { _ = c.Close() }
-
-// underJournal says whether our log should go to the journal itself: systemd runs us with
-// stderr connected to it (systemd.exec(5), $JOURNAL_STREAM).
-func underJournal(cfg Config) bool {
-	if cfg.LogFormat == auto {
-		ok, err := journal.StderrIsJournalStream()
-		return err == nil && ok
-	}
-	return cfg.LogFormat == "journal"
-}
-
-func newLogger(cfg Config, stderr io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		level = slog.LevelInfo
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewTextHandler(stderr, opts)
-	switch {
-	case cfg.LogFormat == "json":
-		h = slog.NewJSONHandler(stderr, opts)
-	case underJournal(cfg):
-		h = audit.NewHandler(level, h)
-	}
-	return slog.New(h)
-}
-
-// newTeller says where records go: to the journal where there is one, else to stderr.
-func newTeller(cfg Config, fallback io.Writer) *audit.Journal {
-	format := audit.FormatText
-	if cfg.LogFormat == "json" {
-		format = audit.FormatJSON
-	}
-	return audit.NewJournal(audit.JournalOptions{
-		Fallback: fallback, Format: format,
-		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == auto && cfg.elsewhere()),
-	})
-}
-
-// silent tells nobody and counts nothing.
-type silent struct{}
-
-func (silent) Success(policy.Instant)                            {}
-func (silent) Tell(policy.Record) error                          { return nil }
-func (silent) Sighting(parsers.Report)                           {}
-func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
-func (silent) Outcome(policy.Outcome)                            {}
-func (silent) Quarantine(map[string]*policy.EntryState)          {}
-func (silent) Breaker(bool)                                      {}
-func (silent) CNI(cni.Census)                                    {}
-func (silent) Slow()                                             {}
-func (silent) Flush() error                                      { return nil }
-
-// lockRun makes this process the only one that takes pods by itself.
-func lockRun(store *state.Store) (release func(), err error) {
-	release, err = store.LockRun()
-	if err != nil {
-		return nil, failf("the daemon does by itself what sweep does: systemctl status orphan-reaper", "%w", err)
-	}
-	return release, nil
-}
-
-// errNoSource is for a configuration whose logs cannot be followed.
-var errNoSource = fmt.Errorf("no log can be followed")

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPrintIsAFile: what config print writes is a file with the same meaning.
+func TestPrintIsAFile(t *testing.T) {
+	var out bytes.Buffer
+	first := []string{"config", "print", "--hold", "90s", "--log-file", "/a b", "--log-file", "/c: d#e", "--max-per-look", "3", "--metrics-file", "none"}
+	env := func(string) string { return "" }
+	if code := runWith(fakeDeps(env), first, nil, &out, &out, env); code != 0 {
+		t.Fatalf("code %d: %s", code, out.String())
+	}
+	c, err := loadText(t, out.String())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	want := defaultConfig()
+	want.Hold, want.LogFiles, want.MaxPerLook, want.MetricsFile = 90*time.Second, []string{"/a b", "/c: d#e"}, 3, none
+	want.QuarantineDir = "/var/lib/kubelet/orphan-reaper"
+	live, restart := want.Diff(c)
+	if len(live)+len(restart) > 0 {
+		t.Errorf("differs in %v %v", live, restart)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	_, out, errs := call(t, "", "config", "print", "-o", "json", "--hold", "90s", "--max-per-look", "3")
+	var v struct {
+		File     string
+		Settings map[string]settingView
+	}
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%v: %s %s", err, out, errs)
+	}
+	if len(v.Settings) != len(settings) {
+		t.Errorf("%d settings, want %d", len(v.Settings), len(settings))
+	}
+	if got := v.Settings["hold"]; got != (settingView{Value: "1m30s", Source: "flag --hold", Flag: "--hold", Reload: true}) {
+		t.Errorf("%+v", got)
+	}
+	if got := v.Settings["max_per_look"].Value; got != 3.0 {
+		t.Errorf("max_per_look is %v (%T), want a number", got, got)
+	}
+}
+
+// TestPrintSection: config print shows the one key that stands below another, and it is read again.
+func TestPrintSection(t *testing.T) {
+	const key = "runtime.remove_sandboxes"
+	if code, _, errs := call(t, "", "config", "check", "--remove-sandboxes=maybe"); code != 2 || !strings.Contains(errs, `"maybe" is not one of true, false`) {
+		t.Errorf("%d %s", code, errs)
+	}
+	_, out, _ := call(t, "", "config", "print", "--remove-sandboxes", "--root-dir", "/var/lib/kubelet")
+	if !strings.Contains(out, "runtime:\n  remove_sandboxes: true ") {
+		t.Errorf("config print: %s", out)
+	}
+	if c, err := loadText(t, out); err != nil || !c.RemoveSandboxes {
+		t.Errorf("what it prints is no configuration: %v", err)
+	}
+	_, out, _ = call(t, "", "config", "print", "-o", "json")
+	var v struct{ Settings map[string]settingView }
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Settings[key].Value != false || !v.Settings[key].Reload {
+		t.Errorf("%+v, %v", v.Settings[key], err)
+	}
+}
+
+// loadText reads a configuration file's text.
+func loadText(t *testing.T, text string) (Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return loadConfig(t.Context(), input{File: file})
+}
