@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -34,9 +35,12 @@ func (broken) Tell(policy.Record) error                         { return errBrok
 func TestCountFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	m := newMetricsFile(t.Context(), Config{MetricsFile: path}, "v0", slog.New(slog.DiscardHandler), slog.LevelInfo)
-	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}}
+	r := &reaper.Reaper{Prober: broken{}, Ledger: broken{}, Teller: broken{}, CNI: &cnisweep.Sweeper{Ledger: broken{}}}
 	countFailures(r, m)
 	if _, err := r.Ledger.Append(); !errors.Is(err, errBroken) {
+		t.Error(err)
+	}
+	if _, err := r.CNI.Ledger.Append(); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	for range 2 {
@@ -51,7 +55,7 @@ func TestCountFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{operation="ledger"} 1`, `{operation="journal"} 2`, `{operation="look"} 1`} {
+	for _, want := range []string{`{operation="ledger"} 2`, `{operation="journal"} 2`, `{operation="look"} 1`} {
 		if !strings.Contains(string(text), "orphan_reaper_failures_total"+want) {
 			t.Errorf("%s is not in the file", want)
 		}
