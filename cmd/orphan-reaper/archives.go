@@ -32,7 +32,8 @@ if it is still free. With --batch: those of all archives of the same sweep.`,
 			case given && len(args) > 0:
 				return usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
 			case given && !strings.HasPrefix(batch, cni.ArchivePrefix):
-				return usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(), strconv.Quote(batch))
+				return usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
+					strconv.Quote(batch))
 			case !given && len(args) != 1:
 				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
 			}

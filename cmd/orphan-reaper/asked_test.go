@@ -26,7 +26,8 @@ func TestAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := probing(cfg, nil, nil)
-		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" || p.KubeletTokenFile != "" {
+		if p.Kubeconfig != c.kubeconfig || p.NodeName != c.node || p.KubeletClientCertificate != c.certificate || p.KubeletClientKey != "" ||
+			p.KubeletTokenFile != "" {
 			t.Errorf("%q: %+v", c.text, p)
 		}
 		if need := rulesOf(cfg).NeedAPI; need != c.need {

@@ -44,7 +44,8 @@ func TestDefaults(t *testing.T) {
 		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
 		"runtime.remove_sandboxes": "false",
 		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
-		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info", "log_format": "auto",
+		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
+		"log_format": "auto",
 	}
 	for i := range settings {
 		s := &settings[i]

@@ -154,7 +154,8 @@ const remakeTime = 3 * time.Minute
 func (c Config) Notes() []string {
 	var notes []string
 	if c.Confirm < remakeTime && !c.Waive() {
-		notes = append(notes, fmt.Sprintf("confirm: %s is shorter than the %s within which a kubelet makes a living pod's directory again", span(c.Confirm), span(remakeTime)))
+		notes = append(notes, fmt.Sprintf("confirm: %s is shorter than the %s within which a kubelet makes a living pod's directory again",
+			span(c.Confirm), span(remakeTime)))
 	}
 	if c.Hold == 0 && !c.Waive() {
 		notes = append(notes, "hold: with 0s one look is enough to take a pod")

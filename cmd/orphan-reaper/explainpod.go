@@ -86,9 +86,11 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Reap:
 		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
 	case len(pod.Clear) > 0:
-		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean(strings.Join(pod.Clear, ", ")) + ", and nothing else; then the kubelet removes the rest by itself."
+		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean(strings.Join(pod.Clear, ", ")) +
+			", and nothing else; then the kubelet removes the rest by itself."
 	case len(pod.RemoveSandboxes) > 0:
-		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for a hold after that."
+		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
+			"a hold after that."
 	case pod.Verdict == policy.Wait:
 		return "Not yet. The reasons end by themselves." + wait
 	case pod.outlook() == policy.OutlookQuiet:
@@ -204,7 +206,8 @@ func (x explainer) residue(rs []policy.Residue) {
 func (x explainer) fate(c policy.Class) string {
 	switch c {
 	case policy.ClassSkeleton:
-		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the record", span(x.Confirm))
+		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the "+
+			"record", span(x.Confirm))
 	case policy.ClassProjected:
 		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", span(x.Confirm))
 	case policy.ClassEphemeral:
@@ -222,5 +225,6 @@ func (x explainer) undo(pod *podView) string {
 	if pod.evidence.RuntimeOnly {
 		return "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it."
 	}
-	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
+	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, "+
+		"projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
 }

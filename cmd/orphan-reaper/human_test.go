@@ -39,17 +39,20 @@ func TestClean(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 10 << 10: "10 KiB", 1 << 20: "1.0 MiB", 1023 << 10: "1.0 MiB", 5 << 30: "5.0 GiB", 1 << 62: "4096 PiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 10 << 10: "10 KiB", 1 << 20: "1.0 MiB", 1023 << 10: "1.0 MiB",
+		5 << 30: "5.0 GiB", 1 << 62: "4096 PiB"} {
 		if got := size(n); got != want || len(got) > 8 {
 			t.Errorf("size(%d) = %s, want %s", n, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", 5 * time.Minute: "5m", 24 * time.Hour: "24h", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 10 * time.Minute: "10m", 20 * time.Hour: "20h"} {
+	for d, want := range map[time.Duration]string{0: "0s", 5 * time.Minute: "5m", 24 * time.Hour: "24h", 90 * time.Second: "1m30s",
+		time.Hour + time.Second: "1h0m1s", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 10 * time.Minute: "10m", 20 * time.Hour: "20h"} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) = %s, want %s", d.String(), got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 59 * time.Second: "59s", time.Hour: "1h00m", 47 * time.Hour: "47h00m", 72 * time.Hour: "3d"} {
+	for d, want := range map[time.Duration]string{-time.Second: "0s", 59 * time.Second: "59s", time.Hour: "1h00m", 47 * time.Hour: "47h00m",
+		72 * time.Hour: "3d"} {
 		if got := age(d); got != want {
 			t.Errorf("age(%s) = %s, want %s", d, got, want)
 		}

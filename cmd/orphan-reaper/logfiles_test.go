@@ -85,7 +85,8 @@ func TestHungLog(t *testing.T) {
 // TestUnitsFound: a unit in which a kubelet was found is believed and kept in mind; where
 // the operator named units, nothing is looked for and any command of theirs is believed.
 func TestUnitsFound(t *testing.T) {
-	const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume paths are still present on disk`
+	const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
+		`paths are still present on disk`
 	line := func(unit, comm string) parsers.Line {
 		return parsers.Line{Text: []byte(orphanLine), Source: "journald", Journal: &parsers.JournalFields{Unit: unit, Comm: comm, UID: "0"}}
 	}

@@ -154,7 +154,8 @@ func manPage() string {
 		}
 	}
 	m.section("Options")
-	m.paragraph("Every command that looks at a node or its quarantine takes the settings. Each is a key of the configuration file, too, where it is explained: see orphan-reaper.yaml(5).")
+	m.paragraph("Every command that looks at a node or its quarantine takes the settings. Each is a key of the configuration file, too, where it is " +
+		"explained: see orphan-reaper.yaml(5).")
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		_, usage := pflag.UnquoteUsage(f)
 		if f.DefValue != "" {

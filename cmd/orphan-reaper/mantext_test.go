@@ -2,17 +2,24 @@ package main
 
 // What the man pages say beside what they take from the code.
 
-const manAbout = `A kubelet that finds a pod directory without a pod cleans it up only if nothing is left in its volumes. Where something is, it logs an error every two seconds for ever. orphan-reaper follows that log, and proves for itself, from mounts, runtime, cgroups, processes and the kubelet's own files, which pods are dead.
+const manAbout = `A kubelet that finds a pod directory without a pod cleans it up only if nothing is left in its volumes. Where something is, it logs
+an error every two seconds for ever. orphan-reaper follows that log, and proves for itself, from mounts, runtime, cgroups, processes and the
+kubelet's own files, which pods are dead.
 
-A dead pod's directory is moved to quarantine in one rename. There it waits for a sign of life; then what holds no data is removed. emptyDir content goes after the retention; what may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
+A dead pod's directory is moved to quarantine in one rename. There it waits for a sign of life; then what holds no data is removed. emptyDir content
+goes after the retention; what may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
 
 orphan-reaper.service runs the daemon. The other commands work beside it and without it.`
 
-const manConfig = `The file is YAML with the keys below. A key that is unknown, is there twice, or has a value of another kind is an error, with file and line. Flags win over the file, and the file wins over the defaults. Durations are written as 90s, 5m or 1h30m. A key with a dot is a section and a key in it.
+const manConfig = `The file is YAML with the keys below. A key that is unknown, is there twice, or has a value of another kind is an error, with file
+and line. Flags win over the file, and the file wins over the defaults. Durations are written as 90s, 5m or 1h30m. A key with a dot is a section and
+a key in it.
 
-orphan-reaper config check says whether a file is good and whether it agrees with the kubelet that runs; orphan-reaper config print shows what holds, and where each value came from.
+orphan-reaper config check says whether a file is good and whether it agrees with the kubelet that runs; orphan-reaper config print shows what holds,
+and where each value came from.
 
-SIGHUP (systemctl reload orphan-reaper) reads the file again. A file that is not good changes nothing, and is told in the journal; so is a key that needs a restart.`
+SIGHUP (systemctl reload orphan-reaper) reads the file again. A file that is not good changes nothing, and is told in the journal; so is a key that
+needs a restart.`
 
 const manConfigExample = `mode: observe
 log_sources: [file]
@@ -38,12 +45,14 @@ var manLists = []manList{
 	}},
 	{"Files", "", [][2]string{
 		{"/etc/orphan-reaper/config.yaml", "The configuration, see orphan-reaper.yaml(5). It may be missing."},
-		{"/var/lib/orphan-reaper", "The state: the ledger of every intent and outcome (ledger.jsonl), holds, places in the logs, and archives of CNI files (archive). Without the ledger what lies in quarantine is never removed by itself."},
+		{"/var/lib/orphan-reaper", "The state: the ledger of every intent and outcome (ledger.jsonl), holds, places in the logs, and archives of CNI " +
+			"files (archive). Without the ledger what lies in quarantine is never removed by itself."},
 		{"/var/lib/kubelet/orphan-reaper", "The quarantine, below the kubelet's root directory. Each entry has a manifest beside it that says whose it is."},
 		{"orphan-reaper.prom", "The metrics, in the node exporter's textfile directory."},
 		{"/usr/share/orphan-reaper", "Alert rules for Prometheus and rules for the node problem detector, to copy from."},
 	}},
-	{"Journal", `Every record is an entry of the journal with these fields beside MESSAGE and PRIORITY. Names and meanings are a promise: fields are added, not changed. journalctl -x -t orphan-reaper adds to each what it means and what to do.
+	{"Journal", `Every record is an entry of the journal with these fields beside MESSAGE and PRIORITY. Names and meanings are a promise: fields are
+added, not changed. journalctl -x -t orphan-reaper adds to each what it means and what to do.
 
 What was taken in the last week, one pod's whole story, and what needs a person:
 

@@ -16,7 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume paths are still present on disk`
+const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
+	`paths are still present on disk`
 
 // endless is a line without an end that fails where it has grown large.
 type endless struct{ left int }
@@ -87,9 +88,11 @@ func TestSightingJSON(t *testing.T) {
 		want   string
 	}{
 		{func(*parsers.Sighting) {}, "", `"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
-		{func(s *parsers.Sighting) { s.Count = parsers.NoCount }, "", `"count":null,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
+		{func(s *parsers.Sighting) { s.Count = parsers.NoCount }, "",
+			`"count":null,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
 		{func(s *parsers.Sighting) { s.Count, s.Time, s.Program = 0, time.Time{}, "" }, "", `"count":0,"transport":"syslog","program":"","time":null}`},
-		{func(s *parsers.Sighting) { s.Time = testNow.Add(123456 * time.Microsecond) }, "f", `"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15.123456Z","file":"f"}`},
+		{func(s *parsers.Sighting) { s.Time = testNow.Add(123456 * time.Microsecond) }, "f",
+			`"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15.123456Z","file":"f"}`},
 	} {
 		one := s
 		c.change(&one)

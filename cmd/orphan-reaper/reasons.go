@@ -21,20 +21,25 @@ var reasonTable = []advice{
 		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.",
 	},
 	{
-		policy.ReasonSandboxOrphaned, "The container runtime keeps a sandbox that has stopped, of a pod that nobody else knows any more. The kubelet should have had it removed. It keeps the pod's directory, and most likely an IP address.",
-		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.",
+		policy.ReasonSandboxOrphaned, "The container runtime keeps a sandbox that has stopped, of a pod that nobody else knows any more. The kubelet " +
+			"should have had it removed. It keeps the pod's directory, and most likely an IP address.",
+		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: " +
+			"{remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.",
 	},
 	{
-		policy.ReasonTerminating, "The kubelet seems to terminate this pod for ever: the runtime has it, nobody has wanted it for longer than 10 minutes, and the kubelet does not come to an end with it (kubernetes#113145 and the like).",
+		policy.ReasonTerminating, "The kubelet seems to terminate this pod for ever: the runtime has it, nobody has wanted it for longer than 10 " +
+			"minutes, and the kubelet does not come to an end with it (kubernetes#113145 and the like).",
 		"Look into the kubelet's log for this UID: it says what fails. Restarting the kubelet ends it. orphan-reaper leaves the pod alone.",
 	},
 	{
-		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, starts, or is being torn down.",
+		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, " +
+			"starts, or is being torn down.",
 		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.",
 	},
 	{
 		policy.ReasonMounted, "Something is mounted below the pod directory, in some mount namespace of this node. Removing would reach into the volume.",
-		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. Never remove below it by hand.",
+		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. " +
+			"Never remove below it by hand.",
 	},
 	{
 		policy.ReasonOwnMount, "The pod directory itself is a mount point.",
@@ -54,7 +59,9 @@ var reasonTable = []advice{
 	},
 	{
 		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.",
+		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once " +
+			"everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which " +
+			"volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.",
 	},
 	{
 		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
@@ -81,8 +88,10 @@ var reasonTable = []advice{
 		"The fact has the error. Put it right, or let --api-unreachable ignore go on without it.",
 	},
 	{
-		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back with the UID and the directory that it had.",
-		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, see that each manifest's pod runs: then it is known which UIDs are theirs.",
+		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back " +
+			"with the UID and the directory that it had.",
+		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, " +
+			"see that each manifest's pod runs: then it is known which UIDs are theirs.",
 	},
 	{
 		policy.ReasonNotRunning,
@@ -90,8 +99,10 @@ var reasonTable = []advice{
 		"If it is wanted, see why it does not start. If it is gone, umount what the reason mounted names: the kubelet then finishes by itself.",
 	},
 	{
-		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its start it has named no other either.",
-		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper parse shows what its lines say.",
+		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its " +
+			"start it has named no other either.",
+		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper " +
+			"parse shows what its lines say.",
 	},
 	{
 		policy.ReasonKubeletStarting, "The kubelet has not run for as long as --settle asks. After a restart living pods look dead until its sources are ready.",
@@ -106,7 +117,8 @@ var reasonTable = []advice{
 		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.",
 	},
 	{
-		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy, or none of the pods that run has its cgroup there. With cgroupsPerQOS: false no pod has one, and a pod that starts cannot be told from a dead one.",
+		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy, or none of the pods that run has its " +
+			"cgroup there. With cgroupsPerQOS: false no pod has one, and a pod that starts cannot be told from a dead one.",
 		"See that --cgroup-root is where the cgroup file system is; best leave it out.",
 	},
 	{
@@ -164,7 +176,8 @@ var reasonTable = []advice{
 		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).",
 	},
 	{
-		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or several kubelets run and none was named; or the kubelet was restarted with another root directory.",
+		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or " +
+			"several kubelets run and none was named; or the kubelet was restarted with another root directory.",
 		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.",
 	},
 	{
@@ -172,7 +185,8 @@ var reasonTable = []advice{
 		"Look at the file. If its pod is gone, it can be removed by hand while the kubelet and the runtime are stopped.",
 	},
 	{
-		policy.ReasonNetns, "The network namespace of the CNI file's container is still there, or nobody could see whether it is. An address that it holds must not be given to another pod.",
+		policy.ReasonNetns, "The network namespace of the CNI file's container is still there, or nobody could see whether it is. An address that it " +
+			"holds must not be given to another pod.",
 		"ip netns list shows it. If no process is in it (ip netns pids NAME), ip netns delete NAME takes it away; a reboot does so too.",
 	},
 	{

@@ -6,7 +6,8 @@ func newRunCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
-		Long: "Follow the kubelet's log and remove what orphaned pods left, once they have\nproved dead. Runs until SIGTERM; SIGHUP reads the configuration again.\n\n" +
+		Long: "Follow the kubelet's log and remove what orphaned pods left, once they have\nproved dead. Runs until SIGTERM; SIGHUP reads the " +
+			"configuration again.\n\n" +
 			"With --mode observe nothing is changed: the records say what would be.",
 		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
 		Annotations: marks(allSettings, noOutput), Args: noArgs,

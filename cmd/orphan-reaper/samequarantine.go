@@ -27,7 +27,8 @@ func sameQuarantine(cfg Config, store *state.Store) error {
 	}
 	for _, e := range store.Entries() {
 		if e.Phase != policy.PhaseNone && e.Phase != policy.PhaseGone {
-			return failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use another --state-dir",
+			return failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
+				"another --state-dir",
 				"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 		}
 	}

@@ -69,7 +69,8 @@ func (g goneReader) Write([]byte) (int, error) { return 0, g.err }
 // disk is one.
 func TestPipe(t *testing.T) {
 	env := func(key string) string { return map[string]string{"FAKE": "all"}[key] }
-	line := `E0331 15:47:45.892216    3416 kubelet_volumes.go:245] "There were many similar errors. Turn up verbosity to see them." err="orphaned pod \"0badf00d-6131-4aaa-8bbb-cccc00006131\" found, but volume paths are still present on disk" numErrs=1` + "\n"
+	line := `E0331 15:47:45.892216    3416 kubelet_volumes.go:245] "There were many similar errors. Turn up verbosity to see them." err="orphaned ` +
+		`pod \"0badf00d-6131-4aaa-8bbb-cccc00006131\" found, but volume paths are still present on disk" numErrs=1` + "\n"
 	for _, c := range []struct {
 		args         []string
 		gone, failed int

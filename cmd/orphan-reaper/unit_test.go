@@ -72,7 +72,8 @@ var forbidden = map[string]string{
 	"ExtensionImages": ownMounts, "ExtensionDirectories": ownMounts, "RootDirectory": ownMounts, "RootImage": ownMounts, "IPCNamespacePath": ownMounts,
 	"DynamicUser": ownMounts + "; and " + noOpenat2, "RestrictSUIDSGID": noOpenat2,
 	"PrivateNetwork": ownMounts + " (from 257 on); and " + noNetwork, "NetworkNamespacePath": noNetwork, "IPAddressDeny": noNetwork,
-	"PrivateUsers": notOurs, "PrivatePIDs": notOurs, "User": notOurs, "ProtectHostname": "a host name that is set after the start would not be seen, and it names the node",
+	"PrivateUsers": notOurs, "PrivatePIDs": notOurs, "User": notOurs, "ProtectHostname": "a host name that is set after the start would not be seen, " +
+		"and it names the node",
 	"Requires": "the daemon must not be stopped with kubelet or runtime", "BindsTo": "the daemon must not be stopped with kubelet or runtime",
 	"PartOf": "the daemon must not be stopped with kubelet or runtime", "AmbientCapabilities": "nothing that it starts needs any",
 }

@@ -67,8 +67,9 @@ func newVersionCommand(a *app) *cobra.Command {
 func newCompletionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "Write a shell's completion script",
-		Long:        "Write a completion script for a shell.",
-		Example:     "  orphan-reaper completion bash >/etc/bash_completion.d/orphan-reaper\n  orphan-reaper completion zsh >\"${fpath[1]}/_orphan-reaper\"\n  orphan-reaper completion fish >~/.config/fish/completions/orphan-reaper.fish",
+		Long: "Write a completion script for a shell.",
+		Example: "  orphan-reaper completion bash >/etc/bash_completion.d/orphan-reaper\n  orphan-reaper completion zsh " +
+			">\"${fpath[1]}/_orphan-reaper\"\n  orphan-reaper completion fish >~/.config/fish/completions/orphan-reaper.fish",
 		Annotations: marks(noSettings, noOutput),
 		ValidArgs:   []string{"bash", "zsh", "fish"},
 		Args: func(_ *cobra.Command, args []string) error {

@@ -42,7 +42,8 @@ func (p *printer) scan(v *reportView) {
 		p.item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
 	}
 	if held > 0 {
-		p.item("  ", "held", 7, yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.", count(held, "pod")))
+		p.item("  ", "held", 7, yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.",
+			count(held, "pod")))
 	}
 	if n := counts["wait"]; n > held {
 		text := "Nothing to do: it ends by itself."

@@ -134,7 +134,8 @@ func TestWholeCNIDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	big, small := n.cache(1, "web-0", base64.StdEncoding.EncodeToString(noise)), n.cache(2, "web-1", "")
-	const script = `mount -t tmpfs -o size="$SIZE",mode=700 tmpfs "$STATE"; set +e; "$@"; code=$?; [ -e "$STATE/archive" ] && ls "$STATE/archive" | sed 's/^/kept: /'; exit $code`
+	const script = `mount -t tmpfs -o size="$SIZE",mode=700 tmpfs "$STATE"; set +e; "$@"; code=$?; [ -e "$STATE/archive" ] && ls "$STATE/archive" | ` +
+		`sed 's/^/kept: /'; exit $code`
 	sweep := func(size string) (string, int) {
 		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", script, "sh"}, n.command("sweep").Args...)...)
 		cmd.Env = append(os.Environ(), "SIZE="+size, "STATE="+n.path("state"))
