@@ -83,18 +83,18 @@ func TestAPIList(t *testing.T) {
 			l := lists(nil, a)
 			nobody := parsers.PodUID("cccccccc-1111-4222-8333-444444444444")
 			for uid, want := range map[parsers.PodUID]policy.Truth{uidQuiet: c.quiet, uidAway: c.away, staticUID: c.static} {
-				if f := a.fact(uid); f.Truth != want || f.Origin != s.URL+", node node-1" {
+				if f := a.Fact(uid); f.Truth != want || f.Origin != s.URL+", node node-1" {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
-			if f := l.released(nobody); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
+			if f := l.podLists().Released(nobody); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
 				t.Errorf("released: %+v, want %s", f, c.released)
 			}
 			if v := judged(l, nobody, true); (v.Decision == policy.Reap) != (c.released == policy.Yes) || v.For(policy.ReasonAPIUnknown) != (c.released != policy.Yes) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
 			// The mirror of a static pod may be made later: the API server's word lets none go.
-			if f := l.released(otherStatic); f.Truth == policy.Yes {
+			if f := l.podLists().Released(otherStatic); f.Truth == policy.Yes {
 				t.Errorf("a static pod: %+v", f)
 			}
 			if a.err != nil {
@@ -115,11 +115,12 @@ func TestAPIListForeign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := apiOf(t, tlsServer(t, "", answer(text)), time.Minute)
 			runs := func(uid parsers.PodUID) bool { return uid == uidHere || uid == staticUID }
+			a.Whole = true // the guard
 			without := &looking{podList: unlisted("", "not asked", nil), api: a, static: &staticPods{}}
 			if v := judged(without, uidQuiet, true); v.Decision != policy.Reap {
 				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
 			}
-			a.prove(runs)
+			a.Weigh(runs)
 			if v := judged(without, uidQuiet, true); v.Decision != policy.Keep || !v.For(policy.ReasonAPIUnknown) {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
@@ -141,7 +142,7 @@ func TestAPIListBadAnswers(t *testing.T) {
 			}
 			a := apiOf(t, tlsServer(t, "", c.h), patience)
 			l := lists(nil, a)
-			f := l.api.fact(uidQuiet)
+			f := l.api.Fact(uidQuiet)
 			if f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) {
 				t.Errorf("%+v, want unknown with %q", f, c.want)
 			}
@@ -150,7 +151,7 @@ func TestAPIListBadAnswers(t *testing.T) {
 					t.Errorf("need %t: %s %v", need, v.Decision, v.Why)
 				}
 			}
-			a.doubt = "" // the guard
+			a.Whole = true // the guard
 			if v := judged(l, uidQuiet, true); v.Decision != policy.Reap {
 				t.Errorf("without the doubt the verdict would be %s %v", v.Decision, v.Why)
 			}
@@ -190,21 +191,21 @@ func TestAPIListPages(t *testing.T) {
 				t.Errorf("asked for the pages %q, want %q", got, c.want)
 			}
 			if c.err == "" {
-				if a.err != nil || a.fact(uidQuiet).Truth != policy.Yes || l.released(uidAway).Truth != policy.Yes || a.listed != 2 {
-					t.Errorf("%v, %+v, %d listed", a.err, l.released(uidAway), a.listed)
+				if a.err != nil || a.Fact(uidQuiet).Truth != policy.Yes || l.podLists().Released(uidAway).Truth != policy.Yes || a.Listed != 2 {
+					t.Errorf("%v, %+v, %d listed", a.err, l.podLists().Released(uidAway), a.Listed)
 				}
 				return
 			}
-			if f := a.fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.err) || a.err == nil {
+			if f := a.Fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.err) || a.err == nil {
 				t.Errorf("%+v", f)
 			}
 			if v := judged(l, uidQuiet, true); v.Decision != policy.Keep {
 				t.Errorf("%s %v", v.Decision, v.Why)
 			}
-			if a.fact(uidHere).Truth != policy.Yes {
+			if a.Fact(uidHere).Truth != policy.Yes {
 				t.Error("what the first page had no longer keeps its pod")
 			}
-			a.doubt = "" // the guard
+			a.Whole = true // the guard
 			if v := judged(l, uidQuiet, true); v.Decision != policy.Reap {
 				t.Errorf("a list without its last page would give %s %v", v.Decision, v.Why)
 			}
@@ -216,7 +217,7 @@ func TestAPIListPages(t *testing.T) {
 			asked++
 			answer(page1)(w, r)
 		}), time.Minute)
-		if f := a.fact(uidQuiet); f.Truth != policy.Unknown || asked != mostPages || !strings.Contains(f.Detail, "does not end") {
+		if f := a.Fact(uidQuiet); f.Truth != policy.Unknown || asked != mostPages || !strings.Contains(f.Detail, "does not end") {
 			t.Errorf("%d pages, %+v", asked, f)
 		}
 	})
@@ -243,7 +244,7 @@ func TestAPIListReachable(t *testing.T) {
 			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: c.file})
 			must(t, err)
 			a := p.apiList(t.Context(), staticKubelet(t, "kubelet"))
-			if f := a.fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) || a.err == nil {
+			if f := a.Fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) || a.err == nil {
 				t.Errorf("%+v, %v; want %q", f, a.err, c.want)
 			}
 		})
@@ -285,10 +286,12 @@ func TestTruncatedLists(t *testing.T) {
 			text := whole[:end]
 			h := answer(text)
 			ask := func(a *asker) (*podList, *apiList) {
-				k := &podList{pods: map[parsers.PodUID]bool{}}
-				k.askPods(t.Context(), a, true)
-				l := &apiList{node: "n", pods: map[parsers.PodUID]bool{}, own: map[parsers.PodUID]bool{}}
-				if _, err := l.ask(t.Context(), a); err != nil {
+				k := newPodList("kubelet", true)
+				k.askPods(t.Context(), a)
+				k.Weigh()
+				l := newAPIList("server")
+				l.Node = "n"
+				if err := l.ask(t.Context(), a); err != nil {
 					l.fail("not answered", err)
 				}
 				return k, l
@@ -391,7 +394,7 @@ func TestAPIListLeaves(t *testing.T) {
 	})
 	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: x")})
 	must(t, err)
-	if a := p.apiList(ctx, nil); !strings.Contains(a.silent, "stopped") {
-		t.Errorf("%q", a.silent)
+	if a := p.apiList(ctx, nil); !strings.Contains(a.Silent, "stopped") {
+		t.Errorf("%q", a.Silent)
 	}
 }

@@ -89,8 +89,8 @@ func judged(l *looking, uid parsers.PodUID, needAPI bool) policy.Verdict {
 		e.Facts.Set(f, policy.No, "", "")
 	}
 	e.Facts[policy.FactDirectory].Truth, e.Facts[policy.FactContent].Truth = policy.Yes, policy.Yes
-	e.Facts[policy.FactKubeletLists], e.Facts[policy.FactAPILists] = l.podList.fact(uid), l.api.fact(uid)
-	e.Facts[policy.FactReleased] = l.released(uid)
+	e.Facts[policy.FactKubeletLists], e.Facts[policy.FactAPILists] = l.podList.Fact(uid), l.api.Fact(uid)
+	e.Facts[policy.FactReleased] = l.podLists().Released(uid)
 	node := policy.Node{
 		Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 7, Start: time.Minute},
 		RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
@@ -107,9 +107,9 @@ func lists(k *podList, a *apiList) *looking {
 		l.podList = unlisted("", "not asked", nil)
 	}
 	if a == nil {
-		l.api = &apiList{silent: "not asked", doubt: "not asked"}
+		l.api = &apiList{APIList: policy.APIList{PodList: policy.PodList{Silent: "not asked"}}}
 	}
-	l.api.prove(func(uid parsers.PodUID) bool { return uid == uidHere })
+	l.api.Weigh(func(uid parsers.PodUID) bool { return uid == uidHere })
 	return l
 }
 

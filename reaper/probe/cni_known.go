@@ -135,7 +135,7 @@ func (p *Probe) idDirs(ctx context.Context, patterns []string) idDirs {
 		}
 		maps.Copy(all.found, got.found)
 	}
-	all.err = oneLine(errs)
+	all.err = policy.OneLine(errs...)
 	return all
 }
 

@@ -75,7 +75,7 @@ func mergeIDs(answers []cri.Lists, found sockets) cniRuntime {
 		errs = append(errs, found.nobody())
 	}
 	r.origin = strings.Join(origins, ", ")
-	r.err = oneLine(errs)
+	r.err = policy.OneLine(errs...)
 	r.lists = policy.Fact{Truth: policy.Yes, Origin: r.origin, Detail: fmt.Sprintf("%d sandboxes and containers", len(r.ids))}
 	switch {
 	case r.err != nil:

@@ -77,10 +77,11 @@ func TestGaugesAsked(t *testing.T) {
 			s := tlsServer(t, "", h)
 			p, k := kubeletAt(t, s, certOf(s))
 			for _, l := range []*podList{listedBy(t, time.Minute, h), p.podList(t.Context(), k)} {
-				if g := l.gauges; (g.Uncleaned != nil) != (c.want == "") || !strings.Contains(g.Detail, c.want) || !strings.HasSuffix(g.Origin, "/metrics") || c.want == "" && g.Detail != "" {
+				if g := l.Gauges; (g.Uncleaned != nil) != (c.want == "") || !strings.Contains(g.Detail, c.want) ||
+					!strings.HasSuffix(g.Origin, "/metrics") || c.want == "" && g.Detail != "" {
 					t.Errorf("%+v", g)
 				}
-				if l.err != nil || l.fact(uidHere).Truth != policy.Yes {
+				if l.err != nil || l.Fact(uidHere).Truth != policy.Yes {
 					t.Errorf("the metrics spoil the list: %v", l.err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // ourFiles are those that an operator names: they are opened as this process sees them.
@@ -129,7 +130,7 @@ func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
 	}
 	cluster, user, name, err := f.current()
 	if err == nil {
-		if refused := oneLine([]error{cluster.refuse(), user.refuse()}); refused != nil {
+		if refused := policy.OneLine(cluster.refuse(), user.refuse()); refused != nil {
 			err = &RefusedError{refused}
 		}
 	}
@@ -138,7 +139,7 @@ func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
 	}
 	k := &kubeconfig{user: name, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cluster.ServerName}}
 	in := besides(file)
-	if err := oneLine([]error{k.serve(cluster, in), k.login(user, in, now)}); err != nil {
+	if err := policy.OneLine(k.serve(cluster, in), k.login(user, in, now)); err != nil {
 		return nil, fmt.Errorf("cannot use %s: %w", file, err)
 	}
 	return k, nil

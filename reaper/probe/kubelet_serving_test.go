@@ -60,7 +60,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 			}))
 			p, k := kubeletAt(t, s, certOf(s))
 			l := lists(p.podList(t.Context(), k), nil)
-			if f := l.released(uidAway); f.Truth != c.want || !strings.Contains(f.Detail, c.words) {
+			if f := l.podLists().Released(uidAway); f.Truth != c.want || !strings.Contains(f.Detail, c.words) {
 				t.Errorf("released: %+v, want %s with %q", f, c.want, c.words)
 			}
 			if v := judged(l, uidAway, false); (v.Decision == policy.Reap) != (c.want == policy.Yes) {
@@ -100,14 +100,14 @@ func TestKubeletSecure(t *testing.T) {
 			p, k := kubeletAt(t, s, certOf(s))
 			l := lists(p.podList(t.Context(), k), nil)
 			for uid, want := range map[parsers.PodUID]policy.Truth{uidQuiet: c.quiet, uidAway: c.away, staticUID: c.static} {
-				if f := l.podList.fact(uid); f.Truth != want || f.Origin != s.URL+"/pods" {
+				if f := l.podList.Fact(uid); f.Truth != want || f.Origin != s.URL+"/pods" {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
-			if f := l.released(uidAway); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
+			if f := l.podLists().Released(uidAway); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
 				t.Errorf("released: %+v, want %s", f, c.released)
 			}
-			if f := l.released(otherStatic); f.Truth != c.staticGone {
+			if f := l.podLists().Released(otherStatic); f.Truth != c.staticGone {
 				t.Errorf("a static UID that nobody has: released %+v, want %s", f, c.staticGone)
 			}
 			if v := judged(l, uidAway, false); (v.Decision == policy.Reap) != (c.released == policy.Yes) {
@@ -118,11 +118,11 @@ func TestKubeletSecure(t *testing.T) {
 			}
 			// A manifest that cannot be read may state any UID: the kubelet need not have it.
 			l.static.err = os.ErrPermission
-			if f := l.released(uidAway); f.Truth == policy.Yes {
+			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
 			}
 			l.static = &staticPods{unsure: "from a URL too"}
-			if f := l.released(uidAway); f.Truth == policy.Yes {
+			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with manifests from a URL: %+v", f)
 			}
 		})
@@ -143,14 +143,14 @@ func TestKubeletBadAnswers(t *testing.T) {
 				if v := judged(l, uid, false); v.Decision != policy.Keep {
 					t.Errorf("%s: %s %v", uid, v.Decision, v.Why)
 				}
-				if f := l.released(uid); f.Truth == policy.Yes || !strings.Contains(f.Detail, c.want) {
+				if f := l.podLists().Released(uid); f.Truth == policy.Yes || !strings.Contains(f.Detail, c.want) {
 					t.Errorf("%s: released %+v, want unknown with %q", uid, f, c.want)
 				}
-				l.podList.doubt = "" // the guard
+				l.podList.Whole = true // the guard
 				if v := judged(l, uid, false); v.Decision != policy.Reap {
 					t.Errorf("%s: without the doubt about the list the verdict would be %s %v", uid, v.Decision, v.Why)
 				}
-				l.podList.doubt = c.want
+				l.podList.Whole = false
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestPretender(t *testing.T) {
 	if asked || l.podList.err == nil {
 		t.Errorf("who has another certificate was asked (%t): %v", asked, l.podList.err)
 	}
-	if f := l.podList.fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "another certificate") {
+	if f := l.podList.Fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "another certificate") {
 		t.Errorf("%+v", f)
 	}
 	if v := judged(l, uidQuiet, false); v.Decision != policy.Keep {
@@ -190,15 +190,15 @@ func TestKubeletWithoutTLS(t *testing.T) {
 	cert, _ := newCert(t, "kubelet", later)
 	p, k := kubeletAt(t, s, cert)
 	l := lists(p.podList(t.Context(), k), nil)
-	if f := l.released(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
+	if f := l.podLists().Released(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
 		t.Errorf("%+v", f)
 	}
 	t.Run("the read-only port lets nothing go", func(t *testing.T) {
 		l := lists(listedBy(t, time.Minute, answer(listOf(herePod))), nil)
-		if f := l.released(uidQuiet); f.Truth != policy.Unknown || l.podList.fact(uidHere).Truth != policy.Yes {
+		if f := l.podLists().Released(uidQuiet); f.Truth != policy.Unknown || l.podList.Fact(uidHere).Truth != policy.Yes {
 			t.Errorf("%+v", f)
 		}
-		l.podList.doubt = "" // the guard
+		l.podList.Whole = true // the guard
 		if v := judged(l, uidQuiet, false); v.Decision != policy.Reap {
 			t.Errorf("anybody's word would give %s %v", v.Decision, v.Why)
 		}
@@ -226,7 +226,7 @@ func TestKubeletClientCertificate(t *testing.T) {
 			if c.want != "" {
 				want = policy.Unknown
 			}
-			if f := l.fact(uidHere); f.Truth != want || !strings.Contains(f.Detail, c.want) || (l.err != nil) != (c.want != "") {
+			if f := l.Fact(uidHere); f.Truth != want || !strings.Contains(f.Detail, c.want) || (l.err != nil) != (c.want != "") {
 				t.Errorf("%+v, %v", f, l.err)
 			}
 		})

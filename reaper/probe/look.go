@@ -233,13 +233,13 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Wait()
 	l.mounts = p.heldNamespaces(ctx, l.mounts, l.users.beyond.namespaces, l.wanted)
 	p.detached(ctx, l.mounts, l.users)
-	l.api.prove(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.pods[uid] != "" })
+	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
 	l.holders = l.volumeUsers(ctx, reads)
 	l.node = p.node(ctx, l, runs, agrees, running)
-	l.node.Gauges = l.podList.gauges
+	l.node.Gauges = l.podList.Gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
@@ -360,7 +360,7 @@ func (l *looking) lists(name string) (uint8, bool) {
 
 // fill sets the facts that every pod has, and what tells people which pod it is.
 func (l *looking) fill(e *policy.Evidence, r *podRead) {
-	p, f := l.probe, &e.Facts
+	p, f, lists := l.probe, &e.Facts, l.podLists()
 	e.ID, e.Changed = r.id, r.changed
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
 	f[policy.FactContent], e.Unread = r.fact(), r.alive != ""
@@ -380,13 +380,22 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	f[policy.FactKubeletFile], e.StateFiles = l.stated.fact(e.UID, l.rootDir), l.stated.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.inUse(e.UID, r)
-	f[policy.FactKubeletLists] = l.podList.fact(e.UID)
-	f[policy.FactAPILists], f[policy.FactReleased] = l.api.fact(e.UID), l.released(e.UID)
+	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
+	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
-	e.Unwanted, e.CertainName = l.unwanted(e.UID), l.certainName(e)
+	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.podLogsFact(e)
 	f[policy.FactStaticPod] = l.static.fact(e, e.CertainName, l.runtime.Running)
+}
+
+// podLists is all that says which pods are wanted here.
+func (l *looking) podLists() *policy.PodLists {
+	lists := &policy.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.origin, ManifestDoubt: l.static.unsure}
+	if l.static.err != nil {
+		lists.ManifestDoubt = l.static.err.Error()
+	}
+	return lists
 }
 
 func (l *looking) name(e *policy.Evidence, r *podRead) {

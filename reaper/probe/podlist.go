@@ -18,26 +18,10 @@ import (
 // acceptJSON is what we ask a kubelet for.
 const acceptJSON = "application/json"
 
-// podList is what the kubelet says of its pods: /pods has those that it wants to run, from
-// all of its sources, and no orphans.
-//
-// At its read-only port, which most kubelets have not, anybody of this host may answer: the
-// port is bound on one address, the kubelet may have died. So what is said there only ever
-// keeps a pod, which is all that a liar could do with it. At its other port the kubelet has
-// to show who it is (pinned), and its answer may let a pod go: see whole.
+// podList is what the kubelet says of its pods.
 type podList struct {
-	origin string
-	silent string // "", or why the kubelet was not asked or did not answer
-	pods   map[parsers.PodUID]bool
-	listed int
-	// wanted are those of /pods alone, and fromAPI how many of them came from the API server.
-	wanted  map[parsers.PodUID]bool
-	fromAPI int
-	// doubt says why the list is not known to be whole; "" where it is.
-	doubt   string
-	running string // why /runningpods did not answer, "" where it did or was not asked
-	gauges  policy.KubeletGauges
-	err     error
+	policy.KubeletList
+	err error
 }
 
 // kubeletDoor is where and how the kubelet is asked.
@@ -71,22 +55,30 @@ func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
 	defer cancel()
 	a := newAsker(d.base, d.token, d.tls)
 	defer a.close()
-	l := &podList{origin: d.base + "/pods", pods: map[parsers.PodUID]bool{}}
-	if d.tls == nil {
-		l.doubt = "the read-only port does not prove that it is the kubelet's"
-	}
-	l.askPods(ctx, a, d.tls != nil)
-	if d.tls != nil {
+	l := newPodList(d.base+"/pods", d.tls != nil)
+	l.askPods(ctx, a)
+	if l.Proven {
 		l.askRunning(ctx, a)
 	}
-	gauges, err := askGauges(ctx, a)
-	l.gauges = gauges
-	l.settled(err)
+	l.Gauges, err = askGauges(ctx, a)
+	if err != nil {
+		l.Metrics = err.Error() + kubeletAdvice(err)
+	}
+	l.Weigh()
+	return l
+}
+
+func newPodList(origin string, proven bool) *podList {
+	l := &podList{}
+	l.Origin, l.Proven, l.Pods, l.Wanted = origin, proven, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 	return l
 }
 
 func unlisted(origin, silent string, err error) *podList {
-	return &podList{origin: origin, silent: silent, doubt: silent, gauges: policy.KubeletGauges{Detail: silent}, err: err}
+	l := &podList{err: err}
+	l.Origin, l.Silent, l.Gauges = origin, silent, policy.KubeletGauges{Detail: silent}
+	l.Weigh()
+	return l
 }
 
 // asksKubelet says whether the operator gave credentials for the kubelet's own port.
@@ -148,65 +140,26 @@ func (d *kubeletDoor) secure(k *kubelet, c *Config) error {
 }
 
 // askPods keeps what was listed even where the answer breaks off.
-//
-// When is the list known to be whole? The kubelet's pod manager holds what its sources have
-// delivered: manifests, a URL, and the API server's pods. The last of them deliver nothing
-// until the kubelet reaches the API server, and then everything at once: the reflector hands
-// over complete states only (cache.UndeltaStore; a streamed list is gathered beforehand),
-// PodConfig merges each as one SET. So one pod whose source is "api" shows that a whole list
-// of them has come. (Mirror pods come from the API server too, but /pods does not list them.)
-// That all of them are in the manager yet is for settled to say. The sources of static pods
-// are read by ourselves: see released.
-// Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
-func (l *podList) askPods(ctx context.Context, a *asker, proven bool) {
-	var nameless int
-	l.wanted = map[parsers.PodUID]bool{}
+func (l *podList) askPods(ctx context.Context, a *asker) {
 	r := podReader{each: func(pod *listedPod) {
-		l.listed++
-		pod.note(l.pods)
-		pod.note(l.wanted)
+		l.Listed++
+		pod.note(l.Pods)
+		pod.note(l.Wanted)
 		if pod.Metadata.Annotations[cri.AnnotationSource] == "api" {
-			l.fromAPI++
+			l.FromAPI++
 		}
 		if pod.Metadata.UID == "" {
-			nameless++
+			l.Nameless++
 		}
 	}}
 	err := a.get(ctx, "/pods", acceptJSON, r.read)
-	switch {
-	case err != nil:
-		l.silent = fmt.Sprintf("not answered: %v", err)
-		l.doubt = l.silent
-		if proven || !errors.Is(err, unix.ECONNREFUSED) { // the read-only port may be bound elsewhere
-			l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.origin, err, kubeletAdvice(err))
-		}
-	case !proven:
-	case r.more != "": // no kubelet does so; but then this is a part
-		l.doubt = "the kubelet's list goes on elsewhere"
-	case nameless > 0:
-		l.doubt = "the kubelet's list has pods without a UID"
-	case l.fromAPI == 0:
-		l.doubt = "the kubelet's list has no pod of the API server's: its sources may not be ready"
+	l.More = r.more != ""
+	if err == nil {
+		return
 	}
-}
-
-// settled doubts the list of a kubelet that may still be taking in what its sources have
-// delivered. HandlePodAdditions puts one pod into the manager and admits it before it puts in
-// the next, and to admit one may take for ever: a device plugin that is asked for its devices
-// has no time limit (endpointImpl.allocate, kubernetes#129249). The pods behind it live, and after a reboot their
-// directories may be all that there is of them. Only when the whole batch was taken in does
-// the loop call a source ready, and only when all are does HandlePodCleanups run, which sets
-// every series of kubelet_working_pods. Before the first time there is none.
-//
-// A kubelet before 1.27 has no such gauge. There the batch must have been taken in within the
-// hold that lies between two looks.
-func (l *podList) settled(err error) {
-	switch {
-	case l.doubt != "":
-	case err != nil:
-		l.doubt = fmt.Sprintf("it is not known whether the kubelet has taken in all of its pods since its start: /metrics not answered: %v%s", err, kubeletAdvice(err))
-	case l.gauges.Uncleaned != nil && l.gauges.Working == nil:
-		l.doubt = "the kubelet is still taking in its pods since its start: it has no kubelet_working_pods yet"
+	l.Silent = fmt.Sprintf("not answered: %v", err)
+	if l.Proven || !errors.Is(err, unix.ECONNREFUSED) { // the read-only port may be bound elsewhere
+		l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
 	}
 }
 
@@ -224,26 +177,10 @@ func kubeletAdvice(err error) string {
 // askRunning adds the pods that the kubelet finds in its runtime. Not everybody who may read
 // /pods may read these: their absence is no doubt about the list.
 func (l *podList) askRunning(ctx context.Context, a *asker) {
-	r := podReader{each: func(pod *listedPod) { pod.note(l.pods) }}
+	r := podReader{each: func(pod *listedPod) { pod.note(l.Pods) }}
 	if err := a.get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
-		l.running = fmt.Sprintf("/runningpods not answered: %v", err)
+		l.Running = fmt.Sprintf("/runningpods not answered: %v", err)
 	}
-}
-
-func (l *podList) fact(uid parsers.PodUID) policy.Fact {
-	f := policy.Fact{Origin: l.origin}
-	switch {
-	case l.pods[uid]:
-		f.Truth, f.Detail = policy.Yes, "the kubelet's pod list has it"
-	case l.silent != "":
-		f.Detail = l.silent
-	default:
-		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.listed)
-		if l.running != "" {
-			f.Detail += "; " + l.running
-		}
-	}
-	return f
 }
 
 // readToken reads a bearer token, which its owner may replace at any time.

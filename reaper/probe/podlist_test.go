@@ -79,11 +79,11 @@ func TestPodList(t *testing.T) {
 				_, _ = w.Write([]byte(c.text))
 			})
 			for uid, want := range map[parsers.PodUID]policy.Truth{apiUID: c.api, staticUID: c.static} {
-				if f := l.fact(uid); f.Truth != want || f.Detail == "" || !strings.HasPrefix(f.Origin, "http://127.0.0.1:") {
+				if f := l.Fact(uid); f.Truth != want || f.Detail == "" || !strings.HasPrefix(f.Origin, "http://127.0.0.1:") {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
-			if f := l.fact(otherStatic); f.Truth == policy.Yes {
+			if f := l.Fact(otherStatic); f.Truth == policy.Yes {
 				t.Errorf("an owner's UID counts: %+v", f)
 			}
 			if (l.err != nil) != (c.err != "") || c.err != "" && !strings.Contains(l.err.Error(), c.err) {
@@ -136,7 +136,7 @@ func TestPodListNotAnswered(t *testing.T) {
 				patience = 100 * time.Millisecond
 			}
 			l := listedBy(t, patience, h)
-			if f := l.fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, name) {
+			if f := l.Fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, name) {
 				t.Errorf("%+v, want unknown with %q", f, name)
 			}
 			if l.err == nil {
@@ -177,7 +177,7 @@ func TestPodListNotAnswered(t *testing.T) {
 		p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 		must(t, err)
 		l := p.podList(t.Context(), staticKubelet(t, "kubelet", "--read-only-port=1"))
-		if f := l.fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.err != nil {
+		if f := l.Fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.err != nil {
 			t.Errorf("%+v, %v", f, l.err)
 		}
 	})

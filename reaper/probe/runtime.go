@@ -174,10 +174,10 @@ func merge(answers []cri.Lists, found sockets, now time.Time) runtimeAnswer {
 	r := runtimeAnswer{
 		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
 		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
-		SandboxErr: oneLine(sandboxErrs), ContainerErr: oneLine(containerErrs),
+		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
 		Origin: strings.Join(origins, ", "),
 	}
-	r.Err = oneLine([]error{r.SandboxErr, r.ContainerErr})
+	r.Err = policy.OneLine(r.SandboxErr, r.ContainerErr)
 	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
 	r.Network.Origin = r.Origin
 	switch {
@@ -212,20 +212,3 @@ func networkReady(l cri.Lists) policy.Fact {
 
 // adviceSet is what a person can do about the wrong socket.
 const adviceSet = "if it is not the kubelet's, set --runtime-endpoint"
-
-// oneLine joins errors as one line, each text once: details stand in tables and records.
-func oneLine(errs []error) error {
-	var texts []string
-	seen := map[string]bool{}
-	for _, err := range errs {
-		if err == nil || seen[err.Error()] {
-			continue
-		}
-		seen[err.Error()] = true
-		texts = append(texts, err.Error())
-	}
-	if texts == nil {
-		return nil
-	}
-	return errors.New(strings.Join(texts, "; "))
-}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -124,28 +123,7 @@ func (l *looking) count(look *policy.Look) {
 	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
 		look.InRuntime = &l.runtime.InRuntime
 	}
-	if l.podList.silent == "" {
-		look.KubeletLists = &l.podList.listed
+	if l.podList.Silent == "" {
+		look.KubeletLists = &l.podList.Listed
 	}
-}
-
-// unwanted says who answered with the list of the pods that are wanted here, without this
-// one; "" where nobody did, or one has it.
-//
-// A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
-// wanted none of the others. So its list counts where it has a pod of the API server's (see
-// askPods), or where the kubelet says that it is terminating pods that nobody wants: it does
-// so only once all its sources are ready. /runningpods is left out: what terminates runs.
-func (l *looking) unwanted(uid parsers.PodUID) string {
-	k, a := l.podList, l.api
-	ending, _ := k.gauges.Ending()
-	switch {
-	case k.wanted[uid], a.pods[uid]:
-		return ""
-	case k.silent == "" && (k.fromAPI > 0 || ending > 0):
-		return fmt.Sprintf("the kubelet's list of %d pods has it not", k.listed)
-	case a.doubt == "" && len(uid) != staticUIDLen:
-		return fmt.Sprintf("the API server's list of %d pods for this node has it not", a.listed)
-	}
-	return ""
 }

@@ -152,32 +152,3 @@ func TestLookRuntimeOnly(t *testing.T) {
 		t.Errorf("%d pods counted from a list that failed", *look.InRuntime)
 	}
 }
-
-func TestUnwanted(t *testing.T) {
-	const uid = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001")
-	has := map[parsers.PodUID]bool{uid: true}
-	ending := policy.KubeletGauges{Working: []policy.WorkingPods{{Lifecycle: "terminating", Config: "runtime_only", Count: 1}}}
-	for name, c := range map[string]struct {
-		kubelet podList
-		api     apiList
-		uid     parsers.PodUID
-		want    string
-	}{
-		"nobody asked":             {podList{silent: "not asked"}, apiList{doubt: "not asked"}, uid, ""},
-		"kubelet":                  {podList{fromAPI: 1, listed: 3}, apiList{doubt: "not asked"}, uid, "the kubelet's list of 3 pods"},
-		"its sources may be late":  {podList{listed: 3}, apiList{doubt: "not asked"}, uid, ""},
-		"it terminates some":       {podList{listed: 3, gauges: ending}, apiList{doubt: "not asked"}, uid, "the kubelet's list of 3 pods"},
-		"it lists it":              {podList{fromAPI: 1, wanted: has}, apiList{doubt: "not asked"}, uid, ""},
-		"it runs":                  {podList{fromAPI: 1, listed: 3, pods: has}, apiList{doubt: "not asked"}, uid, "the kubelet's list of 3 pods"},
-		"the answer breaks off":    {podList{fromAPI: 1, silent: "not answered"}, apiList{doubt: "not asked"}, uid, ""},
-		"API server":               {podList{silent: "not asked"}, apiList{listed: 5}, uid, "the API server's list of 5 pods"},
-		"the API server lists it":  {podList{fromAPI: 1}, apiList{listed: 5, pods: has}, uid, ""},
-		"the API server, a static": {podList{silent: "not asked"}, apiList{listed: 5}, "4d145df0c0ffee00decafbad4d145df0", ""},
-		"another node's list":      {podList{silent: "not asked"}, apiList{listed: 5, doubt: "is it this node's?"}, uid, ""},
-	} {
-		l := &looking{podList: &c.kubelet, api: &c.api}
-		if got := l.unwanted(c.uid); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}

@@ -18,10 +18,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// staticUIDLen is the length of the UIDs that the kubelet itself gives to static pods: an
-// MD5 up to 1.34, an FNV-128a since, in hexadecimal. The API server's have 36 characters.
-const staticUIDLen = 32
-
 // mostManifests is far above the few that a node has. Each has a few KiB and may have
 // maxConfig; the kubelet reads up to 10 MiB.
 const mostManifests = 512
@@ -215,7 +211,7 @@ func (s *staticPods) fact(e *policy.Evidence, certain bool, running map[podName]
 		}
 	}
 	switch {
-	case len(e.UID) != staticUIDLen:
+	case len(e.UID) != policy.StaticUIDLen:
 		f.Truth = policy.No // and no manifest states it: whatever could not be read, the kubelet gives no such UID
 	case s.err != nil:
 		f.Detail = s.err.Error()
@@ -239,7 +235,7 @@ func (m manifest) owns(e *policy.Evidence, certain bool, node string, running ma
 	switch {
 	case m.uid != "" && m.uid == string(e.UID):
 		return policy.Yes, m.file + " states this UID"
-	case m.uid != "", len(e.UID) != staticUIDLen:
+	case m.uid != "", len(e.UID) != policy.StaticUIDLen:
 		return policy.No, ""
 	}
 	fits := m.fits(e)
@@ -282,7 +278,7 @@ func since(sandboxes []staticSandbox, e *policy.Evidence) string {
 // anyStatic says whether one of the wanted UIDs is one that the kubelet itself gives.
 func (w wanted) anyStatic() bool {
 	for uid := range w {
-		if len(uid) == staticUIDLen {
+		if len(uid) == policy.StaticUIDLen {
 			return true
 		}
 	}

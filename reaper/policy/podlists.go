@@ -1,0 +1,230 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// StaticUIDLen is the length of the UIDs that the kubelet itself gives to static pods: an
+// MD5 up to 1.34, an FNV-128a since, in hexadecimal. The API server's have 36 characters.
+const StaticUIDLen = 32
+
+// PodList is what one source lists of the pods of this node.
+type PodList struct {
+	Origin string
+	Silent string // "", or why the source was not asked or did not answer
+	// Pods are all that it has, by the names of their directories: each keeps its pod, whatever
+	// the list is worth.
+	Pods     map[parsers.PodUID]bool
+	Listed   int
+	Nameless int // of them without a UID
+	// Whole says that what the list has not is not wanted on this node; else Doubt says why
+	// that is not known.
+	Whole bool
+	Doubt string
+}
+
+// weigh takes the first doubt, or none.
+func (l *PodList) weigh(doubt string) {
+	if l.Silent != "" {
+		doubt = l.Silent
+	}
+	l.Whole, l.Doubt = doubt == "", doubt
+}
+
+// KubeletList is what the kubelet says of its pods: /pods has those that it wants to run,
+// from all of its sources, and no orphans.
+//
+// At its read-only port, which most kubelets have not, anybody of this host may answer: the
+// port is bound on one address, the kubelet may have died. So what is said there only ever
+// keeps a pod, which is all that a liar could do with it. At its other port the kubelet has
+// to show who it is, and its answer may let a pod go: see Weigh.
+type KubeletList struct {
+	PodList
+	Proven bool // the kubelet has shown who it is
+	More   bool // the list goes on elsewhere
+	// Wanted are those of /pods alone, and FromAPI how many of them came from the API server.
+	Wanted  map[parsers.PodUID]bool
+	FromAPI int
+	Running string // why /runningpods did not answer, "" where it did or was not asked
+	Gauges  KubeletGauges
+	Metrics string // why /metrics did not answer, "" where it did
+}
+
+// Weigh says whether the list is whole.
+//
+// The kubelet's pod manager holds what its sources have delivered: manifests, a URL, and the
+// API server's pods. The last of them deliver nothing until the kubelet reaches the API
+// server, and then everything at once: the reflector hands over complete states only
+// (cache.UndeltaStore; a streamed list is gathered beforehand), PodConfig merges each as one
+// SET. So one pod whose source is "api" shows that a whole list of them has come. (Mirror pods
+// come from the API server too, but /pods does not list them.) The sources of static pods are
+// read by ourselves: see Released.
+// Read in 1.21, 1.30 and 1.36: pkg/kubelet/config, pkg/kubelet/pod, kubelet_pods.go GetPods.
+//
+// That all of them are in the manager yet, /metrics shows. HandlePodAdditions puts one pod into
+// the manager and admits it before it puts in the next, and to admit one may take for ever: a
+// device plugin that is asked for its devices has no time limit (endpointImpl.allocate,
+// kubernetes#129249). The pods behind it live, and after a reboot their directories may be all
+// that there is of them. Only when the whole batch was taken in does the loop call a source
+// ready, and only when all are does HandlePodCleanups run, which sets every series of
+// kubelet_working_pods. Before the first time there is none.
+//
+// A kubelet before 1.27 has no such gauge. There the batch must have been taken in within the
+// hold that lies between two looks.
+func (l *KubeletList) Weigh() {
+	switch {
+	case !l.Proven:
+		l.weigh("the read-only port does not prove that it is the kubelet's")
+	case l.More: // no kubelet does so; but then this is a part
+		l.weigh("the kubelet's list goes on elsewhere")
+	case l.Nameless > 0:
+		l.weigh("the kubelet's list has pods without a UID")
+	case l.FromAPI == 0:
+		l.weigh("the kubelet's list has no pod of the API server's: its sources may not be ready")
+	case l.Metrics != "":
+		l.weigh("it is not known whether the kubelet has taken in all of its pods since its start: /metrics not answered: " + l.Metrics)
+	case l.Gauges.Uncleaned != nil && l.Gauges.Working == nil:
+		l.weigh("the kubelet is still taking in its pods since its start: it has no kubelet_working_pods yet")
+	default:
+		l.weigh("")
+	}
+}
+
+// Fact says whether the kubelet has the pod.
+func (l *KubeletList) Fact(uid parsers.PodUID) Fact {
+	f := Fact{Origin: l.Origin}
+	switch {
+	case l.Pods[uid]:
+		f.Truth, f.Detail = Yes, "the kubelet's pod list has it"
+	case l.Silent != "":
+		f.Detail = l.Silent
+	default:
+		f.Truth, f.Detail = No, fmt.Sprintf("%d pods listed", l.Listed)
+		if l.Running != "" {
+			f.Detail += "; " + l.Running
+		}
+	}
+	return f
+}
+
+// APIList is what the API server says of the pods that are bound to this node.
+type APIList struct {
+	PodList
+	Node string // the name that was asked for, for people
+	// Own are the pods by their own UIDs, which no sandbox of a mirror pod has.
+	Own map[parsers.PodUID]bool
+}
+
+// Weigh says whether the list is whole and this node's: an empty list, another node's and
+// another cluster's look alike. It must have a pod that lives here, with a sandbox in the
+// runtime and a cgroup in this kernel (the image of a disk that was copied has old sandboxes).
+// A name that is not this node's has other pods or none, and so has another cluster's node of
+// the same name.
+//
+// Mirror pods prove nothing: up to 1.20 the same manifest gives the same static UID on every
+// node, and with a node of the same name in another cluster it still does.
+func (l *APIList) Weigh(lives func(parsers.PodUID) bool) {
+	if l.Nameless > 0 {
+		l.weigh("the API server's list has pods without a UID")
+		return
+	}
+	for uid := range l.Own {
+		if lives(uid) {
+			l.weigh("")
+			return
+		}
+	}
+	l.weigh(fmt.Sprintf("the API server lists no pod that runs here (%d listed): is %s this node's name? set --node-name", l.Listed, l.Node))
+}
+
+// Fact says whether the list has the pod, which keeps it whatever node's the list is.
+func (l *APIList) Fact(uid parsers.PodUID) Fact {
+	f := Fact{Origin: l.Origin}
+	switch {
+	case l.Pods[uid]:
+		f.Truth, f.Detail = Yes, "the API server binds it to this node"
+	case !l.Whole:
+		f.Detail = cmp.Or(l.Silent, l.Doubt)
+	default:
+		f.Truth, f.Detail = No, fmt.Sprintf("%d pods listed", l.Listed)
+	}
+	return f
+}
+
+// PodLists is all that says which pods are wanted on this node.
+type PodLists struct {
+	Kubelet KubeletList
+	API     APIList
+	// Manifests says where the manifests of static pods are; ManifestDoubt why there may be
+	// more of them than were read, "" where there are not.
+	Manifests, ManifestDoubt string
+}
+
+// Released says whether a list that is known to be whole came without the pod, from the
+// kubelet or from the API server, and the manifests could be read.
+//
+// The manifests, because neither list shows that the kubelet's sources of static pods have
+// delivered: a static pod whose manifest can be read is kept by the fact static_pod, and
+// while one cannot, any UID may be one that it states. The API server's word alone lets no
+// static pod go: its mirror may be made later, or refused by an admission plugin.
+func (l *PodLists) Released(uid parsers.PodUID) Fact {
+	k, a := &l.Kubelet, &l.API
+	switch {
+	case k.Pods[uid]:
+		return Fact{Truth: No, Origin: k.Origin, Detail: "the kubelet's pod list has it"}
+	case a.Pods[uid]:
+		return Fact{Truth: No, Origin: a.Origin, Detail: "the API server's list has it"}
+	case l.ManifestDoubt != "":
+		return Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
+	case k.Whole:
+		return Fact{Truth: Yes, Origin: k.Origin, Detail: fmt.Sprintf("the kubelet's list of %d pods is whole and has it not", k.Listed)}
+	case a.Whole && len(uid) != StaticUIDLen:
+		return Fact{Truth: Yes, Origin: a.Origin, Detail: fmt.Sprintf("the list of %d pods is this node's and whole, and has it not", a.Listed)}
+	case a.Whole:
+		return Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
+	}
+	return Fact{Detail: OneLine(errors.New(k.Doubt), errors.New(a.Doubt)).Error()}
+}
+
+// Unwanted says who answered with the list of the pods that are wanted here, without this
+// one; "" where nobody did, or one has it.
+//
+// A kubelet whose sources are not ready yet lists its static pods only, and so looks as if it
+// wanted none of the others. So its list counts where it has a pod of the API server's (see
+// Weigh), or where the kubelet says that it is terminating pods that nobody wants: it does
+// so only once all its sources are ready. /runningpods is left out: what terminates runs.
+func (l *PodLists) Unwanted(uid parsers.PodUID) string {
+	k, a := &l.Kubelet, &l.API
+	ending, _ := k.Gauges.Ending()
+	switch {
+	case k.Wanted[uid], a.Pods[uid]:
+		return ""
+	case k.Silent == "" && (k.FromAPI > 0 || ending > 0):
+		return fmt.Sprintf("the kubelet's list of %d pods has it not", k.Listed)
+	case a.Whole && len(uid) != StaticUIDLen:
+		return fmt.Sprintf("the API server's list of %d pods for this node has it not", a.Listed)
+	}
+	return ""
+}
+
+// OneLine joins errors as one line, each text once: details stand in tables and records.
+func OneLine(errs ...error) error {
+	var texts []string
+	seen := map[string]bool{}
+	for _, err := range errs {
+		if err == nil || seen[err.Error()] {
+			continue
+		}
+		seen[err.Error()] = true
+		texts = append(texts, err.Error())
+	}
+	if texts == nil {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

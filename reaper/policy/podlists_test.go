@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+const (
+	listedUID   = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001")
+	unlistedUID = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000002")
+	staticUID   = parsers.PodUID("4d145df0c0ffee00decafbad4d145df0")
+)
+
+// wholeKubelet is a list that is whole, and wholeAPI one that is whole and this node's.
+func wholeKubelet() KubeletList {
+	has := map[parsers.PodUID]bool{listedUID: true}
+	return KubeletList{PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Proven: true, Wanted: has, FromAPI: 1}
+}
+
+func wholeAPI() APIList {
+	has := map[parsers.PodUID]bool{listedUID: true}
+	return APIList{PodList: PodList{Origin: "server", Pods: has, Listed: 5}, Own: has, Node: "n"}
+}
+
+// TestKubeletListWhole: each doubt keeps a pod that the list has not, and without it the pod
+// would go.
+func TestKubeletListWhole(t *testing.T) {
+	swept := int64(0)
+	for doubt, change := range map[string]func(*KubeletList){
+		"":                        func(*KubeletList) {},
+		"not asked":               func(l *KubeletList) { l.Silent = "not asked" },
+		"the read-only port":      func(l *KubeletList) { l.Proven = false },
+		"goes on elsewhere":       func(l *KubeletList) { l.More = true },
+		"pods without a UID":      func(l *KubeletList) { l.Nameless = 1 },
+		"sources may not be":      func(l *KubeletList) { l.FromAPI = 0 },
+		"/metrics not answered":   func(l *KubeletList) { l.Metrics = "it answers 403" },
+		"still taking in its pod": func(l *KubeletList) { l.Gauges.Uncleaned = &swept },
+	} {
+		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
+		change(&l.Kubelet)
+		if f := l.Released(unlistedUID); f.Truth != Unknown {
+			t.Errorf("%q: a list that nobody weighed gives %+v", doubt, f)
+		}
+		l.Kubelet.Weigh()
+		want := Unknown
+		if doubt == "" {
+			want = Yes
+		}
+		if f := l.Released(unlistedUID); f.Truth != want || !strings.Contains(f.Detail, doubt) {
+			t.Errorf("%q: %+v, want %s", doubt, f, want)
+		}
+		if f := l.Released(listedUID); f.Truth != No {
+			t.Errorf("%q: a pod that is listed: %+v", doubt, f)
+		}
+		l.Kubelet.Whole = true // the guard off
+		if f := l.Released(unlistedUID); f.Truth != Yes {
+			t.Errorf("%q: without the doubt %+v", doubt, f)
+		}
+	}
+}
+
+// TestAPIListWhole: a list lets a pod go where it has one that lives here.
+func TestAPIListWhole(t *testing.T) {
+	here := func(uid parsers.PodUID) bool { return uid == listedUID }
+	for name, c := range map[string]struct {
+		change       func(*PodLists)
+		gone, static Truth
+		words        string
+	}{
+		"whole":           {func(*PodLists) {}, Yes, Unknown, "this node's and whole"},
+		"silent":          {func(l *PodLists) { l.API.Silent = "not answered" }, Unknown, Unknown, "not answered"},
+		"another node's":  {func(l *PodLists) { l.API.Own = nil }, Unknown, Unknown, "is n this node's name?"},
+		"without UIDs":    {func(l *PodLists) { l.API.Nameless = 1 }, Unknown, Unknown, "without a UID"},
+		"manifests":       {func(l *PodLists) { l.ManifestDoubt = "from a URL too" }, Unknown, Unknown, "from a URL too"},
+		"kubelet, static": {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Weigh() }, Yes, Yes, "the kubelet's list of 3 pods"},
+	} {
+		l := PodLists{Kubelet: KubeletList{PodList: PodList{Silent: "not asked"}}, API: wholeAPI()}
+		c.change(&l)
+		l.API.Weigh(here)
+		if f := l.Released(unlistedUID); f.Truth != c.gone || !strings.Contains(f.Detail, c.words) {
+			t.Errorf("%s: %+v, want %s", name, f, c.gone)
+		}
+		if f := l.Released(staticUID); f.Truth != c.static {
+			t.Errorf("%s: a static pod: %+v, want %s", name, f, c.static)
+		}
+	}
+}
+
+func TestUnwanted(t *testing.T) {
+	ending := KubeletGauges{Working: []WorkingPods{{Lifecycle: "terminating", Config: "runtime_only", Count: 1}}}
+	for name, c := range map[string]struct {
+		change func(*PodLists)
+		uid    parsers.PodUID
+		want   string
+	}{
+		"nobody asked":            {func(*PodLists) {}, unlistedUID, ""},
+		"kubelet":                 {func(l *PodLists) { l.Kubelet = wholeKubelet() }, unlistedUID, "the kubelet's list of 3 pods"},
+		"its sources may be late": {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.FromAPI = 0 }, unlistedUID, ""},
+		"it terminates some": {
+			func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.FromAPI, l.Kubelet.Gauges = 0, ending },
+			unlistedUID, "the kubelet's list of 3 pods",
+		},
+		"it lists it":              {func(l *PodLists) { l.Kubelet = wholeKubelet() }, listedUID, ""},
+		"it runs":                  {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Wanted = nil }, listedUID, "the kubelet's list of 3 pods"},
+		"the answer breaks off":    {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Silent = "not answered" }, unlistedUID, ""},
+		"API server":               {func(l *PodLists) { l.API = wholeAPI(); l.API.Whole = true }, unlistedUID, "the API server's list of 5 pods"},
+		"the API server lists it":  {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Wanted, l.API = nil, wholeAPI() }, listedUID, ""},
+		"the API server, a static": {func(l *PodLists) { l.API = wholeAPI(); l.API.Whole = true }, staticUID, ""},
+		"another node's list":      {func(l *PodLists) { l.API = wholeAPI() }, unlistedUID, ""},
+	} {
+		l := PodLists{Kubelet: KubeletList{PodList: PodList{Silent: "not asked"}}, API: APIList{PodList: PodList{Silent: "not asked"}}}
+		c.change(&l)
+		if got := l.Unwanted(c.uid); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	if err := OneLine(nil, nil); err != nil {
+		t.Error(err)
+	}
+	if err := OneLine(errors.New("a"), nil, errors.New("b"), errors.New("a")); err.Error() != "a; b" {
+		t.Error(err)
+	}
+}
