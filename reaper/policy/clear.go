@@ -110,22 +110,22 @@ func (h Held) leaves(now Instant) []HeldVolume {
 	return all
 }
 
-// clear says of a pod that the volume manager holds what Judge says of the others: whether
+// clear says of a pod that the volume manager holds what is said of the others: whether
 // everything else says dead. Where it does, the pod is not kept: it waits, for a hold, then
 // for its leaves to be cleared, then for the kubelet.
 //
 // That the kubelet has named some orphan since its start stands for its sources being
 // ready. Here the error itself says so: the volume manager takes nothing down before the
 // desired state was populated with all sources ready (reconciler.readyToUnmount, and before
-// 1.27 the reconstruction itself waited for that). The runtime and the cgroups must not know
-// the pod in any case.
-func (v Verdict) clear(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
-	if r.Waive || len(e.Leaves) == 0 || e.Facts[FactHeld].Truth != Yes {
+// 1.27 the reconstruction itself waited for that), so the objection that none was named falls
+// with the error. The runtime and the cgroups must not know the pod in any case.
+func (j *judgement) clear(v Verdict) Verdict {
+	e, now := &j.e, j.now
+	if j.r.Waive || len(e.Leaves) == 0 || e.Facts[FactHeld].Truth != Yes {
 		return v
 	}
 	held := Why{ReasonKubeletHolds, e.Facts[FactHeld].Detail}
-	e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth = No, Yes
-	w := judge(e, n, h, r, now)
+	w := j.weigh(unlessCleared)
 	if w.Decision == Keep || w.For(ReasonSandboxOrphaned) {
 		v.Hold, v.Again = w.Hold, w.Again // it may be paused
 		return v

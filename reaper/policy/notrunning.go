@@ -17,7 +17,8 @@ const startsWithin = 10 * time.Minute
 // not said to live.
 //
 // Whoever lists the pod, and whatever may run, says that it lives.
-func (v *Verdict) notRunning(e Evidence, n Node, r Rules, now Instant) {
+func (j *judgement) notRunning() {
+	e, n, now := &j.e, j.n, j.now
 	f := &e.Facts
 	if f[FactCgroup].Truth != Yes || !e.CgroupIdle || n.Kubelet.Truth != Yes {
 		return
@@ -34,10 +35,10 @@ func (v *Verdict) notRunning(e Evidence, n Node, r Rules, now Instant) {
 		return
 	}
 	up, ok := now.Since(Instant{BootID: now.BootID, Boot: n.KubeletID.Start})
-	if !ok || up < max(r.Settle, startsWithin) || e.Changed.IsZero() || now.Wall.Sub(e.Changed) < startsWithin {
+	if !ok || up < max(j.r.Settle, startsWithin) || e.Changed.IsZero() || now.Wall.Sub(e.Changed) < startsWithin {
 		return
 	}
-	v.keep(Keep, ReasonNotRunning, "no process is in its cgroup, no container of it runs, and no list has it")
+	j.object(Keep, ReasonNotRunning, "no process is in its cgroup, no container of it runs, and no list has it", 0)
 }
 
 // unmounting adds to the reason mounted how to take the mount away, unless the pod lives.

@@ -111,15 +111,16 @@ const stuckAfter = 10 * time.Minute
 // Where the kubelet counts the pods that it works on and nobody wants, and counts none, it
 // does not work on this one. Where it counts nothing, a pod of which nothing runs any more
 // is not said to be terminated by anybody.
-func (v *Verdict) terminating(e Evidence, n Node, h Hold, now Instant) {
+func (j *judgement) terminating() {
+	e, n, now, v := &j.e, j.n, j.now, &j.start
 	f := &e.Facts
 	known := f[FactSandbox].Truth == Yes || f[FactContainer].Truth == Yes
 	if !known || e.Unwanted == "" || f[FactAPILists].Truth == Yes || f[FactStaticPod].Truth != No || n.Kubelet.Truth != Yes {
 		return
 	}
-	since, ok := now.Since(h.Unwanted)
+	since, ok := now.Since(j.h.Unwanted)
 	if ok {
-		v.Hold.Unwanted = h.Unwanted
+		v.Hold.Unwanted = j.h.Unwanted
 	} else {
 		v.Hold.Unwanted, since = now, 0
 	}
@@ -138,5 +139,5 @@ func (v *Verdict) terminating(e Evidence, n Node, h Hold, now Instant) {
 	if c := n.Gauges.OrphanedRuntimePods; c != nil {
 		text += fmt.Sprintf("; found in the runtime since its start (kubelet_orphaned_runtime_pods_total): %d", *c)
 	}
-	v.keep(Keep, ReasonTerminating, text)
+	j.object(Keep, ReasonTerminating, text, 0)
 }

@@ -2,6 +2,24 @@ package policy
 
 import "time"
 
+// Hold remembers the first of an unbroken row of good looks at one directory.
+type Hold struct {
+	Since Instant `json:"since"`
+	ID    DirID   `json:"id"`
+	// Sandboxes is true while sandboxes that have stopped are all that keeps the pod. Once
+	// they are gone the hold begins anew: their removal has changed the node, the evidence
+	// that the runtime knows nothing of the pod is as old as that, and what the kubelet can
+	// now do by itself it does within this time.
+	Sandboxes bool `json:"sandboxes,omitempty"`
+	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
+	// memory of its own: the rest of the hold may be zero.
+	Unwanted Instant `json:"unwanted,omitzero"`
+	// Paused is since when looks have met a doubt that is not about this pod, and Lost how
+	// long such pauses before it took: that time does not count.
+	Paused Instant       `json:"paused,omitzero"`
+	Lost   time.Duration `json:"lost,omitempty"`
+}
+
 // A look can meet a doubt that is about the node and not about one pod: the runtime did not
 // answer in time, a process hides what is mounted, the API server is away. Such a doubt keeps
 // every pod while it lasts. It says nothing against what was seen of a pod before, so the hold
@@ -51,17 +69,10 @@ func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 
 // pause keeps the hold of a pod that nothing keeps but doubts about the node, as far as it
 // has come, and asks for another look soon. It never makes a verdict weaker: it changes only
-// what is remembered of the looks before.
-func (v *Verdict) pause(e Evidence, n Node, h Hold, r Rules, now Instant) {
-	if !e.calm(n, r) {
-		return
-	}
-	w := judge(e, n, Hold{}, r, now)
-	if w.Hold.Since == (Instant{}) { // not the doubts alone keep it
-		return
-	}
+// what is remembered of the looks before. of is the hold that the pod would have without them.
+func (v *Verdict) pause(of, h Hold, r Rules, now Instant) {
 	resumed := h
-	if _, ok := resumed.resume(w.Hold, r, now); !ok {
+	if _, ok := resumed.resume(of, r, now); !ok {
 		h = Hold{Paused: h.Paused} // nothing to go on with but for how long there has been doubt
 	}
 	lasted, ok := now.Since(h.Paused)
@@ -76,21 +87,12 @@ func (v *Verdict) pause(e Evidence, n Node, h Hold, r Rules, now Instant) {
 	}
 }
 
-// calm makes of each doubt about the node what would let the pod go, and reports whether
-// there was any. What it makes is for pause alone: nothing is ever taken on it.
-func (e *Evidence) calm(n Node, r Rules) bool {
-	doubted := false
-	for _, rule := range rules {
-		f := &e.Facts[rule.fact]
-		if !rule.shared || f.Truth != Unknown || r.silent(rule.fact) || rule.waivable && r.Waive {
-			continue
-		}
-		// A runtime that lists nothing has answered.
-		if rule.unknown == ReasonRuntimeUnknown && n.RuntimeLists.Truth == No {
-			continue
-		}
-		f.Truth = rule.dead
-		doubted = true
+// hold waits until two looks at the same directory, a hold apart in one boot, agree.
+func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
+	since, ok := h.resume(of, r, now)
+	if !ok {
+		since, h = 0, Hold{Since: now}
 	}
-	return doubted
+	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
+	v.Good(since, r)
 }

@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Rules are the operator's choices. All durations are as configured; none is read from
+// the node.
+type Rules struct {
+	Hold      time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
+	Settle    time.Duration // how long the kubelet must have run
+	Confirm   time.Duration // how long a parked pod waits for a sign of life
+	Retention time.Duration // how long ephemeral data stays in quarantine
+	// CNIOlderThan is how old what CNI left must be.
+	CNIOlderThan time.Duration
+	MaxPerLook   int  // most pods taken in one look; 0 is no limit
+	Observe      bool // change nothing
+	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
+	// none). A source that says alive keeps all the same.
+	Waive bool
+	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
+	NeedAPI bool
+	// RemoveSandboxes: a sandbox that has stopped and that nobody but the runtime knows is
+	// removed through the runtime.
+	RemoveSandboxes bool
+}
+
+// Decision is what Judge says of a pod.
+type Decision string
+
+// Keep until something changes on the node or a person acts; Wait, which ends by
+// itself; Reap.
+const (
+	Keep Decision = "keep"
+	Wait Decision = "wait"
+	Reap Decision = "reap"
+)
+
+// Verdict is Judge's word on one pod, with every reason. Reap has no reason but
+// ReasonWaived.
+type Verdict struct {
+	UID      parsers.PodUID
+	Name     string
+	Decision Decision
+	Why      []Why
+	// Hold is what to remember for the next look; zero where the evidence was not good.
+	Hold Hold
+	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
+	// for nothing but the kubelet's volume manager.
+	Leaves []string
+	// Sandboxes are those that the runtime is to be asked to remove, of a pod that waits for
+	// nothing else.
+	Sandboxes []Sandbox
+	// Again says how long from now another look could tell something that is no verdict: that
+	// the pod terminates for ever. 0 is never.
+	Again time.Duration
+	// Due says how long from now time alone could change the verdict; 0 where it cannot.
+	Due time.Duration
+}
+
+// Waived adds the reason under which no kubelet and no runtime are asked.
+func (v *Verdict) Waived() {
+	v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
+}
+
+// Settled keeps without a kubelet that runs, and for a while after its start: it makes and
+// tears down sandboxes then that the runtime and the caches of CNI know differently.
+func (v *Verdict) Settled(n Node, r Rules, now Instant) {
+	if n.Kubelet.Truth != Yes {
+		if n.Agrees.Truth == No { // the better answer to why none is known
+			v.KeepFor(ReasonContradiction, n.Agrees.Detail)
+		}
+		v.KeepFor(ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
+		return
+	}
+	if up := now.Boot - n.KubeletID.Start; up < r.Settle {
+		v.WaitFor(r.Settle-up, ReasonKubeletStarting, fmt.Sprintf("the kubelet (PID %d) has run for %s of %s",
+			n.KubeletID.PID, up.Round(time.Second), r.Settle))
+	}
+}
+
+// Aged waits until what was judged, a directory or a file, has not changed for least, by the
+// wall clock that file times use. A time in the future is young: the clock was set back, and
+// doubt waits. than is least in words.
+func (v *Verdict) Aged(what string, changed time.Time, least time.Duration, than string, now Instant) {
+	if least <= 0 {
+		return
+	}
+	if changed.IsZero() {
+		v.KeepFor(ReasonYoung, "the "+what+"'s age is not known")
+		return
+	}
+	age := now.Wall.Sub(changed)
+	if age >= least {
+		return
+	}
+	detail := fmt.Sprintf("changed %s ago, less than %s", age.Round(time.Second), than)
+	if age < 0 {
+		detail = fmt.Sprintf("changed at %s, which the clock has not reached", changed.UTC().Format(time.RFC3339))
+	}
+	v.WaitFor(least-age, ReasonYoung, detail)
+}
+
+// Good waits until the evidence has been good for a hold; since is for how long it has been.
+func (v *Verdict) Good(since time.Duration, r Rules) {
+	if since < r.Hold {
+		v.WaitFor(r.Hold-since, ReasonHold, fmt.Sprintf("the evidence has been good for %s of %s", since.Round(time.Second), r.Hold))
+	}
+}
+
+// KeepFor keeps what was judged for a reason.
+func (v *Verdict) KeepFor(reason Reason, detail string) { v.keep(Keep, reason, detail) }
+
+// WaitFor makes what was judged wait, for d at the least. The longest wait counts: only when
+// all are over can the verdict change.
+func (v *Verdict) WaitFor(d time.Duration, reason Reason, detail string) {
+	v.keep(Wait, reason, detail)
+	v.Due = max(v.Due, d)
+}
+
+// keep adds a reason and makes the decision no weaker than d.
+func (v *Verdict) keep(d Decision, reason Reason, detail string) {
+	if v.Decision != Keep {
+		v.Decision = d
+	}
+	v.Leaves, v.Sandboxes = nil, nil // whatever keeps the pod keeps these
+	v.Why = addWhy(v.Why, reason, detail)
+}
+
+// addWhy adds a reason once: the first detail is the one that is shown.
+func addWhy(why []Why, reason Reason, detail string) []Why {
+	for _, w := range why {
+		if w.Reason == reason {
+			return why
+		}
+	}
+	return append(why, Why{reason, detail})
+}
+
+// Refuse keeps a pod that the rules would let go, for a reason that only trying could show.
+// Its words take the place of what was known before.
+func (v *Verdict) Refuse(why []Why) {
+	for _, w := range why {
+		v.Why = slices.DeleteFunc(v.Why, func(old Why) bool { return old.Reason == w.Reason })
+		v.keep(Keep, w.Reason, w.Detail)
+	}
+}
+
+// For says whether the verdict has the reason.
+func (v *Verdict) For(reason Reason) bool {
+	for _, w := range v.Why {
+		if w.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
+// or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
+// A pod that should be gone, and of which the runtime has something all the same, is no such pod.
+func (v *Verdict) Living() bool {
+	if v.For(ReasonSandboxOrphaned) || v.For(ReasonTerminating) || v.For(ReasonNotRunning) {
+		return false
+	}
+	return v.For(ReasonSandbox) || v.For(ReasonContainer) || v.For(ReasonCgroup) ||
+		v.For(ReasonKubeletLists) || v.For(ReasonAPILists)
+}
