@@ -110,23 +110,22 @@ func (o *Opener) ReadDated(parent int, name string, limit int64) ([]byte, time.T
 
 // ReadAll reads to the end, size being what the file's length was said to be.
 func ReadAll(fd int, size, limit int64) ([]byte, error) {
-	if size > limit {
-		return nil, tooLong(limit)
-	}
-	room := size + 1
+	room := min(size, limit) + 1
 	if size == 0 {
 		room = 512
 	}
 	return ReadInto(fd, make([]byte, 0, room), size, limit)
 }
 
-func tooLong(limit int64) error { return fmt.Errorf("longer than %d bytes", limit) }
-
 // ReadInto does so into a buffer of some capacity, which it gives back grown. A read that
 // had room for more and gave what the file's length was said to be has reached the end: it is
 // not asked for once more, which for 300,000 small files is 300,000 calls. A size of 0 says
 // nothing, since the files of procfs and cgroupfs have it.
 func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
+	tooLong := fmt.Errorf("longer than %d bytes", limit)
+	if size > limit {
+		return nil, tooLong
+	}
 	for {
 		n, err := Retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
@@ -137,7 +136,7 @@ func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 		}
 		text = text[:len(text)+n]
 		if int64(len(text)) > limit {
-			return nil, tooLong(limit)
+			return nil, tooLong
 		}
 		if len(text) == cap(text) {
 			text = slices.Grow(text, len(text))

@@ -136,7 +136,12 @@ func MountID(fd int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range bytes.Lines(text) {
+	return MountIn(text)
+}
+
+// MountIn returns the mount ID in the text of proc_pid_fdinfo(5).
+func MountIn(fdinfo []byte) (uint64, error) {
+	for line := range bytes.Lines(fdinfo) {
 		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
 			return strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
 		}

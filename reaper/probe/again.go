@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -69,7 +71,7 @@ func (l *looking) split(all []policy.EntryState) (parked, resting []policy.Entry
 // unopened stands for an entry that is left as it is: nobody looks into it.
 func (l *looking) unopened(e policy.EntryState) *podRead {
 	r := &podRead{err: errors.New("not read: it rests")}
-	r.directory.Origin = filepath.Join(l.probe.cfg.QuarantineDir, clean(e.Entry))
+	r.directory.Origin = filepath.Join(l.probe.cfg.QuarantineDir, clean.Name(e.Entry))
 	r.directory.Detail, r.ownMount = r.err.Error(), r.directory
 	return r
 }
@@ -154,51 +156,51 @@ func (p *Probe) againFact(ctx context.Context, pods *bounded.Handle, uid parsers
 }
 
 func (p *Probe) holdsMore(parent int, name string) policy.Fact {
-	fd, err := p.open.dir(parent, name)
+	fd, err := p.open.Dir(parent, name)
 	switch {
-	case gone(err):
+	case beneath.Gone(err):
 		return policy.Fact{Truth: policy.No, Detail: "it is gone again"}
-	case errors.Is(err, errMount), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return policy.Fact{Truth: policy.Yes, Detail: "it is no directory, or a mount point"}
 	case err != nil:
 		return policy.Fact{Detail: err.Error()}
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	names, err := firstNames(fd)
 	if err != nil {
 		return policy.Fact{Detail: err.Error()}
 	}
 	for _, d := range names {
-		if !policy.MadeFirst(d.name) {
-			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean(d.name)}
+		if !policy.MadeFirst(d.Name) {
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name)}
 		}
-		below, err := p.open.dir(fd, d.name)
+		below, err := p.open.Dir(fd, d.Name)
 		if err != nil {
-			if gone(err) {
+			if beneath.Gone(err) {
 				continue
 			}
-			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean(d.name))}
+			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean.Name(d.Name))}
 		}
 		in, err := firstNames(below)
-		closeFD(below)
+		beneath.Close(below)
 		switch {
 		case err != nil:
 			return policy.Fact{Detail: err.Error()}
 		case len(in) > 0:
-			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean(d.name+"/"+in[0].name)}
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name+"/"+in[0].Name)}
 		}
 	}
 	return policy.Fact{Truth: policy.No}
 }
 
 // firstNames lists no more of a directory than it takes.
-func firstNames(fd int) ([]dirent, error) {
-	var names []dirent
-	err := readNames(fd, make([]byte, 4096), func(d dirent) bool {
+func firstNames(fd int) ([]beneath.Entry, error) {
+	var names []beneath.Entry
+	err := beneath.EachName(fd, make([]byte, 4096), func(d beneath.Entry) bool {
 		names = append(names, d)
 		return len(names) < 3
 	})
-	if errors.Is(err, errTooMany) {
+	if errors.Is(err, beneath.ErrTooMany) {
 		err = nil // one more than the kubelet makes is enough
 	}
 	return names, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -59,7 +60,7 @@ func (p *Probe) apiList(ctx context.Context, k *kubelet) *apiList {
 		l.fail("not asked", err)
 		return l
 	}
-	l.Origin = f.c.server.String() + ", node " + clean(l.Node)
+	l.Origin = f.c.server.String() + ", node " + clean.Name(l.Node)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
 	defer cancel()
 	a := newAsker(strings.TrimSuffix(f.c.server.String(), "/"), f.c.token, f.c.tls)
@@ -149,10 +150,10 @@ func (l *apiList) advice(err error, user string) string {
 	case verify:
 		return "; the file's certificate-authority does not know this server"
 	case refused(err, 401):
-		return "; it does not accept the credentials of " + clean(user)
+		return "; it does not accept the credentials of " + clean.Name(user)
 	case refused(err, 403):
 		return fmt.Sprintf("; %s needs the right to list pods with the field selector spec.nodeName=%s: "+
-			"a node's own credentials have it (kubeadm: /etc/kubernetes/kubelet.conf), a service account by a ClusterRole", clean(user), clean(l.Node))
+			"a node's own credentials have it (kubeadm: /etc/kubernetes/kubelet.conf), a service account by a ClusterRole", clean.Name(user), clean.Name(l.Node))
 	}
 	return ""
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // biggestHead bounds the head of an answer, and what is read of a refusal.
@@ -134,5 +136,5 @@ func briefly(s string) string {
 		}
 		s += " …"
 	}
-	return clean(s)
+	return clean.Name(s)
 }

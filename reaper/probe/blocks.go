@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // blocks are the pods that a block volume is published or mapped for.
@@ -41,65 +43,65 @@ func (p *Probe) blocks(ctx context.Context, root *bounded.Handle, w wanted) *blo
 func (p *Probe) readBlocks(root int, w wanted) *blocks {
 	b := &blocks{pods: map[parsers.PodUID]string{}, csi: map[parsers.PodUID][]blockEntry{}}
 	left := mostBlocks
-	dir, err := p.open.walk(root, "plugins", "kubernetes.io")
+	dir, err := p.open.Walk(root, "plugins", "kubernetes.io")
 	if err == nil {
-		var plugins []dirent
-		plugins, err = listDir(dir, mostBlocks)
+		var plugins []beneath.Entry
+		plugins, err = beneath.List(dir, mostBlocks)
 		for _, d := range plugins {
 			if err != nil {
 				break
 			}
 			var devices int
-			devices, err = p.open.walk(dir, d.name, "volumeDevices")
+			devices, err = p.open.Walk(dir, d.Name, "volumeDevices")
 			if err == nil {
-				err = b.list(p.open, devices, d.name+"/volumeDevices", deepestBlock, &left, w)
+				err = b.list(p.open, devices, d.Name+"/volumeDevices", deepestBlock, &left, w)
 			}
-			if gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			if beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 				err = nil
 			}
 		}
-		closeFD(dir)
+		beneath.Close(dir)
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !beneath.Gone(err) {
 		b.err = fmt.Errorf("cannot list the block volumes: %w", err)
 	}
 	return b
 }
 
 // list takes dir over.
-func (b *blocks) list(o opener, dir int, path string, depth int, left *int, w wanted) error {
-	defer closeFD(dir)
-	entries, err := listDir(dir, *left)
+func (b *blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w wanted) error {
+	defer beneath.Close(dir)
+	entries, err := beneath.List(dir, *left)
 	if err != nil {
-		return pathError("getdents", path, err)
+		return beneath.PathError("getdents", path, err)
 	}
 	*left -= len(entries)
 	for _, d := range entries {
-		at := path + "/" + d.name
-		if uid, ok := w.component([]byte(d.name)); ok {
+		at := path + "/" + d.Name
+		if uid, ok := w.component([]byte(d.Name)); ok {
 			volume, ok := csiBlock(at)
-			if _, known := b.pods[uid]; ok && d.name == string(uid) && (!known || b.csi[uid] != nil) {
-				b.csi[uid] = append(b.csi[uid], blockEntry{volume, o.bare(dir, d.name)})
+			if _, known := b.pods[uid]; ok && d.Name == string(uid) && (!known || b.csi[uid] != nil) {
+				b.csi[uid] = append(b.csi[uid], blockEntry{volume, bareFile(o, dir, d.Name)})
 			} else {
 				delete(b.csi, uid)
 			}
-			b.pods[uid] = "plugins/kubernetes.io/" + clean(at) + " exists"
+			b.pods[uid] = "plugins/kubernetes.io/" + clean.Name(at) + " exists"
 			continue
 		}
 		if at == "csi/volumeDevices/staging" {
 			continue // by volume, not by pod, and laid out as each driver likes
 		}
-		if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+		if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
 			continue
 		}
 		if depth == 0 {
-			return pathError("open", at, errors.New("deeper than any block volume of "+strconv.Itoa(deepestBlock)+" levels"))
+			return beneath.PathError("open", at, errors.New("deeper than any block volume of "+strconv.Itoa(deepestBlock)+" levels"))
 		}
-		next, err := o.dir(dir, d.name)
+		next, err := o.Dir(dir, d.Name)
 		switch {
 		case err == nil:
 			err = b.list(o, next, at, depth-1, left, w)
-		case gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, errMount):
+		case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
 			// What a driver mounted there is its own; the kubelet makes the entry beside it.
 			continue
 		}

@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -33,7 +35,7 @@ type cgroups struct {
 // makes it before the pod's directory and removes it itself.
 func (c *cgroups) fact(uid parsers.PodUID, root string) policy.Fact {
 	if path, ok := c.pods[uid]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: root, Detail: "the cgroup " + clean(path) + " exists"}
+		return policy.Fact{Truth: policy.Yes, Origin: root, Detail: "the cgroup " + clean.Name(path) + " exists"}
 	}
 	switch {
 	case c.err != nil:
@@ -113,11 +115,11 @@ type cgroupWalk struct {
 
 // walkCgroups gives every cgroup to visit, which says whether to go below it.
 func walkCgroups(ctx context.Context, root string, visit func(path, name string) (below bool)) error {
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return fmt.Errorf("cannot read the cgroups: %w", pathError("open", root, err))
+		return fmt.Errorf("cannot read the cgroups: %w", beneath.PathError("open", root, err))
 	}
 	c := cgroupWalk{visit: visit, buf: make([]byte, 32<<10)}
 	c.walk(ctx, fd, root, 0)
@@ -126,7 +128,7 @@ func walkCgroups(ctx context.Context, root string, visit func(path, name string)
 
 // walk takes fd over.
 func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if err := ctx.Err(); err != nil {
 		c.fail(path, err)
 		return
@@ -136,15 +138,15 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 		return
 	}
 	var below []string
-	err := readNames(fd, c.buf, func(d dirent) bool {
-		if (d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN) && c.visit(path, d.name) {
-			below = append(below, d.name)
+	err := beneath.EachName(fd, c.buf, func(d beneath.Entry) bool {
+		if (d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN) && c.visit(path, d.Name) {
+			below = append(below, d.Name)
 		}
 		return true
 	})
 	c.fail(path, err)
 	for _, name := range below {
-		next, err := retry(func() (int, error) {
+		next, err := beneath.Retry(func() (int, error) {
 			return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		})
 		if err != nil {
@@ -160,8 +162,8 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 // fail keeps the first error. A cgroup that is removed meanwhile gives ENOENT on open and
 // ENODEV on read, and is gone.
 func (c *cgroupWalk) fail(path string, err error) {
-	if c.err == nil && err != nil && !gone(err) && !errors.Is(err, unix.ENODEV) {
-		c.err = fmt.Errorf("cannot read the cgroups: %w", pathError("read", path, err))
+	if c.err == nil && err != nil && !beneath.Gone(err) && !errors.Is(err, unix.ENODEV) {
+		c.err = fmt.Errorf("cannot read the cgroups: %w", beneath.PathError("read", path, err))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -47,7 +48,7 @@ func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
 		if some && err == nil {
 			return false, true
 		}
-		idle = idle && (err == nil || gone(err))
+		idle = idle && (err == nil || beneath.Gone(err))
 	}
 	return idle, false
 }

@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -59,12 +61,12 @@ type cniDir struct {
 // cniOpen is the directory that is read now.
 type cniOpen struct {
 	*bounded.Handle
-	names names
+	names beneath.Names
 }
 
 // cniName is one name of a chunk.
 type cniName struct {
-	dirent
+	beneath.Entry
 	dir *cniOpened
 }
 
@@ -156,20 +158,20 @@ func (s *CNISweep) list(ctx context.Context) *cniPart {
 // openDir opens one directory; nil where it is not there.
 func (s *CNISweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
 	a, err := bounded.Do(ctx, s.p.guard, "cni "+d.path, func() openedCNI {
-		fd, err := openCNIDir(d)
+		fd, err := openCNIDir(s.p.open, d)
 		if err != nil {
 			return openedCNI{err: err}
 		}
-		return openedCNI{open: &cniOpen{Handle: bounded.NewHandle(fd), names: names{fd: fd, buf: make([]byte, 32<<10)}}}
+		return openedCNI{open: &cniOpen{Handle: bounded.NewHandle(fd), names: beneath.NamesOf(fd, make([]byte, 32<<10))}}
 	})
 	if err == nil {
 		err = a.err
 	}
-	if gone(err) {
+	if beneath.Gone(err) {
 		return nil, nil //nolint:nilnil // a directory that is not there holds nothing, and is no error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
 	}
 	return a.open, nil
 }
@@ -188,23 +190,23 @@ func (o openedCNI) Discard() {
 
 // openCNIDir opens the base by its path and steps down through no symlink. Each step may
 // be a mount point: some nodes keep the caches on a tmpfs, so that a boot clears them.
-func openCNIDir(d cniDir) (int, error) {
-	fd, err := retry(func() (int, error) {
+func openCNIDir(o *beneath.Opener, d cniDir) (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(d.base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return -1, pathError("open", d.base, err)
+		return -1, beneath.PathError("open", d.base, err)
 	}
 	for _, name := range d.names {
-		next, err := retry(func() (int, error) { return unix.Openat(fd, name, openDir, 0) })
+		next, err := o.Cross(fd, name)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			if st, serr := statName(fd, name); serr == nil {
-				err = fmt.Errorf("it is %s: %w", typeName(st.Mode), err)
+			if st, serr := beneath.StatName(fd, name); serr == nil {
+				err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
 			}
 		}
-		closeFD(fd)
+		beneath.Close(fd)
 		if err != nil {
-			return -1, pathError("open", name, err)
+			return -1, beneath.PathError("open", name, err)
 		}
 		fd = next
 	}
@@ -214,8 +216,8 @@ func openCNIDir(d cniDir) (int, error) {
 // listSome reads names into the chunk and says whether the directory has ended.
 func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, error) {
 	type some struct {
-		names []dirent
-		rest  names
+		names []beneath.Entry
+		rest  beneath.Names
 		end   bool
 		err   error
 	}
@@ -224,7 +226,7 @@ func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, er
 	a, err := bounded.On(ctx, s.p.guard, "cni "+d.path, open.Handle, func(int) (a some) {
 		a.rest = before
 		for len(a.names) < room {
-			e, ok, err := a.rest.next()
+			e, ok, err := a.rest.Next()
 			if !ok {
 				a.end, a.err = err == nil, err
 				break
@@ -248,7 +250,7 @@ func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, er
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+		err = fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
 	}
 	return a.end, err
 }

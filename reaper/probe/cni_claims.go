@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
@@ -120,7 +121,7 @@ func (p *Probe) netProcesses(ctx context.Context, wanted map[nsID]string) netPro
 	if err != nil {
 		return all
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	all.node, _ = netnsOf(proc, "1")
 	_, err = p.eachProcess(ctx, proc, func(pid string) bool {
 		id, err := netnsOf(proc, pid)
@@ -163,16 +164,16 @@ func (all *netProcesses) ask(proc int, pid string, id nsID, place string) {
 func netnsOf(proc int, pid string) (nsID, error) {
 	var st unix.Statx_t
 	err := unix.Statx(proc, pid+"/ns/net", unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
-	return nsID{devOf(&st), st.Ino}, err
+	return nsID{beneath.DevOf(&st), st.Ino}, err
 }
 
 func readProcFile(proc int, name string, limit int64) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(proc, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(proc, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
-	return readAll(fd, 0, limit)
+	defer beneath.Close(fd)
+	return beneath.ReadAll(fd, 0, limit)
 }
 
 // longNet bounds what is read of one namespace's addresses. Who puts more into it is told none.

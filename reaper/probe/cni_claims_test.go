@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -167,7 +168,7 @@ func TestCNIAddressesReal(t *testing.T) {
 	}
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	got, err := addressesOf(proc, "self")
 	must(t, err)
 	interfaces := hostAddresses(t)

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -60,12 +62,12 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 		err      error
 	}
 	a, err := bounded.Do(ctx, p.guard, "cni contents "+d.path, func() (a answer) {
-		fd, err := openCNIDir(d)
+		fd, err := openCNIDir(p.open, d)
 		if err != nil {
 			a.err = err
 			return a
 		}
-		defer closeFD(fd)
+		defer beneath.Close(fd)
 		left := room
 		a.contents = make([]cni.Content, 0, len(files))
 		for _, f := range files {
@@ -82,7 +84,7 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 		err = a.err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
 	}
 	return a.contents, nil
 }
@@ -100,16 +102,16 @@ func (p *Probe) cniDirOf(f *cni.File) (cniDir, error) {
 			}
 		}
 	}
-	return cniDir{}, fmt.Errorf("%s is below no cache directory", clean(f.Dir))
+	return cniDir{}, fmt.Errorf("%s is below no cache directory", clean.Name(f.Dir))
 }
 
 // readContent reads one file and compares it with what was judged.
 func (p *Probe) readContent(dir int, c *cni.Content, room int64) error {
-	fd, st, err := p.open.file(dir, c.File.Name, unix.DT_UNKNOWN)
+	fd, st, err := p.open.RootFile(dir, c.File.Name, unix.DT_UNKNOWN)
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if fileID(&st) != c.File.ID {
 		return errChanged
 	}
@@ -117,9 +119,9 @@ func (p *Probe) readContent(dir int, c *cni.Content, room int64) error {
 		c.Later = true
 		return nil
 	}
-	text, err := readAll(fd, c.File.ID.Size, longCNI)
+	text, err := beneath.ReadAll(fd, c.File.ID.Size, longCNI)
 	if err != nil {
-		return pathError("read", c.File.Name, err)
+		return beneath.PathError("read", c.File.Name, err)
 	}
 	now, x := cni.File{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, cniExtra{}
 	tie(&now, &x, text)
@@ -137,7 +139,7 @@ func (p *Probe) readContent(dir int, c *cni.Content, room int64) error {
 // label returns the file's SELinux label, "" where it has none.
 func label(fd int) (string, error) {
 	var buf [4096]byte
-	n, err := retry(func() (int, error) { return unix.Fgetxattr(fd, "security.selinux", buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Fgetxattr(fd, "security.selinux", buf[:]) })
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
 		return "", nil
 	}

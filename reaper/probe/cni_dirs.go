@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
@@ -79,17 +81,17 @@ func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
 		err   error
 	}
 	a, err := bounded.Do(ctx, p.guard, "cni "+base, func() (a answer) {
-		fd, err := openCNIDir(cniDir{base: base})
+		fd, err := openCNIDir(p.open, cniDir{base: base})
 		if err != nil {
 			return answer{err: err}
 		}
-		defer closeFD(fd)
-		entries, err := listDir(fd, mostNetworks)
+		defer beneath.Close(fd)
+		entries, err := beneath.List(fd, mostNetworks)
 		a.err = err
 		for _, d := range entries {
 			// A symlink is listed, and told as one when it is opened.
-			if d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN || d.kind == unix.DT_LNK {
-				a.names = append(a.names, d.name)
+			if d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN || d.Kind == unix.DT_LNK {
+				a.names = append(a.names, d.Name)
 			}
 		}
 		slices.Sort(a.names)
@@ -98,19 +100,19 @@ func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
 	if err == nil {
 		err = a.err
 	}
-	if err == nil || gone(err) {
+	if err == nil || beneath.Gone(err) {
 		return a.names, nil
 	}
-	return a.names, fmt.Errorf("cannot read the networks in %s: %w", clean(base), err)
+	return a.names, fmt.Errorf("cannot read the networks in %s: %w", clean.Name(base), err)
 }
 
 // skipsCNI says that a name is part of the store and no reservation or result.
-func skipsCNI(d cniDir, e dirent) bool {
+func skipsCNI(d cniDir, e beneath.Entry) bool {
 	switch d.kind {
 	case cnipolicy.Address:
-		return e.name == "lock" || strings.HasPrefix(e.name, "last_reserved_ip.")
+		return e.Name == "lock" || strings.HasPrefix(e.Name, "last_reserved_ip.")
 	case cnipolicy.Multus:
-		return e.name == "results" && (e.kind == unix.DT_DIR || e.kind == unix.DT_UNKNOWN)
+		return e.Name == "results" && (e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN)
 	case cnipolicy.Cache, cnipolicy.Flannel:
 	}
 	return false
@@ -160,7 +162,7 @@ func (p *Probe) readCNIConf(ctx context.Context) cniConf {
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := bounded.Do(ctx, p.guard, "cni "+dir, func() cniConf { return readConfDir(dir) })
+		c, err := bounded.Do(ctx, p.guard, "cni "+dir, func() cniConf { return readConfDir(p.open, dir) })
 		if err != nil {
 			c.err = err
 		}
@@ -169,22 +171,22 @@ func (p *Probe) readCNIConf(ctx context.Context) cniConf {
 			missing = cmp.Or(missing, c.missing)
 			continue
 		case c.err != nil && all.err == nil:
-			all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(dir), c.err)
+			all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean.Name(dir), c.err)
 		}
 		read++
 		maps.Copy(all.networks, c.networks)
 		all.dataDirs = append(all.dataDirs, c.dataDirs...)
 	}
 	if read == 0 && missing != nil {
-		all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean(all.dirs[0]), missing)
+		all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean.Name(all.dirs[0]), missing)
 	}
 	return all
 }
 
-func readConfDir(dir string) cniConf {
+func readConfDir(o *beneath.Opener, dir string) cniConf {
 	c := cniConf{networks: map[string]bool{}}
-	fd, err := openCNIDir(cniDir{base: dir})
-	if gone(err) {
+	fd, err := openCNIDir(o, cniDir{base: dir})
+	if beneath.Gone(err) {
 		c.missing = err
 		return c
 	}
@@ -192,13 +194,13 @@ func readConfDir(dir string) cniConf {
 		c.err = err
 		return c
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	for _, name := range c.readAll(fd, "") {
 		// A list may have its plugins in a folder of its name (libcni 1.3).
-		below, err := retry(func() (int, error) { return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+		below, err := beneath.Retry(func() (int, error) { return unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 		if err == nil {
 			c.readAll(below, name)
-			closeFD(below)
+			beneath.Close(below)
 		} else {
 			c.fail(name, err)
 		}
@@ -209,15 +211,15 @@ func readConfDir(dir string) cniConf {
 // readAll reads the configurations of a directory; network is that of a list's folder. It
 // returns the networks that name no plugin.
 func (c *cniConf) readAll(dir int, network string) (folders []string) {
-	entries, err := listDir(dir, mostConfs)
+	entries, err := beneath.List(dir, mostConfs)
 	c.fail(network, err)
 	for _, d := range entries {
-		switch filepath.Ext(d.name) {
+		switch filepath.Ext(d.Name) {
 		case ".conf", ".conflist", ".json":
 		default:
 			continue
 		}
-		text, err := readConf(dir, d.name)
+		text, err := readConf(dir, d.Name)
 		if err == nil && len(bytes.TrimSpace(text)) == 0 {
 			continue // it names nothing
 		}
@@ -225,7 +227,7 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 		if err == nil {
 			networks, err = cni.ParseNetConf(text, network)
 		}
-		c.fail(d.name, err)
+		c.fail(d.Name, err)
 		for _, n := range networks {
 			c.networks[n.Name] = true
 			if len(n.Plugins) == 0 {
@@ -235,7 +237,7 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 				switch {
 				case i.DataDir == "" || slices.Contains(c.dataDirs, i.DataDir):
 				case len(c.dataDirs) == mostDataDirs:
-					c.fail(d.name, fmt.Errorf("more than %d directories of host-local", mostDataDirs))
+					c.fail(d.Name, fmt.Errorf("more than %d directories of host-local", mostDataDirs))
 				default:
 					c.dataDirs = append(c.dataDirs, i.DataDir)
 				}
@@ -247,27 +249,27 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 
 // fail keeps the first error.
 func (c *cniConf) fail(name string, err error) {
-	if c.err == nil && err != nil && !gone(err) {
-		c.err = fmt.Errorf("%s: %w", clean(name), err)
+	if c.err == nil && err != nil && !beneath.Gone(err) {
+		c.err = fmt.Errorf("%s: %w", clean.Name(name), err)
 	}
 }
 
 // readConf reads one configuration. It may be a symlink: libcni follows it, too, and the
 // directory is the administrator's. O_NONBLOCK: a FIFO must not hold us.
 func readConf(dir int, name string) ([]byte, error) {
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
 		return nil, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("it is " + typeName(st.Mode) + ", no regular file")
+		return nil, errors.New("it is " + beneath.TypeName(st.Mode) + ", no regular file")
 	}
-	return readAll(fd, int64(min(st.Size, 1<<40)), longConf)
+	return beneath.ReadAll(fd, int64(min(st.Size, 1<<40)), longConf)
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -162,17 +164,17 @@ const mostLookedUp = 4 * cniChunk
 func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted func(string) bool) error {
 	type answer struct {
 		openedCNI
-		names []dirent
+		names []beneath.Entry
 	}
 	a, err := bounded.Do(ctx, s.p.guard, "cni lookup "+d.path, func() (a answer) {
-		fd, err := openCNIDir(d)
+		fd, err := openCNIDir(s.p.open, d)
 		if err != nil {
 			a.err = err
 			return a
 		}
 		a.open = &cniOpen{Handle: bounded.NewHandle(fd)}
-		a.err = readNames(fd, make([]byte, 64<<10), func(e dirent) bool {
-			if wanted(e.name) {
+		a.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
+			if wanted(e.Name) {
 				a.names = append(a.names, e)
 			}
 			return len(a.names) <= mostLookedUp
@@ -189,10 +191,10 @@ func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted fu
 			c.names = append(c.names, cniName{e, o})
 		}
 	}
-	if err == nil || gone(err) {
+	if err == nil || beneath.Gone(err) {
 		return nil
 	}
-	return fmt.Errorf("cannot read %s: %w", clean(d.path), err)
+	return fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
 }
 
 // lives says that the file is of a container that the runtime lists, and is none that
@@ -226,10 +228,10 @@ func (f *facing) alive(id string) policy.Fact {
 	const origin = "tasks and cgroups"
 	k := f.k
 	if t, ok := k.tasks.found[id]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean(t.path)}
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean.Name(t.path)}
 	}
 	if path, ok := k.cgroups.found[id]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean(path) + " exists"}
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean.Name(path) + " exists"}
 	}
 	switch {
 	case k.tasks.err != nil:
@@ -249,15 +251,15 @@ func (f *facing) alive(id string) policy.Fact {
 func (f *facing) foreign(o *cniOwner, file *cni.File) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
-		detail := "another engine has a container of this ID in " + clean(d.path)
+		detail := "another engine has a container of this ID in " + clean.Name(d.path)
 		if strings.HasSuffix(d.path, "-containers") {
-			detail = "the store " + clean(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
+			detail = "the store " + clean.Name(d.path) + ", which CRI-O and Podman share, has a container of this ID: " +
 				"CRI-O removes one of its own that it does not list when it is started anew"
 		}
 		return policy.Fact{Truth: policy.Yes, Origin: d.path, Detail: detail}
 	}
 	if t, ok := k.tasks.found[file.Container]; ok && t.under != "" && t.under != criNamespace {
-		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean(t.under)}
+		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it runs in containerd's namespace " + clean.Name(t.under)}
 	}
 	dir := strings.Join(conf.dirs, ", ")
 	switch {
@@ -276,7 +278,7 @@ func (f *facing) foreign(o *cniOwner, file *cni.File) policy.Fact {
 	}
 	return policy.Fact{
 		Truth: policy.Yes, Origin: dir,
-		Detail: "no configuration in " + clean(dir) + " names the network " + clean(file.Network) + ", and no cache file of a pod",
+		Detail: "no configuration in " + clean.Name(dir) + " names the network " + clean.Name(file.Network) + ", and no cache file of a pod",
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -144,42 +145,42 @@ func (d *idDirs) read(path string, rest []string, under string) {
 	for len(rest) > 0 && !strings.Contains(rest[0], "*") {
 		path, rest = filepath.Join(path, rest[0]), rest[1:]
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		d.fail(path, err)
 		return
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if len(rest) == 0 {
-		d.fail(path, readNames(fd, d.buf, func(e dirent) bool {
-			if cni.IsContainerID(e.name) {
-				d.found[e.name] = idDir{path, under}
+		d.fail(path, beneath.EachName(fd, d.buf, func(e beneath.Entry) bool {
+			if cni.IsContainerID(e.Name) {
+				d.found[e.Name] = idDir{path, under}
 			}
 			return len(d.found) < mostIDs
 		}))
 		return
 	}
-	branches, err := listDir(fd, mostBranches)
+	branches, err := beneath.List(fd, mostBranches)
 	d.fail(path, err)
 	for _, b := range branches {
-		ok, err := filepath.Match(rest[0], b.name)
+		ok, err := filepath.Match(rest[0], b.Name)
 		d.fail(path, err)
 		if !ok {
 			continue
 		}
 		if rest[0] == "*" && len(rest) == 1 {
-			under = b.name
+			under = b.Name
 		}
-		d.read(filepath.Join(path, b.name), rest[1:], under)
+		d.read(filepath.Join(path, b.Name), rest[1:], under)
 	}
 }
 
 // fail keeps the first error. What is not there, or is no directory, has no entries.
 func (d *idDirs) fail(path string, err error) {
-	if err != nil && d.err == nil && !gone(err) && !errors.Is(err, unix.ENOTDIR) {
-		d.err = pathError("read", path, err)
+	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
+		d.err = beneath.PathError("read", path, err)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -52,30 +54,30 @@ func (p *Probe) netnsSet(ctx context.Context) netnsSet {
 
 func (n *netnsSet) read(dir string, seen map[[2]uint64]string) {
 	n.dirs[dir] = dir
-	fd, err := retry(func() (int, error) { return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		n.fail(dir, err)
 		return
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
 		n.fail(dir, err)
 		return
 	}
-	id := [2]uint64{devOf(&st), st.Ino}
+	id := [2]uint64{beneath.DevOf(&st), st.Ino}
 	if first, ok := seen[id]; ok {
 		n.dirs[dir] = first
 		return
 	}
 	seen[id] = dir
-	entries, err := listDir(fd, mostNetns)
+	entries, err := beneath.List(fd, mostNetns)
 	n.fail(dir, err)
 	for _, e := range entries {
-		if st, err := statName(fd, e.name); !gone(err) {
-			n.have[dir+"/"+e.name] = boundSince(&st, err)
+		if st, err := beneath.StatName(fd, e.Name); !beneath.Gone(err) {
+			n.have[dir+"/"+e.Name] = boundSince(&st, err)
 			if err == nil {
-				n.ids[dir+"/"+e.name] = nsID{devOf(&st), st.Ino}
+				n.ids[dir+"/"+e.Name] = nsID{beneath.DevOf(&st), st.Ino}
 			}
 		}
 	}
@@ -87,16 +89,16 @@ func boundSince(st *unix.Statx_t, err error) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	first := min(nanos(st.Ctime), nanos(st.Mtime))
+	first := min(beneath.Nanos(st.Ctime), beneath.Nanos(st.Mtime))
 	if st.Mask&unix.STATX_BTIME != 0 {
-		first = min(first, nanos(st.Btime))
+		first = min(first, beneath.Nanos(st.Btime))
 	}
 	return time.Unix(0, first)
 }
 
 func (n *netnsSet) fail(dir string, err error) {
-	if err != nil && n.err == nil && !gone(err) {
-		n.err = fmt.Errorf("cannot read the network namespaces: %w", pathError("read", dir, err))
+	if err != nil && n.err == nil && !beneath.Gone(err) {
+		n.err = fmt.Errorf("cannot read the network namespaces: %w", beneath.PathError("read", dir, err))
 	}
 }
 
@@ -136,8 +138,8 @@ func (f *facing) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
 		fact.Truth = policy.No
 		if place := f.mayBeIn(file); place != "" {
 			fact.Truth = policy.Unknown
-			fact.Detail = "no cache file tells its network namespace, and " + clean(place) + " is nobody's that is known: " +
-				"see ip netns pids and ip -n NAME address with NAME " + clean(filepath.Base(place)) + "; if it is left over, ip netns delete takes it away"
+			fact.Detail = "no cache file tells its network namespace, and " + clean.Name(place) + " is nobody's that is known: " +
+				"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, ip netns delete takes it away"
 		}
 	}
 	return fact
@@ -156,7 +158,7 @@ func (f *facing) netnsAt(path string, changed time.Time) policy.Fact {
 		return f.elsewhere[path].Fact
 	}
 	if _, there := n.have[place]; there {
-		fact.Truth, fact.Detail = policy.Yes, "the network namespace "+clean(path)+" exists"
+		fact.Truth, fact.Detail = policy.Yes, "the network namespace "+clean.Name(path)+" exists"
 		return fact
 	}
 	if n.err != nil {
@@ -205,7 +207,8 @@ func (f *facing) findElsewhere(ctx context.Context) {
 			if _, known := f.elsewhere[path]; known {
 				continue
 			}
-			f.elsewhere[path] = elsewhereFact{Fact: policy.Fact{Origin: path, Detail: "its network namespace is at " + clean(path) + ", where it is not looked for"}}
+			detail := "its network namespace is at " + clean.Name(path) + ", where it is not looked for"
+			f.elsewhere[path] = elsewhereFact{Fact: policy.Fact{Origin: path, Detail: detail}}
 			if filepath.Clean(path) == path && (isProc(path) || strings.HasPrefix(path, "/run/") || strings.HasPrefix(path, "/var/run/")) {
 				ask = append(ask, path)
 			}
@@ -230,19 +233,19 @@ func (f *facing) statNamespaces(paths []string) map[string]elsewhereFact {
 	if err != nil {
 		proc = -1
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	facts := make(map[string]elsewhereFact, len(paths))
 	for _, path := range paths {
 		at := path
 		if isProc(path) {
 			at = p.cfg.ProcDir + strings.TrimPrefix(path, "/proc")
 		}
-		fact := elsewhereFact{Fact: policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean(path) + " exists"}}
-		switch _, err := statName(unix.AT_FDCWD, at); {
-		case gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
+		fact := elsewhereFact{Fact: policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean.Name(path) + " exists"}}
+		switch _, err := beneath.StatName(unix.AT_FDCWD, at); {
+		case beneath.Gone(err), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOTDIR):
 			fact.Truth, fact.Detail = policy.No, ""
 		case err != nil:
-			fact.Truth, fact.Detail = policy.Unknown, pathError("statx", path, err).Error()
+			fact.Truth, fact.Detail = policy.Unknown, beneath.PathError("statx", path, err).Error()
 		case f.reused(proc, path):
 			fact.Truth, fact.Detail = policy.No, ""
 		default:

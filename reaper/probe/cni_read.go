@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -95,7 +97,7 @@ func (h *hungDirs) add(d *cniOpened, err error) {
 		h.dirs = map[*cniOpened]error{}
 	}
 	h.dirs[d] = err
-	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean(d.path), err))
+	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean.Name(d.path), err))
 }
 
 // readBatch reads the files of names[from:to], all of one directory.
@@ -110,7 +112,7 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 			r := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
 			var buf []byte
 			for i, e := range names {
-				r.files[i], r.extra[i], buf = p.readCNIFile(fd, &d.cniDir, e.dirent, buf)
+				r.files[i], r.extra[i], buf = p.readCNIFile(fd, &d.cniDir, e.Entry, buf)
 			}
 			return r
 		})
@@ -125,66 +127,61 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 	}
 	for i, e := range names {
 		f := &c.files[from+i]
-		*f = cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.name}
+		*f = cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
 		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
 	}
 }
 
 // readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (p *Probe) readCNIFile(dir int, d *cniDir, e dirent, buf []byte) (cnipolicy.File, cniExtra, []byte) {
-	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.name}
+func (p *Probe) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (cnipolicy.File, cniExtra, []byte) {
+	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
 	var x cniExtra
-	if _, ok := cni.ParseHostLocal(e.name, nil); d.kind == cnipolicy.Address && !ok {
+	if _, ok := cni.ParseHostLocal(e.Name, nil); d.kind == cnipolicy.Address && !ok {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
-		st, err := statName(dir, e.name)
-		x.gone = gone(err)
+		st, err := beneath.StatName(dir, e.Name)
+		x.gone = beneath.Gone(err)
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
 		tie(&f, &x, nil)
 		return f, x, buf
 	}
-	fd, st, err := p.open.file(dir, e.name, e.kind)
+	fd, st, err := p.open.RootFile(dir, e.Name, e.Kind)
 	switch {
-	case gone(err):
+	case beneath.Gone(err):
 		x.gone = true
 		return f, x, buf
 	case err != nil:
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
 		truth := policy.Unknown
-		if _, ok := errors.AsType[noFileError](err); ok {
+		if _, ok := errors.AsType[beneath.NotRegularError](err); ok {
 			truth = policy.No
 		}
 		f.Set(cnipolicy.Tied, truth, d.path, err.Error())
 		return f, x, buf
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	f.ID, f.Changed = fileID(&st), fileChanged(&st)
 	limit := int64(longCNI)
 	if d.kind == cnipolicy.Address {
 		limit = longAddress
 	}
-	err = tooLong(limit)
-	if st.Size <= uint64(limit) {
-		if buf == nil {
-			buf = make([]byte, 0, 16<<10)
-		}
-		var text []byte
-		if text, err = readInto(fd, buf[:0], int64(st.Size), limit); err == nil {
-			buf = text
-			tie(&f, &x, text)
-		}
+	if buf == nil {
+		buf = make([]byte, 0, 16<<10)
 	}
+	text, err := beneath.ReadInto(fd, buf[:0], int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
 		// What is too long for any runtime, or cannot be read, might be anybody's.
 		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
+		return f, x, buf
 	}
-	return f, x, buf
+	tie(&f, &x, text)
+	return f, x, text
 }
 
 func fileID(st *unix.Statx_t) cnipolicy.FileID {
 	if st.Mode == 0 {
 		return cnipolicy.FileID{}
 	}
-	return cnipolicy.FileID{Dev: devOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: nanos(st.Ctime)}
+	return cnipolicy.FileID{Dev: beneath.DevOf(st), Ino: st.Ino, Size: int64(min(st.Size, 1<<62)), Ctime: beneath.Nanos(st.Ctime)}
 }
 
 // fileChanged is the later of a file's change and modification times, zero where they are
@@ -193,10 +190,8 @@ func fileChanged(st *unix.Statx_t) time.Time {
 	if st.Mode == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, max(nanos(st.Ctime), nanos(st.Mtime)))
+	return time.Unix(0, max(beneath.Nanos(st.Ctime), beneath.Nanos(st.Mtime)))
 }
-
-func nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // eachContainerID gives every ID in a name: a run of exactly 64 hexadecimal digits.
 func eachContainerID(name string, each func(id string)) {

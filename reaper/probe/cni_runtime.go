@@ -11,6 +11,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -160,13 +161,13 @@ func (p *Probe) version(ctx context.Context, path string) string {
 		// The kubelet gives its own API's version so; no runtime looks at it.
 		err = conn.Call(ctx, "Version", &runtimeapi.VersionRequest{Version: "0.1.0"}, &v)
 		if err == nil && v.GetRuntimeName() != "" {
-			return strings.TrimSpace(clean(v.GetRuntimeName()) + " " + clean(v.GetRuntimeVersion()))
+			return strings.TrimSpace(clean.Name(v.GetRuntimeName()) + " " + clean.Name(v.GetRuntimeVersion()))
 		}
 	}
 	if err == nil {
 		err = errors.New("it gives no name")
 	}
-	return fmt.Sprintf("the runtime at %s (%s)", clean(path), clean(err.Error()))
+	return fmt.Sprintf("the runtime at %s (%s)", clean.Name(path), clean.Name(err.Error()))
 }
 
 // version names the runtime of a container: the one that lists it, or where none does, all.

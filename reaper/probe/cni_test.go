@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -383,7 +384,7 @@ func TestSweepCNIOpensNothingElse(t *testing.T) {
 	paths := []string{"cni/networks/cbr0/kmsg", "cni/results/cbr0-" + id("a") + "-eth0", "cni/networks/cbr0/10.0.0.1"}
 	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	must(t, err)
-	defer closeFD(watch)
+	defer beneath.Close(watch)
 	for _, path := range paths {
 		_, err = unix.InotifyAddWatch(watch, n.path(path), unix.IN_OPEN|unix.IN_ACCESS)
 		must(t, err)

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -68,7 +70,7 @@ type rowKey struct {
 type walker struct {
 	*content
 	bounds
-	open  opener
+	open  *beneath.Opener
 	ended func() error // the context's: why to stop, or nil
 	dev   uint64
 	mount uint64
@@ -117,9 +119,9 @@ func (w *walker) room() int {
 
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json, etc-hosts and userns, nothing else.
-func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b bounds) *content {
+func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *content {
 	c := &content{byKey: map[rowKey]int{}}
-	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: devOf(st), mount: st.Mnt_id, left: mostSkeleton}
+	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
 	c.note(st)
 	c.add(".", policy.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
@@ -131,7 +133,7 @@ func readContent(ctx context.Context, o opener, fd int, st *unix.Statx_t, b boun
 func (w *walker) mixed(fd int, rel []string) {
 	entries, err := w.list(fd, min(w.each, w.left))
 	w.left -= len(entries)
-	if errors.Is(err, errTooMany) {
+	if errors.Is(err, beneath.ErrTooMany) {
 		w.cut(rel, len(entries))
 	} else if err != nil {
 		w.unread(rel, err)
@@ -154,13 +156,13 @@ func (w *walker) mixed(fd int, rel []string) {
 			w.unread(rel, err)
 			return
 		}
-		w.entry(fd, append(slices.Clip(rel), d.name), d)
+		w.entry(fd, append(slices.Clip(rel), d.Name), d)
 	}
 }
 
 // first moves the entry of that name, if there is one, to the front.
-func first(entries []dirent, name string) {
-	if i := slices.IndexFunc(entries, func(d dirent) bool { return d.name == name }); i > 0 {
+func first(entries []beneath.Entry, name string) {
+	if i := slices.IndexFunc(entries, func(d beneath.Entry) bool { return d.Name == name }); i > 0 {
 		entries[0], entries[i] = entries[i], entries[0]
 	}
 }
@@ -177,14 +179,14 @@ func (w *walker) cut(rel []string, read int) {
 		w.rows[i].Partial = true
 		return
 	}
-	path := "'" + strings.ReplaceAll(clean(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
+	path := "'" + strings.ReplaceAll(clean.Name(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
 	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
-func (w *walker) entry(parent int, rel []string, d dirent) {
+func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
 	fd, st, err := w.enter(parent, d)
 	switch {
-	case errors.Is(err, errMount):
+	case errors.Is(err, unix.EXDEV):
 		w.crossed(rel)
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
@@ -194,9 +196,9 @@ func (w *walker) entry(parent int, rel []string, d dirent) {
 		w.unread(rel, err)
 		return
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if len(rel) == 3 && rel[0] == "volumes" {
-		w.volumes = append(w.volumes, volume{plugin: rel[1], name: rel[2], path: clean(strings.Join(rel, "/"))})
+		w.volumes = append(w.volumes, volume{plugin: rel[1], name: rel[2], path: clean.Name(strings.Join(rel, "/"))})
 	}
 	if class, ok := policy.ClassInCSI(rel, w.ephemeral); ok {
 		w.uniform(fd, rel, class, &st)
@@ -208,21 +210,21 @@ func (w *walker) entry(parent int, rel []string, d dirent) {
 
 // enter opens one entry where it is or may be a directory: ENOTDIR for what the listing
 // says is none, without touching it.
-func (w *walker) enter(parent int, d dirent) (int, unix.Statx_t, error) {
+func (w *walker) enter(parent int, d beneath.Entry) (int, unix.Statx_t, error) {
 	var st unix.Statx_t
-	if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+	if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
 		return -1, st, unix.ENOTDIR
 	}
-	fd, err := w.open.dir(parent, d.name)
+	fd, err := w.open.Dir(parent, d.Name)
 	if err != nil {
 		return -1, st, err
 	}
-	st, err = statHandle(fd)
-	if err == nil && devOf(&st) != w.dev {
+	st, err = beneath.Stat(fd)
+	if err == nil && beneath.DevOf(&st) != w.dev {
 		err = errSubvolume
 	}
 	if err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return -1, st, err
 	}
 	w.note(&st)
@@ -231,8 +233,8 @@ func (w *walker) enter(parent int, d dirent) (int, unix.Statx_t, error) {
 
 // file classes what is no directory. A mount point among the files shows by the mount ID
 // that statx has given since Linux 5.8; before, mountinfo alone tells.
-func (w *walker) file(parent int, rel []string, d dirent) {
-	st, err := statName(parent, d.name)
+func (w *walker) file(parent int, rel []string, d beneath.Entry) {
+	st, err := beneath.StatName(parent, d.Name)
 	if err != nil {
 		w.fail(rel, err)
 		return
@@ -246,11 +248,11 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 	size := int64(min(st.Size, 1<<62))
 	class := policy.ClassOf(rel, kind, size)
 	if policy.ByText(rel, kind, size) {
-		if text, err := w.open.readFile(parent, d.name, policy.BiggestText); err == nil {
+		if text, err := w.open.ReadFile(parent, d.Name, policy.BiggestText); err == nil {
 			class = policy.ClassOfText(rel, text)
 		}
 	}
-	path := clean(strings.Join(rel, "/"))
+	path := clean.Name(strings.Join(rel, "/"))
 	if class == policy.ClassSkeleton {
 		w.add(top(rel, false), class, blocksOf(&st), 1)
 	} else {
@@ -259,8 +261,8 @@ func (w *walker) file(parent int, rel []string, d dirent) {
 	switch {
 	case len(rel) == 4 && policy.IsCSIVolume(rel[:3]) && rel[3] == policy.VolData:
 		w.keepVolData(parent, path)
-	case w.etc && len(rel) == 1 && d.name == "etc-hosts":
-		if text, err := w.open.readFile(parent, d.name, 64<<10); err == nil {
+	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
+		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
 			w.hosts = text
 		}
 	}
@@ -273,7 +275,7 @@ func (w *walker) foreign(st *unix.Statx_t) bool {
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
 // the record must hold it once the file is gone.
 func (w *walker) keepVolData(parent int, path string) {
-	text, err := w.open.readFile(parent, policy.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
+	text, err := w.open.ReadFile(parent, policy.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
 	w.kept += len(text)
 	if err != nil {
 		if w.badData == nil {
@@ -289,11 +291,11 @@ func (w *walker) keepVolData(parent int, path string) {
 	w.ephemeral = policy.EphemeralCSI(text)
 }
 
-// list returns the names of a directory, and errTooMany beside them where there are more
+// list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
 // than limit.
-func (w *walker) list(fd, limit int) ([]dirent, error) {
-	var out []dirent
-	err := readNames(fd, w.buf, func(d dirent) bool {
+func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
+	var out []beneath.Entry
+	err := beneath.EachName(fd, w.buf, func(d beneath.Entry) bool {
 		if len(out) == limit {
 			return false
 		}
@@ -327,20 +329,20 @@ func (c *content) add(path string, class policy.Class, bytes, entries int64) int
 
 func (c *content) crossed(rel []string) {
 	if c.mount == "" {
-		c.mount = clean(strings.Join(rel, "/"))
+		c.mount = clean.Name(strings.Join(rel, "/"))
 	}
 }
 
 // fail keeps the first error; what vanished meanwhile is no error.
 func (c *content) fail(rel []string, err error) {
-	if c.err == nil && !gone(err) {
-		c.err = fmt.Errorf("cannot read %s: %w", clean(strings.Join(append([]string{"."}, rel...), "/")), err)
+	if c.err == nil && !beneath.Gone(err) {
+		c.err = fmt.Errorf("cannot read %s: %w", clean.Name(strings.Join(append([]string{"."}, rel...), "/")), err)
 	}
 }
 
 // unread is fail for the skeleton itself.
 func (c *content) unread(rel []string, err error) {
-	if c.fail(rel, err); c.unlisted == nil && !gone(err) {
+	if c.fail(rel, err); c.unlisted == nil && !beneath.Gone(err) {
 		c.unlisted = c.err
 	}
 }
@@ -358,7 +360,7 @@ func top(rel []string, dir bool) string {
 	if dir && len(rel) < depth {
 		return "."
 	}
-	return clean(strings.Join(rel[:min(depth, len(rel))], "/"))
+	return clean.Name(strings.Join(rel[:min(depth, len(rel))], "/"))
 }
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -81,7 +82,7 @@ func TestCountingIsShared(t *testing.T) {
 	}
 	n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 	dir := openTest(t, n.path(n.pod(uid)))
-	st, err := statHandle(int(dir.Fd()))
+	st, err := beneath.Stat(int(dir.Fd()))
 	must(t, err)
 	read := func(b bounds) *content {
 		_, err := dir.Seek(0, 0)
@@ -143,7 +144,7 @@ func TestSubvolume(t *testing.T) {
 			uid := newUID()
 			n.mkdir(n.pod(uid) + "/volumes")
 			dir := openTest(t, n.path(n.pod(uid)))
-			st, err := statHandle(int(dir.Fd()))
+			st, err := beneath.Stat(int(dir.Fd()))
 			must(t, err)
 			st.Dev_minor++
 			c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, testBounds(t))
@@ -162,7 +163,7 @@ func TestPodIsSubvolume(t *testing.T) {
 	check(t, n.one(uid), dead()) // the guard off
 	p := n.probe()
 	p.stat = func(fd int) (unix.Statx_t, error) {
-		st, err := statHandle(fd)
+		st, err := beneath.Stat(fd)
 		st.Dev_minor++
 		return st, err
 	}
@@ -180,7 +181,7 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid) + "/volumes")
 	dir := openTest(t, n.path(n.pod(uid)))
-	st, err := statHandle(int(dir.Fd()))
+	st, err := beneath.Stat(int(dir.Fd()))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -200,8 +201,8 @@ func TestSmallBuffer(t *testing.T) {
 	}
 	dir := openTest(t, n.path("many"))
 	seen := map[string]bool{}
-	must(t, readNames(int(dir.Fd()), make([]byte, 1024), func(d dirent) bool {
-		seen[d.name] = d.kind == unix.DT_DIR
+	must(t, beneath.EachName(int(dir.Fd()), make([]byte, 1024), func(d beneath.Entry) bool {
+		seen[d.Name] = d.Kind == unix.DT_DIR
 		return true
 	}))
 	if len(seen) != 500 {
@@ -218,7 +219,7 @@ func TestHungPods(t *testing.T) {
 	must(t, err)
 	var all []reading
 	for _, d := range list.names {
-		all = append(all, reading{parent: list.pods, name: d.name, kind: d.kind, origin: d.name, uid: parsers.PodUID(d.name)})
+		all = append(all, reading{parent: list.pods, name: d.Name, kind: d.Kind, origin: d.Name, uid: parsers.PodUID(d.Name)})
 	}
 	// The first is stuck since an earlier look.
 	stick(t, p.guard, all[0].origin)
@@ -231,7 +232,7 @@ func TestHungPods(t *testing.T) {
 	}
 	list.root.Drop()
 	list.pods.Drop()
-	if _, err := statHandle(list.pods.FD); !errors.Is(err, unix.EBADF) {
+	if _, err := beneath.Stat(list.pods.FD); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the handle is still in use: %v", err)
 	}
 }

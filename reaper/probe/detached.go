@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
@@ -55,33 +55,24 @@ func (s *useScan) opens(pid, fd string, path []byte) {
 }
 
 func openFDInfo(proc int, pid string) (int, error) {
-	return retry(func() (int, error) {
+	return beneath.Retry(func() (int, error) {
 		return unix.Openat(proc, pid+"/fdinfo", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 }
 
 // mountOfFD reads the mount ID of a descriptor in an open fdinfo directory. It is in the third line.
 func mountOfFD(info int, name string) (uint64, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(info, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(info, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return 0, err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	var buf [256]byte
-	n, err := retry(func() (int, error) { return unix.Read(fd, buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Read(fd, buf[:]) })
 	if err != nil {
 		return 0, err
 	}
-	return mountIn(buf[:n])
-}
-
-func mountIn(fdinfo []byte) (uint64, error) {
-	for line := range bytes.Lines(fdinfo) {
-		if rest, ok := bytes.CutPrefix(line, []byte("mnt_id:")); ok {
-			return strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
-		}
-	}
-	return 0, errors.New("no mnt_id in fdinfo")
+	return beneath.MountIn(buf[:n])
 }
 
 // detached adds the files on detached mounts to the strays. Mounts that could not be read at all
@@ -120,7 +111,7 @@ func (d *detachedScan) find() map[inode]stray {
 	if err != nil {
 		return nil
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	for _, id := range slices.Sorted(maps.Keys(d.held.mounts)) {
 		for _, pid := range d.held.mounts[id] {
 			if d.attached(id) || !d.files(proc, pid, id) {
@@ -144,7 +135,7 @@ func (d *detachedScan) files(proc int, pid string, id uint64) bool {
 	if err != nil {
 		return true // it has ended
 	}
-	defer closeFD(info)
+	defer beneath.Close(info)
 	fds, err := numbers(info)
 	if err != nil {
 		return true
@@ -158,7 +149,7 @@ func (d *detachedScan) files(proc int, pid string, id uint64) bool {
 		if err != nil {
 			return vanished(err)
 		}
-		if _, ok := d.devs[devOf(&st)]; !ok {
+		if _, ok := d.devs[beneath.DevOf(&st)]; !ok {
 			return false
 		}
 		d.add(pid, "fd "+fd, &st)
@@ -199,7 +190,7 @@ func (d *detachedScan) places() {
 			for _, name := range [...]string{"cwd", "root"} {
 				at := directory{pid: pid, name: name}
 				err := statLinkTo(d.cfg.ProcDir+"/"+pid+"/"+name, &at.st)
-				_, ours := d.devs[devOf(&at.st)]
+				_, ours := d.devs[beneath.DevOf(&at.st)]
 				if err == nil && ours && at.st.Mask&unix.STATX_MNT_ID != 0 && !d.attached(at.st.Mnt_id) {
 					found = append(found, at)
 				}

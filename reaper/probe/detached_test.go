@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -21,7 +22,7 @@ func openTree(path string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(tree)
+	defer beneath.Close(tree)
 	_, err = unix.Openat(tree, "f", unix.O_RDONLY, 0)
 	return err
 }

@@ -4,9 +4,8 @@
 //
 // It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
 // and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
-// held handle by one name at a time (openat2 with RESOLVE_BENEATH, NO_XDEV, NO_SYMLINKS
-// and NO_MAGICLINKS, or its fallback), so that neither a symlink nor a mount leads a look
-// astray; nothing but directories and a few known regular files is ever opened; and no
+// held handle by one name at a time (package beneath), so that neither a symlink nor a mount
+// leads a look astray; nothing but directories and a few known regular files is ever opened; and no
 // file system is asked for anything across a mount, since a dead one never answers.
 //
 // What CNI left is read in chunks (SweepCNI), so that 300,000 files need no more memory

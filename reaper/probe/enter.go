@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
@@ -23,7 +25,7 @@ func (s *mountScan) enteredMounts(ns int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	text, err := s.rest(fd, 0)
 	if err != nil || !s.rereads {
 		return text, err
@@ -54,20 +56,20 @@ func enterMounts(ns int) (fd int, err error) {
 
 func mountinfoIn(ns int) (int, error) {
 	// Whatever lies at /proc there, this is opened before.
-	self, err := retry(func() (int, error) {
+	self, err := beneath.Retry(func() (int, error) {
 		return unix.Open("/proc/thread-self", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(self)
+	defer beneath.Close(self)
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // root and working directory are this thread's alone
 		return -1, err
 	}
 	if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil {
 		return -1, err
 	}
-	return retry(func() (int, error) { return unix.Openat(self, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	return beneath.Retry(func() (int, error) { return unix.Openat(self, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 }
 
 // onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -15,7 +16,7 @@ import (
 // inode is what tells one file of this node from another.
 type inode struct{ dev, ino uint64 }
 
-func idOf(st *unix.Statx_t) inode { return inode{devOf(st), st.Ino} }
+func idOf(st *unix.Statx_t) inode { return inode{beneath.DevOf(st), st.Ino} }
 
 // spot is where a path names a wanted pod: entry is the name of its directory below pods or
 // quarantine, rest what follows.
@@ -48,7 +49,7 @@ const deletedMark = " (deleted)"
 // compared, by device and inode number, with the one that has the rest of the path for its
 // name below pods or quarantine.
 type places struct {
-	open             opener
+	open             *beneath.Opener
 	pods, quarantine *bounded.Handle // quarantine is nil where there is none
 	procDir          string
 	ctx              context.Context //nolint:containedctx // the look's, and places end with it
@@ -85,8 +86,8 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 func (p *places) holds(at spot, l link) policy.Truth {
 	fd, err := p.find(at)
 	if err == nil {
-		defer closeFD(fd)
-		st, serr := statHandle(fd)
+		defer beneath.Close(fd)
+		st, serr := beneath.Stat(fd)
 		if serr != nil {
 			return policy.Unknown
 		}
@@ -97,7 +98,7 @@ func (p *places) holds(at spot, l link) policy.Truth {
 		return same(id, idOf(&st), serr)
 	}
 	switch {
-	case errors.Is(err, errMount):
+	case errors.Is(err, unix.EXDEV):
 		return policy.Yes // what is mounted there was opened by its name, and keeps the pod too
 	case !notThere(err):
 		return policy.Unknown
@@ -109,7 +110,7 @@ func (p *places) holds(at spot, l link) policy.Truth {
 
 // notThere: no file has the name, below a directory.
 func notThere(err error) bool {
-	return gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+	return beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
 }
 
@@ -121,8 +122,8 @@ func (p *places) find(at spot) (int, error) {
 			break
 		}
 		var next int
-		next, err = p.open.at(fd, name, unix.O_PATH|unix.O_NOFOLLOW)
-		closeFD(fd)
+		next, err = p.open.Step(fd, name, beneath.Hold)
+		beneath.Close(fd)
 		fd = next
 	}
 	return fd, err
@@ -137,7 +138,7 @@ func (p *places) entry(at spot) (int, error) {
 	if parent == nil {
 		return -1, unix.ENOENT
 	}
-	return p.open.at(parent.FD, at.entry, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	return p.open.Step(parent.FD, at.entry, beneath.HoldDir)
 }
 
 // statLink asks where a link of /proc leads. It asks for no attribute: device and inode
@@ -161,8 +162,8 @@ func (p *places) wasBelow(at spot, l link) policy.Truth {
 	if err != nil {
 		return policy.No
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
 		return policy.Unknown
 	}
@@ -214,11 +215,11 @@ func (p *places) statBelow(root, path string) (a answered) {
 	if err != nil {
 		return answered{err: err}
 	}
-	defer closeFD(top)
+	defer beneath.Close(top)
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := retry(func() (int, error) {
-		if p.open.fallback {
+	fd, err := beneath.Retry(func() (int, error) {
+		if p.open.Fallback() != nil {
 			return unix.Openat(top, strings.TrimLeft(path, "/"), flags, 0)
 		}
 		return unix.Openat2(top, path, &how)
@@ -226,7 +227,7 @@ func (p *places) statBelow(root, path string) (a answered) {
 	if err != nil {
 		return answered{err: err}
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	return answered{idOf(&st), err}
 }

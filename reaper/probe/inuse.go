@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -105,7 +107,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle,
 	if err != nil {
 		return newUsers(err)
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	var buf [4096]byte
 	self := "self"
 	if n, err := unix.Readlinkat(proc, "self", buf[:]); err == nil {
@@ -210,23 +212,23 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 			return s.class(pid, err)
 		}
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(s.proc, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return s.class(pid, err)
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	var links []string
-	err = readNames(fd, s.names, func(d dirent) bool {
-		links = append(links, d.name)
+	err = beneath.EachName(fd, s.names, func(d beneath.Entry) bool {
+		links = append(links, d.Name)
 		return true
 	})
 	if err != nil {
 		return s.class(pid, err)
 	}
 	s.beyond.directories = append(s.beyond.directories, pid)
-	defer func() { closeFD(s.info); s.info = -1 }()
+	defer func() { beneath.Close(s.info); s.info = -1 }()
 	for _, name := range links {
 		if err := s.look(fd, pid, name, "fd "+name); err != nil && !vanished(err) {
 			return s.class(pid, err)
@@ -244,7 +246,7 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 // component is compared, wherever the path begins: a process in another mount namespace shows
 // it from its own root.
 func (s *useScan) look(dir int, pid, name, what string) error {
-	n, err := retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
 	// The kernel gives no path of more than 4,096 bytes, and "/" for a file that was opened by a
 	// handle (open_by_handle_at(2)) while nobody knew its name.
 	if errors.Is(err, unix.ENAMETOOLONG) || err == nil && dir != s.proc && string(s.link[:n]) == "/" {
@@ -268,7 +270,7 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 	for _, uid := range uids {
 		if s.again[uid] == "" && bare(s.link[:n], uid) {
 			v := view{pid: pid}
-			s.again[uid] = "PID " + v.who(s.procDir) + " has " + clean(string(s.link[:n])) + " as " + what
+			s.again[uid] = "PID " + v.who(s.procDir) + " has " + clean.Name(string(s.link[:n])) + " as " + what
 		}
 	}
 	if dir != s.proc {
@@ -298,7 +300,7 @@ const mostHints = 1000
 // of a pod does when it is parked: then the new one is followed.
 func (s *useScan) hint(l link, path, what string) {
 	v := view{pid: l.process}
-	words := func() string { return "PID " + v.who(s.procDir) + " has " + clean(path) + " as " + what }
+	words := func() string { return "PID " + v.who(s.procDir) + " has " + clean.Name(path) + " as " + what }
 	for range 3 {
 		var doubts []parsers.PodUID
 		for _, at := range s.wanted.spots(path) {
@@ -339,7 +341,7 @@ func (s *useScan) pathNow(l link, path string) (string, error) {
 		return path, nil
 	}
 	var buf [len(s.link)]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, l.name, buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, l.name, buf[:]) })
 	return string(buf[:max(n, 0)]), err
 }
 

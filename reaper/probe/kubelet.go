@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -80,7 +81,7 @@ func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kub
 
 // String describes it for people.
 func (k kubelet) String() string {
-	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.id.PID, clean(k.rootDir))
+	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.id.PID, clean.Name(k.rootDir))
 }
 
 func list(ks []*kubelet) string {

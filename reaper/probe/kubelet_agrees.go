@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -104,10 +105,10 @@ func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
 	switch {
 	case err != nil:
 		return policy.Unknown, fmt.Sprintf("cannot tell whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
-			ours, k.id.PID, clean(theirs), err)
+			ours, k.id.PID, clean.Name(theirs), err)
 	case !same:
 		return policy.No, fmt.Sprintf("--runtime-endpoint is %s, and the kubelet (PID %d) uses %s; leave --runtime-endpoint out, or set it to the kubelet's",
-			ours, k.id.PID, clean(theirs))
+			ours, k.id.PID, clean.Name(theirs))
 	}
 	return policy.Yes, ""
 }

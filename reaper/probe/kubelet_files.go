@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // kubeletFiles reads files as one kubelet sees them; the zero value reads them as this
@@ -100,11 +102,11 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, kindOf(info.Mode()))
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), flags|unix.O_NONBLOCK, 0)
 	})
 	if err != nil {
-		return nil, pathError("open", path, err)
+		return nil, beneath.PathError("open", path, err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
@@ -116,35 +118,35 @@ func (k kubeletFiles) hold(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(root)
+	defer beneath.Close(root)
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := retry(func() (int, error) { return unix.Openat2(root, path, &how) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat2(root, path, &how) })
 	switch {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // EPERM: a seccomp filter of an old systemd
 		return nil, fmt.Errorf("cannot read %s of PID %d, which has a mount namespace of its own: "+
 			"openat2 (Linux 5.6) is not to be had: %w", path, k.pid, err)
 	case err != nil:
-		return nil, fmt.Errorf("as PID %d sees it: %w", k.pid, pathError("open", path, err))
+		return nil, fmt.Errorf("as PID %d sees it: %w", k.pid, beneath.PathError("open", path, err))
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
 
 // root opens the kubelet's root directory.
 func (k kubeletFiles) root() (int, error) {
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(k.scan.path(k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+
-			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, pathError("open", k.scan.path(k.pid, "root"), err))
+			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, beneath.PathError("open", k.scan.path(k.pid, "root"), err))
 	case err != nil && vanished(err):
 		return -1, errGone // not ErrNotExist: that would say that the file is not there
 	case err != nil:
-		return -1, pathError("open", k.scan.path(k.pid, "root"), err)
+		return -1, beneath.PathError("open", k.scan.path(k.pid, "root"), err)
 	}
 	if st, err := k.scan.stat(k.pid); err != nil || st.start != k.start {
-		closeFD(fd)
+		beneath.Close(fd)
 		return -1, cmp.Or(err, errGone)
 	}
 	return fd, nil

@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -79,7 +81,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	look := policy.Look{At: at, Node: l.node}
 	for i, d := range pods {
 		if !reads[i].gone { // the kubelet was faster
-			look.Pods = append(look.Pods, l.evidence(d.name, reads[i]))
+			look.Pods = append(look.Pods, l.evidence(d.Name, reads[i]))
 		}
 	}
 	for i, e := range parked {
@@ -106,10 +108,10 @@ func (l *looking) close() {
 }
 
 // choose returns the entries to look at.
-func (l *looking) choose(only []parsers.PodUID) []dirent {
+func (l *looking) choose(only []parsers.PodUID) []beneath.Entry {
 	if len(only) == 0 {
 		for _, d := range l.names {
-			if uid, ok := parsers.ParsePodUID(d.name); ok {
+			if uid, ok := parsers.ParsePodUID(d.Name); ok {
 				l.wanted[uid] = true
 			}
 		}
@@ -118,9 +120,9 @@ func (l *looking) choose(only []parsers.PodUID) []dirent {
 	for _, uid := range only {
 		l.wanted[uid] = true
 	}
-	var chosen []dirent
+	var chosen []beneath.Entry
 	for _, d := range l.names {
-		if l.wanted[parsers.PodUID(d.name)] {
+		if l.wanted[parsers.PodUID(d.Name)] {
 			chosen = append(chosen, d)
 		}
 	}
@@ -142,18 +144,18 @@ func (b beside) Discard() {
 func (l *looking) openBeside(ctx context.Context) {
 	p := l.probe
 	a, err := bounded.On(ctx, p.guard, "quarantine", l.root, func(root int) (a beside) {
-		fd, err := retry(func() (int, error) {
+		fd, err := beneath.Retry(func() (int, error) {
 			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
 		if err == nil {
 			a.quarantine = bounded.NewHandle(fd)
-		} else if !gone(err) {
-			a.err = fmt.Errorf("cannot open the quarantine: %w", pathError("open", p.cfg.QuarantineDir, err))
+		} else if !beneath.Gone(err) {
+			a.err = fmt.Errorf("cannot open the quarantine: %w", beneath.PathError("open", p.cfg.QuarantineDir, err))
 		}
-		fd, err = p.open.walk(root, "plugins", "kubernetes.io", "csi")
+		fd, err = p.open.Walk(root, "plugins", "kubernetes.io", "csi")
 		if err == nil {
 			a.csi = bounded.NewHandle(fd)
-		} else if !gone(err) {
+		} else if !beneath.Gone(err) {
 			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
 		}
 		return a
@@ -167,18 +169,18 @@ func (l *looking) openBeside(ctx context.Context) {
 }
 
 // readings lists the directories to read: the pods' and then the parked pods'.
-func (l *looking) readings(pods []dirent, parked []policy.EntryState) []reading {
+func (l *looking) readings(pods []beneath.Entry, parked []policy.EntryState) []reading {
 	all := make([]reading, 0, len(pods)+len(parked))
 	for _, d := range pods {
-		r := reading{parent: l.pods, name: d.name, kind: d.kind, origin: l.rootDir + "/pods/" + clean(d.name), hosts: true}
-		r.uid, _ = parsers.ParsePodUID(d.name)
+		r := reading{parent: l.pods, name: d.Name, kind: d.Kind, origin: l.rootDir + "/pods/" + clean.Name(d.Name), hosts: true}
+		r.uid, _ = parsers.ParsePodUID(d.Name)
 		all = append(all, r)
 	}
 	for _, e := range parked {
 		l.wanted[e.UID] = true
 		all = append(all, reading{
 			parent: l.quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData, uid: e.UID,
-			origin: filepath.Join(l.probe.cfg.QuarantineDir, clean(e.Entry)), hosts: e.PodName == "",
+			origin: filepath.Join(l.probe.cfg.QuarantineDir, clean.Name(e.Entry)), hosts: e.PodName == "",
 		})
 	}
 	return all
@@ -217,7 +219,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
 	wg.Go(func() { <-asked; l.users = p.users(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
-	if p.open.fallback {
+	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
 		mounts.Wait()
 		for i := range all {
@@ -332,14 +334,14 @@ func (l *looking) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidenc
 }
 
 func kindName(kind uint8) string {
-	return typeName(uint16(kind) << 12) // IFTODT of dirent.h
+	return beneath.TypeName(uint16(kind) << 12) // IFTODT of dirent.h
 }
 
 // allListed returns the pods of the listing and of the runtime.
 func (l *looking) allListed() map[parsers.PodUID]bool {
 	all := make(map[parsers.PodUID]bool, len(l.names))
 	for _, d := range l.names {
-		if uid, ok := parsers.ParsePodUID(d.name); ok {
+		if uid, ok := parsers.ParsePodUID(d.Name); ok {
 			all[uid] = true
 		}
 	}
@@ -355,7 +357,7 @@ func (l *looking) lists(name string) (uint8, bool) {
 	if !ok {
 		return 0, false
 	}
-	return l.names[i].kind, true
+	return l.names[i].Kind, true
 }
 
 // fill sets the facts that every pod has, and what tells people which pod it is.

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -19,28 +21,28 @@ import (
 func (s *useScan) loops(cfg *Config, part bool) error {
 	dir := cfg.SysBlockDir
 	s.places.hang = false // that a process's file hangs says nothing of these
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
-	if gone(err) {
+	if beneath.Gone(err) {
 		return nil
 	}
 	if err != nil {
-		return pathError("open", dir, err)
+		return beneath.PathError("open", dir, err)
 	}
-	defer closeFD(fd)
-	entries, err := listDir(fd, mostBlocks)
+	defer beneath.Close(fd)
+	entries, err := beneath.List(fd, mostBlocks)
 	if err != nil {
-		return pathError("getdents64", dir, err)
+		return beneath.PathError("getdents64", dir, err)
 	}
 	for _, d := range entries {
-		if !strings.HasPrefix(d.name, "loop") {
+		if !strings.HasPrefix(d.Name, "loop") {
 			continue
 		}
-		text, err := os.ReadFile(dir + "/" + d.name + "/loop/backing_file")
+		text, err := os.ReadFile(dir + "/" + d.Name + "/loop/backing_file")
 		if err == nil {
-			number, _ := os.ReadFile(dir + "/" + d.name + "/dev")
-			err = s.loop(cfg.DevDir+"/"+d.name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
+			number, _ := os.ReadFile(dir + "/" + d.Name + "/dev")
+			err = s.loop(cfg.DevDir+"/"+d.Name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
 		}
 		if errors.Is(err, errDevice) && part {
 			err = nil
@@ -56,7 +58,7 @@ func (s *useScan) loops(cfg *Config, part bool) error {
 // which the device was set up, which may have ended: so the device itself is asked for the
 // inode. Where that is not to be had, what the path leads to here is taken for the file.
 func (s *useScan) loop(device, number, path string) error {
-	words := fmt.Sprintf("the loop device %s has %s; losetup -d %[1]s takes it away where nothing uses it", clean(device), clean(path))
+	words := fmt.Sprintf("the loop device %s has %s; losetup -d %[1]s takes it away where nothing uses it", clean.Name(device), clean.Name(path))
 	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
 	asked := !errors.Is(err, errDevice)
 	if asked && err != nil {
@@ -66,7 +68,7 @@ func (s *useScan) loop(device, number, path string) error {
 		return nil
 	}
 	return fmt.Errorf("the loop device %s has %s, which is not there, and nobody knows whether that is a pod's, since %w; "+
-		"losetup --list shows it", clean(device), clean(path), errDevice)
+		"losetup --list shows it", clean.Name(device), clean.Name(path), errDevice)
 }
 
 // kernelHolds follows up a file that the kernel itself holds open, by its path and, where it is
@@ -97,13 +99,13 @@ func (s *useScan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	fd, err := s.places.find(at)
 	switch {
 	case err == nil:
-		defer closeFD(fd)
-		st, err := statHandle(fd)
+		defer beneath.Close(fd)
+		st, err := beneath.Stat(fd)
 		if err == nil && !known {
 			return policy.Yes
 		}
 		return same(id, idOf(&st), err)
-	case errors.Is(err, errMount):
+	case errors.Is(err, unix.EXDEV):
 		return policy.Yes
 	case !notThere(err):
 		return policy.Unknown
@@ -133,7 +135,7 @@ func statLoop(device, number string) answered {
 	if err != nil {
 		return answered{err: err}
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	info, err := unix.IoctlLoopGetStatus64(fd)
 	if err != nil {
 		return answered{err: err}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
@@ -81,7 +82,7 @@ func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle
 	if err != nil {
 		return newUsers(err)
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	s := p.newScan(ctx, proc, pods, quarantine, w)
 	s.names = make([]byte, 0, 128<<10)
 	_, err = p.eachProcess(ctx, proc, func(pid string) (ended bool) {
@@ -139,12 +140,12 @@ func (s *useScan) maps(pid string) (ended bool, err error) {
 }
 
 func (s *useScan) mapsOf(pid string) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(s.proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
-	text, err := readInto(fd, s.names[:0], 0, biggestMaps)
+	defer beneath.Close(fd)
+	text, err := beneath.ReadInto(fd, s.names[:0], 0, biggestMaps)
 	if cap(text) > cap(s.names) && cap(text) < 4<<20 {
 		s.names = text[:0]
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -110,7 +111,7 @@ func TestOpenByHandle(t *testing.T) {
 	must(t, err)
 	_, err = unix.OpenByHandleAt(dir, h, unix.O_RDONLY)
 	must(t, err)
-	closeFD(dir)
+	beneath.Close(dir)
 	must(t, unix.Chdir("/"))
 	ready()
 }

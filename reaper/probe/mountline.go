@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // A line of /proc/PID/mountinfo, proc_pid_mountinfo(5):
@@ -32,11 +33,11 @@ type hit struct {
 
 // words says where the mount is, for people. comm is read only now, for what is shown.
 func (h hit) words(procDir string) string {
-	at := "mounted at " + clean(h.target)
+	at := "mounted at " + clean.Name(h.target)
 	if h.root != "/" {
-		at += ", from " + clean(h.root)
+		at += ", from " + clean.Name(h.root)
 	}
-	return fmt.Sprintf("%s (%s) in %s", at, clean(h.fsType), h.view.words(procDir))
+	return fmt.Sprintf("%s (%s) in %s", at, clean.Name(h.fsType), h.view.words(procDir))
 }
 
 var pluginsDir = []byte("/plugins/")

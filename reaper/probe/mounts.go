@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -35,7 +37,7 @@ func (v *view) who(procDir string) string {
 	if err != nil || len(b) > 64 {
 		return v.pid
 	}
-	return fmt.Sprintf("%s (%s)", v.pid, clean(string(bytes.TrimSpace(b))))
+	return fmt.Sprintf("%s (%s)", v.pid, clean.Name(string(bytes.TrimSpace(b))))
 }
 
 // words names the mount namespace, for people.
@@ -134,7 +136,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string
 		m.err = err
 		return m
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	s := mountScan{Probe: p, proc: proc, known: map[string]bool{}, buf: make([]byte, 64<<10)}
 	m.where = s.findRegions()
 	first := false
@@ -215,7 +217,7 @@ func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	n, err := s.fill(fd, 0, firstBlock)
 	if err != nil {
 		return err
@@ -265,7 +267,7 @@ func (s *mountScan) wholeNamespaces() map[string]bool {
 
 func (s *mountScan) namespace(pid string) (string, bool) {
 	var buf [64]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/mnt", buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/mnt", buf[:]) })
 	if err != nil {
 		return "", false
 	}
@@ -273,7 +275,7 @@ func (s *mountScan) namespace(pid string) (string, bool) {
 }
 
 func (s *mountScan) open1(pid string) (int, error) {
-	return retry(func() (int, error) {
+	return beneath.Retry(func() (int, error) {
 		return unix.Openat(s.proc, pid+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	})
 }
@@ -283,7 +285,7 @@ func (s *mountScan) fill(fd, from, to int) (int, error) {
 	if to > len(s.buf) {
 		s.buf = append(s.buf, make([]byte, max(to-len(s.buf), len(s.buf)))...)
 	}
-	n, err := retry(func() (int, error) { return unix.Read(fd, s.buf[from:to]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Read(fd, s.buf[from:to]) })
 	if err != nil {
 		return from, err
 	}
@@ -320,7 +322,7 @@ func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
 			return nil, err
 		}
 		text, err = s.rest(fd, 0)
-		closeFD(fd)
+		beneath.Close(fd)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // unseen looks for the mount namespaces of which every process has another root: mountinfo
@@ -47,11 +50,11 @@ func (s *mountScan) unseen(m *mountMap, w wanted) error {
 func rootWords(root string) string {
 	switch path, deleted := strings.CutSuffix(root, " (deleted)"); {
 	case deleted:
-		return clean(path) + " (which was removed while the process had it)"
+		return clean.Name(path) + " (which was removed while the process had it)"
 	case root == "":
 		return "which is no mount point"
 	}
-	return clean(root)
+	return clean.Name(root)
 }
 
 // readNamespace reads a mount namespace by a file of it, a path below the proc directory.
@@ -60,7 +63,7 @@ func (s *mountScan) readNamespace(m *mountMap, v *view, path string, w wanted) e
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	return s.readOpenNamespace(m, v, fd, w)
 }
 
@@ -84,7 +87,7 @@ func (s *mountScan) readOpenNamespace(m *mountMap, v *view, fd int, w wanted) er
 // of a process that has ended.
 func (s *mountScan) root(pid string) (string, error) {
 	var buf [1024]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
 	if err != nil {
 		if ended(s.proc, pid, err) {
 			return "", unix.ESRCH
@@ -117,7 +120,7 @@ func (p *Probe) heldNamespaces(ctx context.Context, m *mountMap, held map[string
 	if err != nil {
 		return m
 	}
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	s := mountScan{Probe: p, proc: proc, views: m.views}
 	known := s.allNamespaces()
 	missing := maps.Clone(held)
@@ -152,7 +155,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &view{pid: p.view.pid, whole: true, held: clean(p.target), userOf: s.userNamespace}
+		v := &view{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
 		if p.fd != "" {
 			v.held = "PID " + p.view.who(s.cfg.ProcDir)
 		}
@@ -162,7 +165,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 		}
 		m.unread++
 		if p.fd == "" && p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
-			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean(p.target), err)
+			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean.Name(p.target), err)
 		}
 	}
 	return refused
@@ -179,18 +182,18 @@ func (s *mountScan) at(v *view, target string) (int, error) {
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
 	}
-	root, err := retry(func() (int, error) {
+	root, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(s.proc, v.pid+"/root"+up, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(root)
+	defer beneath.Close(root)
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | resolveCached,
 	}
-	return retry(func() (int, error) { return unix.Openat2(root, target, &how) })
+	return beneath.Retry(func() (int, error) { return unix.Openat2(root, target, &how) })
 }
 
 // readPinned reads the namespace by the bind of its file.
@@ -205,17 +208,17 @@ func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w want
 	if err != nil {
 		return err
 	}
-	defer closeFD(held)
+	defer beneath.Close(held)
 	if !isNamespace(held, inode) {
 		return errors.New("something else is mounted there by now")
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	return s.readOpenNamespace(m, v, fd, w)
 }
 

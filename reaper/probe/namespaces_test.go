@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -27,7 +28,7 @@ func needByFile(t *testing.T) {
 	t.Helper()
 	fd, err := openNamespace(unix.AT_FDCWD, "/proc/self/ns/mnt")
 	must(t, err)
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if _, err := nsMounts(fd); err != nil {
 		skipWithout(t, "Linux 6.13", err)
 	}
@@ -237,7 +238,7 @@ func TestNamespaceByFile(t *testing.T) {
 	})
 	fd, err := openNamespace(unix.AT_FDCWD, "/proc/self/ns/mnt")
 	must(t, err)
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	text, err := nsMounts(fd)
 	must(t, err)
 	own, err := os.ReadFile("/proc/self/mountinfo")

@@ -10,6 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -96,7 +97,7 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, fd int) policy.Fact {
 	if sameNamespace(own, first) {
 		return f
 	}
-	st, err := statHandle(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil || st.Mask&unix.STATX_MNT_ID == 0 {
 		st.Mnt_id = 0 // before Linux 5.8 the root mount alone is compared
 	}

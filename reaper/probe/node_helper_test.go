@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -151,8 +152,9 @@ func (n *testNode) probe() *Probe {
 		p.entries = n.most
 	}
 	if n.fallback {
-		p.open.fallback = true
-	} else if p.open.fallback {
+		p.open, err = beneath.New(true)
+		must(n.t, err)
+	} else if p.open.Fallback() != nil {
 		skipWithout(n.t, "openat2", unix.ENOSYS)
 	}
 	return p

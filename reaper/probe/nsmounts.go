@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // A process shows in its mountinfo only what is mounted below its root. Of a mount namespace
@@ -75,7 +77,7 @@ func nsMounts(ns int) ([]byte, error) {
 			var line bool
 			text, buf, line, err = appendMount(text, buf, ns, id)
 			switch {
-			case gone(err): // unmounted meanwhile
+			case beneath.Gone(err): // unmounted meanwhile
 				continue
 			case err != nil:
 				return nil, err
@@ -103,7 +105,7 @@ func listmount(ns int, last uint64, ids []uint64) (int, error) {
 
 // ask makes one of the two calls, which x/sys has the numbers of only. Both read.
 func ask(call uintptr, req *mntIDReq, into unsafe.Pointer, size int) (int, error) {
-	return retry(func() (int, error) {
+	return beneath.Retry(func() (int, error) {
 		n, _, errno := unix.Syscall6(call, uintptr(unsafe.Pointer(req)), uintptr(into), uintptr(size), 0, 0, 0) //nolint:forbidigo // it changes nothing
 		if errno != 0 {
 			return 0, errno
@@ -178,21 +180,21 @@ func appendEscaped(text, s []byte) []byte {
 // makes sure before and after that it is one.
 func openNamespace(proc int, path string) (int, error) {
 	var buf [64]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
 	if err != nil {
 		return -1, err
 	}
 	if !isMountNamespace(buf[:n]) {
 		return -1, errNoNamespace
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(proc, path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	})
 	if err != nil {
 		return -1, err
 	}
 	if !isNamespace(fd, string(buf[:n])) {
-		closeFD(fd)
+		beneath.Close(fd)
 		return -1, errNoNamespace
 	}
 	return fd, nil
@@ -206,8 +208,8 @@ func isNamespace(fd int, inode string) bool {
 	if err := unix.Statx(unix.AT_FDCWD, "/proc/self/ns/mnt", unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &own); err != nil {
 		return false
 	}
-	st, err := statHandle(fd)
-	return err == nil && devOf(&st) == devOf(&own) && inode == fmt.Sprintf("mnt:[%d]", st.Ino)
+	st, err := beneath.Stat(fd)
+	return err == nil && beneath.DevOf(&st) == beneath.DevOf(&own) && inode == fmt.Sprintf("mnt:[%d]", st.Ino)
 }
 
 var errNoNamespace = errors.New("it is no mount namespace")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
@@ -66,8 +67,8 @@ func (s *mountScan) layers(ctx context.Context, m *mountMap, w wanted) {
 		if err != nil {
 			continue // nobody sees it any more, or it is mounted over
 		}
-		st, err := statHandle(held)
-		closeFD(held)
+		st, err := beneath.Stat(held)
+		beneath.Close(held)
 		if err != nil {
 			continue
 		}
@@ -109,8 +110,8 @@ func leadsTo(top string, ino uint64) bool {
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	return err == nil && st.Ino == ino
 }
 
@@ -126,21 +127,21 @@ type layerSearch struct {
 // pods looks through those directories of one parent that belong to a wanted pod of which no
 // mount is known.
 func (f *layerSearch) pods(parent string, w wanted) {
-	dir, err := retry(func() (int, error) { return unix.Open(parent, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	dir, err := beneath.Retry(func() (int, error) { return unix.Open(parent, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return // the look says so
 	}
-	defer closeFD(dir)
-	names, err := listDir(dir, mostNames)
+	defer beneath.Close(dir)
+	names, err := beneath.List(dir, mostNames)
 	if err != nil {
 		return
 	}
 	for _, d := range names {
-		uid, ok := w.component([]byte(d.name))
+		uid, ok := w.component([]byte(d.Name))
 		if _, mounted := f.m.pods[uid]; !ok || mounted {
 			continue
 		}
-		if err := f.dir(dir, d.name, uid); err != nil {
+		if err := f.dir(dir, d.Name, uid); err != nil {
 			f.m.unsure[uid] = "an overlay may have a layer in it: " + err.Error()
 		}
 	}
@@ -152,15 +153,15 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 	if f.left--; f.left < 0 || f.ctx.Err() != nil {
 		return errLayers
 	}
-	fd, err := f.open.dir(parent, name)
+	fd, err := f.open.Dir(parent, name)
 	switch {
-	case gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, errMount):
+	case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
 		return nil // what is mounted there is another mount's matter
 	case err != nil:
 		return err
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
 		return err
 	}
@@ -169,15 +170,15 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 		f.found[st.Ino] = true
 		return nil
 	}
-	entries, err := listDir(fd, mostLayerDirs)
+	entries, err := beneath.List(fd, mostLayerDirs)
 	if err != nil {
 		return err
 	}
 	for _, d := range entries {
-		if d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+		if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
 			continue
 		}
-		if err := f.dir(fd, d.name, uid); err != nil {
+		if err := f.dir(fd, d.Name, uid); err != nil {
 			return err
 		}
 		if _, ok := f.m.pods[uid]; ok {
@@ -196,16 +197,16 @@ func (f *layerSearch) sameFileSystem(o overlayMount, fd int) bool {
 	}
 	var b unix.Statfs_t
 	if err := unix.Fstatfs(fd, &b); err != nil {
-		closeFD(held)
+		beneath.Close(held)
 		return true
 	}
 	same, err := bounded.Within(f.ctx, f.guard, "overlay", f.guard.Limit()/8, func() bool {
-		defer closeFD(held)
+		defer beneath.Close(held)
 		var a unix.Statfs_t
 		return unix.Fstatfs(held, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files
 	})
 	if errors.Is(err, bounded.ErrStuck) {
-		closeFD(held) // work has not begun
+		beneath.Close(held) // work has not begun
 	}
 	return err != nil || same
 }

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -60,20 +62,20 @@ func (p *Probe) readPodLogs(running *kubelet) *podLogs {
 		return l
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	entries, err := listDir(int(f.Fd()), mostLogDirs)
+	entries, err := beneath.List(int(f.Fd()), mostLogDirs)
 	if err == nil && len(entries) == mostLogDirs {
 		err = fmt.Errorf("there are more than %d", mostLogDirs)
 	}
 	if err != nil {
-		l.err = errors.Join(l.err, fmt.Errorf("cannot read the pods' log directories: %w", pathError("list", l.dir, err)))
+		l.err = errors.Join(l.err, fmt.Errorf("cannot read the pods' log directories: %w", beneath.PathError("list", l.dir, err)))
 	}
 	for _, d := range entries {
-		uid, ok := parsers.ParsePodUID(d.name[strings.LastIndexByte(d.name, '_')+1:])
-		if !ok || d.kind != unix.DT_DIR && d.kind != unix.DT_UNKNOWN {
+		uid, ok := parsers.ParsePodUID(d.Name[strings.LastIndexByte(d.Name, '_')+1:])
+		if !ok || d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
 			continue
 		}
 		l.pods[uid] = true
-		if name, ok := logName(d.name); ok {
+		if name, ok := logName(d.Name); ok {
 			l.names[uid] = name
 		}
 	}
@@ -100,7 +102,7 @@ func (l *looking) podLogsFact(e *policy.Evidence) policy.Fact {
 	case l.logs.pods[e.UID]:
 		f.Truth, f.Detail = policy.Yes, "the kubelet keeps the pod's log directory"
 	case l.logs.err != nil:
-		f.Detail = clean(l.logs.err.Error())
+		f.Detail = clean.Name(l.logs.err.Error())
 	case neverRan(e):
 		f.Truth = policy.No // such a pod has none, whoever cleans
 	case l.logless() != "":

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -53,7 +54,7 @@ func TestPodLogsCleaned(t *testing.T) {
 		return e
 	}
 	l := &looking{logs: &podLogs{dir: "/var/log/pods", pods: map[parsers.PodUID]bool{runs: true}}}
-	l.names = []dirent{{name: string(runs)}}
+	l.names = []beneath.Entry{{Name: string(runs)}}
 	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()

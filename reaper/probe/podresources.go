@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -50,7 +51,7 @@ func (p *Probe) podResources(ctx context.Context) *policy.PodResources {
 		r.Names, err = readPodResources(text.bytes)
 	}
 	if err != nil {
-		r.Names, r.Silent = nil, clean(err.Error())
+		r.Names, r.Silent = nil, clean.Name(err.Error())
 	}
 	return r
 }

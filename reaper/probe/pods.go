@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -21,7 +22,7 @@ import (
 // listing is the pods directory: its handle, and every name in it.
 type listing struct {
 	root, pods *bounded.Handle
-	names      []dirent // sorted
+	names      []beneath.Entry // sorted
 }
 
 // listed is a listing or why there is none.
@@ -57,17 +58,17 @@ func (p *Probe) list(ctx context.Context) (listing, error) {
 
 func (p *Probe) readListing() (listing, error) {
 	var l listing
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(p.cfg.RootDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return l, err
 	}
 	root := bounded.NewHandle(fd)
-	fd, err = retry(func() (int, error) { return unix.Openat(root.FD, "pods", openDir, 0) })
+	fd, err = p.open.Cross(root.FD, "pods")
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		if st, serr := statName(root.FD, "pods"); serr == nil {
-			err = fmt.Errorf("it is %s: %w", typeName(st.Mode), err)
+		if st, serr := beneath.StatName(root.FD, "pods"); serr == nil {
+			err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
 		}
 	}
 	if err != nil {
@@ -75,13 +76,13 @@ func (p *Probe) readListing() (listing, error) {
 		return l, err
 	}
 	pods := bounded.NewHandle(fd)
-	names, err := listDir(fd, mostNames)
+	names, err := beneath.List(fd, mostNames)
 	if err != nil {
 		root.Drop()
 		pods.Drop()
 		return l, err
 	}
-	slices.SortFunc(names, func(a, b dirent) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(names, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return listing{root, pods, names}, nil
 }
 
@@ -117,15 +118,15 @@ var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 func (p *Probe) read(ctx context.Context, r reading, parent int, csi *bounded.Handle) *podRead {
 	out := &podRead{}
 	out.directory.Origin, out.ownMount.Origin = r.origin, r.origin
-	fd, err := p.open.dir(parent, r.name)
+	fd, err := p.open.Dir(parent, r.name)
 	if err != nil {
 		p.notOpened(out, r, parent, err)
 		return out
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
-		out.err = pathError("statx", r.name, err)
+		out.err = beneath.PathError("statx", r.name, err)
 		out.directory.Detail, out.ownMount.Detail = out.err.Error(), out.err.Error()
 		return out
 	}
@@ -165,9 +166,9 @@ func (p *Probe) read(ctx context.Context, r reading, parent int, csi *bounded.Ha
 func (p *Probe) subvolume(parent int, st *unix.Statx_t, path string) error {
 	above, err := p.stat(parent)
 	if err != nil {
-		return pathError("statx", path, err)
+		return beneath.PathError("statx", path, err)
 	}
-	if devOf(&above) == devOf(st) {
+	if beneath.DevOf(&above) == beneath.DevOf(st) {
 		return nil
 	}
 	return fmt.Errorf("%s is a btrfs subvolume, which is not removed as a directory is: see whose data it has, "+
@@ -178,13 +179,13 @@ func (p *Probe) subvolume(parent int, st *unix.Statx_t, path string) error {
 func (p *Probe) notOpened(out *podRead, r reading, parent int, err error) {
 	out.err = err
 	switch {
-	case gone(err):
+	case beneath.Gone(err):
 		// Nothing is there, so nothing is left to read.
 		out.gone, out.err, out.content = true, nil, &content{}
 		out.staging = stagingOf(p.open, -1, out.content, r.recorded)
 		out.directory.Truth, out.directory.Detail = policy.No, "it is not there"
 		out.ownMount.Truth = policy.No
-	case errors.Is(err, errMount):
+	case errors.Is(err, unix.EXDEV):
 		out.ownMount.Truth, out.ownMount.Detail = policy.Yes, "it is a mount point"
 		if r.kind == unix.DT_DIR {
 			out.directory.Truth = policy.Yes
@@ -195,8 +196,8 @@ func (p *Probe) notOpened(out *podRead, r reading, parent int, err error) {
 		out.err, out.content = nil, &content{byKey: map[rowKey]int{}}
 		out.directory.Truth, out.directory.Detail = policy.No, "it is no directory"
 		out.ownMount.Truth = policy.No
-		if st, err := statName(parent, r.name); err == nil {
-			out.directory.Detail = "it is " + typeName(st.Mode)
+		if st, err := beneath.StatName(parent, r.name); err == nil {
+			out.directory.Detail = "it is " + beneath.TypeName(st.Mode)
 			out.identify(&st)
 			out.content.add(".", policy.ClassData, blocksOf(&st), 1)
 		}
@@ -209,7 +210,7 @@ func (p *Probe) notOpened(out *podRead, r reading, parent int, err error) {
 // of birth and change: a rename or a new child changes the one, a copy keeps neither.
 func (out *podRead) identify(st *unix.Statx_t) {
 	changed := time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
-	out.id = policy.DirID{Dev: devOf(st), Ino: st.Ino}
+	out.id = policy.DirID{Dev: beneath.DevOf(st), Ino: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		born := time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 		out.id.Btime = born.UnixNano()
@@ -295,7 +296,7 @@ var errNoQuarantine = errors.New("the quarantine cannot be opened")
 
 // find looks a name up in the listing.
 func (l listing) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(l.names, name, func(d dirent, name string) int { return strings.Compare(d.name, name) })
+	return slices.BinarySearchFunc(l.names, name, func(d beneath.Entry, name string) int { return strings.Compare(d.Name, name) })
 }
 
 func (p *Probe) readGuarded(ctx context.Context, r reading, csi *bounded.Handle) (*podRead, error) {

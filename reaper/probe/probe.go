@@ -2,12 +2,14 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -69,11 +71,11 @@ type Config struct {
 // ask everything twice.
 type Probe struct {
 	cfg   Config
-	open  opener
+	open  *beneath.Opener
 	guard *bounded.Guard
 	// entries is how many entries of one pod are counted.
 	entries int
-	// stat is statHandle, which the tests replace: few machines have a btrfs.
+	// stat is beneath.Stat, which the tests replace: few machines have a btrfs.
 	stat func(fd int) (unix.Statx_t, error)
 	// rereads is set on kernels that may lose lines of mountinfo under churn.
 	rereads bool
@@ -141,8 +143,25 @@ func New(cfg Config) (*Probe, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	open, err := beneath.New(false)
+	if err != nil {
+		return nil, err
+	}
 	return &Probe{
-		cfg: cfg, open: newOpener(), guard: &bounded.Guard{}, entries: mostEntries,
-		rereads: kernelOlderThan(5, 8), stat: statHandle, byFile: nsMounts, enter: enterMounts,
+		cfg: cfg, open: open, guard: &bounded.Guard{}, entries: mostEntries,
+		rereads: kernelOlderThan(5, 8), stat: beneath.Stat, byFile: nsMounts, enter: enterMounts,
 	}, nil
+}
+
+// kernelOlderThan reads the release that uname gives; what cannot be read counts as old.
+func kernelOlderThan(major, minor int) bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return true
+	}
+	var a, b int
+	if n, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 || err != nil {
+		return true
+	}
+	return a < major || a == major && b < minor
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // mostListings bounds how often the processes are listed in one scan. Each listing but the
@@ -16,11 +18,11 @@ const mostListings = 32
 var errChurn = errors.New("processes start and end faster than they can be read")
 
 func (p *Probe) openProc() (int, error) {
-	proc, err := retry(func() (int, error) {
+	proc, err := beneath.Retry(func() (int, error) {
 		return unix.Open(p.cfg.ProcDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return -1, fmt.Errorf("cannot list processes: %w", pathError("open", p.cfg.ProcDir, err))
+		return -1, fmt.Errorf("cannot list processes: %w", beneath.PathError("open", p.cfg.ProcDir, err))
 	}
 	return proc, nil
 }
@@ -34,7 +36,7 @@ func (p *Probe) eachProcess(ctx context.Context, proc int, do func(pid string) (
 	for i := range mostListings {
 		pids, err := numbers(proc)
 		if err != nil {
-			return len(seen), fmt.Errorf("cannot list processes: %w", pathError("getdents", p.cfg.ProcDir, err))
+			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", p.cfg.ProcDir, err))
 		}
 		again := i == 0
 		for _, pid := range pids {
@@ -60,8 +62,8 @@ func numbers(fd int) ([]string, error) {
 		return nil, err
 	}
 	var found []string
-	err := readNames(fd, make([]byte, 32<<10), func(d dirent) bool {
-		if n := d.name; n[0] >= '1' && n[0] <= '9' {
+	err := beneath.EachName(fd, make([]byte, 32<<10), func(d beneath.Entry) bool {
+		if n := d.Name; n[0] >= '1' && n[0] <= '9' {
 			if _, err := strconv.ParseUint(n, 10, 32); err == nil {
 				found = append(found, n)
 			}
@@ -79,19 +81,19 @@ func numbers(fd int) ([]string, error) {
 func threads(proc int, pid string) ([]string, error) {
 	var st unix.Statx_t
 	task := pid + "/task"
-	_, err := retry(func() (int, error) {
+	_, err := beneath.Retry(func() (int, error) {
 		return 0, unix.Statx(proc, task, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_NLINK, &st)
 	})
 	if err != nil || st.Nlink <= 3 {
 		return nil, unlessVanished(err)
 	}
-	fd, err := retry(func() (int, error) {
+	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Openat(proc, task, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return nil, unlessVanished(err)
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	tids, err := numbers(fd)
 	if err != nil {
 		return nil, unlessVanished(err)
@@ -107,7 +109,7 @@ func threads(proc int, pid string) ([]string, error) {
 
 // vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
 func vanished(err error) bool {
-	return gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
 // ended says whether the process has ended meanwhile. The links of one that was reaped after
@@ -116,8 +118,8 @@ func ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {
 		return false
 	}
-	_, err = statName(proc, pid)
-	return gone(err)
+	_, err = beneath.StatName(proc, pid)
+	return beneath.Gone(err)
 }
 
 func unlessVanished(err error) error {

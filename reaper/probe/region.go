@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // A line of mountinfo says of a mount where in its file system it begins (field 4), and where it
@@ -57,7 +58,7 @@ func (s *mountScan) findRegions() regions {
 		found, err := s.region(d.path)
 		if err == nil {
 			*d.to = append(*d.to, found)
-		} else if !gone(err) {
+		} else if !beneath.Gone(err) {
 			return regions{}
 		}
 	}
@@ -67,20 +68,22 @@ func (s *mountScan) findRegions() regions {
 
 // region finds one directory. Its handle is opened by O_PATH: the file system is not asked.
 func (s *mountScan) region(dir string) (region, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return region{}, err
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	if err != nil {
 		return region{}, err
 	}
-	key := regionKey{mount: int(min(st.Mnt_id, math.MaxInt32)), dev: devOf(&st), ino: st.Ino}
+	key := regionKey{mount: int(min(st.Mnt_id, math.MaxInt32)), dev: beneath.DevOf(&st), ino: st.Ino}
 	if st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
-		if key.mount, err = fdinfoMount(fd); err != nil {
+		id, err := beneath.MountID(fd)
+		if err != nil {
 			return region{}, unix.EINVAL
 		}
+		key.mount = int(min(id, math.MaxInt32))
 	}
 	if key.path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
 		return region{}, unix.EINVAL // not ENOENT: the directory is there
@@ -281,7 +284,7 @@ func (v *view) foreign(r *regions) bool {
 
 func (s *mountScan) userNamespace(pid string) (string, bool) {
 	var buf [64]byte
-	n, err := retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
 	if err != nil {
 		return "", false
 	}

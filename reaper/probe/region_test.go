@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -162,7 +163,7 @@ func TestLongLine(t *testing.T) {
 	n.mkdir(layers...)
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	must(t, err)
-	defer closeFD(fs)
+	defer beneath.Close(fs)
 	for _, l := range layers {
 		if err := unix.FsconfigSetString(fs, "lowerdir+", n.path(l)); err != nil {
 			skipWithout(t, "Linux 6.8", err)
@@ -171,7 +172,7 @@ func TestLongLine(t *testing.T) {
 	must(t, unix.FsconfigCreate(fs))
 	m, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
 	must(t, err)
-	defer closeFD(m)
+	defer beneath.Close(m)
 	must(t, unix.MoveMount(m, "", unix.AT_FDCWD, n.path("over"), unix.MOVE_MOUNT_F_EMPTY_PATH))
 	t.Cleanup(func() { _ = unix.Unmount(n.path("over"), unix.MNT_DETACH) })
 	text, err := os.ReadFile("/proc/self/mountinfo")

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // ringLink is what a descriptor of an io_uring links to.
@@ -61,12 +62,12 @@ func (s *useScan) ring(pid, fd string) error {
 }
 
 func (s *useScan) ringText(name string) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(s.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
-	text, err := readInto(fd, make([]byte, 0, 4096), 0, s.rings)
+	defer beneath.Close(fd)
+	text, err := beneath.ReadInto(fd, make([]byte, 0, 4096), 0, s.rings)
 	s.rings -= int64(len(text))
 	return text, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -204,7 +205,7 @@ func networkReady(l cri.Lists) policy.Fact {
 		case cond.GetStatus():
 			return policy.Fact{Truth: policy.Yes}
 		default:
-			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean(cond.GetReason()+": "+cond.GetMessage()), ": ")}
+			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean.Name(cond.GetReason()+": "+cond.GetMessage()), ": ")}
 		}
 	}
 	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -61,7 +63,7 @@ type staging struct {
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
 // plugins/kubernetes.io/csi (negative where there is none).
-func stagingOf(o opener, csi int, c *content, recorded map[string]string) staging {
+func stagingOf(o *beneath.Opener, csi int, c *content, recorded map[string]string) staging {
 	var s staging
 	for _, texts := range [...]map[string]string{c.volData, recorded} {
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
@@ -103,7 +105,7 @@ func (s *staging) of(path string, v policy.CSIVolume) {
 
 const csiPlugin = "kubernetes.io~csi"
 
-func (s *staging) add(o opener, csi int, path string, names []string) {
+func (s *staging) add(o *beneath.Opener, csi int, path string, names []string) {
 	if slices.Contains(s.paths, path) {
 		return
 	}
@@ -111,14 +113,14 @@ func (s *staging) add(o opener, csi int, path string, names []string) {
 	if csi < 0 {
 		return
 	}
-	fd, err := o.walk(csi, names...)
+	fd, err := o.Walk(csi, names...)
 	switch {
 	case err == nil:
-		closeFD(fd)
-		s.left = append(s.left, clean(path))
-	case errors.Is(err, errMount):
+		beneath.Close(fd)
+		s.left = append(s.left, clean.Name(path))
+	case errors.Is(err, unix.EXDEV):
 		s.mounted = append(s.mounted, path)
-	case gone(err), errors.Is(err, unix.EINVAL): // EINVAL: no name of a directory
+	case beneath.Gone(err), errors.Is(err, unix.EINVAL): // EINVAL: no name of a directory
 	default:
 		s.unclear = err.Error()
 	}
@@ -139,7 +141,7 @@ func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 		if !ok {
 			return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: at.words}
 		}
-		others = append(others, "pod "+string(user)+" has the volume of plugins/"+clean(at.path)+" mounted")
+		others = append(others, "pod "+string(user)+" has the volume of plugins/"+clean.Name(at.path)+" mounted")
 	}
 	if what, ok := l.stagedInTree(r); ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: what}
@@ -176,7 +178,7 @@ func (l *looking) blockHolders(uid parsers.PodUID) (words []string) {
 		if !ok || !e.bare {
 			return nil
 		}
-		words = append(words, "pod "+string(user)+" has the block volume "+clean(e.name)+" mapped")
+		words = append(words, "pod "+string(user)+" has the block volume "+clean.Name(e.name)+" mapped")
 	}
 	return slices.Compact(words)
 }
@@ -188,7 +190,7 @@ type stagedAt struct{ path, words string }
 func (l *looking) staged(r *podRead) []stagedAt {
 	var all []stagedAt
 	for _, path := range r.staging.mounted {
-		all = append(all, stagedAt{path, "plugins/" + clean(path) + " is a mount point" + unstage(l.rootDir+"/plugins/"+path, "1")})
+		all = append(all, stagedAt{path, "plugins/" + clean.Name(path) + " is a mount point" + unstage(l.rootDir+"/plugins/"+path, "1")})
 	}
 	for _, path := range r.staging.paths {
 		if h, ok := l.mounts.below[path]; ok && !slices.Contains(r.staging.mounted, path) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -85,8 +86,8 @@ func (p *Probe) readStated(root int, w wanted) *stated {
 		s.add(policy.StateFile{Name: p.cfg.DevicePlugins}, nil, err, w)
 		return s
 	}
-	defer closeFD(fd)
-	text, written, err := p.open.readDated(fd, deviceCheckpoint, biggestStateFile)
+	defer beneath.Close(fd)
+	text, written, err := p.open.ReadDated(fd, deviceCheckpoint, biggestStateFile)
 	s.add(policy.StateFile{Name: filepath.Join(p.cfg.DevicePlugins, deviceCheckpoint), Written: written}, text, err, w)
 	return s
 }
@@ -101,7 +102,7 @@ func (s *stated) add(file policy.StateFile, text []byte, err error, w wanted) {
 				s.pods[uid] = append(s.pods[uid], file)
 			}
 		})
-	case !gone(err) && s.err == nil:
+	case !beneath.Gone(err) && s.err == nil:
 		s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file.Name, err)
 	}
 }
@@ -111,14 +112,14 @@ func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, time.Time
 	dir, name := filepath.Split(path)
 	parent := root
 	if dir != "" {
-		fd, err := p.open.walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
+		fd, err := p.open.Walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		defer closeFD(fd)
+		defer beneath.Close(fd)
 		parent = fd
 	}
-	return p.open.readDated(parent, name, limit)
+	return p.open.ReadDated(parent, name, limit)
 }
 
 // scan finds every wanted UID in text, whatever stands around it: the "d" of "podUID" is

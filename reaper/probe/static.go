@@ -14,7 +14,9 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -123,14 +125,14 @@ func (s *staticPods) manifestNames(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	entries, err := listDir(int(f.Fd()), mostManifests+1)
+	entries, err := beneath.List(int(f.Fd()), mostManifests+1)
 	if err == nil && len(entries) > mostManifests {
 		err = fmt.Errorf("%s holds more than %d files", dir, mostManifests)
 	}
 	var names []string
 	for _, d := range entries {
-		if !strings.HasPrefix(d.name, ".") {
-			names = append(names, d.name)
+		if !strings.HasPrefix(d.Name, ".") {
+			names = append(names, d.Name)
 		}
 	}
 	slices.Sort(names)
@@ -151,10 +153,10 @@ func (s *staticPods) add(file string) error {
 	}
 	m, err := parseManifest(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", clean(file), err)
+		return fmt.Errorf("%s: %w", clean.Name(file), err)
 	}
 	if m != nil {
-		m.file = clean(file)
+		m.file = clean.Name(file)
 		s.manifests = append(s.manifests, *m)
 	}
 	return nil
@@ -269,7 +271,7 @@ func (m manifest) fits(e *policy.Evidence) bool {
 func since(sandboxes []staticSandbox, e *policy.Evidence) string {
 	for _, s := range sandboxes {
 		if e.ID.Btime > 0 && s.created > e.ID.Btime && !slices.Contains(s.uids, string(e.UID)) {
-			return clean(s.uids[0])
+			return clean.Name(s.uids[0])
 		}
 	}
 	return ""

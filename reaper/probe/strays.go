@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -56,16 +58,16 @@ func devicesOf(procDir string, dirs ...*bounded.Handle) map[uint64]device {
 		if h == nil {
 			continue
 		}
-		st, err := statHandle(h.FD)
+		st, err := beneath.Stat(h.FD)
 		if err != nil {
 			continue
 		}
 		var fs unix.Statfs_t
 		overlay := unix.Fstatfs(h.FD, &fs) != nil || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
-		devs[devOf(&st)] = device{devOf(&st), !overlay}
+		devs[beneath.DevOf(&st)] = device{beneath.DevOf(&st), !overlay}
 		if st.Dev_major == 0 {
 			if dev, ok := mountDevice(procDir, st.Mnt_id); ok && devs[dev] == (device{}) {
-				devs[dev] = device{devOf(&st), false}
+				devs[dev] = device{beneath.DevOf(&st), false}
 			}
 		}
 	}
@@ -133,7 +135,7 @@ func (h stray) words(procDir string) string {
 		return h.what
 	}
 	v := view{pid: h.process}
-	return "PID " + v.who(procDir) + " has " + clean(h.path) + " as " + h.what
+	return "PID " + v.who(procDir) + " has " + clean.Name(h.path) + " as " + h.what
 }
 
 // note remembers what the walk met.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // swaps finds the files in pods that are swap space. The kernel holds them, and refuses to
@@ -16,7 +19,7 @@ import (
 // or that of the machine of which this node is a part.
 func (s *useScan) swaps(list string) error {
 	text, err := os.ReadFile(list)
-	if gone(err) {
+	if beneath.Gone(err) {
 		return nil // a kernel without swap
 	}
 	if err != nil {
@@ -29,7 +32,7 @@ func (s *useScan) swaps(list string) error {
 		}
 		path := unescape(f[0])
 		id, err := s.places.ask("swap: "+path, func() answered { return s.places.statBelow("/", path) })
-		s.kernelHolds(fmt.Sprintf("%s is swap space, and the kernel lets nobody remove it: swapoff '%[1]s'", clean(path)), path, id, err == nil)
+		s.kernelHolds(fmt.Sprintf("%s is swap space, and the kernel lets nobody remove it: swapoff '%[1]s'", clean.Name(path)), path, id, err == nil)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -73,7 +74,7 @@ func ringWith(path string) (ring int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(file)
+	defer beneath.Close(file)
 	const registerFiles = 2
 	files := [...]int32{-1, int32(file)}
 	_, _, errno = unix.Syscall6(unix.SYS_IO_URING_REGISTER, fd, registerFiles, uintptr(unsafe.Pointer(&files)), uintptr(len(files)), 0, 0)
@@ -89,7 +90,7 @@ func mapFile(path string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	_, err = unix.Mmap(fd, 0, 1, unix.PROT_READ, unix.MAP_SHARED)
 	return err
 }
@@ -132,7 +133,7 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 		skipWithout(t, "io_uring", err)
 	} else {
 		must(t, err)
-		closeFD(ring)
+		beneath.Close(ring)
 	}
 	n, other := newNode(t), newUID()
 	n.mkdir(n.pod(other))
@@ -170,7 +171,7 @@ func newScan(t *testing.T, n *testNode, w wanted) *useScan {
 	proc, err := p.openProc()
 	must(t, err)
 	t.Cleanup(func() {
-		closeFD(proc)
+		beneath.Close(proc)
 		list.root.Drop()
 		list.pods.Drop()
 	})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -115,7 +116,7 @@ func TestEachProcess(t *testing.T) {
 	p := n.probe()
 	proc, err := p.openProc()
 	must(t, err)
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	cases := map[string]struct {
 		do   func(pid int) (ended bool)
 		seen string
@@ -158,7 +159,7 @@ func TestEnded(t *testing.T) {
 	p := newNode(t).probe()
 	proc, err := p.openProc()
 	must(t, err)
-	defer closeFD(proc)
+	defer beneath.Close(proc)
 	for _, c := range []struct {
 		pid  string
 		err  error

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -18,7 +20,7 @@ func (w *walker) uniform(fd int, rel []string, class policy.Class, st *unix.Stat
 	if class != policy.ClassProjected && !t.files && !t.residue.Partial {
 		class = policy.ClassSkeleton
 	}
-	i := w.add(clean(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
+	i := w.add(clean.Name(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
 	w.rows[i].Partial = w.rows[i].Partial || t.residue.Partial
 }
 
@@ -32,7 +34,7 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 	entries, err := w.list(fd, min(t.left, w.room()))
 	t.left -= len(entries)
 	w.counts.left.Add(-int64(len(entries)))
-	if errors.Is(err, errTooMany) {
+	if errors.Is(err, beneath.ErrTooMany) {
 		t.residue.Partial = true
 		err = nil
 	}
@@ -45,25 +47,25 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 			t.residue.Partial = true
 			return
 		}
-		w.countEntry(fd, append(slices.Clip(rel), d.name), d, depth, t)
+		w.countEntry(fd, append(slices.Clip(rel), d.Name), d, depth, t)
 	}
 }
 
-func (w *walker) countEntry(parent int, rel []string, d dirent, depth int, t *tree) {
+func (w *walker) countEntry(parent int, rel []string, d beneath.Entry, depth int, t *tree) {
 	t.residue.Entries++
-	if depth >= deepest && (d.kind == unix.DT_DIR || d.kind == unix.DT_UNKNOWN) {
+	if depth >= deepest && (d.Kind == unix.DT_DIR || d.Kind == unix.DT_UNKNOWN) {
 		t.residue.Partial = true
 		return
 	}
 	fd, st, err := w.enter(parent, d)
 	switch {
-	case errors.Is(err, errMount):
+	case errors.Is(err, unix.EXDEV):
 		t.residue.Partial = true
 		w.crossed(rel)
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		t.files = true
-		st, err := statName(parent, d.name)
+		st, err := beneath.StatName(parent, d.Name)
 		switch {
 		case err != nil:
 			w.fail(rel, err)
@@ -75,7 +77,7 @@ func (w *walker) countEntry(parent int, rel []string, d dirent, depth int, t *tr
 			t.residue.Bytes += blocksOf(&st)
 		}
 		return
-	case gone(err):
+	case beneath.Gone(err):
 		t.residue.Entries--
 		return
 	case err != nil:
@@ -83,7 +85,7 @@ func (w *walker) countEntry(parent int, rel []string, d dirent, depth int, t *tr
 		w.fail(rel, err)
 		return
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	t.residue.Bytes += blocksOf(&st)
 	w.count(fd, rel, depth+1, t)
 }

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -84,9 +86,9 @@ func (s *useScan) socket(path string, pids []string) {
 		}
 		switch s.bound(at, pids) {
 		case policy.Yes:
-			s.pods[at.uid] = "a process has bound the unix socket " + clean(path)
+			s.pods[at.uid] = "a process has bound the unix socket " + clean.Name(path)
 		case policy.Unknown:
-			s.doubts[at.uid] = "a process has bound a unix socket " + clean(path) + ", and nobody can tell whether that is this pod's"
+			s.doubts[at.uid] = "a process has bound a unix socket " + clean.Name(path) + ", and nobody can tell whether that is this pod's"
 		case policy.No:
 		}
 	}
@@ -122,7 +124,7 @@ func (p *places) isSocket(at spot) bool {
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -66,7 +67,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 	}
 	var living []parsers.PodUID
 	for _, d := range l.names {
-		if uid, ok := parsers.ParsePodUID(d.name); ok && l.lives(ctx, uid) {
+		if uid, ok := parsers.ParsePodUID(d.Name); ok && l.lives(ctx, uid) {
 			living = append(living, uid)
 		}
 	}
@@ -111,18 +112,18 @@ func (l *looking) lives(ctx context.Context, uid parsers.PodUID) bool {
 // fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
 // mountinfo could name a mount of somebody else's making.
 func (p *Probe) fileUsers(pods int, uid parsers.PodUID) []fileUser {
-	dir, err := p.open.walk(pods, string(uid), "volumes", csiPlugin)
+	dir, err := p.open.Walk(pods, string(uid), "volumes", csiPlugin)
 	if err != nil {
 		return nil
 	}
-	defer closeFD(dir)
-	names, err := listDir(dir, mostVolumes)
-	if err != nil && !errors.Is(err, errTooMany) {
+	defer beneath.Close(dir)
+	names, err := beneath.List(dir, mostVolumes)
+	if err != nil && !errors.Is(err, beneath.ErrTooMany) {
 		return nil
 	}
 	var users []fileUser
 	for _, d := range names {
-		if u, ok := p.fileUser(dir, d.name); ok {
+		if u, ok := p.fileUser(dir, d.Name); ok {
 			u.UID, u.Lives = uid, true
 			users = append(users, u)
 		}
@@ -131,12 +132,12 @@ func (p *Probe) fileUsers(pods int, uid parsers.PodUID) []fileUser {
 }
 
 func (p *Probe) fileUser(dir int, name string) (fileUser, bool) {
-	volume, err := p.open.dir(dir, name)
+	volume, err := p.open.Dir(dir, name)
 	if err != nil {
 		return fileUser{}, false
 	}
-	defer closeFD(volume)
-	text, err := p.open.readFile(volume, policy.VolData, mostVolData)
+	defer beneath.Close(volume)
+	text, err := p.open.ReadFile(volume, policy.VolData, mostVolData)
 	if err != nil {
 		return fileUser{}, false
 	}
@@ -158,7 +159,7 @@ func (p *Probe) fileUser(dir int, name string) (fileUser, bool) {
 func (p *Probe) blockUsers(csi int, volume string, living []parsers.PodUID) []policy.VolumeUser {
 	var users []policy.VolumeUser
 	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
-		dir, err := p.open.walk(csi, at...)
+		dir, err := p.open.Walk(csi, at...)
 		if err != nil {
 			continue
 		}
@@ -167,18 +168,18 @@ func (p *Probe) blockUsers(csi int, volume string, living []parsers.PodUID) []po
 				UID: uid, Volume: blockVolume(volume), Lives: true, Mounted: p.mountPoint(dir, string(uid)),
 			})
 		}
-		closeFD(dir)
+		beneath.Close(dir)
 	}
 	return users
 }
 
 // mountPoint says whether name is one, by the open itself, which nothing mounted answers.
 func (p *Probe) mountPoint(parent int, name string) bool {
-	fd, err := p.open.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := p.open.Step(parent, name, beneath.Hold)
 	if err == nil {
-		closeFD(fd)
+		beneath.Close(fd)
 	}
-	return errors.Is(err, errMount)
+	return errors.Is(err, unix.EXDEV)
 }
 
 // blockEntry is a CSI block volume's entry for one pod below plugins/kubernetes.io/csi.
@@ -201,13 +202,13 @@ func csiBlock(path string) (name string, ok bool) {
 	return "", false
 }
 
-// bare says whether the entry is an empty regular file and no mount point.
-func (o opener) bare(parent int, name string) bool {
-	fd, err := o.at(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+// bareFile reports whether the entry is an empty regular file and no mount point.
+func bareFile(o *beneath.Opener, parent int, name string) bool {
+	fd, err := o.Step(parent, name, beneath.Hold)
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
-	st, err := statHandle(fd)
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
 }
