@@ -82,6 +82,39 @@ func TestHungLog(t *testing.T) {
 	f.wait()
 }
 
+// TestRelook: a kubelet that was started again with its standard error in a file is heard, and its
+// file followed once.
+func TestRelook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubelet.log")
+	if err := os.WriteFile(path, []byte(orphanLine+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f := follow(ctx, nil, nil, slog.New(slog.DiscardHandler), func(string, bool, time.Time) {})
+	tick, files := make(chan time.Time), make(chan []string)
+	f.relook(ctx, tick, func() []string { return <-files })
+	tick <- time.Time{}
+	files <- nil
+	tick <- time.Time{} // the answer has been dealt with
+	if all := f.sources(); len(all) > 0 {
+		t.Errorf("follows %v before there is a file", all)
+	}
+	files <- []string{path, path}
+	tick <- time.Time{}
+	files <- []string{path}
+	tick <- time.Time{}
+	line := <-f.lines
+	if line.Source != path || string(line.Text) != orphanLine || !line.CatchUp {
+		t.Errorf("heard %+v", line)
+	}
+	if all := f.sources(); len(all) != 1 {
+		t.Errorf("follows %v", all)
+	}
+	cancel()
+	files <- nil
+	f.wait()
+}
+
 // TestUnitsFound: a unit in which a kubelet was found is believed and kept in mind; where
 // the operator named units, nothing is looked for and any command of theirs is believed.
 func TestUnitsFound(t *testing.T) {

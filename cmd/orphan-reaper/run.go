@@ -74,6 +74,9 @@ func runDaemon(ctx context.Context, cfg Config, proc process, reload func(contex
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logs := follow(ctx, all, from, log, metrics.Source)
+	again := time.NewTicker(relook)
+	defer again.Stop()
+	logs.relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, found)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },

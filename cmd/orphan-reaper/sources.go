@@ -26,18 +26,27 @@ func newSources(ctx context.Context, cfg Config, found *unitsFound, log *slog.Lo
 	if journald && !kept {
 		log.WarnContext(ctx, "journald keeps no journal (Storage= in journald.conf): the usual log files are followed, too")
 	}
-	var own []string
-	if here && !cfg.Waive() {
-		own = probe.KubeletLogs(ctx, procDir)
-	}
 	var all []source.Source
 	if journald {
 		all = append(all, newJournal(cfg, found, log))
 	}
-	for _, path := range logFiles(cfg, kept, filepath.Join(cfg.NodeRoot, rke2Log), own...) {
+	for _, path := range logFiles(cfg, kept, filepath.Join(cfg.NodeRoot, rke2Log), laterFiles(ctx, cfg)...) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
+}
+
+// relook is how often the daemon asks for such files again. A kubelet that is started again may
+// write elsewhere, and journald keep no journal any more.
+const relook = 10 * time.Minute
+
+// laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
+// and the usual ones that are written while the journal is not.
+func laterFiles(ctx context.Context, cfg Config) []string {
+	if !slices.Contains(cfg.LogSources, auto) || cfg.elsewhere() || cfg.Waive() {
+		return nil
+	}
+	return append(probe.KubeletLogs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
 }
 
 func newJournal(cfg Config, found *unitsFound, log *slog.Logger) *source.Journal {
@@ -132,27 +141,65 @@ type checkpoints map[string]source.Position
 
 // following runs the sources until its context ends.
 type following struct {
-	all   []source.Source
 	lines chan parsers.Line
 	done  sync.WaitGroup
+	from  checkpoints
+	log   *slog.Logger
 	meter func(source string, up bool, lastLine time.Time)
+
+	mu  sync.Mutex
+	all []source.Source
 }
 
 // follow starts all sources where the checkpoints say, each in its own goroutine. A source
 // that cannot go on is told once; the others go on without it.
 func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *following {
-	f := &following{all: all, lines: make(chan parsers.Line), meter: meter}
+	f := &following{lines: make(chan parsers.Line), from: from, log: log, meter: meter}
 	for _, s := range all {
-		meter(s.Name(), true, time.Time{})
-		f.done.Go(func() {
-			if err := s.Run(ctx, from[s.Name()], f.lines); err != nil {
-				log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
-					slog.String("source", s.Name()), slog.Any("error", err))
-				meter(s.Name(), false, time.Time{})
-			}
-		})
+		f.add(ctx, s)
 	}
 	return f
+}
+
+func (f *following) add(ctx context.Context, s source.Source) {
+	f.mu.Lock()
+	f.all = append(f.all, s)
+	f.mu.Unlock()
+	f.meter(s.Name(), true, time.Time{})
+	f.done.Go(func() {
+		if err := s.Run(ctx, f.from[s.Name()], f.lines); err != nil {
+			f.log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
+				slog.String("source", s.Name()), slog.Any("error", err))
+			f.meter(s.Name(), false, time.Time{})
+		}
+	})
+}
+
+// relook asks at each tick which files are to be followed besides, and follows those that are new.
+// None is given up: a kubelet that is being started again has none.
+func (f *following) relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
+	f.done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+			for _, path := range files() {
+				if slices.ContainsFunc(f.sources(), func(s source.Source) bool { return s.Name() == path }) {
+					continue
+				}
+				f.log.InfoContext(ctx, "the kubelet's lines come to this file, too: it is followed from now on", slog.String("source", path))
+				f.add(ctx, source.NewFile(source.FileOptions{Path: path, Logger: f.log}))
+			}
+		}
+	})
+}
+
+func (f *following) sources() []source.Source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all)
 }
 
 // stragglers is how long sources may take to end. A read that hangs, of a log on a file
@@ -180,7 +227,7 @@ func (f *following) heard(parse func(parsers.Line) (parsers.Sighting, bool)) fun
 // keep writes the positions down.
 func (f *following) keep(store *state.Store, log *slog.Logger) {
 	at := checkpoints{}
-	for _, s := range f.all {
+	for _, s := range f.sources() {
 		at[s.Name()] = s.Position()
 	}
 	if err := store.Save("checkpoints", at); err != nil {

@@ -66,6 +66,34 @@ func JournalKept(dirs ...string) bool {
 	return false
 }
 
+// journalLag is how much later than the journal a file is written that has the same lines.
+const journalLag = 5 * time.Minute
+
+// WrittenAfterJournal returns those of the files that were written well after the journals in any of
+// the directories: the lines come to the files then, and to no journal. journald changes the time
+// of its file with each entry that it writes.
+func WrittenAfterJournal(dirs, files []string) []string {
+	var last time.Time
+	for _, dir := range dirs {
+		journals, err := filepath.Glob(filepath.Join(dir, "*", "*.journal"))
+		if err != nil {
+			return nil
+		}
+		for _, path := range journals {
+			if info, err := statRegular(path); err == nil && info.mtime.After(last) {
+				last = info.mtime
+			}
+		}
+	}
+	var later []string
+	for _, path := range files {
+		if info, err := statRegular(path); err == nil && info.mtime.After(last.Add(journalLag)) {
+			later = append(later, path)
+		}
+	}
+	return later
+}
+
 // JournalOptions say how the journal is read.
 type JournalOptions struct {
 	Logger *slog.Logger
