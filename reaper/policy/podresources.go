@@ -1,11 +1,24 @@
 package policy
 
-import "github.com/orphan-reaper/orphan-reaper/parsers"
+import (
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
 
 // PodName is a pod's namespace and name.
 type PodName struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+}
+
+// IsDNSName says whether s can be shown as the name of a namespace or pod: these are DNS
+// subdomains, and anything else may hold control characters.
+func IsDNSName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	return strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
 // PodResources is what the kubelet's pod-resources socket listed: names, and no UIDs.

@@ -25,9 +25,9 @@ func (l *looking) agent(uid parsers.PodUID) string {
 	}
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Names[owner]; ok {
-		name = "pod " + n[0] + "/" + n[1]
+		name = "pod " + n.Namespace + "/" + n.Name
 	} else if n, ok := l.logs.names[owner]; ok {
-		name = "pod " + n.namespace + "/" + n.name
+		name = "pod " + n.Namespace + "/" + n.Name
 	}
 	return "; the process is of " + name + ": restart that pod, and the mount goes"
 }

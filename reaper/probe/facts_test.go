@@ -325,12 +325,14 @@ func TestNames(t *testing.T) {
 		"fe00::2\tip6-allrouters\n10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n")
 	n.write(n.pod(network)+"/etc-hosts", "# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n")
 	look := n.look()
-	for uid, want := range map[parsers.PodUID]podName{logged: {"shop", "web-0"}, hosts: {"shop", "web-0"}, network: {}, none: {}} {
-		if e := find(t, look, uid); e.Namespace != want.namespace || e.PodName != want.name {
+	for uid, want := range map[parsers.PodUID]policy.PodName{
+		logged: {Namespace: "shop", Name: "web-0"}, hosts: {Namespace: "shop", Name: "web-0"}, network: {}, none: {},
+	} {
+		if e := find(t, look, uid); e.Namespace != want.Namespace || e.PodName != want.Name {
 			t.Errorf("the name is %s/%s, want %+v", e.Namespace, e.PodName, want)
 		}
 	}
-	if got := hostsName([]byte("# Kubernetes-managed hosts file.\n10.0.0.1\t\x1b[31mred\n")); got != (podName{}) {
+	if got := hostsName([]byte("# Kubernetes-managed hosts file.\n10.0.0.1\t\x1b[31mred\n")); got != (policy.PodName{}) {
 		t.Errorf("a name that is none was taken: %+v", got)
 	}
 }

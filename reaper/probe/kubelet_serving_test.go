@@ -117,11 +117,11 @@ func TestKubeletSecure(t *testing.T) {
 				t.Error(l.podList.err)
 			}
 			// A manifest that cannot be read may state any UID: the kubelet need not have it.
-			l.static.err = os.ErrPermission
+			l.static.Err = os.ErrPermission
 			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
 			}
-			l.static = &staticPods{unsure: "from a URL too"}
+			l.static = &staticPods{StaticPods: policy.StaticPods{Unsure: "from a URL too"}}
 			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with manifests from a URL: %+v", f)
 			}

@@ -250,8 +250,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	} else if agrees.Truth != policy.Yes {
 		l.complain(errors.New(agrees.Detail))
 	}
-	if running != nil && l.wanted.anyStatic() {
-		l.complain(l.static.err)
+	if running != nil && policy.AnyStatic(l.wanted) {
+		l.complain(l.static.Err)
 	}
 	l.complain(l.podList.err)
 	l.complain(l.api.err)
@@ -388,16 +388,14 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
 	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.podLogsFact(e)
-	f[policy.FactStaticPod] = l.static.fact(e, e.CertainName, l.runtime.Running)
+	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
 
 // podLists is all that says which pods are wanted here.
 func (l *looking) podLists() *policy.PodLists {
-	lists := &policy.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.origin, ManifestDoubt: l.static.unsure}
-	if l.static.err != nil {
-		lists.ManifestDoubt = l.static.err.Error()
+	return &policy.PodLists{
+		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
 	}
-	return lists
 }
 
 func (l *looking) name(e *policy.Evidence, r *podRead) {
@@ -408,5 +406,5 @@ func (l *looking) name(e *policy.Evidence, r *podRead) {
 	if !ok && r.content != nil {
 		name = hostsName(r.content.hosts)
 	}
-	e.Namespace, e.PodName = name.namespace, name.name
+	e.Namespace, e.PodName = name.Namespace, name.Name
 }

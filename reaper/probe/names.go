@@ -7,9 +7,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// podName is a pod's namespace and name.
-type podName struct{ namespace, name string }
-
 // hostsName reads the pod's host name, which is its name unless its spec says otherwise,
 // from the etc-hosts that the kubelet writes:
 //
@@ -18,9 +15,9 @@ type podName struct{ namespace, name string }
 //	10.0.0.7	web-0.web.shop.svc.cluster.local	web-0
 //
 // With the host's network it is a copy of the host's file and tells nothing.
-func hostsName(text []byte) podName {
+func hostsName(text []byte) policy.PodName {
 	if !bytes.HasPrefix(text, []byte("# Kubernetes-managed hosts file.\n")) {
-		return podName{}
+		return policy.PodName{}
 	}
 	var last [][]byte
 	for line := range bytes.Lines(text) {
@@ -33,15 +30,15 @@ func hostsName(text []byte) podName {
 		}
 	}
 	if len(last) < 2 {
-		return podName{}
+		return policy.PodName{}
 	}
-	name := podName{name: string(last[len(last)-1])}
+	name := policy.PodName{Name: string(last[len(last)-1])}
 	if parts := strings.Split(string(last[1]), "."); len(last) == 3 && len(parts) > 4 && parts[3] == "svc" {
-		name.namespace = parts[2]
+		name.Namespace = parts[2]
 	}
-	if !isDNSName(name.name) || strings.HasPrefix(name.name, "ip6-") || name.name == "localhost" ||
-		name.namespace != "" && !isDNSName(name.namespace) {
-		return podName{}
+	if !policy.IsDNSName(name.Name) || strings.HasPrefix(name.Name, "ip6-") || name.Name == "localhost" ||
+		name.Namespace != "" && !policy.IsDNSName(name.Namespace) {
+		return policy.PodName{}
 	}
 	return name
 }

@@ -28,7 +28,7 @@ const mostLogDirs = 100_000
 type podLogs struct {
 	dir   string
 	pods  map[parsers.PodUID]bool
-	names map[parsers.PodUID]podName
+	names map[parsers.PodUID]policy.PodName
 	err   error // why not all of them are known
 }
 
@@ -42,7 +42,7 @@ func (p *Probe) podLogs(ctx context.Context, running *kubelet) *podLogs {
 }
 
 func (p *Probe) readPodLogs(running *kubelet) *podLogs {
-	l := &podLogs{dir: p.cfg.LogPodsDir, pods: map[parsers.PodUID]bool{}, names: map[parsers.PodUID]podName{}}
+	l := &podLogs{dir: p.cfg.LogPodsDir, pods: map[parsers.PodUID]bool{}, names: map[parsers.PodUID]policy.PodName{}}
 	var files kubeletFiles
 	if running != nil {
 		files = running.files
@@ -83,14 +83,14 @@ func (p *Probe) readPodLogs(running *kubelet) *podLogs {
 }
 
 // logName reads a pod's namespace and name from the name of its log directory.
-func logName(dir string) (podName, bool) {
+func logName(dir string) (policy.PodName, bool) {
 	namespace, rest, ok := strings.Cut(dir, "_")
 	i := strings.LastIndexByte(rest, '_')
 	if !ok || i < 0 {
-		return podName{}, false
+		return policy.PodName{}, false
 	}
-	name := podName{namespace, rest[:i]}
-	return name, isDNSName(name.namespace) && isDNSName(name.name)
+	name := policy.PodName{Namespace: namespace, Name: rest[:i]}
+	return name, policy.IsDNSName(name.Namespace) && policy.IsDNSName(name.Name)
 }
 
 // fact says whether the kubelet keeps the pod's log directory. That it is not there counts where
@@ -148,10 +148,10 @@ func (l *looking) uids() map[policy.PodName][]parsers.PodUID {
 		}
 	}
 	for uid, name := range l.runtime.Names {
-		add(uid, policy.PodName{Namespace: name[0], Name: name[1]})
+		add(uid, name)
 	}
 	for uid, name := range l.logs.names {
-		add(uid, policy.PodName{Namespace: name.namespace, Name: name.name})
+		add(uid, name)
 	}
 	return uids
 }

@@ -79,7 +79,7 @@ func TestPodLogsDir(t *testing.T) {
 	n.write("config.yaml", "podLogsDir: "+n.path("elsewhere")+"\n")
 	k := &kubelet{flags: flags{"--config=" + n.path("config.yaml")}}
 	got := n.probe().readPodLogs(k)
-	if got.err != nil || len(got.pods) != 1 || got.names[uid] != (podName{"shop", "web-0"}) {
+	if got.err != nil || len(got.pods) != 1 || got.names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
 		t.Errorf("read %+v", got)
 	}
 	if got := n.probe().readPodLogs(nil); got.pods[uid] || len(got.pods) != 1 {

@@ -133,7 +133,7 @@ func readPodResources(text []byte) (map[policy.PodName]bool, error) {
 		switch {
 		case err != nil:
 			return err
-		case !isDNSName(name.Name) || !isDNSName(name.Namespace):
+		case !policy.IsDNSName(name.Name) || !policy.IsDNSName(name.Namespace):
 			return errors.New("it lists a pod whose name is none")
 		case len(names) >= mostPodResources:
 			return fmt.Errorf("it lists more than %d pods", mostPodResources)

@@ -33,12 +33,11 @@ type runtimeAnswer struct {
 	Lists policy.Fact
 	// Sandboxes and Containers hold, for each pod that has some, words for people.
 	Sandboxes, Containers map[parsers.PodUID]string
-	// Names holds namespace and name.
-	Names map[parsers.PodUID][2]string
+	Names                 map[parsers.PodUID]policy.PodName
 	// Ready holds the pods that have a sandbox that is ready.
 	Ready map[parsers.PodUID]bool
 	// Running holds the sandboxes of static pods that are ready.
-	Running map[podName][]staticSandbox
+	Running map[policy.PodName][]policy.StaticSandbox
 	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
 	Pods      map[parsers.PodUID]*runtimePod
 	InRuntime int
@@ -55,7 +54,7 @@ func (a runtimeAnswer) tell(e *policy.Evidence) {
 	e.Facts[policy.FactSandbox] = a.fact(a.Sandboxes[e.UID], a.SandboxErr)
 	e.Facts[policy.FactContainer] = a.fact(a.Containers[e.UID], a.ContainerErr)
 	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
-		e.Namespace, e.PodName = name[0], name[1]
+		e.Namespace, e.PodName = name.Namespace, name.Name
 	}
 	if pod := a.Pods[e.UID]; pod != nil {
 		e.Made = pod.made

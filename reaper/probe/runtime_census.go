@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -23,8 +24,8 @@ import (
 type census struct {
 	now                   time.Time
 	sandboxes, containers map[parsers.PodUID]*tally
-	names                 map[parsers.PodUID][2]string
-	running               map[podName][]staticSandbox
+	names                 map[parsers.PodUID]policy.PodName
+	running               map[policy.PodName][]policy.StaticSandbox
 	has                   map[parsers.PodUID]*runtimePod
 	known                 map[string]bool // every pod once, whatever its name
 	pods                  int             // sandboxes that name a pod
@@ -44,7 +45,7 @@ type tally struct {
 func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
-		names: map[parsers.PodUID][2]string{}, running: map[podName][]staticSandbox{},
+		names: map[parsers.PodUID]policy.PodName{}, running: map[policy.PodName][]policy.StaticSandbox{},
 		has: map[parsers.PodUID]*runtimePod{}, known: map[string]bool{},
 	}
 }
@@ -119,27 +120,26 @@ func (c *census) name(names []string, s *runtimeapi.PodSandbox) {
 	if namespace == "" || name == "" {
 		namespace, name = s.GetMetadata().GetNamespace(), s.GetMetadata().GetName()
 	}
-	if !isDNSName(namespace) || !isDNSName(name) {
+	if !policy.IsDNSName(namespace) || !policy.IsDNSName(name) {
 		return
 	}
+	pod := policy.PodName{Namespace: namespace, Name: name}
 	if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY && s.GetAnnotations()[cri.AnnotationSource] == "file" {
-		pod := podName{namespace, name}
-		c.running[pod] = append(c.running[pod], staticSandbox{names, s.GetCreatedAt()})
+		c.running[pod] = append(c.running[pod], policy.StaticSandbox{UIDs: cleaned(names), Created: s.GetCreatedAt()})
 	}
 	for _, n := range names {
 		if uid, ok := parsers.ParsePodUID(n); ok {
-			c.names[uid] = [2]string{namespace, name}
+			c.names[uid] = pod
 		}
 	}
 }
 
-// isDNSName says whether s can be shown as the name of a namespace or pod: these are DNS
-// subdomains, and anything else may hold control characters.
-func isDNSName(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
+func cleaned(names []string) []string {
+	shown := make([]string, len(names))
+	for i, name := range names {
+		shown[i] = clean.Name(name)
 	}
-	return strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+	return shown
 }
 
 // words describes one of them, as "sandbox 02538aa466dd NOTREADY, created 3h ago".
@@ -156,7 +156,7 @@ func shortID(id string) string {
 	if len(id) > 12 {
 		id = id[:12]
 	}
-	if !isDNSName(id) {
+	if !policy.IsDNSName(id) {
 		return fmt.Sprintf("%q", id)
 	}
 	return id

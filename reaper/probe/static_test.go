@@ -56,7 +56,7 @@ type staticCase struct {
 	uncertain bool
 	manifests map[string]string
 	args      []string
-	running   map[podName][]staticSandbox
+	running   map[policy.PodName][]policy.StaticSandbox
 	btime     int64
 	want      policy.Truth
 	detail    string
@@ -70,7 +70,8 @@ func (c staticCase) run(t *testing.T) {
 	if c.uid != "" {
 		e.UID = c.uid
 	}
-	f := s.fact(&e, c.pod != "" && !c.uncertain, c.running)
+	e.CertainName = c.pod != "" && !c.uncertain
+	f := s.Fact(&e, c.running)
 	if f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Truth == policy.Unknown && f.Detail == "" {
 		t.Errorf("%+v, want %s with %q", f, c.want, c.detail)
 	}
@@ -119,8 +120,8 @@ func TestStaticPod(t *testing.T) {
 func TestStaticPodOfAnOlderKubelet(t *testing.T) {
 	etcd := map[string]string{"etcd.yaml": etcdManifest}
 	two := map[string]string{"etcd.yaml": etcdManifest, "events.yaml": "kind: Pod\nmetadata: {name: etcd-events, namespace: kube-system}\n"}
-	runs := func(name string, created int64, uids ...string) map[podName][]staticSandbox {
-		return map[podName][]staticSandbox{{"kube-system", name}: {{uids: uids, created: created}}}
+	runs := func(name string, created int64, uids ...string) map[policy.PodName][]policy.StaticSandbox {
+		return map[policy.PodName][]policy.StaticSandbox{{Namespace: "kube-system", Name: name}: {{UIDs: uids, Created: created}}}
 	}
 	for _, c := range []staticCase{
 		{name: "runs under another UID", running: runs("etcd-node-1", 20, otherStatic), want: policy.No, detail: "under another UID: " + otherStatic},
@@ -209,7 +210,7 @@ func TestStaticPodPaths(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := readStaticPods(staticKubelet(t, c.comm, c.args...))
-			f := s.fact(&policy.Evidence{UID: staticUID, Namespace: "kube-system", PodName: "etcd-node-1"}, true, nil)
+			f := s.Fact(&policy.Evidence{UID: staticUID, Namespace: "kube-system", PodName: "etcd-node-1", CertainName: true}, nil)
 			if f.Truth != c.want || f.Origin == "" {
 				t.Errorf("%+v, want %s", f, c.want)
 			}
