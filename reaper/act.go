@@ -13,14 +13,14 @@ import (
 
 // act carries out the plans: what is parked first, then, unless one of those turned out to
 // live, the new ones; and then one mount scan for all that was parked.
-func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
+func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Batch) {
 	if r.Remover == nil {
 		return
 	}
 	r.freeze(rep)
 	r.openBreaker(rep)
 	var taken []policy.Outcome
-	var sandboxes []policy.Plan
+	var sandboxes []policy.Batch
 	late := false
 	for _, plan := range plans {
 		if plan.Actions[0].Kind == policy.RemoveSandbox {
@@ -55,7 +55,7 @@ func (r *Reaper) act(ctx context.Context, rep *Report, plans []policy.Plan) {
 // unmounted scans the mounts once more, immediately before something is removed: since the
 // look read them it has read directories, and batches before this one have taken their time.
 // What is mounted by now, or not known, stays for the next look. It is true where that is so.
-func (r *Reaper) unmounted(ctx context.Context, plan policy.Plan) (policy.Plan, bool) {
+func (r *Reaper) unmounted(ctx context.Context, plan policy.Batch) (policy.Batch, bool) {
 	var uids []parsers.PodUID
 	for _, a := range plan.Actions {
 		if a.Kind == policy.Strip || a.Kind == policy.Purge {
@@ -66,7 +66,7 @@ func (r *Reaper) unmounted(ctx context.Context, plan policy.Plan) (policy.Plan, 
 		return plan, false
 	}
 	facts := r.Prober.Mounts(ctx, uids)
-	left := policy.Plan{Actions: slices.DeleteFunc(slices.Clone(plan.Actions), func(a policy.Action) bool {
+	left := policy.Batch{Actions: slices.DeleteFunc(slices.Clone(plan.Actions), func(a policy.Action) bool {
 		return (a.Kind == policy.Strip || a.Kind == policy.Purge) && facts[a.UID].Truth != policy.No
 	})}
 	return left, len(left.Actions) < len(plan.Actions)
@@ -74,7 +74,7 @@ func (r *Reaper) unmounted(ctx context.Context, plan policy.Plan) (policy.Plan, 
 
 // removeSandboxes comes last: a runtime may take minutes, and what is parked was judged, and
 // must be scanned for mounts, before that. The runtime is asked about each sandbox anew.
-func (r *Reaper) removeSandboxes(ctx context.Context, rep *Report, plans []policy.Plan) {
+func (r *Reaper) removeSandboxes(ctx context.Context, rep *Report, plans []policy.Batch) {
 	for _, plan := range plans {
 		outs := r.execute(ctx, rep, plan)
 		if outs == nil || slices.ContainsFunc(outs, notBegun) {
@@ -85,7 +85,7 @@ func (r *Reaper) removeSandboxes(ctx context.Context, rep *Report, plans []polic
 
 // execute writes the intents of one plan to the ledger, carries it out, and writes down how
 // it ended. It returns nil where the intents could not be written: then nothing is done.
-func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Plan) []policy.Outcome {
+func (r *Reaper) execute(ctx context.Context, rep *Report, plan policy.Batch) []policy.Outcome {
 	if err := r.comeHome(plan); err != nil {
 		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
 		return nil

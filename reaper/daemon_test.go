@@ -242,7 +242,7 @@ type slowNode struct {
 	hangs time.Duration
 }
 
-func (n slowNode) Execute(ctx context.Context, plan policy.Plan) []policy.Outcome {
+func (n slowNode) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
 	time.Sleep(n.hangs)
 	return n.clockedNode.Execute(ctx, plan)
 }

@@ -28,7 +28,7 @@ type Prober interface {
 type Remover interface {
 	// Execute carries out the plan and says for each action how it ended, in order. It
 	// stops early only where ctx ends; actions that were not begun are then Refused.
-	Execute(ctx context.Context, plan policy.Plan) []policy.Outcome
+	Execute(ctx context.Context, plan policy.Batch) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
 	// Home says which directory the quarantine lies in, or would.

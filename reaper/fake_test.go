@@ -216,7 +216,7 @@ func (n *fakeNode) List() ([]string, error) {
 	return slices.Sorted(maps.Keys(n.quarantine)), nil
 }
 
-func (n *fakeNode) Execute(_ context.Context, plan policy.Plan) []policy.Outcome {
+func (n *fakeNode) Execute(_ context.Context, plan policy.Batch) []policy.Outcome {
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
 		switch {

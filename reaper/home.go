@@ -55,7 +55,7 @@ func (r *Reaper) atHome() error {
 }
 
 // comeHome remembers where the quarantine is, before anything is moved there.
-func (r *Reaper) comeHome(plan policy.Plan) error {
+func (r *Reaper) comeHome(plan policy.Batch) error {
 	moves := func(a policy.Action) bool { return a.Kind == policy.Park || a.Kind == policy.Clear }
 	if r.Store == nil || !slices.ContainsFunc(plan.Actions, moves) {
 		return nil

@@ -202,7 +202,7 @@ func (r *Reaper) judge(rep *Report, claims []policy.Claim) {
 
 // plan settles what is parked and plans what to park. In a dry run the slow start is left
 // out, so that the plan shows all that would go in the end.
-func (r *Reaper) plan(rep *Report, opt Options) []policy.Plan {
+func (r *Reaper) plan(rep *Report, opt Options) []policy.Batch {
 	var settled []policy.Action
 	states := r.Ledger.Entries()
 	gate := policy.Gate{Breaker: r.Ledger.BreakerOpen(), Proven: r.proven || opt.DryRun}

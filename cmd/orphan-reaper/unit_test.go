@@ -274,7 +274,7 @@ func TestCapabilitiesHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: policy.TakeAll}}})
+	r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: policy.TakeAll}}})
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", os.Getppid())); err == nil {
 		fmt.Println("process seen")
 	}

@@ -51,11 +51,11 @@ type Action struct {
 	Evidence *Evidence
 }
 
-// BatchSize is the most actions of one plan: facts, scans and syncs are per batch.
+// BatchSize is the most actions of one batch: facts, scans and syncs are per batch.
 const BatchSize = 256
 
-// Plan is what one step changes. Execute runs it, a dry run prints it.
-type Plan struct {
+// Batch is what one step changes: the remover carries it out, a dry run prints it.
+type Batch struct {
 	Actions []Action
 }
 
@@ -66,14 +66,14 @@ type Gate struct {
 	InWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// MakePlan turns the verdicts of one look into plans of at most BatchSize, and adds to
+// MakePlan turns the verdicts of one look into batches, and adds to
 // the verdicts that are Reap, or have leaves to clear or sandboxes to remove, and are not
 // planned the reason for that. entry names what is taken of a pod in quarantine, each time anew.
 //
 // A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
-// that is taken: it was judged by the same eyes. Sandboxes have plans of their own, and their
+// that is taken: it was judged by the same eyes. Sandboxes have batches of their own, and their
 // pods' directories come not before another look.
-func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Plan {
+func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Batch {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
 		limit = min(limit, r.MaxPerLook)
@@ -116,11 +116,11 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 	return append(Batches(removals), Batches(actions)...)
 }
 
-// Batches cuts actions into plans of at most BatchSize.
-func Batches(actions []Action) []Plan {
-	var plans []Plan
+// Batches cuts actions into batches of at most BatchSize.
+func Batches(actions []Action) []Batch {
+	var plans []Batch
 	for batch := range slices.Chunk(actions, BatchSize) {
-		plans = append(plans, Plan{Actions: batch})
+		plans = append(plans, Batch{Actions: batch})
 	}
 	return plans
 }

@@ -138,7 +138,7 @@ func TestSandboxPlan(t *testing.T) {
 	s := stoppedScene()
 	s.ev.Sandboxes = append(s.ev.Sandboxes, Sandbox{ID: strings.Repeat("b", 64), Socket: "/s", Created: s.now.Wall.Add(-time.Hour)})
 	dead := deadScene()
-	plan := func(g Gate, r Rules, n Node) ([]Plan, []Verdict) {
+	plan := func(g Gate, r Rules, n Node) ([]Batch, []Verdict) {
 		v := []Verdict{dead.judge(), s.judge()}
 		return MakePlan([]Evidence{dead.ev, s.ev}, v, n, g, r, entryOf), v
 	}

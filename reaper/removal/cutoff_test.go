@@ -46,7 +46,7 @@ func cutOffHelper() int {
 	})
 	switch {
 	case c.CNI == nil:
-		r.Execute(context.Background(), policy.Plan{Actions: c.Actions})
+		r.Execute(context.Background(), policy.Batch{Actions: c.Actions})
 	case c.Restore:
 		r.RestoreCNI(context.Background(), c.CNI)
 	default:

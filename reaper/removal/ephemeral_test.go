@@ -106,7 +106,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 				cancel()
 			}
 		}
-		r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})
+		r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})
 		cancel()
 		if !killed {
 			break

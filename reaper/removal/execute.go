@@ -24,7 +24,7 @@ import (
 // Config.Grace: then the whole batch is Failed, and its thread is left behind. The call may
 // still take effect when it returns, but nothing is begun after it; until then every other
 // Execute waits for its own context and is Refused. Where tells what came of it.
-func (r *Remover) Execute(ctx context.Context, plan policy.Plan) []policy.Outcome {
+func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
 	out := make([]policy.Outcome, len(plan.Actions))
 	for i, a := range plan.Actions {
 		out[i] = refuse(a, policy.ReasonRemoval, errNotBegun)

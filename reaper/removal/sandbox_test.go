@@ -63,7 +63,7 @@ func TestRemoveSandbox(t *testing.T) {
 	for _, v := range []fakecri.Version{fakecri.V1, fakecri.V1Alpha2} {
 		s, r := runtimeWith(t, fakecri.Options{Version: v}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"),
 			fakecri.Pod{ID: boxID("c"), UID: string(staticPod), Namespace: "kube-system", Name: "etcd", Static: true, NotReady: true})
-		outs := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{
+		outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, staticPod, boxID("c")), removeBox(s, otherPod, boxID("d")),
 		}})
 		var got []policy.Result
@@ -125,7 +125,7 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 			s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
 			c.change(s)
 			before := s.Sandboxes()
-			o := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{removeBox(s, deadPod, c.id)}})[0]
+			o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{removeBox(s, deadPod, c.id)}})[0]
 			if o.Result != c.result || !strings.Contains(o.Err, c.detail) {
 				t.Errorf("%s %q, want %s with %q", o.Result, o.Err, c.result, c.detail)
 			}
@@ -173,7 +173,7 @@ func TestRemoveSandboxErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(deadPod, "b"), stoppedPod(otherPod, "c"))
 			s.SetFault(call, fakecri.Fault{Err: status.Error(codes.Unknown, "cni config uninitialized"), Once: true})
-			outs := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{
+			outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
 				removeBox(s, deadPod, boxID("a")), removeBox(s, deadPod, boxID("b")), removeBox(s, otherPod, boxID("c")),
 			}})
 			if o := outs[0]; o.Result != policy.Failed || !strings.Contains(o.Err, name+": cni config uninitialized") || o.Why[0].Reason != policy.ReasonSandbox {
@@ -198,7 +198,7 @@ func TestRemoveSandboxHangs(t *testing.T) {
 		s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"))
 		s.SetFault(call, fakecri.Fault{Hang: true})
 		r.sandboxesTake, r.sandboxTakes = 50*time.Millisecond, time.Hour
-		outs := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{
+		outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, otherPod, boxID("b")),
 		}})
 		if o := outs[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no answer in time") {
@@ -215,7 +215,7 @@ func TestRemoveSandboxHangs(t *testing.T) {
 		// One that hangs does not take the others' time.
 		r.sandboxesTake, r.sandboxTakes = time.Hour, 50*time.Millisecond
 		s.SetFault(call, fakecri.Fault{Hang: true, Once: true})
-		outs = r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{
+		outs = r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, otherPod, boxID("b")),
 		}})
 		if outs[0].Result != policy.Failed || outs[1].Result != policy.Done {
@@ -228,18 +228,18 @@ func TestRemoveSandboxNobodyThere(t *testing.T) {
 	s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
 	a := removeBox(s, deadPod, boxID("a"))
 	s.Close()
-	if o := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed {
+	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
 	a.Sandbox.Socket = "relative"
-	if o := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no path") {
+	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no path") {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
 	noCRI, r := runtimeWith(t, fakecri.Options{Version: fakecri.NoCRI})
-	if o := r.Execute(t.Context(), policy.Plan{Actions: []policy.Action{removeBox(noCRI, deadPod, boxID("a"))}})[0]; o.Result != policy.Failed {
+	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{removeBox(noCRI, deadPod, boxID("a"))}})[0]; o.Result != policy.Failed {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
-	mixed := policy.Plan{Actions: []policy.Action{a, {Kind: policy.Park, UID: deadPod, Entry: string(deadPod) + ".1"}}}
+	mixed := policy.Batch{Actions: []policy.Action{a, {Kind: policy.Park, UID: deadPod, Entry: string(deadPod) + ".1"}}}
 	if o := r.Execute(t.Context(), mixed)[1]; o.Result != policy.Refused {
 		t.Errorf("a park among sandboxes: %s", o.Result)
 	}

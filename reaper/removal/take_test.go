@@ -398,7 +398,7 @@ func TestTakeRefused(t *testing.T) {
 	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, o := range r.Execute(ctx, policy.Plan{Actions: []policy.Action{a, a}}) {
+	for _, o := range r.Execute(ctx, policy.Batch{Actions: []policy.Action{a, a}}) {
 		want(t, o, policy.Refused, policy.ReasonRemoval)
 	}
 	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
@@ -419,7 +419,7 @@ func TestCancelled(t *testing.T) {
 			cancel()
 		}
 	})
-	o := r.Execute(ctx, policy.Plan{Actions: []policy.Action{a}})[0]
+	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if n := o.Taken[policy.ClassEphemeral].Entries; n != 1 {
 		t.Fatalf("%d taken", n)
