@@ -10,6 +10,12 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 )
 
 // app is one call of the program: its streams, its environment and what it can do.
@@ -51,8 +57,8 @@ func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, e
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
 	a.stopSignals()
-	code := exitCode(err)
-	if code != exitDone && code != exitAttention {
+	code := exit.Code(err)
+	if code != exit.DoneCode && code != exit.AttentionCode {
 		a.complain(err)
 	}
 	return code
@@ -60,10 +66,10 @@ func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, e
 
 // hintFor is the hint that the error carries. Where it has none and a right is missing, root
 // has it; what root may not do has other causes.
-func hintFor(err error, s *statusError, root bool) string {
+func hintFor(err error, s *exit.Error, root bool) string {
 	switch {
-	case s != nil && s.hint != "":
-		return s.hint
+	case s != nil && s.Hint != "":
+		return s.Hint
 	case errors.Is(err, fs.ErrPermission) && !root:
 		return "run it as root"
 	}
@@ -73,8 +79,8 @@ func hintFor(err error, s *statusError, root bool) string {
 // complain writes an error and its hint, a line each: several errors that were joined
 // have a line each.
 func (a *app) complain(err error) {
-	s, _ := errors.AsType[*statusError](err)
-	if s != nil && s.err == nil {
+	s, _ := errors.AsType[*exit.Error](err)
+	if s != nil && s.Err == nil {
 		return
 	}
 	if errors.Is(err, context.Canceled) {
@@ -82,7 +88,7 @@ func (a *app) complain(err error) {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", human.Clean(strings.TrimSuffix(line, "\n")))
 	}
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
 		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)
@@ -91,34 +97,36 @@ func (a *app) complain(err error) {
 }
 
 // config makes the configuration of this call. A daemon calls it again to reload.
-func (a *app) config(ctx context.Context) (Config, error) {
-	return loadConfig(ctx, input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
+func (a *app) config(ctx context.Context) (config.Config, error) {
+	return config.Load(ctx, config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
 }
 
 // viewContext is what views show beside what was found.
-func (a *app) viewContext(cfg Config) viewContext {
-	return viewContext{
+func (a *app) viewContext(cfg config.Config) view.Context {
+	return view.Context{
 		Now: a.deps.now(), Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
 	}
 }
 
-func (a *app) printer(w io.Writer) *printer { return newPrinter(w, a.env) }
+func (a *app) printer(w io.Writer) *view.Printer { return view.NewPrinter(w, a.env) }
 
 // json reports whether the output is JSON.
 func (a *app) json() bool { return a.output == "json" }
 
 // writeJSON writes a value as JSON that a person can read, too.
-func (a *app) writeJSON(v any) error { return a.printer(a.stdout).json(v) }
+func (a *app) writeJSON(v any) error { return a.printer(a.stdout).JSON(v) }
 
 // write writes v as JSON or, for a person, what text writes.
-func (a *app) write(v any, text func(*printer)) error {
+func (a *app) write(v any, text func(*view.Printer)) error {
 	if a.json() {
 		return a.writeJSON(v)
 	}
 	p := a.printer(a.stdout)
 	text(p)
-	return p.flush()
+	return p.Flush()
 }
 
 // process is what the wiring needs to know of this process.
-func (a *app) process() process { return process{Version: version().Version, Stderr: a.stderr} }
+func (a *app) process() wire.Process {
+	return wire.Process{Version: version().Version, Stderr: a.stderr}
+}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
@@ -19,7 +21,7 @@ import (
 func TestSignal(t *testing.T) {
 	env := func(string) string { return "" }
 	d := fakeDeps(env)
-	d.survey = func(ctx context.Context, _ Config, _ []parsers.PodUID) (reaper.Report, error) {
+	d.survey = func(ctx context.Context, _ config.Config, _ []parsers.PodUID) (reaper.Report, error) {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -28,7 +30,7 @@ func TestSignal(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code := runWith(d, []string{"scan"}, strings.NewReader(""), &out, &errs, env)
-	if code != exitFailed || errs.String() != "orphan-reaper: error: interrupted\n" || out.Len() > 0 {
+	if code != exit.FailedCode || errs.String() != "orphan-reaper: error: interrupted\n" || out.Len() > 0 {
 		t.Errorf("code %d, stderr %q, stdout %q", code, errs.String(), out.String())
 	}
 }
@@ -41,14 +43,14 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, 0},
 		{errNode, 1},
-		{usagef("", "x"), 2},
-		{fmt.Errorf("cannot look: %w", usagef("", "x")), 2},
-		{errors.Join(errNode, usagef("", "x")), 2},
-		{attention(true), 3},
-		{attention(false), 0},
-		{failf("", "x"), 1},
+		{exit.Usagef("", "x"), 2},
+		{fmt.Errorf("cannot look: %w", exit.Usagef("", "x")), 2},
+		{errors.Join(errNode, exit.Usagef("", "x")), 2},
+		{exit.Attention(true), 3},
+		{exit.Attention(false), 0},
+		{exit.Failf("", "x"), 1},
 	} {
-		if got := exitCode(c.err); got != c.want {
+		if got := exit.Code(c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
 		}
 	}
@@ -60,10 +62,10 @@ func TestComplain(t *testing.T) {
 		err  error
 		want string
 	}{
-		{attention(true), ""},
+		{exit.Attention(true), ""},
 		{errNode, "orphan-reaper: error: the node is away\n"},
-		{usagef("do this", "bad %q", "x"), "orphan-reaper: error: bad \"x\"\norphan-reaper: hint: do this\n"},
-		{fmt.Errorf("cannot look: %w", failf("do this", "x")), "orphan-reaper: error: cannot look: x\norphan-reaper: hint: do this\n"},
+		{exit.Usagef("do this", "bad %q", "x"), "orphan-reaper: error: bad \"x\"\norphan-reaper: hint: do this\n"},
+		{fmt.Errorf("cannot look: %w", exit.Failf("do this", "x")), "orphan-reaper: error: cannot look: x\norphan-reaper: hint: do this\n"},
 		{errors.Join(errors.New("a"), errors.New("b\x1b[2J")), "orphan-reaper: error: a\norphan-reaper: error: b\\x1b[2J\n"},
 	} {
 		var out bytes.Buffer
@@ -85,10 +87,10 @@ func TestHintFor(t *testing.T) {
 	}{
 		{"denied to a user", denied, false, "run it as root"},
 		{"denied to root", denied, true, ""},
-		{"its own hint", failf("look there", "%w", denied), false, "look there"},
+		{"its own hint", exit.Failf("look there", "%w", denied), false, "look there"},
 		{"another failure", fs.ErrNotExist, false, ""},
 	} {
-		s, _ := errors.AsType[*statusError](c.err)
+		s, _ := errors.AsType[*exit.Error](c.err)
 		if got := hintFor(c.err, s, c.root); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

@@ -10,6 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -30,12 +34,12 @@ if it is still free. With --batch: those of all archives of the same sweep.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch given := cmd.Flags().Changed("batch"); {
 			case given && len(args) > 0:
-				return usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
+				return exit.Usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
 			case given && !strings.HasPrefix(batch, cni.ArchivePrefix):
-				return usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
 					strconv.Quote(batch))
 			case !given && len(args) != 1:
-				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -56,13 +60,13 @@ func isArchive(args []string) bool {
 }
 
 // archiveThere is an error where there is no archive of this name.
-func (a *app) archiveThere(ctx context.Context, cfg Config, name string) error {
+func (a *app) archiveThere(ctx context.Context, cfg config.Config, name string) error {
 	all, err := a.deps.archives(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return s.Name == name }) {
-		return failf(seeQuarantine, "there is no archive %s", clean(name))
+		return exit.Failf(seeQuarantine, "there is no archive %s", human.Clean(name))
 	}
 	return nil
 }
@@ -91,32 +95,32 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return cni.BatchOf(s.Name) == batch }) {
-		return failf(seeQuarantine, "there is no batch %s", clean(name))
+		return exit.Failf(seeQuarantine, "there is no batch %s", human.Clean(name))
 	}
 	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
 }
 
 // archiveRestored puts files back and says so.
 func (a *app) archiveRestored(
-	ctx context.Context, cfg Config, name string, restore func(context.Context, Config, string) ([]cni.Outcome, error),
+	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) ([]cni.Outcome, error),
 ) error {
 	outs, err := restore(ctx, cfg, name)
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", name, err)
 	}
 	if a.json() {
-		return errors.Join(a.writeJSON(viewArchiveRestored(outs)), cniErrors(outs))
+		return errors.Join(a.writeJSON(view.NewArchiveRestored(outs)), cniErrors(outs))
 	}
 	p := a.printer(a.stdout)
-	p.cniRestored(outs)
-	return errors.Join(p.flush(), cniErrors(outs))
+	p.CNIRestored(outs)
+	return errors.Join(p.Flush(), cniErrors(outs))
 }
 
 func cniErrors(outs []cni.Outcome) error {
 	var errs []error
 	for _, o := range outs {
 		if o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
-			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean(o.File.Path()), o.Err))
+			errs = append(errs, fmt.Errorf("cannot put back %s: %s", human.Clean(o.File.Path()), o.Err))
 		}
 	}
 	if len(errs) > 10 {
@@ -143,7 +147,7 @@ func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return fmt.Errorf("cannot purge %s: %w", name, err)
 	}
 	if a.json() {
-		return a.writeJSON(outcomeViews([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
+		return a.writeJSON(view.NewOutcomes([]policy.Outcome{{Action: policy.Action{Entry: name}, Result: policy.Done}}))
 	}
 	return a.say("purged: " + name)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -15,15 +17,15 @@ func completeFlags(root *cobra.Command) {
 		}
 	}
 	register("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	for i := range settings {
-		s := &settings[i]
+	for i := range config.Settings {
+		s := &config.Settings[i]
 		switch {
-		case len(s.choices) > 0:
-			register(s.flag, cobra.FixedCompletions(s.choices, cobra.ShellCompDirectiveNoFileComp))
-		case s.meta == "DIR":
-			register(s.flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
-		case s.meta != "FILE":
-			register(s.flag, cobra.NoFileCompletions)
+		case len(s.Choices) > 0:
+			register(s.Flag, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp))
+		case s.Meta == "DIR":
+			register(s.Flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+		case s.Meta != "FILE":
+			register(s.Flag, cobra.NoFileCompletions)
 		}
 	}
 }
@@ -43,7 +45,7 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, _ string) (
 	}
 	var uids []cobra.Completion
 	for _, e := range entries {
-		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), clean(policy.FullName(e.Namespace, e.PodName))))
+		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), human.Clean(policy.FullName(e.Namespace, e.PodName))))
 	}
 	return uids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -3,6 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -37,18 +41,18 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 		return err
 	}
 	if a.json() {
-		return a.writeJSON(c.view())
+		return a.writeJSON(c.JSON())
 	}
 	p := a.printer(a.stdout)
-	for _, line := range c.lines() {
+	for _, line := range c.Lines() {
 		source := ""
-		if line.source != "" {
-			source = p.paint(faint, "# "+clean(line.source))
-			line.text = pad(line.text, 44)
+		if line.Source != "" {
+			source = p.Paint(view.Faint, "# "+human.Clean(line.Source))
+			line.Text = human.Pad(line.Text, 44)
 		}
-		p.f("%s%s\n", line.text, source)
+		p.Printf("%s%s\n", line.Text, source)
 	}
-	return p.flush()
+	return p.Flush()
 }
 
 func (a *app) configCheck(cmd *cobra.Command) error {
@@ -56,7 +60,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	notes, err := checkCredentials(cmd.Context(), c, a.deps.now().Wall)
+	notes, err := wire.CheckCredentials(cmd.Context(), c, a.deps.now().Wall)
 	if err != nil {
 		return err
 	}
@@ -75,12 +79,12 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	}
 	p := a.printer(a.stdout)
 	if c.File == "" {
-		p.f("good: the defaults and the flags; there is no %s\n", defaultConfigFile)
+		p.Printf("good: the defaults and the flags; there is no %s\n", config.DefaultFile)
 	} else {
-		p.f("good: %s\n", clean(c.File))
+		p.Printf("good: %s\n", human.Clean(c.File))
 	}
 	for _, note := range notes {
-		p.item("", "note:", 6, yellow, note)
+		p.Item("", "note:", 6, view.Yellow, note)
 	}
-	return p.flush()
+	return p.Flush()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 )
 
 // TestPrintIsAFile: what config print writes is a file with the same meaning.
@@ -22,8 +24,8 @@ func TestPrintIsAFile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	want := defaultConfig()
-	want.Hold, want.LogFiles, want.MaxPerLook, want.MetricsFile = 90*time.Second, []string{"/a b", "/c: d#e"}, 3, none
+	want := config.Default()
+	want.Hold, want.LogFiles, want.MaxPerLook, want.MetricsFile = 90*time.Second, []string{"/a b", "/c: d#e"}, 3, config.None
 	want.QuarantineDir = "/var/lib/kubelet/orphan-reaper"
 	live, restart := want.Diff(c)
 	if len(live)+len(restart) > 0 {
@@ -35,15 +37,15 @@ func TestPrintJSON(t *testing.T) {
 	_, out, errs := call(t, "", "config", "print", "-o", "json", "--hold", "90s", "--max-per-look", "3")
 	var v struct {
 		File     string
-		Settings map[string]settingView
+		Settings map[string]config.SettingView
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("%v: %s %s", err, out, errs)
 	}
-	if len(v.Settings) != len(settings) {
-		t.Errorf("%d settings, want %d", len(v.Settings), len(settings))
+	if len(v.Settings) != len(config.Settings) {
+		t.Errorf("%d settings, want %d", len(v.Settings), len(config.Settings))
 	}
-	if got := v.Settings["hold"]; got != (settingView{Value: "1m30s", Source: "flag --hold", Flag: "--hold", Reload: true}) {
+	if got := v.Settings["hold"]; got != (config.SettingView{Value: "1m30s", Source: "flag --hold", Flag: "--hold", Reload: true}) {
 		t.Errorf("%+v", got)
 	}
 	if got := v.Settings["max_per_look"].Value; got != 3.0 {
@@ -65,18 +67,18 @@ func TestPrintSection(t *testing.T) {
 		t.Errorf("what it prints is no configuration: %v", err)
 	}
 	_, out, _ = call(t, "", "config", "print", "-o", "json")
-	var v struct{ Settings map[string]settingView }
+	var v struct{ Settings map[string]config.SettingView }
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Settings[key].Value != false || !v.Settings[key].Reload {
 		t.Errorf("%+v, %v", v.Settings[key], err)
 	}
 }
 
 // loadText reads a configuration file's text.
-func loadText(t *testing.T, text string) (Config, error) {
+func loadText(t *testing.T, text string) (config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return loadConfig(t.Context(), input{File: file})
+	return config.Load(t.Context(), config.Input{File: file})
 }

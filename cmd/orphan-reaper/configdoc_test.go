@@ -10,13 +10,16 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
 // foundOut are the keys whose default is found out on the node: to name one, even by the
 // value shown, is a word of its own, so the file shows them with what they are mostly.
 var foundOut = map[string]string{
-	"root_dir":       defaultRootDir,
-	"quarantine_dir": defaultRootDir + "/orphan-reaper",
+	"root_dir":       config.DefaultRootDir,
+	"quarantine_dir": config.DefaultRootDir + "/orphan-reaper",
 }
 
 // configDoc writes packaging/config.yaml, which packages install: every key, what it means,
@@ -33,9 +36,9 @@ func configDoc() string {
 #   orphan-reaper config print         what holds, and where each value comes from
 #   systemctl reload orphan-reaper     read it again; what needs a restart is told in the journal
 `)
-	c := defaultConfig()
-	for i := range settings {
-		s := &settings[i]
+	c := config.Default()
+	for i := range config.Settings {
+		s := &config.Settings[i]
 		b.WriteString("\n")
 		for line := range strings.SplitSeq(configComment(s), "\n") {
 			b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
@@ -45,42 +48,42 @@ func configDoc() string {
 	return b.String()
 }
 
-func configComment(s *setting) string {
+func configComment(s *config.Setting) string {
 	var parts []string
-	for text := range strings.SplitSeq(manual[s.key], "\n\n") {
-		parts = append(parts, strings.Join(wrap(text, 92), "\n"))
+	for text := range strings.SplitSeq(manual[s.Key], "\n\n") {
+		parts = append(parts, strings.Join(human.Wrap(text, 92), "\n"))
 	}
 	change := "Needs a restart."
-	if s.live {
+	if s.Live {
 		change = "A reload changes it."
 	}
-	words := "Flag --" + s.flag + ". " + change
-	if len(s.choices) > 0 {
-		words = "One of " + strings.Join(s.choices, ", ") + ". " + words
-		if s.list() {
+	words := "Flag --" + s.Flag + ". " + change
+	if len(s.Choices) > 0 {
+		words = "One of " + strings.Join(s.Choices, ", ") + ". " + words
+		if s.List() {
 			words = "Of " + words[len("One of "):]
 		}
 	}
-	return strings.Join(append(parts, strings.Join(wrap(words, 92), "\n")), "\n\n")
+	return strings.Join(append(parts, strings.Join(human.Wrap(words, 92), "\n")), "\n\n")
 }
 
 // configDefault writes a key with its default in the form in which config print has it.
-func configDefault(s *setting, c *Config) string {
-	key, indent := s.key, "#"
+func configDefault(s *config.Setting, c *config.Config) string {
+	key, indent := s.Key, "#"
 	var b strings.Builder
 	if section, name, ok := strings.Cut(key, "."); ok {
 		b.WriteString("#" + section + ":\n")
 		key, indent = name, "#  "
 	}
-	if s.list() {
+	if s.List() {
 		b.WriteString(indent + key + ":\n")
-		for _, v := range s.values(c) {
+		for _, v := range s.Values(c) {
 			b.WriteString(indent + "  - " + yamlText(v) + "\n")
 		}
 		return b.String()
 	}
-	value := s.values(c)[0]
-	if v, ok := foundOut[s.key]; ok {
+	value := s.Values(c)[0]
+	if v, ok := foundOut[s.Key]; ok {
 		value = v
 	}
 	b.WriteString(indent + key + ": " + yamlText(value) + "\n")
@@ -90,11 +93,11 @@ func configDefault(s *setting, c *Config) string {
 // TestManual: every key is explained, and nothing else is.
 func TestManual(t *testing.T) {
 	left := maps.Clone(manual)
-	for _, s := range settings {
-		if !strings.HasSuffix(left[s.key], ".") {
-			t.Errorf("%s: no whole sentences: %q", s.key, left[s.key])
+	for _, s := range config.Settings {
+		if !strings.HasSuffix(left[s.Key], ".") {
+			t.Errorf("%s: no whole sentences: %q", s.Key, left[s.Key])
 		}
-		delete(left, s.key)
+		delete(left, s.Key)
 	}
 	if len(left) > 0 {
 		t.Errorf("explained, and no keys: %v", slices.Sorted(maps.Keys(left)))
@@ -131,16 +134,16 @@ func TestConfigDocIsTheDefault(t *testing.T) {
 	if live, restart := want.Diff(got); len(live)+len(restart) > 0 {
 		t.Errorf("not the defaults: %v %v", live, restart)
 	}
-	for i := range settings {
-		s := &settings[i]
-		if asInstalled.named(s.key) {
-			t.Errorf("%s is set in the file as installed", s.key)
+	for i := range config.Settings {
+		s := &config.Settings[i]
+		if asInstalled.Named(s.Key) {
+			t.Errorf("%s is set in the file as installed", s.Key)
 		}
-		if !got.named(s.key) {
-			t.Errorf("%s is not in the file", s.key)
+		if !got.Named(s.Key) {
+			t.Errorf("%s is not in the file", s.Key)
 		}
-		if v, ok := foundOut[s.key]; ok && !slices.Equal(s.values(&got), []string{v}) {
-			t.Errorf("%s is shown as %s", s.key, v)
+		if v, ok := foundOut[s.Key]; ok && !slices.Equal(s.Values(&got), []string{v}) {
+			t.Errorf("%s is shown as %s", s.Key, v)
 		}
 	}
 }

@@ -41,16 +41,30 @@ func TestContradiction(t *testing.T) {
 		want           policy.Truth
 		words          string
 	}{
-		{"all is told alike", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`,
-			[]string{"--root-dir", "$ROOT", "--runtime-endpoint", "unix://$CRI"}, policy.Yes, ""},
+		{
+			"all is told alike", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`,
+			[]string{"--root-dir", "$ROOT", "--runtime-endpoint", "unix://$CRI"},
+			policy.Yes, "",
+		},
 		{"nothing is told", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid`, nil, policy.Yes, ""},
-		{"one of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`, []string{"--root-dir", "$ROOT"},
-			policy.Yes, ""},
+		{
+			"one of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`,
+			[]string{"--root-dir", "$ROOT"},
+			policy.Yes, "",
+		},
 		{"none of two is named", `kubelet --container-runtime-endpoint=unix://$CRI; name $pid; kubelet --root-dir=/b`, nil, policy.No, "several kubelets run"},
-		{"another socket", `kubelet --container-runtime-endpoint=unix://$OTHER; name $pid`, []string{"--runtime-endpoint", "unix://$CRI"}, policy.No,
-			"--runtime-endpoint is unix://"},
-		{"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`, []string{"--runtime-endpoint", "unix://$CRI"}, policy.Unknown,
-			"cannot tell whether the kubelet"},
+		{
+			"another socket", `kubelet --container-runtime-endpoint=unix://$OTHER; name $pid`,
+			[]string{"--runtime-endpoint", "unix://$CRI"},
+			policy.No,
+			"--runtime-endpoint is unix://",
+		},
+		{
+			"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`,
+			[]string{"--runtime-endpoint", "unix://$CRI"},
+			policy.Unknown,
+			"cannot tell whether the kubelet",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

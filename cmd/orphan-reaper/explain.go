@@ -5,6 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -23,7 +26,7 @@ far back as the ledger goes. Changes nothing.
 		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("orphan-reaper scan lists all pods", "name one pod UID")
+				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod UID")
 			}
 			return nil
 		},
@@ -50,14 +53,14 @@ far back as the ledger goes. Changes nothing.
 }
 
 // explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(cfg Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
-	x := newExplanation(report, a.viewContext(cfg), uid, done)
-	if err := a.write(x.json(), func(p *printer) { p.explain(x) }); err != nil {
+func (a *app) explain(cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
+	x := view.NewExplanation(report, a.viewContext(cfg), uid, done)
+	if err := a.write(x.JSON(), func(p *view.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
-	if x.empty() {
-		return failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
+	if x.Empty() {
+		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
 			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())
 	}
-	return attention(x.needsPerson())
+	return exit.Attention(x.NeedsPerson())
 }

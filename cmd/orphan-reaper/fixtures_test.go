@@ -62,8 +62,10 @@ var (
 	volData   = policy.Residue{Path: "volumes/kubernetes.io~csi/pvc-1/vol_data.json", Class: policy.ClassSkeleton, Bytes: 4096, Entries: 1}
 	projected = policy.Residue{Path: "volumes/kubernetes.io~projected/kube-api-access-x7x2k", Class: policy.ClassProjected, Bytes: 12288, Entries: 7}
 	scratch   = policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: policy.ClassEphemeral, Bytes: 73400320, Entries: 1200}
-	data      = policy.Residue{Path: "volumes/kubernetes.io~local-volume/pgdata-with-a-name-that-is-much-longer-than-a-line-holds",
-		Class: policy.ClassData, Bytes: 5 << 30, Entries: 90000, Partial: true}
+	data      = policy.Residue{
+		Path:  "volumes/kubernetes.io~local-volume/pgdata-with-a-name-that-is-much-longer-than-a-line-holds",
+		Class: policy.ClassData, Bytes: 5 << 30, Entries: 90000, Partial: true,
+	}
 )
 
 // testReport holds one pod of every kind that is shown in a way of its own.
@@ -157,18 +159,24 @@ func at(ago time.Duration) policy.Instant {
 func testEntries() []policy.EntryState {
 	waived := []policy.Why{{Reason: policy.ReasonWaived, Detail: "--runtime-endpoint none: no kubelet and no runtime were asked"}}
 	return []policy.EntryState{
-		{Entry: string(uidParked), UID: uidParked, Phase: policy.PhaseParked, Namespace: "default", PodName: "worker-7",
-			Parked: policy.Parked{At: at(30 * time.Second)}, Left: []policy.Residue{skeleton}},
+		{
+			Entry: string(uidParked), UID: uidParked, Phase: policy.PhaseParked, Namespace: "default", PodName: "worker-7",
+			Parked: policy.Parked{At: at(30 * time.Second)}, Left: []policy.Residue{skeleton},
+		},
 		{
 			Entry: string(uidHeld), UID: uidHeld, Phase: policy.PhaseHeld, Namespace: "batch", PodName: "etl-1", Why: waived,
 			Parked: policy.Parked{At: at(22 * time.Hour)}, HeldSince: at(21 * time.Hour), Left: []policy.Residue{scratch, data},
 			Taken:   map[string]policy.Tally{"skeleton": {Entries: 4, Bytes: 12288}, "projected": {Entries: 7, Bytes: 12288}},
 			VolData: map[string]string{volData.Path: `{"driverName":"ebs.csi.aws.com","volumeHandle":"vol-0abc"}` + "\n"},
 		},
-		{Entry: string(uidConflict) + ".conflict", UID: uidConflict, Phase: policy.PhaseConflict, Parked: policy.Parked{At: at(72 * time.Hour)},
-			Left: []policy.Residue{scratch}},
-		{Entry: string(uidGone), UID: uidGone, Phase: policy.PhaseGone, Namespace: "default", PodName: "old-1",
-			Taken: map[string]policy.Tally{"skeleton": {Entries: 2, Bytes: 8192}}},
+		{
+			Entry: string(uidConflict) + ".conflict", UID: uidConflict, Phase: policy.PhaseConflict, Parked: policy.Parked{At: at(72 * time.Hour)},
+			Left: []policy.Residue{scratch},
+		},
+		{
+			Entry: string(uidGone), UID: uidGone, Phase: policy.PhaseGone, Namespace: "default", PodName: "old-1",
+			Taken: map[string]policy.Tally{"skeleton": {Entries: 2, Bytes: 8192}},
+		},
 	}
 }
 

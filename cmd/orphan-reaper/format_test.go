@@ -77,8 +77,16 @@ func TestUpgrade(t *testing.T) {
 func TestRollback(t *testing.T) {
 	const uid = "2c9a1c3e-5f0e-4c39-9d3b-000000000001"
 	daemon := []string{"run", "--log-source", "file", "--log-file"}
-	all := [][]string{daemon, {"sweep", "--no-wait"}, {"scan"}, {"explain", uid}, {"quarantine", "list"}, {"quarantine", "restore", uid},
-		{"quarantine", "purge", "--yes", uid}, {"quarantine", "resume"}}
+	all := [][]string{
+		daemon,
+		{"sweep", "--no-wait"},
+		{"scan"},
+		{"explain", uid},
+		{"quarantine", "list"},
+		{"quarantine", "restore", uid},
+		{"quarantine", "purge", "--yes", uid},
+		{"quarantine", "resume"},
+	}
 	for name, c := range map[string]struct {
 		file, was, now string
 		commands       [][]string

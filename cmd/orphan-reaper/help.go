@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 )
 
 // allSettings marks the command whose help describes every setting; the others point
@@ -16,41 +18,41 @@ func (a *app) help(cmd *cobra.Command) {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	p.f("%s\n", text)
+	p.Printf("%s\n", text)
 	usage := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {
 		usage = cmd.CommandPath() + " COMMAND [flags]"
 	}
-	p.heading("Usage:")
-	p.f("  %s\n", usage)
+	p.Heading("Usage:")
+	p.Printf("  %s\n", usage)
 	if cmd.HasAvailableSubCommands() {
-		p.heading("Commands:")
+		p.Heading("Commands:")
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() || c.Name() == "help" {
-				p.item("  ", c.Name(), 13, "", c.Short)
+				p.Item("  ", c.Name(), 13, "", c.Short)
 			}
 		}
 	}
 	if cmd.Example != "" {
-		p.heading("Examples:")
-		p.f("%s\n", cmd.Example)
+		p.Heading("Examples:")
+		p.Printf("%s\n", cmd.Example)
 	}
 	own, shared := helpFlags(cmd)
 	if own.HasAvailableFlags() {
-		p.heading("Flags:")
-		p.f("%s", own.FlagUsagesWrapped(p.width))
+		p.Heading("Flags:")
+		p.Printf("%s", own.FlagUsagesWrapped(p.Columns))
 	}
 	switch {
 	case cmd.Annotations[allSettings] != "":
-		p.heading("Settings, here as flags or with underscores in the file of --config:")
-		p.f("%s", shared.FlagUsagesWrapped(p.width))
+		p.Heading("Settings, here as flags or with underscores in the file of --config:")
+		p.Printf("%s", shared.FlagUsagesWrapped(p.Columns))
 	case cmd.Annotations[noSettings] == "":
-		p.f("\nEvery setting of \"orphan-reaper run --help\" is taken here, too.\n")
+		p.Printf("\nEvery setting of \"orphan-reaper run --help\" is taken here, too.\n")
 	}
 	if !cmd.HasParent() {
-		p.f("\n%s\n", exitCodes)
+		p.Printf("\n%s\n", exitCodes)
 	}
-	_ = p.flush() // Nobody is left to tell.
+	_ = p.Flush() // Nobody is left to tell.
 }
 
 // helpFlags divides a command's flags into those of its own, with --output and --config,
@@ -60,7 +62,7 @@ func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	own.SortFlags, shared.SortFlags = false, false
 	cmd.InitDefaultHelpFlag()
 	each := func(f *pflag.Flag) {
-		_, setting := f.Value.(flagValue)
+		_, setting := f.Value.(config.FlagValue)
 		switch {
 		case setting && f.Name != cmd.Annotations[usesFlag]:
 			if shared.Lookup(f.Name) == nil {

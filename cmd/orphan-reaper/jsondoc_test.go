@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 )
 
 // TestJSONDoc: docs/json.md has every key that -o json writes.
@@ -22,15 +25,15 @@ func TestJSONDoc(t *testing.T) {
 	}
 	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
 	for _, view := range []any{
-		reportView{},
-		adviceView{},
-		historyView{},
-		archiveView{},
-		stoppedView{},
-		outcomesView{},
-		cniOutcomeView{},
-		sightingView{},
-		settingView{},
+		view.Report{},
+		view.Advice{},
+		view.HistoryEntry{},
+		view.Archive{},
+		view.Stopped{},
+		view.Outcomes{},
+		view.CNIOutcome{},
+		view.Sighting{},
+		config.SettingView{},
 		versionView{},
 	} {
 		jsonKeys(reflect.TypeOf(view), keys)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -43,7 +45,7 @@ func leafReport(cleared bool) reaper.Report {
 func TestLeaf(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
-	cfg := defaultConfig()
+	cfg := config.Default()
 	steps := []struct {
 		title string
 		run   func() error
@@ -54,8 +56,8 @@ func TestLeaf(t *testing.T) {
 		{"sweep", func() error { return a.printSweep(cfg, leafReport(true), false) }},
 		{"quarantine list", func() error {
 			p := a.printer(&out)
-			p.quarantine(viewQuarantine(leafReport(true).Entries, nil, nil, a.viewContext(cfg)))
-			return p.flush()
+			p.Quarantine(view.NewQuarantine(leafReport(true).Entries, nil, nil, a.viewContext(cfg)))
+			return p.Flush()
 		}},
 		{"explain, when the pod is gone", func() error {
 			r := leafReport(true)
@@ -80,9 +82,9 @@ func TestLeaf(t *testing.T) {
 }
 
 // scanned writes what scan shows of a report.
-func (a *app) scanned(cfg Config, r reaper.Report) error {
-	v := viewReport(r, a.viewContext(cfg))
+func (a *app) scanned(cfg config.Config, r reaper.Report) error {
+	v := view.NewReport(r, a.viewContext(cfg))
 	p := a.printer(a.stdout)
-	p.scan(&v)
-	return p.flush()
+	p.Scan(&v)
+	return p.Flush()
 }

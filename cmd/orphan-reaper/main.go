@@ -1,8 +1,9 @@
 // Command orphan-reaper removes the directories of orphaned pods from a Kubernetes node,
 // and says what it took, what it kept, and why.
 //
-// This package holds flags, configuration, wiring and printing, one file for each
-// subcommand. It holds no rules: those are in reaper/policy.
+// This package holds the commands: each reads its flags and arguments, makes one call
+// (cmd/internal/wire) and shows one view (cmd/internal/view). It opens nothing of the node and
+// holds no rules: those are in reaper/policy.
 package main
 
 import "os"

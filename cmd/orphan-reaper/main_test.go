@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -95,13 +96,13 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return "", "several kubelets run; set --root-dir", false
 		},
-		agrees: func(context.Context, Config) policy.Fact {
+		agrees: func(context.Context, config.Config) policy.Fact {
 			if words := env("FAKE_DISAGREES"); words != "" {
 				return policy.Fact{Truth: policy.No, Detail: words}
 			}
 			return policy.Fact{Truth: policy.Yes}
 		},
-		survey: func(_ context.Context, _ Config, uids []parsers.PodUID) (reaper.Report, error) {
+		survey: func(_ context.Context, _ config.Config, uids []parsers.PodUID) (reaper.Report, error) {
 			switch held {
 			case "alive":
 				return only(testReport(), uidAlive), fail()
@@ -113,13 +114,13 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return reaper.Report{}, fail()
 		},
-		list: func(context.Context, Config) ([]policy.EntryState, error) {
+		list: func(context.Context, config.Config) ([]policy.EntryState, error) {
 			if held == "all" {
 				return testEntries(), nil
 			}
 			return nil, fail()
 		},
-		breaker: func(context.Context, Config) (*policy.Record, error) {
+		breaker: func(context.Context, config.Config) (*policy.Record, error) {
 			if held != "stopped" {
 				return nil, fail()
 			}
@@ -128,20 +129,20 @@ func fakeDeps(env func(string) string) deps {
 				Why: []policy.Why{{Reason: policy.ReasonRemade, Detail: "there is a pods/" + string(uidConflict) + " again"}},
 			}, nil
 		},
-		history: func(_ context.Context, _ Config, uid parsers.PodUID) ([]policy.Record, error) {
+		history: func(_ context.Context, _ config.Config, uid parsers.PodUID) ([]policy.Record, error) {
 			if held == "all" {
 				return testHistory(uid), nil
 			}
 			return nil, fail()
 		},
-		restore: func(_ context.Context, _ Config, uid parsers.PodUID) (policy.Outcome, error) {
+		restore: func(_ context.Context, _ config.Config, uid parsers.PodUID) (policy.Outcome, error) {
 			o := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uid, Entry: string(uid)}, Result: policy.Done}
 			if uid == uidConflict {
 				o.Result, o.Err = policy.Refused, "there is a pods/"+string(uid)+" again"
 			}
 			return o, fail()
 		},
-		purge: func(_ context.Context, _ Config, uids []parsers.PodUID, _ bool) ([]policy.Outcome, error) {
+		purge: func(_ context.Context, _ config.Config, uids []parsers.PodUID, _ bool) ([]policy.Outcome, error) {
 			var outcomes []policy.Outcome
 			for _, uid := range uids {
 				outcomes = append(outcomes, policy.Outcome{
@@ -151,21 +152,21 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return outcomes, fail()
 		},
-		resume: func(context.Context, Config) error { return fail() },
-		archives: func(context.Context, Config) ([]cni.ArchiveState, error) {
+		resume: func(context.Context, config.Config) error { return fail() },
+		archives: func(context.Context, config.Config) ([]cni.ArchiveState, error) {
 			if held == "all" {
 				return []cni.ArchiveState{{Name: testArchive, At: testNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}, nil
 			}
 			return nil, fail()
 		},
-		restoreBatch: func(_ context.Context, _ Config, batch string) ([]cni.Outcome, error) {
+		restoreBatch: func(_ context.Context, _ config.Config, batch string) ([]cni.Outcome, error) {
 			if batch != testArchive {
 				return nil, fmt.Errorf("no batch %q", batch)
 			}
 			files := testCNI().Files
 			return []cni.Outcome{{File: files[0], Result: policy.Done}, {File: files[2], Result: policy.Done}}, nil
 		},
-		restoreCNI: func(_ context.Context, _ Config, which string) ([]cni.Outcome, error) {
+		restoreCNI: func(_ context.Context, _ config.Config, which string) ([]cni.Outcome, error) {
 			files := testCNI().Files
 			switch which {
 			case testArchive:
@@ -179,7 +180,7 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
-		dropArchive: func(context.Context, Config, string) error { return fail() },
+		dropArchive: func(context.Context, config.Config, string) error { return fail() },
 	}
 }
 

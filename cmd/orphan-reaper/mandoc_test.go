@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -50,7 +53,7 @@ func (m *man) paragraph(text string) {
 }
 
 func (m *man) text(text string) {
-	for line := range strings.SplitSeq(strings.Join(wrap(text, 92), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.Join(human.Wrap(text, 92), "\n"), "\n") {
 		m.WriteString(roff(line) + "\n")
 	}
 }
@@ -178,8 +181,8 @@ func manPage() string {
 	}
 	m.section("Reasons")
 	m.paragraph("Why a pod directory or a file of CNI is kept or waits. Each by itself is enough.")
-	for _, a := range reasonTable {
-		m.item(string(a.reason), a.means+"\n\n"+a.todo)
+	for _, a := range view.Reasons {
+		m.item(string(a.Reason), a.Means+"\n\n"+a.Todo)
 	}
 	m.section("See also")
 	m.text("orphan-reaper.yaml(5), journalctl(1), systemd.journal-fields(7), crictl(1), https://github.com/orphan-reaper/orphan-reaper")
@@ -199,34 +202,34 @@ func exitCodeLines() (codes [][2]string) {
 // configPage writes orphan-reaper.yaml(5).
 func configPage() string {
 	m := new(man)
-	c := defaultConfig()
+	c := config.Default()
 	m.title("orphan-reaper.yaml", "5", "configuration of orphan-reaper")
 	m.section("Synopsis")
-	m.text(defaultConfigFile)
+	m.text(config.DefaultFile)
 	m.section("Description")
 	m.prose(manConfig)
 	m.section("Keys")
-	for i := range settings {
-		s := &settings[i]
-		text := manual[s.key] + "\n\nDefault: "
-		switch v, ok := foundOut[s.key]; {
+	for i := range config.Settings {
+		s := &config.Settings[i]
+		text := manual[s.Key] + "\n\nDefault: "
+		switch v, ok := foundOut[s.Key]; {
 		case ok:
 			text += "found out; mostly " + v
-		case len(s.values(&c)) == 1:
-			text += s.values(&c)[0]
+		case len(s.Values(&c)) == 1:
+			text += s.Values(&c)[0]
 		default:
-			text += strings.Join(s.values(&c), ", ")
+			text += strings.Join(s.Values(&c), ", ")
 		}
 		text += "."
-		if len(s.choices) > 0 {
-			text += " One of " + strings.Join(s.choices, ", ") + "."
+		if len(s.Choices) > 0 {
+			text += " One of " + strings.Join(s.Choices, ", ") + "."
 		}
-		if s.live {
+		if s.Live {
 			text += " A reload changes it."
 		} else {
 			text += " Needs a restart."
 		}
-		m.item(s.key, text+" Flag: --"+s.flag+".")
+		m.item(s.Key, text+" Flag: --"+s.Flag+".")
 	}
 	m.section("Example")
 	m.paragraph("Only look, at a node whose kubelet logs into a file of its own, and ask the API server, too:")
@@ -248,7 +251,7 @@ func TestManPages(t *testing.T) {
 // TestManPagesAreWhole: every command, flag, key, exit code and reason of the program and every
 // journal field of its records stands in them.
 func TestManPagesAreWhole(t *testing.T) {
-	page, config := manPage(), configPage()
+	page, file := manPage(), configPage()
 	has := func(page, term string) {
 		t.Helper()
 		if !regexp.MustCompile(`(?m)^\.(B|SS) (.*, )?` + regexp.QuoteMeta(roff(term)) + `(,| |$)`).MatchString(page) {
@@ -263,9 +266,9 @@ func TestManPagesAreWhole(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range settings {
-		has(config, s.key)
-		has(page, "--"+s.flag)
+	for _, s := range config.Settings {
+		has(file, s.Key)
+		has(page, "--"+s.Flag)
 	}
 	for _, code := range []string{"0", "1", "2", "3"} {
 		has(page, code)

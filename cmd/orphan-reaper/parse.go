@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -42,9 +43,9 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 	p := a.printer(a.stdout)
 	enc := json.NewEncoder(p)
 	enc.SetEscapeHTML(false)
-	emit := func(v sightingView) error { return enc.Encode(v) }
+	emit := func(v view.Sighting) error { return enc.Encode(v) }
 	if text {
-		emit = func(v sightingView) error { _, err := io.WriteString(p, v.text()); return err }
+		emit = func(v view.Sighting) error { _, err := io.WriteString(p, v.Text()); return err }
 	}
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -59,7 +60,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			return emit(viewSighting(s, line, label))
+			return emit(view.NewSighting(s, line, label))
 		})
 		if errors.Is(err, syscall.EPIPE) {
 			return nil
@@ -68,7 +69,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 			errs = append(errs, err)
 		}
 	}
-	if err := p.flush(); err != nil {
+	if err := p.Flush(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -78,17 +79,17 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 // journalctl -f | orphan-reaper parse.
 type promptly struct {
 	in  io.Reader
-	out *printer
+	out *view.Printer
 }
 
 // Read reads on. A failed write is told by the next one.
 func (r promptly) Read(b []byte) (int, error) {
-	_ = r.out.flush()
+	_ = r.out.Flush()
 	return r.in.Read(b)
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *app) parseFile(name string, p *printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *app) parseFile(name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
 		return parseLines(promptly{a.stdin, p}, "stdin", o, emit)
 	}

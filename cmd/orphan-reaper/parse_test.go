@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -74,7 +76,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 		}
 	}
 	_ = feed.Close()
-	if code := <-done; code != exitDone {
+	if code := <-done; code != exit.DoneCode {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -88,15 +90,19 @@ func TestSightingJSON(t *testing.T) {
 		want   string
 	}{
 		{func(*parsers.Sighting) {}, "", `"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
-		{func(s *parsers.Sighting) { s.Count = parsers.NoCount }, "",
-			`"count":null,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`},
+		{
+			func(s *parsers.Sighting) { s.Count = parsers.NoCount }, "",
+			`"count":null,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15Z"}`,
+		},
 		{func(s *parsers.Sighting) { s.Count, s.Time, s.Program = 0, time.Time{}, "" }, "", `"count":0,"transport":"syslog","program":"","time":null}`},
-		{func(s *parsers.Sighting) { s.Time = testNow.Add(123456 * time.Microsecond) }, "f",
-			`"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15.123456Z","file":"f"}`},
+		{
+			func(s *parsers.Sighting) { s.Time = testNow.Add(123456 * time.Microsecond) }, "f",
+			`"count":2044,"transport":"syslog","program":"\u003ckubelet\u003e","time":"2026-11-20T03:14:15.123456Z","file":"f"}`,
+		},
 	} {
 		one := s
 		c.change(&one)
-		got, err := json.Marshal(viewSighting(one, 12, c.file))
+		got, err := json.Marshal(view.NewSighting(one, 12, c.file))
 		if want := `{"line":12,"uid":"` + string(uidReap) + `","reason":"paths-present",` + c.want; err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}

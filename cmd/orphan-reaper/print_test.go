@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -58,7 +61,7 @@ func TestListStopped(t *testing.T) {
 	}
 	golden(t, "quarantine-list-stopped.txt", out)
 	_, out, _ = call(t, "stopped", "quarantine", "list", "-o", "json")
-	var view struct{ Stopped *stoppedView }
+	var view struct{ Stopped *view.Stopped }
 	if err := json.Unmarshal([]byte(out), &view); err != nil || view.Stopped == nil || view.Stopped.UID != string(uidConflict) {
 		t.Errorf("%v in %s", err, out)
 	}
@@ -101,10 +104,10 @@ func TestPrintSweep(t *testing.T) {
 		report reaper.Report
 		code   int
 	}{
-		{"sweep.txt", false, false, sweepReport(), exitFailed},
-		{"sweep.json", true, false, sweepReport(), exitFailed},
-		{"sweep-dry-run.txt", false, true, testReport(), exitAttention},
-		{"sweep-nothing.txt", false, false, reaper.Report{}, exitDone},
+		{"sweep.txt", false, false, sweepReport(), exit.FailedCode},
+		{"sweep.json", true, false, sweepReport(), exit.FailedCode},
+		{"sweep-dry-run.txt", false, true, testReport(), exit.AttentionCode},
+		{"sweep-nothing.txt", false, false, reaper.Report{}, exit.DoneCode},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -112,7 +115,7 @@ func TestPrintSweep(t *testing.T) {
 			if c.json {
 				a.output = "json"
 			}
-			if code := exitCode(a.printSweep(defaultConfig(), c.report, c.dryRun)); code != c.code {
+			if code := exit.Code(a.printSweep(config.Default(), c.report, c.dryRun)); code != c.code {
 				t.Errorf("code %d, want %d", code, c.code)
 			}
 			if !c.json {

@@ -14,6 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -56,9 +60,9 @@ lives again nothing is removed without --force: it may be what the pod misses.`,
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
 			switch {
 			case all && len(args) > 0:
-				return usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
+				return exit.Usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
 			case !all && len(args) != 1:
-				return usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, the name of an archive, or --all", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, the name of an archive, or --all", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -72,7 +76,7 @@ lives again nothing is removed without --force: it may be what the pod misses.`,
 }
 
 // inQuarantine returns the entries that are there, of one pod or of all.
-func (a *app) inQuarantine(ctx context.Context, cfg Config, uid parsers.PodUID) ([]policy.EntryState, error) {
+func (a *app) inQuarantine(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.EntryState, error) {
 	all, err := a.deps.list(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
@@ -103,13 +107,13 @@ func (a *app) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot tell whether enforcing goes on: %w", err)
 	}
-	shown := viewQuarantine(entries, archives, stopped, a.viewContext(cfg))
+	shown := view.NewQuarantine(entries, archives, stopped, a.viewContext(cfg))
 	if a.json() {
 		return a.writeJSON(shown)
 	}
 	p := a.printer(a.stdout)
-	p.quarantine(shown)
-	return p.flush()
+	p.Quarantine(shown)
+	return p.Flush()
 }
 
 // restore puts one pod back and says what that cannot bring back.
@@ -146,54 +150,54 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(viewRestored(outcomeViews([]policy.Outcome{outcome}), files)), cniErr)
+		return errors.Join(a.writeJSON(view.NewRestored(view.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
-	p.restored(a.viewContext(cfg), entry, outcome, files)
-	return errors.Join(p.flush(), cniErr)
+	p.Restored(a.viewContext(cfg), entry, outcome, files)
+	return errors.Join(p.Flush(), cniErr)
 }
 
 // restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
 // says that a person put it back, an earlier run of this command did, and may have been killed
 // before it brought back what CNI had of the pod.
-func (a *app) restoredBefore(ctx context.Context, cfg Config, uid parsers.PodUID) error {
+func (a *app) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
 		return err
 	}
 	if last.Kind != policy.KindRestored {
-		return failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
+		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
 	}
 	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
-		return errors.Join(a.writeJSON(viewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
+		return errors.Join(a.writeJSON(view.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
-	p.f("put back already, at %s: %s\n", when(last.At.Wall), clean(cfg.PodsDir()+"/"+string(uid)))
-	p.cniRestored(files)
-	return errors.Join(p.flush(), cniErr)
+	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), human.Clean(cfg.PodsDir()+"/"+string(uid)))
+	p.CNIRestored(files)
+	return errors.Join(p.Flush(), cniErr)
 }
 
 // purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
 // where the ledger says that all of it was removed.
-func (a *app) purgedBefore(ctx context.Context, cfg Config, uid parsers.PodUID) error {
+func (a *app) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
 	last, err := a.lastOutcome(ctx, cfg, uid)
 	if err != nil {
 		return err
 	}
 	if last.Kind != policy.KindRemoved {
-		return failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
+		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
 	}
 	if a.json() {
 		return a.writeJSON(doneBefore(last, policy.Purge))
 	}
-	return a.say("removed already, at " + when(last.At.Wall) + ": " + string(uid))
+	return a.say("removed already, at " + human.When(last.At.Wall) + ": " + string(uid))
 }
 
 // lastOutcome returns the last record that says where the pod is; the zero value where the
 // ledger has none.
-func (a *app) lastOutcome(ctx context.Context, cfg Config, uid parsers.PodUID) (policy.Record, error) {
+func (a *app) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Record, error) {
 	all, err := a.deps.history(ctx, cfg, uid)
 	if err != nil {
 		return policy.Record{}, fmt.Errorf("cannot read what became of %s: %w", uid, err)
@@ -210,19 +214,19 @@ func (a *app) lastOutcome(ctx context.Context, cfg Config, uid parsers.PodUID) (
 func became(last policy.Record) string {
 	switch last.Kind { //nolint:exhaustive // of the others nothing more is known
 	case policy.KindRemoved:
-		return ": it was removed at " + when(last.At.Wall)
+		return ": it was removed at " + human.When(last.At.Wall)
 	case policy.KindPutBack, policy.KindRestored:
-		return ": it was put back at " + when(last.At.Wall)
+		return ": it was put back at " + human.When(last.At.Wall)
 	}
 	return ""
 }
 
-func doneBefore(last policy.Record, kind policy.ActionKind) outcomesView {
-	return outcomeViews([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
+func doneBefore(last policy.Record, kind policy.ActionKind) view.Outcomes {
+	return view.NewOutcomes([]policy.Outcome{{Action: policy.Action{Kind: kind, UID: last.UID, Entry: last.Entry}, Result: policy.Gone}})
 }
 
 // mergeError says what a person can do where the pod has another directory, which it uses.
-func mergeError(cfg Config, entry policy.EntryState, o policy.Outcome) error {
+func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) error {
 	if o.Conflict != entry.Entry || entry.Leaf != "" {
 		return nil
 	}
@@ -277,7 +281,7 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
 	}
 	if !yes {
-		if err := a.confirm(purgeQuestion(entries)); err != nil {
+		if err := a.confirm(view.PurgeQuestion(entries)); err != nil {
 			return err
 		}
 	}
@@ -297,21 +301,21 @@ func (a *app) purged(outcomes []policy.Outcome, err error) error {
 		}
 	}
 	if a.json() {
-		return errors.Join(append(errs, a.writeJSON(outcomeViews(outcomes)))...)
+		return errors.Join(append(errs, a.writeJSON(view.NewOutcomes(outcomes)))...)
 	}
 	p := a.printer(a.stdout)
-	p.purged(outcomes)
-	return errors.Join(append(errs, p.flush())...)
+	p.Purged(outcomes)
+	return errors.Join(append(errs, p.Flush())...)
 }
 
 // say writes one line, or with -o json an empty list of outcomes.
 func (a *app) say(text string) error {
 	if a.json() {
-		return a.writeJSON(outcomeViews(nil))
+		return a.writeJSON(view.NewOutcomes(nil))
 	}
 	p := a.printer(a.stdout)
-	p.para("", text)
-	return p.flush()
+	p.Para("", text)
+	return p.Flush()
 }
 
 // confirmed leaves out every pod that has an entry which is not confirmed dead, a conflict
@@ -344,7 +348,7 @@ var errNotConfirmed = errors.New("not confirmed; nothing was removed")
 func (a *app) confirm(question string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return usagef("--yes purges without asking", "there is no terminal to ask on: %s", question)
+		return exit.Usagef("--yes purges without asking", "there is no terminal to ask on: %s", question)
 	}
 	return ask(f, a.stderr, question)
 }

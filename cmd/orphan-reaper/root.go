@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -78,8 +81,8 @@ func (a *app) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
 	flags.Lookup("output").DefValue = "text"
-	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are an error, flags win over it (default: "+defaultConfigFile+", if there)")
-	addSettings(flags, a.given)
+	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are an error, flags win over it (default: "+config.DefaultFile+", if there)")
+	config.AddFlags(flags, a.given)
 	a.output = "text"
 }
 
@@ -108,7 +111,7 @@ func (v *choiceValue) Set(s string) error {
 // before runs ahead of every command.
 func (a *app) before(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
-		return usagef("", "--config is empty") // not the usual file: somebody meant another
+		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another
 	}
 	if cmd.Annotations[noSettings] == "" {
 		cmd.SetContext(a.catchSignals(cmd.Context()))
@@ -119,10 +122,10 @@ func (a *app) before(cmd *cobra.Command) error {
 		if flag == cmd.Annotations[usesFlag] {
 			continue
 		}
-		return usagef("", "%s does not use --%s", cmd.CommandPath(), flag)
+		return exit.Usagef("", "%s does not use --%s", cmd.CommandPath(), flag)
 	}
 	if a.configFile != "" {
-		return usagef("", "%s does not use --config", cmd.CommandPath())
+		return exit.Usagef("", "%s does not use --config", cmd.CommandPath())
 	}
 	return nil
 }
@@ -136,21 +139,21 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(collect)
 		cmd.InheritedFlags().VisitAll(collect)
 		name := e.GetSpecifiedName()
-		if best := nearest(name, names); best != "" && len(name) > 1 {
+		if best := human.Nearest(name, names); best != "" && len(name) > 1 {
 			hint = "did you mean --" + best + "?"
 		}
 		if e.GetSpecifiedShortnames() != "" {
-			return usagef(hint, "unknown flag -%s", name)
+			return exit.Usagef(hint, "unknown flag -%s", name)
 		}
-		return usagef(hint, "unknown flag --%s", name)
+		return exit.Usagef(hint, "unknown flag --%s", name)
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return usagef(hint, "--%s: %w", e.GetFlag().Name, e.Unwrap())
+		return exit.Usagef(hint, "--%s: %w", e.GetFlag().Name, e.Unwrap())
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return usagef(hint, "--%s wants a value", e.GetFlag().Name)
+		return exit.Usagef(hint, "--%s wants a value", e.GetFlag().Name)
 	}
-	return usagef(hint, "%w", err)
+	return exit.Usagef(hint, "%w", err)
 }
 
 // newGroup makes a command that only holds others.
@@ -166,7 +169,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
 	}
-	return usagef(cmd.CommandPath()+" --help", "no command given")
+	return exit.Usagef(cmd.CommandPath()+" --help", "no command given")
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
@@ -175,15 +178,15 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		names = append(names, c.Name())
 	}
 	hint := cmd.CommandPath() + " --help"
-	if best := nearest(name, names); best != "" {
+	if best := human.Nearest(name, names); best != "" {
 		hint = "did you mean " + cmd.CommandPath() + " " + best + "?"
 	}
-	return usagef(hint, "unknown command %s", strconv.Quote(name))
+	return exit.Usagef(hint, "unknown command %s", strconv.Quote(name))
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), strconv.Quote(args[0]))
+		return exit.Usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), strconv.Quote(args[0]))
 	}
 	return nil
 }
@@ -198,7 +201,7 @@ func podUIDs(args []string) ([]parsers.PodUID, error) {
 			if lower, ok := parsers.ParsePodUID(strings.ToLower(arg)); ok {
 				hint = "did you mean " + string(lower) + "?"
 			}
-			return nil, usagef(hint, "%s is not a pod UID", strconv.Quote(arg))
+			return nil, exit.Usagef(hint, "%s is not a pod UID", strconv.Quote(arg))
 		}
 		uids = append(uids, uid)
 	}

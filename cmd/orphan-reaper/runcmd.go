@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+)
 
 func newRunCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -16,7 +20,7 @@ func newRunCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runDaemon(cmd.Context(), cfg, a.process(), a.config)
+			return wire.RunDaemon(cmd.Context(), cfg, a.process(), a.config)
 		},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -75,8 +77,8 @@ func removed(r reaper.Report) reaper.Report {
 func TestSandboxes(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
-	cfg := defaultConfig()
-	rules := rulesOf(cfg)
+	cfg := config.Default()
+	rules := wire.Rules(cfg)
 	keep := sandboxReport(rules)
 	rules.RemoveSandboxes = true
 	ask := sandboxReport(rules)

@@ -1,6 +1,11 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+)
 
 const attentionHelp = `Exit code 3 says that something is kept that a person should look at. A pod
 that lives (sandbox, container, cgroup), that waits for a time to pass, or that
@@ -25,12 +30,12 @@ func newScanCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := viewReport(report, a.viewContext(cfg))
-			shown.missing(uids)
-			if err := a.write(shown, func(p *printer) { p.scan(&shown) }); err != nil {
+			shown := view.NewReport(report, a.viewContext(cfg))
+			shown.Missing(uids)
+			if err := a.write(shown, func(p *view.Printer) { p.Scan(&shown) }); err != nil {
 				return err
 			}
-			return attention(shown.needsPerson())
+			return exit.Attention(shown.NeedsPerson())
 		},
 	}
 }

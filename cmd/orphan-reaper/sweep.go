@@ -3,6 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 )
@@ -32,8 +37,8 @@ func newSweepCommand(a *app) *cobra.Command {
 				}
 				return a.printSweep(cfg, report, true, uids...)
 			}
-			line := newProgress(a.stderr, a.env)
-			report, err := sweep(cmd.Context(), cfg, a.process(), sweepOptions{Only: uids, NoWait: noWait, Show: line.Show})
+			line := view.NewProgress(a.stderr, a.env)
+			report, err := wire.Sweep(cmd.Context(), cfg, a.process(), wire.SweepOptions{Only: uids, NoWait: noWait, Show: line.Show})
 			line.Clear()
 			if err != nil {
 				return err
@@ -48,18 +53,18 @@ func newSweepCommand(a *app) *cobra.Command {
 
 // printSweep writes what a sweep did, or with dryRun would do, and returns the error that
 // carries its exit code. only are the pods that were asked for, none for all.
-func (a *app) printSweep(cfg Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
-	shown := viewReport(report, a.viewContext(cfg))
-	shown.addOutcomes(report, dryRun)
-	shown.missing(only)
-	if err := a.write(shown, func(p *printer) { p.sweep(&shown) }); err != nil {
+func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
+	shown := view.NewReport(report, a.viewContext(cfg))
+	shown.AddOutcomes(report, dryRun)
+	shown.Missing(only)
+	if err := a.write(shown, func(p *view.Printer) { p.Sweep(&shown) }); err != nil {
 		return err
 	}
 	if shown.CNITotals.Failed > 0 {
-		return failf("the table and the journal have the errors", "some CNI files could not be removed")
+		return exit.Failf("the table and the journal have the errors", "some CNI files could not be removed")
 	}
-	if failed := shown.failed(); failed > 0 {
-		return failf("orphan-reaper explain UID says more", "%s failed", count(failed, "pod"))
+	if failed := shown.Failed(); failed > 0 {
+		return exit.Failf("orphan-reaper explain UID says more", "%s failed", human.Count(failed, "pod"))
 	}
-	return attention(shown.needsPerson())
+	return exit.Attention(shown.NeedsPerson())
 }

@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 )
 
 // versionView is what the build says of itself.
@@ -51,15 +54,15 @@ func newVersionCommand(a *app) *cobra.Command {
 				return a.writeJSON(v)
 			}
 			p := a.printer(a.stdout)
-			p.f("orphan-reaper %s %s %s\n", v.Version, v.Go, v.Platform)
+			p.Printf("orphan-reaper %s %s %s\n", v.Version, v.Go, v.Platform)
 			if v.Revision != "" {
 				changed := ""
 				if v.Modified {
 					changed = ", with changes"
 				}
-				p.f("commit %s of %s%s\n", v.Revision, v.Time, changed)
+				p.Printf("commit %s of %s%s\n", v.Revision, v.Time, changed)
 			}
-			return p.flush()
+			return p.Flush()
 		},
 	}
 }
@@ -74,7 +77,7 @@ func newCompletionCommand(a *app) *cobra.Command {
 		ValidArgs:   []string{"bash", "zsh", "fish"},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("one of bash, zsh, fish", "name one shell")
+				return exit.Usagef("one of bash, zsh, fish", "name one shell")
 			}
 			return nil
 		},
@@ -89,12 +92,12 @@ func newCompletionCommand(a *app) *cobra.Command {
 			case "fish":
 				err = root.GenFishCompletion(p, true)
 			default:
-				return usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
+				return exit.Usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
 			}
-			if quietPipe(err) != nil {
-				return quietPipe(err)
+			if view.QuietPipe(err) != nil {
+				return view.QuietPipe(err)
 			}
-			return p.flush()
+			return p.Flush()
 		},
 	}
 }

@@ -6,18 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 )
 
 // entry is what quarantine list says of the only entry of the first pod.
-func (n *wholeNode) entry() entryView {
+func (n *wholeNode) entry() view.Entry {
 	n.t.Helper()
 	out, code := n.run("quarantine", "list", "-o", "json")
-	var view struct{ Quarantine []entryView }
-	if err := json.Unmarshal([]byte(out), &view); err != nil || code != 0 {
+	var list struct{ Quarantine []view.Entry }
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 {
 		n.t.Fatalf("%d, %v: %s", code, err, out)
 	}
-	var found []entryView
-	for _, e := range view.Quarantine {
+	var found []view.Entry
+	for _, e := range list.Quarantine {
 		if e.UID == wholeUID(1) {
 			found = append(found, e)
 		}

@@ -1,0 +1,316 @@
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+)
+
+// load makes a configuration from a file's text and flags, with discovery by find.
+func load(t *testing.T, text string, find func(context.Context) (string, string, bool), flags ...string) (Config, error) {
+	t.Helper()
+	in := Input{Given: map[string][]string{}, Discover: find}
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	set.StringVar(&in.File, "config", "", "")
+	AddFlags(set, in.Given)
+	if err := set.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	if in.File == "" {
+		in.File = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(in.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Load(t.Context(), in)
+}
+
+// TestDefaults holds the defaults of the command line's contract.
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
+		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
+		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
+		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
+		"runtime.remove_sandboxes": "false",
+		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
+		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
+		"log_format": "auto",
+	}
+	for i := range Settings {
+		s := &Settings[i]
+		got := strings.Join(s.Values(&c), ",")
+		if s.Key == "journal_units" {
+			if !strings.HasPrefix(got, "kubelet.service,k3s.service,k3s-agent.service,rke2-server.service") {
+				t.Errorf("journal_units: %s", got)
+			}
+			continue
+		}
+		if got != want[s.Key] {
+			t.Errorf("%s: %s, want %s", s.Key, got, want[s.Key])
+		}
+		delete(want, s.Key)
+	}
+	if len(want) > 0 {
+		t.Errorf("no settings for %v", want)
+	}
+}
+
+// TestPrecedence: flags over file over discovery over defaults, and each value knows.
+func TestPrecedence(t *testing.T) {
+	find := func(context.Context) (string, string, bool) { return "/data/kubelet", "kubelet, PID 812", true }
+	c, err := load(t, "# a comment\nhold: 10m\nconfirm: 3m\nlog_files: [/a, /b]\nmax_per_look: 7\n", find,
+		"--hold", "1h30m", "--journal-unit", "a.service", "--journal-unit", "b.service", "--log-source", "journald,file", "--state-dir", "rel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct{ key, value, source string }{
+		{"hold", "1h30m", "flag --hold"},
+		{"confirm", "3m", c.File + ":3"},
+		{"log_files", "/a,/b", c.File + ":4"},
+		{"max_per_look", "7", c.File + ":5"},
+		{"settle", "5m", "default"},
+		{"root_dir", "/data/kubelet", "discovered: kubelet, PID 812"},
+		{"quarantine_dir", "/data/kubelet/orphan-reaper", "default, below root_dir"},
+		{"journal_units", "a.service,b.service", "flag --journal-unit"},
+		{"log_sources", "journald,file", "flag --log-source"},
+		{"state_dir", filepath.Join(wd, "rel"), "flag --state-dir"},
+	} {
+		if got := strings.Join(settingByKey(v.key).Values(&c), ","); got != v.value {
+			t.Errorf("%s: %s, want %s", v.key, got, v.value)
+		}
+		if got := c.Source(v.key); got != v.source {
+			t.Errorf("%s comes from %q, want %q", v.key, got, v.source)
+		}
+	}
+	c, err = load(t, "root_dir: /from/file/\n", find)
+	if err != nil || c.RootDir != "/from/file" {
+		t.Errorf("root_dir %q, %v: a file wins over discovery", c.RootDir, err)
+	}
+}
+
+// TestBadFile: each error names file, line and key.
+func TestBadFile(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"\n\nhodl: 5m\n", `:3: unknown key "hodl" (did you mean "hold"?)`},
+		{"max-per-look: 3\n", `:1: unknown key "max-per-look" (did you mean "max_per_look"?)`},
+		{"log_source: auto\n", `:1: unknown key "log_source" (did you mean "log_sources"?)`},
+		{"output: json\n", `:1: unknown key "output": --output is a flag only`},
+		{"hold: 5m\nhold: 5m\n", `:2: key "hold" is here a second time, after line 1`},
+		{"hold: 300\n", `:1: hold: 300 has no unit: write a duration such as 300s`},
+		{"hold: 1d\n", `:1: hold: "1d" is not a duration: write days in hours, such as 48h`},
+		{"hold: soon\n", `:1: hold: "soon" is not a duration: write one such as 90s, 5m or 1h30m`},
+		{"hold:\n", `:1: hold: want a duration such as 5m, found nothing`},
+		{"hold: [5m]\n", `:1: hold: want a duration such as 5m, found a list`},
+		{"mode: Enforce\n", `:1: mode: "Enforce" is not one of observe, enforce`},
+		{"mode: true\n", `:1: mode: want text, found the truth value true (quote it to make it text)`},
+		{"max_per_look: lots\n", `:1: max_per_look: want a whole number, found "lots"`},
+		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: want a whole number, found the number 99999999999999999999`},
+		{"log_files: /x\n", `:1: log_files: want a list, found "/x": write [/x]`},
+		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want a list of text, found keys with values in line 3`},
+		{"runtime.remove_sandboxes: true\n", `:1: unknown key "runtime.remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
+		{"remove_sandboxes: true\n", `:1: unknown key "remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
+		{"runtime: true\n", `:1: runtime: want keys with values, found the truth value true (quote it to make it text)`},
+		{"runtime:\n  remove_sandboxes: 'true'\n", `:2: runtime.remove_sandboxes: want true or false, found "true"`},
+		{"runtime:\n  remove_sandboxes: 1\n", `:2: runtime.remove_sandboxes: want true or false, found the number 1`},
+		{"runtime:\n  endpoint: auto\n", `:2: unknown key "runtime.endpoint" (did you mean "runtime_endpoint"?)`},
+		{"runtime: {hold: 5m}\n", `:1: unknown key "runtime.hold"`},
+		{"runtime: {remove_sandboxes: true}\nruntime: {remove_sandboxes: false}\n", `:2: key "runtime" is here a second time, after line 1`},
+		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
+		{"a: b: c\n", `:1: mapping values are not allowed in this context`},
+		{"hold: 5m\n  mode: x: y\n", `:2: mapping values are not allowed in this context`},
+		{"hold: 5m\n---\nhold: 6m\n", `: a second document; one is all there may be`},
+		{"hold: 5m\nmode: \x01\n", `:2: not text: a control character, or no UTF-8`},
+		{"hold: 5m\nmode: \xff\n", `:2: not text: a control character, or no UTF-8`},
+		{"<<: {hold: 5m}\n", `:1: unknown key "<<"`},
+		{"hold: -5m\n", `:1: hold: -5m0s is less than nothing`},
+		{"confirm: 0s\n", `:1: confirm: 0s is taken only together with --hold 0s`},
+		{"max_per_look: -1\n", `:1: max_per_look: -1 is less than nothing; 0 is no limit`},
+		{"state_dir: var/x\n", `:1: state_dir: "var/x" is not an absolute path`},
+		{"state_dir: ''\n", `:1: state_dir: is empty`},
+		{"state_dir: \"/a\\nb\"\n", `:1: state_dir: "/a\nb" holds a character that cannot be printed`},
+		{"state_dir: none\n", `:1: state_dir: "none" is not a path`},
+		{"quarantine_dir: /var/lib/kubelet/pods/x\n", `:1: quarantine_dir: /var/lib/kubelet/pods/x and the pods directory /var/lib/kubelet/pods lie in one another`},
+		{"quarantine_dir: /var/lib/kubelet\n", `:1: quarantine_dir: /var/lib/kubelet and the pods directory /var/lib/kubelet/pods lie in one another`},
+		{"quarantine_dir: /q\nstate_dir: /q/state\n", `:2: state_dir: /q/state lies in the quarantine /q`},
+		{"metrics_file: /x/y.txt\n", `:1: metrics_file: "/x/y.txt" does not end in .prom, and the node exporter reads no other`},
+		{"log_sources: []\n", `:1: log_sources: is empty`},
+		{"log_sources: [auto, file]\n", `:1: log_sources: auto stands alone`},
+		{"journal_units: [a/b]\n", `:1: journal_units: "a/b" is not the name of a unit`},
+		{"journal_units: []\n", `:1: journal_units: is empty`},
+		{"log_sources: [file]\nlog_files: []\n", `:2: log_files: is empty`},
+		{"runtime_endpoint: /run/x.sock\n", `:1: runtime_endpoint: "/run/x.sock" has no scheme: write unix:///run/x.sock`},
+		{"runtime_endpoint: tcp://1.2.3.4\n", `:1: runtime_endpoint: "tcp://1.2.3.4" is not one of unix:///PATH, auto, none`},
+		{"runtime_endpoint: unix://x.sock\n", `:1: runtime_endpoint: "unix://x.sock" is not one of unix:///PATH, auto, none`},
+		{"node_root: /n\n", `:1: node_root: another directory than / is taken only together with --node-namespaces self`},
+		{"node_namespaces: self\nnode_root: n\n", `:2: node_root: "n" is not an absolute path`},
+		{"node_namespaces: self\nnode_root: ''\n", `:2: node_root: is empty`},
+		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
+	} {
+		_, err := load(t, c.text, nil)
+		if err == nil {
+			t.Errorf("%q: no error", c.text)
+			continue
+		}
+		if exit.Code(err) != exit.UsageCode {
+			t.Errorf("%q: code %d", c.text, exit.Code(err))
+		}
+		if lines := strings.Split(err.Error(), "\n"); len(lines) != 1 || !strings.HasSuffix(err.Error(), c.want) || !strings.Contains(err.Error(), "config.yaml:") {
+			t.Errorf("%q:\n got %s\nwant …config.yaml%s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestGoodFile: what must not be refused.
+func TestGoodFile(t *testing.T) {
+	for _, text := range []string{
+		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
+		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
+		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
+	} {
+		if _, err := load(t, text, nil); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestNodeRoot: what nobody names is below the node's root, and the machine's own kubelet is
+// not the node's.
+func TestNodeRoot(t *testing.T) {
+	root := t.TempDir()
+	flags := []string{"--node-root", root, "--node-namespaces", "self"}
+	c, err := load(t, "state_dir: /elsewhere\n", nil, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.paths() {
+		if isPath(*p.value) && p.key != "state_dir" && !within(*p.value, root) {
+			t.Errorf("%s: %s", p.key, *p.value)
+		}
+	}
+	if c.StateDir != "/elsewhere" || c.RootDir != root+"/var/lib/kubelet" {
+		t.Errorf("state_dir %s, root_dir %s", c.StateDir, c.RootDir)
+	}
+	kubelet := func(dir string) func(context.Context) (string, string, bool) {
+		return func(context.Context) (string, string, bool) { return dir, "kubelet, PID 812", true }
+	}
+	c, err = load(t, "", kubelet("/var/lib/kubelet"), flags...)
+	if err != nil || c.RootDir != root+"/var/lib/kubelet" || !strings.Contains(c.Source("root_dir"), "PID 812 is not below") {
+		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
+	}
+	if c, err = load(t, "", kubelet(root+"/k"), flags...); err != nil || c.RootDir != root+"/k" {
+		t.Errorf("%s from %s: %v", c.RootDir, c.Source("root_dir"), err)
+	}
+	if err := os.MkdirAll(root+"/etc/orphan-reaper", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+DefaultFile, []byte("hold: 7m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usual := Input{Usual: DefaultFile, Given: map[string][]string{"node-root": {root}, "node-namespaces": {Self}}}
+	if c, err := Load(t.Context(), usual); err != nil || c.Hold != 7*time.Minute {
+		t.Errorf("the usual file below the node's root: %v from %s: %v", c.Hold, c.Source("hold"), err)
+	}
+}
+
+// TestAllErrorsAtOnce: a person need not mend a file one error at a time.
+func TestAllErrorsAtOnce(t *testing.T) {
+	_, err := load(t, "hodl: 1m\nmode: x\nretention: 1d\n", nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%v: want three lines", err)
+	}
+}
+
+// TestSection: the one key that stands below another, from the file and from the flag.
+func TestSection(t *testing.T) {
+	const key = "runtime.remove_sandboxes"
+	c, err := load(t, "hold: 10m\nruntime:\n  remove_sandboxes: true\n", nil)
+	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" {
+		t.Errorf("%v from %s: %v", c.RemoveSandboxes, c.Source(key), err)
+	}
+	for _, flag := range []string{"--remove-sandboxes", "--remove-sandboxes=true"} {
+		if c, err := load(t, "", nil, flag); err != nil || !c.RemoveSandboxes || c.Source(key) != "flag --remove-sandboxes" {
+			t.Errorf("%s: %v from %s: %v", flag, c.RemoveSandboxes, c.Source(key), err)
+		}
+	}
+	if c, err := load(t, "runtime: {remove_sandboxes: true}\n", nil, "--remove-sandboxes=false"); err != nil || c.RemoveSandboxes {
+		t.Errorf("%v, %v", c.RemoveSandboxes, err)
+	}
+}
+
+// TestDurations: a duration is read again as it is written.
+func TestDurations(t *testing.T) {
+	for _, d := range []time.Duration{0, 10 * time.Second, 90 * time.Second, 5 * time.Minute, 90 * time.Minute, time.Hour + time.Second, 24 * time.Hour} {
+		if back, err := parseDuration(human.Span(d)); err != nil || back != d {
+			t.Errorf("%s reads as %s, %v", human.Span(d), back, err)
+		}
+	}
+}
+
+// TestDiff: every setting is told apart, and goes to the right list.
+func TestDiff(t *testing.T) {
+	base := Default()
+	if live, restart := base.Diff(Default()); len(live)+len(restart) > 0 {
+		t.Errorf("equal configurations differ: %v %v", live, restart)
+	}
+	for i := range Settings {
+		s := &Settings[i]
+		other := Default()
+		switch p := s.field(&other).(type) {
+		case *string:
+			*p += "x"
+		case *bool:
+			*p = !*p
+		case *int:
+			*p++
+		case *time.Duration:
+			*p++
+		case *[]string:
+			*p = append(slices.Clone(*p), "x")
+		default:
+			t.Fatalf("%s: a %T", s.Key, p)
+		}
+		live, restart := base.Diff(other)
+		want, none := live, restart
+		if !s.Live {
+			want, none = restart, live
+		}
+		if !slices.Equal(want, []string{s.Key}) || len(none) > 0 {
+			t.Errorf("%s: live %v, restart %v", s.Key, live, restart)
+		}
+	}
+}
+
+// FuzzConfigFile: no text crashes the reader, and every error names the file.
+func FuzzConfigFile(f *testing.F) {
+	for _, s := range []string{"hold: 5m", "a: &a [*a]", "{", "? x", "hold: !!binary aGk=", "log_files: [[]]", "\xef\xbb\xbfhold: 5m", "hold: *x"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c := Default()
+		if err := c.applyFile("config.yaml", text); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "config.yaml:") && !strings.HasPrefix(line, "  ") {
+					t.Errorf("an error without its place: %q", line)
+				}
+			}
+		}
+	})
+}

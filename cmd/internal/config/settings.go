@@ -1,0 +1,243 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+)
+
+// Setting is one value that a flag and a key of the configuration file give. The key is
+// the flag with underscores, in the plural where the flag may be repeated; a dot in it is a
+// section of the file.
+type Setting struct {
+	Flag, Key string
+	Meta      string // what stands for the value in --help
+	usage     string
+	Choices   []string
+	field     func(*Config) any // a *string, *bool, *int, *time.Duration or *[]string
+	Live      bool              // a reload changes it; else only a restart
+}
+
+// The words that stand for a value that is found by the program, or for none.
+const (
+	Auto = "auto"
+	None = "none"
+	Self = "self"
+)
+
+// The values of Config.Mode.
+const (
+	modeObserve = "observe"
+	ModeEnforce = "enforce"
+)
+
+// The values of Config.APIUnreachable.
+const (
+	unreachableKeep   = "keep"
+	UnreachableIgnore = "ignore"
+)
+
+// Settings is every setting, in the order of --help and of config print.
+var Settings = []Setting{
+	{
+		Flag: "root-dir", Key: "root_dir", Meta: "DIR", usage: "the kubelet's --root-dir (default: the running kubelet's, else " + DefaultRootDir + ")",
+		field: func(c *Config) any { return &c.RootDir },
+	},
+	{
+		Flag: "mode", Key: "mode", Meta: "MODE", usage: "observe or enforce; observe changes nothing",
+		Choices: []string{modeObserve, ModeEnforce}, field: func(c *Config) any { return &c.Mode }, Live: true,
+	},
+	{
+		Flag: "hold", Key: "hold", Meta: "DURATION", usage: "how long evidence must stay good",
+		field: func(c *Config) any { return &c.Hold }, Live: true,
+	},
+	{
+		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run",
+		field: func(c *Config) any { return &c.Settle }, Live: true,
+	},
+	{
+		Flag: "confirm", Key: "confirm", Meta: "DURATION", usage: "how long a parked pod waits for a sign of life; 0s only with --hold 0s",
+		field: func(c *Config) any { return &c.Confirm }, Live: true,
+	},
+	{
+		Flag: "retention", Key: "retention", Meta: "DURATION", usage: "how long ephemeral data stays in quarantine",
+		field: func(c *Config) any { return &c.Retention }, Live: true,
+	},
+	{
+		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "most pods taken in one look; 0 is no limit",
+		field: func(c *Config) any { return &c.MaxPerLook }, Live: true,
+	},
+	{
+		Flag: "quarantine-dir", Key: "quarantine_dir", Meta: "DIR", usage: "on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
+		field: func(c *Config) any { return &c.QuarantineDir },
+	},
+	{
+		Flag: "state-dir", Key: "state_dir", Meta: "DIR", usage: "ledger, holds, checkpoints",
+		field: func(c *Config) any { return &c.StateDir },
+	},
+	{
+		Flag: "log-source", Key: "log_sources", Meta: "SOURCE", usage: "auto, journald or file; may be repeated; auto is journald where it runs",
+		Choices: []string{Auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources },
+	},
+	{
+		Flag: "journal-unit", Key: "journal_units", Meta: "UNIT", usage: "a unit that runs a kubelet; may be repeated (default: the usual ones)",
+		field: func(c *Config) any { return &c.JournalUnits },
+	},
+	{
+		Flag: "log-file", Key: "log_files", Meta: "FILE", usage: "a log to follow; may be repeated",
+		field: func(c *Config) any { return &c.LogFiles },
+	},
+	{
+		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "CRI socket: unix:///PATH, auto, or none with --node-namespaces self",
+		field: func(c *Config) any { return &c.RuntimeEndpoint },
+	},
+	{
+		Flag: "remove-sandboxes", Key: "runtime.remove_sandboxes", Meta: "BOOL", usage: "have the runtime remove stopped sandboxes of pods that nobody else knows",
+		Choices: []string{"true", "false"}, field: func(c *Config) any { return &c.RemoveSandboxes }, Live: true,
+	},
+	{
+		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto, or self where this process's own namespaces are the node",
+		Choices: []string{Auto, Self}, field: func(c *Config) any { return &c.NodeNamespaces },
+	},
+	{
+		Flag: "node-root", Key: "node_root", Meta: "DIR", usage: "below which all usual places are; another than / only with --node-namespaces self",
+		field: func(c *Config) any { return &c.NodeRoot },
+	},
+	{
+		Flag: "cgroup-root", Key: "cgroup_root", Meta: "DIR", usage: "where the cgroup file system is",
+		field: func(c *Config) any { return &c.CgroupRoot },
+	},
+	{
+		Flag: "kubelet-token-file", Key: "kubelet_token_file", Meta: "FILE", usage: "a bearer token for the kubelet's own port, which is then asked for its pods",
+		field: func(c *Config) any { return &c.KubeletTokenFile },
+	},
+	{
+		Flag: "kubelet-client-certificate", Key: "kubelet_client_certificate", Meta: "FILE", usage: "a client certificate for the kubelet's own port",
+		field: func(c *Config) any { return &c.KubeletClientCertificate },
+	},
+	{
+		Flag: "kubelet-client-key", Key: "kubelet_client_key", Meta: "FILE", usage: "its key (default: in the same file)",
+		field: func(c *Config) any { return &c.KubeletClientKey },
+	},
+	{
+		Flag: "kubeconfig", Key: "kubeconfig", Meta: "FILE", usage: "for the API server, which is then asked for this node's pods",
+		field: func(c *Config) any { return &c.Kubeconfig },
+	},
+	{
+		Flag: "node-name", Key: "node_name", Meta: "NAME", usage: "this node's name at the API server; auto: as its credentials, the kubelet or this host say",
+		field: func(c *Config) any { return &c.NodeName },
+	},
+	{
+		Flag: "api-unreachable", Key: "api_unreachable", Meta: "WHAT", usage: "keep everything, or ignore that the API server could not be asked",
+		Choices: []string{unreachableKeep, UnreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, Live: true,
+	},
+	{
+		Flag: "cni-cache-dir", Key: "cni_cache_dir", Meta: "DIR", usage: "libcni's cache",
+		field: func(c *Config) any { return &c.CNICacheDir },
+	},
+	{
+		Flag: "cni-data-dir", Key: "cni_data_dir", Meta: "DIR", usage: "host-local's dataDir",
+		field: func(c *Config) any { return &c.CNIDataDir },
+	},
+	{
+		Flag: "cni-conf-dir", Key: "cni_conf_dir", Meta: "DIR", usage: "the runtime's network configurations",
+		field: func(c *Config) any { return &c.CNIConfDir },
+	},
+	{
+		Flag: "cni-older-than", Key: "cni_older_than", Meta: "DURATION", usage: "how old CNI residue must be",
+		field: func(c *Config) any { return &c.CNIOlderThan }, Live: true,
+	},
+	{
+		Flag: "metrics-file", Key: "metrics_file", Meta: "FILE", usage: "node exporter textfile, *.prom; auto: where its directory is found; none",
+		field: func(c *Config) any { return &c.MetricsFile },
+	},
+	{
+		Flag: "log-level", Key: "log_level", Meta: "LEVEL", usage: "debug, info, warn or error",
+		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, Live: true,
+	},
+	{
+		Flag: "log-format", Key: "log_format", Meta: "FORMAT", usage: "auto, text, json or journal; auto is by where it runs",
+		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat },
+	},
+}
+
+// List says whether the setting takes several values.
+func (s *Setting) List() bool {
+	_, ok := s.field(new(Config)).(*[]string)
+	return ok
+}
+
+// set writes the values into the configuration; all but a list take the last.
+func (s *Setting) set(c *Config, values []string) error {
+	for _, v := range values {
+		if len(s.Choices) > 0 && !slices.Contains(s.Choices, v) {
+			return fmt.Errorf("%s is not one of %s", strconv.Quote(v), strings.Join(s.Choices, ", "))
+		}
+	}
+	var err error
+	switch p := s.field(c).(type) {
+	case *string:
+		*p = last(values)
+	case *[]string:
+		*p = slices.Clone(values)
+	case *bool:
+		*p = last(values) == "true"
+	case *int:
+		*p, err = parseInt(last(values))
+	case *time.Duration:
+		*p, err = parseDuration(last(values))
+	}
+	return err
+}
+
+// last is the value that holds of a flag that was repeated, "" where it was not given.
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// Values returns what the configuration holds, in the words of the file.
+func (s *Setting) Values(c *Config) []string {
+	switch p := s.field(c).(type) {
+	case *string:
+		return []string{*p}
+	case *[]string:
+		return *p
+	case *bool:
+		return []string{strconv.FormatBool(*p)}
+	case *int:
+		return []string{strconv.Itoa(*p)}
+	case *time.Duration:
+		return []string{human.Span(*p)}
+	}
+	return nil
+}
+
+func parseInt(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a whole number", strconv.Quote(s))
+	}
+	return n, nil
+}
+
+// inDays matches what people write and Go's durations have not: a day has 23 hours, too.
+var inDays = regexp.MustCompile(`^[0-9]+ *(d|days?)$`)
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err == nil:
+		return d, nil
+	case inDays.MatchString(s):
+		return 0, fmt.Errorf("%s is not a duration: write days in hours, such as 48h", strconv.Quote(s))
+	}
+	return 0, fmt.Errorf("%s is not a duration: write one such as 90s, 5m or 1h30m", strconv.Quote(s))
+}

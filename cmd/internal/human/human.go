@@ -1,0 +1,66 @@
+package human
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Size writes bytes as people read them, in binary units.
+func Size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v := float64(n)
+	for _, unit := range [...]string{"KiB", "MiB", "GiB", "TiB"} {
+		v /= 1024
+		switch {
+		case v < 9.95:
+			return fmt.Sprintf("%.1f %s", v, unit)
+		case v < 999.5:
+			return fmt.Sprintf("%.0f %s", v, unit)
+		}
+	}
+	return fmt.Sprintf("%.0f PiB", v/1024)
+}
+
+// Span writes a duration without the units that say nothing: 5m, not 5m0s.
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Age writes how long something is, in its one or two largest units.
+func Age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// Count writes a number with its noun: "1 pod", "2 pods", "1 entry", "2 entries".
+func Count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// When writes a time for people, in UTC as the records have it.
+func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

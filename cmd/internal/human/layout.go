@@ -1,0 +1,95 @@
+package human
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Pad fills s with spaces up to width columns, and leaves one space at least.
+func Pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(1, width-utf8.RuneCountInString(s)))
+}
+
+// Wrap breaks text into lines of at most width columns, at spaces, and at slashes or
+// anywhere in words that are longer than a line. It returns one line at least.
+func Wrap(text string, width int) []string {
+	width = max(width, 10)
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && Columns(line)+1+Columns(word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for line = word; Columns(line) > width; {
+			cut := cutAt(line, width)
+			lines, line = append(lines, line[:cut]), line[cut:]
+		}
+	}
+	return append(lines, line)
+}
+
+// cutAt returns where to cut a word: after the last slash that fits, so that names stay
+// whole, else at the width.
+func cutAt(word string, width int) int {
+	end := 0
+	for range width {
+		_, n := utf8.DecodeRuneInString(word[end:])
+		end += n
+	}
+	if i := strings.LastIndexByte(word[:end], '/'); i > 0 {
+		return i + 1
+	}
+	return end
+}
+
+// Columns counts the columns that s takes.
+func Columns(s string) int { return utf8.RuneCountInString(s) }
+
+// Clean makes text from the node safe to show: what is not printable, which takes in
+// escapes and marks that turn the writing direction, is shown as Go would quote it.
+func Clean(s string) string {
+	if strings.IndexFunc(s, unsafeRune) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
+				fmt.Fprintf(&b, `\x%02x`, s[i])
+				continue
+			}
+		}
+		if unsafeRune(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unsafeRune(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+
+// Short cuts s to width columns and marks the cut.
+func Short(s string, width int) string {
+	if Columns(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// ShellQuoted is a name as a shell takes it.
+func ShellQuoted(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}

@@ -1,0 +1,110 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// Archive is one archive of CNI files.
+type Archive struct {
+	Archive string `json:"archive"`
+	// Batch is that of all archives of the sweep.
+	Batch string    `json:"batch"`
+	At    time.Time `json:"at"`
+	Files int64     `json:"files"`
+	Bytes int64     `json:"bytes"`
+	// PurgeAt is when it is dropped by itself.
+	PurgeAt time.Time `json:"purge_at"`
+	Error   string    `json:"error,omitempty"`
+}
+
+func viewArchives(archives []cni.ArchiveState, c Context) []Archive {
+	views := []Archive{}
+	for _, a := range archives {
+		views = append(views, Archive{a.Name, cni.BatchOf(a.Name), a.At.UTC(), a.Files, a.Bytes, a.At.Add(c.Retention).UTC(), a.Err})
+	}
+	return views
+}
+
+// batches puts the archives of each sweep together. One that cannot be read stays by itself.
+func batches(views []Archive) (rows []Archive, archives []int) {
+	for _, v := range views {
+		last := len(rows) - 1
+		if last >= 0 && v.Error == "" && rows[last].Error == "" && rows[last].Batch == v.Batch {
+			rows[last].Files += v.Files
+			rows[last].Bytes += v.Bytes
+			rows[last].PurgeAt = v.PurgeAt // the last to go
+			archives[last]++
+			continue
+		}
+		rows, archives = append(rows, v), append(archives, 1)
+	}
+	return rows, archives
+}
+
+// archiveTable writes one row for each sweep.
+func (p *Printer) archiveTable(views []Archive, now time.Time) {
+	if len(views) == 0 {
+		return
+	}
+	p.Printf("\n%s\n", p.Paint(bold, human.Pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  GOES", "FILES", "HOLDS")))
+	rows, archives := batches(views)
+	several := false
+	for i, v := range rows {
+		if v.Error != "" {
+			p.Printf("%s%s\n", human.Pad(human.Clean(v.Archive), 38), human.Short(human.Clean(v.Error), p.Columns-38))
+			continue
+		}
+		goes := "now"
+		if wait := v.PurgeAt.Sub(now); wait > 0 {
+			goes = "in " + human.Age(wait)
+		}
+		name := human.Clean(v.Archive)
+		if n := archives[i]; n > 1 {
+			name, several = fmt.Sprintf("%s (%d archives)", human.Clean(v.Batch), n), true
+		}
+		p.Printf("%s%9d %8s  %s\n", human.Pad(name, 38), v.Files, human.Size(v.Bytes), goes)
+	}
+	p.Item("  ", "restore", 9, green, "orphan-reaper quarantine restore ARCHIVE puts the files back; tar tf shows them.")
+	if several {
+		p.Item("  ", "", 9, "", "orphan-reaper quarantine restore --batch NAME puts back all that a sweep took.")
+	}
+}
+
+// CNIOutcome is what became of one file by a person's word.
+type CNIOutcome struct {
+	Path   string        `json:"path"`
+	Result policy.Result `json:"result"`
+	Error  string        `json:"error,omitempty"`
+}
+
+func cniOutcomes(outs []cni.Outcome) []CNIOutcome {
+	views := []CNIOutcome{}
+	for _, o := range outs {
+		views = append(views, CNIOutcome{o.File.Path(), o.Result, o.Err})
+	}
+	return views
+}
+
+// NewArchiveRestored shows what became of the files of an archive.
+func NewArchiveRestored(outs []cni.Outcome) any {
+	return map[string]any{"outcomes": cniOutcomes(outs)}
+}
+
+// CNIRestored says how many files came back.
+func (p *Printer) CNIRestored(outs []cni.Outcome) {
+	done := map[policy.Result]int{}
+	for _, o := range outs {
+		done[o.Result]++
+	}
+	if n := done[policy.Done]; n > 0 {
+		p.Printf("put back: %s\n", human.Count(n, "CNI file"))
+	}
+	if n := done[policy.Gone]; n > 0 {
+		p.Printf("already there: %s\n", human.Count(n, "CNI file"))
+	}
+}

@@ -1,0 +1,173 @@
+package view
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// cniView is one file that CNI wrote, in a cache or in host-local's store.
+type cniView struct {
+	Path        string          `json:"path"`
+	Kind        cni.Kind        `json:"kind"`
+	UID         string          `json:"uid"`
+	ContainerID string          `json:"container_id"`
+	Namespace   string          `json:"namespace"`
+	Name        string          `json:"name"`
+	Network     string          `json:"network"`
+	Verdict     policy.Decision `json:"verdict"`
+	Outcome     string          `json:"outcome,omitempty"`
+	Reasons     []policy.Reason `json:"reasons"`
+	Why         []policy.Why    `json:"why"`
+	Facts       cniFactsView    `json:"facts"`
+	Bytes       int64           `json:"bytes"`
+	Broken      bool            `json:"broken,omitempty"`
+	Runtime     string          `json:"runtime,omitempty"` // of a broken one: whose teardown it may hinder
+	Error       string          `json:"error,omitempty"`
+}
+
+// cniFactsView is the facts on one file, by name; encoding/json sorts them.
+type cniFactsView map[string]policy.Fact
+
+func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
+	v := cniView{
+		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
+		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
+	}
+	for _, w := range why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	for n := range cni.NumFacts {
+		v.Facts[n.String()] = f.Facts[n]
+	}
+	return v
+}
+
+// viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
+// earlier sweeps as well, whose files the last one no longer saw.
+func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
+	ended := map[string]cni.Outcome{}
+	for _, o := range r.Outcomes {
+		ended[o.File.Path()] = o
+	}
+	views := []cniView{}
+	for i, f := range r.Files {
+		v := viewCNIFile(f, r.Verdicts[i].Decision, r.Verdicts[i].Why)
+		o, done := ended[v.Path]
+		delete(ended, v.Path)
+		switch {
+		case done:
+			v.end(o)
+		case !acted:
+		case dryRun && v.Verdict == policy.Reap:
+			v.Outcome = outcomeWouldRemove
+		default:
+			v.Outcome = outcomeKept
+		}
+		views = append(views, v)
+	}
+	for _, o := range ended {
+		v := viewCNIFile(o.File, policy.Reap, nil)
+		v.end(o)
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b cniView) int { return strings.Compare(a.Path, b.Path) })
+	return views
+}
+
+func (v *cniView) end(o cni.Outcome) {
+	switch o.Result {
+	case policy.Done, policy.Gone:
+		v.Outcome = outcomeRemoved
+	case policy.Refused:
+		v.Outcome, v.Error = outcomeKept, o.Err
+	case policy.Failed, policy.Partly, policy.Conflict:
+		v.Outcome, v.Error = outcomeFailed, o.Err
+	}
+}
+
+// title is the file's name, with the container's ID cut as crictl shows it.
+func (v *cniView) title() string {
+	name := filepath.Base(v.Path)
+	if len(v.ContainerID) > 12 {
+		name = strings.Replace(name, v.ContainerID, v.ContainerID[:12]+"…", 1)
+	}
+	return human.Clean(name)
+}
+
+// under is what stands below the name: where it is, whose, and what went wrong.
+func (v *cniView) under() []string {
+	lines := []string{human.Clean(filepath.Dir(v.Path))}
+	if name := podName(v.Namespace, v.Name); name != "" {
+		lines = append(lines, name)
+	}
+	if v.Broken {
+		lines = append(lines, "empty or unreadable")
+	}
+	if v.Runtime != "" {
+		lines = append(lines, human.Wrap("runtime: "+human.Clean(v.Runtime), nameWidth)...)
+	}
+	if v.Error != "" {
+		lines = append(lines, human.Wrap(human.Clean(v.Error), nameWidth)...)
+	}
+	return lines
+}
+
+// cniTotalsView counts all files of CNI, also those that are not told one by one.
+type cniTotalsView struct {
+	Files     int64 `json:"files"`
+	Reap      int64 `json:"reap"`
+	Wait      int64 `json:"wait"`
+	Keep      int64 `json:"keep"`
+	Removed   int64 `json:"removed"`
+	Failed    int64 `json:"failed"`
+	ForPerson int64 `json:"for_person"`
+	// More is how many of them are not among the files that are told one by one.
+	More int64 `json:"more"`
+
+	left int64 // of those that were judged last, what is still there
+}
+
+// totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
+// last one.
+func totalCNI(c *cni.Census, listed int) cniTotalsView {
+	t := cniTotalsView{
+		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],
+		Removed: c.Removed() + c.Vanished, Failed: min(c.Failed-c.Refused, c.Left), ForPerson: c.ForPerson, left: c.Left,
+	}
+	t.Files = t.Removed + t.left
+	t.More = max(t.Files-int64(listed), 0)
+	return t
+}
+
+// cniTotals says the sum in words.
+func cniTotals(t cniTotalsView, acted, dryRun bool) string {
+	type part struct {
+		n    int64
+		word string
+	}
+	parts := []part{{t.Reap, "reap"}, {t.Wait, "wait"}, {t.Keep, "keep"}}
+	switch {
+	case dryRun:
+		parts = []part{{t.Reap, outcomeWouldRemove}, {t.Wait + t.Keep, outcomeKept}}
+	case acted:
+		parts = []part{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {t.left - t.Failed, outcomeKept}}
+	}
+	var words []string
+	for _, k := range parts {
+		if k.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", k.n, k.word))
+		}
+	}
+	more := ""
+	if t.More > 0 {
+		more = fmt.Sprintf(" (%d of them not shown)", t.More)
+	}
+	return fmt.Sprintf("%s: %s%s", human.Count(t.Files, "CNI file"), strings.Join(words, ", "), more)
+}

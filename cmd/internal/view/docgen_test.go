@@ -1,0 +1,39 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// reasonsDoc writes docs/reasons.md from the table that explain uses; make golden writes
+// the file, and a test compares.
+func reasonsDoc() string {
+	var b strings.Builder
+	b.WriteString(`# Reasons
+
+Every pod directory that is kept or waits has one reason at least. A reason is one word of
+this closed list, the same in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and as a label
+of the metrics. Several may hold at once, and each by itself is enough: one source that says
+alive wins over all that say dead.
+
+` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod with what was seen on this node.
+
+"Look" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
+A pod with a reason that says *no, it lives* is alive, whatever other reasons it has, but for
+those that say *yes, whatever other reasons it has*. A pod that only waits never asks for a look.
+
+`)
+	for _, a := range Reasons {
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Look:** %s\n\n", a.Reason, a.Means, a.Todo, outlookWords[a.Reason.Outlook()])
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+var outlookWords = map[policy.Outlook]string{
+	policy.OutlookLook:  "yes, where the pod is kept for it; not while it only waits",
+	policy.OutlookAlive: "no, it lives",
+	policy.OutlookQuiet: "no, a person wanted it so",
+	policy.OutlookStuck: "yes, whatever other reasons it has",
+}

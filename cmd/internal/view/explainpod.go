@@ -1,0 +1,231 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// explainer writes one pod for a person.
+type explainer struct {
+	*Printer
+	Context
+}
+
+const labelWidth = 14
+
+func (x explainer) line(label, text string) { x.Item("", label, labelWidth, "", text) }
+
+// pod writes all that the look says of one pod.
+func (x explainer) pod(pod *podView, n *nodeView) {
+	e := &pod.evidence
+	x.Printf("%s\n", x.Paint(bold, "Pod "+pod.title()))
+	if name := podName(e.Namespace, e.PodName); name != "" {
+		x.line("name", name)
+	}
+	if e.RuntimeOnly {
+		x.line("directory", "none: only the runtime has the pod")
+	} else if pod.Parked {
+		x.line("parked", human.Clean(x.QuarantineDir+"/"+e.Entry))
+	} else {
+		x.line("directory", human.Clean(x.PodsDir+"/"+e.Name))
+	}
+	if !e.Changed.IsZero() {
+		x.line("changed", fmt.Sprintf("%s, %s ago", human.When(e.Changed), human.Age(x.Now.Wall.Sub(e.Changed))))
+	}
+	for _, s := range e.Sandboxes {
+		x.line("sandbox", x.sandbox(s))
+	}
+	sum := total(e.Residue)
+	x.line("holds", fmt.Sprintf("%s in %s", human.Size(sum.Bytes), human.Count(sum.Entries, "entry")))
+
+	word, c := verdictWord(pod)
+	x.Printf("\n%s\n", x.Paint(bold, "Verdict: ")+x.Paint(c, word))
+	x.Para("", x.summary(pod))
+	for _, w := range pod.Why {
+		x.reason(w)
+	}
+	x.Heading("What was looked at")
+	x.facts(pod, n)
+	if len(e.Residue) > 0 {
+		x.Heading("What it left, and what would become of it")
+		x.residue(e.Residue)
+	}
+	x.Heading("How to undo")
+	x.Para("  ", x.undo(pod))
+}
+
+// sandbox says what the runtime lists of one sandbox, with its age.
+func (x explainer) sandbox(s policy.Sandbox) string {
+	text := human.Clean(s.ID) + " NOTREADY"
+	if s.Ready {
+		text = human.Clean(s.ID) + " READY"
+	}
+	if !s.Created.IsZero() {
+		text += ", " + human.Age(x.Now.Wall.Sub(s.Created)) + " old"
+	}
+	if s.Busy {
+		text += ", with a container that has not exited"
+	}
+	return text
+}
+
+// summary says the verdict in a sentence.
+func (x explainer) summary(pod *podView) string {
+	wait := ""
+	if pod.DueSeconds > 0 {
+		wait = fmt.Sprintf(" Look again in %s.", human.Age(time.Duration(pod.DueSeconds)*time.Second))
+	}
+	switch {
+	case pod.outlook() == policy.OutlookAlive:
+		return "This pod lives. It is left alone."
+	case pod.Verdict == policy.Reap && pod.Parked:
+		return "No sign of life came while it was parked. What holds no data of a user may go."
+	case pod.Verdict == policy.Reap:
+		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
+	case len(pod.Clear) > 0:
+		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + human.Clean(strings.Join(pod.Clear, ", ")) +
+			", and nothing else; then the kubelet removes the rest by itself."
+	case len(pod.RemoveSandboxes) > 0:
+		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
+			"a hold after that."
+	case pod.Verdict == policy.Wait:
+		return "Not yet. The reasons end by themselves." + wait
+	case pod.outlook() == policy.OutlookQuiet:
+		return "Kept, as a person asked."
+	}
+	return "Kept. Each reason by itself is enough:"
+}
+
+// reason writes one reason: what was seen, what it means, what to do.
+func (x explainer) reason(w policy.Why) {
+	a := adviceFor(w.Reason)
+	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
+	if w.Detail != "" {
+		x.Item("    ", "seen", 7, "", human.Clean(w.Detail))
+	}
+	x.Item("    ", "means", 7, "", a.Means)
+	x.Item("    ", "do", 7, "", a.Todo)
+}
+
+// factWords say what each fact asks.
+var factWords = [policy.NumFacts]string{
+	policy.FactDirectory:    "a directory",
+	policy.FactOwnMount:     "a mount point",
+	policy.FactMounted:      "mounts below it",
+	policy.FactSandbox:      "sandbox",
+	policy.FactContainer:    "container",
+	policy.FactCgroup:       "cgroup",
+	policy.FactNamed:        "named as orphan",
+	policy.FactSwept:        "any orphan named",
+	policy.FactHeld:         "kubelet holds it",
+	policy.FactKubeletFile:  "in kubelet's files",
+	policy.FactKubeletLists: "in kubelet's list",
+	policy.FactAPILists:     "in API's list",
+	policy.FactReleased:     "list without it",
+	policy.FactStaticPod:    "static pod's own",
+	policy.FactStaged:       "volume staged",
+	policy.FactInUse:        "files in use",
+	policy.FactRestored:     "restored before",
+	policy.FactContent:      "content read",
+	policy.FactPodLogs:      "kubelet keeps logs",
+	policy.FactPodResources: "kubelet lists name",
+	policy.FactRemade:       "made again",
+	policy.FactUsed:         "new one in use",
+}
+
+// facts writes each fact with its value, where it was read and what was found there.
+func (x explainer) facts(pod *podView, n *nodeView) {
+	write := func(name string, f policy.Fact) {
+		c := Colour("")
+		if f.Truth == policy.Unknown {
+			c = Yellow
+		}
+		text := human.Clean(f.Origin)
+		if f.Detail != "" {
+			text = strings.TrimPrefix(text+": "+human.Clean(f.Detail), ": ")
+		}
+		if text == "" {
+			text = "-"
+		}
+		lines := human.Wrap(text, x.Columns-31)
+		x.Printf("  %s%s%s\n", human.Pad(name, 20), x.Paint(c, human.Pad(f.Truth.String(), 9)), lines[0])
+		for _, line := range lines[1:] {
+			x.Printf("%31s%s\n", "", line)
+		}
+	}
+	for name := range policy.NumFacts {
+		if (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked {
+			continue
+		}
+		write(factWords[name], pod.evidence.Facts[name])
+	}
+	if n != nil {
+		write("kubelet runs", n.Kubelet)
+		write("runtime has pods", n.RuntimeLists)
+		write("pod network ready", n.Network)
+		write("whole node seen", n.MayEnforce)
+		write("flags agree", n.Agrees)
+		write("openat2", n.Openat2)
+		write("Landlock", n.Landlock)
+	}
+}
+
+// residue writes what each thing that the pod left is and what would become of it.
+func (x explainer) residue(rs []policy.Residue) {
+	used := map[policy.Class]bool{}
+	for _, r := range rs {
+		used[r.Class] = true
+		text := human.Size(r.Bytes)
+		if r.Entries > 1 {
+			text += " in " + human.Count(r.Entries, "entry")
+		}
+		if r.Partial {
+			text = "at least " + text
+		}
+		path := human.Clean(r.Path)
+		if path == "" {
+			path = "."
+		}
+		x.Item("  ", r.Class.String(), 11, "", path+"  ("+text+")")
+	}
+	x.Printf("\n")
+	for c := policy.ClassSkeleton; ; c-- {
+		if used[c] {
+			x.Item("  ", c.String(), 11, "", x.fate(c))
+		}
+		if c == policy.ClassData {
+			return
+		}
+	}
+}
+
+// fate says what becomes of a class.
+func (x explainer) fate(c policy.Class) string {
+	switch c {
+	case policy.ClassSkeleton:
+		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the "+
+			"record", human.Span(x.Confirm))
+	case policy.ClassProjected:
+		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", human.Span(x.Confirm))
+	case policy.ClassEphemeral:
+		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", human.Span(x.Retention))
+	case policy.ClassData:
+	}
+	return "may be a user's: stays in quarantine until a person purges it"
+}
+
+// undo says how to take back what was done, or would be.
+func (x explainer) undo(pod *podView) string {
+	if pod.UID == "" {
+		return "Nothing is ever done to it."
+	}
+	if pod.evidence.RuntimeOnly {
+		return "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it."
+	}
+	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, "+
+		"projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
+}

@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// Context is what is shown beside what was found: when, where, and when an entry goes.
+type Context struct {
+	Now                    policy.Instant
+	Confirm, Retention     time.Duration
+	PodsDir, QuarantineDir string
+}
+
+// The words of "purge" in JSON: how an entry ends.
+const (
+	purgeConfirming = "confirming"      // it waits for a sign of life first
+	purgeRetention  = "after-retention" // at purge_at
+	purgePerson     = "by-a-person"     // never by itself
+)
+
+// Entry is one quarantine entry.
+type Entry struct {
+	UID       string           `json:"uid"`
+	Entry     string           `json:"entry"`
+	Phase     policy.Phase     `json:"phase"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Since     *time.Time       `json:"since"`
+	Bytes     int64            `json:"bytes"`
+	Residue   []policy.Residue `json:"residue"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Purge     string           `json:"purge"`
+	// Leaf is the one directory of the pod whose content this is; left out for a whole pod
+	// directory.
+	Leaf string `json:"leaf,omitempty"`
+	// Merge are the commands with which a person merges it with the directory that the pod has now.
+	Merge []string `json:"merge,omitempty"`
+	// PurgeAt is when it is purged by itself, null where it is not. A full file system
+	// brings it forward.
+	PurgeAt *time.Time `json:"purge_at"`
+
+	since time.Time
+	elder bool // of a conflict: what the pod had before it lived again
+	data  bool // data that may be a user's is among it
+}
+
+func viewEntry(e policy.EntryState, c Context) Entry {
+	v := Entry{
+		UID: string(e.UID), Entry: e.Entry, Phase: e.Phase, Namespace: e.Namespace, Name: e.PodName,
+		Bytes: total(e.Left).Bytes, Residue: list(e.Left), Reasons: []policy.Reason{}, Why: list(e.Why),
+		Leaf: e.Leaf, Merge: e.Merge, elder: e.IsElder(), Purge: purgeConfirming, since: e.Parked.At.Wall, data: hasData(e.Left),
+	}
+	for _, w := range e.Why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	switch e.Phase {
+	case policy.PhaseHeld:
+		v.since = e.HeldSince.Wall
+		v.Purge = purgePerson
+		// Ephemeral data goes after retention even where data stays behind.
+		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
+			at := c.Now.Wall.Add(left).UTC()
+			v.Purge, v.PurgeAt = purgeRetention, &at
+		}
+	case policy.PhaseConflict, policy.PhaseUnlisted:
+		v.Purge = purgePerson
+	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping,
+		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseSweeping, policy.PhaseGone:
+	}
+	if !v.since.IsZero() {
+		v.Since = new(v.since.UTC())
+	}
+	return v
+}
+
+// fate says in words when the entry goes.
+func (v *Entry) fate(now time.Time) string {
+	switch {
+	case v.Phase == policy.PhaseUnlisted:
+		return "the ledger does not know it; only a person purges it"
+	case v.Phase == policy.PhaseConflict && v.elder:
+		return "its pod lives again; only a person purges it"
+	case v.Phase == policy.PhaseConflict:
+		return "made again while it was parked; only a person purges it"
+	case v.PurgeAt != nil && v.data:
+		return "emptyDir " + v.in(now) + ", the rest when a person purges it"
+	case v.PurgeAt != nil:
+		return "purged " + v.in(now)
+	case v.Purge == purgePerson:
+		return "when a person purges it"
+	}
+	return "waits for a sign of life first"
+}
+
+// in says how long it takes until PurgeAt.
+func (v *Entry) in(now time.Time) string {
+	if wait := v.PurgeAt.Sub(now); wait > 0 {
+		return "in " + human.Age(wait)
+	}
+	return "now"
+}
+
+// Quarantine is what lies in quarantine.
+type Quarantine struct {
+	Quarantine []Entry   `json:"quarantine"`
+	Archives   []Archive `json:"archives"`
+	Stopped    *Stopped  `json:"stopped"`
+
+	now     time.Time
+	breaker *policy.Record
+}
+
+// NewQuarantine shows the entries, the archives of CNI files and the record that opened the
+// breaker, nil where it is closed.
+func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c Context) Quarantine {
+	v := Quarantine{Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker), now: c.Now.Wall, breaker: breaker}
+	for _, e := range entries {
+		v.Quarantine = append(v.Quarantine, viewEntry(e, c))
+	}
+	return v
+}
+
+// Quarantine writes what lies in quarantine.
+func (p *Printer) Quarantine(v Quarantine) {
+	p.stopped(v.breaker)
+	p.entryTable(v.Quarantine, v.now)
+	p.archiveTable(v.Archives, v.now)
+}
+
+// Stopped is what opened the breaker, in JSON null while enforcing goes on.
+type Stopped struct {
+	Since time.Time    `json:"since"`
+	UID   string       `json:"uid"`
+	Why   []policy.Why `json:"why"`
+}
+
+func viewStopped(r *policy.Record) *Stopped {
+	if r == nil {
+		return nil
+	}
+	return &Stopped{Since: r.At.Wall.UTC(), UID: string(r.UID), Why: list(r.Why)}
+}
+
+// stopped says that nothing is taken any more: who looks at the quarantine must know first.
+func (p *Printer) stopped(r *policy.Record) {
+	if r == nil {
+		return
+	}
+	p.Printf("%s\n", p.Paint(red, "STOPPED since "+human.When(r.At.Wall)))
+	p.Para("  ", audit.What(*r))
+	p.Printf("\n")
+}
+
+// entryTable writes one row for each entry: UID and name, phase, how long it has been in
+// it, what is left, and when it goes.
+func (p *Printer) entryTable(views []Entry, now time.Time) {
+	if len(views) == 0 {
+		p.Printf("Nothing lies in quarantine.\n")
+		return
+	}
+	const indent = 2
+	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  GOES", "SINCE", "LEFT")))
+	var sum int64
+	data := 0
+	for i := range views {
+		v := &views[i]
+		sum += v.Bytes
+		if v.data {
+			data++
+		}
+		since := "-"
+		if v.Since != nil {
+			since = human.Age(now.Sub(v.since))
+		}
+		goes := map[string]string{purgeConfirming: "waits", purgePerson: "by you"}[v.Purge]
+		if v.PurgeAt != nil {
+			goes = v.in(now)
+		}
+		left := human.Size(v.Bytes)
+		if len(v.Residue) == 0 {
+			left = "-" // nobody has looked into it yet
+		}
+		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(human.Clean(v.UID), 36), 38), human.Pad(string(v.Phase), 11), since, left, goes)
+		second := podName(v.Namespace, v.Name)
+		if v.Phase == policy.PhaseUnlisted {
+			second = "not in the ledger; " + v.Entry + ".json beside it tells what it was"
+		}
+		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
+			second = strings.TrimSpace(second + " entry " + human.Clean(v.Entry))
+		}
+		if v.Leaf != "" {
+			second = strings.TrimSpace(second + " what lay in " + human.Clean(v.Leaf))
+		}
+		if v.PurgeAt != nil && v.data {
+			second = strings.TrimSpace(second + " (the rest goes by you)")
+		}
+		if second != "" {
+			p.Para(strings.Repeat(" ", indent), second)
+		}
+	}
+	p.Printf("\n%s, %s", human.Count(len(views), "entry"), human.Size(sum))
+	if data > 0 {
+		p.Printf("; %d with data that may be a user's", data)
+	}
+	p.Printf("\n")
+	p.Item("  ", "restore", 9, green, "orphan-reaper quarantine restore UID puts a pod back.")
+	p.Item("  ", "purge", 9, red, "orphan-reaper quarantine purge UID removes it for ever; \"by you\" says that nothing else does.")
+}

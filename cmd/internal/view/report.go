@@ -1,0 +1,284 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The words of "outcome" in sweep's output.
+const (
+	outcomeQuarantined     = "quarantined"
+	outcomeRemoved         = "removed"
+	outcomeKept            = "kept"
+	outcomeFailed          = "failed"
+	outcomeWouldQuarantine = "would-quarantine"
+	outcomeWouldRemove     = "would-remove"
+)
+
+// Report is a reaper.Report as JSON has it. Lists are never null.
+type Report struct {
+	Pods []podView `json:"pods"`
+	// RuntimeOnly are the pods that the runtime has and the pods directory has not.
+	RuntimeOnly []podView `json:"runtime_only"`
+	CNI         []cniView `json:"cni"`
+	// CNITotals counts all files of CNI; the first of them are in CNI.
+	CNITotals  cniTotalsView `json:"cni_totals"`
+	Errors     []string      `json:"errors"`
+	Quarantine []Entry       `json:"quarantine"`
+	Node       *nodeView     `json:"node,omitempty"`
+
+	dryRun bool
+}
+
+// podView is one pod directory, or one parked pod.
+type podView struct {
+	UID       string           `json:"uid"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Verdict   policy.Decision  `json:"verdict"`
+	Outcome   string           `json:"outcome,omitempty"`
+	Reasons   []policy.Reason  `json:"reasons"`
+	Why       []policy.Why     `json:"why"`
+	Facts     factsView        `json:"facts"`
+	Residue   []policy.Residue `json:"residue"`
+	// Clear lists the directories whose content goes to quarantine so that the kubelet can
+	// finish, of a pod that its volume manager holds.
+	Clear []string `json:"clear,omitempty"`
+	// Directory is the entry's name, quoted, where it is no UID.
+	Directory string `json:"directory,omitempty"`
+	Parked    bool   `json:"parked,omitempty"`
+	Entry     string `json:"entry,omitempty"`
+	// DueSeconds says how long from now time alone could change the verdict.
+	DueSeconds int `json:"due_seconds,omitempty"`
+	// Sandboxes are the pod's in the runtime, where it listed all there are.
+	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
+	// RemoveSandboxes lists the IDs of those that the runtime would be asked to remove.
+	RemoveSandboxes []string `json:"remove_sandboxes,omitempty"`
+	Error           string   `json:"error,omitempty"`
+
+	evidence policy.Evidence
+}
+
+// nodeView is what the look found out about the node itself.
+type nodeView struct {
+	Kubelet      policy.Fact `json:"kubelet"`
+	KubeletPID   int         `json:"kubelet_pid,omitempty"`
+	RuntimeLists policy.Fact `json:"runtime_lists"`
+	Network      policy.Fact `json:"network_ready"`
+	MayEnforce   policy.Fact `json:"may_enforce"`
+	Agrees       policy.Fact `json:"agrees"`
+	policy.Means
+	// Gauges are the kubelet's own; OrphansNamed and OrphansOnDisk are what it has named in
+	// its log since its start and what we see, of the entries in this report.
+	Gauges        policy.KubeletGauges `json:"kubelet_gauges"`
+	OrphansNamed  int                  `json:"orphans_named"`
+	OrphansOnDisk int                  `json:"orphans_on_disk"`
+	// Pods counts the node's pods by state; a state that is not known is left out, and all are
+	// where only some pods were asked for.
+	Pods policy.Inventory `json:"pods"`
+}
+
+// factsView writes the facts in their own order; remade and used are asked of parked pods only.
+type factsView struct {
+	facts  policy.Facts
+	parked bool
+}
+
+// MarshalJSON writes an object of all facts by name.
+func (v factsView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for n := range policy.NumFacts {
+		if (n == policy.FactRemade || n == policy.FactUsed) && !v.parked {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(n.String()) + ":")
+		fact, err := json.Marshal(v.facts[n])
+		if err != nil {
+			return nil, err
+		}
+		b.Write(fact)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// list returns s, or an empty list where it is nil: JSON has no null lists.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podView {
+	v := podView{
+		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
+		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
+		Facts: factsView{e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
+	}
+	for _, w := range why {
+		v.Reasons = append(v.Reasons, w.Reason)
+	}
+	if e.UID == "" {
+		v.Directory = strconv.Quote(e.Name)
+	}
+	return v
+}
+
+func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
+	pod := viewEvidence(e, v.Decision, v.Why)
+	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
+	for _, s := range v.Sandboxes {
+		pod.RemoveSandboxes = append(pod.RemoveSandboxes, s.ID)
+	}
+	return pod
+}
+
+// NewReport turns a report into what is shown. now is for what lies in quarantine.
+func NewReport(r reaper.Report, c Context) Report {
+	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
+	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
+	for i, e := range r.Look.Pods {
+		verdict := policy.Verdict{Decision: policy.Keep}
+		if i < len(r.Verdicts) {
+			verdict = r.Verdicts[i]
+		}
+		v.Pods = append(v.Pods, viewVerdict(e, verdict))
+	}
+	for i, e := range r.Look.RuntimeOnly {
+		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(e, r.RuntimeOnly[i]))
+	}
+	for i, e := range r.Look.Parked {
+		verdict := policy.ParkedVerdict{Settle: policy.SettleWait}
+		if i < len(r.Parked) {
+			verdict = r.Parked[i]
+		}
+		v.Pods = append(v.Pods, viewEvidence(e, settled(verdict.Settle), verdict.Why))
+	}
+	for _, e := range r.Entries {
+		if e.Phase.InQuarantine() {
+			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
+		}
+	}
+	n := r.Look.Node
+	v.Node = &nodeView{
+		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
+		Gauges: n.Gauges, Pods: r.Look.Inventory(),
+	}
+	for _, e := range r.Look.Pods {
+		if audit.Orphan(e) {
+			v.Node.OrphansOnDisk++
+		}
+		if e.Facts[policy.FactNamed].Truth == policy.Yes {
+			v.Node.OrphansNamed++
+		}
+	}
+	return v
+}
+
+// settled gives a parked pod's verdict the words of the others: what is put back is kept,
+// what is stripped is reaped.
+func settled(s policy.Settle) policy.Decision {
+	switch s {
+	case policy.SettlePutBack, policy.SettleConflict:
+		return policy.Keep
+	case policy.SettleStrip:
+		return policy.Reap
+	case policy.SettleWait:
+	}
+	return policy.Wait
+}
+
+// outlook says what the pod asks of a person.
+func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
+
+// title is what a person calls the pod: its UID, or its quoted name.
+func (v *podView) title() string {
+	if v.UID == "" {
+		return strconv.QuoteToASCII(v.evidence.Name)
+	}
+	return v.UID
+}
+
+// podName is NAMESPACE/NAME or the name alone, "" where nobody told.
+func podName(namespace, name string) string { return human.Clean(policy.FullName(namespace, name)) }
+
+// NeedsPerson says whether anything in the report is kept that a person should look at.
+func (v *Report) NeedsPerson() bool {
+	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
+		for i := range pods {
+			if pods[i].outlook() == policy.OutlookLook || pods[i].Outcome == outcomeFailed {
+				return true
+			}
+		}
+	}
+	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0
+}
+
+// Failed counts the pods for which something failed.
+func (v *Report) Failed() (n int) {
+	for _, pod := range v.shown() {
+		if pod.Outcome == outcomeFailed {
+			n++
+		}
+	}
+	return n
+}
+
+// shown are the pods that a person sees: all but those that only the runtime has and that
+// live, which have their directory by now.
+func (v *Report) shown() []podView {
+	pods := slices.Clone(v.Pods)
+	for _, pod := range v.RuntimeOnly {
+		if pod.outlook() != policy.OutlookAlive {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// Missing tells of each UID that was asked for and is not there.
+func (v *Report) Missing(uids []parsers.PodUID) {
+	for _, uid := range uids {
+		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
+			continue
+		}
+		where := "none in quarantine"
+		if slices.ContainsFunc(v.Quarantine, func(e Entry) bool { return e.UID == string(uid) }) {
+			where = "it lies in quarantine: orphan-reaper explain " + string(uid)
+		}
+		v.Errors = append(v.Errors, string(uid)+": no such pod directory, and "+where)
+	}
+}
+
+// sameUID finds the pods of one UID.
+func sameUID(pods []podView, uid parsers.PodUID) []*podView {
+	var found []*podView
+	for i := range pods {
+		if pods[i].UID == string(uid) {
+			found = append(found, &pods[i])
+		}
+	}
+	return found
+}
+
+// total sums what residue holds.
+func total(rs []policy.Residue) policy.Tally {
+	var t policy.Tally
+	for _, r := range rs {
+		t.Add(policy.Tally{Entries: r.Entries, Bytes: r.Bytes})
+	}
+	return t
+}

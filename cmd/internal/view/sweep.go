@@ -1,0 +1,182 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
+// does not show, since it was taken before, is added from its action.
+func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
+	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
+	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
+	last := map[parsers.PodUID]policy.Outcome{}
+	for _, o := range r.Outcomes {
+		last[o.Action.UID] = o
+		if e := o.Action.Evidence; e != nil && e.RuntimeOnly {
+			if len(sameUID(v.RuntimeOnly, o.Action.UID)) == 0 {
+				v.RuntimeOnly = append(v.RuntimeOnly, viewEvidence(*e, policy.Reap, o.Action.Why))
+			}
+			continue
+		}
+		if len(sameUID(v.Pods, o.Action.UID)) == 0 {
+			e := policy.Evidence{UID: o.Action.UID, Name: string(o.Action.UID)}
+			if o.Action.Evidence != nil {
+				e = *o.Action.Evidence
+			}
+			v.Pods = append(v.Pods, viewEvidence(e, policy.Reap, o.Action.Why))
+		}
+	}
+	going := map[parsers.PodUID]bool{}
+	for _, a := range r.Planned {
+		going[a.UID] = going[a.UID] || a.Kind == policy.RemoveSandbox
+	}
+	for i := range v.RuntimeOnly {
+		pod := &v.RuntimeOnly[i]
+		o, acted := last[parsers.PodUID(pod.UID)]
+		pod.Outcome = outcomeKept
+		switch {
+		case acted && (o.Result == policy.Done || o.Result == policy.Gone):
+			pod.Outcome = outcomeRemoved
+		case acted:
+			pod.Outcome, pod.Error = outcomeWord(o), o.Err
+		case dryRun && going[parsers.PodUID(pod.UID)]:
+			pod.Outcome = outcomeWouldRemove
+		}
+	}
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		o, acted := last[parsers.PodUID(pod.UID)]
+		switch {
+		case acted && pod.UID != "":
+			pod.Outcome, pod.Error = outcomeWord(o), o.Err
+			if o.Action.Kind != policy.RemoveSandbox {
+				pod.decided(o)
+			}
+		case dryRun && len(pod.Clear) > 0:
+			pod.Outcome = outcomeWouldQuarantine
+		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
+			pod.Outcome = outcomeKept
+		case dryRun && pod.Verdict == policy.Reap:
+			pod.Outcome = wouldBecome(pod.Residue)
+		case pod.Parked:
+			pod.Outcome = outcomeQuarantined
+		default:
+			pod.Outcome = outcomeKept
+		}
+	}
+}
+
+// decided brings the verdict in line with an outcome that nobody foresaw: what was left
+// or put back is kept, with the reasons that the removal gave.
+func (v *podView) decided(o policy.Outcome) {
+	switch o.Result {
+	case policy.Refused, policy.Failed, policy.Conflict:
+		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), []policy.Reason{}
+		for _, w := range o.Why {
+			v.Reasons = append(v.Reasons, w.Reason)
+		}
+	case policy.Done, policy.Gone, policy.Partly:
+		if len(o.Left) > 0 {
+			v.Residue = o.Left
+		}
+	}
+}
+
+// outcomeWord says how an action's end reads for the pod. Gone means that the kubelet was
+// faster: nothing is left of it.
+func outcomeWord(o policy.Outcome) string {
+	switch o.Result {
+	case policy.Failed:
+		return outcomeFailed
+	case policy.Refused, policy.Conflict:
+		if o.Action.Kind == policy.Strip || o.Action.Kind == policy.Purge {
+			return outcomeQuarantined // Nothing was removed, and it lies where it lay.
+		}
+		return outcomeKept
+	case policy.Partly:
+		return outcomeQuarantined
+	case policy.Gone:
+		if o.Action.Kind == policy.Clear || o.Action.Kind == policy.RemoveSandbox {
+			return outcomeKept // The leaf was empty, the sandbox is gone: the pod is where it was.
+		}
+		return outcomeRemoved
+	case policy.Done:
+	}
+	switch o.Action.Kind {
+	case policy.Park, policy.Clear:
+		return outcomeQuarantined
+	case policy.PutBack, policy.RemoveSandbox: // a pod's directory is where it was
+		return outcomeKept
+	case policy.Strip, policy.Purge:
+	}
+	return outcomeRemoved
+}
+
+// wouldBecome says how a sweep would end: a pod that holds nothing but the kubelet's own
+// files and projected payloads is removed wholly. A projected tree has one class, whatever of it
+// was counted; a directory of the kubelet's own that was not read to its end may hold anything.
+func wouldBecome(rs []policy.Residue) string {
+	for _, r := range rs {
+		if r.Partial && r.Class == policy.ClassSkeleton || !policy.TakeStrip.Has(r.Class) {
+			return outcomeWouldQuarantine
+		}
+	}
+	return outcomeWouldRemove
+}
+
+var outcomeColours = map[string]Colour{
+	outcomeRemoved: green, outcomeWouldRemove: green, outcomeQuarantined: Yellow, outcomeWouldQuarantine: Yellow, outcomeFailed: red,
+}
+
+// Sweep is sweep for a person: the table, the totals, and what to do.
+func (p *Printer) Sweep(v *Report) {
+	shown := v.shown()
+	if len(shown) == 0 {
+		p.Printf("No pod directories.\n")
+	}
+	p.table("OUTCOME", 18, heading(shown, v.CNI), slices.Concat(
+		podRows(shown, func(pod *podView) (string, Colour) { return pod.Outcome, outcomeColours[pod.Outcome] }),
+		cniRows(v.CNI, func(f *cniView) (string, Colour) { return f.Outcome, outcomeColours[f.Outcome] })))
+	p.looked(v)
+	if len(v.CNI) > 0 {
+		p.Printf("\n%s\n", cniTotals(v.CNITotals, true, v.dryRun))
+	}
+	if len(shown) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	keeps := 0
+	for i := range shown {
+		counts[shown[i].Outcome]++
+		if shown[i].outlook() == policy.OutlookLook {
+			keeps++
+		}
+	}
+	var words []string
+	for _, word := range []string{
+		outcomeRemoved, outcomeQuarantined, outcomeWouldRemove, outcomeWouldQuarantine, outcomeKept, outcomeFailed,
+	} {
+		if n := counts[word]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	p.Printf("\n%s: %s\n", human.Count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
+	for i := range shown {
+		if shown[i].Error != "" {
+			p.Item("  ", "failed", 13, red, shown[i].UID+": "+human.Clean(shown[i].Error))
+		}
+	}
+	if counts[outcomeQuarantined] > 0 {
+		p.Item("  ", "quarantined", 13, Yellow, "orphan-reaper quarantine list says when it goes; quarantine restore UID puts it back.")
+	}
+	if keeps > 0 {
+		p.Item("  ", "kept", 13, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
+	}
+}

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// underJournal says whether our log should go to the journal itself: systemd runs us with
+// stderr connected to it (systemd.exec(5), $JOURNAL_STREAM).
+func underJournal(cfg config.Config) bool {
+	if cfg.LogFormat == config.Auto {
+		ok, err := journal.StderrIsJournalStream()
+		return err == nil && ok
+	}
+	return cfg.LogFormat == "journal"
+}
+
+func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewTextHandler(stderr, opts)
+	switch {
+	case cfg.LogFormat == "json":
+		h = slog.NewJSONHandler(stderr, opts)
+	case underJournal(cfg):
+		h = audit.NewHandler(level, h)
+	}
+	return slog.New(h)
+}
+
+// newTeller says where records go: to the journal where there is one, else to stderr.
+func newTeller(cfg config.Config, fallback io.Writer) *audit.Journal {
+	format := audit.FormatText
+	if cfg.LogFormat == "json" {
+		format = audit.FormatJSON
+	}
+	return audit.NewJournal(audit.JournalOptions{
+		Fallback: fallback, Format: format,
+		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.Elsewhere()),
+	})
+}
+
+// silent tells nobody and counts nothing.
+type silent struct{}
+
+func (silent) Success(policy.Instant)                            {}
+func (silent) Tell(policy.Record) error                          { return nil }
+func (silent) Sighting(parsers.Report)                           {}
+func (silent) Look(policy.Look, []policy.Verdict, time.Duration) {}
+func (silent) Outcome(policy.Outcome)                            {}
+func (silent) Quarantine(map[string]*policy.EntryState)          {}
+func (silent) Breaker(bool)                                      {}
+func (silent) CNI(cni.Census)                                    {}
+func (silent) Slow()                                             {}
+func (silent) Flush() error                                      { return nil }

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+)
+
+// metricsName is the file's name in the node exporter's directory.
+const metricsName = "orphan-reaper.prom"
+
+// metricsFile is Metrics with the file that Flush writes them to. Metrics are never a reason
+// to stop: what cannot be written is told once, and again when that changes.
+type metricsFile struct {
+	*audit.Metrics
+
+	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and a search must end with the daemon
+	log  *slog.Logger
+	good slog.Level                                     // of what goes well
+	find func(context.Context) (path string, sure bool) // nil: the path is given
+
+	mu   sync.Mutex
+	path string // "" for nowhere
+	sure bool   // of one that runs: it need not be looked for again
+	told string
+}
+
+// newMetricsFile returns metrics and where they go, as --metrics-file says. That all goes
+// well is told at level good: a cron job that says so at each run is none that is read.
+func newMetricsFile(ctx context.Context, cfg config.Config, version string, log *slog.Logger, good slog.Level) *metricsFile {
+	m := &metricsFile{Metrics: audit.NewMetrics(version), ctx: ctx, log: log, good: good}
+	m.Enforcing(!cfg.Observe())
+	switch cfg.MetricsFile {
+	case config.None:
+	case config.Auto:
+		if cfg.Elsewhere() {
+			break // the exporter that runs is the machine's, and so are its directories
+		}
+		exporter := probe.NewNodeExporter(procDir, probe.NodeExporterDefaults())
+		m.find = func(ctx context.Context) (string, bool) { return findMetricsFile(ctx, exporter, isDir) }
+	default:
+		m.path = cfg.MetricsFile
+	}
+	return m
+}
+
+// findMetricsFile says where the node exporter reads, "" for nowhere: first what it was
+// told, then the usual places, of which its packages make one. No directory is made.
+func findMetricsFile(ctx context.Context, exporter *probe.NodeExporter, isDir func(string) bool) (path string, sure bool) {
+	dir, running := exporter.Textfile(ctx)
+	if dir == "" || !isDir(dir) {
+		var ok bool
+		if dir, ok = audit.TextfileDir(isDir); !ok {
+			return "", false
+		}
+	}
+	return filepath.Join(dir, metricsName), running
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// Flush writes all metrics to the file. The directory may come later, as a node exporter
+// that is installed after us, and go: it is looked for again until one that runs has said
+// where it is, and whenever it is gone.
+func (m *metricsFile) Flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.find != nil && !m.sure {
+		m.search()
+	}
+	if m.path == "" {
+		return nil
+	}
+	err := m.WriteFile(m.path)
+	if errors.Is(err, fs.ErrNotExist) && m.find != nil {
+		m.search()
+		if m.path == "" {
+			return nil
+		}
+		err = m.WriteFile(m.path)
+	}
+	if err != nil {
+		if m.changed(err.Error()) {
+			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is told once", slog.Any("error", err))
+		}
+		return nil
+	}
+	if m.changed("to " + m.path) {
+		m.log.Log(m.ctx, m.good, "metrics are written", slog.String("path", m.path))
+	}
+	return nil
+}
+
+// search finds the file anew, and takes away the one that stood elsewhere.
+func (m *metricsFile) search() {
+	if m.ctx.Err() != nil {
+		return // nothing can be found any more, and what was found holds
+	}
+	before := m.path
+	m.path, m.sure = m.find(m.ctx)
+	if before != "" && before != m.path {
+		_ = audit.RemoveFile(before) // mostly its directory is gone
+	}
+	if m.path == "" && m.changed("nowhere") {
+		m.log.Log(m.ctx, m.good, "no metrics are written: there is no directory of a node exporter's textfile collector; --metrics-file names one")
+	}
+}
+
+// changed says whether what is to be told differs from what was told the last time.
+func (m *metricsFile) changed(what string) bool {
+	before := m.told
+	m.told = what
+	return before != what
+}
+
+// Remove takes the file away.
+func (m *metricsFile) Remove() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.path == "" {
+		return
+	}
+	if err := audit.RemoveFile(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.log.Warn("figures that nobody keeps up stay behind", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+)
+
+// TestMetricsFileFollows: the directory comes after the start, moves and goes; each change is
+// told once, and none is an error of the daemon's.
+func TestMetricsFileFollows(t *testing.T) {
+	var log bytes.Buffer
+	dir := t.TempDir()
+	var where string
+	searches := 0
+	sure := false
+	m := newMetricsFile(t.Context(), config.Config{MetricsFile: config.None}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	m.find = func(context.Context) (string, bool) {
+		searches++
+		return where, sure && where != ""
+	}
+	flush := func(times int, said string) {
+		t.Helper()
+		log.Reset()
+		for range times {
+			if err := m.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Count(log.String(), "\n"); said == "" && got != 0 || said != "" && (got != 1 || !strings.Contains(log.String(), said)) {
+			t.Errorf("want %q, once, said:\n%s", said, log.String())
+		}
+	}
+	there := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	flush(3, "no metrics are written")
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	for _, d := range []string{one, two} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	where = filepath.Join(one, metricsName)
+	flush(3, "metrics are written")
+	// A node exporter starts and says where it reads: the other file would only grow old.
+	where, sure = filepath.Join(two, metricsName), true
+	flush(3, filepath.Join(two, metricsName))
+	if there(filepath.Join(one, metricsName)) || !there(where) {
+		t.Error("the file did not move")
+	}
+	before := searches
+	flush(3, "")
+	if searches != before {
+		t.Error("one that runs has answered, and is asked again")
+	}
+	if err := os.RemoveAll(two); err != nil {
+		t.Fatal(err)
+	}
+	where = ""
+	flush(3, "no metrics are written")
+	m.Remove()
+}
+
+// TestMetricsFileMissing: a directory that was named and is not there is told once.
+func TestMetricsFileMissing(t *testing.T) {
+	var log bytes.Buffer
+	path := filepath.Join(t.TempDir(), "later", "x.prom")
+	m := newMetricsFile(t.Context(), config.Config{MetricsFile: path}, "v0", slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
+	for range 3 {
+		if err := m.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(log.String(), "cannot write the metrics file"); got != 1 {
+		t.Errorf("told %d times:\n%s", got, log.String())
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err == nil {
+		t.Error("the directory was made")
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Flush(); err != nil || !strings.Contains(log.String(), "metrics are written") {
+		t.Errorf("not written when it came: %v, %s", err, log.String())
+	}
+}
+
+func TestFindMetricsFile(t *testing.T) {
+	defaults := filepath.Join(t.TempDir(), "defaults")
+	if err := os.WriteFile(defaults, []byte("ARGS=\"--collector.textfile.directory=/told\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dirs, want string }{
+		{"", ""},
+		{"/told", "/told/orphan-reaper.prom"},
+		{"/told /var/lib/node_exporter", "/told/orphan-reaper.prom"},
+		{"/var/lib/prometheus/node-exporter", "/var/lib/prometheus/node-exporter/orphan-reaper.prom"},
+	} {
+		isDir := func(path string) bool { return strings.Contains(" "+c.dirs+" ", " "+path+" ") }
+		if got, _ := findMetricsFile(t.Context(), probe.NewNodeExporter(t.TempDir(), []string{defaults}), isDir); got != c.want {
+			t.Errorf("%q: %q, want %q", c.dirs, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"os"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// quarantined is where the entries of the ledger lie.
+type quarantined struct {
+	Dir string `json:"dir"`
+}
+
+// sameQuarantine refuses to work with another quarantine than the one in which the ledger's
+// entries lie. There none of them would be found, so each would be written off as gone: a
+// parked pod would never be put back. Nobody need have changed a setting for that: where the
+// root directory is left to the kubelet and none runs yet, as at the boot of a node whose
+// kubelet is started late (k0s, microk8s), it is a guess. systemd tries again in a moment.
+func sameQuarantine(cfg config.Config, store *state.Store) error {
+	var was quarantined
+	if _, err := store.Load("quarantine", &was); err != nil {
+		return err
+	}
+	if was.Dir == "" || was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
+		return nil
+	}
+	for _, e := range store.Entries() {
+		if e.Phase != policy.PhaseNone && e.Phase != policy.PhaseGone {
+			return exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
+				"another --state-dir",
+				"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
+		}
+	}
+	return nil
+}
+
+// lockQuarantine does the same for whoever may fill the quarantine, and remembers which it
+// is. Only one at a time may.
+func lockQuarantine(cfg config.Config, store *state.Store) (release func(), err error) {
+	release, err = lockRun(store)
+	if err != nil {
+		return nil, err
+	}
+	err = sameQuarantine(cfg, store)
+	if err == nil {
+		err = store.Save("quarantine", quarantined{cfg.QuarantineDir})
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// lockRun makes this process the only one that takes pods by itself.
+func lockRun(store *state.Store) (release func(), err error) {
+	release, err = store.LockRun()
+	if err != nil {
+		return nil, exit.Failf("the daemon does by itself what sweep does: systemctl status orphan-reaper", "%w", err)
+	}
+	return release, nil
+}

@@ -1,0 +1,237 @@
+package wire
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// newSources makes the followers that the configuration names. auto is the journal where
+// journald runs and keeps one: the usual files hold the same lines then, without the fields
+// that cannot be forged. A file that is the kubelet's standard error is followed, too.
+func newSources(ctx context.Context, cfg config.Config, found *unitsFound, log *slog.Logger) []source.Source {
+	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
+	here := wants(config.Auto) && !cfg.Elsewhere()
+	journald := wants("journald") || here && source.JournaldRuns()
+	kept := journald && (!here || source.JournalKept(source.JournalDirs()...))
+	if journald && !kept {
+		log.WarnContext(ctx, "journald keeps no journal (Storage= in journald.conf): the usual log files are followed, too")
+	}
+	var all []source.Source
+	if journald {
+		all = append(all, newJournal(cfg, found, log))
+	}
+	for _, path := range logFiles(cfg, kept, filepath.Join(cfg.NodeRoot, rke2Log), laterFiles(ctx, cfg)...) {
+		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
+	}
+	return all
+}
+
+// relook is how often the daemon asks for such files again. A kubelet that is started again may
+// write elsewhere, and journald keep no journal any more.
+const relook = 10 * time.Minute
+
+// laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
+// and the usual ones that are written while the journal is not.
+func laterFiles(ctx context.Context, cfg config.Config) []string {
+	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.Elsewhere() || cfg.Waive() {
+		return nil
+	}
+	return append(probe.KubeletLogs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
+}
+
+func newJournal(cfg config.Config, found *unitsFound, log *slog.Logger) *source.Journal {
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look})
+}
+
+// rke2Log is where RKE2 has its kubelet write: nothing of that comes to the journal
+// (docs.rke2.io, "Logging").
+const rke2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
+
+// logFiles are the files to follow: those that the configuration names, where files are
+// wanted, and with auto RKE2's where RKE2's agent is installed, and the kubelet's own.
+func logFiles(cfg config.Config, journald bool, rke2 string, own ...string) []string {
+	var paths []string
+	automatic := slices.Contains(cfg.LogSources, config.Auto)
+	if slices.Contains(cfg.LogSources, "file") || (automatic && !journald) {
+		paths = slices.Clone(cfg.LogFiles)
+	}
+	agent := filepath.Dir(filepath.Dir(rke2))
+	if info, err := os.Stat(agent); automatic && err == nil && info.IsDir() && !slices.Contains(paths, rke2) {
+		paths = append(paths, rke2)
+	}
+	for _, path := range own {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// unitsFound are the units in which kubelets were found to run, besides those that are
+// known. Where the operator named units these are all.
+type unitsFound struct {
+	find func(context.Context) []string // nil where there is nothing to find
+	log  *slog.Logger
+
+	mu  sync.Mutex
+	all []string
+}
+
+func newUnitsFound(cfg config.Config, log *slog.Logger) *unitsFound {
+	u := &unitsFound{log: log}
+	if !cfg.Named("journal_units") && !cfg.Waive() {
+		u.find = func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }
+	}
+	return u
+}
+
+// look returns the units. One that was found stays: a kubelet that is being restarted
+// shows none.
+func (u *unitsFound) look(ctx context.Context) []string {
+	if u.find == nil {
+		return nil
+	}
+	now := u.find(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, unit := range now {
+		if !slices.Contains(parsers.KubeletUnits(), unit) && !slices.Contains(u.all, unit) {
+			u.all = append(u.all, unit)
+			u.log.InfoContext(ctx, "a kubelet runs in this unit, whose journal is read too", slog.String("unit", unit))
+		}
+	}
+	return slices.Clone(u.all)
+}
+
+func (u *unitsFound) runsKubelet(unit string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Contains(u.all, unit)
+}
+
+// newParse parses the lines of several sources, each in its own order.
+func newParse(cfg config.Config, found *unitsFound) func(parsers.Line) (parsers.Sighting, bool) {
+	each := map[string]*parsers.Parser{}
+	o := parsers.Options{RunsKubelet: found.runsKubelet, Hints: true}
+	if cfg.Named("journal_units") {
+		o.Units = cfg.JournalUnits
+	}
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		p := each[l.Source]
+		if p == nil {
+			p = parsers.NewParser(o)
+			each[l.Source] = p
+		}
+		return p.Parse(l)
+	}
+}
+
+// checkpoints are the positions of all sources, by name.
+type checkpoints map[string]source.Position
+
+// following runs the sources until its context ends.
+type following struct {
+	lines chan parsers.Line
+	done  sync.WaitGroup
+	from  checkpoints
+	log   *slog.Logger
+	meter func(source string, up bool, lastLine time.Time)
+
+	mu  sync.Mutex
+	all []source.Source
+}
+
+// follow starts all sources where the checkpoints say, each in its own goroutine. A source
+// that cannot go on is told once; the others go on without it.
+func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *following {
+	f := &following{lines: make(chan parsers.Line), from: from, log: log, meter: meter}
+	for _, s := range all {
+		f.add(ctx, s)
+	}
+	return f
+}
+
+func (f *following) add(ctx context.Context, s source.Source) {
+	f.mu.Lock()
+	f.all = append(f.all, s)
+	f.mu.Unlock()
+	f.meter(s.Name(), true, time.Time{})
+	f.done.Go(func() {
+		if err := s.Run(ctx, f.from[s.Name()], f.lines); err != nil {
+			f.log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
+				slog.String("source", s.Name()), slog.Any("error", err))
+			f.meter(s.Name(), false, time.Time{})
+		}
+	})
+}
+
+// relook asks at each tick which files are to be followed besides, and follows those that are new.
+// None is given up: a kubelet that is being started again has none.
+func (f *following) relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
+	f.done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+			for _, path := range files() {
+				if slices.ContainsFunc(f.sources(), func(s source.Source) bool { return s.Name() == path }) {
+					continue
+				}
+				f.log.InfoContext(ctx, "the kubelet's lines come to this file, too: it is followed from now on", slog.String("source", path))
+				f.add(ctx, source.NewFile(source.FileOptions{Path: path, Logger: f.log}))
+			}
+		}
+	})
+}
+
+func (f *following) sources() []source.Source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all)
+}
+
+// stragglers is how long sources may take to end. A read that hangs, of a log on a file
+// system whose server is gone, ends with the process only.
+const stragglers = 2 * time.Second
+
+// wait returns when the sources have ended, whose context has, or are not to be waited for.
+func (f *following) wait() {
+	ended := make(chan struct{})
+	go func() { f.done.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(stragglers):
+	}
+}
+
+// heard counts the lines that can be a sighting, by source, ahead of parse.
+func (f *following) heard(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
+	return func(l parsers.Line) (parsers.Sighting, bool) {
+		f.meter(l.Source, true, time.Now())
+		return parse(l)
+	}
+}
+
+// keep writes the positions down.
+func (f *following) keep(store *state.Store, log *slog.Logger) {
+	at := checkpoints{}
+	for _, s := range f.sources() {
+		at[s.Name()] = s.Position()
+	}
+	if err := store.Save("checkpoints", at); err != nil {
+		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
+	}
+}

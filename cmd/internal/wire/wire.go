@@ -1,0 +1,208 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// procDir is where the kernel shows processes.
+const procDir = "/proc"
+
+// DiscoverRoot finds the root directory of the kubelet that runs here, and says in words where
+// it was read. It is false, and the words say why, where only a person can choose.
+func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
+	dir, origin, err := probe.KubeletRootDir(ctx, procDir)
+	if err != nil {
+		return "", err.Error(), false
+	}
+	return dir, origin, true
+}
+
+// Agrees says whether what was set agrees with the kubelet that runs here: outside of a look,
+// for config check.
+func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
+	clock, err := state.NewClock()
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	p, err := probe.New(probing(cfg, nil, clock))
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	return p.Agrees(ctx)
+}
+
+// Rules are the operator's choices as policy knows them.
+func Rules(c config.Config) policy.Rules {
+	return policy.Rules{
+		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
+		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
+		RemoveSandboxes: c.RemoveSandboxes,
+		NeedAPI:         c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
+	}
+}
+
+// probing is where the node's things are, as probe knows it.
+func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config {
+	unless := func(word, v string) string {
+		if v == word {
+			return ""
+		}
+		return v
+	}
+	return probe.Config{
+		NodeRoot: c.NodeRoot, RootDir: c.RootDir, RootDirSet: c.Named("root_dir"), QuarantineDir: c.QuarantineDir, CgroupRoot: c.CgroupRoot,
+		NodeNamespacesSelf: c.NodeNamespaces == config.Self, Waive: c.Waive(),
+		RuntimeEndpoint: c.RuntimeEndpoint, Logger: log, Clock: clock,
+		CNICacheDirs: []string{c.CNICacheDir}, CNIDataDirs: []string{c.CNIDataDir}, CNIConfDir: c.CNIConfDir,
+		CNIConfDirSet:            c.Named("cni_conf_dir"),
+		KubeletTokenFile:         unless(config.None, c.KubeletTokenFile),
+		KubeletClientCertificate: unless(config.None, c.KubeletClientCertificate),
+		KubeletClientKey:         unless(config.None, c.KubeletClientKey),
+		Kubeconfig:               unless(config.None, c.Kubeconfig), NodeName: unless(config.Auto, c.NodeName),
+	}
+}
+
+// CheckCredentials looks at the files with which the kubelet and the API server are asked. What
+// will never be taken is an error with exit code 2. What may be mended by others while we
+// run (a file that is not there yet, a certificate that has expired) is a note: until then
+// the facts are unknown.
+func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (notes []string, err error) {
+	var refused []error
+	for _, err := range probe.CheckCredentials(ctx, probing(c, nil, nil), now) {
+		if _, ok := errors.AsType[*probe.RefusedError](err); ok {
+			refused = append(refused, err)
+		} else {
+			notes = append(notes, err.Error())
+		}
+	}
+	if len(refused) > 0 {
+		return notes, &exit.Error{Code: exit.UsageCode, Err: errors.Join(refused...)}
+	}
+	return notes, nil
+}
+
+// newReaper puts the rooms together. With a store that is open for reading only nothing
+// can be changed, whoever asks.
+func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *slog.Logger, teller reaper.Teller, meter reaper.Meter) (*reaper.Reaper, error) {
+	clock, err := state.NewClock()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Waive() {
+		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, probe.UsualSockets(cfg.NodeRoot)); err != nil {
+			return nil, &exit.Error{Code: exit.UsageCode, Err: err}
+		}
+	}
+	p, err := probe.New(probing(cfg, log, clock))
+	if err != nil {
+		return nil, err
+	}
+	rem, err := removal.Open(removal.Config{
+		PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir, Logger: log, CNIDirs: p.CNIDirs, Used: p.Used,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &reaper.Reaper{
+		Prober: p, Remover: rem, Ledger: store, Store: store, Clock: clock,
+		Teller: teller, Meter: meter, Log: log, Rules: Rules(cfg),
+		CNI: &cnisweep.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
+	}
+	return r, r.Load()
+}
+
+// cniProber gives the probe's sweep the loop's type.
+type cniProber struct{ *probe.Probe }
+
+func (p cniProber) SweepCNI() cnisweep.Looks { return p.Probe.SweepCNI() }
+
+// cniArchive gives the state's archives the loop's type.
+type cniArchive struct{ *state.Store }
+
+func (s cniArchive) Archives() ([]cni.ArchiveState, error) {
+	infos, err := s.Store.Archives()
+	var archives []cni.ArchiveState
+	for _, i := range infos {
+		a := cni.ArchiveState{Name: i.Name, At: i.At, Files: int64(i.Files), Bytes: i.Bytes}
+		if i.Err != nil {
+			a.Err = i.Err.Error()
+		}
+		archives = append(archives, a)
+	}
+	return archives, err
+}
+
+// Now tells the time as passes do; without a boot ID it is the wall clock's alone.
+func Now() policy.Instant {
+	clock, err := state.NewClock()
+	if err != nil {
+		return policy.Instant{Wall: time.Now()}
+	}
+	return clock.Now()
+}
+
+// tellUnlisted says once, at the start, what lies in quarantine without the ledger's knowledge.
+func tellUnlisted(r *reaper.Reaper, log *slog.Logger) {
+	names, err := r.Remover.List()
+	if err != nil {
+		log.Warn("cannot list the quarantine", slog.Any("error", err))
+		return
+	}
+	if n := len(reaper.Unlisted(names, r.Ledger.Entries())); n > 0 {
+		log.Warn("the ledger does not know all that lies in quarantine; it is left alone: orphan-reaper quarantine list", slog.Int("entries", n))
+	}
+}
+
+// mostShown bounds the files of CNI that are told one by one, in the table and in JSON, of those
+// that go and of those that stay: 300,000 in JSON took 2.4 GB. All of them are counted, and the
+// archives have what was taken.
+const mostShown = 1000
+
+// Survey takes one look for scan and explain: a dry run on a state that is only read.
+func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	defer closeQuietly(store)
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return reaper.Report{}, err
+	}
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, CNIFiles: mostShown, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
+	return rep, noNode(err)
+}
+
+// noNode adds what to do where there is no pods directory at all.
+func noNode(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	return exit.Failf("is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another", "%w", err)
+}
+
+// errNoSource is for a configuration whose logs cannot be followed.
+var errNoSource = fmt.Errorf("no log can be followed")
+
+// closeQuietly closes what was synced already.
+func closeQuietly(c io.Closer) { _ = c.Close() }
