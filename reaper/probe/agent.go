@@ -34,16 +34,11 @@ func (l *looking) agent(uid parsers.PodUID) string {
 
 // podOfProcess reads which pod's cgroup a process is in.
 func podOfProcess(path string) (parsers.PodUID, bool) {
-	f, err := os.Open(path)
-	if err != nil {
+	text, ok := readCgroup(path)
+	if !ok {
 		return "", false
 	}
-	defer func() { _ = f.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	if err != nil {
-		return "", false
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
 			if uid, ok := cgroupPod(part); ok {
 				return uid, true
@@ -51,4 +46,14 @@ func podOfProcess(path string) (parsers.PodUID, bool) {
 		}
 	}
 	return "", false
+}
+
+func readCgroup(path string) (string, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	return string(text), err == nil
 }

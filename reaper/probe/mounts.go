@@ -65,7 +65,9 @@ type mountMap struct {
 	// unread how many of them could not be read.
 	pinned map[string]pin
 	unread int
-	err    error // something could not be read: what was not found is not known
+	// confined is how many namespaces can have nothing of another pod, by what the runtime told.
+	confined int
+	err      error // something could not be read: what was not found is not known
 }
 
 func newMountMap() *mountMap {
@@ -81,6 +83,9 @@ func (m *mountMap) origin(procDir string) string {
 	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, len(m.views))
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
+	}
+	if m.confined > 0 {
+		s += fmt.Sprintf(", %d known by their container", m.confined)
 	}
 	return s
 }
@@ -154,7 +159,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string
 		m.err = fmt.Errorf("PID 1 is not seen in %s", p.cfg.ProcDir)
 	}
 	if m.err == nil {
-		m.err = s.unseen(m, w)
+		m.err = s.unseen(ctx, m, w)
 	}
 	for link, fd := range held {
 		if _, ok := m.pinned[link]; !ok {
@@ -177,6 +182,7 @@ type mountScan struct {
 	known map[string]bool // by first line
 	views []*view
 	buf   []byte
+	specs map[string]*spec // by container, nil where the runtime did not tell
 }
 
 // firstBlock is enough for the first line of nearly every mountinfo; the kernel makes no

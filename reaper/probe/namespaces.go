@@ -17,7 +17,7 @@ import (
 // unseen looks for the mount namespaces of which every process has another root: mountinfo
 // shows nothing outside that root. They are read by the file of the namespace. The link needs
 // CAP_SYS_PTRACE; where it cannot be read, the process counts as a view of its own and no more.
-func (s *mountScan) unseen(m *mountMap, w wanted) error {
+func (s *mountScan) unseen(ctx context.Context, m *mountMap, w wanted) error {
 	var links map[string]bool
 	for _, v := range slices.Clone(s.views) {
 		if v.whole {
@@ -38,6 +38,8 @@ func (s *mountScan) unseen(m *mountMap, w wanted) error {
 		case err == nil:
 			links[link] = true
 		case vanished(err) || ended(s.proc, v.pid, err):
+		case s.confined(ctx, v, link):
+			m.confined++
 		default:
 			return fmt.Errorf("the mounts outside the root of PID %s, %s, are hidden: no process of its mount namespace has another root, and %w",
 				v.who(s.cfg.ProcDir), rootWords(v.root), err)

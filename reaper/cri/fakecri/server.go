@@ -33,6 +33,7 @@ const (
 	GetVersion
 	PodSandboxStatus
 	GetStatus
+	ContainerStatus
 	numCalls
 )
 

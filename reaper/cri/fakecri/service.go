@@ -27,6 +27,7 @@ func service(v Version) *grpc.ServiceDesc {
 			method("ListContainers", (*Server).listContainers),
 			method("Status", (*Server).status),
 			method("PodSandboxStatus", (*Server).podSandboxStatus),
+			method("ContainerStatus", (*Server).containerStatus),
 			method("StopPodSandbox", (*Server).stopPodSandbox),
 			method("RemovePodSandbox", (*Server).removePodSandbox),
 		},

@@ -1,0 +1,135 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// usualSpec is what containerd tells of a container without privileges, in short. It has places
+// for the pod's UID, the container's ID and its sandbox's.
+const usualSpec = `{"pid":7,"sandboxID":"%[3]s","runtimeSpec":{"hooks":{"prestart":[]},
+	"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_CHROOT","CAP_MKNOD"]}},
+	"linux":{"namespaces":[{"type":"pid"},{"type":"mount"}]},
+	"mounts":[
+		{"destination":"/proc","type":"proc","source":"proc","options":["nosuid"]},
+		{"destination":"/dev","type":"tmpfs","source":"tmpfs"},
+		{"destination":"/etc/hosts","type":"bind","source":"/var/lib/kubelet/pods/%[1]s/etc-hosts","options":["rbind","rprivate"]},
+		{"destination":"/dev/shm","type":"bind","source":"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/%[3]s/shm","options":["rbind"]},
+		{"destination":"/data","type":"bind","source":"/var/lib/containerd/io.containerd.grpc.v1.cri/containers/%[2]s/volumes/v","options":["rbind"]}
+	]}}`
+
+// TestConfined: on a kernel that lists no namespace by its file, a container without privileges
+// that has changed its root keeps nothing of the node. Whatever is not known of it does.
+func TestConfined(t *testing.T) {
+	uid, box, container := newUID(), id("a sandbox"), id("a container")
+	slice := "/kubepods.slice/kubepods-pod" + strings.ReplaceAll(string(uid), "-", "_") + ".slice"
+	const dev = `{"destination":"/dev",` // before which a mount is put
+	bind := func(source, destination string) string {
+		return fmt.Sprintf(`{"destination":%q,"type":"bind","source":%q,"options":["rbind"]},`, destination, source) + dev
+	}
+	for name, c := range map[string]struct {
+		old, new string // what is another in the specification
+		cgroup   string
+		root     string
+		fault    error
+		later    bool // a namespace that was made in the container
+		state    runtimeapi.ContainerState
+		want     policy.Truth
+	}{
+		"without privileges":                      {want: policy.No},
+		"with systemd's cgroups":                  {cgroup: slice + "/cri-containerd-" + container + ".scope/x", want: policy.No},
+		"in a user namespace":                     {later: true, want: policy.No},
+		"the node at its root":                    {old: dev, new: bind("/", "/jail"), want: policy.No},
+		"the node at another place":               {old: dev, new: bind("/", "/host"), want: policy.Unknown},
+		"the node below its root":                 {old: dev, new: bind("/", "/jail/x"), want: policy.Unknown},
+		"the node at its root, a later namespace": {old: dev, new: bind("/", "/jail"), later: true, want: policy.Unknown},
+		"its root was removed":                    {old: dev, new: bind("/", "/jail"), root: "/jail (deleted)", want: policy.Unknown},
+		"another pod's directory":                 {old: dev, new: bind("/var/lib/kubelet/pods/"+string(newUID())+"/volumes", "/x"), want: policy.Unknown},
+		"a capability to mount":                   {old: `"CAP_MKNOD"`, new: `"CAP_SYS_ADMIN"`, want: policy.Unknown},
+		"a capability that leads to all":          {old: `"CAP_MKNOD"`, new: `"CAP_SYS_MODULE"`, want: policy.Unknown},
+		"capabilities not told":                   {old: `"capabilities"`, new: `"x"`, want: policy.Unknown},
+		"no capabilities":                         {old: `"bounding":["CAP_CHOWN","CAP_SYS_CHROOT","CAP_MKNOD"]`, want: policy.No},
+		"a capability to mount, in another set":   {old: `"bounding":`, new: `"ambient":["CAP_SYS_ADMIN"],"bounding":`, want: policy.Unknown},
+		"an overlay":                              {old: `"type":"tmpfs"`, new: `"type":"overlay"`, want: policy.Unknown},
+		"a bind by its options":                   {old: `"type":"tmpfs"`, new: `"type":"tmpfs","options":["bind"]`, want: policy.Unknown},
+		"a hook":                                  {old: `"prestart":[]`, new: `"prestart":[{"path":"/bin/true"}]`, want: policy.Unknown},
+		"the namespace of another":                {old: `{"type":"mount"}`, new: `{"type":"mount","path":"/proc/1/ns/mnt"}`, want: policy.Unknown},
+		"no specification":                        {old: `"runtimeSpec"`, new: `"x"`, want: policy.Unknown},
+		"a process of no pod":                     {cgroup: "/system.slice/x.service", want: policy.Unknown},
+		"in the pod's cgroup, and no container's": {cgroup: "/kubepods/pod" + string(uid) + "/x", want: policy.Unknown},
+		"a container of another pod":              {cgroup: "/kubepods/pod" + string(newUID()) + "/" + container, want: policy.Unknown},
+		"a container that the runtime has not":    {cgroup: "/kubepods/pod" + string(uid) + "/" + id("another"), want: policy.Unknown},
+		"a container that has ended":              {state: runtimeapi.ContainerState_CONTAINER_EXITED, want: policy.Unknown},
+		"a runtime that does not answer the call": {fault: status.Error(codes.Unimplemented, "x"), want: policy.Unknown},
+		"a runtime that answers with an error":    {fault: status.Error(codes.Internal, "x"), want: policy.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newCNINode(t)
+			k := fakecri.Pod{UID: string(uid), Namespace: "shop", Name: "web-0", Running: 1}.Containers()[0]
+			k.Id, k.PodSandboxId = container, box
+			if c.state != 0 {
+				k.State = c.state
+			}
+			n.cri.SetContainers(k)
+			text := fmt.Sprintf(usualSpec, uid, container, box)
+			if c.old != "" && !strings.Contains(text, c.old) {
+				t.Fatalf("%q is not there", c.old)
+			}
+			n.cri.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
+			n.cri.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
+			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(20, "/", "/"), "7": line(40, "/", "/x"), "8": line(60, "/", "/x")})
+			inNamespaceFixture(t, n.cfg.ProcDir, "1", "mnt:[1]", "/", "/init.scope")
+			process, other := "7", "8"
+			if c.later {
+				process, other = other, process
+			}
+			cgroup := "0::" + c.cgroup
+			if c.cgroup == "" {
+				cgroup = "12:memory:/kubepods/besteffort/pod" + string(uid) + "/" + container
+			}
+			root := c.root
+			if root == "" {
+				root = "/jail"
+			}
+			inNamespaceFixture(t, n.cfg.ProcDir, process, "mnt:[5]", root, cgroup)
+			if c.later {
+				inNamespaceFixture(t, n.cfg.ProcDir, other, "mnt:[1]", "/", "0::/")
+			} else {
+				must(t, os.RemoveAll(filepath.Join(n.cfg.ProcDir, other)))
+			}
+			p := n.probe()
+			p.byFile, p.enter = oldKernel, notEntered
+			f := p.Mounts(t.Context(), []parsers.PodUID{newUID()})
+			for _, f := range f {
+				if f.Truth != c.want {
+					t.Errorf("mounted is %s (%s), want %s", f.Truth, f.Detail, c.want)
+				}
+				if told := strings.Contains(f.Origin, "1 known by their container"); told != (c.want == policy.No) {
+					t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
+				}
+			}
+		})
+	}
+}
+
+// inNamespaceFixture puts a process into a mount namespace whose file can be opened and is none.
+func inNamespaceFixture(t *testing.T, procDir, pid, link, root, cgroup string) {
+	t.Helper()
+	dir := filepath.Join(procDir, pid)
+	must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "ns", link), nil, 0o600))
+	must(t, os.Symlink(link, filepath.Join(dir, "ns", "mnt")))
+	must(t, os.Symlink(root, filepath.Join(dir, "root")))
+	must(t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup+"\n"), 0o600))
+}
