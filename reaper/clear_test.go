@@ -28,7 +28,7 @@ func TestClearedStory(t *testing.T) {
 	if e := rep.Entries[0]; e.Phase != policy.PhaseHeld || e.Leaf != fakeLeaf || len(e.Left) != 1 || e.ID == p.id || e.ID == (policy.DirID{}) {
 		t.Errorf("in quarantine: %+v", e)
 	}
-	if rep.Next > lookSoon || rep.Pending {
+	if rep.Next > 30*time.Second || rep.Pending {
 		t.Errorf("the kubelet has yet to try again, and the next look is in %s", rep.Next)
 	}
 	n.pass(rep.Next)
@@ -38,7 +38,7 @@ func TestClearedStory(t *testing.T) {
 	}
 	delete(n.pods, uidOf(1)) // the kubelet has
 	n.pass(rep.Next)
-	if rep = mustPass(t, r); rep.Next != lookRarely || len(n.quarantine) != 1 {
+	if rep = mustPass(t, r); rep.Next != time.Hour || len(n.quarantine) != 1 {
 		t.Errorf("the pod is gone, and the next look is in %s", rep.Next)
 	}
 	want := []policy.Kind{policy.KindKept, policy.KindClearing, policy.KindCleared, policy.KindKept}
@@ -132,14 +132,14 @@ func TestClearSlowStart(t *testing.T) {
 			t.Fatalf("the first enforcement took %d", len(n.quarantine))
 		}
 		n.pass(30 * time.Second)
-		if rep := mustPass(t, r); len(n.quarantine) != 1 || rep.Next != lookSoon {
+		if rep := mustPass(t, r); len(n.quarantine) != 1 || rep.Next != 30*time.Second {
 			t.Fatalf("before the kubelet has finished %d are taken, next in %s", len(n.quarantine), rep.Next)
 		}
 		if finishes {
 			delete(n.pods, uidOf(0))
 			n.pass(30 * time.Second)
 		} else {
-			n.pass(kubeletFinishes)
+			n.pass(5 * time.Minute)
 		}
 		if mustPass(t, r); len(n.quarantine) != 2 {
 			t.Errorf("finishes %t: %d are taken", finishes, len(n.quarantine))
@@ -162,7 +162,7 @@ func TestClearRefused(t *testing.T) {
 			t.Fatalf("tried again: %+v, %+v", rep.Outcomes, v)
 		}
 	}
-	n.pass(retryFirst)
+	n.pass(5 * time.Minute)
 	if rep := mustPass(t, r, n.held(1)); len(rep.Outcomes) != 1 {
 		t.Error("never tried again")
 	}
@@ -192,7 +192,7 @@ func TestClearRestored(t *testing.T) {
 		if o, err := r.Restore(t.Context(), uidOf(2)); err != nil || o.Result != policy.Partly {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		if e := entries(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseHeld {
+		if e := policy.Listed(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseHeld {
 			t.Fatalf("%+v", e)
 		}
 	}

@@ -43,6 +43,9 @@ const slowPass = 30 * time.Second
 // kubelet is unknown, only to tell otherwise a moment later.
 const firstLook = 2500 * time.Millisecond
 
+// failedAgain is how soon a look is tried again that could not be taken.
+const failedAgain = 30 * time.Second
+
 // checkpointEvery is how often the sources' positions are kept while lines come.
 const checkpointEvery = time.Minute
 
@@ -178,7 +181,7 @@ func (d *Daemon) ended(p *pending, end passed) {
 			p.sighted(c)
 		}
 		p.ended, p.gap = now, maxGap
-		p.due = now + lookSoon
+		p.due = now + failedAgain
 		return
 	}
 	if d.failing != "" {

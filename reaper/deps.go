@@ -26,9 +26,9 @@ type Prober interface {
 
 // Remover is the only thing that changes the disk outside our own state directory.
 type Remover interface {
-	// Execute carries out the plan and says for each action how it ended, in order. It
+	// Execute carries out the batch and says for each action how it ended, in order. It
 	// stops early only where ctx ends; actions that were not begun are then Refused.
-	Execute(ctx context.Context, plan policy.Batch) []policy.Outcome
+	Execute(ctx context.Context, batch policy.Batch) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
 	// Home says which directory the quarantine lies in, or would.
@@ -102,15 +102,12 @@ type Report struct {
 	RuntimeOnly []policy.Verdict
 	Planned     []policy.Action
 	Outcomes    []policy.Outcome
-	Entries     []policy.EntryState               // what lies in quarantine, sorted by entry
-	Stopped     bool                              // by the breaker: a person must say go on
-	names       map[parsers.PodUID]policy.PodName // to remember
-	CNI         cnisweep.Report                   // of the sweep over the CNI directories, where one was due
-	Means       policy.Means                      // how the remover is kept to what it is to change
+	Entries     []policy.EntryState // what lies in quarantine, sorted by entry
+	Stopped     bool                // by the breaker: a person must say go on
+	CNI         cnisweep.Report     // of the sweep over the CNI directories, where one was due
+	Means       policy.Means        // how the remover is kept to what it is to change
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.
 	Pending bool
-	// finishing is true where a leaf was cleared and the kubelet has yet to try again.
-	finishing bool
 }

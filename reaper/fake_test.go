@@ -407,7 +407,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), CNI: m.CNI, NetworkDown: m.NetworkDown}
+			*v = memory{Memory: policy.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
 			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
 	case *home:

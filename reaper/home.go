@@ -24,7 +24,7 @@ var errNotHome = errors.New("nothing that the ledger knows of lies in the quaran
 // boot. One entry that is found shows that it is the right one, as after a move to
 // another disk. That somebody emptied the quarantine, in the same directory, is no doubt.
 func (r *Reaper) atHome() error {
-	known := entries(r.Ledger.Entries())
+	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
 		return nil
 	}

@@ -56,7 +56,7 @@ func TestNotHome(t *testing.T) {
 			if c.gone {
 				n.pass(testRules.Confirm)
 				mustPass(t, r)
-				if left := entries(n.Entries()); len(left) != 0 || len(lies) != 1 {
+				if left := policy.Listed(n.Entries()); len(left) != 0 || len(lies) != 1 {
 					t.Errorf("not written off: %v", left)
 				}
 				return

@@ -18,7 +18,7 @@ func TestNetworkDown(t *testing.T) {
 		n.node.Network = down
 		n.add(1, nil)
 		r := n.reaper(t, rules)
-		r.proven = true
+		r.memory.Proven = true
 		n.add(2, nil)
 		mustPass(t, r, n.claim(2))
 		n.pass(time.Hour)
@@ -33,7 +33,7 @@ func TestNetworkDown(t *testing.T) {
 		for range 2 { // the memory of it outlives the process
 			n.pass(rules.Confirm / 2)
 			r = n.reaper(t, rules)
-			r.proven = true
+			r.memory.Proven = true
 			if mustPass(t, r); n.pods[uidOf(1)] == nil {
 				t.Fatalf("%s: went as soon as the network was ready", down.Truth)
 			}

@@ -136,7 +136,7 @@ func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
 		if v.UID == "" {
 			continue
 		}
-		verdict := signature(v)
+		verdict := v.Signature()
 		a := p.known[v.UID]
 		if a == nil || a.verdict != verdict {
 			fresh = fresh || a == nil

@@ -30,14 +30,11 @@ func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, living bo
 }
 
 func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet, living bool) ([]policy.Outcome, error) {
-	leave, err := r.Ledger.Enter(ctx)
+	leave, err := r.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if err := r.atHome(); err != nil {
-		return nil, err
-	}
 	begun := r.begun(uid, kind)
 	_, recovered := r.recover(ctx)
 	finished := slices.DeleteFunc(recovered, func(o policy.Outcome) bool { return !begun[o.Action.Entry] || !reached(kind, o) })
@@ -45,7 +42,7 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	if len(finished) > 0 && (err != nil || kind == policy.PutBack) {
 		// The same command was killed before it could write down that it was done.
 		var rep Report
-		r.tell(&rep, nil)
+		r.publish(&rep, nil)
 		return finished, nil
 	}
 	if err != nil {
@@ -76,10 +73,10 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	}
 	var rep Report
 	outs := finished
-	for _, plan := range policy.Batches(actions) {
-		outs = append(outs, r.execute(ctx, &rep, plan)...)
+	for _, batch := range policy.Batches(actions) {
+		outs = append(outs, r.execute(ctx, &rep, batch)...)
 	}
-	r.tell(&rep, nil)
+	r.publish(&rep, nil)
 	if len(outs) == 0 {
 		return nil, fmt.Errorf("cannot write to the ledger, so nothing was done: %v", rep.Look.Errors)
 	}
@@ -126,7 +123,7 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	lives := false
 	for i := range look.Resting {
 		e := &look.Resting[i]
-		r.heard.TellParked(e, look.Node, entries[i], look.At)
+		r.memory.Heard.TellParked(e, look.Node, entries[i], look.At)
 		v := policy.Lives(*e, look.Node, entries[i], r.Rules, look.At)
 		if lives = lives || v.Settle == policy.SettleConflict; lives && !living {
 			return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
@@ -152,7 +149,7 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 	of := func(all []policy.EntryState) []policy.EntryState {
 		return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
 	}
-	found := of(entries(r.Ledger.Entries()))
+	found := of(policy.Listed(r.Ledger.Entries()))
 	if len(found) == 0 || kind == policy.Purge {
 		names, err := r.Remover.List()
 		if err != nil {
@@ -242,6 +239,6 @@ func (r *Reaper) entered(ctx context.Context, do func() error) error {
 		return err
 	}
 	var rep Report
-	r.tell(&rep, nil)
+	r.publish(&rep, nil)
 	return nil
 }

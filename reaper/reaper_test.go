@@ -43,7 +43,7 @@ func TestOnePodsStory(t *testing.T) {
 	if len(n.quarantine) != 0 {
 		t.Fatalf("after confirm: %v", n.quarantine)
 	}
-	if rep.Next != lookRarely || rep.Pending {
+	if rep.Next != time.Hour || rep.Pending {
 		t.Errorf("nothing is left, and the next look is in %s", rep.Next)
 	}
 	want := []policy.Kind{policy.KindKept, policy.KindParking, policy.KindParked, policy.KindStripping, policy.KindRemoved}
@@ -495,7 +495,7 @@ func TestCannotMove(t *testing.T) {
 		t.Errorf("tried %d times in an hour", tries)
 	}
 	n.immutable = false
-	n.pass(retryLast)
+	n.pass(time.Hour)
 	mustPass(t, r)
 	if len(n.quarantine) != 1 {
 		t.Error("not parked although it could be")
@@ -569,7 +569,7 @@ func TestStuckInQuarantine(t *testing.T) {
 		t.Errorf("%d records in an hour and a half", len(n.records))
 	}
 	n.stays = false
-	n.pass(retryLast)
+	n.pass(time.Hour)
 	mustPass(t, r)
 	if len(n.quarantine) != 0 {
 		t.Error("it was never tried again")
@@ -596,7 +596,7 @@ func TestFirstCannotMove(t *testing.T) {
 		took += rep.Next
 		rep = mustPass(t, r)
 	}
-	if rep.Next != lookSoon || took < time.Minute {
+	if rep.Next != 30*time.Second || took < time.Minute {
 		t.Errorf("where nothing can be moved, 7 tries took %s and the next comes in %s", took, rep.Next)
 	}
 }
@@ -625,42 +625,5 @@ func TestTwiceInOneSecond(t *testing.T) {
 	}
 	if len(n.quarantine) != 3 || known != 3 {
 		t.Errorf("%d in quarantine, of which the ledger holds %d", len(n.quarantine), known)
-	}
-}
-
-// TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
-// the daemon look without a pause.
-func TestNoHurry(t *testing.T) {
-	ephemeral := policy.EntryState{
-		Entry: "e", Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassEphemeral}},
-	}
-	parked := policy.EntryState{Entry: "e", Phase: policy.PhaseParked}
-	now := policy.Instant{BootID: "b", Boot: 100 * time.Hour}
-	ephemeral.HeldSince, parked.Parked.At = policy.Instant{BootID: "b"}, policy.Instant{BootID: "b"}
-	observe := testRules
-	observe.Observe = true
-	looked := policy.Look{Parked: []policy.Evidence{{Entry: "e"}}}
-	tests := []struct {
-		name  string
-		rep   Report
-		rules policy.Rules
-		least time.Duration
-	}{
-		{"parked and in use", Report{Entries: []policy.EntryState{parked}, Look: looked}, testRules, lookSoon},
-		{"parked, mode observe", Report{Entries: []policy.EntryState{parked}, Look: looked}, observe, lookAgain},
-		{"past its retention and in use", Report{Entries: []policy.EntryState{ephemeral}, Look: looked}, testRules, lookAgain},
-		{"past its retention, mode observe", Report{Entries: []policy.EntryState{ephemeral}, Look: looked}, observe, lookAgain},
-		{"changed in the future", Report{Verdicts: []policy.Verdict{{UID: uidOf(1), Decision: policy.Wait, Due: 10000 * time.Hour}}}, testRules, lookRarely},
-	}
-	for _, tt := range tests {
-		tt.rep.schedule(tt.rules, now)
-		if tt.rep.Next < tt.least || tt.rep.Pending {
-			t.Errorf("%s: next in %s, pending %t", tt.name, tt.rep.Next, tt.rep.Pending)
-		}
-	}
-	fresh := Report{Entries: []policy.EntryState{parked}, Look: looked}
-	now.Boot = time.Minute
-	if fresh.schedule(testRules, now); !fresh.Pending || fresh.Next != testRules.Confirm-time.Minute {
-		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", fresh.Next, fresh.Pending)
 	}
 }

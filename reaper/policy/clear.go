@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func SplitLeaf(leaf string) ([]string, bool) {
 // learn takes one tear-down error into what is known of a pod's volumes.
 func (h *Held) learn(s parsers.Sighting, at Instant) {
 	h.At, h.Path = at, s.Path
-	if h.Volumes == nil {
+	if h.Volumes = maps.Clone(h.Volumes); h.Volumes == nil {
 		h.Volumes = map[string]HeldVolume{}
 	}
 	v := HeldVolume{At: at}

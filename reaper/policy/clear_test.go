@@ -145,7 +145,7 @@ func TestClearPlan(t *testing.T) {
 		{UID: testUID, Decision: Reap},
 	}
 	n := 0
-	plans := MakePlan(make([]Evidence, 2), vs, s.node, s.gate, s.rules, func(u parsers.PodUID, k ActionKind) string {
+	plans := planned(make([]Evidence, 2), vs, s.node, s.gate, s.rules, func(u parsers.PodUID, k ActionKind) string {
 		n++
 		return fmt.Sprintf("%s.%d.%s", u, n, k)
 	})
@@ -194,7 +194,7 @@ func TestClearLedger(t *testing.T) {
 			t.Error("what was cleared goes without a person's word")
 		}
 		// A way back that could not be gone leaves it as it was.
-		b := Back(tc.out, Fact{Truth: Yes})
+		b := back(tc.out, Fact{Truth: Yes})
 		Fold(states, Intent(b, s.node, s.now))
 		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
 			Fold(states, r)

@@ -1,8 +1,9 @@
 // Package policy holds every rule of orphan-reaper and the word "why".
 //
-// Evidence goes in, values with reasons come out: Judge says Keep, Wait or Reap,
-// MakePlan says what would be done, JudgeParked whether a parked pod proved dead,
-// ClassOf what may go and when. Nothing here makes a system call, reads the clock or
+// One look goes in with what was known before it, values with reasons come out: Decide judges
+// every pod (Judge: Keep, Wait or Reap) and every entry of the quarantine (JudgeParked, Lives),
+// and plans what follows; Next says when to look again, ClassOf what may go and when, Fold and
+// Recover what the ledger's records mean. Nothing here makes a system call, reads the clock or
 // writes a log; whoever reads this package and reaper/removal has read the whole
 // safety argument.
 //

@@ -47,3 +47,8 @@ type Outcome struct {
 func (o Outcome) Ended() bool {
 	return o.Result == Done || o.Result == Gone || o.Result == Conflict
 }
+
+// NotBegun reports whether the runtime took too long for the sandboxes before this one.
+func (o Outcome) NotBegun() bool {
+	return o.Result == Refused && len(o.Why) > 0 && o.Why[0].Reason == ReasonLimit
+}

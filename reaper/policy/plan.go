@@ -66,14 +66,16 @@ type Gate struct {
 	InWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// MakePlan turns the verdicts of one look into batches, and adds to
-// the verdicts that are Reap, or have leaves to clear or sandboxes to remove, and are not
-// planned the reason for that. entry names what is taken of a pod in quarantine, each time anew.
+// takeOf turns the verdicts of one look into batches, and adds to the verdicts that are Reap, or
+// have leaves to clear or sandboxes to remove, and are not planned the reason for that. entry
+// names what is taken of a pod in quarantine, each time anew.
 //
 // A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
 // that is taken: it was judged by the same eyes. Sandboxes have batches of their own, and their
 // pods' directories come not before another look.
-func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Batch {
+func takeOf(
+	ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string,
+) (take, sandboxes []Batch) {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
 		limit = min(limit, r.MaxPerLook)
@@ -85,8 +87,7 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 	taken := 0
 	for i := range verdicts {
 		v := &verdicts[i]
-		sandboxes := v.Sandboxes
-		if len(sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != Reap && len(v.Leaves) == 0) {
+		if len(v.Sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != Reap && len(v.Leaves) == 0) {
 			continue
 		}
 		if why, stopped := gate(n, g, r); stopped {
@@ -98,7 +99,7 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 			continue
 		}
 		taken++
-		for _, s := range sandboxes {
+		for _, s := range v.Sandboxes {
 			removals = append(removals, Action{Kind: RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: &ev[i]})
 		}
 		for _, leaf := range v.Leaves {
@@ -113,16 +114,16 @@ func MakePlan(ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry 
 			Kind: Park, UID: v.UID, Entry: entry(v.UID, Park), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
 		})
 	}
-	return append(Batches(removals), Batches(actions)...)
+	return Batches(actions), Batches(removals)
 }
 
 // Batches cuts actions into batches of at most BatchSize.
 func Batches(actions []Action) []Batch {
-	var plans []Batch
+	var batches []Batch
 	for batch := range slices.Chunk(actions, BatchSize) {
-		plans = append(plans, Batch{Actions: batch})
+		batches = append(batches, Batch{Actions: batch})
 	}
-	return plans
+	return batches
 }
 
 // Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
@@ -132,9 +133,39 @@ func Undoing(actions []Action) []Action {
 	return slices.DeleteFunc(actions, func(a Action) bool { return a.Kind != PutBack })
 }
 
-// Back is the way back of what was just taken of a pod that the mount scan hit, or of which
+// Removes reports whether the action empties what lies in quarantine.
+func (a Action) Removes() bool { return a.Kind == Strip || a.Kind == Purge }
+
+// Unmounted leaves of a batch what a scan of the mounts, made immediately before, lets go: since
+// the look read them it has read directories, and batches before this one have taken their time.
+// What is mounted by now, or not known, stays for the next look.
+func (b Batch) Unmounted(mounts map[parsers.PodUID]Fact) Batch {
+	return Batch{Actions: slices.DeleteFunc(slices.Clone(b.Actions), func(a Action) bool {
+		return a.Removes() && mounts[a.UID].Truth != No
+	})}
+}
+
+// Moved reports whether something went to quarantine that a mount may have gone along with.
+func (o Outcome) Moved() bool {
+	return (o.Action.Kind == Park || o.Action.Kind == Clear) && o.Result == Done
+}
+
+// PutBacks are the way back of what was just moved and a scan of the mounts hits, now that no
+// path leads there: a mount that came between look and rename was carried along. A scan that
+// failed counts as a hit.
+func PutBacks(moved []Outcome, mounts map[parsers.PodUID]Fact) []Batch {
+	var actions []Action
+	for _, o := range moved {
+		if f := mounts[o.Action.UID]; f.Truth != No {
+			actions = append(actions, back(o, f))
+		}
+	}
+	return Batches(actions)
+}
+
+// back is the way back of what was just taken of a pod that the mount scan hit, or of which
 // it could not say that nothing is mounted.
-func Back(o Outcome, mounted Fact) Action {
+func back(o Outcome, mounted Fact) Action {
 	why := Why{ReasonMounted, mounted.Detail}
 	if mounted.Truth != Yes {
 		why = Why{ReasonMountsUnknown, unknownDetail(FactMounted, mounted)}

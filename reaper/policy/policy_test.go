@@ -158,7 +158,7 @@ func (s *scene) say(parked bool) string {
 		return b.String()
 	}
 	vs := []Verdict{Judge(s.ev, s.node, s.hold, s.rules, s.now)}
-	plans := MakePlan([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" })
+	plans := planned([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" })
 	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
 	for _, p := range plans {
 		for _, a := range p.Actions {
@@ -169,6 +169,12 @@ func (s *scene) say(parked bool) string {
 	}
 	writeWhy(&b, vs[0].Why)
 	return b.String()
+}
+
+// planned lists all that is planned, sandboxes first.
+func planned(ev []Evidence, vs []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Batch {
+	take, sandboxes := takeOf(ev, vs, n, g, r, entry)
+	return append(sandboxes, take...)
 }
 
 // leaf makes the pod one that the volume manager holds since its leaf is not empty, and of

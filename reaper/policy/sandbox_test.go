@@ -129,7 +129,7 @@ func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	s := deadScene()
 	s.ev.RuntimeOnly = true
 	v := []Verdict{s.judge()}
-	if plans := MakePlan([]Evidence{s.ev}, v, s.node, s.gate, s.rules, entryOf); len(plans) != 0 {
+	if plans := planned([]Evidence{s.ev}, v, s.node, s.gate, s.rules, entryOf); len(plans) != 0 {
 		t.Errorf("%+v", plans)
 	}
 }
@@ -140,7 +140,7 @@ func TestSandboxPlan(t *testing.T) {
 	dead := deadScene()
 	plan := func(g Gate, r Rules, n Node) ([]Batch, []Verdict) {
 		v := []Verdict{dead.judge(), s.judge()}
-		return MakePlan([]Evidence{dead.ev, s.ev}, v, n, g, r, entryOf), v
+		return planned([]Evidence{dead.ev, s.ev}, v, n, g, r, entryOf), v
 	}
 	plans, _ := plan(s.gate, s.rules, s.node)
 	if len(plans) != 2 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Kind != RemoveSandbox ||

@@ -1,0 +1,208 @@
+package reaper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// carryOut carries out the plan: what is in quarantine first, then, unless one of those turned
+// out to live, what is new; then one mount scan for all that was moved. The runtime comes last,
+// since it may take minutes, and what is parked was judged, and must be scanned, before that.
+func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
+	if r.Remover == nil {
+		return
+	}
+	if len(plan.Frozen) > 0 {
+		if _, err := r.Ledger.Append(plan.Frozen...); err != nil {
+			// Nothing of them is planned in this look, and the next one sees the same.
+			r.fail(rep, "cannot write to the ledger which pods live again: "+err.Error())
+		}
+	}
+	if plan.Breaker != nil {
+		r.stop(rep, *plan.Breaker)
+	}
+	late, ok := r.settle(ctx, rep, plan.Settle)
+	if ok && (!late || r.memory.Proven) { // else the first pod has not proved dead after all, so no other follows it
+		r.take(ctx, rep, plan.Take)
+	}
+	for _, batch := range plan.Sandboxes {
+		outs := r.execute(ctx, rep, batch)
+		if outs == nil || slices.ContainsFunc(outs, policy.Outcome.NotBegun) {
+			return
+		}
+	}
+}
+
+// settle takes further what lies in quarantine, after one more scan of the mounts for what is
+// removed. It is late where that kept anything back, and not ok where the ledger cannot be
+// written.
+func (r *Reaper) settle(ctx context.Context, rep *Report, batches []policy.Batch) (late, ok bool) {
+	for _, batch := range batches {
+		if removes := uidsOf(batch.Actions, policy.Action.Removes); len(removes) > 0 {
+			left := batch.Unmounted(r.Prober.Mounts(ctx, removes))
+			late, batch = late || len(left.Actions) < len(batch.Actions), left
+		}
+		if len(batch.Actions) > 0 && r.execute(ctx, rep, batch) == nil {
+			return late, false
+		}
+	}
+	return late, true
+}
+
+// take parks and clears, and then scans the mounts of all namespaces once more for all that was
+// moved.
+func (r *Reaper) take(ctx context.Context, rep *Report, batches []policy.Batch) {
+	var moved []policy.Outcome
+	for _, batch := range batches {
+		outs := r.execute(ctx, rep, batch)
+		if outs == nil {
+			break
+		}
+		moved = append(moved, slices.DeleteFunc(outs, func(o policy.Outcome) bool { return !o.Moved() })...)
+	}
+	if len(moved) == 0 {
+		return
+	}
+	var uids []parsers.PodUID
+	for _, o := range moved {
+		uids = append(uids, o.Action.UID)
+	}
+	for _, batch := range policy.PutBacks(moved, r.Prober.Mounts(ctx, uids)) {
+		// The pods go back even when the daemon is told to stop.
+		outs := r.execute(context.WithoutCancel(ctx), rep, batch)
+		if i := slices.IndexFunc(outs, func(o policy.Outcome) bool { return o.Conflict != "" }); i >= 0 {
+			// Made again within the moment in which it was parked: it lived.
+			a := outs[i].Action
+			r.stop(rep, policy.Record{Kind: policy.KindBreaker, UID: a.UID, Namespace: a.Evidence.Namespace, PodName: a.Evidence.PodName, Why: outs[i].Why})
+		}
+	}
+}
+
+func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodUID {
+	var uids []parsers.PodUID
+	for _, a := range actions {
+		if as(a) {
+			uids = append(uids, a.UID)
+		}
+	}
+	return uids
+}
+
+// stop opens the breaker, unless it is open.
+func (r *Reaper) stop(rep *Report, rec policy.Record) {
+	if r.Ledger.BreakerOpen() {
+		return
+	}
+	rec.At = r.Clock.Now()
+	if _, err := r.Ledger.Append(rec); err != nil {
+		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
+	}
+}
+
+// execute writes the intents of one batch to the ledger, carries it out, and writes down how
+// it ended. It returns nil where the intents could not be written: then nothing is done.
+func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) []policy.Outcome {
+	if err := r.comeHome(batch); err != nil {
+		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
+		return nil
+	}
+	now := r.Clock.Now()
+	intents := make([]policy.Record, 0, len(batch.Actions))
+	for i := range batch.Actions {
+		a := &batch.Actions[i]
+		rec := policy.Intent(*a, rep.Look.Node, now)
+		intents = append(intents, rec)
+		if a.Kind == policy.Park || a.Kind == policy.Clear {
+			a.Manifest = manifest(rec)
+		}
+	}
+	if _, err := r.Ledger.Append(intents...); err != nil {
+		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
+		return nil
+	}
+	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))
+	outs := r.Remover.Execute(ctx, batch)
+	now = r.Clock.Now()
+	var done []policy.Record
+	for _, o := range outs {
+		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
+		r.Meter.Outcome(o)
+	}
+	if _, err := r.Ledger.Append(done...); err != nil {
+		// The intents are there: the next pass, or the next start, finds out from the disk.
+		r.fail(rep, "cannot write outcomes to the ledger; they are settled at the next look: "+err.Error())
+	}
+	rep.Outcomes = append(rep.Outcomes, outs...)
+	r.memory.Learn(outs, now)
+	return outs
+}
+
+// recover settles the intents whose outcome is not in the ledger, from what is on disk: a
+// crash, or a ledger that could not be written. Stripping and purging are finished by the
+// pass itself, since only a look may say that nothing is mounted.
+//
+// What cannot be settled now stays as it is and is told; the other pods are served.
+func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.Outcome) {
+	if r.Rules.Observe {
+		return nil, nil
+	}
+	var again []policy.Action
+	var settled []policy.Record
+	now := r.Clock.Now()
+	for _, e := range policy.Listed(r.Ledger.Entries()) {
+		if !e.Phase.Intent() || r.memory.TooSoon(e.Entry, now) {
+			continue
+		}
+		_, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
+		if err != nil {
+			problems = append(problems, "cannot find out what became of "+e.Entry+": "+err.Error())
+			continue
+		}
+		rec, action := policy.Recover(e, inQuarantine, now)
+		if rec != nil {
+			settled = append(settled, *rec)
+		}
+		if action != nil {
+			again = append(again, *action)
+		}
+	}
+	if len(settled) > 0 {
+		if _, err := r.Ledger.Append(settled...); err != nil {
+			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
+		}
+	}
+	var rep Report
+	for _, batch := range policy.Batches(again) {
+		r.execute(ctx, &rep, batch)
+	}
+	return append(problems, rep.Look.Errors...), rep.Outcomes
+}
+
+func (r *Reaper) fail(rep *Report, text string) {
+	rep.Look.Errors = append(rep.Look.Errors, text)
+	r.Log.Error("the pass was cut short", slog.String("error", text))
+}
+
+// manifest is what lies beside a quarantine entry, for a person who has lost our state
+// directory.
+func manifest(r policy.Record) []byte {
+	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
+	if r.Leaf != "" {
+		about = "The directory beside this file holds what lay in pods/" + string(r.UID) + "/" + r.Leaf +
+			" of the kubelet, below the same path; orphan-reaper moved it here, and nothing else of the pod. "
+	}
+	b, err := json.MarshalIndent(struct {
+		About string `json:"about"`
+		policy.Record
+	}{about + "Move it back with: " + r.Undo, r}, "", "  ")
+	if err != nil {
+		return []byte("{}\n")
+	}
+	return append(b, '\n')
+}

@@ -1,0 +1,156 @@
+package reaper
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+// Reaper takes passes over the node. It is not safe for concurrent use: at most one look
+// is in flight, whoever asks for it.
+type Reaper struct {
+	Prober  Prober
+	Remover Remover // nil where nothing may change
+	Ledger  Ledger
+	Store   Store // nil: nothing is remembered
+	Clock   Clock
+	Teller  Teller
+	Meter   Meter
+	Log     *slog.Logger
+	Rules   policy.Rules
+
+	// CNI sweeps over what CNI left; nil leaves that alone.
+	CNI *cnisweep.Sweeper
+
+	memory memory
+	home   home // where the quarantine was when something was moved there last
+	// doing is a string that says what the pass under way does now.
+	doing atomic.Value
+}
+
+// memory is what a pass leaves for the next, with what is remembered of CNI beside it.
+type memory struct {
+	policy.Memory
+	CNI cni.Listings `json:"cni,omitzero"`
+}
+
+// Load reads what earlier looks left. Without it every hold begins anew.
+func (r *Reaper) Load() error {
+	if r.Store == nil {
+		return nil
+	}
+	if _, err := r.Store.Load("holds", &r.memory); err != nil {
+		return err
+	}
+	if _, err := r.Store.Load("home", &r.home); err != nil {
+		return err
+	}
+	_, err := r.Store.Load("heard", &r.memory.Heard)
+	r.memory.Heard.Bound()
+	return err
+}
+
+// Options say what one pass is for.
+type Options struct {
+	Claims []policy.Claim   // what the log has said since the last pass
+	Only   []parsers.PodUID // empty: the whole pods directory
+	DryRun bool             // the same way, without the last step and without a trace
+	CNI    bool             // sweep over the CNI directories as well
+	// CNIFiles is how many files of CNI that are no living pod's are reported one by one, of
+	// those that go and of those that stay; all are counted. Less than 0 is all.
+	CNIFiles int
+}
+
+// Pass is one look and all that follows from it. A dry run is the same way and changes
+// nothing, neither on the node nor in the state.
+func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
+	var problems []string
+	if !opt.DryRun {
+		leave, err := r.enter(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		defer leave()
+		problems, _ = r.recover(ctx)
+	}
+	start := r.Clock.Now()
+	r.doing.Store("looking at the node")
+	look, err := r.Prober.Look(ctx, policy.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
+	if err != nil {
+		return Report{}, err
+	}
+	look.Errors = append(problems, look.Errors...)
+	was := r.memory.Memory
+	d := policy.Decide(policy.Case{
+		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.Ledger.BreakerOpen(),
+		Rules: r.Rules, Only: len(opt.Only) > 0, DryRun: opt.DryRun,
+	})
+	r.memory.Memory = d.Memory
+	rep := Report{
+		Look: d.Look, Verdicts: d.Verdicts, RuntimeOnly: d.RuntimeOnly, Parked: d.Parked, Resting: d.Resting,
+		Planned: d.Plan.Actions(), Means: r.Remover.Means(),
+	}
+	if !opt.DryRun {
+		r.carryOut(ctx, &rep, d.Plan)
+	}
+	r.sweepCNI(ctx, &rep, opt)
+	if !opt.DryRun {
+		r.remember(&rep, opt, was)
+		r.Meter.Look(rep.Look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
+		r.publish(&rep, opt.Claims)
+	}
+	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.Ledger.BreakerOpen()
+	d.Memory = r.memory.Memory
+	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
+	if rep.CNI.Pending {
+		rep.Next, rep.Pending = min(rep.Next, rep.CNI.Due()), true
+	}
+	return rep, nil
+}
+
+// enter takes the lock under which anything is changed, and makes sure that the quarantine is
+// the one in which the ledger's entries lie.
+func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
+	leave, err = r.Ledger.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.atHome(); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// sweepCNI sweeps over the CNI directories where that is due, or a pod was just taken.
+func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
+	if r.CNI == nil || !opt.CNI && !policy.Stripped(rep.Outcomes) {
+		return
+	}
+	r.doing.Store("sweeping the files of CNI")
+	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Files: opt.CNIFiles}
+	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
+	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
+}
+
+// remember saves what this pass leaves for the next, where it differs from what was.
+func (r *Reaper) remember(rep *Report, opt Options, was policy.Memory) {
+	now := &r.memory.Memory
+	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Names, was.Names) || now.NetworkDown == rep.Look.At
+	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
+		return
+	}
+	for name, v := range map[string]any{"holds": r.memory, "heard": now.Heard} {
+		if err := r.Store.Save(name, v); err != nil {
+			// Nothing is lost: after a restart the hold begins anew.
+			r.Log.Error("cannot keep what the look found; after a restart every hold begins anew", slog.String("name", name), slog.Any("error", err))
+		}
+	}
+}

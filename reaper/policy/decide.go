@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Case is all that Decide weighs.
+type Case struct {
+	Look    Look
+	Claims  []Claim // what the log has said since the last pass
+	Memory  Memory
+	Entries map[string]*EntryState // what the ledger knows of
+	Breaker bool                   // the ledger's: enforcing has stopped, and no person has said go on
+	Rules   Rules
+	Only    bool // only some pods were asked for: what is known of the others stays
+	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
+}
+
+// Ruling is what Decide says of one look.
+type Ruling struct {
+	Look        Look            // with the facts that log, ledger and memory give
+	Verdicts    []Verdict       // one for each of Look.Pods
+	RuntimeOnly []Verdict       // one for each of Look.RuntimeOnly
+	Parked      []ParkedVerdict // one for each of Look.Parked
+	Resting     []ParkedVerdict // one for each of Look.Resting: whether the pod lives again
+	Plan        Plan
+	Memory      Memory
+}
+
+// Plan is what a pass changes, in this order.
+type Plan struct {
+	// Frozen says which entries stay in quarantine, since their pods live again. It moves
+	// nothing, so mode observe and an open breaker do not forbid it.
+	Frozen []Record
+	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
+	Breaker   *Record
+	Settle    []Batch // on what lies in quarantine
+	Take      []Batch // of the pods directory
+	Sandboxes []Batch // asked of the runtime, which may take minutes
+}
+
+// Actions lists all that the plan would do, as a dry run prints it.
+func (p Plan) Actions() []Action {
+	var all []Action
+	for _, b := range slices.Concat(p.Settle, p.Sandboxes, p.Take) {
+		all = append(all, b.Actions...)
+	}
+	return all
+}
+
+// Decide judges every pod of a look and every entry of the quarantine, and plans what follows.
+// It is pure: what it is given it does not change, and the same values give the same ruling.
+func Decide(c Case) Ruling {
+	d := Ruling{Look: c.Look, Memory: c.Memory.copied(len(c.Claims) > 0)}
+	d.Look.Pods, d.Look.RuntimeOnly = slices.Clone(c.Look.Pods), slices.Clone(c.Look.RuntimeOnly)
+	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
+	d.judge(c)
+	gate := d.settle(c)
+	d.take(c, gate)
+	d.remember(c)
+	return d
+}
+
+// judge fills in the facts that the log and the ledger give, and judges every pod.
+func (d *Ruling) judge(c Case) {
+	look, m := &d.Look, &d.Memory
+	if look.Node.Network.Truth != Yes && !c.Rules.Waive {
+		m.NetworkDown = look.At
+	}
+	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
+	m.Heard.Learn(Known(c.Claims, d.here(c)), look.Node, look.At)
+	m.Names = look.Acquaint(c.Memory.Names)
+	restored := map[parsers.PodUID]*EntryState{}
+	for _, e := range c.Entries {
+		if e.Restored {
+			restored[e.UID] = e
+		}
+	}
+	judge := func(pods []Evidence) []Verdict {
+		verdicts := make([]Verdict, len(pods))
+		for i := range pods {
+			e := &pods[i]
+			m.Heard.Tell(e, look.Node, look.At)
+			look.TellResources(e)
+			NetworkGate(e, look.Node, c.Rules, look.At)
+			e.tellRestored(restored[e.UID])
+			verdicts[i] = Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)
+		}
+		return verdicts
+	}
+	d.Verdicts, d.RuntimeOnly = judge(look.Pods), judge(look.RuntimeOnly)
+}
+
+// tellRestored sets the fact restored, and the name where what told it was removed before.
+func (e *Evidence) tellRestored(was *EntryState) {
+	if was == nil {
+		e.Facts.Set(FactRestored, No, "ledger", "")
+		return
+	}
+	e.Facts.Set(FactRestored, Yes, "ledger", "a person restored it from quarantine")
+	if e.PodName == "" {
+		e.Namespace, e.PodName = was.Namespace, was.PodName
+	}
+}
+
+// here returns the pods that the node has by this look or had by the last one, in the pods
+// directory, in the runtime or in quarantine.
+func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
+	now := maps.Clone(c.Look.Listed)
+	if now == nil {
+		now = map[parsers.PodUID]bool{}
+	}
+	for _, pods := range [...][]Evidence{c.Look.Pods, c.Look.RuntimeOnly} {
+		for i := range pods {
+			now[pods[i].UID] = true
+		}
+	}
+	has := maps.Clone(now)
+	maps.Copy(has, c.Memory.listed)
+	for _, e := range c.Entries {
+		if e.Phase.InQuarantine() {
+			has[e.UID] = true
+		}
+	}
+	d.Memory.listed = now
+	return has
+}
+
+// settle judges what lies in quarantine, and returns what that means for what may be taken.
+func (d *Ruling) settle(c Case) Gate {
+	look, m := &d.Look, &d.Memory
+	gate := Gate{Breaker: c.Breaker, Proven: m.Proven || c.DryRun}
+	var settled []Action
+	for i := range look.Parked {
+		e, v := &look.Parked[i], ParkedVerdict{Settle: SettleWait}
+		if state := c.Entries[e.Entry]; state != nil {
+			m.Heard.TellParked(e, look.Node, *state, look.At)
+			var action *Action
+			v, action = SettleEntry(*e, look.Node, *state, c.Rules, look.At)
+			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
+				settled = append(settled, *action)
+			}
+			d.back(c, e, state, v)
+		}
+		if v.Unproven() {
+			gate.InWork++
+		}
+		d.Parked = append(d.Parked, v)
+	}
+	for i := range look.Resting {
+		e, v := &look.Resting[i], ParkedVerdict{Settle: SettleWait}
+		if state := c.Entries[e.Entry]; state != nil {
+			m.Heard.TellParked(e, look.Node, *state, look.At)
+			v = Lives(*e, look.Node, *state, c.Rules, look.At)
+			d.back(c, e, state, v)
+		}
+		d.Resting = append(d.Resting, v)
+	}
+	if gate.Breaker = gate.Breaker || d.Plan.Breaker != nil; gate.Breaker {
+		settled = Undoing(settled)
+		for i := range d.Parked {
+			d.Parked[i].Stop()
+		}
+	}
+	d.Plan.Settle = Batches(settled)
+	if !m.Proven && slices.ContainsFunc(settled, func(a Action) bool { return a.Kind == Strip }) {
+		// The first pod is confirmed by what this look saw; the rest may follow it at once.
+		gate.Proven, gate.InWork = true, 0
+	}
+	return gate
+}
+
+// back writes down what it means that a pod lives of which something lies in quarantine: its
+// entry stays there, and where it was judged wrongly, nothing more is taken of any.
+func (d *Ruling) back(c Case, e *Evidence, state *EntryState, v ParkedVerdict) {
+	if v.Settle == SettleConflict {
+		d.Plan.Frozen = append(d.Plan.Frozen, Frozen(*e, *state, v, d.Look.Node, d.Look.At))
+	}
+	if !v.Alive || d.Plan.Breaker != nil {
+		return
+	}
+	d.Plan.Breaker = &Record{Kind: KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
+	if c.Rules.Observe && v.Settle == SettlePutBack {
+		d.Plan.Breaker.Undo = Undo(Action{UID: e.UID}) // it does not go back by itself
+	}
+}
+
+// take plans what to park and to clear, and what the runtime is to remove.
+func (d *Ruling) take(c Case, gate Gate) {
+	d.Memory.heed(d.Look.At, d.Verdicts, d.RuntimeOnly)
+	if !c.DryRun {
+		gate.InWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
+	}
+	given := map[string]bool{}
+	ev, verdicts := slices.Concat(d.Look.Pods, d.Look.RuntimeOnly), slices.Concat(d.Verdicts, d.RuntimeOnly)
+	d.Plan.Take, d.Plan.Sandboxes = takeOf(ev, verdicts, d.Look.Node, gate, c.Rules, func(uid parsers.PodUID, kind ActionKind) string {
+		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
+		given[name] = true
+		return name
+	})
+	d.Verdicts, d.RuntimeOnly = verdicts[:len(d.Verdicts)], verdicts[len(d.Verdicts):]
+}
+
+// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
+// The clock may have been set back, and a pod may come twice in one second; an intent under
+// the name of another entry would take its place in the ledger.
+func freeEntry(uid parsers.PodUID, kind ActionKind, at int64, taken func(string) bool) string {
+	suffix := ""
+	if kind == Clear {
+		suffix = LeafSuffix
+	}
+	for ; ; at++ {
+		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
+		if !taken(name) {
+			return name
+		}
+	}
+}
+
+// remember keeps the holds of all pods that this look has seen.
+func (d *Ruling) remember(c Case) {
+	m := &d.Memory
+	m.Holds, m.Told = map[parsers.PodUID]Hold{}, map[parsers.PodUID]string{}
+	if c.Only { // what this look has not seen stays
+		maps.Copy(m.Holds, c.Memory.Holds)
+		maps.Copy(m.Told, c.Memory.Told)
+		names := maps.Clone(c.Memory.Names)
+		if names == nil {
+			names = map[parsers.PodUID]PodName{}
+		}
+		maps.Copy(names, m.Names)
+		m.Names = names
+	}
+	for _, v := range slices.Concat(d.Verdicts, d.RuntimeOnly) {
+		delete(m.Holds, v.UID)
+		if v.UID != "" && v.Hold != (Hold{}) {
+			m.Holds[v.UID] = v.Hold
+		}
+		if t, ok := c.Memory.Told[v.UID]; ok {
+			m.Told[v.UID] = t
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
+// with the process.
+type Memory struct {
+	Holds map[parsers.PodUID]Hold `json:"holds"`
+	// Told is the last refusal that was told of a pod: told again only when it changes.
+	Told map[parsers.PodUID]string `json:"told"`
+	// Names are those of the pods that have a directory, as long as somebody told them.
+	Names map[parsers.PodUID]PodName `json:"names,omitempty"`
+	// NetworkDown is when a look last saw the pods' network not ready.
+	NetworkDown Instant `json:"network_down,omitzero"`
+
+	// Heard is what the kubelet that runs has said. It is saved by itself.
+	Heard Heard `json:"-"`
+	// Proven: one pod has been parked and confirmed since the start.
+	Proven bool `json:"-"`
+	// Pressed is what the last look said of the free space.
+	Pressed bool `json:"-"`
+
+	listed  map[parsers.PodUID]bool    // the pods that the last look has seen
+	refused map[parsers.PodUID]refusal // what was to be taken
+	stuck   map[string]refusal         // what lies in quarantine, by entry
+	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
+	// has yet to finish.
+	cleared map[parsers.PodUID]time.Duration
+}
+
+// copied returns a memory that can be changed without changing m. What is made anew by each
+// ruling is shared.
+func (m *Memory) copied(heard bool) Memory {
+	c := *m
+	c.cleared = maps.Clone(m.cleared)
+	if heard {
+		c.Heard.Named, c.Heard.NamedAt, c.Heard.Held = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Held)
+	}
+	return c
+}
+
+// refusal is a step that the kernel or the file system refused. Trying again at every look
+// would fill the ledger with the same words.
+type refusal struct {
+	why  []Why
+	next time.Duration // not to be tried before, on the boot clock
+	gap  time.Duration
+}
+
+// The least and the longest time between two tries to take a pod that cannot be moved.
+const (
+	retryFirst = 5 * time.Minute
+	retryLast  = time.Hour
+	// retryStuck is the least for what lies in quarantine: it may have to go back.
+	retryStuck = 30 * time.Second
+)
+
+// again returns the refusal after another one, for which people are told why.
+func (no refusal) again(first time.Duration, why []Why, now time.Duration) refusal {
+	gap := no.gap
+	if gap == 0 {
+		gap = first
+	}
+	return refusal{why: why, next: now + gap, gap: min(2*gap, retryLast)}
+}
+
+// TooSoon says whether the last step with the entry failed not long ago. Each try writes to
+// the ledger, which drops nothing of an entry that is there.
+func (m *Memory) TooSoon(entry string, now Instant) bool { return now.Boot < m.stuck[entry].next }
+
+// heed keeps the pods whose last try was refused, until it is time for another.
+func (m *Memory) heed(now Instant, all ...[]Verdict) {
+	for _, verdicts := range all {
+		for i := range verdicts {
+			v := &verdicts[i]
+			if no, ok := m.refused[v.UID]; ok && v.goes() && now.Boot < no.next {
+				v.Refuse(no.why)
+			}
+		}
+	}
+}
+
+// Learn takes in how actions ended: what was refused is not tried at every look, a cleared pod
+// is its kubelet's to finish, and a stripped one has proved dead.
+func (m *Memory) Learn(outs []Outcome, now Instant) {
+	if m.refused == nil {
+		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
+	}
+	for _, o := range outs {
+		uid, refused := o.Action.UID, o.Result == Refused || o.Result == Failed
+		switch o.Action.Kind {
+		case Park:
+			refused = o.Result == Refused
+		case Clear:
+			if o.Result == Done {
+				// What appears in the leaf from now on is another story.
+				m.cleared[uid] = now.Boot
+				delete(m.Holds, uid)
+			}
+		case RemoveSandbox:
+			if o.NotBegun() {
+				continue // its turn comes at the next look
+			}
+		case PutBack, Strip, Purge:
+			m.settled(o, refused, now)
+			continue
+		}
+		if refused {
+			m.refused[uid] = m.refused[uid].again(retryFirst, o.Why, now.Boot)
+		} else {
+			delete(m.refused, uid)
+		}
+	}
+}
+
+// settled takes in how an action on an entry of the quarantine ended.
+func (m *Memory) settled(o Outcome, refused bool, now Instant) {
+	switch {
+	case o.Action.Kind == PutBack:
+		delete(m.cleared, o.Action.UID)
+	case o.Action.Kind == Strip && (o.Result == Done || o.Result == Partly):
+		m.Proven = true
+	}
+	if entry := o.Action.Entry; refused {
+		m.stuck[entry] = m.stuck[entry].again(retryStuck, nil, now.Boot)
+	} else {
+		delete(m.stuck, entry)
+	}
+}
+
+// kubeletFinishes is for how long a pod whose leaf was cleared counts as not yet proven: the
+// kubelet tries again within 2 min 2 s, and finishes. One that does not is no longer waited for.
+const kubeletFinishes = 5 * time.Minute
+
+// unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
+func (m *Memory) unfinished(verdicts []Verdict, now Instant, only bool) int {
+	held := map[parsers.PodUID]bool{}
+	for i := range verdicts {
+		held[verdicts[i].UID] = verdicts[i].For(ReasonKubeletHolds)
+	}
+	for uid, at := range m.cleared {
+		holds, seen := held[uid]
+		if now.Boot-at >= kubeletFinishes || seen && !holds || !seen && !only {
+			delete(m.cleared, uid)
+		}
+	}
+	return len(m.cleared)
+}
+
+// News says whether people are to be told why a pod is kept or waits, and the words by which to
+// remember it: once for each set of reasons. Pods that plainly live are not worth a word unless
+// the kubelet's log named them, and the slow start is over in a moment.
+func (m *Memory) News(v *Verdict, named bool) (string, bool) {
+	last, known := m.Told[v.UID]
+	now := v.Signature()
+	silent := v.UID == "" || !known && v.Living() && !named || v.goes() || v.For(ReasonLimit)
+	return now, !silent && now != last
+}
+
+// Signature is what makes two refusals the same: the reasons, not the seconds in their
+// details, and of a pod that is kept not those that end by themselves. Of a pod that lives it
+// is always the same: which of the facts show that changes all the time, and a pod that has
+// itself named by forged lines must not buy a record or a look for each change.
+func (v *Verdict) Signature() string {
+	if v.Living() {
+		return "living"
+	}
+	words := []string{string(v.Decision)}
+	for _, w := range v.Why {
+		passing := w.Reason == ReasonYoung || w.Reason == ReasonHold || w.Reason == ReasonKubeletStarting
+		if v.Decision != Keep || !passing {
+			words = append(words, string(w.Reason))
+		}
+	}
+	slices.Sort(words[1:])
+	return strings.Join(words, " ")
+}
+
+// goes says whether anything of the pod is to be taken.
+func (v *Verdict) goes() bool { return v.Decision == Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0 }

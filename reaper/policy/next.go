@@ -1,0 +1,171 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// How soon to look again where nothing but a look can tell whether something changed.
+const (
+	lookSoon   = 30 * time.Second // a parked pod waits for an answer
+	lookAgain  = 5 * time.Minute  // an orphan is kept
+	lookRarely = time.Hour        // nothing is known to be left
+)
+
+// Listed returns the entries that are in quarantine, sorted.
+func Listed(all map[string]*EntryState) []EntryState {
+	var in []EntryState
+	for _, e := range all {
+		if e.Phase.InQuarantine() {
+			in = append(in, *e)
+		}
+	}
+	slices.SortFunc(in, func(a, b EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+	return in
+}
+
+// InWork lists the quarantine entries that a pass may take further, and those that rest:
+// their pods may live again for as long as anything of them is left.
+func InWork(all map[string]*EntryState, r Rules, now Instant, pressed bool) []EntryState {
+	var in []EntryState
+	for _, e := range Listed(all) {
+		e.Rests = !Due(e, r, now, pressed)
+		if !e.Rests || e.Phase == PhaseHeld {
+			in = append(in, e)
+		}
+	}
+	return in
+}
+
+// schedule gathers when to look again.
+type schedule struct {
+	*Ruling
+	outs    []Outcome
+	entries []EntryState
+	next    time.Duration
+	pending bool
+}
+
+func (s *schedule) soon(d time.Duration, waiting bool) {
+	s.next = min(s.next, max(0, d))
+	s.pending = s.pending || waiting
+}
+
+// Next says how long from now to look again although nobody calls, and whether waiting for that
+// can take a pod further. outs are how the plan's actions ended, entries what is in quarantine
+// now.
+func (d *Ruling) Next(outs []Outcome, entries []EntryState, r Rules, now Instant) (time.Duration, bool) {
+	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
+	for i := range d.Verdicts {
+		s.pod(&d.Verdicts[i], r)
+	}
+	for i := range d.RuntimeOnly {
+		s.pod(&d.RuntimeOnly[i], r)
+	}
+	for i := range entries {
+		s.entry(&entries[i], r, now)
+	}
+	if s.ended(func(o Outcome) bool {
+		return o.Action.Kind == PutBack && len(o.Action.Why) > 0 && o.Action.Why[0].Reason == ReasonMountsUnknown
+	}) {
+		s.soon(lookSoon, true) // the scan after parking could not be made: nothing is said against the pod
+	}
+	if s.ended(func(o Outcome) bool { return o.Action.Kind == RemoveSandbox && o.Result == Done }) {
+		s.soon(0, true) // the pod's hold begins with a look that sees it without the sandbox
+	}
+	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.For(ReasonLimit) }) {
+		// The first pod after a start has been confirmed. What was taken may let the next one go,
+		// and the kubelet names the next at once.
+		s.soon(0, false)
+	}
+	return s.next, s.pending
+}
+
+// pod says when time alone could change the verdict on a pod.
+func (s *schedule) pod(v *Verdict, r Rules) {
+	if v.Again > 0 {
+		s.soon(v.Again, false)
+	}
+	switch {
+	case v.UID == "" || v.Living():
+	case v.Decision == Wait && v.Due > 0:
+		// Longer than any rule waits: a time stamp of a clock that was set back since.
+		s.soon(v.Due, v.Due <= max(r.Hold, r.Settle))
+	case v.Decision == Wait && v.For(ReasonLimit):
+		if !s.confirming() {
+			s.soon(s.nextTry(), true)
+		}
+	case v.Decision == Wait:
+		s.soon(lookSoon, false)
+	case v.Decision == Keep:
+		s.soon(lookAgain, false)
+	}
+}
+
+// entry says when a look could take an entry of the quarantine further.
+func (s *schedule) entry(e *EntryState, r Rules, now Instant) {
+	switch {
+	case e.Phase == PhaseParked:
+		since, ok := now.Since(e.Parked.At)
+		switch {
+		case r.Observe: // it stays where it is
+			s.soon(lookAgain, false)
+		case ok && since < r.Confirm:
+			s.soon(r.Confirm-since, true)
+		case s.justParked(e.Entry):
+			s.soon(0, true)
+		default: // something keeps it from being settled, and may do so for ever
+			s.soon(lookSoon, false)
+		}
+	case e.Phase == PhaseHeld:
+		if left, ok := PurgeIn(*e, r, now, s.Look.Node.Pressed()); ok {
+			s.soon(s.untilPurge(e.Entry, left), false)
+		}
+	case e.Phase.Intent():
+		s.soon(lookAgain, false)
+	}
+}
+
+func (s *schedule) ended(as func(Outcome) bool) bool { return slices.ContainsFunc(s.outs, as) }
+
+// nextTry is when to try another pod after the one that was to go first could not be moved:
+// soon, and the later the more of them there are, since then the cause is not the pod's.
+func (s *schedule) nextTry() time.Duration {
+	wait := time.Second
+	for i := range s.Verdicts {
+		if s.Verdicts[i].For(ReasonCannotMove) && wait < lookSoon {
+			wait *= 2
+		}
+	}
+	return min(wait, lookSoon)
+}
+
+// untilPurge is when to look at a held entry that is purged after left. One that was due
+// in this pass already and was left alone (in use, mode observe) is not asked at once again.
+func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
+	due := slices.ContainsFunc(s.Look.Parked, func(e Evidence) bool { return e.Entry == entry })
+	acted := s.ended(func(o Outcome) bool { return o.Action.Entry == entry })
+	if left <= 0 && due && !acted {
+		return lookAgain
+	}
+	return max(left, time.Second)
+}
+
+// confirming: a parked pod waits for its confirm time, or a cleared one for its kubelet, and
+// others for it.
+func (s *schedule) confirming() bool {
+	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e EntryState) bool { return e.Phase == PhaseParked })
+}
+
+// justParked: with no confirm time the pod can be confirmed by a look right now.
+func (s *schedule) justParked(entry string) bool {
+	return s.ended(func(o Outcome) bool { return o.Action.Entry == entry && o.Action.Kind == Park && o.Result == Done })
+}
+
+// Stripped reports whether a confirmed pod was taken.
+func Stripped(outs []Outcome) bool {
+	return slices.ContainsFunc(outs, func(o Outcome) bool {
+		return o.Action.Kind == Strip && (o.Result == Done || o.Result == Partly)
+	})
+}

@@ -1,0 +1,39 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
+// the daemon look without a pause.
+func TestNoHurry(t *testing.T) {
+	rules := deadScene().rules
+	observe := rules
+	observe.Observe = true
+	now := Instant{BootID: "b", Boot: 100 * time.Hour}
+	ephemeral := []EntryState{{Entry: "e", Phase: PhaseHeld, Left: []Residue{{Class: ClassEphemeral}}, HeldSince: Instant{BootID: "b"}}}
+	parked := []EntryState{{Entry: "e", Phase: PhaseParked, Parked: Parked{At: Instant{BootID: "b"}}}}
+	looked := Ruling{Look: Look{Parked: []Evidence{{Entry: "e"}}}}
+	future := Ruling{Verdicts: []Verdict{{UID: testUID, Decision: Wait, Due: 10000 * time.Hour}}}
+	for name, tt := range map[string]struct {
+		d       Ruling
+		entries []EntryState
+		rules   Rules
+		least   time.Duration
+	}{
+		"parked and in use":                {looked, parked, rules, lookSoon},
+		"parked, mode observe":             {looked, parked, observe, lookAgain},
+		"past its retention and in use":    {looked, ephemeral, rules, lookAgain},
+		"past its retention, mode observe": {looked, ephemeral, observe, lookAgain},
+		"changed in the future":            {future, nil, rules, lookRarely},
+	} {
+		if next, pending := tt.d.Next(nil, tt.entries, tt.rules, now); next < tt.least || pending {
+			t.Errorf("%s: next in %s, pending %t", name, next, pending)
+		}
+	}
+	now.Boot = time.Minute
+	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != rules.Confirm-time.Minute {
+		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", next, pending)
+	}
+}
