@@ -40,7 +40,7 @@ func podOfProcess(path string) (parsers.PodUID, bool) {
 	}
 	for line := range strings.Lines(text) {
 		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
-			if uid, ok := cgroupPod(part); ok {
+			if uid, ok := parsers.PodOfCgroup(part); ok {
 				return uid, true
 			}
 		}

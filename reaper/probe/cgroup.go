@@ -91,7 +91,7 @@ func (p *Probe) readCgroups(ctx context.Context) *cgroups {
 	c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) (below bool) {
 		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
 		// another root directory.
-		if uid, ok := cgroupPod(name); ok {
+		if uid, ok := parsers.PodOfCgroup(name); ok {
 			if _, known := c.pods[uid]; !known {
 				c.pods[uid] = filepath.Join(path, name)
 			}
@@ -170,23 +170,4 @@ func (c *cgroupWalk) fail(path string, err error) {
 func isKubepods(name string) bool {
 	name = strings.TrimSuffix(name, ".slice")
 	return name == "kubepods" || strings.HasSuffix(name, "-kubepods")
-}
-
-// cgroupPod reads the name of a pod's cgroup: podUID by the cgroupfs driver,
-// kubepods-burstable-podUID.slice by the systemd driver, where dashes in the UID are
-// underscores, since a dash means a level of slices there.
-func cgroupPod(name string) (parsers.PodUID, bool) {
-	slice, ok := strings.CutSuffix(name, ".slice")
-	if !ok {
-		rest, ok := strings.CutPrefix(name, "pod")
-		if !ok {
-			return "", false
-		}
-		return parsers.ParsePodUID(rest)
-	}
-	i := strings.LastIndex(slice, "-pod")
-	if i < 0 {
-		return "", false
-	}
-	return parsers.ParsePodUID(strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"))
 }

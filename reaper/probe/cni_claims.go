@@ -15,6 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // untold says that the namespace of a container that is not listed has to be found among
@@ -117,16 +118,16 @@ const mostAddressed = 256
 // the links of others' processes (PTRACE_MODE_READ): nobody enters a namespace.
 func (p *Probe) netProcesses(ctx context.Context, wanted map[nsID]string) netProcesses {
 	all := netProcesses{containers: map[string]string{}, addresses: map[string]map[netip.Addr]bool{}}
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return all
 	}
 	defer beneath.Close(proc)
 	all.node, _ = netnsOf(proc, "1")
-	_, err = p.eachProcess(ctx, proc, func(pid string) bool {
+	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) bool {
 		id, err := netnsOf(proc, pid)
 		if err != nil {
-			return vanished(err)
+			return procfs.Vanished(err)
 		}
 		place := wanted[id]
 		if text, err := readProcFile(proc, pid+"/cgroup", 64<<10); err == nil {
@@ -257,13 +258,13 @@ func (f *facing) startOf(path string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	st, err := scanner{procDir: f.s.p.cfg.ProcDir}.stat(n)
+	st, err := procfs.StatOf(f.s.p.cfg.ProcDir, n)
 	if err != nil {
 		return time.Time{}
 	}
-	tick, err := clockTick()
+	tick, err := procfs.ClockTick()
 	if err != nil {
 		return time.Time{}
 	}
-	return f.at.Wall.Add(time.Duration(st.start)*tick - f.at.Boot)
+	return f.at.Wall.Add(time.Duration(st.Start)*tick - f.at.Boot)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // netnsSet are the namespaces that are bound in NetnsDirs.
@@ -229,7 +230,7 @@ func (f *facing) findElsewhere(ctx context.Context) {
 
 func (f *facing) statNamespaces(paths []string) map[string]elsewhereFact {
 	p := f.s.p
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		proc = -1
 	}

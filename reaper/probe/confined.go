@@ -161,7 +161,7 @@ func containerOfProcess(file string) (parsers.PodUID, string, bool) {
 	for line := range strings.Lines(text) {
 		parts := strings.Split(strings.TrimSpace(line), "/")
 		for i, part := range parts[:len(parts)-1] {
-			uid, ok := cgroupPod(part)
+			uid, ok := parsers.PodOfCgroup(part)
 			if !ok {
 				continue
 			}

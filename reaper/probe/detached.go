@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A mount that was taken out of the tree (umount --lazy), or never was in it (open_tree(2)), is in
@@ -107,7 +108,7 @@ const mostWaits = 3
 
 func (d *detachedScan) find() map[inode]stray {
 	d.found = map[inode]stray{}
-	proc, err := d.openProc()
+	proc, err := procfs.Open(d.cfg.ProcDir)
 	if err != nil {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (d *detachedScan) files(proc int, pid string, id uint64) bool {
 		return true // it has ended
 	}
 	defer beneath.Close(info)
-	fds, err := numbers(info)
+	fds, err := procfs.Numbers(info)
 	if err != nil {
 		return true
 	}
@@ -147,7 +148,7 @@ func (d *detachedScan) files(proc int, pid string, id uint64) bool {
 		name := pid + "/fd/" + fd
 		st, err := d.ask(name)
 		if err != nil {
-			return vanished(err)
+			return procfs.Vanished(err)
 		}
 		if _, ok := d.devs[beneath.DevOf(&st)]; !ok {
 			return false

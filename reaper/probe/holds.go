@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // inode is what tells one file of this node from another.
@@ -184,7 +185,7 @@ func same(a, b inode, err error) policy.Truth {
 	switch {
 	case err == nil && a == b:
 		return policy.Yes
-	case err == nil, notThere(err), vanished(err):
+	case err == nil, notThere(err), procfs.Vanished(err):
 		return policy.No
 	}
 	return policy.Unknown

@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // users are the processes that hold something of a wanted pod.
@@ -103,7 +104,7 @@ func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w 
 // readUsers reads the links of every process. Reading a link asks the process's own
 // tables, never the file system behind it, so it does not hang on a dead one.
 func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return newUsers(err)
 	}
@@ -117,7 +118,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle,
 	s.ours = ownNumbers(self)
 	u := s.users
 	met := false
-	n, err := p.eachProcess(ctx, proc, func(pid string) (ended bool) {
+	n, err := procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
 		if pid == self {
 			met = true // the handles of this look
 			return false
@@ -182,7 +183,7 @@ func (s *useScan) process(pid string) (read, ended bool, err error) {
 	if err != nil || !read && !ended {
 		return read, ended, err
 	}
-	others, err := threads(s.proc, pid)
+	others, err := procfs.Threads(s.proc, pid)
 	first := pid
 	if ended {
 		first = ""
@@ -230,11 +231,11 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 	s.beyond.directories = append(s.beyond.directories, pid)
 	defer func() { beneath.Close(s.info); s.info = -1 }()
 	for _, name := range links {
-		if err := s.look(fd, pid, name, "fd "+name); err != nil && !vanished(err) {
+		if err := s.look(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
 			return s.class(pid, err)
 		}
 	}
-	if err := s.look(s.proc, pid, pid+"/exe", "exe"); err != nil && !vanished(err) {
+	if err := s.look(s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
 		return s.class(pid, err)
 	} else if err != nil {
 		ended = true
@@ -348,7 +349,7 @@ func (s *useScan) pathNow(l link, path string) (string, error) {
 // class: one that has ended is fine, one that refuses is counted, the rest is an error.
 func (s *useScan) class(pid string, err error) (read, over bool, _ error) {
 	switch {
-	case vanished(err), ended(s.proc, pid, err):
+	case procfs.Vanished(err), procfs.Ended(s.proc, pid, err):
 		return false, true, nil
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		s.refused++

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // defaultRootDir is the kubelet's own default of --root-dir.
@@ -102,7 +103,7 @@ func findKubelets(procDir, rootDir string) (kubelets, error) {
 	for _, k := range all {
 		same, err := k.hasRoot(rootDir)
 		switch {
-		case errors.Is(err, errGone):
+		case errors.Is(err, procfs.ErrEnded):
 		case err != nil:
 			return ks, err
 		case same:

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // kubeletFiles reads files as one kubelet sees them; the zero value reads them as this
@@ -38,10 +39,10 @@ type kubeletFiles struct {
 // readMounts); unlike the link ns/mnt it needs no capability.
 func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	files := kubeletFiles{scan: s, pid: pid, start: start}
-	theirs, err := firstMount(s.path(pid, "mountinfo"))
+	theirs, err := firstMount(procfs.Path(s.procDir, pid, "mountinfo"))
 	switch {
-	case err != nil && vanished(err):
-		return files, errGone
+	case err != nil && procfs.Vanished(err):
+		return files, procfs.ErrEnded
 	case err != nil:
 		files.err = fmt.Errorf("cannot tell which files it sees: %w", err)
 		return files, nil
@@ -100,7 +101,7 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, kindOf(info.Mode()))
+		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, procfs.TypeOf(held))
 	}
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), flags|unix.O_NONBLOCK, 0)
@@ -134,20 +135,20 @@ func (k kubeletFiles) hold(path string, flags int) (*os.File, error) {
 // root opens the kubelet's root directory.
 func (k kubeletFiles) root() (int, error) {
 	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(k.scan.path(k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return unix.Open(procfs.Path(k.scan.procDir, k.pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return -1, fmt.Errorf("cannot read the files of PID %d, which has a mount namespace of its own: %w; "+
-			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, beneath.PathError("open", k.scan.path(k.pid, "root"), err))
-	case err != nil && vanished(err):
-		return -1, errGone // not ErrNotExist: that would say that the file is not there
+			"orphan-reaper needs CAP_SYS_PTRACE for that", k.pid, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err))
+	case err != nil && procfs.Vanished(err):
+		return -1, procfs.ErrEnded // not ErrNotExist: that would say that the file is not there
 	case err != nil:
-		return -1, beneath.PathError("open", k.scan.path(k.pid, "root"), err)
+		return -1, beneath.PathError("open", procfs.Path(k.scan.procDir, k.pid, "root"), err)
 	}
-	if st, err := k.scan.stat(k.pid); err != nil || st.start != k.start {
+	if st, err := procfs.StatOf(k.scan.procDir, k.pid); err != nil || st.Start != k.start {
 		beneath.Close(fd)
-		return -1, cmp.Or(err, errGone)
+		return -1, cmp.Or(err, procfs.ErrEnded)
 	}
 	return fd, nil
 }
@@ -169,7 +170,7 @@ func (k kubeletFiles) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	return readOpened(f, maxConfig)
+	return procfs.ReadOpened(f, maxConfig)
 }
 
 // list returns a directory's entries by name.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // containerTree makes a kubelet's root directory in which every path of its configuration
@@ -96,7 +97,7 @@ func TestKubeletFilesErrors(t *testing.T) {
 	if _, err := files(42, 7).read("/etc/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, errGone) {
+	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) {
 		t.Errorf("another process of that number: %v", err)
 	}
 	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
@@ -113,7 +114,7 @@ func TestKubeletFilesErrors(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, errGone) || errors.Is(err, fs.ErrNotExist) {
+	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the root is gone: %v", err)
 	}
 	for _, text := range []string{"", strings.Repeat("x", 20<<10)} {
@@ -149,9 +150,9 @@ func TestKubeletFilesRefused(t *testing.T) {
 	config := writeText(t, filepath.Join(t.TempDir(), "config.yaml"), "readOnlyPort: 1\n")
 	pid := startApart(t, "", self, "kubelet").Process.Pid
 	s := scanner{procDir: "/proc"}
-	st, err := s.stat(pid)
+	st, err := procfs.StatOf(s.procDir, pid)
 	must(t, err)
-	files, err := s.filesOf(pid, st.start)
+	files, err := s.filesOf(pid, st.Start)
 	must(t, err)
 	if !files.apart || files.err != nil {
 		t.Fatalf("it is not seen to be apart: %+v", files)

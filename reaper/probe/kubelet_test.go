@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // fakeProc is one process of a made /proc.
@@ -292,7 +293,7 @@ func TestFindKubeletBehindASymlink(t *testing.T) {
 func TestFindKubeletStart(t *testing.T) {
 	// A name may hold what looks like the end of it.
 	procDir := procTree(t, fakeProc{pid: 42, comm: "kube) S 9 (let", args: []string{"kubelet"}, start: 12345})
-	tick, err := clockTick()
+	tick, err := procfs.ClockTick()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // KubeletUnits returns the systemd services in which kubelets run, as their cgroups tell, so
@@ -23,7 +24,7 @@ func KubeletUnits(ctx context.Context, procDir string) []string {
 			if k.parent != 1 {
 				continue // Not what systemd started: a shell's or cron's, among others' lines.
 			}
-			text, err := s.read(k.id.PID, "cgroup", 64<<10)
+			text, err := procfs.Read(s.procDir, k.id.PID, "cgroup", 64<<10)
 			if unit, ok := serviceOf(string(text)); err == nil && ok {
 				units = append(units, unit)
 			}

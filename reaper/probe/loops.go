@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
@@ -47,7 +48,7 @@ func (s *useScan) loops(cfg *Config, part bool) error {
 		if errors.Is(err, errDevice) && part {
 			err = nil
 		}
-		if err != nil && !vanished(err) && !errors.Is(err, unix.ENXIO) {
+		if err != nil && !procfs.Vanished(err) && !errors.Is(err, unix.ENXIO) {
 			return err
 		}
 	}

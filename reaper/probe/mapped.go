@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A line of /proc/PID/maps, proc_pid_maps(5):
@@ -78,14 +79,14 @@ func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w 
 }
 
 func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted, now *atomic.Value) *users {
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return newUsers(err)
 	}
 	defer beneath.Close(proc)
 	s := p.newScan(ctx, proc, pods, quarantine, w)
 	s.names = make([]byte, 0, 128<<10)
-	_, err = p.eachProcess(ctx, proc, func(pid string) (ended bool) {
+	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
 		now.Store(pid)
 		ended, err := s.maps(pid)
 		if err != nil && s.err == nil {
@@ -104,7 +105,7 @@ func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle
 func (s *useScan) maps(pid string) (ended bool, err error) {
 	text, err := s.mapsOf(pid)
 	if err == nil && len(text) == 0 {
-		others, err := threads(s.proc, pid)
+		others, err := procfs.Threads(s.proc, pid)
 		if err != nil {
 			return false, err
 		}

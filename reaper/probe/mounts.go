@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // view is one process's mountinfo that stands for all that show the same mounts, or what the
@@ -136,7 +137,7 @@ func (p *Probe) mounts(ctx context.Context, w wanted, held map[string]string) *m
 // takes over the mount ID of one that ended during the scan is not taken for it.
 func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string) *mountMap {
 	m := newMountMap()
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		m.err = err
 		return m
@@ -146,13 +147,13 @@ func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string
 	m.where = s.findRegions()
 	first := false
 	var unread error
-	_, err = p.eachProcess(ctx, proc, func(pid string) (ended bool) {
+	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
 		err := s.process(m, pid, w)
-		if err != nil && !vanished(err) {
+		if err != nil && !procfs.Vanished(err) {
 			unread = fmt.Errorf("cannot read the mounts of PID %s: %w", pid, err)
 		}
 		first = first || err == nil && pid == "1"
-		return vanished(err)
+		return procfs.Vanished(err)
 	})
 	m.err = cmp.Or(err, unread)
 	if !first && m.err == nil {
@@ -193,10 +194,10 @@ const firstBlock = 512
 // mount namespace of its own. The error is one of vanished where nothing could be read.
 func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
 	first := s.thread(m, pid, w)
-	if first != nil && !vanished(first) {
+	if first != nil && !procfs.Vanished(first) {
 		return first
 	}
-	others, err := threads(s.proc, pid)
+	others, err := procfs.Threads(s.proc, pid)
 	if err != nil || len(others) == 0 {
 		return cmp.Or(err, first)
 	}
@@ -209,7 +210,7 @@ func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
 		switch err := s.thread(m, tid, w); {
 		case err == nil:
 			first = nil
-		case !vanished(err):
+		case !procfs.Vanished(err):
 			return err
 		}
 	}

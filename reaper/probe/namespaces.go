@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // unseen looks for the mount namespaces of which every process has another root: mountinfo
@@ -37,7 +38,7 @@ func (s *mountScan) unseen(ctx context.Context, m *mountMap, w wanted) error {
 		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
 		case err == nil:
 			links[link] = true
-		case vanished(err) || ended(s.proc, v.pid, err):
+		case procfs.Vanished(err) || procfs.Ended(s.proc, v.pid, err):
 		case s.confined(ctx, v, link):
 			m.confined++
 		default:
@@ -91,7 +92,7 @@ func (s *mountScan) root(pid string) (string, error) {
 	var buf [1024]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
 	if err != nil {
-		if ended(s.proc, pid, err) {
+		if procfs.Ended(s.proc, pid, err) {
 			return "", unix.ESRCH
 		}
 		if errors.Is(err, unix.ENAMETOOLONG) {
@@ -118,7 +119,7 @@ func (p *Probe) heldNamespaces(ctx context.Context, m *mountMap, held map[string
 	if len(held) == 0 {
 		return m
 	}
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return m
 	}
@@ -162,7 +163,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 			v.held = "PID " + p.view.who(s.cfg.ProcDir)
 		}
 		err := s.readPinned(m, v, p, inode, w)
-		if err == nil || p.fd != "" && vanished(err) {
+		if err == nil || p.fd != "" && procfs.Vanished(err) {
 			continue
 		}
 		m.unread++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // NodeExporterDefaults are the files in which packages of the node exporter keep its
@@ -77,7 +78,7 @@ func nodeExporterTextfile(procDir string, defaults []string) (dir string, runnin
 		}
 	}
 	for _, path := range defaults {
-		text, err := readRegular(path, maxConfig)
+		text, err := procfs.ReadRegular(path, maxConfig)
 		if err != nil {
 			continue
 		}
@@ -91,7 +92,7 @@ func nodeExporterTextfile(procDir string, defaults []string) (dir string, runnin
 // nodeExporter returns the arguments of a process that is a node exporter. The kernel cuts
 // its name to 15 bytes (proc(5)): prometheus-node-exporter is called prometheus-node.
 func nodeExporter(process string) (args []string, ok bool) {
-	comm, err := readRegular(filepath.Join(process, "comm"), 4<<10)
+	comm, err := procfs.ReadRegular(filepath.Join(process, "comm"), 4<<10)
 	if err != nil {
 		return nil, false
 	}
@@ -100,11 +101,11 @@ func nodeExporter(process string) (args []string, ok bool) {
 	default:
 		return nil, false
 	}
-	cgroup, err := readRegular(filepath.Join(process, "cgroup"), maxConfig)
+	cgroup, err := procfs.ReadRegular(filepath.Join(process, "cgroup"), maxConfig)
 	if err != nil || !systemService(string(cgroup)) {
 		return nil, false
 	}
-	cmdline, err := readRegular(filepath.Join(process, "cmdline"), maxCmdline)
+	cmdline, err := procfs.ReadRegular(filepath.Join(process, "cmdline"), procfs.MaxCmdline)
 	if err != nil {
 		return nil, false
 	}

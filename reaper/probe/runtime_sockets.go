@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // usualSockets are the places where the runtimes of the common distributions listen.
@@ -113,14 +115,15 @@ func namedSocket(endpoint, from string) sockets {
 		return sockets{err: fmt.Errorf("%q, named by %s, is no unix:///PATH", endpoint, from)}
 	}
 	s := sockets{paths: []string{path}, named: true, from: from}
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Type() != fs.ModeSocket {
+	var st unix.Stat_t
+	err := beneath.Uninterrupted(func() error { return unix.Stat(path, &st) })
+	switch {
+	case err != nil:
+		s.err = s.explain(path, beneath.PathError("stat", path, err))
+	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
 		// connect(2) would say "connection refused", which sends people looking for a
 		// runtime that is down.
-		err = fmt.Errorf("it is %s, no socket", kindOf(info.Mode()))
-	}
-	if err != nil {
-		s.err = s.explain(path, err)
+		s.err = s.explain(path, fmt.Errorf("it is %s, no socket", beneath.TypeName(uint16(st.Mode))))
 	}
 	return s
 }
@@ -147,16 +150,4 @@ func existingSockets(paths []string) ([]string, error) {
 		found, infos = append(found, path), append(infos, info)
 	}
 	return found, nil
-}
-
-func kindOf(m fs.FileMode) string {
-	switch {
-	case m.IsRegular():
-		return "a regular file"
-	case m.IsDir():
-		return "a directory"
-	case m&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	}
-	return "a device"
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // holderEnv makes a copy of the test binary hold a file in one of the ways below, and wait for
@@ -168,7 +169,7 @@ func newScan(t *testing.T, n *testNode, w wanted) *useScan {
 	p := n.probe()
 	list, err := p.list(t.Context())
 	must(t, err)
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	must(t, err)
 	t.Cleanup(func() {
 		beneath.Close(proc)

@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // threadEnv makes a copy of the test binary have a thread that binds SOURCE on TARGET in a mount
@@ -114,7 +115,7 @@ func TestEachProcess(t *testing.T) {
 	n.cfg.ProcDir = procFixture(t, map[string]string{"1": "", "5": "", "self": ""})
 	start := func(pid int) { must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)), 0o755)) }
 	p := n.probe()
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	must(t, err)
 	defer beneath.Close(proc)
 	cases := map[string]struct {
@@ -125,13 +126,13 @@ func TestEachProcess(t *testing.T) {
 		"all are there":              {func(int) bool { return false }, "1 5", nil},
 		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
 		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
-		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", errChurn},
+		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", procfs.ErrChurn},
 		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var seen []string
-			count, err := p.eachProcess(t.Context(), proc, func(pid string) bool {
+			count, err := procfs.Each(t.Context(), p.cfg.ProcDir, proc, func(pid string) bool {
 				seen = append(seen, pid)
 				i, err := strconv.Atoi(pid)
 				must(t, err)
@@ -157,7 +158,7 @@ func TestEachProcess(t *testing.T) {
 // TestEnded: a link of a process that was reaped while it was looked up says EACCES.
 func TestEnded(t *testing.T) {
 	p := newNode(t).probe()
-	proc, err := p.openProc()
+	proc, err := procfs.Open(p.cfg.ProcDir)
 	must(t, err)
 	defer beneath.Close(proc)
 	for _, c := range []struct {
@@ -165,7 +166,7 @@ func TestEnded(t *testing.T) {
 		err  error
 		want bool
 	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
-		if ended(proc, c.pid, c.err) != c.want {
+		if procfs.Ended(proc, c.pid, c.err) != c.want {
 			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A bound unix socket is a name that a process needs and does not hold open: who removes the
@@ -54,7 +55,7 @@ func (s *useScan) sockets() error {
 			if err == nil {
 				break
 			}
-			if !vanished(err) {
+			if !procfs.Vanished(err) {
 				return err
 			}
 		}

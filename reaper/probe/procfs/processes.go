@@ -1,4 +1,4 @@
-package probe
+package procfs
 
 import (
 	"context"
@@ -15,28 +15,30 @@ import (
 // first reads only what was started since, and that takes next to no time.
 const mostListings = 32
 
-var errChurn = errors.New("processes start and end faster than they can be read")
+var ErrChurn = errors.New("processes start and end faster than they can be read")
 
-func (p *Probe) openProc() (int, error) {
+// Open opens a proc directory.
+func Open(dir string) (int, error) {
 	proc, err := beneath.Retry(func() (int, error) {
-		return unix.Open(p.cfg.ProcDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return -1, fmt.Errorf("cannot list processes: %w", beneath.PathError("open", p.cfg.ProcDir, err))
+		return -1, fmt.Errorf("cannot list processes: %w", beneath.PathError("open", dir, err))
 	}
 	return proc, nil
 }
 
-// eachProcess calls do for every process, and tells how many there were. do says whether the
-// process had ended before it could be read. What it had, its mount namespace or an open
-// directory, may be that of a child by then, which was not there when the processes were
-// listed: so they are listed once more, and again as long as one of the new ones had ended.
-func (p *Probe) eachProcess(ctx context.Context, proc int, do func(pid string) (ended bool)) (int, error) {
+// Each calls do for every process of the open directory proc, which is dir, and tells how many
+// there were. do says whether the process had ended before it could be read. What it had, its
+// mount namespace or an open directory, may be that of a child by then, which was not there when
+// the processes were listed: so they are listed once more, and again as long as one of the new
+// ones had ended.
+func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool)) (int, error) {
 	seen := map[string]bool{}
 	for i := range mostListings {
-		pids, err := numbers(proc)
+		pids, err := Numbers(proc)
 		if err != nil {
-			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", p.cfg.ProcDir, err))
+			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", dir, err))
 		}
 		again := i == 0
 		for _, pid := range pids {
@@ -53,11 +55,11 @@ func (p *Probe) eachProcess(ctx context.Context, proc int, do func(pid string) (
 			return len(seen), nil
 		}
 	}
-	return len(seen), errChurn
+	return len(seen), ErrChurn
 }
 
-// numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.
-func numbers(fd int) ([]string, error) {
+// Numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.
+func Numbers(fd int) ([]string, error) {
 	if _, err := unix.Seek(fd, 0, 0); err != nil {
 		return nil, err
 	}
@@ -73,12 +75,12 @@ func numbers(fd int) ([]string, error) {
 	return found, err
 }
 
-// threads lists the threads of a process but its first, as paths below the proc directory.
+// Threads lists the threads of a process but its first, as paths below the proc directory.
 // Each may have a mount namespace and a working directory of its own (unshare(2)), and when
 // the first has ended (pthread_exit(3)) the process's own files tell nothing, as a zombie's.
 // The link count of the directory is two more than there are threads, so that the many
 // processes that have one cost one call.
-func threads(proc int, pid string) ([]string, error) {
+func Threads(proc int, pid string) ([]string, error) {
 	var st unix.Statx_t
 	task := pid + "/task"
 	_, err := beneath.Retry(func() (int, error) {
@@ -94,7 +96,7 @@ func threads(proc int, pid string) ([]string, error) {
 		return nil, unlessVanished(err)
 	}
 	defer beneath.Close(fd)
-	tids, err := numbers(fd)
+	tids, err := Numbers(fd)
 	if err != nil {
 		return nil, unlessVanished(err)
 	}
@@ -107,14 +109,14 @@ func threads(proc int, pid string) ([]string, error) {
 	return paths, nil
 }
 
-// vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
-func vanished(err error) bool {
+// Vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
+func Vanished(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-// ended says whether the process has ended meanwhile. The links of one that was reaped after
+// Ended says whether the process has ended meanwhile. The links of one that was reaped after
 // its name was looked up say EACCES (proc_pid_readlink of fs/proc/base.c).
-func ended(proc int, pid string, err error) bool {
+func Ended(proc int, pid string, err error) bool {
 	if !errors.Is(err, unix.EACCES) {
 		return false
 	}
@@ -123,7 +125,7 @@ func ended(proc int, pid string, err error) bool {
 }
 
 func unlessVanished(err error) error {
-	if vanished(err) {
+	if Vanished(err) {
 		return nil
 	}
 	return err

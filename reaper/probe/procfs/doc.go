@@ -1,0 +1,10 @@
+// Package procfs lists processes and reads what /proc has of each: proc(5).
+//
+// It answers two questions for all who read processes: which there are, so that none that
+// starts or ends meanwhile is missed, and whether an error means that one has ended. A
+// process is known by its PID and its start together, since a PID is used again. What the
+// files of a process mean is for the rooms that read them.
+//
+// It opens no file of a pod and follows no link of a process. Fields that are read have been
+// there since Linux 3.10; NSpid came with 4.1.
+package procfs

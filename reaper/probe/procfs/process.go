@@ -1,0 +1,127 @@
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+)
+
+// ErrEnded is the end of a process between two reads of it.
+var ErrEnded = errors.New("the process has ended")
+
+// Path is the path of a process's file.
+func Path(dir string, pid int, file string) string {
+	return filepath.Join(dir, strconv.Itoa(pid), file)
+}
+
+// MaxCmdline bounds a command line. Linux allows a quarter of the stack limit, 2 MiB.
+const MaxCmdline = 2 << 20
+
+// Read reads a process's file, bounded.
+func Read(dir string, pid int, file string, limit int64) ([]byte, error) {
+	b, err := ReadRegular(Path(dir, pid, file), limit)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, ErrEnded
+	}
+	return b, err
+}
+
+// ReadRegular reads a file that must be a regular one of at most limit bytes. O_NONBLOCK
+// keeps the open of a FIFO from waiting for a writer.
+func ReadRegular(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return ReadOpened(f, limit)
+}
+
+// ReadOpened does so with an open file.
+func ReadOpened(f *os.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot read %s: it is %s", f.Name(), TypeOf(f))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("cannot read %s: it is longer than %d bytes", f.Name(), limit)
+	}
+	return b, err
+}
+
+// TypeOf returns the type of an open file in words.
+func TypeOf(f *os.File) string {
+	st, err := beneath.Stat(int(f.Fd()))
+	if err != nil {
+		return err.Error()
+	}
+	return beneath.TypeName(st.Mode)
+}
+
+// Stat is what is read of a process's stat.
+type Stat struct {
+	Parent int
+	Start  int64 // ticks since boot
+}
+
+// StatOf reads /proc/PID/stat, proc_pid_stat(5). Field 2 is the name in parentheses, which
+// may itself hold spaces and parentheses, so the fields are counted from the last one:
+//
+//	1234 (kube) let) S 1 1234 ...  ->  S is field 3, the parent 4, starttime 22
+func StatOf(dir string, pid int) (Stat, error) {
+	b, err := Read(dir, pid, "stat", 64<<10)
+	if err != nil {
+		return Stat{}, err
+	}
+	const state, parent, start = 0, 1, 22 - 3
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) <= start {
+		return Stat{}, fmt.Errorf("cannot read %s: %d fields after the name", Path(dir, pid, "stat"), len(fields))
+	}
+	if c := fields[state][0]; c == 'Z' || c == 'X' {
+		return Stat{}, ErrEnded
+	}
+	var st Stat
+	if st.Parent, err = strconv.Atoi(string(fields[parent])); err == nil {
+		st.Start, err = strconv.ParseInt(string(fields[start]), 10, 64)
+	}
+	if err == nil && st.Start < 0 {
+		err = errors.New("negative start")
+	}
+	if err != nil {
+		return Stat{}, fmt.Errorf("cannot read %s: %w", Path(dir, pid, "stat"), err)
+	}
+	return st, nil
+}
+
+// ClockTick is the unit of starttime. It is 10 ms on every port of Linux that Go has, but
+// the kernel is the one to ask: AT_CLKTCK of getauxval(3), 17 in linux/auxvec.h. The time
+// itself counts from the boot with suspend, as CLOCK_BOOTTIME does (start_boottime, called
+// real_start_time before Linux 5.5).
+func ClockTick() (time.Duration, error) {
+	const atClockTick = 17
+	vector, err := unix.Auxv()
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the clock's unit: %w", err)
+	}
+	for _, pair := range vector {
+		if pair[0] == atClockTick && pair[1] > 0 {
+			return time.Second / time.Duration(pair[1]), nil
+		}
+	}
+	return 0, errors.New("cannot read the clock's unit: the kernel tells none")
+}
