@@ -59,7 +59,7 @@ func (o *Opener) RootFile(parent int, name string, kind uint8) (int, unix.Statx_
 			return -1, st, err
 		}
 	}
-	fd, err := o.Step(parent, name, readFile)
+	fd, err := o.Step(parent, name, ReadRegular)
 	if err != nil {
 		return -1, st, openError(name, err)
 	}

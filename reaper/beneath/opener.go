@@ -17,7 +17,8 @@ const (
 	// Hold holds whatever has the name, a symbolic link or device too.
 	Hold = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-	readFile = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME
+	// ReadRegular opens a regular file that StatName has just shown; see RootFile.
+	ReadRegular = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME
 
 	// resolveDown is for a step down, resolveUp for "..", which BENEATH refuses.
 	resolveDown = unix.RESOLVE_BENEATH | resolveUp
@@ -108,6 +109,17 @@ func (o *Opener) Cross(parent int, name string) (int, error) {
 		return Retry(func() (int, error) { return unix.Openat(parent, name, flags, 0) })
 	}
 	return o.resolve(parent, name, flags, o.down&^unix.RESOLVE_NO_XDEV)
+}
+
+// HoldPath holds a directory by the path that the administrator gives, through links.
+func HoldPath(path string) (int, error) {
+	fd, err := Retry(func() (int, error) {
+		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, PathError("open", path, err)
+	}
+	return fd, nil
 }
 
 // Parent opens the directory that the directory child hangs in. EXDEV: a mount covers child.

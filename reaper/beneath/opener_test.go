@@ -132,7 +132,7 @@ func TestAttacked(t *testing.T) {
 				dir := t.TempDir()
 				a.make(t, dir, t.TempDir())
 				parent := open(t, dir)
-				for _, flags := range []int{ReadDir, HoldDir, readFile} {
+				for _, flags := range []int{ReadDir, HoldDir, ReadRegular} {
 					if fd, err := o.Step(parent, a.name, flags); err == nil {
 						Close(fd)
 						t.Errorf("opened with %#x", flags)

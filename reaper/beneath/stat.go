@@ -58,6 +58,12 @@ func DirID(st *unix.Statx_t) policy.DirID {
 	return id
 }
 
+// IDOf returns which directory is held.
+func IDOf(fd int) (policy.DirID, error) {
+	st, err := Stat(fd)
+	return DirID(&st), err
+}
+
 // Nanos returns a time as nanoseconds since 1970.
 func Nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 

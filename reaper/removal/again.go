@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -67,27 +68,27 @@ func stays(a policy.Action, err error) policy.Outcome {
 // holdsMore says why parent/name is more than what a kubelet makes before there is any volume
 // (policy.MadeFirst); nil where it is not. It opens no more than two levels.
 func (b *batch) holdsMore(parent int, name string) error {
-	fd, err := b.r.open.dir(parent, cstring(name), readDir)
+	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil // gone again: the rename will tell
 	case err != nil:
-		return fmt.Errorf("%w: %w", errUsed, pathError("open", b.r.podsPath(name), err))
+		return fmt.Errorf("%w: %w", errUsed, beneath.PathError("open", b.r.podsPath(name), err))
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	dents := dents{buf: make([]byte, 4096)}
 	for {
 		more, err := dents.read(fd)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errUsed, pathError("getdents64", b.r.podsPath(name), err))
+			return fmt.Errorf("%w: %w", errUsed, beneath.PathError("getdents64", b.r.podsPath(name), err))
 		}
 		if !more {
 			return nil
 		}
 		for _, e := range dents.list {
-			below := dents.name(e)
-			if !policy.MadeFirst(below.String()) {
-				return fmt.Errorf("%w: it holds %q", errUsed, below.String())
+			below := e.Name
+			if !policy.MadeFirst(below) {
+				return fmt.Errorf("%w: it holds %q", errUsed, below)
 			}
 			if err := b.holdsNothing(fd, below); err != nil {
 				return fmt.Errorf("%w: %w", errUsed, err)
@@ -97,20 +98,20 @@ func (b *batch) holdsMore(parent int, name string) error {
 }
 
 // holdsNothing says why the directory is not an empty one of the same mount.
-func (b *batch) holdsNothing(parent int, name cname) error {
-	fd, err := b.r.open.dir(parent, name, readDir)
+func (b *batch) holdsNothing(parent int, name string) error {
+	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
 	if err != nil {
-		return pathError("open", name.String(), err)
+		return beneath.PathError("open", name, err)
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	dents := dents{buf: make([]byte, 4096)}
 	for {
 		more, err := dents.read(fd)
 		switch {
 		case err != nil:
-			return pathError("getdents64", name.String(), err)
+			return beneath.PathError("getdents64", name, err)
 		case len(dents.list) > 0 && more:
-			return fmt.Errorf("it holds %q", name.String()+"/"+dents.name(dents.list[0]).String())
+			return fmt.Errorf("it holds %q", name+"/"+dents.list[0].Name)
 		case !more:
 			return nil
 		}
@@ -128,13 +129,11 @@ func (b *batch) usedAfter(a policy.Action) error {
 // exchangedBack takes an exchange back: something came to the newer directory meanwhile.
 func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := retry(func() unix.Errno {
-		return errno(unix.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE))
-	})
+	err := renameat(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if err == nil {
 		return stays(a, why)
 	}
-	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", why, pathError("renameat2", b.r.quarPath(a.Entry), err)))
+	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", why, beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 	out.Result = policy.Failed
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -41,7 +42,7 @@ func (w *walker) leave(f *frame) error {
 			parent.kept = true
 		}
 	}
-	closeFD(f.fd)
+	beneath.Close(f.fd)
 	w.stack = w.stack[:top]
 	return nil
 }
@@ -49,28 +50,27 @@ func (w *walker) leave(f *frame) error {
 // rmdir removes the empty directory f. It is true when f must be read again first.
 func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 	if w.b.r.guards.before != nil {
-		w.b.before("rmdir", f.name.String())
+		w.b.before("rmdir", f.name)
 	}
-	err = unlinkat(up, f.name.ptr(), unix.AT_REMOVEDIR)
+	err = unlinkat(up, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
 		w.count(f.class, f.bytes)
 		return false, nil
 	case is(err, unix.ENOENT, unix.ENOTDIR):
 		// Removed by somebody is well. Moved is not: whatever else is held may be elsewhere.
-		var st unix.Stat_t
-		if err := fstat(f.fd, &st); err == nil && st.Nlink == 0 {
+		if st, err := beneath.Stat(f.fd); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
 	case is(err, unix.ENOTEMPTY, unix.EEXIST):
 		if f.mode == prune {
 			// It held nothing but directories a moment ago. What came is not ours to take.
-			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
 		if f.rescans++; f.rescans > maxRescans {
-			w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), errWriter))
+			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
 		if err := rewind(f.fd); err != nil {
@@ -81,16 +81,11 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 	case is(err, unix.EBUSY):
 		return false, w.stop(policy.ReasonMounted, "unlinkat", f, "", err)
 	case is(err, unix.EPERM, unix.EACCES):
-		w.leaveOne(f, "", pathError("unlinkat", w.path(f, ""), err))
+		w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), err))
 		return false, nil
 	default:
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", err)
 	}
-}
-
-func rewind(fd int) error {
-	_, err := unix.Seek(fd, 0, 0)
-	return err
 }
 
 // reopen opens the parent of the top frame anew if it had been closed, and only if it is
@@ -99,7 +94,7 @@ func (w *walker) reopen(f, parent *frame) error {
 	if parent.fd >= 0 {
 		return nil
 	}
-	fd, err := w.b.r.open.parent(f.fd)
+	fd, err := w.b.r.open.Parent(f.fd)
 	if err != nil {
 		reason := policy.ReasonRemoval
 		if errors.Is(err, unix.EXDEV) {
@@ -107,12 +102,12 @@ func (w *walker) reopen(f, parent *frame) error {
 		}
 		return w.stop(reason, "openat2", f, "..", err)
 	}
-	id, err := idOfFD(fd)
+	id, err := beneath.IDOf(fd)
 	if err == nil && id != parent.id {
 		err = errMoved
 	}
 	if err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return w.stop(policy.ReasonRemoval, "openat2", f, "..", err)
 	}
 	parent.fd = fd
@@ -144,11 +139,11 @@ func (w *walker) check(ctx context.Context) error {
 		if i > 0 {
 			want = w.stack[i-1].id
 		}
-		var st unix.Statx_t
-		if err := statx(f.fd, cname("..\x00").ptr(), statFlags, unix.STATX_INO, &st); err != nil {
+		st, err := beneath.StatName(f.fd, "..")
+		if err != nil {
 			return w.stop(policy.ReasonRemoval, "statx", f, "..", err)
 		}
-		if (fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}) != want {
+		if beneath.DirID(&st) != want {
 			return w.stop(policy.ReasonRemoval, "statx", f, "..", errMoved)
 		}
 	}

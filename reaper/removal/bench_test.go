@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -252,11 +253,11 @@ func BenchmarkConfine(b *testing.B) {
 			if !confined {
 				r.handled = 0
 			}
-			fd, err := openAdmin(r.root)
+			fd, err := beneath.HoldPath(r.root)
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer closeFD(fd)
+			defer beneath.Close(fd)
 			for b.Loop() {
 				if err := r.await(b.Context(), func() {
 					if err := r.confine(grant{fd, mayMove}); err != nil {

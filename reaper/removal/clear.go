@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -41,9 +42,9 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	rel, ok := policy.SplitLeaf(a.Leaf)
 	switch {
 	case !ok:
-		return refuse(a, policy.ReasonCannotMove, pathError("openat2", b.leafPath(a), errLeaf))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.leafPath(a), errLeaf))
 	case !isLeaf(a.Entry):
-		return refuse(a, policy.ReasonCannotMove, pathError("mkdirat", b.r.quarPath(a.Entry), errNotThis))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), errNotThis))
 	case a.ID == (policy.DirID{}):
 		return refuse(a, policy.ReasonCannotMove, errNoID)
 	}
@@ -51,11 +52,11 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return b.refuseStep(a, b.leafPath(a), err)
 	}
-	var names []cname
+	var names []string
 	if err == nil {
-		defer closeFD(leaf)
+		defer beneath.Close(leaf)
 		if names, err = b.names(leaf); err != nil {
-			return refuse(a, policy.ReasonCannotMove, pathError("getdents64", b.leafPath(a), err))
+			return refuse(a, policy.ReasonCannotMove, beneath.PathError("getdents64", b.leafPath(a), err))
 		}
 	}
 	if len(names) == 0 {
@@ -66,7 +67,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	}
 	dest, err := b.makeEntry(a, rel)
 	if err == nil {
-		defer closeFD(dest)
+		defer beneath.Close(dest)
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -101,21 +102,21 @@ func (b *batch) leafPath(a policy.Action) string {
 // openLeaf goes down to the leaf one name at a time. The pod directory must be the one
 // that was judged, where the action says which.
 func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
-	pod, err := b.r.open.dir(b.h.pods, cstring(string(a.UID)), readDir)
+	pod, err := b.r.open.Step(b.h.pods, string(a.UID), beneath.ReadDir)
 	if err != nil {
 		return -1, err
 	}
 	if a.Kind == policy.Clear {
-		id, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
-		held, heldErr := idOfFD(pod)
+		id, err := b.r.open.Identify(b.h.pods, string(a.UID))
+		held, heldErr := beneath.IDOf(pod)
 		if err == nil {
 			err = heldErr
 		}
-		if err == nil && (!b.r.guards.same(a.ID, id) || held != (fileID{id.Dev, id.Ino})) {
+		if err == nil && (!b.r.guards.same(a.ID, id) || held != id) {
 			err = errOther
 		}
 		if err != nil {
-			closeFD(pod)
+			beneath.Close(pod)
 			return -1, err
 		}
 	}
@@ -125,8 +126,8 @@ func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
 // down opens rel below the directory at, which it closes.
 func (b *batch) down(at int, rel []string) (int, error) {
 	for _, name := range rel {
-		fd, err := b.r.open.dir(at, cstring(name), readDir)
-		closeFD(at)
+		fd, err := b.r.open.Step(at, name, beneath.ReadDir)
+		beneath.Close(at)
 		if err != nil {
 			return -1, err
 		}
@@ -158,10 +159,10 @@ func (b *batch) makeEntry(a policy.Action, rel []string) (int, error) {
 		}
 		fd, err := b.make(parent, name)
 		if i > 0 {
-			closeFD(parent)
+			beneath.Close(parent)
 		}
 		if err != nil {
-			return -1, pathError("mkdirat", b.r.quarPath(a.Entry), err)
+			return -1, beneath.PathError("mkdirat", b.r.quarPath(a.Entry), err)
 		}
 		at = fd
 	}
@@ -171,15 +172,15 @@ func (b *batch) makeEntry(a policy.Action, rel []string) (int, error) {
 
 func (b *batch) make(parent int, name string) (int, error) {
 	b.before("mkdirat", name)
-	if err := retry(func() unix.Errno { return errno(unix.Mkdirat(parent, name, entryMode)) }); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := beneath.Uninterrupted(func() error { return unix.Mkdirat(parent, name, entryMode) }); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
-	fd, err := b.r.open.dir(parent, cstring(name), readDir)
+	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
 	if err == nil {
 		err = fsync(parent)
 	}
 	if err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return -1, err
 	}
 	return fd, nil
@@ -191,7 +192,7 @@ func (b *batch) empty(ctx context.Context, leaf, dest int, a policy.Action) erro
 	for range maxRescans + 1 {
 		names, err := b.names(leaf)
 		if err != nil {
-			return pathError("getdents64", b.leafPath(a), err)
+			return beneath.PathError("getdents64", b.leafPath(a), err)
 		}
 		if len(names) == 0 {
 			return nil
@@ -202,20 +203,20 @@ func (b *batch) empty(ctx context.Context, leaf, dest int, a policy.Action) erro
 			}
 			err := b.rename(leaf, name, dest, name)
 			if err != nil && !errors.Is(err, unix.ENOENT) {
-				return pathError("renameat2", b.leafPath(a)+"/"+name.String(), err)
+				return beneath.PathError("renameat2", b.leafPath(a)+"/"+name, err)
 			}
 		}
 	}
-	return pathError("renameat2", b.leafPath(a), errFilled)
+	return beneath.PathError("renameat2", b.leafPath(a), errFilled)
 }
 
 // names lists a directory from its beginning.
-func (b *batch) names(fd int) ([]cname, error) {
+func (b *batch) names(fd int) ([]string, error) {
 	if err := rewind(fd); err != nil {
 		return nil, err
 	}
 	b.buffer()
-	var names []cname
+	var names []string
 	for {
 		more, err := b.dents.read(fd)
 		if errors.Is(err, unix.ENOENT) {
@@ -225,7 +226,7 @@ func (b *batch) names(fd int) ([]cname, error) {
 			return names, err
 		}
 		for _, e := range b.dents.list {
-			names = append(names, b.dents.name(e))
+			names = append(names, e.Name)
 		}
 	}
 }
@@ -239,19 +240,19 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
 		return nil
 	}
 	if is(err, unix.EXDEV) {
-		return fmt.Errorf("something was mounted on it meanwhile: %w", pathError("openat2", b.leafPath(a), unix.EBUSY))
+		return fmt.Errorf("something was mounted on it meanwhile: %w", beneath.PathError("openat2", b.leafPath(a), unix.EBUSY))
 	}
 	if err != nil {
-		return pathError("openat2", b.leafPath(a), err)
+		return beneath.PathError("openat2", b.leafPath(a), err)
 	}
-	defer closeFD(now)
-	was, errWas := idOfFD(leaf)
-	is, errIs := idOfFD(now)
+	defer beneath.Close(now)
+	was, errWas := beneath.IDOf(leaf)
+	is, errIs := beneath.IDOf(now)
 	if err := errors.Join(errWas, errIs); err != nil {
 		return err
 	}
 	if was != is {
-		return pathError("openat2", b.leafPath(a), errOther)
+		return beneath.PathError("openat2", b.leafPath(a), errOther)
 	}
 	return nil
 }
@@ -294,8 +295,8 @@ func (b *batch) fill(from, leaf int) error {
 // cleared says what lies in the entry now.
 func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome {
 	a := out.Action
-	entry := cstring(a.Entry)
-	id, err := b.r.open.identify(b.h.quar, entry)
+	entry := a.Entry
+	id, err := b.r.open.Identify(b.h.quar, entry)
 	if err != nil {
 		failed := b.refuseStep(a, b.r.quarPath(a.Entry), err)
 		failed.Result = policy.Failed

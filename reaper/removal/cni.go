@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -110,7 +111,7 @@ func (b *cniBatch) confined(ctx context.Context, dirs []string, byDir map[string
 	}
 	if err := b.r.confine(grants...); err != nil {
 		for n, dir := range dirs {
-			closeFD(fds[n])
+			beneath.Close(fds[n])
 			for _, i := range byDir[dir] {
 				b.set(i, policy.Refused, err)
 			}
@@ -129,8 +130,8 @@ const asideSuffix = ".~orphan-reaper"
 
 // asideName is the same for the same name, so that a second run finds it. Names of the two
 // that are too long to be told apart get the same; neither replaces the other.
-func asideName(name string) cname {
-	return cstring(name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix)
+func asideName(name string) string {
+	return name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix
 }
 
 // checkCNI checks the name. It comes from a directory listing or from an archive.

@@ -382,7 +382,7 @@ func TestRestoreCNIRefuses(t *testing.T) {
 		if b, err := os.ReadFile(c.File.Dir + "/" + c.File.Name); string(b) != "new" || err != nil {
 			t.Error(string(b), err)
 		}
-		there(t, c.File.Dir+"/"+asideName(c.File.Name).String(), false)
+		there(t, c.File.Dir+"/"+asideName(c.File.Name), false)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -22,8 +23,8 @@ type cniDir struct {
 }
 
 func (d *cniDir) close() {
-	closeFD(d.lockFD)
-	closeFD(d.fd)
+	beneath.Close(d.lockFD)
+	beneath.Close(d.fd)
 }
 
 // openDir opens the configured directory by the administrator's path, through links, and
@@ -41,7 +42,7 @@ func (b *cniBatch) openDir(dir string) (int, error) {
 	if base == "" || dir != path.Clean(dir) {
 		return -1, fmt.Errorf("%q is not in a CNI directory of the configuration", dir)
 	}
-	at, err := openAdmin(base)
+	at, err := beneath.HoldPath(base)
 	if err != nil {
 		return -1, err
 	}
@@ -50,24 +51,14 @@ func (b *cniBatch) openDir(dir string) (int, error) {
 		names[0] = "."
 	}
 	for i, name := range names {
-		next, err := b.r.open.cross(at, cstring(name))
-		closeFD(at)
+		next, err := b.r.open.Cross(at, name)
+		beneath.Close(at)
 		if err != nil {
-			return -1, pathError("open", path.Join(base, path.Join(names[:i+1]...)), err)
+			return -1, beneath.PathError("open", path.Join(base, path.Join(names[:i+1]...)), err)
 		}
 		at = next
 	}
 	return at, nil
-}
-
-// cross opens a directory that may be a mount point. Without openat2, one name and
-// O_NOFOLLOW say as much.
-func (o *opener) cross(parent int, name cname) (int, error) {
-	const flags = readDir &^ unix.O_NOATIME
-	if !o.openat2 {
-		return openat(parent, name, flags)
-	}
-	return o.step(parent, name, flags, o.down&^unix.RESOLVE_NO_XDEV)
 }
 
 // sync makes what was done in the directory durable. What was written is synced with it:
@@ -78,13 +69,13 @@ func (d *cniDir) sync(free []int, sections [][]int) {
 	}
 	sync, op := fsync, "fsync"
 	if d.b.restore {
-		sync, op = func(fd int) error { return retry(func() unix.Errno { return errno(unix.Syncfs(fd)) }) }, "syncfs"
+		sync, op = func(fd int) error { return beneath.Uninterrupted(func() error { return unix.Syncfs(fd) }) }, "syncfs"
 	}
 	err := sync(d.fd)
 	if err == nil {
 		return
 	}
-	err = fmt.Errorf("not synced: %w", pathError(op, d.path, err))
+	err = fmt.Errorf("not synced: %w", beneath.PathError(op, d.path, err))
 	for _, s := range append(sections, free) {
 		for _, i := range s {
 			if d.b.out[i].Result == policy.Done {
@@ -95,10 +86,10 @@ func (d *cniDir) sync(free []int, sections [][]int) {
 }
 
 // filePath is a path for people; no call gets it.
-func (d *cniDir) filePath(name cname) string { return path.Join(d.path, name.String()) }
+func (d *cniDir) filePath(name string) string { return path.Join(d.path, name) }
 
-func (d *cniDir) before(op string, name cname) {
+func (d *cniDir) before(op, name string) {
 	if d.b.r.guards.before != nil {
-		d.b.r.guards.before(op, name.String())
+		d.b.r.guards.before(op, name)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 )
 
 // lockName is the file in a network's directory on which host-local takes flock(2).
@@ -49,7 +51,7 @@ func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
 				break
 			}
 		}
-		if err = d.wait(ctx, d.lockFD, d.filePath(cstring(lockName))); err != nil {
+		if err = d.wait(ctx, d.lockFD, d.filePath(lockName)); err != nil {
 			break
 		}
 		var same bool
@@ -58,7 +60,7 @@ func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
 			return unlock, nil
 		}
 		// Somebody has replaced the file: the next to come will lock the new one.
-		closeFD(d.lockFD)
+		beneath.Close(d.lockFD)
 		d.lockFD = -1
 		if err != nil {
 			break
@@ -66,27 +68,23 @@ func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	unlock()
 	if err == nil {
-		err = fmt.Errorf("%s is replaced again and again", d.filePath(cstring(lockName)))
+		err = fmt.Errorf("%s is replaced again and again", d.filePath(lockName))
 	}
 	return nil, err
 }
 
 func (d *cniDir) openLock() (int, error) {
-	name := cstring(lockName)
-	fd := -1
+	name := lockName
 	d.before("openat", name)
 	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
-	err := retry(func() unix.Errno {
-		f, err := unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
-		fd = f
-		return errno(err)
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
 	})
 	if err != nil {
-		return -1, explainCNI(pathError("open", d.filePath(name), err))
+		return -1, explainCNI(beneath.PathError("open", d.filePath(name), err))
 	}
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		closeFD(fd)
+	if st, err := beneath.Stat(fd); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		beneath.Close(fd)
 		return -1, fmt.Errorf("%s is no regular file", d.filePath(name))
 	}
 	return fd, nil
@@ -94,18 +92,18 @@ func (d *cniDir) openLock() (int, error) {
 
 // lockIsThere says whether the file that is locked still has its name.
 func (d *cniDir) lockIsThere() (bool, error) {
-	held, err := idOfFD(d.lockFD)
+	held, err := beneath.IDOf(d.lockFD)
 	if err != nil {
-		return false, pathError("fstat", d.filePath(cstring(lockName)), err)
+		return false, beneath.PathError("fstat", d.filePath(lockName), err)
 	}
-	st, err := d.stat(cstring(lockName))
+	st, err := beneath.StatName(d.fd, lockName)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
 	if err != nil {
-		return false, pathError("statx", d.filePath(cstring(lockName)), err)
+		return false, beneath.PathError("statx", d.filePath(lockName), err)
 	}
-	return st.Ino == held.ino && unix.Mkdev(st.Dev_major, st.Dev_minor) == held.dev, nil
+	return beneath.DirID(&st) == held, nil
 }
 
 // wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be
@@ -114,12 +112,12 @@ func (d *cniDir) lockIsThere() (bool, error) {
 // plugins never rest, a thousandth of a second or so comes that is ours.
 func (d *cniDir) wait(ctx context.Context, fd int, path string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
-		err := retry(func() unix.Errno { return errno(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)) })
+		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return pathError("flock", path, err)
+			return beneath.PathError("flock", path, err)
 		}
 		if d.b.patience <= 0 || d.b.r.notHad[d.path] {
 			d.b.r.notHad[d.path] = true
@@ -138,7 +136,7 @@ func (d *cniDir) wait(ctx context.Context, fd int, path string) error {
 
 func flockEnd(fd int) {
 	if fd >= 0 {
-		_ = retry(func() unix.Errno { return errno(unix.Flock(fd, unix.LOCK_UN)) })
+		_ = beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_UN) })
 	}
 }
 
@@ -146,12 +144,12 @@ func flockEnd(fd int) {
 // tells: it may have ended and left the lock to a child, or be in another PID namespace.
 func lockHolder(fd int) string {
 	const unknown = "a process that cannot be told"
-	var st unix.Stat_t
+	st, statErr := beneath.Stat(fd)
 	table, err := os.ReadFile("/proc/locks")
-	if err != nil || fstat(fd, &st) != nil {
+	if err != nil || statErr != nil {
 		return unknown
 	}
-	pid := holderIn(table, st.Dev, st.Ino)
+	pid := holderIn(table, beneath.DevOf(&st), st.Ino)
 	if pid == 0 {
 		pid = holderIn(table, mountDevice(fd), st.Ino)
 	}
@@ -168,7 +166,7 @@ func lockHolder(fd int) string {
 // mountDevice is the device of the file system that fd is on, 0 where it cannot be told. btrfs
 // and overlay show a file another one by fstat than proc_locks(5) and proc_pid_mountinfo(5) do.
 func mountDevice(fd int) uint64 {
-	id, err := byFdinfo(fd)
+	id, err := beneath.MountID(fd)
 	table, readErr := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil || readErr != nil {
 		return 0

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -235,7 +236,7 @@ func TestCNILockHeldForManyBatches(t *testing.T) {
 	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
 	h, err := openHostLocal(x.network)
 	x.must(err)
-	defer closeFD(h.lock)
+	defer beneath.Close(h.lock)
 	x.must(flockWait(h.lock))
 	ended(t, x.take(a), policy.Refused, "is locked by process")
 	x.r.lockWait *= 1_000_000 // two days: who waited for it now would never come back
@@ -313,7 +314,7 @@ func TestCNILockSaves(t *testing.T) {
 			c := x.address(1, "10.0.0.1")
 			h, err := openHostLocal(x.network)
 			x.must(err)
-			defer closeFD(h.lock)
+			defer beneath.Close(h.lock)
 			done := make(chan error, 1)
 			plugin := func() {
 				_, err := h.del(containerID(1))
@@ -433,7 +434,7 @@ func TestLockHolderElsewhere(t *testing.T) {
 	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
 	h, err := openHostLocal(x.network)
 	x.must(err)
-	defer closeFD(h.lock)
+	defer beneath.Close(h.lock)
 	x.must(flockWait(h.lock))
 	if got, want := lockHolder(h.lock), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)

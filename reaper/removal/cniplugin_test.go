@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -108,7 +109,7 @@ func TestCNIPlugin(t *testing.T) {
 	// The plugin locks what we lock.
 	fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	x.must(err)
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	x.must(flockWait(fd))
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan error, 1)
@@ -132,7 +133,7 @@ func TestCNIPlugin(t *testing.T) {
 // waitsForLock says whether the kernel lists a process that waits for the lock.
 func waitsForLock(t *testing.T, fd int) bool {
 	t.Helper()
-	id, err := idOfFD(fd)
+	id, err := beneath.IDOf(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func waitsForLock(t *testing.T, fd int) bool {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(table)) {
-		if strings.Contains(line, "->") && strings.Contains(line, fmt.Sprintf(":%d ", id.ino)) {
+		if strings.Contains(line, "->") && strings.Contains(line, fmt.Sprintf(":%d ", id.Ino)) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -20,7 +21,7 @@ import (
 //  1. begun: a part of it under the other name: begin again;
 //  2. renamed: the file as it was: Gone.
 func (d *cniDir) restore(c *cni.Content) (policy.Result, error) {
-	name, aside := cstring(c.File.Name), asideName(c.File.Name)
+	name, aside := c.File.Name, asideName(c.File.Name)
 	if result, err := d.vacant(name, c); result != "" {
 		return result, err
 	}
@@ -40,8 +41,8 @@ func (d *cniDir) restore(c *cni.Content) (policy.Result, error) {
 }
 
 // vacant says what is there, or "" where nothing is.
-func (d *cniDir) vacant(name cname, c *cni.Content) (policy.Result, error) {
-	st, err := d.stat(name)
+func (d *cniDir) vacant(name string, c *cni.Content) (policy.Result, error) {
+	st, err := beneath.StatName(d.fd, name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
 	}
@@ -52,7 +53,7 @@ func (d *cniDir) vacant(name cname, c *cni.Content) (policy.Result, error) {
 	if _, err := d.known(name, id, c.Data); err == nil {
 		return policy.Gone, nil
 	}
-	words := kindOf(&st)
+	words := typeName(st.Mode)
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
 		words = fmt.Sprintf("another file of %d bytes", st.Size)
 		if c.File.Kind == cni.Address {
@@ -64,7 +65,7 @@ func (d *cniDir) vacant(name cname, c *cni.Content) (policy.Result, error) {
 }
 
 // write writes the whole file under its other name.
-func (d *cniDir) write(aside cname, c *cni.Content) error {
+func (d *cniDir) write(aside string, c *cni.Content) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
 		if err := d.dropPart(aside, c); err != nil {
@@ -90,22 +91,16 @@ func (d *cniDir) write(aside cname, c *cni.Content) error {
 	return err
 }
 
-func (d *cniDir) create(name cname) (int, error) {
+func (d *cniDir) create(name string) (int, error) {
 	d.before("openat", name)
-	fd := -1
-	err := retry(func() unix.Errno {
-		f, err := unix.Openat(d.fd, name.String(), newFile, 0o600)
-		fd = f
-		return errno(err)
-	})
-	return fd, err
+	return beneath.Retry(func() (int, error) { return unix.Openat(d.fd, name, newFile, 0o600) })
 }
 
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
-func (d *cniDir) dropPart(aside cname, c *cni.Content) error {
+func (d *cniDir) dropPart(aside string, c *cni.Content) error {
 	other := fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
-	st, err := d.stat(aside)
+	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {
 		return err
 	}
@@ -141,8 +136,10 @@ func dress(fd int, c *cni.Content) error {
 	}
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: c.Mtime.Unix(), Nsec: int64(c.Mtime.Nanosecond())}}
 	// utimensat(2) without a path is of the descriptor itself; x/sys has no call for it.
-	return retry(func() unix.Errno {
-		_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
-		return e
+	return beneath.Uninterrupted(func() error {
+		if _, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0); e != 0 {
+			return e
+		}
+		return nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -17,15 +18,6 @@ var (
 	errOtherWay = errors.New("something else came to lie there while it was moved back")
 )
 
-const cniMask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_INO | unix.STATX_SIZE | unix.STATX_CTIME | unix.STATX_MTIME
-
-// stat looks at a name without asking more of it.
-func (d *cniDir) stat(name cname) (unix.Statx_t, error) {
-	var st unix.Statx_t
-	err := statx(d.fd, name.ptr(), statFlags, cniMask, &st)
-	return st, err
-}
-
 func fileIDOf(st *unix.Statx_t) cni.FileID {
 	return cni.FileID{
 		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), //nolint:gosec // no file has 2^63 bytes
@@ -35,25 +27,25 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 
 // known looks whether name is the regular file that want says, holding data; content says
 // whether the bytes are compared. What cannot be told is no.
-func (d *cniDir) known(name cname, want cni.FileID, data []byte) (unix.Statx_t, error) {
-	st, err := d.stat(name)
+func (d *cniDir) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
+	st, err := beneath.StatName(d.fd, name)
 	switch {
 	case err != nil:
 		return st, err
 	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
 		return st, errIsMount
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return st, fmt.Errorf("it is %s by now", kindOf(&st))
+		return st, fmt.Errorf("it is %s by now", typeName(st.Mode))
 	case !sameFile(want, &st):
 		return st, errAltered
 	}
-	fd, err := d.b.r.open.file(d.fd, name)
+	fd, err := d.b.r.open.Step(d.fd, name, beneath.ReadRegular)
 	if err != nil {
 		return st, err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	// What was opened is what counts; the name may be another's since the look at it.
-	if err := statx(fd, cname("\x00").ptr(), unix.AT_EMPTY_PATH|statFlags, cniMask, &st); err != nil {
+	if st, err = beneath.Stat(fd); err != nil {
 		return st, err
 	}
 	if !sameFile(want, &st) {
@@ -84,12 +76,8 @@ func (b *cniBatch) read(fd, n int, size int64) ([]byte, error) {
 	buf := b.buf[:n]
 	at := 0
 	for at < n && (at == 0 || int64(at) != size) {
-		k := 0
-		if err := retry(func() unix.Errno {
-			r, err := unix.Read(fd, buf[at:])
-			k = r
-			return errno(err)
-		}); err != nil {
+		k, err := beneath.Retry(func() (int, error) { return unix.Read(fd, buf[at:]) })
+		if err != nil {
 			return nil, err
 		}
 		if k == 0 {
@@ -100,25 +88,16 @@ func (b *cniBatch) read(fd, n int, size int64) ([]byte, error) {
 	return buf[:at], nil
 }
 
-func kindOf(st *unix.Statx_t) string {
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return "a file"
-	case unix.S_IFDIR:
-		return "a directory"
-	case unix.S_IFLNK:
-		return "a symbolic link"
-	case unix.S_IFIFO:
-		return "a FIFO"
-	case unix.S_IFSOCK:
-		return "a socket"
+func typeName(mode uint16) string {
+	if mode&unix.S_IFMT == unix.S_IFLNK {
+		return "a symbolic link" // as records have had it
 	}
-	return "a device"
+	return beneath.TypeName(mode)
 }
 
 // left says how an error ends a file that was not changed.
-func (d *cniDir) left(op string, name cname, err error) (policy.Result, error) {
-	return resultOf(err), explainCNI(pathError(op, d.filePath(name), err))
+func (d *cniDir) left(op, name string, err error) (policy.Result, error) {
+	return resultOf(err), explainCNI(beneath.PathError(op, d.filePath(name), err))
 }
 
 // resultOf tells what is not as it was from what the file system could not do.
@@ -139,7 +118,7 @@ func explainCNI(err error) error {
 
 // takeLocked removes an address. All who write there hold the lock that we hold.
 func (d *cniDir) takeLocked(c *cni.Content) (policy.Result, error) {
-	name := cstring(c.File.Name)
+	name := c.File.Name
 	_, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
@@ -150,9 +129,9 @@ func (d *cniDir) takeLocked(c *cni.Content) (policy.Result, error) {
 	return d.unlink(name)
 }
 
-func (d *cniDir) unlink(name cname) (policy.Result, error) {
+func (d *cniDir) unlink(name string) (policy.Result, error) {
 	d.before("unlinkat", name)
-	err := unlinkat(d.fd, name.ptr(), 0)
+	err := unlinkat(d.fd, name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
 	}
@@ -169,7 +148,7 @@ func (d *cniDir) unlink(name cname) (policy.Result, error) {
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
 func (d *cniDir) take(c *cni.Content) (policy.Result, error) {
-	name := cstring(c.File.Name)
+	name := c.File.Name
 	st, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
 		return d.finish(c, name)
@@ -192,7 +171,7 @@ func (d *cniDir) take(c *cni.Content) (policy.Result, error) {
 		return d.left("renameat2", name, err)
 	}
 	d.changed = true
-	moved, err := d.stat(aside)
+	moved, err := beneath.StatName(d.fd, aside)
 	if err != nil {
 		return d.left("statx", aside, err)
 	}
@@ -212,7 +191,7 @@ func untouched(read, now *unix.Statx_t) bool {
 }
 
 // back moves what was not the archived file to its place again.
-func (d *cniDir) back(name, aside cname) (policy.Result, error) {
+func (d *cniDir) back(name, aside string) (policy.Result, error) {
 	err := d.rename(aside, name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -226,7 +205,7 @@ func (d *cniDir) back(name, aside cname) (policy.Result, error) {
 }
 
 // finish ends what a run that was cut off had begun, for a name that is not there.
-func (d *cniDir) finish(c *cni.Content, name cname) (policy.Result, error) {
+func (d *cniDir) finish(c *cni.Content, name string) (policy.Result, error) {
 	aside := asideName(c.File.Name)
 	want := c.File.ID
 	want.Ctime = 0
@@ -244,9 +223,7 @@ func (d *cniDir) finish(c *cni.Content, name cname) (policy.Result, error) {
 	return d.left("open", aside, err)
 }
 
-func (d *cniDir) rename(from, to cname) error {
+func (d *cniDir) rename(from, to string) error {
 	d.before("renameat2", from)
-	return retry(func() unix.Errno {
-		return errno(unix.Renameat2(d.fd, from.String(), d.fd, to.String(), d.b.r.guards.noreplace))
-	})
+	return renameat(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
 }

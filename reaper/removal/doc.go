@@ -12,14 +12,10 @@
 // Why it is safe:
 //
 //   - No joined path reaches the kernel. The kubelet's root and the quarantine's parent are
-//     opened by the administrator's path; every step below them is one name, opened by
-//     openat2 with RESOLVE_BENEATH, NO_XDEV, NO_SYMLINKS and NO_MAGICLINKS, and every
-//     removal is unlinkat on a directory that is held open. The check for a mount is inside
-//     the open, so nothing can come between check and use, and a mount that appears later
-//     covers the name and not the directory that is held. Where the kernel has no openat2,
-//     an O_PATH handle's mount is compared with its parent's before "." is opened from it.
-//   - Open asks the kernel once, with a real mount, which of the two it may rely on. After
-//     that there is no way from the strong one to the weak one.
+//     opened by the administrator's path; every step below them is one name by package
+//     beneath, and every removal is unlinkat on a directory that is held open. The check for a
+//     mount is inside the open, so nothing can come between check and use, and a mount that
+//     appears later covers the name and not the directory that is held.
 //   - A directory is known by device, inode and birth time. What has taken its name since
 //     the look is left alone, and what arrives in quarantine is looked at again and moved
 //     back if it is another one. No rename replaces anything.

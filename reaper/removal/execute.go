@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -156,12 +157,12 @@ func (b *batch) lock() error {
 	if b.h.quarErr != nil {
 		return nil //nolint:nilerr // each action says so itself
 	}
-	err := retry(func() unix.Errno { return errno(unix.Flock(b.h.quar, unix.LOCK_EX|unix.LOCK_NB)) })
+	err := beneath.Uninterrupted(func() error { return unix.Flock(b.h.quar, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errBusy
 	}
 	if err != nil {
-		return pathError("flock", b.r.quarPath(""), err)
+		return beneath.PathError("flock", b.r.quarPath(""), err)
 	}
 	return nil
 }
@@ -209,12 +210,12 @@ func (b *batch) sync() {
 	var err error
 	if b.movedQuar {
 		if e := fsync(b.h.quar); e != nil {
-			err = pathError("fsync", b.r.quarPath(""), e)
+			err = beneath.PathError("fsync", b.r.quarPath(""), e)
 		}
 	}
 	if b.movedPods {
 		if e := fsync(b.h.pods); e != nil {
-			err = errors.Join(err, pathError("fsync", b.r.podsPath(""), e))
+			err = errors.Join(err, beneath.PathError("fsync", b.r.podsPath(""), e))
 		}
 	}
 	if err == nil {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // handles are the directories of one batch. Each has an error of its own: what lies in
@@ -12,17 +15,14 @@ import (
 type handles struct {
 	pods, quar       int
 	podsErr, quarErr error
-	podsID, quarID   fileID
+	podsID, quarID   policy.DirID
 	made             bool // the quarantine was made by this batch
 	absent           bool // there is no quarantine, but there is the directory that it would be in
 }
 
-// fileID is device and inode, for directories that are held open.
-type fileID struct{ dev, ino uint64 }
-
 func (h *handles) close() {
-	closeFD(h.pods)
-	closeFD(h.quar)
+	beneath.Close(h.pods)
+	beneath.Close(h.quar)
 }
 
 // openHandles opens the pods directory and the quarantine anew: either may have been
@@ -37,81 +37,66 @@ func (r *Remover) openHandles(create bool) *handles {
 	return h
 }
 
-func (r *Remover) openPods() (int, fileID, error) {
-	root, err := openAdmin(r.root)
+func (r *Remover) openPods() (int, policy.DirID, error) {
+	root, err := beneath.HoldPath(r.root)
 	if err != nil {
-		return -1, fileID{}, err
+		return -1, policy.DirID{}, err
 	}
-	defer closeFD(root)
-	fd, err := r.open.dir(root, cstring(r.pods), readDir)
+	defer beneath.Close(root)
+	fd, err := r.open.Step(root, r.pods, beneath.ReadDir)
 	if err != nil {
 		if errors.Is(err, unix.EXDEV) {
-			return -1, fileID{}, fmt.Errorf("the pods directory is a mount point of its own, so nothing can be moved out of it: %w",
-				pathError("open", r.podsPath(""), err))
+			return -1, policy.DirID{}, fmt.Errorf("the pods directory is a mount point of its own, so nothing can be moved out of it: %w",
+				beneath.PathError("open", r.podsPath(""), err))
 		}
-		return -1, fileID{}, pathError("open", r.podsPath(""), err)
+		return -1, policy.DirID{}, beneath.PathError("open", r.podsPath(""), err)
 	}
-	id, err := idOfFD(fd)
+	id, err := beneath.IDOf(fd)
 	if err != nil {
-		closeFD(fd)
-		return -1, fileID{}, pathError("fstat", r.podsPath(""), err)
+		beneath.Close(fd)
+		return -1, policy.DirID{}, beneath.PathError("fstat", r.podsPath(""), err)
 	}
 	return fd, id, nil
-}
-
-// openAdmin opens a directory by the path that the administrator has given, through links.
-func openAdmin(path string) (int, error) {
-	fd, err := openat(unix.AT_FDCWD, cstring(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	if err != nil {
-		return -1, pathError("open", path, err)
-	}
-	return fd, nil
-}
-
-func idOfFD(fd int) (fileID, error) {
-	var st unix.Stat_t
-	err := fstat(fd, &st)
-	return fileID{st.Dev, st.Ino}, err
 }
 
 // openQuarantine opens the quarantine and refuses one in which entries would not be safe:
 // a link, a mount point, another user's, one that others may enter, one in or above pods/.
 func (r *Remover) openQuarantine(h *handles, create bool) error {
 	path := r.quarPath("")
-	parent, err := openAdmin(r.quarParent)
+	parent, err := beneath.HoldPath(r.quarParent)
 	if err != nil {
 		return err
 	}
-	defer closeFD(parent)
-	name := cstring(r.quar)
-	fd, err := r.open.dir(parent, name, readDir)
+	defer beneath.Close(parent)
+	name := r.quar
+	fd, err := r.open.Step(parent, name, beneath.ReadDir)
 	if errors.Is(err, unix.ENOENT) && create {
 		if r.guards.before != nil {
 			r.guards.before("mkdirat", path)
 		}
 		if err := unix.Mkdirat(parent, r.quar, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return pathError("mkdirat", path, err)
+			return beneath.PathError("mkdirat", path, err)
 		}
 		h.made = true
-		fd, err = r.open.dir(parent, name, readDir)
+		fd, err = r.open.Step(parent, name, beneath.ReadDir)
 	}
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("the quarantine is a mount point; set --quarantine-dir to a directory on the mount of the pods directory: %w",
-			pathError("open", path, err))
+			beneath.PathError("open", path, err))
 	}
 	if err != nil {
 		h.absent = errors.Is(err, unix.ENOENT)
-		return pathError("open", path, err)
+		return beneath.PathError("open", path, err)
 	}
 	if err := r.checkQuarantine(h, fd, create); err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return err
 	}
 	if h.made {
 		// Its own name must be on disk before anything is moved into it.
 		if err := syncDirOf(parent); err != nil {
-			closeFD(fd)
-			return pathError("fsync", r.quarParent, err)
+			beneath.Close(fd)
+			return beneath.PathError("fsync", r.quarParent, err)
 		}
 	}
 	h.quar = fd
@@ -120,21 +105,21 @@ func (r *Remover) openQuarantine(h *handles, create bool) error {
 
 // syncDirOf syncs a directory that is held by O_PATH, which fsync does not take.
 func syncDirOf(at int) error {
-	fd, err := openat(at, ".\x00", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	return fsync(fd)
 }
 
 func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
 	path := r.quarPath("")
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
-		return pathError("fstat", path, err)
+	st, err := beneath.Stat(fd)
+	if err != nil {
+		return beneath.PathError("statx", path, err)
 	}
-	h.quarID = fileID{st.Dev, st.Ino}
+	h.quarID = beneath.DirID(&st)
 	if int(st.Uid) != unix.Geteuid() {
 		return fmt.Errorf("the quarantine %s belongs to user %d: %w", path, st.Uid, unix.EPERM)
 	}
@@ -164,39 +149,39 @@ func orInvalid(err error) error {
 
 // tighten takes the others' rights from a quarantine that is still empty. One that holds
 // something may be any directory that was named by mistake: its mode is its owner's.
-func (r *Remover) tighten(fd int, mode uint32, change bool) error {
+func (r *Remover) tighten(fd int, mode uint16, change bool) error {
 	d := dents{buf: make([]byte, 4096)}
 	more, err := d.read(fd)
 	if err != nil {
-		return pathError("getdents64", r.quarPath(""), err)
+		return beneath.PathError("getdents64", r.quarPath(""), err)
 	}
 	if more && len(d.list) > 0 {
 		return fmt.Errorf("the quarantine %s has mode %#o and is not empty; chmod 0700 it if it is the right one: %w",
 			r.quarPath(""), mode&0o7777, unix.EPERM)
 	}
 	if err := rewind(fd); err != nil {
-		return pathError("lseek", r.quarPath(""), err)
+		return beneath.PathError("lseek", r.quarPath(""), err)
 	}
 	if !change {
 		return nil // only looked at
 	}
 	if err := unix.Fchmod(fd, 0o700); err != nil {
-		return pathError("fchmod", r.quarPath(""), err)
+		return beneath.PathError("fchmod", r.quarPath(""), err)
 	}
 	r.log.Info("took other users' rights from the quarantine")
 	return nil
 }
 
 // within says whether the directory fd is dir or hangs below it, by going up.
-func within(fd int, dir fileID) (bool, error) {
-	at, err := openat(fd, ".\x00", holdDir)
+func within(fd int, dir policy.DirID) (bool, error) {
+	at, err := unix.Openat(fd, ".", beneath.HoldDir, 0)
 	if err != nil {
 		return true, err
 	}
-	defer func() { closeFD(at) }()
-	last := fileID{}
+	defer func() { beneath.Close(at) }()
+	last := policy.DirID{}
 	for range 256 {
-		id, err := idOfFD(at)
+		id, err := beneath.IDOf(at)
 		if err != nil {
 			return true, err
 		}
@@ -207,11 +192,11 @@ func within(fd int, dir fileID) (bool, error) {
 			return false, nil // the root is its own parent
 		}
 		last = id
-		up, err := openat(at, "..\x00", holdDir)
+		up, err := unix.Openat(at, "..", beneath.HoldDir, 0)
 		if err != nil {
 			return true, err
 		}
-		closeFD(at)
+		beneath.Close(at)
 		at = up
 	}
 	return true, unix.ELOOP

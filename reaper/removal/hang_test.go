@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -22,7 +23,7 @@ func hungFUSE(t *testing.T, at string) {
 	if err != nil {
 		skip(t, "no /dev/fuse", err)
 	}
-	t.Cleanup(func() { closeFD(fd) })
+	t.Cleanup(func() { beneath.Close(fd) })
 	err = unix.Mount("hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
 	if err != nil {
 		skip(t, "no FUSE mount", err)

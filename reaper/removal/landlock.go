@@ -6,6 +6,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -64,8 +65,8 @@ func (r *Remover) Means() policy.Means {
 		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
 		Landlock: policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("ABI %d: a batch can change nothing but below the directories that it has opened", r.landlock)},
 	}
-	if !r.open.openat2 {
-		m.Openat2 = policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("mount IDs are compared instead: %v", r.open.why)}
+	if why := r.open.Fallback(); why != nil {
+		m.Openat2 = policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("mount IDs are compared instead: %v", why)}
 	}
 	switch {
 	case r.landlockErr != nil:
@@ -103,11 +104,11 @@ func (r *Remover) confine(grants ...grant) error {
 	if err != nil {
 		return confineError("landlock_create_ruleset", err)
 	}
-	defer closeFD(set)
-	// For the messages that name who holds a lock, and for mount IDs (mountid.go); neither is
+	defer beneath.Close(set)
+	// For the messages that name who holds a lock, and for mount IDs (beneath.MountID); neither is
 	// needed where there is no /proc.
-	if proc, err := openAdmin("/proc"); err == nil {
-		defer closeFD(proc)
+	if proc, err := beneath.HoldPath("/proc"); err == nil {
+		defer beneath.Close(proc)
 		grants = append(grants, grant{proc, mayRead})
 	}
 	for _, g := range grants {

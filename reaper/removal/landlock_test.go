@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -48,8 +49,8 @@ func makeElsewhere(tr *tree, name string) *elsewhere {
 }
 
 func (x *elsewhere) close() {
-	closeFD(x.dirFD)
-	closeFD(x.writeFD)
+	beneath.Close(x.dirFD)
+	beneath.Close(x.writeFD)
 }
 
 // changed says what is no longer as it was made.
@@ -69,7 +70,7 @@ func (x *elsewhere) changed() string {
 func opened(path string, flags int) error {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
 	if err == nil {
-		closeFD(fd)
+		beneath.Close(fd)
 	}
 	return err
 }
@@ -90,7 +91,7 @@ var attempts = []attempt{
 	{"write by a handle", func(x *elsewhere) error {
 		fd, err := unix.Openat(x.dirFD, "f", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err == nil {
-			closeFD(fd)
+			beneath.Close(fd)
 		}
 		return err
 	}},

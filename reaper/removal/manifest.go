@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -15,12 +16,12 @@ const newFile = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | u
 // writeManifest lays the manifest beside the place where the entry will be. It is not
 // synced: the ledger is, and this is for a person who has lost it.
 func (b *batch) writeManifest(a policy.Action) error {
-	taken, err := exists(b.h.quar, cstring(a.Entry))
+	taken, err := beneath.Exists(b.h.quar, a.Entry)
 	if err != nil {
-		return pathError("statx", b.r.quarPath(a.Entry), err)
+		return beneath.PathError("statx", b.r.quarPath(a.Entry), err)
 	}
 	if taken {
-		return pathError("renameat2", b.r.quarPath(a.Entry), errTaken)
+		return beneath.PathError("renameat2", b.r.quarPath(a.Entry), errTaken)
 	}
 	name := a.Entry + manifestSuffix
 	fd, err := b.create(name)
@@ -30,7 +31,7 @@ func (b *batch) writeManifest(a policy.Action) error {
 		fd, err = b.create(name)
 	}
 	if err != nil {
-		return explain(pathError("openat", b.r.quarPath(name), err))
+		return explain(beneath.PathError("openat", b.r.quarPath(name), err))
 	}
 	err = writeAll(fd, a.Manifest)
 	// A full file system may say so at close only (NFS, quota).
@@ -39,30 +40,20 @@ func (b *batch) writeManifest(a policy.Action) error {
 	}
 	if err != nil {
 		b.dropManifest(a.Entry)
-		return explain(pathError("write", b.r.quarPath(name), err))
+		return explain(beneath.PathError("write", b.r.quarPath(name), err))
 	}
 	return nil
 }
 
 func (b *batch) create(name string) (int, error) {
 	b.before("openat", name)
-	fd := -1
-	err := retry(func() unix.Errno {
-		f, err := unix.Openat(b.h.quar, name, newFile, 0o600)
-		fd = f
-		return errno(err)
-	})
-	return fd, err
+	return beneath.Retry(func() (int, error) { return unix.Openat(b.h.quar, name, newFile, 0o600) })
 }
 
 func writeAll(fd int, p []byte) error {
 	for len(p) > 0 {
-		n := 0
-		if err := retry(func() unix.Errno {
-			k, err := unix.Write(fd, p)
-			n = k
-			return errno(err)
-		}); err != nil {
+		n, err := beneath.Retry(func() (int, error) { return unix.Write(fd, p) })
+		if err != nil {
 			return err
 		}
 		p = p[n:]
@@ -86,7 +77,7 @@ func (b *batch) dropStrays() {
 		if uid, _, _ := strings.Cut(entry, "."); !ok || validate(parsers.PodUID(uid), entry) != nil {
 			continue // not ours
 		}
-		if taken, err := exists(b.h.quar, cstring(entry)); err == nil && !taken {
+		if taken, err := beneath.Exists(b.h.quar, entry); err == nil && !taken {
 			b.dropManifest(entry)
 		}
 	}
@@ -97,10 +88,10 @@ func (b *batch) dropStrays() {
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)
-	switch err := unlinkat(b.h.quar, cstring(name).ptr(), 0); {
+	switch err := unlinkat(b.h.quar, name, 0); {
 	case err == nil:
 		b.movedQuar = true
 	case !errors.Is(err, unix.ENOENT):
-		b.notes = append(b.notes, pathError("unlinkat", b.r.quarPath(name), err))
+		b.notes = append(b.notes, beneath.PathError("unlinkat", b.r.quarPath(name), err))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -30,15 +31,15 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 	if a.ID == (policy.DirID{}) {
 		return refuse(a, policy.ReasonCannotMove, errNoID)
 	}
-	pod, entry := cstring(string(a.UID)), cstring(a.Entry)
-	id, err := b.r.open.identify(b.h.pods, pod)
+	pod, entry := string(a.UID), a.Entry
+	id, err := b.r.open.Identify(b.h.pods, pod)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return b.parkedBefore(a, policy.Outcome{Action: a, Result: policy.Gone})
 	case err != nil:
 		return b.refuseStep(a, b.r.podsPath(string(a.UID)), err)
 	case !b.r.guards.same(a.ID, id):
-		other := refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.podsPath(string(a.UID)), errOther))
+		other := refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.podsPath(string(a.UID)), errOther))
 		return b.parkedBefore(a, other)
 	}
 	if err := b.writeManifest(a); err != nil {
@@ -54,10 +55,10 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 		if errors.Is(err, unix.ENOENT) {
 			return policy.Outcome{Action: a, Result: policy.Gone}
 		}
-		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.podsPath(string(a.UID)), err)))
+		return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), err)))
 	}
 	b.movedPods, b.movedQuar = true, true
-	if id, err := b.r.open.identify(b.h.quar, entry); err != nil || !b.r.guards.same(a.ID, id) {
+	if id, err := b.r.open.Identify(b.h.quar, entry); err != nil || !b.r.guards.same(a.ID, id) {
 		return b.unpark(a)
 	}
 	return policy.Outcome{Action: a, Result: policy.Done}
@@ -67,7 +68,7 @@ func (b *batch) park(ctx context.Context, a policy.Action) policy.Outcome {
 // was killed has moved it. What has taken its name in pods/ since is for the next look.
 // Else it is otherwise.
 func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.Outcome {
-	id, err := b.r.open.identify(b.h.quar, cstring(a.Entry))
+	id, err := b.r.open.Identify(b.h.quar, a.Entry)
 	switch {
 	case err == nil && same(a.ID, id):
 		b.movedPods, b.movedQuar = true, true // the killed run may not have synced
@@ -81,8 +82,8 @@ func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.O
 // unpark moves back what arrived in quarantine and is not what was judged: something took
 // the name between the look at it and the rename.
 func (b *batch) unpark(a policy.Action) policy.Outcome {
-	wrong := pathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
-	err := b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+	wrong := beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
+	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		b.dropManifest(a.Entry)
 		return refuse(a, policy.ReasonCannotMove, wrong)
@@ -103,23 +104,21 @@ func (b *batch) movable() error {
 		return b.h.podsErr
 	case b.h.quarErr != nil:
 		return explain(b.h.quarErr)
-	case !b.r.open.same(b.h.pods, b.h.quar):
+	case !b.r.open.SameMount(b.h.pods, b.h.quar):
 		return errTwoMount
 	}
 	return nil
 }
 
 // rename moves and never replaces.
-func (b *batch) rename(from int, name cname, to int, as cname) error {
-	b.before("renameat2", as.String())
-	return retry(func() unix.Errno {
-		return errno(unix.Renameat2(from, name.String(), to, as.String(), b.r.guards.noreplace))
-	})
+func (b *batch) rename(from int, name string, to int, as string) error {
+	b.before("renameat2", as)
+	return renameat(from, name, to, as, b.r.guards.noreplace)
 }
 
 // refuseStep is for a step to a directory that could not be taken.
 func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
-	wrapped := pathError("openat2", path, err)
+	wrapped := beneath.PathError("openat2", path, err)
 	switch {
 	case is(err, unix.EXDEV):
 		return refuse(a, policy.ReasonMounted, fmt.Errorf("it is a mount point: %w", wrapped))

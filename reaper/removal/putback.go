@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -29,20 +30,20 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
-	pod, entry := cstring(string(a.UID)), cstring(a.Entry)
-	parked, err := b.r.open.identify(b.h.quar, entry)
+	pod, entry := string(a.UID), a.Entry
+	parked, err := b.r.open.Identify(b.h.quar, entry)
 	if errors.Is(err, unix.ENOENT) {
 		return b.putBackBefore(a)
 	}
 	if err != nil {
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	}
-	live, liveErr := b.r.open.identify(b.h.pods, pod)
+	live, liveErr := b.r.open.Identify(b.h.pods, pod)
 	if liveErr == nil && exchanged(a.ID, parked, live) {
 		return b.conflict(a)
 	}
 	if !sameParked(a.ID, parked) {
-		return refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.quarPath(a.Entry), errOther))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
 	}
 	if err := ctx.Err(); err != nil {
 		return refuse(a, policy.ReasonRemoval, err)
@@ -57,7 +58,7 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 	case errors.Is(err, unix.ENOENT):
 		return policy.Outcome{Action: a, Result: policy.Gone}
 	}
-	return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+	return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 }
 
 // neverMoved says whether the directory of the plan hangs in the pods directory.
@@ -65,7 +66,7 @@ func (b *batch) neverMoved(a policy.Action) bool {
 	if b.h.podsErr != nil || a.ID == (policy.DirID{}) {
 		return false
 	}
-	live, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	live, err := b.r.open.Identify(b.h.pods, string(a.UID))
 	return err == nil && sameParked(a.ID, live)
 }
 
@@ -80,13 +81,13 @@ func exchanged(want, inQuarantine, inPods policy.DirID) bool {
 
 // arrived checks what came to pods/UID. Only root can have swapped it in quarantine.
 func (b *batch) arrived(a policy.Action, parked policy.DirID) policy.Outcome {
-	got, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	got, err := b.r.open.Identify(b.h.pods, string(a.UID))
 	if err == nil && got == parked || errors.Is(err, unix.ENOENT) {
 		b.dropManifest(a.Entry)
 		return policy.Outcome{Action: a, Result: policy.Done}
 	}
-	wrong := pathError("renameat2", b.r.quarPath(a.Entry), errOther)
-	if err := b.rename(b.h.pods, cstring(string(a.UID)), b.h.quar, cstring(a.Entry)); err != nil {
+	wrong := beneath.PathError("renameat2", b.r.quarPath(a.Entry), errOther)
+	if err := b.rename(b.h.pods, string(a.UID), b.h.quar, a.Entry); err != nil {
 		out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
 		out.Result = policy.Failed
 		return out
@@ -109,34 +110,32 @@ func (b *batch) putBackBefore(a policy.Action) policy.Outcome {
 }
 
 func (b *batch) there(name string) bool {
-	yes, err := exists(b.h.quar, cstring(name))
+	yes, err := beneath.Exists(b.h.quar, name)
 	return err == nil && yes
 }
 
 // exchange swaps the parked directory with the one that was made again.
 func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := retry(func() unix.Errno {
-		return errno(unix.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE))
-	})
+	err := renameat(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOENT) {
 		// The newer one has gone meanwhile (or the parked one: the next run will tell).
-		err = b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+		err = b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 		if err == nil {
 			b.movedPods, b.movedQuar = true, true
 			return b.arrived(a, parked)
 		}
 	}
 	if err != nil {
-		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+		return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 	}
 	b.movedPods, b.movedQuar = true, true
 	if err := b.usedAfter(a); err != nil {
 		return b.exchangedBack(a, err)
 	}
-	got, err := b.r.open.identify(b.h.pods, cstring(string(a.UID)))
+	got, err := b.r.open.Identify(b.h.pods, string(a.UID))
 	if err != nil || got != parked {
-		out := refuse(a, policy.ReasonCannotMove, pathError("renameat2", b.r.quarPath(a.Entry), errOther))
+		out := refuse(a, policy.ReasonCannotMove, beneath.PathError("renameat2", b.r.quarPath(a.Entry), errOther))
 		out.Result = policy.Failed
 		return out
 	}
@@ -147,7 +146,7 @@ func (b *batch) exchange(a policy.Action, parked policy.DirID) policy.Outcome {
 func (b *batch) conflict(a policy.Action) policy.Outcome {
 	name, err := b.asConflict(a.Entry)
 	if err != nil {
-		out := refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+		out := refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 		out.Result = policy.Failed
 		return out
 	}
@@ -170,19 +169,19 @@ func conflictName(entry string, n int) string {
 func (b *batch) asConflict(entry string) (string, error) {
 	for n := 1; n <= maxConflicts; n++ {
 		name := conflictName(entry, n)
-		taken, err := exists(b.h.quar, cstring(name))
+		taken, err := beneath.Exists(b.h.quar, name)
 		if err != nil {
 			return "", err
 		}
 		if taken {
 			continue
 		}
-		err = b.rename(b.h.quar, cstring(entry+manifestSuffix), b.h.quar, cstring(name+manifestSuffix))
+		err = b.rename(b.h.quar, entry+manifestSuffix, b.h.quar, name+manifestSuffix)
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EEXIST) {
 			return "", err
 		}
 		b.movedQuar = true
-		err = b.rename(b.h.quar, cstring(entry), b.h.quar, cstring(name))
+		err = b.rename(b.h.quar, entry, b.h.quar, name)
 		if errors.Is(err, unix.EEXIST) {
 			continue
 		}

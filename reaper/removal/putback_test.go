@@ -193,7 +193,7 @@ func TestPutBackNeverMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := r.openHandles(false)
-	id, err := r.open.identify(h.pods, cstring(string(uid)))
+	id, err := r.open.Identify(h.pods, string(uid))
 	h.close()
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -35,7 +36,7 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
-	id, err := b.r.open.identify(b.h.quar, cstring(a.Entry))
+	id, err := b.r.open.Identify(b.h.quar, a.Entry)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		// Nothing was moved, or all of it has gone back.
@@ -44,27 +45,27 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
-		return refuse(a, policy.ReasonCannotMove, pathError("statx", b.r.quarPath(a.Entry), errOther))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
 	}
 	if a.ByPerson {
-		if live, err := exists(b.h.pods, cstring(string(a.UID))); err == nil && !live {
+		if live, err := beneath.Exists(b.h.pods, string(a.UID)); err == nil && !live {
 			return b.putBackWhole(a, id)
 		}
 	}
 	rel, from, err := b.openEntry(a)
 	if err != nil {
-		return refuse(a, policy.ReasonCannotMove, pathError("openat2", b.r.quarPath(a.Entry), err))
+		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.r.quarPath(a.Entry), err))
 	}
 	if from < 0 {
 		return b.undone(a) // killed before it had made all of it
 	}
-	defer closeFD(from)
+	defer beneath.Close(from)
 	a.Leaf = strings.Join(rel, "/")
 	leaf, err := b.openLeaf(a, rel)
 	if err != nil {
 		return b.stays(ctx, a, cannotOpen(b.leafPath(a), err))
 	}
-	defer closeFD(leaf)
+	defer beneath.Close(leaf)
 	if err := b.fits(from, leaf, b.leafPath(a)); err != nil {
 		return b.stays(ctx, a, err)
 	}
@@ -76,9 +77,9 @@ func (b *batch) putBackLeaf(ctx context.Context, a policy.Action) policy.Outcome
 
 // putBackWhole makes the entry the pod directory.
 func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
-	err := b.rename(b.h.quar, cstring(a.Entry), b.h.pods, cstring(string(a.UID)))
+	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))
 	if err != nil {
-		return refuse(a, policy.ReasonCannotMove, explain(pathError("renameat2", b.r.quarPath(a.Entry), err)))
+		return refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
 	}
 	b.movedPods, b.movedQuar = true, true
 	return b.arrived(a, id)
@@ -88,7 +89,7 @@ func (b *batch) putBackWhole(a policy.Action, id policy.DirID) policy.Outcome {
 // made them, to what lay in the leaf, and says which leaf it was. The descriptor is -1
 // where the path ends before.
 func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
-	at, err := b.r.open.dir(b.h.quar, cstring(a.Entry), readDir)
+	at, err := b.r.open.Step(b.h.quar, a.Entry, beneath.ReadDir)
 	if err != nil {
 		return nil, -1, err
 	}
@@ -101,12 +102,12 @@ func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
 			err = errNotMade
 		}
 		if err != nil || len(names) == 0 {
-			closeFD(at)
+			beneath.Close(at)
 			return nil, -1, err
 		}
-		rel = append(rel, names[0].String())
+		rel = append(rel, names[0])
 		if len(rel) > 4 {
-			closeFD(at)
+			beneath.Close(at)
 			return nil, -1, errNotMade
 		}
 		if at, err = b.down(at, rel[len(rel)-1:]); err != nil {
@@ -118,11 +119,11 @@ func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
 func cannotOpen(path string, err error) error {
 	switch {
 	case is(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP):
-		return pathError("openat2", path, errLeafGone)
+		return beneath.PathError("openat2", path, errLeafGone)
 	case is(err, unix.EXDEV):
-		return fmt.Errorf("something is mounted on it; unmount it, then restore: %w", pathError("openat2", path, err))
+		return fmt.Errorf("something is mounted on it; unmount it, then restore: %w", beneath.PathError("openat2", path, err))
 	}
-	return pathError("openat2", path, err)
+	return beneath.PathError("openat2", path, err)
 }
 
 // fits says why what is in from cannot all go into leaf.
@@ -138,7 +139,7 @@ func (b *batch) fits(from, leaf int, path string) error {
 	slices.Sort(theirs)
 	for _, name := range mine {
 		if _, taken := slices.BinarySearch(theirs, name); taken {
-			return pathError("renameat2", path+"/"+name.String(), errNameLies)
+			return beneath.PathError("renameat2", path+"/"+name, errNameLies)
 		}
 	}
 	return nil
@@ -154,7 +155,7 @@ func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Ou
 // half is for a way back that ended in the middle. Nothing is lost: some lies in the leaf and
 // the rest in quarantine. What a second try cannot change stays so.
 func (b *batch) half(ctx context.Context, a policy.Action, cause error) policy.Outcome {
-	err := fmt.Errorf("only some of it could be moved back: %w", explain(pathError("renameat2", b.leafPath(a), cause)))
+	err := fmt.Errorf("only some of it could be moved back: %w", explain(beneath.PathError("renameat2", b.leafPath(a), cause)))
 	if is(cause, unix.EEXIST, unix.ENOENT) {
 		return b.stays(ctx, a, err)
 	}
@@ -180,16 +181,16 @@ func (b *batch) dropEntry(a policy.Action) error {
 		b.dropManifest(a.Entry)
 		return nil
 	}
-	fds, names := []int{b.h.quar}, []cname{cstring(a.Entry)}
+	fds, names := []int{b.h.quar}, []string{a.Entry}
 	defer func() {
 		for _, fd := range fds[1:] {
-			closeFD(fd)
+			beneath.Close(fd)
 		}
 	}()
 	for rel := []string(nil); ; {
-		fd, err := b.r.open.dir(fds[len(fds)-1], names[len(names)-1], readDir)
+		fd, err := b.r.open.Step(fds[len(fds)-1], names[len(names)-1], beneath.ReadDir)
 		if err != nil {
-			return pathError("openat2", b.r.quarPath(a.Entry), err)
+			return beneath.PathError("openat2", b.r.quarPath(a.Entry), err)
 		}
 		fds = append(fds, fd)
 		// The leaf's own directory is the last of ours; should it hold anything, rmdir says so.
@@ -198,17 +199,17 @@ func (b *batch) dropEntry(a policy.Action) error {
 		}
 		below, err := b.names(fd)
 		if err != nil {
-			return pathError("getdents64", b.r.quarPath(a.Entry), err)
+			return beneath.PathError("getdents64", b.r.quarPath(a.Entry), err)
 		}
 		if len(below) != 1 || len(rel) >= 4 {
 			break
 		}
-		names, rel = append(names, below[0]), append(rel, below[0].String())
+		names, rel = append(names, below[0]), append(rel, below[0])
 	}
 	for i, name := range slices.Backward(names) {
-		b.before("rmdir", name.String())
-		if err := unlinkat(fds[i], name.ptr(), unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
-			return pathError("unlinkat", b.r.quarPath(a.Entry), err)
+		b.before("rmdir", name)
+		if err := unlinkat(fds[i], name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+			return beneath.PathError("unlinkat", b.r.quarPath(a.Entry), err)
 		}
 	}
 	b.movedQuar = true

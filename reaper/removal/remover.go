@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -52,7 +53,7 @@ type Remover struct {
 	quar       string
 	log        *slog.Logger
 	grace      time.Duration
-	open       *opener
+	open       *beneath.Opener
 	busy       chan struct{} // holds a token while a batch's thread lives
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
 	cniDirs    func() []string
@@ -103,7 +104,7 @@ func Open(cfg Config) (*Remover, error) {
 	case strings.HasPrefix(pods, quar+"/"):
 		return nil, fmt.Errorf("cannot use %q as the quarantine: it holds %s", quar, pods)
 	}
-	open, err := newOpener(cfg.NoOpenat2)
+	open, err := beneath.New(cfg.NoOpenat2)
 	if err != nil {
 		return nil, err
 	}
@@ -134,16 +135,16 @@ func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarPare
 // Home says which directory the quarantine lies in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
 func (r *Remover) Home() (policy.DirID, error) {
-	fd, err := openAdmin(r.quarParent)
+	fd, err := beneath.HoldPath(r.quarParent)
 	if err != nil {
 		return policy.DirID{}, err
 	}
-	defer closeFD(fd)
-	var st unix.Statx_t
-	if err := statx(fd, cname("\x00").ptr(), unix.AT_EMPTY_PATH|statFlags, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
-		return policy.DirID{}, pathError("statx", r.quarParent, err)
+	defer beneath.Close(fd)
+	id, err := beneath.IDOf(fd)
+	if err != nil {
+		return policy.DirID{}, beneath.PathError("statx", r.quarParent, err)
 	}
-	return idOf(&st), nil
+	return id, nil
 }
 
 // Where looks whether there is a pods/UID, of whatever type, and whether there is a
@@ -158,9 +159,9 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	if h.podsErr != nil {
 		return false, false, h.podsErr
 	}
-	inPods, err = exists(h.pods, cstring(string(uid)))
+	inPods, err = beneath.Exists(h.pods, string(uid))
 	if err != nil {
-		return false, false, pathError("statx", r.podsPath(string(uid)), err)
+		return false, false, beneath.PathError("statx", r.podsPath(string(uid)), err)
 	}
 	if h.absent {
 		return inPods, false, nil
@@ -168,9 +169,9 @@ func (r *Remover) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine 
 	if h.quarErr != nil {
 		return false, false, h.quarErr
 	}
-	inQuarantine, err = exists(h.quar, cstring(entry))
+	inQuarantine, err = beneath.Exists(h.quar, entry)
 	if err != nil {
-		return false, false, pathError("statx", r.quarPath(entry), err)
+		return false, false, beneath.PathError("statx", r.quarPath(entry), err)
 	}
 	return inPods, inQuarantine, nil
 }
@@ -197,14 +198,14 @@ func (r *Remover) quarNames(h *handles) ([]string, error) {
 	for {
 		more, err := d.read(h.quar)
 		if err != nil {
-			return nil, pathError("getdents64", r.quarPath(""), err)
+			return nil, beneath.PathError("getdents64", r.quarPath(""), err)
 		}
 		if !more {
 			slices.Sort(names)
 			return names, nil
 		}
 		for _, e := range d.list {
-			names = append(names, d.name(e).String())
+			names = append(names, e.Name)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -28,21 +29,21 @@ type surveyor struct {
 // Else it stays as it is. The child's descriptor is survey's from here.
 func (w *walker) survey(f *frame, child frame) error {
 	s := &surveyor{w: w, dirsOnly: true, residue: policy.Residue{
-		Path: quoted(w.rel(f, child.name.String())), Class: child.class, Entries: 1, Bytes: child.bytes,
+		Path: quoted(w.rel(f, child.name)), Class: child.class, Entries: 1, Bytes: child.bytes,
 	}}
 	if err := s.dir(f, &child, 1); err != nil {
-		closeFD(child.fd)
+		beneath.Close(child.fd)
 		return err
 	}
 	if s.dirsOnly && !s.exhausted && w.take.Has(policy.ClassSkeleton) {
 		if err := rewind(child.fd); err != nil {
-			closeFD(child.fd)
-			return w.stop(policy.ReasonRemoval, "lseek", f, child.name.String(), err)
+			beneath.Close(child.fd)
+			return w.stop(policy.ReasonRemoval, "lseek", f, child.name, err)
 		}
 		child.mode, child.class = prune, policy.ClassSkeleton
 		return w.push(child)
 	}
-	closeFD(child.fd)
+	beneath.Close(child.fd)
 	f.kept = true
 	s.residue.Partial = s.exhausted
 	w.row(s.residue)
@@ -52,12 +53,12 @@ func (w *walker) survey(f *frame, child frame) error {
 // dir counts what is in at. The directories are noted first and entered then, since all
 // share one buffer.
 func (s *surveyor) dir(f, at *frame, depth int) error {
-	var dirs []cname
+	var dirs []string
 	d := &s.w.b.dents
 	for {
 		more, err := d.read(at.fd)
 		if err != nil {
-			return s.w.stop(policy.ReasonRemoval, "getdents64", f, at.name.String(), err)
+			return s.w.stop(policy.ReasonRemoval, "getdents64", f, at.name, err)
 		}
 		if !more {
 			break
@@ -72,7 +73,7 @@ func (s *surveyor) dir(f, at *frame, depth int) error {
 				return err
 			}
 			if isDir {
-				dirs = append(dirs, d.name(e))
+				dirs = append(dirs, e.Name)
 			}
 		}
 	}
@@ -89,17 +90,15 @@ func (s *surveyor) dir(f, at *frame, depth int) error {
 }
 
 // one counts one entry.
-func (s *surveyor) one(f, at *frame, e dirent) (isDir bool, err error) {
-	d := &s.w.b.dents
-	var st unix.Statx_t
-	err = statx(at.fd, d.ptr(e), statFlags, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_BLOCKS, &st)
+func (s *surveyor) one(f, at *frame, e beneath.Entry) (isDir bool, err error) {
+	st, err := beneath.StatName(at.fd, e.Name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return false, nil
 	case err != nil:
-		return false, s.w.stop(policy.ReasonRemoval, "statx", f, at.name.String(), err)
+		return false, s.w.stop(policy.ReasonRemoval, "statx", f, at.name, err)
 	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
-		return false, s.w.stop(policy.ReasonMounted, "statx", f, at.name.String()+"/"+d.name(e).String(), unix.EBUSY)
+		return false, s.w.stop(policy.ReasonMounted, "statx", f, at.name+"/"+e.Name, unix.EBUSY)
 	}
 	s.residue.Entries++
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -111,21 +110,21 @@ func (s *surveyor) one(f, at *frame, e dirent) (isDir bool, err error) {
 	return false, nil
 }
 
-func (s *surveyor) enter(f, at *frame, name cname, depth int) error {
-	fd, err := s.w.b.r.open.dir(at.fd, name, readDir)
+func (s *surveyor) enter(f, at *frame, name string, depth int) error {
+	fd, err := s.w.b.r.open.Step(at.fd, name, beneath.ReadDir)
 	switch {
 	case err == nil:
 	case is(err, unix.ENOENT):
 		return nil
 	case is(err, unix.EXDEV):
-		return s.w.stop(policy.ReasonMounted, "openat2", f, at.name.String()+"/"+name.String(), err)
+		return s.w.stop(policy.ReasonMounted, "openat2", f, at.name+"/"+name, err)
 	default:
 		// Not a directory by now, or not ours to read: doubt keeps.
 		s.dirsOnly = false
 		return nil
 	}
 	child := frame{fd: fd, name: name, mode: prune}
-	defer closeFD(fd)
+	defer beneath.Close(fd)
 	if err := s.w.known(at, &child); err != nil {
 		return err
 	}

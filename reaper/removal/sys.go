@@ -1,129 +1,65 @@
 package removal
 
 import (
+	"cmp"
 	"errors"
-	"io/fs"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// cname is one name of a directory entry with the NUL that the kernel wants at its end.
-// It holds any byte but slash and NUL.
-type cname string
-
-// cstring makes a cname of a name that has been validated or that the kernel gave us.
-func cstring(name string) cname { return cname(name + "\x00") }
-
-// String returns the name without the NUL.
-func (c cname) String() string { return string(c[:len(c)-1]) }
-
-func (c cname) ptr() *byte { return unsafe.StringData(string(c)) }
-
-// The calls below are made by hand because the wrappers of x/sys copy each name: a large
-// directory is read into one buffer, and its names go from there straight to the kernel.
-// They are Syscall and never RawSyscall: a call that hangs must not stop the whole runtime.
-
-// retry repeats a call that a signal interrupted. The runtime sends itself signals to
-// preempt goroutines, and FUSE answers them with EINTR (go.dev/issue/38033).
-func retry(call func() unix.Errno) error {
-	for range 64 {
-		if e := call(); e == 0 {
-			return nil
-		} else if e != unix.EINTR {
-			return e
-		}
-	}
-	return unix.EINTR
+func unlinkat(dirfd int, name string, flags int) error {
+	return beneath.Uninterrupted(func() error { return unix.Unlinkat(dirfd, name, flags) })
 }
 
-func unlinkat(dirfd int, name *byte, flags int) error {
-	return retry(func() unix.Errno {
-		_, _, e := unix.Syscall(unix.SYS_UNLINKAT, uintptr(dirfd), uintptr(unsafe.Pointer(name)), uintptr(flags))
-		return e
-	})
-}
-
-// statFlags never waits for a network or FUSE server and never triggers an automount: of
-// all ways to stat a name, this one was seen to return on a dead mount.
-const statFlags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-
-func statx(dirfd int, name *byte, flags, mask int, st *unix.Statx_t) error {
-	return retry(func() unix.Errno {
-		_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)),
-			uintptr(flags), uintptr(mask), uintptr(unsafe.Pointer(st)), 0)
-		return e
-	})
-}
-
-func openat(dirfd int, name cname, flags int) (int, error) {
-	fd := -1
-	err := retry(func() unix.Errno {
-		r, _, e := unix.Syscall6(unix.SYS_OPENAT, uintptr(dirfd), uintptr(unsafe.Pointer(name.ptr())),
-			uintptr(flags), 0, 0, 0)
-		fd = int(r)
-		return e
-	})
-	return fd, err
-}
-
-func openat2(dirfd int, name cname, flags int, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags), Resolve: resolve}
-	fd := -1
-	err := retry(func() unix.Errno {
-		r, _, e := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dirfd), uintptr(unsafe.Pointer(name.ptr())),
-			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
-		fd = int(r)
-		return e
-	})
-	return fd, err
-}
-
-func getdents(fd int, buf []byte) (int, error) {
-	n := 0
-	err := retry(func() unix.Errno {
-		r, _, e := unix.Syscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
-		n = int(r)
-		return e
-	})
-	return n, err
-}
-
-func fstat(fd int, st *unix.Stat_t) error {
-	return retry(func() unix.Errno { return errno(unix.Fstat(fd, st)) })
+func renameat(from int, name string, to int, as string, flags uint) error {
+	return beneath.Uninterrupted(func() error { return unix.Renameat2(from, name, to, as, flags) })
 }
 
 func fsync(fd int) error {
-	return retry(func() unix.Errno { return errno(unix.Fsync(fd)) })
+	return beneath.Uninterrupted(func() error { return unix.Fsync(fd) })
 }
 
-// errno turns an error of x/sys, which is always an Errno, back into one.
-func errno(err error) unix.Errno {
-	if err == nil {
-		return 0
-	}
-	if e, ok := errors.AsType[unix.Errno](err); ok {
-		return e
-	}
-	return unix.EIO
+func rewind(fd int) error {
+	_, err := unix.Seek(fd, 0, 0)
+	return err
 }
 
-// is says whether err is one of the given. An error of our own is none.
+// is reports whether err is one of the given. An error of our own is none.
 func is(err error, these ...unix.Errno) bool {
 	e, ok := errors.AsType[unix.Errno](err)
 	return ok && slices.Contains(these, e)
 }
 
-// closeFD closes a descriptor that was only read through. close(2) on Linux frees the
-// number whatever it returns, so there is nothing to repeat and nothing to report.
-func closeFD(fd int) {
-	if fd >= 0 {
-		_ = unix.Close(fd)
-	}
+// same reports whether got is the directory that was judged in a look of this boot.
+func same(want, got policy.DirID) bool { return want == got && want != policy.DirID{} }
+
+// sameParked reports whether got is the directory that was parked, which may have been under
+// an earlier boot: device numbers are given anew at each (dm, nvme, NFS), so the inode and
+// its birth must do. The zero value means any.
+func sameParked(want, got policy.DirID) bool {
+	return want == policy.DirID{} || (want.Ino == got.Ino && want.Btime == got.Btime)
 }
 
-// pathError says which call failed on what. The path is for people and goes to no call.
-func pathError(op, path string, err error) error {
-	return &fs.PathError{Op: op, Path: path, Err: err}
+// dents reads directories into one buffer, piece by piece.
+type dents struct {
+	buf  []byte
+	list []beneath.Entry
+}
+
+// sortFrom: from here on the entries are taken in the order of their inodes, which on
+// ext4 lie on disk in another order than the hashed names do.
+const sortFrom = 1000
+
+// read fills the list with the next entries but "." and "..". It is false at the end.
+func (d *dents) read(fd int) (bool, error) {
+	names := beneath.NamesOf(fd, d.buf)
+	list, more, err := names.Piece(d.list)
+	if d.list = list; len(list) >= sortFrom {
+		slices.SortFunc(list, func(a, b beneath.Entry) int { return cmp.Compare(a.Ino, b.Ino) })
+	}
+	return more, err
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -32,26 +31,26 @@ var errUnknown = errors.New("nobody knows what it is, so only a person may purge
 // then a run that was killed can be run again, and what is left is told the same.
 func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
-	entry := cstring(a.Entry)
+	entry := a.Entry
 	if b.h.quarErr != nil {
 		// Also where there is no quarantine: that may be a disk that is not mounted, or another
 		// --quarantine-dir than the one that the entry went to. It does not mean that it is gone.
 		return refuse(a, policy.ReasonRemoval, b.h.quarErr)
 	}
-	id, err := b.r.open.identify(b.h.quar, entry)
+	id, err := b.r.open.Identify(b.h.quar, entry)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		b.dropManifest(a.Entry)
 		out.Result = policy.Gone
 		return out
 	case err != nil && !is(err, unix.EXDEV, unix.ENOTDIR, unix.ELOOP):
-		return refuse(a, policy.ReasonRemoval, pathError("openat2", b.r.quarPath(a.Entry), err))
+		return refuse(a, policy.ReasonRemoval, beneath.PathError("openat2", b.r.quarPath(a.Entry), err))
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
-		return refuse(a, policy.ReasonRemoval, pathError("statx", b.r.quarPath(a.Entry), errOther))
+		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
 	case a.Take != policy.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
-		return refuse(a, policy.ReasonContentUnknown, pathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
+		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
 	}
 	b.buffer()
 	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
@@ -67,20 +66,20 @@ func (b *batch) buffer() {
 }
 
 // start opens the entry, sees that it is the one that was identified, and walks.
-func (w *walker) start(ctx context.Context, entry cname, id policy.DirID) error {
+func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error {
 	root := frame{fd: w.b.h.quar, id: w.b.h.quarID}
-	fd, err := w.b.r.open.dir(root.fd, entry, readDir)
+	fd, err := w.b.r.open.Step(root.fd, entry, beneath.ReadDir)
 	if err != nil {
-		return &stopped{policy.ReasonRemoval, pathError("openat2", w.path(nil, ""), err)}
+		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), err)}
 	}
 	top := frame{fd: fd, name: entry, mode: judge, class: policy.ClassSkeleton}
 	if err := w.known(&root, &top); err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return err
 	}
-	if top.id.ino != id.Ino {
-		closeFD(fd)
-		return &stopped{policy.ReasonRemoval, pathError("openat2", w.path(nil, ""), errOther)}
+	if top.id != id {
+		beneath.Close(fd)
+		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), errOther)}
 	}
 	if err := w.push(top); err != nil {
 		return err
@@ -122,45 +121,43 @@ func (w *walker) finish(err error) {
 }
 
 // file takes or leaves one name of f that is no directory, or was none a moment ago.
-// length is the name's.
-func (w *walker) file(f *frame, name *byte, length int) error {
-	var st unix.Statx_t
-	err := statx(f.fd, name, statFlags, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_SIZE|unix.STATX_BLOCKS, &st)
+func (w *walker) file(f *frame, name string) error {
+	st, err := beneath.StatName(f.fd, name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil
 	case err != nil:
-		return w.stop(policy.ReasonRemoval, "statx", f, text(name, length), err)
+		return w.stop(policy.ReasonRemoval, "statx", f, name, err)
 	case st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
-		return w.stop(policy.ReasonMounted, "statx", f, text(name, length), unix.EBUSY)
+		return w.stop(policy.ReasonMounted, "statx", f, name, unix.EBUSY)
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		f.pending = append(f.pending, cstring(text(name, length)))
+		f.pending = append(f.pending, name)
 		return nil
 	}
 	class := f.class
 	switch f.mode {
 	case whole:
 	case prune:
-		w.leftRow(f, text(name, length), policy.ClassData, &st)
+		w.leftRow(f, name, policy.ClassData, &st)
 		return nil
 	case judge:
-		if f.ephemeral && text(name, length) == policy.VolData {
+		if f.ephemeral && name == policy.VolData {
 			f.putOff = true
 			return nil
 		}
-		judged, goes := w.judged(f, text(name, length), &st)
+		judged, goes := w.judged(f, name, &st)
 		if !goes {
 			return nil
 		}
 		class = judged
 	}
-	return w.unlink(f, name, length, class, &st)
+	return w.unlink(f, name, class, &st)
 }
 
 // unlink removes one name of f that is no directory.
-func (w *walker) unlink(f *frame, name *byte, length int, class policy.Class, st *unix.Statx_t) error {
+func (w *walker) unlink(f *frame, name string, class policy.Class, st *unix.Statx_t) error {
 	if w.b.r.guards.before != nil {
-		w.b.before("unlinkat", text(name, length))
+		w.b.before("unlinkat", name)
 	}
 	err := unlinkat(f.fd, name, 0)
 	switch {
@@ -174,17 +171,17 @@ func (w *walker) unlink(f *frame, name *byte, length int, class policy.Class, st
 	case is(err, unix.ENOENT):
 		return nil
 	case is(err, unix.EISDIR):
-		f.pending = append(f.pending, cstring(text(name, length)))
+		f.pending = append(f.pending, name)
 		return nil
 	case is(err, unix.EBUSY):
-		return w.stop(policy.ReasonMounted, "unlinkat", f, text(name, length), err)
+		return w.stop(policy.ReasonMounted, "unlinkat", f, name, err)
 	case is(err, unix.EPERM, unix.EACCES):
 		// Immutable or append-only, most of all. It is told and never cleared.
-		w.leftRow(f, text(name, length), class, st)
-		w.note(pathError("unlinkat", w.path(f, text(name, length)), err))
+		w.leftRow(f, name, class, st)
+		w.note(beneath.PathError("unlinkat", w.path(f, name), err))
 		return nil
 	default:
-		return w.stop(policy.ReasonRemoval, "unlinkat", f, text(name, length), err)
+		return w.stop(policy.ReasonRemoval, "unlinkat", f, name, err)
 	}
 }
 
@@ -195,18 +192,18 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) //nolint:gosec // a file's size is an off_t
 	volData := class == policy.ClassSkeleton && name == policy.VolData && rel[0] == "volumes"
 	if policy.ByText(rel, typeOf(st.Mode), int64(st.Size)) { //nolint:gosec // as above
-		if content, err := w.text(f, name, policy.BiggestText); err == nil {
-			class = policy.ClassOfText(rel, []byte(content))
+		if content, err := w.b.r.open.ReadFile(f.fd, name, policy.BiggestText); err == nil {
+			class = policy.ClassOfText(rel, content)
 		}
 	}
 	goes := w.take.Has(class)
 	if goes && volData {
-		content, err := w.text(f, name, maxVolData)
+		content, err := w.b.r.open.ReadFile(f.fd, name, maxVolData)
 		if err == nil {
 			if w.out.VolData == nil {
 				w.out.VolData = map[string]string{}
 			}
-			w.out.VolData[quoted(rel)] = content
+			w.out.VolData[quoted(rel)] = string(content)
 		} else if w.take != policy.TakeAll {
 			class, goes = policy.ClassData, false
 		}
@@ -221,12 +218,11 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 // the file that tells what it is: until it has aged, and then for a person.
 func (w *walker) last(f *frame) error {
 	f.putOff, f.ephemeral = false, false
-	name := cstring(policy.VolData)
 	if !f.kept {
-		return w.file(f, name.ptr(), len(name)-1)
+		return w.file(f, policy.VolData)
 	}
-	var st unix.Statx_t
-	if err := statx(f.fd, name.ptr(), statFlags, unix.STATX_TYPE|unix.STATX_NLINK|unix.STATX_BLOCKS, &st); err != nil {
+	st, err := beneath.StatName(f.fd, policy.VolData)
+	if err != nil {
 		return nil //nolint:nilerr // somebody took it
 	}
 	class := policy.ClassEphemeral
@@ -247,37 +243,6 @@ func typeOf(mode uint16) policy.EntryType {
 		return policy.TypeDirectory
 	}
 	return policy.TypeOther
-}
-
-var errTooLarge = errors.New("larger than any that a kubelet writes")
-
-// text reads a regular file of at most limit bytes.
-func (w *walker) text(f *frame, name string, limit int64) (string, error) {
-	fd, err := w.b.r.open.file(f.fd, cstring(name))
-	if err != nil {
-		return "", pathError("openat2", w.path(f, name), err)
-	}
-	defer closeFD(fd)
-	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", pathError("fstat", w.path(f, name), unix.EINVAL)
-	}
-	if st.Size > limit {
-		return "", pathError("read", w.path(f, name), errTooLarge)
-	}
-	content := make([]byte, st.Size)
-	for at := 0; at < len(content); {
-		n := 0
-		if err := retry(func() unix.Errno {
-			k, err := unix.Read(fd, content[at:])
-			n = k
-			return errno(err)
-		}); err != nil || n <= 0 {
-			return "", pathError("read", w.path(f, name), orInvalid(err))
-		}
-		at += n
-	}
-	return string(content), nil
 }
 
 // note keeps the first error that stopped no more than one entry.
@@ -323,9 +288,6 @@ func (w *walker) row(r policy.Residue) {
 	w.out.Left = append(left, r)
 }
 
-// text copies a name for people and policy.
-func text(name *byte, length int) string { return string(unsafe.Slice(name, length)) }
-
 // quoted is a path for records: as it is, or quoted where it would not survive there.
 func quoted(rel []string) string {
 	path := strings.Join(rel, "/")
@@ -335,10 +297,5 @@ func quoted(rel []string) string {
 	if path == "" {
 		return "."
 	}
-	for _, c := range path {
-		if c == utf8.RuneError || !strconv.IsPrint(c) {
-			return strconv.Quote(path)
-		}
-	}
-	return path
+	return clean.Name(path)
 }

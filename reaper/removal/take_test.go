@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // quarantined makes a tree whose pod uidA lies in quarantine, and the action to take of it.
@@ -177,7 +179,8 @@ func TestGuardNoXdev(t *testing.T) {
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {
 			tr, r, a := quarantined(t, no, policy.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
-			r.open.down, r.open.same = 0, func(_, _ int) bool { return true }
+			testkit.Set(r.open, "down", uint64(0))
+			testkit.Set(r.open, "same", func(_, _ int) bool { return true })
 			run1(t, r, a)
 			if len(tr.lost()) < 2 {
 				t.Fatal("the guard is off and nothing was lost")
@@ -278,13 +281,13 @@ func deep(t *testing.T, path string, levels int) {
 			t.Fatal(err)
 		}
 		fd, e := unix.Openat(at, "file", unix.O_CREAT|unix.O_WRONLY, 0o600)
-		closeFD(fd)
+		beneath.Close(fd)
 		err = errors.Join(e, unix.Mkdirat(at, "beside", 0o700), unix.Mkdirat(at, "d", 0o700))
 		next, e := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		closeFD(at)
+		beneath.Close(at)
 		at, err = next, errors.Join(err, e)
 	}
-	closeFD(at)
+	beneath.Close(at)
 }
 
 // TestDeepKept: a tree deeper than the window, with something at its bottom that cannot

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -301,7 +302,7 @@ func idAt(tb testing.TB, path string) policy.DirID {
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
 		tb.Fatal(err)
 	}
-	return idOf(&st)
+	return beneath.DirID(&st)
 }
 
 func (tr *tree) parkAction(uid parsers.PodUID) policy.Action {

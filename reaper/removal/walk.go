@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -38,12 +39,12 @@ const (
 // than maxOpen others; it is then opened again as ".." of the one above it.
 type frame struct {
 	fd      int
-	name    cname
-	id      fileID
+	name    string
+	id      policy.DirID
 	bytes   int64 // its own allocated bytes
 	mode    mode
 	class   policy.Class
-	pending []cname // directories in it that were read and not yet entered
+	pending []string // directories in it that were read and not yet entered
 	next    int
 	read    bool // to its end
 	kept    bool // something in it stays
@@ -86,14 +87,14 @@ var (
 )
 
 func (w *walker) stop(reason policy.Reason, op string, f *frame, name string, err error) error {
-	return &stopped{reason, pathError(op, w.path(f, name), err)}
+	return &stopped{reason, beneath.PathError(op, w.path(f, name), err)}
 }
 
 // run walks until nothing is left to do or something stops it.
 func (w *walker) run(ctx context.Context) error {
 	defer func() {
 		for i := range w.stack {
-			closeFD(w.stack[i].fd)
+			beneath.Close(w.stack[i].fd)
 		}
 	}()
 	for len(w.stack) > 0 {
@@ -135,14 +136,14 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 		return nil
 	}
 	for _, e := range d.list {
-		if e.typ == unix.DT_DIR {
-			f.pending = append(f.pending, d.name(e))
+		if e.Kind == unix.DT_DIR {
+			f.pending = append(f.pending, e.Name)
 			continue
 		}
 		if err := w.check(ctx); err != nil {
 			return err
 		}
-		if err := w.file(f, d.ptr(e), int(e.len)); err != nil {
+		if err := w.file(f, e.Name); err != nil {
 			return err
 		}
 	}
@@ -150,12 +151,12 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 }
 
 // enter takes up one directory of f.
-func (w *walker) enter(f *frame, name cname) error {
+func (w *walker) enter(f *frame, name string) error {
 	child := frame{name: name, mode: f.mode, class: f.class}
 	survey := false
 	var rel []string
 	if f.mode == judge {
-		rel = w.rel(f, name.String())
+		rel = w.rel(f, name)
 		class, uniform := policy.ClassInCSI(rel, f.ephemeral)
 		switch {
 		case !uniform:
@@ -166,21 +167,21 @@ func (w *walker) enter(f *frame, name cname) error {
 			survey, child.class = true, class
 		}
 	}
-	fd, err := w.b.r.open.dir(f.fd, name, readDir)
+	fd, err := w.b.r.open.Step(f.fd, name, beneath.ReadDir)
 	if err != nil {
 		return w.notEntered(f, name, err)
 	}
 	child.fd = fd
 	if err := w.known(f, &child); err != nil {
-		closeFD(fd)
+		beneath.Close(fd)
 		return err
 	}
 	if survey {
 		return w.survey(f, child)
 	}
 	if child.mode == judge && policy.IsCSIVolume(rel) {
-		content, err := w.text(&child, policy.VolData, maxVolData)
-		child.ephemeral = err == nil && policy.EphemeralCSI([]byte(content))
+		content, err := w.b.r.open.ReadFile(child.fd, policy.VolData, maxVolData)
+		child.ephemeral = err == nil && policy.EphemeralCSI(content)
 	}
 	return w.push(child)
 }
@@ -188,34 +189,34 @@ func (w *walker) enter(f *frame, name cname) error {
 // known fills in what the child is and stops at another file system: what openat2 lets
 // through and has another device is a btrfs subvolume.
 func (w *walker) known(f, child *frame) error {
-	var st unix.Stat_t
-	if err := fstat(child.fd, &st); err != nil {
-		return w.stop(policy.ReasonRemoval, "fstat", f, child.name.String(), err)
+	st, err := beneath.Stat(child.fd)
+	if err != nil {
+		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, err)
 	}
-	child.id, child.bytes = fileID{st.Dev, st.Ino}, st.Blocks*512
-	if st.Dev != f.id.dev {
-		return w.stop(policy.ReasonRemoval, "fstat", f, child.name.String(), errSubvol)
+	child.id, child.bytes = beneath.DirID(&st), int64(st.Blocks)*512 //nolint:gosec // no directory has 2^63 bytes
+	if child.id.Dev != f.id.Dev {
+		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, errSubvol)
 	}
 	return nil
 }
 
 // notEntered sorts the errors of a step down.
-func (w *walker) notEntered(f *frame, name cname, err error) error {
+func (w *walker) notEntered(f *frame, name string, err error) error {
 	switch {
 	case is(err, unix.ENOENT):
 		return nil
 	case is(err, unix.ENOTDIR, unix.ELOOP):
 		if w.swaps++; w.swaps > maxSwaps {
-			return w.stop(policy.ReasonRemoval, "openat2", f, name.String(), errChanges)
+			return w.stop(policy.ReasonRemoval, "openat2", f, name, errChanges)
 		}
-		return w.file(f, name.ptr(), len(name)-1)
+		return w.file(f, name)
 	case is(err, unix.EXDEV):
-		return w.stop(policy.ReasonMounted, "openat2", f, name.String(), err)
+		return w.stop(policy.ReasonMounted, "openat2", f, name, err)
 	case is(err, unix.EPERM, unix.EACCES):
-		w.leaveOne(f, name.String(), pathError("openat2", w.path(f, name.String()), err))
+		w.leaveOne(f, name, beneath.PathError("openat2", w.path(f, name), err))
 		return nil
 	default:
-		return w.stop(policy.ReasonRemoval, "openat2", f, name.String(), err)
+		return w.stop(policy.ReasonRemoval, "openat2", f, name, err)
 	}
 }
 
@@ -230,7 +231,7 @@ func (w *walker) push(child frame) error {
 		w.closedFrom = slices.IndexFunc(w.stack, func(f frame) bool { return f.mode != judge })
 	}
 	f := &w.stack[w.closedFrom+w.closed]
-	closeFD(f.fd)
+	beneath.Close(f.fd)
 	f.fd = -1
 	w.closed++
 	return nil
@@ -245,7 +246,7 @@ func (w *walker) count(class policy.Class, bytes int64) {
 func (w *walker) rel(f *frame, name string) []string {
 	rel := make([]string, 0, 8)
 	for i := 1; i < len(w.stack) && &w.stack[i-1] != f; i++ {
-		rel = append(rel, w.stack[i].name.String())
+		rel = append(rel, w.stack[i].name)
 	}
 	if name != "" {
 		rel = append(rel, name)

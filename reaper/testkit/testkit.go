@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -111,4 +113,11 @@ func Mount(tb testing.TB, source, target, fstype string, flags uintptr, data str
 			tb.Error(err)
 		}
 	})
+}
+
+// Set changes a field of what ptr points to that its package keeps for itself: a guard that
+// only a test may take away, to show what is lost without it.
+func Set[T any](ptr any, field string, value T) {
+	f := reflect.ValueOf(ptr).Elem().FieldByName(field)
+	*(*T)(unsafe.Pointer(f.UnsafeAddr())) = value
 }
