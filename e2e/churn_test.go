@@ -49,7 +49,7 @@ func TestChurn(t *testing.T) {
 		n.run(t, p)
 		eventually(t, 90*time.Second, func() string { return n.beating(p) })
 	}
-	for want := churnPods(t); c.made < want; c.turn() {
+	for want := churnPods(t); c.made < want || slices.Contains(c.disturbances[:], 0); c.turn() {
 		time.Sleep(200 * time.Millisecond)
 	}
 	c.end()
@@ -63,6 +63,7 @@ type life struct {
 	url      bool // it comes from the URL, not from a file
 	from, to time.Time
 	ends     time.Time
+	logged   int64             // how long the kubelet's log was then
 	born     map[string]string // what the application wrote at its start, by file
 }
 
@@ -87,13 +88,14 @@ type churn struct {
 	made, returned, plants, gone, parked int
 	slowest                              time.Duration
 	disturbances                         [5]int
+	next                                 []int // the disturbances that this round has still to bring
 	lines                                int
 	firstRSS, lastRSS, mostRSS           int
 }
 
 // Beats of the churn.
 const (
-	churnAlive   = 10 // pods that live at once
+	churnAlive   = 20 // pods that live at once
 	plantEvery   = 5 * time.Second
 	disturbEvery = 40 * time.Second
 	forgeEvery   = 2 * time.Second
@@ -159,7 +161,7 @@ func churnVolumes(hostPath string) []pod {
 
 // create gives the kubelet a new pod, or one that it has had before, under the same UID.
 func (c *churn) create() {
-	l := &life{from: time.Now(), born: map[string]string{}}
+	l := &life{from: time.Now(), logged: c.n.kubelet.size(), born: map[string]string{}}
 	if len(c.dead) > 0 && c.random.IntN(5) == 0 {
 		old := c.dead[len(c.dead)-1]
 		c.dead = nil
@@ -174,7 +176,7 @@ func (c *churn) create() {
 		l.pod.name = fmt.Sprintf("churn-%d", c.made)
 		l.pod.uid = c.n.uid(fmt.Sprintf("5a11fe00-%04x-4000-8000-%011x_", c.made&0xffff, c.made))
 	}
-	l.ends = l.from.Add(time.Duration(3+c.random.IntN(37)) * time.Second)
+	l.ends = l.from.Add(time.Duration(3+c.random.IntN(22)) * time.Second)
 	delete(c.orphans, l.pod.uid)
 	c.alive[l.pod.name], c.lives = l, append(c.lives, l)
 	if l.url {
@@ -226,9 +228,14 @@ func (c *churn) plant() {
 	c.volumes[uid] = kind == skeleton || kind == dataFile
 }
 
-// disturb does one of the things that happen to nodes.
+// disturb does one of the things that happen to nodes: each once, then each again in another
+// order.
 func (c *churn) disturb() {
-	which := c.random.IntN(len(c.disturbances))
+	if len(c.next) == 0 {
+		c.next = c.random.Perm(len(c.disturbances))
+	}
+	which := c.next[0]
+	c.next = c.next[1:]
 	c.disturbances[which]++
 	switch which {
 	case 0:
@@ -321,7 +328,8 @@ func (c *churn) told(lines []string) []policy.Record {
 }
 
 // same fails where the application of a living pod was started again, as it is when it misses
-// its files, or where a file of it is gone.
+// its files, or where a file of it is gone; but not where the kubelet took the volume down, as it
+// does late with that of a life before under the same UID.
 func (c *churn) same(l *life) {
 	c.t.Helper()
 	for _, dir := range l.pod.files {
@@ -333,14 +341,23 @@ func (c *churn) same(l *life) {
 			if st, err := os.Stat(path); err == nil && st.ModTime().After(l.from) {
 				l.born[path] = string(b)
 			}
-		case known && err != nil:
+		case !known:
+		case (err != nil || was != string(b)) && c.tornDown(l):
+			delete(l.born, path)
+		case err != nil:
 			c.t.Errorf("%s of the living %s: %v", path, l.pod.name, err)
 			delete(l.born, path)
-		case known && was != string(b):
+		case was != string(b):
 			c.t.Errorf("%s of the living %s holds %q, held %q", path, l.pod.name, b, was)
 			l.born[path] = string(b)
 		}
 	}
+}
+
+// tornDown reports whether a kubelet has taken an emptyDir of the pod down since the life began.
+func (c *churn) tornDown(l *life) bool {
+	word := `UnmountVolume.TearDown succeeded for volume "kubernetes.io/empty-dir/` + l.pod.uid
+	return slices.ContainsFunc(c.n.kubelet.since(l.logged), func(line string) bool { return strings.Contains(line, word) })
 }
 
 // mayGo fails where the pod of the record was wanted when it was taken.
