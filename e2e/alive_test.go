@@ -113,7 +113,16 @@ func (n *node) lies(t *testing.T) (flags []string) {
 	t.Cleanup(func() { write(t, config, string(told)) })
 	write(t, config, strings.NewReplacer("readOnlyPort: "+n.readOnly, "readOnlyPort: 0",
 		filepath.Join(n.dir, "manifests"), mkdir(t, filepath.Join(dir, "manifests")), n.endpoint, filepath.Join(dir, "sock")).Replace(string(told)))
-	return []string{"--runtime-endpoint", runtime.Endpoint(), "--cgroup-root", filepath.Join(dir, "cgroup")}
+	endpoint := runtime.Endpoint()
+	if n.minor(t) < 27 { // it has its runtime by a flag: the socket of that name is another one now
+		if err := os.Symlink(filepath.Join(dir, "sock"), n.socket("lies")); err != nil {
+			t.Fatal(err)
+		}
+		n.use(t, "lies")
+		t.Cleanup(func() { n.use(t, "containerd") })
+		endpoint = "unix://" + n.endpoint
+	}
+	return []string{"--runtime-endpoint", endpoint, "--cgroup-root", filepath.Join(dir, "cgroup")}
 }
 
 // putBack is what follows when the kubelet makes the directory of a parked pod again.

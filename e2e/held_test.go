@@ -40,6 +40,12 @@ var heldKinds = []struct {
 // parked: only what lies in the directory that it cannot remove goes to quarantine, and the
 // kubelet finishes by itself.
 func held(t *testing.T, n *node) {
+	// A kubelet of 1.24 fails in umount(8), "not mounted", whatever lies in the NFS volume: to take
+	// that out would not help, so nothing is cleared.
+	clears, heldKinds := n.minor(t) > 24, heldKinds
+	if !clears {
+		heldKinds = heldKinds[1:]
+	}
 	d := n.reap(t)
 	n.restartKubelet(t, func() {
 		for _, k := range heldKinds {
@@ -52,9 +58,12 @@ func held(t *testing.T, n *node) {
 		}
 	})
 	nfsUID := n.uid(heldKinds[0].uid)
-	cleared := d.tells(t, 60*time.Second, nfsUID, "it is cleared", kind(policy.KindCleared))
-	if tries := n.tearDowns(nfsUID, "failed"); tries < 3 {
-		t.Errorf("the kubelet has tried %d times", tries)
+	var cleared policy.Record
+	if clears {
+		cleared = d.tells(t, 60*time.Second, nfsUID, "it is cleared", kind(policy.KindCleared))
+		if tries := n.tearDowns(nfsUID, "failed"); tries < 3 {
+			t.Errorf("the kubelet has tried %d times", tries)
+		}
 	}
 	eventually(t, 4*time.Minute, func() string {
 		for _, k := range heldKinds {
@@ -64,7 +73,7 @@ func held(t *testing.T, n *node) {
 		}
 		return ""
 	})
-	if n.tearDowns(nfsUID, "succeeded") != 1 {
+	if clears && n.tearDowns(nfsUID, "succeeded") != 1 {
 		t.Errorf("the kubelet has not finished by itself: %s", n.kubelet.tail(3))
 	}
 	for _, k := range heldKinds {
@@ -89,6 +98,9 @@ func held(t *testing.T, n *node) {
 		}
 	}
 
+	if !clears {
+		return
+	}
 	// A person wants it back; the pod is gone by now, so it comes as a pod's directory.
 	d.command(t, "quarantine", "restore", nfsUID)
 	back := filepath.Join(n.pods, nfsUID)

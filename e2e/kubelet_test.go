@@ -137,3 +137,12 @@ func (n *node) metric(name string) string {
 func (n *node) logged(text string) bool {
 	return slices.ContainsFunc(n.kubelet.since(n.started), func(line string) bool { return strings.Contains(line, text) })
 }
+
+// tookOver reports whether the kubelet that runs has taken over the volumes that it found.
+func (n *node) tookOver(t *testing.T) bool {
+	t.Helper()
+	if n.minor(t) <= 24 {
+		return n.logged(`"Reconciler: start to sync state"`)
+	}
+	return n.logged(`"Volume reconstruction finished"`)
+}

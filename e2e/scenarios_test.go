@@ -111,7 +111,14 @@ func restarts(t *testing.T, n *node) {
 		t.Errorf("put back for %v", back.Why)
 	}
 	d.tells(t, 60*time.Second, held, "the kubelet's volume manager holds it", keptFor(policy.ReasonKubeletHolds))
-	d.tells(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
+	if n.minor(t) > 24 {
+		d.tells(t, 2*time.Minute, held, "its leaf is cleared", kind(policy.KindCleared))
+	} else {
+		// A kubelet of 1.24 fails in umount(8), "not mounted", whatever lies there: to clear it
+		// would not help. A person takes the whole directory of the volume away.
+		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol", "data"))
+		o.remove(filepath.Join(h.dir, "volumes", nfs, "vol"))
+	}
 	d.tells(t, 2*time.Minute, uid, "it is parked again", kind(policy.KindParked))
 	d.tells(t, confirm+40*time.Second, uid, "it is confirmed", kind(policy.KindStripped))
 	for _, r := range d.records() {
@@ -137,7 +144,7 @@ func backlog(t *testing.T, n *node) {
 	// What a kubelet finds at its start it takes for volumes of its own, tries to take down,
 	// and fails: that is another story.
 	eventually(t, 30*time.Second, func() string {
-		return missing(n.logged(`"Volume reconstruction finished"`), "the kubelet is still taking over")
+		return missing(n.tookOver(t), "the kubelet is still taking over")
 	})
 	mark := n.kubelet.size()
 	var dirs []string
