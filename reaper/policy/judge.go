@@ -2,10 +2,24 @@ package policy
 
 import "slices"
 
+// group says when a rule is asked.
+type group uint8
+
+const (
+	aboutPod       group = iota
+	aboutDirectory       // where there is a directory
+	aboutContent         // where there is one, and it was read
+	aboutVolumes         // where it was read; a pod that was passed over is kept for what shows that it lives
+	aboutRuntime         // last: judged otherwise where nothing else speaks for the pod
+	aboutKubelet         // its word and its silence, judged together by judgement.kubelet
+	aboutParked          // of pods in quarantine only: parkedRules
+)
+
 // rule names the one truth of a fact that lets a pod go, and the reasons that keep it
 // otherwise. A waivable rule is left out under Rules.Waive unless the fact says alive.
 type rule struct {
 	fact     FactName
+	about    group
 	dead     Truth
 	alive    Reason
 	unknown  Reason
@@ -15,40 +29,49 @@ type rule struct {
 	shared bool
 }
 
-// rules is the table of evidence of docs/how-it-decides.md. What the kubelet's word and its
-// silence prove (named, swept, released, pod_logs, pod_resources) is judged together by
-// judgement.kubelet, time by judgement.weigh.
+// rules is the table of evidence of docs/how-it-decides.md, with every fact. Time is weighed
+// last, by judgement.weigh.
 var rules = [...]rule{
-	// fact, the truth that lets go, reason if the other, reason if unknown, then, waivable, shared
-	{FactDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
-	{FactOwnMount, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
-	{FactMounted, No, ReasonMounted, ReasonMountsUnknown, Keep, false, true},
-	{FactSandbox, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, true},
-	{FactContainer, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, true},
-	{FactCgroup, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, true},
-	{FactHeld, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
-	{FactKubeletFile, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, true},
-	{FactKubeletLists, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
-	{FactAPILists, No, ReasonAPILists, ReasonAPIUnknown, Keep, true, true},
-	{FactStaticPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, true},
-	{FactStaged, No, ReasonStaged, ReasonStaged, Keep, false, true},
-	{FactInUse, No, ReasonInUse, ReasonInUse, Wait, false, true},
-	{FactRestored, No, ReasonRestored, ReasonRestored, Keep, false, false},
-	{FactContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
+	// fact, when asked, the truth that lets go, reason if the other, reason if unknown, then, waivable, shared
+	{FactDirectory, aboutDirectory, Yes, ReasonNotADirectory, ReasonNotADirectory, Keep, false, false},
+	{FactOwnMount, aboutDirectory, No, ReasonOwnMount, ReasonMountsUnknown, Keep, false, false},
+	{FactMounted, aboutPod, No, ReasonMounted, ReasonMountsUnknown, Keep, false, true},
+	{FactSandbox, aboutRuntime, No, ReasonSandbox, ReasonRuntimeUnknown, Keep, true, true},
+	{FactContainer, aboutRuntime, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, true},
+	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, true},
+	{FactNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
+	{FactSwept, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
+	{FactReleased, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
+	{FactPodLogs, aboutKubelet, No, ReasonPodLogs, ReasonKubeletUnknown, Keep, true, false},
+	{FactPodResources, aboutKubelet, No, ReasonPodResources, ReasonKubeletUnknown, Keep, true, false},
+	{FactHeld, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
+	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, true},
+	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
+	{FactAPILists, aboutPod, No, ReasonAPILists, ReasonAPIUnknown, Keep, true, true},
+	{FactStaticPod, aboutPod, No, ReasonStaticPod, ReasonStaticPod, Keep, true, true},
+	{FactStaged, aboutVolumes, No, ReasonStaged, ReasonStaged, Keep, false, true},
+	{FactInUse, aboutPod, No, ReasonInUse, ReasonInUse, Wait, false, true},
+	{FactRestored, aboutPod, No, ReasonRestored, ReasonRestored, Keep, false, false},
+	{FactContent, aboutContent, Yes, ReasonContentUnknown, ReasonContentUnknown, Keep, false, false},
+	{FactRemade, aboutParked, No, ReasonRemade, ReasonRemade, Keep, false, false},
+	{FactUsed, aboutParked, No, ReasonRemade, ReasonRemade, Keep, false, false},
 }
 
-// inRuntime says whether the rule is about what the runtime has. These are applied last:
-// they are judged otherwise where nothing else speaks for the pod.
-func (r rule) inRuntime() bool { return r.fact == FactSandbox || r.fact == FactContainer }
-
-// ofDirectory says whether the rule is about the pod directory itself.
-func (r rule) ofDirectory() bool {
-	return r.fact == FactDirectory || r.fact == FactOwnMount || r.fact == FactContent
+// asked reports whether the rule is asked of this pod by itself.
+func (r rule) asked(e *Evidence) bool {
+	switch r.about {
+	case aboutDirectory:
+		return !e.RuntimeOnly
+	case aboutContent:
+		return !e.RuntimeOnly && !e.Unread
+	case aboutVolumes:
+		return !e.Unread
+	case aboutRuntime, aboutKubelet, aboutParked:
+		return false
+	case aboutPod:
+	}
+	return true
 }
-
-// ofContent says whether the rule is about what was read in the directory. A pod that was passed
-// over is kept for what shows that it lives, and not for that.
-func (r rule) ofContent() bool { return r.fact == FactContent || r.fact == FactStaged }
 
 // silent says whether the silence of a source is no doubt about the others: most nodes do
 // not have it, and only a yes of it counts. This is the one place where Unknown does not
@@ -124,7 +147,7 @@ func (j *judgement) objections() {
 		j.kubelet()
 	}
 	for _, rule := range rules {
-		if !rule.inRuntime() && (!j.e.RuntimeOnly || !rule.ofDirectory()) && (!j.e.Unread || !rule.ofContent()) {
+		if rule.asked(&j.e) {
 			j.apply(rule, 0)
 		}
 	}
@@ -135,7 +158,7 @@ func (j *judgement) objections() {
 		stopped = unlessRemoved
 	}
 	for _, rule := range rules {
-		if rule.inRuntime() {
+		if rule.about == aboutRuntime {
 			j.apply(rule, stopped)
 		}
 	}

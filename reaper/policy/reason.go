@@ -83,3 +83,77 @@ type Why struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 }
+
+// Outlook says whether a pod that is kept for a reason is a matter for a person.
+type Outlook uint8
+
+// The outlooks. The zero value is that a person should look: so it is for a reason that
+// nobody has thought about.
+const (
+	OutlookLook  Outlook = iota // a person should look
+	OutlookAlive                // the pod lives: all is well, whatever else is said of it
+	OutlookQuiet                // somebody wanted it so
+	OutlookStuck                // something of it is left, and should not be: a person should look
+	// outlookKnown: its kubelet still keeps something of it. That is well, and worth a word all
+	// the same: nothing else may be left of it.
+	outlookKnown
+)
+
+var outlooks = map[Reason]Outlook{
+	ReasonSandbox: OutlookAlive, ReasonContainer: OutlookAlive, ReasonCgroup: OutlookAlive,
+	ReasonKubeletLists: OutlookAlive, ReasonAPILists: OutlookAlive, ReasonPodLogs: outlookKnown, ReasonPodResources: outlookKnown,
+	ReasonRestored: OutlookQuiet, ReasonForeign: OutlookQuiet, ReasonObserve: OutlookQuiet, ReasonWaived: OutlookQuiet,
+	ReasonSandboxOrphaned: OutlookStuck, ReasonTerminating: OutlookStuck, ReasonNotRunning: OutlookStuck,
+}
+
+// Outlook says what a pod that is kept for this reason asks of a person.
+func (r Reason) Outlook() Outlook {
+	if o := outlooks[r]; o != outlookKnown {
+		return o
+	}
+	return OutlookAlive
+}
+
+// life is what a verdict's reasons say together of whether the pod lives. A pod that should be
+// gone, and of which something is left all the same, is stuck, whatever shows of it; else one
+// sign of life is enough.
+func life(why []Why) Outlook {
+	all := [outlookKnown + 1]bool{}
+	for _, w := range why {
+		all[outlooks[w.Reason]] = true
+	}
+	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookLook} {
+		if all[o] {
+			return o
+		}
+	}
+	return OutlookQuiet
+}
+
+// Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
+// or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
+func (v *Verdict) Living() bool { return life(v.Why) == OutlookAlive }
+
+// OutlookOf says what a verdict asks of a person: of a pod that waits or goes nothing, of
+// a living one neither.
+func OutlookOf(d Decision, why []Why) Outlook {
+	if d != Keep {
+		return OutlookQuiet
+	}
+	switch o := life(why); o {
+	case OutlookStuck:
+		return OutlookLook
+	case outlookKnown:
+		return OutlookAlive
+	case OutlookLook, OutlookAlive, OutlookQuiet:
+		return o
+	}
+	return OutlookLook
+}
+
+// NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by
+// itself, however much of it was counted; of what should have gone and was not seen to its end
+// nobody knows why it stays.
+func (r Residue) NeedsPerson() bool {
+	return r.Class == ClassData || r.Partial && r.Class != ClassEphemeral
+}

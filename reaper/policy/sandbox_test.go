@@ -108,7 +108,7 @@ func TestSandboxKept(t *testing.T) {
 func TestSandboxDoubtKeeps(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		for _, rule := range rules {
-			if rule.inRuntime() || only && rule.ofDirectory() {
+			if !rule.asked(&Evidence{RuntimeOnly: only}) {
 				continue
 			}
 			for _, truth := range []Truth{Unknown, No, Yes} {
