@@ -13,9 +13,9 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // app is one call of the program: its streams, its environment and what it can do.
@@ -88,7 +88,7 @@ func (a *app) complain(err error) {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", human.Clean(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean.Text(strings.TrimSuffix(line, "\n")))
 	}
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
 		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)

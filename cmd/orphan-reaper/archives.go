@@ -12,8 +12,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -66,7 +66,7 @@ func (a *app) archiveThere(ctx context.Context, cfg config.Config, name string) 
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return s.Name == name }) {
-		return exit.Failf(seeQuarantine, "there is no archive %s", human.Clean(name))
+		return exit.Failf(seeQuarantine, "there is no archive %s", clean.Text(name))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 		return fmt.Errorf("cannot list the archives: %w", err)
 	}
 	if !slices.ContainsFunc(all, func(s cni.ArchiveState) bool { return cni.BatchOf(s.Name) == batch }) {
-		return exit.Failf(seeQuarantine, "there is no batch %s", human.Clean(name))
+		return exit.Failf(seeQuarantine, "there is no batch %s", clean.Text(name))
 	}
 	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
 }
@@ -120,7 +120,7 @@ func cniErrors(outs []cni.Outcome) error {
 	var errs []error
 	for _, o := range outs {
 		if o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
-			errs = append(errs, fmt.Errorf("cannot put back %s: %s", human.Clean(o.File.Path()), o.Err))
+			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean.Text(o.File.Path()), o.Err))
 		}
 	}
 	if len(errs) > 10 {

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -45,7 +45,7 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, _ string) (
 	}
 	var uids []cobra.Completion
 	for _, e := range entries {
-		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), human.Clean(policy.FullName(e.Namespace, e.PodName))))
+		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), clean.Text(policy.FullName(e.Namespace, e.PodName))))
 	}
 	return uids, cobra.ShellCompDirectiveNoFileComp
 }

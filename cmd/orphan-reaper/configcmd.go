@@ -7,6 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -47,7 +48,7 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 	for _, line := range c.Lines() {
 		source := ""
 		if line.Source != "" {
-			source = p.Paint(view.Faint, "# "+human.Clean(line.Source))
+			source = p.Paint(view.Faint, "# "+clean.Text(line.Source))
 			line.Text = human.Pad(line.Text, 44)
 		}
 		p.Printf("%s%s\n", line.Text, source)
@@ -81,7 +82,7 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	if c.File == "" {
 		p.Printf("good: the defaults and the flags; there is no %s\n", config.DefaultFile)
 	} else {
-		p.Printf("good: %s\n", human.Clean(c.File))
+		p.Printf("good: %s\n", clean.Text(c.File))
 	}
 	for _, note := range notes {
 		p.Item("", "note:", 6, view.Yellow, note)

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -174,7 +175,7 @@ func (a *app) restoredBefore(ctx context.Context, cfg config.Config, uid parsers
 		return errors.Join(a.writeJSON(view.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
 	}
 	p := a.printer(a.stdout)
-	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), human.Clean(cfg.PodsDir()+"/"+string(uid)))
+	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
 	p.CNIRestored(files)
 	return errors.Join(p.Flush(), cniErr)
 }

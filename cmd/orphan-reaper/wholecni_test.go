@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // cni has the program sweep CNI's directories of the node as well, whatever their files' age.
@@ -58,7 +60,7 @@ func (n *wholeNode) archives() (names []string) {
 // modification time to the nanosecond and SELinux label: without its label a confined runtime
 // may not read its own cache.
 func TestWholeCNIAttributes(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	n := newWholeNode(t)
 	n.cni()
 	cache := n.cache(1, "web-0", "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // namedPath is one path of the configuration.
@@ -123,7 +124,7 @@ func (c *Config) checkPaths(p *problems) {
 		case v == Auto && path.key != "metrics_file", v == None && !slices.Contains(mayBeNone, path.key):
 			p.add(path.key, "%s is not a path", strconv.Quote(v))
 		case !isPath(v):
-		case human.Clean(v) != v:
+		case clean.Text(v) != v:
 			p.add(path.key, "%s holds a character that cannot be printed", strconv.Quote(v))
 		case !filepath.IsAbs(v):
 			p.add(path.key, "%s is not an absolute path", strconv.Quote(v))
@@ -201,7 +202,7 @@ func (c *Config) checkSources(p *problems) {
 	}
 	for _, unit := range c.JournalUnits {
 		// systemd.unit(5), "Unit names".
-		if unit == "" || len(unit) > 255 || strings.ContainsAny(unit, "/ \t*?[") || strings.HasPrefix(unit, "-") || human.Clean(unit) != unit {
+		if unit == "" || len(unit) > 255 || strings.ContainsAny(unit, "/ \t*?[") || strings.HasPrefix(unit, "-") || clean.Text(unit) != unit {
 			p.add("journal_units", "%s is not the name of a unit", strconv.Quote(unit))
 		}
 	}
@@ -234,7 +235,7 @@ func (c *Config) checkRuntime(p *problems) {
 	case e == None:
 	case !isURL && strings.HasPrefix(e, "/"):
 		p.add(key, "%s has no scheme: write unix://%s", strconv.Quote(e), e)
-	case !isURL || !filepath.IsAbs(path) || human.Clean(path) != path:
+	case !isURL || !filepath.IsAbs(path) || clean.Text(path) != path:
 		p.add(key, "%s is not one of unix:///PATH, auto, none", strconv.Quote(e))
 	}
 }

@@ -27,17 +27,6 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain /path-1": "plain /path-1", "grün": "grün", "a\x1b[2Jb": `a\x1b[2Jb`, "a\nb\x00": `a\nb\x00`,
-		"a\u202eb": `a\u202eb`, "a\xffb": `a\xffb`, "a\u00a0b": `a\u00a0b`, "\ufffd": "\ufffd",
-	} {
-		if got := Clean(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestHuman(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 10 << 10: "10 KiB", 1 << 20: "1.0 MiB", 1023 << 10: "1.0 MiB",

@@ -1,10 +1,7 @@
 package human
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -51,32 +48,6 @@ func cutAt(word string, width int) int {
 
 // Columns counts the columns that s takes.
 func Columns(s string) int { return utf8.RuneCountInString(s) }
-
-// Clean makes text from the node safe to show: what is not printable, which takes in
-// escapes and marks that turn the writing direction, is shown as Go would quote it.
-func Clean(s string) string {
-	if strings.IndexFunc(s, unsafeRune) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		if r == utf8.RuneError {
-			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
-				fmt.Fprintf(&b, `\x%02x`, s[i])
-				continue
-			}
-		}
-		if unsafeRune(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func unsafeRune(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
 // Short cuts s to width columns and marks the cut.
 func Short(s string, width int) string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -56,16 +57,16 @@ func (p *Printer) archiveTable(views []Archive, now time.Time) {
 	several := false
 	for i, v := range rows {
 		if v.Error != "" {
-			p.Printf("%s%s\n", human.Pad(human.Clean(v.Archive), 38), human.Short(human.Clean(v.Error), p.Columns-38))
+			p.Printf("%s%s\n", human.Pad(clean.Text(v.Archive), 38), human.Short(clean.Text(v.Error), p.Columns-38))
 			continue
 		}
 		goes := "now"
 		if wait := v.PurgeAt.Sub(now); wait > 0 {
 			goes = "in " + human.Age(wait)
 		}
-		name := human.Clean(v.Archive)
+		name := clean.Text(v.Archive)
 		if n := archives[i]; n > 1 {
-			name, several = fmt.Sprintf("%s (%d archives)", human.Clean(v.Batch), n), true
+			name, several = fmt.Sprintf("%s (%d archives)", clean.Text(v.Batch), n), true
 		}
 		p.Printf("%s%9d %8s  %s\n", human.Pad(name, 38), v.Files, human.Size(v.Bytes), goes)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -98,12 +99,12 @@ func (v *cniView) title() string {
 	if len(v.ContainerID) > 12 {
 		name = strings.Replace(name, v.ContainerID, v.ContainerID[:12]+"…", 1)
 	}
-	return human.Clean(name)
+	return clean.Text(name)
 }
 
 // under is what stands below the name: where it is, whose, and what went wrong.
 func (v *cniView) under() []string {
-	lines := []string{human.Clean(filepath.Dir(v.Path))}
+	lines := []string{clean.Text(filepath.Dir(v.Path))}
 	if name := podName(v.Namespace, v.Name); name != "" {
 		lines = append(lines, name)
 	}
@@ -111,10 +112,10 @@ func (v *cniView) under() []string {
 		lines = append(lines, "empty or unreadable")
 	}
 	if v.Runtime != "" {
-		lines = append(lines, human.Wrap("runtime: "+human.Clean(v.Runtime), nameWidth)...)
+		lines = append(lines, human.Wrap("runtime: "+clean.Text(v.Runtime), nameWidth)...)
 	}
 	if v.Error != "" {
-		lines = append(lines, human.Wrap(human.Clean(v.Error), nameWidth)...)
+		lines = append(lines, human.Wrap(clean.Text(v.Error), nameWidth)...)
 	}
 	return lines
 }

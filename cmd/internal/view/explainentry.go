@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -25,11 +26,11 @@ func (x explainer) entry(e *policy.EntryState) {
 			x.Para("", "Nothing of this pod is left in quarantine.")
 		}
 	} else {
-		x.line("quarantine", human.Clean(x.QuarantineDir+"/"+e.Entry))
+		x.line("quarantine", clean.Text(x.QuarantineDir+"/"+e.Entry))
 		x.line("phase", fmt.Sprintf("%s, since %s (%s ago)", e.Phase, human.When(v.since), human.Age(x.Now.Wall.Sub(v.since))))
 		x.line("goes", v.fate(x.Now.Wall))
 		if e.Leaf != "" {
-			x.line("taken from", human.Clean(e.Leaf)+" of the pod directory, and nothing else")
+			x.line("taken from", clean.Text(e.Leaf)+" of the pod directory, and nothing else")
 		}
 		sum := total(e.Left)
 		x.line("holds", fmt.Sprintf("%s in %s", human.Size(sum.Bytes), human.Count(sum.Entries, "entry")))
@@ -66,7 +67,7 @@ func (x explainer) entryUndo(e *policy.EntryState, uid string) {
 	}
 	x.Heading("The pod lives again, in a directory of its own. How to merge the two")
 	for _, cmd := range e.Merge {
-		x.Printf("  %s\n", human.Clean(cmd))
+		x.Printf("  %s\n", clean.Text(cmd))
 	}
 }
 
@@ -87,8 +88,8 @@ func (p *Printer) volData(files map[string]string) {
 	}
 	p.Heading("What the record has kept of " + policy.VolData)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		p.Printf("  %s\n", human.Clean(path))
+		p.Printf("  %s\n", clean.Text(path))
 		// Unbroken, so that it can be copied back into a file.
-		p.Printf("    %s\n", human.Clean(strings.TrimSpace(files[path])))
+		p.Printf("    %s\n", clean.Text(strings.TrimSpace(files[path])))
 	}
 }

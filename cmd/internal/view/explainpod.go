@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -29,9 +30,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	if e.RuntimeOnly {
 		x.line("directory", "none: only the runtime has the pod")
 	} else if pod.Parked {
-		x.line("parked", human.Clean(x.QuarantineDir+"/"+e.Entry))
+		x.line("parked", clean.Text(x.QuarantineDir+"/"+e.Entry))
 	} else {
-		x.line("directory", human.Clean(x.PodsDir+"/"+e.Name))
+		x.line("directory", clean.Text(x.PodsDir+"/"+e.Name))
 	}
 	if !e.Changed.IsZero() {
 		x.line("changed", fmt.Sprintf("%s, %s ago", human.When(e.Changed), human.Age(x.Now.Wall.Sub(e.Changed))))
@@ -60,9 +61,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 
 // sandbox says what the runtime lists of one sandbox, with its age.
 func (x explainer) sandbox(s policy.Sandbox) string {
-	text := human.Clean(s.ID) + " NOTREADY"
+	text := clean.Text(s.ID) + " NOTREADY"
 	if s.Ready {
-		text = human.Clean(s.ID) + " READY"
+		text = clean.Text(s.ID) + " READY"
 	}
 	if !s.Created.IsZero() {
 		text += ", " + human.Age(x.Now.Wall.Sub(s.Created)) + " old"
@@ -87,7 +88,7 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Reap:
 		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
 	case len(pod.Clear) > 0:
-		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + human.Clean(strings.Join(pod.Clear, ", ")) +
+		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
 	case len(pod.RemoveSandboxes) > 0:
 		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
@@ -105,7 +106,7 @@ func (x explainer) reason(w policy.Why) {
 	a := adviceFor(w.Reason)
 	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
 	if w.Detail != "" {
-		x.Item("    ", "seen", 7, "", human.Clean(w.Detail))
+		x.Item("    ", "seen", 7, "", clean.Text(w.Detail))
 	}
 	x.Item("    ", "means", 7, "", a.Means)
 	x.Item("    ", "do", 7, "", a.Todo)
@@ -144,9 +145,9 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		if f.Truth == policy.Unknown {
 			c = Yellow
 		}
-		text := human.Clean(f.Origin)
+		text := clean.Text(f.Origin)
 		if f.Detail != "" {
-			text = strings.TrimPrefix(text+": "+human.Clean(f.Detail), ": ")
+			text = strings.TrimPrefix(text+": "+clean.Text(f.Detail), ": ")
 		}
 		if text == "" {
 			text = "-"
@@ -186,7 +187,7 @@ func (x explainer) residue(rs []policy.Residue) {
 		if r.Partial {
 			text = "at least " + text
 		}
-		path := human.Clean(r.Path)
+		path := clean.Text(r.Path)
 		if path == "" {
 			path = "."
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -79,7 +80,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	if entry.Leaf != "" {
 		place += "/" + entry.Leaf
 	}
-	p.Printf("put back: %s\n", human.Clean(place))
+	p.Printf("put back: %s\n", clean.Text(place))
 	if left.Entries > 0 {
 		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
 	}
@@ -94,7 +95,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	p.CNIRestored(files)
 	p.Printf("\n")
 	if outcome.Conflict != "" {
-		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+human.Clean(outcome.Conflict)+". Look at it before you purge it.")
+		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Look at it before you purge it.")
 	}
 	p.Para("", "The pod is kept for ever from now on (reason restored).")
 }

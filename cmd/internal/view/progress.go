@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // Progress is one line on a terminal that says what goes on. Elsewhere it says nothing.
@@ -37,7 +38,7 @@ func (p *Progress) Show(format string, args ...any) {
 		return
 	}
 	// The last column stays free: some terminals break the line when it is written.
-	text := human.Short(human.Clean(fmt.Sprintf(format, args...)), p.width-1)
+	text := human.Short(clean.Text(fmt.Sprintf(format, args...)), p.width-1)
 	if text == p.shown {
 		return
 	}

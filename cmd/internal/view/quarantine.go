@@ -7,6 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
@@ -188,16 +189,16 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		if len(v.Residue) == 0 {
 			left = "-" // nobody has looked into it yet
 		}
-		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(human.Clean(v.UID), 36), 38), human.Pad(string(v.Phase), 11), since, left, goes)
+		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), human.Pad(string(v.Phase), 11), since, left, goes)
 		second := podName(v.Namespace, v.Name)
 		if v.Phase == policy.PhaseUnlisted {
 			second = "not in the ledger; " + v.Entry + ".json beside it tells what it was"
 		}
 		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
-			second = strings.TrimSpace(second + " entry " + human.Clean(v.Entry))
+			second = strings.TrimSpace(second + " entry " + clean.Text(v.Entry))
 		}
 		if v.Leaf != "" {
-			second = strings.TrimSpace(second + " what lay in " + human.Clean(v.Leaf))
+			second = strings.TrimSpace(second + " what lay in " + clean.Text(v.Leaf))
 		}
 		if v.PurgeAt != nil && v.data {
 			second = strings.TrimSpace(second + " (the rest goes by you)")

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -213,7 +213,7 @@ func (v *podView) title() string {
 }
 
 // podName is NAMESPACE/NAME or the name alone, "" where nobody told.
-func podName(namespace, name string) string { return human.Clean(policy.FullName(namespace, name)) }
+func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
 // NeedsPerson says whether anything in the report is kept that a person should look at.
 func (v *Report) NeedsPerson() bool {

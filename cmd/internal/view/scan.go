@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -101,7 +102,7 @@ func (p *Printer) means(n *nodeView) {
 	}{{"Landlock", n.Landlock}, {"openat2", n.Openat2}} {
 		if m.fact.Truth == policy.No {
 			p.Printf("\n")
-			p.Para("", fmt.Sprintf("%s is not used: %s.", m.name, human.Clean(m.fact.Detail)))
+			p.Para("", fmt.Sprintf("%s is not used: %s.", m.name, clean.Text(m.fact.Detail)))
 		}
 	}
 }
@@ -146,6 +147,6 @@ func (p *Printer) looked(v *Report) {
 	}
 	p.Printf("\n%s\n", p.Paint(Yellow, "Not everything could be looked at:"))
 	for _, e := range v.Errors {
-		p.Item("  ", "-", 2, "", human.Clean(e))
+		p.Item("  ", "-", 2, "", clean.Text(e))
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // Sighting is one line of parse's output; the order of the keys is that of the
@@ -47,7 +47,7 @@ func (v Sighting) Text() string {
 	}
 	place := fmt.Sprint(v.Line)
 	if v.File != "" {
-		place = human.Clean(v.File) + ":" + place
+		place = clean.Text(v.File) + ":" + place
 	}
-	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, human.Clean(v.Program))
+	return fmt.Sprintf("%s: %s %s count=%s %s %s %s\n", place, v.UID, v.Reason, number, at, v.Transport, clean.Text(v.Program))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -170,7 +171,7 @@ func (p *Printer) Sweep(v *Report) {
 	p.Printf("\n%s: %s\n", human.Count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
 	for i := range shown {
 		if shown[i].Error != "" {
-			p.Item("  ", "failed", 13, red, shown[i].UID+": "+human.Clean(shown[i].Error))
+			p.Item("  ", "failed", 13, red, shown[i].UID+": "+clean.Text(shown[i].Error))
 		}
 	}
 	if counts[outcomeQuarantined] > 0 {
