@@ -150,7 +150,7 @@ func (j *Journal) read(ctx context.Context, out io.Reader, every bool, lines cha
 		if err != nil {
 			return fmt.Errorf("cannot read from journalctl: %w", err)
 		}
-		if !every && j.ability != abilityGrep && !parsers.Interesting(line) {
+		if !every && j.noGrep && !parsers.Interesting(line) {
 			continue
 		}
 		e, err := decodeEntry(line)

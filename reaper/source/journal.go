@@ -112,9 +112,9 @@ type Journal struct {
 	retryMin  time.Duration
 	retryMax  time.Duration
 	renewal   time.Duration
-	ability   ability // of this journalctl
-	cursorBad bool    // it refused the cursor
-	oneSpace  bool    // it knows no namespaces
+	noGrep    bool // this journalctl was built without PCRE2
+	cursorBad bool // it refused the cursor
+	oneSpace  bool // it knows no namespaces
 	started   time.Time
 	caughtUp  bool // the end was reached once
 	following bool // the child that runs is the one that follows
@@ -131,15 +131,6 @@ type Journal struct {
 	pos  Position
 	idle bool // following, and nothing waits to be received
 }
-
-// ability is what a journalctl can do, best first.
-type ability int
-
-const (
-	abilityGrep   ability = iota // --grep, built with PCRE2
-	abilityFields                // --output-fields, since 236
-	abilityPlain                 // neither
-)
 
 // NewJournal returns a follower of the journal. It starts nothing yet.
 func NewJournal(opts JournalOptions) *Journal {
@@ -295,10 +286,8 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 	case strings.Contains(e.stderr, "namespace") && !j.oneSpace:
 		j.oneSpace = true
 	case (strings.Contains(e.stderr, "pattern matching support") || strings.Contains(e.stderr, "grep") ||
-		strings.Contains(e.stderr, "case-sensitive")) && j.ability < abilityFields:
-		j.ability = abilityFields
-	case strings.Contains(e.stderr, "output-fields") && j.ability < abilityPlain:
-		j.ability = abilityPlain
+		strings.Contains(e.stderr, "case-sensitive")) && !j.noGrep:
+		j.noGrep = true
 	default:
 		return false
 	}

@@ -65,17 +65,12 @@ func cursorTime(cursor string) (time.Time, bool) {
 // every asks for all entries of the units, and journald's own word that it has dropped some.
 func (j *Journal) arguments(start string, every bool) []string {
 	args := append([]string(nil), j.opts.Args...)
-	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", start)
+	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+outputFields, start)
 	if !j.oneSpace {
 		args = append(args, "--namespace=*")
 	}
-	switch {
-	case every && j.ability != abilityPlain:
-		args = append(args, "--output-fields="+outputFields)
-	case j.ability == abilityGrep:
-		args = append(args, "--output-fields="+outputFields, "--case-sensitive=yes", "--grep="+pattern)
-	case j.ability == abilityFields:
-		args = append(args, "--output-fields="+outputFields)
+	if !every && !j.noGrep {
+		args = append(args, "--case-sensitive=yes", "--grep="+pattern)
 	}
 	args = append(args, j.matches...)
 	if every {

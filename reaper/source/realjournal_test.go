@@ -70,10 +70,10 @@ func TestRealJournal(t *testing.T) {
 		kubeletEntry("kubelet.service", `I0331 15:47:45.892216    3416 operation_generator.go:1] UnmountVolume.TearDown succeeded for volume "y"`),
 		kubeletEntry("kubelet.service", `E0331 15:47:45.892216    3416 nestedpendingoperations.go:301] Operation for "x" failed. Error: UnmapVolume.UnmapBlockVolume failed for volume "y"`),
 	)
-	for _, level := range []ability{abilityGrep, abilityFields, abilityPlain} {
-		t.Run(fmt.Sprint(level), func(t *testing.T) {
+	for _, noGrep := range []bool{false, true} {
+		t.Run(fmt.Sprint(noGrep), func(t *testing.T) {
 			j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
-			j.ability = level
+			j.noGrep = noGrep
 			f := start(t, j, Position{})
 			f.sees(1, 2)
 			f.until("the last one", func(texts []string) bool {
