@@ -441,27 +441,6 @@ func TestCNINetworksBounded(t *testing.T) {
 	}
 }
 
-func TestTextfileDir(t *testing.T) {
-	for _, tc := range []struct {
-		there []string
-		want  string
-	}{
-		{nil, ""},
-		{[]string{"/var/lib/node_exporter"}, "/var/lib/node_exporter"},
-		{[]string{"/var/lib/node_exporter", "/var/lib/node_exporter/textfile_collector"}, "/var/lib/node_exporter/textfile_collector"},
-		{[]string{"/var/lib/node_exporter", "/var/lib/prometheus/node-exporter"}, "/var/lib/prometheus/node-exporter"},
-	} {
-		there := map[string]bool{}
-		for _, d := range tc.there {
-			there[d] = true
-		}
-		got, ok := TextfileDir(func(path string) bool { return there[path] })
-		if got != tc.want || ok != (tc.want != "") {
-			t.Errorf("of %v: %q, %v, want %q", tc.there, got, ok, tc.want)
-		}
-	}
-}
-
 func BenchmarkWriteFile(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "orphan-reaper.prom")
 	m := busy()

@@ -12,29 +12,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// textfileDirs are where packages have the node exporter read textfiles: Debian and its
-// kin, then what the node exporter's own examples, roles and charts use.
-var textfileDirs = [...]string{
-	"/var/lib/prometheus/node-exporter",
-	"/var/lib/node_exporter/textfile_collector",
-	"/var/lib/node-exporter/textfile_collector",
-	"/var/lib/prometheus/node_exporter",
-	"/var/lib/node_exporter/textfile",
-	"/var/lib/node_exporter",
-	"/var/lib/node-exporter",
-}
-
-// TextfileDir returns the first of the usual directories of the node exporter's textfile
-// collector that is there, and false where none is.
-func TextfileDir(isDir func(path string) bool) (string, bool) {
-	for _, dir := range textfileDirs {
-		if isDir(dir) {
-			return dir, true
-		}
-	}
-	return "", false
-}
-
 // WriteFile replaces the file at path by all metrics. A reader sees the old file or the
 // new one, never a part; on an error the old one stays and the failure is counted. It is
 // for after something happened: the node exporter shows the file's time

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/textfile"
 )
 
 // metricsName is the file's name in the node exporter's directory.
@@ -24,8 +23,8 @@ type metricsFile struct {
 
 	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and a search must end with the daemon
 	log  *slog.Logger
-	good slog.Level                                     // of what goes well
-	find func(context.Context) (path string, sure bool) // nil: the path is given
+	good slog.Level                                       // of what goes well
+	find func(context.Context) (dir string, running bool) // nil: the path is given
 
 	mu   sync.Mutex
 	path string // "" for nowhere
@@ -44,30 +43,11 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 		if cfg.Elsewhere() {
 			break // the exporter that runs is the machine's, and so are its directories
 		}
-		exporter := probe.NewNodeExporter(procDir, probe.NodeExporterDefaults())
-		m.find = func(ctx context.Context) (string, bool) { return findMetricsFile(ctx, exporter, isDir) }
+		m.find = textfile.New(procDir).Find
 	default:
 		m.path = cfg.MetricsFile
 	}
 	return m
-}
-
-// findMetricsFile says where the node exporter reads, "" for nowhere: first what it was
-// told, then the usual places, of which its packages make one. No directory is made.
-func findMetricsFile(ctx context.Context, exporter *probe.NodeExporter, isDir func(string) bool) (path string, sure bool) {
-	dir, running := exporter.Textfile(ctx)
-	if dir == "" || !isDir(dir) {
-		var ok bool
-		if dir, ok = audit.TextfileDir(isDir); !ok {
-			return "", false
-		}
-	}
-	return filepath.Join(dir, metricsName), running
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
 }
 
 // Flush writes all metrics to the file. The directory may come later, as a node exporter
@@ -108,7 +88,12 @@ func (m *metricsFile) search() {
 		return // nothing can be found any more, and what was found holds
 	}
 	before := m.path
-	m.path, m.sure = m.find(m.ctx)
+	var dir string
+	if dir, m.sure = m.find(m.ctx); dir != "" {
+		m.path = filepath.Join(dir, metricsName)
+	} else {
+		m.path = ""
+	}
 	if before != "" && before != m.path {
 		_ = audit.RemoveFile(before) // mostly its directory is gone
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 )
 
 // TestMetricsFileFollows: the directory comes after the start, moves and goes; each change is
@@ -49,12 +48,12 @@ func TestMetricsFileFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	where = filepath.Join(one, metricsName)
+	where = one
 	flush(3, "metrics are written")
 	// A node exporter starts and says where it reads: the other file would only grow old.
-	where, sure = filepath.Join(two, metricsName), true
+	where, sure = two, true
 	flush(3, filepath.Join(two, metricsName))
-	if there(filepath.Join(one, metricsName)) || !there(where) {
+	if there(filepath.Join(one, metricsName)) || !there(filepath.Join(two, metricsName)) {
 		t.Error("the file did not move")
 	}
 	before := searches
@@ -91,23 +90,5 @@ func TestMetricsFileMissing(t *testing.T) {
 	}
 	if err := m.Flush(); err != nil || !strings.Contains(log.String(), "metrics are written") {
 		t.Errorf("not written when it came: %v, %s", err, log.String())
-	}
-}
-
-func TestFindMetricsFile(t *testing.T) {
-	defaults := filepath.Join(t.TempDir(), "defaults")
-	if err := os.WriteFile(defaults, []byte("ARGS=\"--collector.textfile.directory=/told\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ dirs, want string }{
-		{"", ""},
-		{"/told", "/told/orphan-reaper.prom"},
-		{"/told /var/lib/node_exporter", "/told/orphan-reaper.prom"},
-		{"/var/lib/prometheus/node-exporter", "/var/lib/prometheus/node-exporter/orphan-reaper.prom"},
-	} {
-		isDir := func(path string) bool { return strings.Contains(" "+c.dirs+" ", " "+path+" ") }
-		if got, _ := findMetricsFile(t.Context(), probe.NewNodeExporter(t.TempDir(), []string{defaults}), isDir); got != c.want {
-			t.Errorf("%q: %q, want %q", c.dirs, got, c.want)
-		}
 	}
 }

@@ -1,11 +1,11 @@
-package parsers
+package textfile
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestTextfileDirectory(t *testing.T) {
+func TestDirectoryIn(t *testing.T) {
 	for args, want := range map[string]string{
 		"node_exporter": "",
 		"node_exporter --collector.textfile.directory=/a/b":                                   "/a/b",
@@ -19,13 +19,13 @@ func TestTextfileDirectory(t *testing.T) {
 		"node_exporter --no-collector.textfile":                                               "",
 		"node_exporter --collector.textfile.directory=/a --collector.textfile.directory=/b":   "/a",
 	} {
-		if got := TextfileDirectory(strings.Fields(args)); got != want {
+		if got := directoryIn(strings.Fields(args)); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
 }
 
-func TestTextfileDirectoryOf(t *testing.T) {
+func TestDirectoryOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "",
 		"ARGS=\"\"\n# Prometheus-node-exporter supports the following options:\n#  --collector.textfile.directory=\"/var/lib/prometheus/node-exporter\"\n": "",
@@ -36,7 +36,7 @@ func TestTextfileDirectoryOf(t *testing.T) {
 		"A=1\nARGS=\"--collector.textfile.directory=\\\"/d\\\"\"\n":                                                                                        "",
 		"this is no assignment --collector.textfile.directory=/e\n":                                                                                        "",
 	} {
-		if got := TextfileDirectoryOf(text); got != want {
+		if got := directoryOf(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
