@@ -16,13 +16,7 @@ type home struct {
 // errNotHome ends a pass before it begins.
 var errNotHome = errors.New("nothing that the ledger knows of lies in the quarantine, and the directory that it is in is another one than before")
 
-// atHome refuses to work with a quarantine in which none of the ledger's entries can be:
-// the kubelet's root directory is on a disk of its own that is not mounted yet, and a
-// kubelet that was faster has made a pods directory below the mount point. There each
-// entry would be written off as gone, and a parked pod would never be put back. The
-// directory is told by inode and birth time, since device numbers are given anew at each
-// boot. One entry that is found shows that it is the right one, as after a move to
-// another disk. That somebody emptied the quarantine, in the same directory, is no doubt.
+// atHome refuses to work with a quarantine in which none of the ledger's entries can be.
 func (r *Reaper) atHome() error {
 	known := policy.Listed(r.Ledger.Entries())
 	if len(known) == 0 || r.Store == nil {
@@ -33,19 +27,22 @@ func (r *Reaper) atHome() error {
 	if err != nil {
 		return err
 	}
+	q := policy.Quarantine{Known: len(known), Remembered: remembered}
 	now, err := r.Remover.Home()
-	if err == nil && remembered && now.Ino == was.ID.Ino && now.Btime == was.ID.Btime {
-		return nil
-	}
-	if err == nil {
+	if err == nil && now.Is(was.ID) {
+		q.Dir = policy.Yes
+	} else if err == nil {
 		var names []string
 		names, err = r.Remover.List()
-		if err == nil && slices.ContainsFunc(known, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
-			return r.Store.Save("home", home{now})
+		if slices.ContainsFunc(known, func(e policy.EntryState) bool { return slices.Contains(names, e.Entry) }) {
+			q.Found = policy.Yes
 		}
 	}
-	if !remembered {
-		return nil // an older program has filled it
+	switch {
+	case q.Found == policy.Yes:
+		return r.Store.Save("home", home{now})
+	case q.Same():
+		return nil
 	}
 	text := "is its disk mounted? If what lay there is gone for good, move home.json out of the state directory"
 	if err != nil {
@@ -55,9 +52,9 @@ func (r *Reaper) atHome() error {
 }
 
 // comeHome remembers where the quarantine is, before anything is moved there.
-func (r *Reaper) comeHome(plan policy.Batch) error {
+func (r *Reaper) comeHome(batch policy.Batch) error {
 	moves := func(a policy.Action) bool { return a.Kind == policy.Park || a.Kind == policy.Clear }
-	if r.Store == nil || !slices.ContainsFunc(plan.Actions, moves) {
+	if r.Store == nil || !slices.ContainsFunc(batch.Actions, moves) {
 		return nil
 	}
 	now, err := r.Remover.Home()

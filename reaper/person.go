@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -15,7 +14,7 @@ import (
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
 // kept from then on.
 func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcome, error) {
-	outs, err := r.byPerson(ctx, uid, policy.PutBack, 0, false)
+	outs, err := r.byPerson(ctx, uid, policy.PutBack, false)
 	if err != nil {
 		return policy.Outcome{}, err
 	}
@@ -26,10 +25,10 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcom
 // person's word. Of a pod that lives again nothing is removed unless living says so: what
 // lies in quarantine may be what that pod misses.
 func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, living bool) ([]policy.Outcome, error) {
-	return r.byPerson(ctx, uid, policy.Purge, policy.TakeAll, living)
+	return r.byPerson(ctx, uid, policy.Purge, living)
 }
 
-func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, take policy.ClassSet, living bool) ([]policy.Outcome, error) {
+func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, living bool) ([]policy.Outcome, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -57,23 +56,9 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 			return nil, err
 		}
 	}
-	actions := make([]policy.Action, 0, len(meant))
-	for i, entry := range meant {
-		action := policy.Action{
-			Kind: kind, UID: uid, Entry: entry.Entry, ID: entry.ID, Leaf: entry.Leaf, Take: take, ByPerson: true, Parked: entry.Parked.At,
-			Evidence: &policy.Evidence{UID: uid, Namespace: entry.Namespace, PodName: entry.PodName, Residue: entry.Left},
-		}
-		if i < len(look.Resting) {
-			action.Evidence.Facts = look.Resting[i].Facts
-		}
-		if entry.Phase == policy.PhaseConflict && !entry.IsElder() {
-			action.ID = policy.DirID{}
-		}
-		actions = append(actions, action)
-	}
 	var rep Report
 	outs := finished
-	for _, batch := range policy.Batches(actions) {
+	for _, batch := range policy.ByPerson(meant, look.Resting, kind) {
 		outs = append(outs, r.execute(ctx, &rep, batch)...)
 	}
 	r.publish(&rep, nil)
@@ -120,15 +105,10 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
 		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
 	}
-	lives := false
-	for i := range look.Resting {
-		e := &look.Resting[i]
-		r.memory.Heard.TellParked(e, look.Node, entries[i], look.At)
-		v := policy.Lives(*e, look.Node, entries[i], r.Rules, look.At)
-		if lives = lives || v.Settle == policy.SettleConflict; lives && !living {
-			return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
-				"orphan-reaper explain %s shows how to merge the two", ErrLives, policy.LivesAgain(v), uid)
-		}
+	signs, lives := r.memory.LivesAgain(look, entries, r.Rules)
+	if lives && !living {
+		return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
+			"orphan-reaper explain %s shows how to merge the two", ErrLives, signs, uid)
 	}
 	mounts := r.Prober.Mounts
 	if lives {
@@ -143,8 +123,7 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 // ErrLives is for a purge of what lies in quarantine of a pod that lives.
 var ErrLives = errors.New("lives again")
 
-// entriesOf finds what a person means by a UID: to restore, the youngest entry that is no
-// conflict, the ledger's before others, or else the elder of one; to purge, all that there are.
+// entriesOf finds what a person means by a UID.
 func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy.EntryState, error) {
 	of := func(all []policy.EntryState) []policy.EntryState {
 		return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uid })
@@ -155,45 +134,15 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, of(Unlisted(names, r.Ledger.Entries()))...)
+		found = append(found, of(policy.Unlisted(names, r.Ledger.Entries()))...)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
 	}
-	if kind == policy.Purge {
-		return found, nil
-	}
-	for _, elder := range []bool{false, true} {
-		for _, e := range slices.Backward(found) {
-			if e.Phase != policy.PhaseConflict && !elder || e.Phase == policy.PhaseConflict && elder && e.IsElder() {
-				return []policy.EntryState{e}, nil
-			}
-		}
+	if meant := policy.Meant(found, kind); len(meant) > 0 {
+		return meant, nil
 	}
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)
-}
-
-// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
-// not know: the state directory was lost, or this is another one. Which directory it was
-// is not known either, so only a person does something about it.
-func Unlisted(names []string, known map[string]*policy.EntryState) []policy.EntryState {
-	var entries []policy.EntryState
-	for _, name := range names {
-		if e := known[name]; e != nil && e.Phase != policy.PhaseGone {
-			continue
-		}
-		first, rest, _ := strings.Cut(name, ".")
-		uid, ok := parsers.ParsePodUID(first)
-		if !ok || rest == "" {
-			continue // not ours
-		}
-		e := policy.EntryState{Entry: name, UID: uid, Phase: policy.PhaseUnlisted}
-		if strings.Contains(rest, "conflict") {
-			e.Phase = policy.PhaseConflict
-		}
-		entries = append(entries, e)
-	}
-	return entries
 }
 
 // Resume closes the breaker, by a person's word.

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -209,23 +207,6 @@ func quote(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// IsElder says whether an entry in conflict is what the pod had before, and not what its
-// kubelet made anew: that one has a name of its own kind.
-func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
-
-// ConflictSuffix ends the quarantine name of a directory that was made again and was not
-// used, so that it could change places with its elder.
-const ConflictSuffix = ".conflict"
-
-// LivesAgain is why a person's purge of a pod is refused.
-func LivesAgain(v ParkedVerdict) string {
-	words := make([]string, 0, len(v.Why))
-	for _, w := range v.Why {
-		words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
-	}
-	return strings.Join(slices.Compact(words), "; ")
 }
 
 // MadeFirst says whether a kubelet makes this directory of a pod before there is any volume

@@ -3,7 +3,6 @@ package policy
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
@@ -203,22 +202,6 @@ func (d *Ruling) take(c Case, gate Gate) {
 		return name
 	})
 	d.Verdicts, d.RuntimeOnly = verdicts[:len(d.Verdicts)], verdicts[len(d.Verdicts):]
-}
-
-// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
-// The clock may have been set back, and a pod may come twice in one second; an intent under
-// the name of another entry would take its place in the ledger.
-func freeEntry(uid parsers.PodUID, kind ActionKind, at int64, taken func(string) bool) string {
-	suffix := ""
-	if kind == Clear {
-		suffix = LeafSuffix
-	}
-	for ; ; at++ {
-		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
-		if !taken(name) {
-			return name
-		}
-	}
 }
 
 // remember keeps the holds of all pods that this look has seen.

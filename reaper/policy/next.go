@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -12,31 +11,6 @@ const (
 	lookAgain  = 5 * time.Minute  // an orphan is kept
 	lookRarely = time.Hour        // nothing is known to be left
 )
-
-// Listed returns the entries that are in quarantine, sorted.
-func Listed(all map[string]*EntryState) []EntryState {
-	var in []EntryState
-	for _, e := range all {
-		if e.Phase.InQuarantine() {
-			in = append(in, *e)
-		}
-	}
-	slices.SortFunc(in, func(a, b EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
-	return in
-}
-
-// InWork lists the quarantine entries that a pass may take further, and those that rest:
-// their pods may live again for as long as anything of them is left.
-func InWork(all map[string]*EntryState, r Rules, now Instant, pressed bool) []EntryState {
-	var in []EntryState
-	for _, e := range Listed(all) {
-		e.Rests = !Due(e, r, now, pressed)
-		if !e.Rests || e.Phase == PhaseHeld {
-			in = append(in, e)
-		}
-	}
-	return in
-}
 
 // schedule gathers when to look again.
 type schedule struct {

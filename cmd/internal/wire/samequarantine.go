@@ -15,26 +15,27 @@ type quarantined struct {
 }
 
 // sameQuarantine refuses to work with another quarantine than the one in which the ledger's
-// entries lie. There none of them would be found, so each would be written off as gone: a
-// parked pod would never be put back. Nobody need have changed a setting for that: where the
-// root directory is left to the kubelet and none runs yet, as at the boot of a node whose
-// kubelet is started late (k0s, microk8s), it is a guess. systemd tries again in a moment.
+// entries lie. systemd tries again in a moment.
 func sameQuarantine(cfg config.Config, store *state.Store) error {
 	var was quarantined
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return err
 	}
-	if was.Dir == "" || was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
-		return nil
+	q := policy.Quarantine{Remembered: was.Dir != "", Path: policy.No}
+	if was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
+		q.Path = policy.Yes
 	}
 	for _, e := range store.Entries() {
 		if e.Phase != policy.PhaseNone && e.Phase != policy.PhaseGone {
-			return exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
-				"another --state-dir",
-				"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
+			q.Known++
 		}
 	}
-	return nil
+	if q.Same() {
+		return nil
+	}
+	return exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
+		"another --state-dir",
+		"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
 
 // lockQuarantine does the same for whoever may fill the quarantine, and remembers which it

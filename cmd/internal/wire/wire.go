@@ -167,7 +167,7 @@ func tellUnlisted(r *reaper.Reaper, log *slog.Logger) {
 		log.Warn("cannot list the quarantine", slog.Any("error", err))
 		return
 	}
-	if n := len(reaper.Unlisted(names, r.Ledger.Entries())); n > 0 {
+	if n := len(policy.Unlisted(names, r.Ledger.Entries())); n > 0 {
 		log.Warn("the ledger does not know all that lies in quarantine; it is left alone: orphan-reaper quarantine list", slog.Int("entries", n))
 	}
 }

@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// Quarantine is what is known of whether the quarantine is the one in which the ledger's
+// entries lie. The zero value knows nothing.
+type Quarantine struct {
+	Known      int   // how many entries the ledger has
+	Remembered bool  // where they lay was written down; an older program did not
+	Path       Truth // is its path what was written down?
+	Dir        Truth // is the directory that it lies in the one that was written down?
+	Found      Truth // does any of the entries lie in it?
+}
+
+// Same says whether to work with the quarantine. In another one none of the entries would be
+// found, so each would be written off as gone: a parked pod would never be put back. Nobody need
+// have changed a setting for that:
+//
+//   - Where the root directory is left to the kubelet and none runs yet, as at the boot of a node
+//     whose kubelet is started late (k0s, microk8s), its path is a guess.
+//   - The kubelet's root directory is on a disk of its own that is not mounted yet, and a kubelet
+//     that was faster has made a pods directory below the mount point.
+//
+// One entry that is found shows that it is the right one, as after a move to another disk. That
+// somebody emptied the quarantine, in the same directory, is no doubt.
+func (q Quarantine) Same() bool {
+	return q.Known == 0 || !q.Remembered || q.Path != No && (q.Path == Yes || q.Dir == Yes || q.Found == Yes)
+}
+
+// Is reports whether the directory is the one that was remembered, as far as two boots can tell:
+// device numbers are given anew at each.
+func (d DirID) Is(remembered DirID) bool {
+	return d.Ino == remembered.Ino && d.Btime == remembered.Btime
+}
+
+// Listed returns the entries that are in quarantine, sorted.
+func Listed(all map[string]*EntryState) []EntryState {
+	var in []EntryState
+	for _, e := range all {
+		if e.Phase.InQuarantine() {
+			in = append(in, *e)
+		}
+	}
+	slices.SortFunc(in, func(a, b EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
+	return in
+}
+
+// InWork lists the quarantine entries that a pass may take further, and those that rest:
+// their pods may live again for as long as anything of them is left.
+func InWork(all map[string]*EntryState, r Rules, now Instant, pressed bool) []EntryState {
+	var in []EntryState
+	for _, e := range Listed(all) {
+		e.Rests = !Due(e, r, now, pressed)
+		if !e.Rests || e.Phase == PhaseHeld {
+			in = append(in, e)
+		}
+	}
+	return in
+}
+
+// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
+// The clock may have been set back, and a pod may come twice in one second; an intent under
+// the name of another entry would take its place in the ledger.
+func freeEntry(uid parsers.PodUID, kind ActionKind, at int64, taken func(string) bool) string {
+	suffix := ""
+	if kind == Clear {
+		suffix = LeafSuffix
+	}
+	for ; ; at++ {
+		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
+		if !taken(name) {
+			return name
+		}
+	}
+}
+
+// IsElder says whether an entry in conflict is what the pod had before, and not what its
+// kubelet made anew: that one has a name of its own kind.
+func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictSuffix) }
+
+// ConflictSuffix ends the quarantine name of a directory that was made again and was not
+// used, so that it could change places with its elder.
+const ConflictSuffix = ".conflict"
+
+// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
+// not know: the state directory was lost, or this is another one. Which directory it was
+// is not known either, so only a person does something about it.
+func Unlisted(names []string, known map[string]*EntryState) []EntryState {
+	var entries []EntryState
+	for _, name := range names {
+		if e := known[name]; e != nil && e.Phase != PhaseGone {
+			continue
+		}
+		first, rest, _ := strings.Cut(name, ".")
+		uid, ok := parsers.ParsePodUID(first)
+		if !ok || rest == "" {
+			continue // not ours
+		}
+		e := EntryState{Entry: name, UID: uid, Phase: PhaseUnlisted}
+		if strings.Contains(rest, "conflict") {
+			e.Phase = PhaseConflict
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// Meant finds among the entries of one pod what a person means: to restore, the youngest entry
+// that is no conflict, the ledger's before others, or else the elder of one; to purge, all that
+// there are.
+func Meant(of []EntryState, kind ActionKind) []EntryState {
+	if kind == Purge {
+		return of
+	}
+	for _, e := range slices.Backward(of) {
+		if e.Phase != PhaseConflict {
+			return []EntryState{e}
+		}
+	}
+	for _, e := range slices.Backward(of) {
+		if e.IsElder() {
+			return []EntryState{e}
+		}
+	}
+	return nil
+}
+
+// ByPerson plans what a person asked for. rests is what a look saw of the entries, or of the
+// first of them.
+func ByPerson(meant []EntryState, rests []Evidence, kind ActionKind) []Batch {
+	actions := make([]Action, 0, len(meant))
+	for i, s := range meant {
+		a := Action{
+			Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, ByPerson: true, Parked: s.Parked.At,
+			Evidence: &Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Residue: s.Left},
+		}
+		if kind == Purge {
+			a.Take = TakeAll
+		}
+		if i < len(rests) {
+			a.Evidence.Facts = rests[i].Facts
+		}
+		if s.Phase == PhaseConflict && !s.IsElder() {
+			a.ID = DirID{}
+		}
+		actions = append(actions, a)
+	}
+	return Batches(actions)
+}
+
+// LivesAgain says of entries that a look saw whether their pod lives again, and by what.
+func (m *Memory) LivesAgain(look Look, entries []EntryState, r Rules) (string, bool) {
+	for i := range look.Resting {
+		e := look.Resting[i]
+		m.Heard.TellParked(&e, look.Node, entries[i], look.At)
+		v := Lives(e, look.Node, entries[i], r, look.At)
+		if v.Settle != SettleConflict {
+			continue
+		}
+		words := make([]string, 0, len(v.Why))
+		for _, w := range v.Why {
+			words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
+		}
+		return strings.Join(slices.Compact(words), "; "), true
+	}
+	return "", false
+}
