@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -67,6 +68,61 @@ func (f *facing) claimLiving(ctx context.Context) {
 		u := &f.unclaimed[i]
 		u.addresses = in.addresses[u.place]
 	}
+	f.enterUnclaimed(ctx)
+}
+
+// enterUnclaimed asks the namespaces without a process for their addresses, where this process
+// may enter them.
+func (f *facing) enterUnclaimed(ctx context.Context) {
+	left := mostAddressed
+	for i := range f.unclaimed {
+		u := &f.unclaimed[i]
+		if u.addresses != nil || left == 0 {
+			continue
+		}
+		left--
+		addresses, err := bounded.Do(ctx, f.s.p.guard, "namespace "+u.place, func() entered { return enteredAddresses(u.place, f.k.netns.ids[u.place]) })
+		if err != nil || errors.Is(addresses.err, unix.EPERM) {
+			return
+		}
+		u.addresses = addresses.found
+	}
+}
+
+// entered are the addresses of a namespace, nil where they could not be read.
+type entered struct {
+	found map[netip.Addr]bool
+	err   error
+}
+
+// enteredAddresses has a thread enter the network namespace that is bound at a place (setns(2)),
+// which takes CAP_SYS_ADMIN: a person's shell has it, the service has not.
+func enteredAddresses(place string, id nsID) (a entered) {
+	ns, err := beneath.Retry(func() (int, error) {
+		return unix.Open(place, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return entered{err: err}
+	}
+	defer beneath.Close(ns)
+	st, err := beneath.Stat(ns)
+	if err != nil || id != (nsID{beneath.DevOf(&st), st.Ino}) {
+		return entered{err: cmp.Or(err, error(unix.ESTALE))}
+	}
+	proc, err := procfs.Open("/proc")
+	if err != nil {
+		return entered{err: err}
+	}
+	defer beneath.Close(proc)
+	done := make(chan struct{})
+	onOwnThread(func() {
+		defer close(done)
+		if a.err = unix.Setns(ns, unix.CLONE_NEWNET); a.err == nil {
+			a.found, a.err = addressesOf(proc, "thread-self")
+		}
+	})
+	<-done
+	return a
 }
 
 func (f *facing) listed(id string) bool {

@@ -5,8 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +182,32 @@ func TestCNIAddressesReal(t *testing.T) {
 	}
 	if len(got) < len(interfaces) {
 		t.Errorf("%v, want %v", got, interfaces)
+	}
+}
+
+// TestCNILeakedNamespace: a namespace that is left over, without a process, keeps the addresses that it
+// has, where this process may enter it.
+func TestCNILeakedNamespace(t *testing.T) {
+	needRoot(t)
+	if !inNamespace(t) {
+		return
+	}
+	n := newCNINode(t)
+	n.write("run/netns/leaked", "")
+	script := "ip link set lo up && ip address add 10.244.0.8/32 dev lo && mount --bind /proc/self/ns/net '" + n.path("run/netns/leaked") + "'"
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/leaked"), unix.MNT_DETACH) })
+	n.address("cbr0", "10.244.0.8", id("gone"))
+	n.address("cbr0", "10.244.0.9", id("gone"))
+	looks := n.sweep()
+	checkCNI(t, cniFile(t, looks, "10.244.0.8"), cniFacts{cni.Netns: policy.Unknown})
+	checkCNI(t, cniFile(t, looks, "10.244.0.9"), cniFacts{cni.Netns: policy.No})
+	if now, err := net.InterfaceAddrs(); err != nil || slices.ContainsFunc(now, func(a net.Addr) bool { return a.String() == "10.244.0.8/32" }) {
+		t.Errorf("this process is in the other namespace: %v, %v", now, err)
 	}
 }
 
