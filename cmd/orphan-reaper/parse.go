@@ -13,28 +13,46 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 func newParseCommand(a *app) *cobra.Command {
-	var hints bool
+	var hints, follow bool
 	cmd := &cobra.Command{
 		Use:   "parse [FILE...]",
 		Short: "Show the orphans that log lines name; touches nothing",
 		Long: `Read log lines (stdin by default) and write one JSON object for each line in
 which a kubelet reports an orphaned pod. The lines may be in any transport:
 klog text or JSON, syslog, every form of journalctl, container logs. A log that
-gzip compressed is read as it is. With -o text the objects are lines for people.`,
+gzip compressed is read as it is. With -o text the objects are lines for people.
+
+With --follow one file is read on as it is written, until the command is
+interrupted; a file that takes its name is read next.`,
 		Example: `  orphan-reaper parse /var/log/syslog
-  journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u`,
+  journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u
+  orphan-reaper parse --follow -o text /var/log/syslog`,
 		Annotations: map[string]string{noSettings: "yes", usesFlag: "journal-unit"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := cmd.Flags().Changed("output") && !a.json()
-			return a.parse(cmd, args, parsers.Options{Units: a.given["journal-unit"], Hints: hints}, text)
+			o := parsers.Options{Units: a.given["journal-unit"], Hints: hints}
+			if !follow {
+				return a.parse(cmd, args, o, text)
+			}
+			if len(args) != 1 || args[0] == "-" {
+				return exit.Usagef("a pipe is read as it comes: journalctl -f | orphan-reaper parse", "--follow wants one file")
+			}
+			log, err := followFile(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			a.stdin = log
+			return a.parse(cmd, nil, o, text)
 		},
 	}
 	cmd.Flags().BoolVar(&hints, "hints", false, "also show volume tear-down errors, reason \"teardown\"")
+	cmd.Flags().BoolVar(&follow, "follow", false, "read one file on as it is written")
 	return cmd
 }
 
