@@ -40,7 +40,7 @@ func TestChurn(t *testing.T) {
 	n := newNode(t, machine, versions[0], 7)
 	n.restartKubelet(t)
 	c := &churn{
-		t: t, n: n, d: n.reap(t), random: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // the same pods in each run
+		t: t, n: n, d: n.reap(t), random: rand.New(rand.NewPCG(1, 2)), // the same pods in each run
 		alive: map[string]*life{}, orphans: map[string]time.Time{}, volumes: map[string]bool{}, started: time.Now(),
 	}
 	for _, p := range n.livingPods(t) {

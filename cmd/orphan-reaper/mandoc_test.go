@@ -309,7 +309,7 @@ func TestManPagesRead(t *testing.T) {
 			if err := os.WriteFile(file, []byte(strings.Replace(manPages[name](), "@DATE@", "2026-01-01", 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.CommandContext(t.Context(), check[0], append(slices.Clone(check[1:]), file)...).CombinedOutput() //nolint:gosec // our own words
+			out, err := exec.CommandContext(t.Context(), check[0], append(slices.Clone(check[1:]), file)...).CombinedOutput() // our own words
 			if err != nil || len(out) > 0 {
 				t.Errorf("%s %s: %v\n%s", check[0], name, err, out)
 			}

@@ -38,7 +38,7 @@ func (n node) put(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		n.t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(text), 0o700); err != nil { //nolint:gosec // a program, perhaps
+	if err := os.WriteFile(name, []byte(text), 0o700); err != nil { // a program, perhaps
 		n.t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func (n node) run(script string, args ...string) string {
 	for _, dir := range []string{"/var/lib/", "/etc/orphan-reaper", "/usr/sbin/", "/usr/bin/", "/run/"} {
 		moved = strings.ReplaceAll(moved, dir, n.root+dir)
 	}
-	cmd := exec.CommandContext(n.t.Context(), "sh", append([]string{"-c", moved, script}, args...)...) //nolint:gosec // our own scripts
+	cmd := exec.CommandContext(n.t.Context(), "sh", append([]string{"-c", moved, script}, args...)...) // our own scripts
 	cmd.Env = []string{"PATH=" + n.tools()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -147,7 +147,7 @@ func (o *Opener) open(dirfd int, name string, flags int, resolve uint64) (int, e
 	if o.fallback != nil {
 		return o.byMountID(dirfd, name, flags)
 	}
-	how := unix.OpenHow{Flags: uint64(flags), Resolve: resolve} //nolint:gosec // flags are ours
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: resolve} // flags are ours
 	return Retry(func() (int, error) { return unix.Openat2(dirfd, name, &how) })
 }
 

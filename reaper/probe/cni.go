@@ -168,7 +168,7 @@ func (s *CNISweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
 		err = a.err
 	}
 	if beneath.Gone(err) {
-		return nil, nil //nolint:nilnil // a directory that is not there holds nothing, and is no error
+		return nil, nil // a directory that is not there holds nothing, and is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)

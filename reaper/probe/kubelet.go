@@ -120,7 +120,7 @@ func findKubelets(procDir, rootDir string) (kubelets, error) {
 func (ks kubelets) one(rootDir string) (*kubelet, error) {
 	switch len(ks.ours) {
 	case 0:
-		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
+		return nil, nil // no kubelet is an answer, not an error
 	case 1:
 		return ks.ours[0], nil
 	}
@@ -207,7 +207,7 @@ func anyKubelet(procDir string) (*kubelet, error) {
 		return nil, fmt.Errorf("cannot look for the kubelet: %w", err)
 	}
 	if len(ks) == 0 {
-		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
+		return nil, nil // no kubelet is an answer, not an error
 	}
 	first := ks[0]
 	for _, k := range ks {

@@ -86,7 +86,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	// to get, and waits for ever where the process hangs with its memory locked. So it is
 	// read of those only whose name may be a kubelet's (also k3s-server, .kubelet-wrapped).
 	if !s.thorough && !strings.Contains(name, "kube") && !strings.Contains(name, "k3s") {
-		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
+		return nil, nil // no kubelet is an answer, not an error
 	}
 	cmdline, err := procfs.Read(s.procDir, pid, "cmdline", procfs.MaxCmdline)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	}
 	k, ok := parseCommand(name, splitCmdline(cmdline))
 	if !ok || k.script && !s.thorough {
-		return nil, nil //nolint:nilnil // no kubelet is an answer, not an error
+		return nil, nil // no kubelet is an answer, not an error
 	}
 	before, err := procfs.StatOf(s.procDir, pid)
 	if err != nil {

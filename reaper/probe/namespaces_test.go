@@ -80,7 +80,7 @@ func TestHiddenNamespaces(t *testing.T) {
 				n.mount("", "jail")
 			}
 			check(t, n.one(held), dead())
-			must(t, os.Chmod(n.dir, 0o755)) //nolint:gosec // a user namespace's root is nobody here
+			must(t, os.Chmod(n.dir, 0o755)) // a user namespace's root is nobody here
 			jailedWith(t, c.flags|unix.CLONE_NEWNS, n.path("jail"), n.path(vol))
 			if c.removed {
 				must(t, os.Remove(n.path("jail")))

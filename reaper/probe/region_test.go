@@ -43,7 +43,7 @@ func TestStrangersMounts(t *testing.T) {
 	}
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
-	must(t, os.Chmod(n.dir, 0o755)) //nolint:gosec // root of the user namespace is nobody here
+	must(t, os.Chmod(n.dir, 0o755)) // root of the user namespace is nobody here
 	y, staged := n.path("y/"+string(uid)), n.path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 	for name, script := range map[string]string{
 		"a mount point of that name": "mount -t tmpfs tmpfs '" + y + "'",

@@ -162,7 +162,7 @@ func parseManifest(text []byte) (*policy.Manifest, error) {
 	case pod.Kind == "":
 		return nil, errors.New("it names no kind")
 	case pod.Kind != "Pod":
-		return nil, nil //nolint:nilnil // no pod is an answer, not an error
+		return nil, nil // no pod is an answer, not an error
 	case m.Name == "":
 		return nil, errors.New("the pod has no name")
 	case m.Namespace == "":

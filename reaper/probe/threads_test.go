@@ -26,7 +26,7 @@ import (
 const threadEnv = "ORPHAN_REAPER_TEST_THREAD"
 
 // In init the goroutine is locked to the process's first thread, which can end only there.
-func init() { //nolint:gochecknoinits // see above
+func init() { // see above
 	what, first, ok := strings.Cut(os.Getenv(threadEnv), "|")
 	if !ok {
 		return

@@ -20,7 +20,7 @@ var (
 
 func fileIDOf(st *unix.Statx_t) cni.FileID {
 	return cni.FileID{
-		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), //nolint:gosec // no file has 2^63 bytes
+		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Size: int64(st.Size), // no file has 2^63 bytes
 		Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
 	}
 }

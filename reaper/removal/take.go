@@ -164,7 +164,7 @@ func (w *walker) unlink(f *frame, name string, class policy.Class, st *unix.Stat
 	case err == nil:
 		bytes := int64(0)
 		if st.Nlink <= 1 {
-			bytes = int64(st.Blocks) * 512 //nolint:gosec // no file has 2^63 bytes
+			bytes = int64(st.Blocks) * 512 // no file has 2^63 bytes
 		}
 		w.count(class, bytes)
 		return nil
@@ -189,9 +189,9 @@ func (w *walker) unlink(f *frame, name string, class policy.Class, st *unix.Stat
 // A vol_data.json goes only when its content is in the outcome.
 func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, bool) {
 	rel := w.rel(f, name)
-	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) //nolint:gosec // a file's size is an off_t
+	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
 	volData := class == policy.ClassSkeleton && name == policy.VolData && rel[0] == "volumes"
-	if policy.ByText(rel, typeOf(st.Mode), int64(st.Size)) { //nolint:gosec // as above
+	if policy.ByText(rel, typeOf(st.Mode), int64(st.Size)) { // as above
 		if content, err := w.b.r.open.ReadFile(f.fd, name, policy.BiggestText); err == nil {
 			class = policy.ClassOfText(rel, content)
 		}
@@ -267,7 +267,7 @@ func (w *walker) leftRow(f *frame, name string, class policy.Class, st *unix.Sta
 
 // share is a file's part of its allocated bytes among all its names.
 func share(st *unix.Statx_t) int64 {
-	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) //nolint:gosec // no file has 2^63 bytes
+	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) // no file has 2^63 bytes
 }
 
 // row adds to what is left. Beyond maxLeft, rows of one class are summed.

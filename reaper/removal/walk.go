@@ -193,7 +193,7 @@ func (w *walker) known(f, child *frame) error {
 	if err != nil {
 		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, err)
 	}
-	child.id, child.bytes = beneath.DirID(&st), int64(st.Blocks)*512 //nolint:gosec // no directory has 2^63 bytes
+	child.id, child.bytes = beneath.DirID(&st), int64(st.Blocks)*512 // no directory has 2^63 bytes
 	if child.id.Dev != f.id.Dev {
 		return w.stop(policy.ReasonRemoval, "fstat", f, child.name, errSubvol)
 	}

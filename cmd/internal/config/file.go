@@ -123,7 +123,7 @@ func parseYAML(name string, data []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		return nil, nil //nolint:nilnil // an empty file holds nothing, and is no error
+		return nil, nil // an empty file holds nothing, and is no error
 	}
 	if err != nil {
 		line, text := "1", err.Error() // The reader names every line but the first.
@@ -141,7 +141,7 @@ func parseYAML(name string, data []byte) (*yaml.Node, error) {
 	case root.Kind == yaml.MappingNode:
 		return root, nil
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
-		return nil, nil //nolint:nilnil // only comments
+		return nil, nil // only comments
 	}
 	return nil, fmt.Errorf("%s:%d: want keys with values, such as \"hold: 5m\"", name, root.Line)
 }
