@@ -120,9 +120,8 @@ type judgement struct {
 // evidence, the hold that the looks before it left, the rules and the time. It is pure:
 // the same values give the same verdict.
 //
-// The evidence is read once, into objections. Then they are weighed: none lets the pod go once
-// time has passed; where all of them would fall with one thing that can be brought about or
-// waited for, the verdict is what that allows, and never Reap.
+// The evidence is read once, into objections, and these are weighed. Only a pod without any
+// objection may be Reap, and only once time has passed.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
 	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{UID: e.UID, Name: e.Name, Decision: Reap}}
 	if e.UID == "" {
@@ -178,10 +177,10 @@ func (j *judgement) apply(rule rule, need unless) {
 		}
 		j.object(rule.decision, rule.alive, f.Detail, need)
 	case j.r.silent(rule.fact), rule.waivable && j.r.Waive:
+	case j.doubts(rule):
+		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), unlessDoubt)
 	case rule.unknown == ReasonRuntimeUnknown && j.n.RuntimeLists.Truth == No:
 		j.object(Keep, ReasonRuntimeEmpty, j.n.RuntimeLists.Detail, 0)
-	case rule.shared:
-		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), unlessDoubt)
 	default:
 		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), 0)
 	}
@@ -194,7 +193,13 @@ func (j *judgement) doubts(rule rule) bool {
 		(rule.unknown != ReasonRuntimeUnknown || j.n.RuntimeLists.Truth != No)
 }
 
-// weigh makes a verdict of the objections, those left out that fall with what is assumed.
+// weigh makes a verdict of the objections. Those are left out that fall with what is assumed; only
+// clear.go assumes anything, and what it makes of the verdict is never Reap.
+//
+//	no objection                      Reap, once time has passed
+//	the stopped sandboxes alone       Wait for their removal where that is allowed, else Keep
+//	doubts about the node alone       Keep, and the hold pauses
+//	anything else                     Keep, or Wait where all that objects ends by itself
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)

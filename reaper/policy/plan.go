@@ -7,58 +7,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// ActionKind is one way to change the disk. There are no others.
-type ActionKind string
-
-// Park moves a pod directory from the pods directory into quarantine, Clear only what lies
-// in one leaf of it, and PutBack moves either back. Strip removes, in quarantine, what holds no user's data; Purge also what is
-// ephemeral, or all of it.
-const (
-	Park    ActionKind = "park"
-	Clear   ActionKind = "clear"
-	PutBack ActionKind = "put-back"
-	Strip   ActionKind = "strip"
-	Purge   ActionKind = "purge"
-	// RemoveSandbox asks the runtime to stop and remove one sandbox that has stopped already:
-	// that runs CNI DEL. It is the one action that changes nothing on the disk itself.
-	RemoveSandbox ActionKind = "remove-sandbox"
-)
-
-// Action is one change to one pod. It is used once.
-type Action struct {
-	Kind  ActionKind
-	UID   parsers.PodUID
-	Entry string // the name in quarantine
-	// ID is the directory that was judged; another one that has taken its name is left
-	// alone. The zero value means any, and is for PutBack and later only.
-	ID DirID
-	// Leaf is what Clear is to empty, from the pod directory on, or where what lies in the
-	// entry came from.
-	Leaf string
-	Take ClassSet
-	Why  []Why
-	// Sandbox is the one that RemoveSandbox is about.
-	Sandbox Sandbox
-	// Parked is when the entry was parked: what is younger than that uses the directory that
-	// was made again. PutBack only.
-	Parked Instant
-	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
-	ByPerson bool
-	// Manifest is the text that is laid beside the entry in quarantine, so that a person
-	// without our state directory still knows what it is. Park and Clear only.
-	Manifest []byte
-	// Evidence is what the action was judged from, for the record.
-	Evidence *Evidence
-}
-
-// BatchSize is the most actions of one batch: facts, scans and syncs are per batch.
-const BatchSize = 256
-
-// Batch is what one step changes: the remover carries it out, a dry run prints it.
-type Batch struct {
-	Actions []Action
-}
-
 // Gate is what stops enforcing whatever the evidence says.
 type Gate struct {
 	Breaker bool // open: a parked pod turned out to live, and no person has said go on
@@ -115,15 +63,6 @@ func takeOf(
 		})
 	}
 	return Batches(actions), Batches(removals)
-}
-
-// Batches cuts actions into batches of at most BatchSize.
-func Batches(actions []Action) []Batch {
-	var batches []Batch
-	for batch := range slices.Chunk(actions, BatchSize) {
-		batches = append(batches, Batch{Actions: batch})
-	}
-	return batches
 }
 
 // Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
@@ -208,57 +147,4 @@ func limitDetail(g Gate, r Rules) string {
 		return "the first pod after a start is confirmed before the rest"
 	}
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
-}
-
-// Result is how one action ended.
-type Result string
-
-// Done: as planned. Gone: somebody else was faster (the kubelet removes what it can), no
-// error; look again. Refused: it was left, or put back, as it was, with a reason. Partly:
-// something is left in quarantine that may not go, or of a cleared leaf cannot go back. Failed: an error that a person should
-// see. Conflict: put back by exchange, since the directory had been made again.
-const (
-	Done     Result = "done"
-	Gone     Result = "gone"
-	Refused  Result = "refused"
-	Partly   Result = "partly"
-	Failed   Result = "failed"
-	Conflict Result = "conflict"
-)
-
-// Tally counts directory entries and allocated bytes.
-type Tally struct {
-	Entries int64 `json:"entries"`
-	Bytes   int64 `json:"bytes"`
-}
-
-// Add adds o to t.
-func (t *Tally) Add(o Tally) { t.Entries += o.Entries; t.Bytes += o.Bytes }
-
-// Outcome is what one action did to the disk.
-type Outcome struct {
-	Action Action
-	Result Result
-	Why    []Why  // for Refused and Failed: what stopped it
-	Err    string // for Refused and Failed: the error in words, with the path
-	// Taken is what was removed, by class; Left is what is still there.
-	Taken map[Class]Tally
-	Left  []Residue
-	// VolData holds each removed vol_data.json's content by its path.
-	VolData map[string]string
-	// ID is the directory that Clear has made in quarantine, or that stays there.
-	ID DirID
-	// Conflict is the quarantine name of the directory that had been made again. Where it is
-	// the action's own entry, that one stays as the conflict, and the newer is left alone.
-	Conflict string
-}
-
-// Ended reports whether the action reached its goal: nothing is left to do for it.
-func (o Outcome) Ended() bool {
-	return o.Result == Done || o.Result == Gone || o.Result == Conflict
-}
-
-// NotBegun reports whether the runtime took too long for the sandboxes before this one.
-func (o Outcome) NotBegun() bool {
-	return o.Result == Refused && len(o.Why) > 0 && o.Why[0].Reason == ReasonLimit
 }

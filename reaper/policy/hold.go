@@ -1,0 +1,98 @@
+package policy
+
+import "time"
+
+// Hold remembers the first of an unbroken row of good looks at one directory.
+type Hold struct {
+	Since Instant `json:"since"`
+	ID    DirID   `json:"id"`
+	// Sandboxes is true while sandboxes that have stopped are all that keeps the pod. Once
+	// they are gone the hold begins anew: their removal has changed the node, the evidence
+	// that the runtime knows nothing of the pod is as old as that, and what the kubelet can
+	// now do by itself it does within this time.
+	Sandboxes bool `json:"sandboxes,omitempty"`
+	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
+	// memory of its own: the rest of the hold may be zero.
+	Unwanted Instant `json:"unwanted,omitzero"`
+	// Paused is since when looks have met a doubt that is not about this pod, and Lost how
+	// long such pauses before it took: that time does not count.
+	Paused Instant       `json:"paused,omitzero"`
+	Lost   time.Duration `json:"lost,omitempty"`
+}
+
+// A look can meet a doubt that is about the node and not about one pod: the runtime did not
+// answer in time, a process hides what is mounted, the API server is away. Such a doubt keeps
+// every pod while it lasts. It says nothing against what was seen of a pod before, so the hold
+// pauses: the time from the doubt to the next good look does not count, the rest does. Without
+// this a build machine, on which some process has a root of its own for a moment each minute,
+// begins every hold anew for ever.
+//
+// A doubt about the pod itself (its directory, its content), every sign of life, and
+// a kubelet that is not there or has just started begin the hold anew, as ever.
+
+// longestPause bounds what the pauses of one hold may take together: beyond it the first look
+// is too old to be evidence.
+const longestPause = time.Hour
+
+// The look is repeated after soonest, and then as long after the last as the doubt has lasted,
+// up to latest: what goes away by itself costs seconds, what stays buys no more looks than any
+// orphan that is kept.
+const (
+	soonest = 5 * time.Second
+	latest  = 5 * time.Minute
+)
+
+// resume says for how long the evidence has been good, pauses left out, and takes the pause
+// that ends now into the hold. It is false where the hold begins anew.
+func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
+	since, ok := now.Since(h.Since)
+	if !ok || h.ID != of.ID || h.Sandboxes != of.Sandboxes {
+		return 0, false
+	}
+	if h.Paused != (Instant{}) {
+		paused, ok := now.Since(h.Paused)
+		if !ok {
+			return 0, false
+		}
+		h.Lost, h.Paused = h.Lost+paused, Instant{}
+	}
+	// More lost than has passed is a damaged file.
+	if h.Lost < 0 || h.Lost > min(since, longestPause) {
+		return 0, false
+	}
+	good := since - h.Lost
+	if good >= r.Hold { // it is long enough without what came before the pauses
+		h.Since.Boot, h.Since.Wall, h.Lost = h.Since.Boot+h.Lost, h.Since.Wall.Add(h.Lost), 0
+	}
+	return good, true
+}
+
+// pause keeps the hold of a pod that nothing keeps but doubts about the node, as far as it
+// has come, and asks for another look soon. It never makes a verdict weaker: it changes only
+// what is remembered of the looks before. of is the hold that the pod would have without them.
+func (v *Verdict) pause(of, h Hold, r Rules, now Instant) {
+	resumed := h
+	if _, ok := resumed.resume(of, r, now); !ok {
+		h = Hold{Paused: h.Paused} // nothing to go on with but for how long there has been doubt
+	}
+	lasted, ok := now.Since(h.Paused)
+	if !ok {
+		lasted, h.Paused = 0, now
+	}
+	h.Unwanted = v.Hold.Unwanted
+	v.Hold = h
+	again := max(soonest, min(lasted, latest))
+	if v.Again == 0 || again < v.Again {
+		v.Again = again
+	}
+}
+
+// hold waits until two looks at the same directory, a hold apart in one boot, agree.
+func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
+	since, ok := h.resume(of, r, now)
+	if !ok {
+		since, h = 0, Hold{Since: now}
+	}
+	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
+	v.Good(since, r)
+}
