@@ -68,8 +68,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
 	}
-	found := newUnitsFound(cfg, log)
-	all := newSources(ctx, cfg, found, log)
+	units := newUnits(cfg, log)
+	all := newSources(ctx, cfg, units, log)
 	if len(all) == 0 {
 		return exit.Failf("name one with --log-source and --log-file", "%w", errNoSource)
 	}
@@ -80,7 +80,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer again.Stop()
 	logs.relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, found)), Reload: reloads(ctx, cfg, reload, log, metrics),
+		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}

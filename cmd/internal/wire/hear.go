@@ -35,11 +35,11 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 	defer cancel()
 	now, cancelNow := context.WithTimeout(ctx, listen)
 	defer cancelNow()
-	found := newUnitsFound(cfg, log)
-	all := newSources(ctx, cfg, found, log)
+	units := newUnits(cfg, log)
+	all := newSources(ctx, cfg, units, log)
 	f := follow(now, all, nil, log, func(string, bool, time.Time) {})
 	recalled := recall(ctx, cfg, clock, all, log)
-	parse, parseOld := newParse(cfg, found), newParse(cfg, found)
+	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	said := gathered{}
 	for listening := now.Done(); listening != nil || recalled != nil; {
 		select {
@@ -76,7 +76,7 @@ func recall(ctx context.Context, cfg config.Config, clock reaper.Clock, all []so
 	lines := make(chan parsers.Line)
 	go func() {
 		defer close(lines)
-		if err := newJournal(cfg, newUnitsFound(cfg, log), log).Recall(ctx, from, lines); err != nil {
+		if err := newJournal(cfg, newUnits(cfg, log), log).Recall(ctx, from, lines); err != nil {
 			log.WarnContext(ctx, "cannot read what the kubelet said before", slog.Any("error", err))
 		}
 	}()

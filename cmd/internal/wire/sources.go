@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,7 +18,7 @@ import (
 // newSources makes the followers that the configuration names. auto is the journal where
 // journald runs and keeps one: the usual files hold the same lines then, without the fields
 // that cannot be forged. A file that is the kubelet's standard error is followed, too.
-func newSources(ctx context.Context, cfg config.Config, found *unitsFound, log *slog.Logger) []source.Source {
+func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	here := wants(config.Auto) && !cfg.Elsewhere()
 	journald := wants("journald") || here && source.JournaldRuns()
@@ -29,9 +28,9 @@ func newSources(ctx context.Context, cfg config.Config, found *unitsFound, log *
 	}
 	var all []source.Source
 	if journald {
-		all = append(all, newJournal(cfg, found, log))
+		all = append(all, newJournal(cfg, units, log))
 	}
-	for _, path := range logFiles(cfg, kept, filepath.Join(cfg.NodeRoot, rke2Log), laterFiles(ctx, cfg)...) {
+	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), laterFiles(ctx, cfg)...) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
@@ -50,80 +49,23 @@ func laterFiles(ctx context.Context, cfg config.Config) []string {
 	return append(probe.KubeletLogs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
 }
 
-func newJournal(cfg config.Config, found *unitsFound, log *slog.Logger) *source.Journal {
-	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: found.look})
+func newJournal(cfg config.Config, units *source.Units, log *slog.Logger) *source.Journal {
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Look})
 }
 
-// rke2Log is where RKE2 has its kubelet write: nothing of that comes to the journal
-// (docs.rke2.io, "Logging").
-const rke2Log = "/var/lib/rancher/rke2/agent/logs/kubelet.log"
-
-// logFiles are the files to follow: those that the configuration names, where files are
-// wanted, and with auto RKE2's where RKE2's agent is installed, and the kubelet's own.
-func logFiles(cfg config.Config, journald bool, rke2 string, own ...string) []string {
-	var paths []string
-	automatic := slices.Contains(cfg.LogSources, config.Auto)
-	if slices.Contains(cfg.LogSources, "file") || (automatic && !journald) {
-		paths = slices.Clone(cfg.LogFiles)
+// newUnits returns the units in which kubelets are found to run. Where the operator named units
+// these are all.
+func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
+	if cfg.Named("journal_units") || cfg.Waive() {
+		return source.NewUnits(nil, log)
 	}
-	agent := filepath.Dir(filepath.Dir(rke2))
-	if info, err := os.Stat(agent); automatic && err == nil && info.IsDir() && !slices.Contains(paths, rke2) {
-		paths = append(paths, rke2)
-	}
-	for _, path := range own {
-		if !slices.Contains(paths, path) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
-// unitsFound are the units in which kubelets were found to run, besides those that are
-// known. Where the operator named units these are all.
-type unitsFound struct {
-	find func(context.Context) []string // nil where there is nothing to find
-	log  *slog.Logger
-
-	mu  sync.Mutex
-	all []string
-}
-
-func newUnitsFound(cfg config.Config, log *slog.Logger) *unitsFound {
-	u := &unitsFound{log: log}
-	if !cfg.Named("journal_units") && !cfg.Waive() {
-		u.find = func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }
-	}
-	return u
-}
-
-// look returns the units. One that was found stays: a kubelet that is being restarted
-// shows none.
-func (u *unitsFound) look(ctx context.Context) []string {
-	if u.find == nil {
-		return nil
-	}
-	now := u.find(ctx)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, unit := range now {
-		if !slices.Contains(parsers.KubeletUnits(), unit) && !slices.Contains(u.all, unit) {
-			u.all = append(u.all, unit)
-			u.log.InfoContext(ctx, "a kubelet runs in this unit, whose journal is read too", slog.String("unit", unit))
-		}
-	}
-	return slices.Clone(u.all)
-}
-
-func (u *unitsFound) runsKubelet(unit string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Contains(u.all, unit)
+	return source.NewUnits(func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }, log)
 }
 
 // newParse parses the lines of several sources, each in its own order.
-func newParse(cfg config.Config, found *unitsFound) func(parsers.Line) (parsers.Sighting, bool) {
+func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parsers.Sighting, bool) {
 	each := map[string]*parsers.Parser{}
-	o := parsers.Options{RunsKubelet: found.runsKubelet, Hints: true}
+	o := parsers.Options{RunsKubelet: units.RunsKubelet, Hints: true}
 	if cfg.Named("journal_units") {
 		o.Units = cfg.JournalUnits
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -17,51 +16,6 @@ import (
 // orphanLine is what a kubelet says of an orphan.
 const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
 	`paths are still present on disk`
-
-// TestLogFiles: with auto, RKE2's kubelet is heard, which the journal never hears, and
-// nothing is followed that nobody has.
-func TestLogFiles(t *testing.T) {
-	dir := t.TempDir()
-	here, nowhere := filepath.Join(dir, "agent", "logs", "kubelet.log"), filepath.Join(dir, "none", "logs", "kubelet.log")
-	if err := os.Mkdir(filepath.Join(dir, "agent"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	usual := []string{"/var/log/messages", "/var/log/syslog"}
-	for _, c := range []struct {
-		name     string
-		sources  []string
-		files    []string
-		journald bool
-		rke2     string
-		want     []string
-	}{
-		{"a kubelet in the journal", []string{config.Auto}, usual, true, nowhere, nil},
-		{"RKE2 with a journal", []string{config.Auto}, usual, true, here, []string{here}},
-		{"RKE2 without", []string{config.Auto}, usual, false, here, append(slices.Clone(usual), here)},
-		{"no journal", []string{config.Auto}, usual, false, nowhere, usual},
-		{"named once", []string{config.Auto}, []string{here}, false, here, []string{here}},
-		{"the journal only", []string{"journald"}, usual, true, here, nil},
-		{"files only", []string{"file"}, usual, true, here, usual},
-	} {
-		if got := logFiles(config.Config{LogSources: c.sources, LogFiles: c.files}, c.journald, c.rke2); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-// TestOwnLog: the file that is the kubelet's standard error is followed once, beside the journal.
-func TestOwnLog(t *testing.T) {
-	cfg := config.Config{LogSources: []string{config.Auto}, LogFiles: []string{"/var/log/messages"}}
-	for _, c := range []struct {
-		journald bool
-		want     []string
-	}{{true, []string{"/var/log/kubelet.log"}}, {false, []string{"/var/log/messages", "/var/log/kubelet.log"}}} {
-		got := logFiles(cfg, c.journald, "/none/logs/kubelet.log", "/var/log/kubelet.log", "/var/log/kubelet.log")
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v, want %v", got, c.want)
-		}
-	}
-}
 
 // hung is a source that does not end with its context, as one whose read hangs.
 type hung struct {
@@ -120,7 +74,7 @@ func TestRelook(t *testing.T) {
 	f.wait()
 }
 
-// TestUnitsFound: a unit in which a kubelet was found is believed and kept in mind; where
+// TestUnitsFound: a unit in which a kubelet was found is believed; where
 // the operator named units, nothing is looked for and any command of theirs is believed.
 func TestUnitsFound(t *testing.T) {
 	line := func(unit, comm string) parsers.Line {
@@ -131,19 +85,12 @@ func TestUnitsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	usual := config.Config{}
-	found := newUnitsFound(usual, slog.New(slog.DiscardHandler))
-	units := []string{"k3s-shop.service", "kubelet.service"}
-	found.find = func(context.Context) []string { return units }
+	found := source.NewUnits(func(context.Context) []string { return []string{"k3s-shop.service"} }, slog.New(slog.DiscardHandler))
 	parse := newParse(usual, found)
 	if _, ok := parse(line("k3s-shop.service", "k3s-server")); ok {
 		t.Error("believed before it was found")
 	}
-	for range 2 {
-		if got := found.look(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
-			t.Errorf("found %q", got)
-		}
-		units = nil
-	}
+	found.Look(t.Context())
 	for unit, comm := range map[string]string{"k3s-shop.service": "k3s-server", "kubelet.service": "kubelet"} {
 		if _, ok := parse(line(unit, comm)); !ok {
 			t.Errorf("%s is not believed", unit)
@@ -152,8 +99,8 @@ func TestUnitsFound(t *testing.T) {
 			t.Errorf("logger in %s is believed", unit)
 		}
 	}
-	byHand := newUnitsFound(named, slog.New(slog.DiscardHandler))
-	if byHand.find != nil || byHand.look(t.Context()) != nil {
+	byHand := newUnits(named, slog.New(slog.DiscardHandler))
+	if byHand.Look(t.Context()) != nil {
 		t.Error("looks for units beside those that were named")
 	}
 	if _, ok := newParse(named, byHand)(line("node.service", "anything")); !ok {
