@@ -39,14 +39,13 @@ func TestWrittenAfterJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_700_000_000, 0)
-	write := func(path string, at time.Time) string {
+	write := func(path string, at time.Time) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
-		return path
 	}
 	before, with, after := filepath.Join(dir, "old"), filepath.Join(dir, "messages"), filepath.Join(dir, "syslog")
 	write(before, now.Add(-time.Hour))
