@@ -3,8 +3,6 @@ package policy
 import (
 	"strings"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // A pod whose directory was parked may live again, under the same UID and with a directory
@@ -152,61 +150,6 @@ func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict
 		v.Alive = false
 	}
 	return v
-}
-
-// Frozen is the record of an entry that stays in quarantine since its pod lives again: from
-// then on nothing but a person removes it.
-func Frozen(e Evidence, s EntryState, v ParkedVerdict, n Node, now Instant) Record {
-	r := Record{
-		Kind: KindConflict, At: now, UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf,
-		Kubelet: n.KubeletID, Why: v.Why, Left: s.Left,
-	}
-	if r.PodName == "" {
-		r.Namespace, r.PodName = e.Namespace, e.PodName
-	}
-	if len(r.Left) == 0 {
-		r.Left = e.Residue
-	}
-	elder, pods := e.Facts[FactDirectory].Origin, e.Facts[FactRemade]
-	switch {
-	case pods.Truth != Yes:
-		r.Undo = Undo(Action{UID: s.UID})
-	case elder != "" && pods.Origin != "":
-		r.Merge = Merge(elder, pods.Origin+"/"+string(s.UID), s.UID, r.Left)
-	}
-	return r
-}
-
-// mostMerges bounds the commands of one record.
-const mostMerges = 8
-
-// Merge returns the commands with which a person brings what lies in quarantine, at elder,
-// into the directory live that the pod has now: look at both, copy what may be missing and
-// replace nothing, and remove the rest.
-func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
-	cmds := []string{"diff -rq " + quote(elder) + " " + quote(live)}
-	for _, l := range left {
-		if l.Class != ClassData && l.Class != ClassEphemeral || strings.ContainsAny(l.Path, `"`) {
-			continue // what the kubelet makes anew, or a name that a shell would need help with
-		}
-		if len(cmds) > mostMerges {
-			cmds = append(cmds, "and so on")
-			break
-		}
-		cmds = append(cmds, "cp -anT "+quote(elder+"/"+l.Path)+" "+quote(live+"/"+l.Path))
-	}
-	return append(cmds, "orphan-reaper quarantine purge --force "+string(uid))
-}
-
-// quote makes one word of a shell's, where it is not one already.
-func quote(word string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-~:@+=,", c)
-	}
-	if strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // MadeFirst says whether a kubelet makes this directory of a pod before there is any volume
