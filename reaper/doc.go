@@ -1,9 +1,16 @@
 // Package reaper is the loop: it orders what happens and when, and touches no disk.
 //
-// It reaps directories of dead pods, not child processes. Lines come in, looks go out,
-// verdicts become plans, plans are written to the ledger and only then carried out:
+// It reaps directories of dead pods, not child processes. Lines come in and ask for a pass:
 //
-//	Line -> Sighting -> pending -> Look -> Verdict -> Plan -> Outcome -> Record
+//	enter     the lock, the same quarantine as before, and what a crash cut short
+//	look      Prober.Look, by what the ledger has in work
+//	decide    policy.Decide: every rule is there, and none is here
+//	carryOut  ledger, disk, ledger, with a scan of the mounts before and after
+//	remember  what the next pass starts from
+//	publish   records and metrics, for people
+//
+// Daemon says when to take one, Sweep takes them until nothing is left that time could change.
+// The sweep over what CNI left is a loop of its own, reaper/cnisweep.
 //
 // Everything that reads or changes the node stands behind a small interface of this
 // package; the rooms that implement them know nothing of each other.

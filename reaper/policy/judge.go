@@ -203,26 +203,22 @@ func (j *judgement) doubts(rule rule) bool {
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)
-	var against []objection
 	var need unless
 	stands := v.Decision != Reap // the kubelet is not there, or has just started
 	for _, o := range j.against {
-		if o.unless != 0 && o.unless&^assume == 0 {
-			continue
-		}
-		against = append(against, o)
-		need |= o.unless
+		need |= o.unless &^ assume
 		stands = stands || o.unless == 0
 	}
-	need &^= assume
 	good := !stands && need == 0
 	forgotten := !stands && need == unlessRemoved
 	if forgotten {
 		v.sandboxes(j.e, j.r, j.now)
 		good = j.r.RemoveSandboxes
 	} else {
-		for _, o := range against {
-			v.keep(o.decision, o.why.Reason, o.why.Detail)
+		for _, o := range j.against {
+			if o.unless == 0 || o.unless&^assume != 0 {
+				v.keep(o.decision, o.why.Reason, o.why.Detail)
+			}
 		}
 	}
 	of := Hold{ID: j.e.ID, Sandboxes: need&unlessRemoved != 0}
