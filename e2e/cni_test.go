@@ -186,7 +186,7 @@ func (d *daemon) sweeps(t *testing.T, paths ...string) policy.Record {
 			}
 		}
 		for _, r := range d.records() {
-			if r.Kind == policy.KindSwept && d.holds(t, r.Archive, paths) {
+			if r.Kind == policy.KindCNIRemoved && d.holds(t, r.Archive, paths) {
 				found = r
 				return ""
 			}
@@ -246,7 +246,7 @@ func (d *daemon) oneRecordEach(t *testing.T) int {
 	t.Helper()
 	told := map[string]int{}
 	for _, r := range d.records() {
-		if r.Kind == policy.KindSwept {
+		if r.Kind == policy.KindCNIRemoved {
 			told[r.Archive]++
 		}
 	}

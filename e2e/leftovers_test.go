@@ -192,7 +192,7 @@ func (d *daemon) deed(r report, uid string) deed {
 		switch {
 		case tried:
 			return heldFailed
-		case e.Phase != string(policy.PhaseHeld):
+		case e.Phase != string(policy.PhaseConfirmed):
 			return deed("quarantine: " + e.Phase)
 		}
 		classes := map[string]bool{}

@@ -27,7 +27,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
 	if plan.Breaker != nil {
 		r.stop(rep, *plan.Breaker)
 	}
-	late, ok := r.settle(ctx, rep, plan.Settle)
+	late, ok := r.judgeParked(ctx, rep, plan.Parked)
 	if ok && (!late || r.memory.Proven) { // else the first pod has not proved dead after all, so no other follows it
 		r.take(ctx, rep, plan.Take)
 	}
@@ -39,10 +39,10 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
 	}
 }
 
-// settle takes further what lies in quarantine, after one more scan of the mounts for what is
+// judgeParked takes further what lies in quarantine, after one more scan of the mounts for what is
 // removed. It is late where that kept anything back, and not ok where the ledger cannot be
 // written.
-func (r *Reaper) settle(ctx context.Context, rep *Report, batches []policy.Batch) (late, ok bool) {
+func (r *Reaper) judgeParked(ctx context.Context, rep *Report, batches []policy.Batch) (late, ok bool) {
 	for _, batch := range batches {
 		if removes := uidsOf(batch.Actions, policy.Action.Removes); len(removes) > 0 {
 			left := batch.Unmounted(r.Prober.Mounts(ctx, removes))
@@ -108,7 +108,7 @@ func (r *Reaper) stop(rep *Report, rec policy.Record) {
 // execute writes the intents of one batch to the ledger, carries it out, and writes down how
 // it ended. It returns nil where the intents could not be written: then nothing is done.
 func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) []policy.Outcome {
-	if err := r.comeHome(batch); err != nil {
+	if err := r.rememberQuarantine(batch); err != nil {
 		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
 		return nil
 	}
@@ -139,7 +139,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		r.fail(rep, "cannot write outcomes to the ledger; they are settled at the next look: "+err.Error())
 	}
 	rep.Outcomes = append(rep.Outcomes, outs...)
-	r.memory.Learn(outs, now)
+	r.memory.Ended(outs, now)
 	return outs
 }
 

@@ -25,7 +25,7 @@ func TestClearedStory(t *testing.T) {
 	if p.leaf != 0 || n.pods[uidOf(1)] != p || len(n.quarantine) != 1 {
 		t.Fatalf("after the hold: %d in the leaf, quarantine %v: %+v", p.leaf, n.quarantine, rep.Outcomes)
 	}
-	if e := rep.Entries[0]; e.Phase != policy.PhaseHeld || e.Leaf != fakeLeaf || len(e.Left) != 1 || e.ID == p.id || e.ID == (policy.DirID{}) {
+	if e := rep.Entries[0]; e.Phase != policy.PhaseConfirmed || e.Leaf != fakeLeaf || len(e.Left) != 1 || e.ID == p.id || e.ID == (policy.DirID{}) {
 		t.Errorf("in quarantine: %+v", e)
 	}
 	if rep.Next > 30*time.Second || rep.Pending {
@@ -192,7 +192,7 @@ func TestClearRestored(t *testing.T) {
 		if o, err := r.Restore(t.Context(), uidOf(2)); err != nil || o.Result != policy.Partly {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		if e := policy.Listed(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseHeld {
+		if e := policy.Listed(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseConfirmed {
 			t.Fatalf("%+v", e)
 		}
 	}
@@ -216,7 +216,7 @@ func TestClearCutOff(t *testing.T) {
 				if q := n.quarantine[name]; q != nil {
 					in += q.leaf
 				}
-				if on := n.quarantine[name] != nil; on != (e.Phase == policy.PhaseHeld) {
+				if on := n.quarantine[name] != nil; on != (e.Phase == policy.PhaseConfirmed) {
 					t.Fatalf("cut %d, %s: on disk %t, in the ledger %s", cut, when, on, e.Phase)
 				}
 			}

@@ -206,7 +206,7 @@ func TestCNIStory(t *testing.T) {
 	}
 	var told []policy.Record
 	for _, r := range n.told {
-		if r.Kind == policy.KindSwept {
+		if r.Kind == policy.KindCNIRemoved {
 			told = append(told, r)
 		}
 	}
@@ -291,7 +291,7 @@ func TestCNIRestoreBatch(t *testing.T) {
 	var first []string
 	undo := ""
 	for _, r := range n.told {
-		if r.Kind == policy.KindSwept {
+		if r.Kind == policy.KindCNIRemoved {
 			first, undo = append(first, r.Archive), r.Undo
 		}
 	}
@@ -407,7 +407,7 @@ func TestCNILockedForEver(t *testing.T) {
 		}
 	}
 	for _, r := range n.told {
-		if r.Kind == policy.KindSwept && !strings.Contains(r.Err, "locked by process 7") {
+		if r.Kind == policy.KindCNIRemoved && !strings.Contains(r.Err, "locked by process 7") {
 			t.Errorf("told %+v", r)
 		}
 	}
@@ -426,7 +426,7 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	const name = cni.ArchivePrefix + "1"
 	files := []cni.Content{{File: n.there["net-id1-eth0"]}}
 	n.archives[name], n.at[name] = files, n.now.Wall
-	if _, err := n.Append(cni.Sweeping(name, files, n.node, n.now)); err != nil {
+	if _, err := n.Append(cni.RemovingRecord(name, files, n.node, n.now)); err != nil {
 		t.Fatal(err)
 	}
 	r := n.reaper(t, cniRules())
@@ -480,7 +480,7 @@ func archivedFirst(t *testing.T) {
 			t.Errorf("cut off at step %d: the next start leaves %v", cut, slices.Collect(maps.Keys(n.there)))
 		}
 		for name, e := range n.Entries() {
-			if e.Phase == policy.PhaseSweeping {
+			if e.Phase == policy.PhaseCNIRemoving {
 				t.Errorf("cut off at step %d: the next start leaves %s unfinished", cut, name)
 			}
 		}

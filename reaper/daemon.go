@@ -189,7 +189,7 @@ func (d *Daemon) ended(p *pending, end passed) {
 		d.Log.Info("the node can be looked at again")
 	}
 	d.agrees(end.rep.Look.Node.Agrees)
-	p.looked(end.rep, end.claims, now)
+	p.lookEnded(end.rep, end.claims, now)
 	status := end.rep.Summary(d.Rules)
 	if d.disagrees != "" {
 		status = "taking nothing: " + d.disagrees

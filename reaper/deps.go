@@ -31,8 +31,8 @@ type Remover interface {
 	Execute(ctx context.Context, batch policy.Batch) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
-	// Home says which directory the quarantine lies in, or would.
-	Home() (policy.DirID, error)
+	// QuarantineParent says which directory the quarantine lies in, or would.
+	QuarantineParent() (policy.DirID, error)
 	// List returns the names that lie in quarantine, manifests left out.
 	List() ([]string, error)
 	// Means says how it is kept to what it is to change.

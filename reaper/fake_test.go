@@ -208,7 +208,7 @@ func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine
 	return n.pods[uid] != nil, n.quarantine[entry] != nil, nil
 }
 
-func (n *fakeNode) Home() (policy.DirID, error) { return n.home, n.homeErr }
+func (n *fakeNode) QuarantineParent() (policy.DirID, error) { return n.home, n.homeErr }
 
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
 
@@ -410,8 +410,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 			*v = memory{Memory: policy.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
 			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
-	case *home:
-		if h, ok := n.files[name].(home); ok {
+	case *quarantineParent:
+		if h, ok := n.files[name].(quarantineParent); ok {
 			*v = h
 		}
 	case *policy.Heard:

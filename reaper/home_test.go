@@ -36,7 +36,7 @@ func TestNotHome(t *testing.T) {
 			mustPass(t, n.reaper(t, testRules), n.claim(1))
 			n.pass(testRules.Hold)
 			mustPass(t, n.reaper(t, testRules))
-			if len(n.quarantine) != 1 || n.files["home"] != (home{disk}) {
+			if len(n.quarantine) != 1 || n.files["home"] != (quarantineParent{disk}) {
 				t.Fatalf("parked: %v, home %v", n.quarantine, n.files["home"])
 			}
 			lies := n.quarantine
@@ -44,10 +44,10 @@ func TestNotHome(t *testing.T) {
 			n.pass(testRules.Confirm / 2)
 			r, before := n.reaper(t, testRules), len(n.records)
 			_, err := r.Pass(t.Context(), Options{})
-			if errors.Is(err, errNotHome) != c.refused || !c.refused && err != nil {
+			if errors.Is(err, errOtherQuarantine) != c.refused || !c.refused && err != nil {
 				t.Fatalf("error %v", err)
 			}
-			if _, err := r.Restore(t.Context(), uidOf(2)); errors.Is(err, errNotHome) != c.refused {
+			if _, err := r.Restore(t.Context(), uidOf(2)); errors.Is(err, errOtherQuarantine) != c.refused {
 				t.Errorf("to restore: %v", err)
 			}
 			if (len(n.records) != before) && c.refused {

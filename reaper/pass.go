@@ -30,7 +30,7 @@ type Reaper struct {
 	CNI *cnisweep.Sweeper
 
 	memory memory
-	home   home // where the quarantine was when something was moved there last
+	parent quarantineParent // where the quarantine was when something was moved there last
 	// doing is a string that says what the pass under way does now.
 	doing atomic.Value
 }
@@ -49,7 +49,7 @@ func (r *Reaper) Load() error {
 	if _, err := r.Store.Load("holds", &r.memory); err != nil {
 		return err
 	}
-	if _, err := r.Store.Load("home", &r.home); err != nil {
+	if _, err := r.Store.Load("home", &r.parent); err != nil {
 		return err
 	}
 	_, err := r.Store.Load("heard", &r.memory.Heard)
@@ -122,7 +122,7 @@ func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.atHome(); err != nil {
+	if err := r.checkQuarantine(); err != nil {
 		leave()
 		return nil, err
 	}

@@ -33,13 +33,13 @@ const (
 type pending struct {
 	claims map[claimKey]policy.Claim
 	room   [2]room // of the claims: others', and those by trusted fields
-	known  map[parsers.PodUID]*acquaintance
+	known  map[parsers.PodUID]*knownPod
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
 	gap    time.Duration
 	// alive puts off the looks on account of all pods that live, together: any pod can have the
 	// kubelet write a line that names any other.
-	alive acquaintance
+	alive knownPod
 }
 
 // claimKey keeps one claim per pod, kind and kubelet, per volume of a pod, and for what makes
@@ -57,7 +57,7 @@ type claimKey struct {
 // absent is the verdict on a pod that the log named and no look found.
 const absent = "absent"
 
-type acquaintance struct {
+type knownPod struct {
 	verdict string
 	next    time.Duration // no look on its account before this
 	gap     time.Duration
@@ -128,10 +128,10 @@ func (p *pending) take() []policy.Claim {
 	return claims
 }
 
-// looked learns from the report of the look that has just ended.
-func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
+// lookEnded learns from the report of the look that has just ended.
+func (p *pending) lookEnded(rep Report, claims []policy.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
-	known := make(map[parsers.PodUID]*acquaintance, len(rep.Verdicts))
+	known := make(map[parsers.PodUID]*knownPod, len(rep.Verdicts))
 	for _, v := range rep.Verdicts {
 		if v.UID == "" {
 			continue
@@ -140,13 +140,13 @@ func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
 		a := p.known[v.UID]
 		if a == nil || a.verdict != verdict {
 			fresh = fresh || a == nil
-			a = &acquaintance{verdict: verdict, gap: knownGap}
+			a = &knownPod{verdict: verdict, gap: knownGap}
 		}
 		a.lives = v.Living()
 		known[v.UID] = a
 	}
 	for _, c := range claims {
-		p.acquaint(known, c.Sighting.UID, now)
+		p.backOff(known, c.Sighting.UID, now)
 	}
 	p.living(known, claims, now)
 	p.known, p.ended = known, now
@@ -162,13 +162,13 @@ func (p *pending) looked(rep Report, claims []policy.Claim, now time.Duration) {
 	}
 }
 
-// acquaint puts off the next look on account of a pod that a look has just seen, or has
+// backOff puts off the next look on account of a pod that a look has just seen, or has
 // just not found.
-func (p *pending) acquaint(known map[parsers.PodUID]*acquaintance, uid parsers.PodUID, now time.Duration) {
+func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID, now time.Duration) {
 	a := known[uid]
 	if a == nil {
 		if a = p.known[uid]; a == nil || a.verdict != absent {
-			a = &acquaintance{verdict: absent, gap: knownGap}
+			a = &knownPod{verdict: absent, gap: knownGap}
 		}
 		if len(known) >= maxClaims {
 			return
@@ -187,12 +187,12 @@ func (p *pending) acquaint(known map[parsers.PodUID]*acquaintance, uid parsers.P
 
 // living puts off the looks on account of pods that live, after one that found what it was asked
 // for to live. Where such a pod lives no more, the lines are worth a look again.
-func (p *pending) living(known map[parsers.PodUID]*acquaintance, claims []policy.Claim, now time.Duration) {
+func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []policy.Claim, now time.Duration) {
 	lives := false
 	for _, c := range claims {
 		is, was := known[c.Sighting.UID], p.known[c.Sighting.UID]
 		if was != nil && was.lives && (is == nil || !is.lives) {
-			p.alive = acquaintance{}
+			p.alive = knownPod{}
 			return
 		}
 		lives = lives || is != nil && is.lives

@@ -59,11 +59,11 @@ func TestPendingLiving(t *testing.T) {
 		rep.Verdicts = append(rep.Verdicts, v)
 	}
 	now := 20 * time.Hour
-	p.looked(rep, nil, now)
+	p.lookEnded(rep, nil, now)
 	looks := 0
 	look := func() {
 		looks++
-		p.looked(rep, p.take(), now)
+		p.lookEnded(rep, p.take(), now)
 	}
 	for s := range 3600 {
 		now += time.Second

@@ -285,7 +285,7 @@ func TestCutOff(t *testing.T) {
 			t.Fatalf("cut at %d: pods %v, quarantine %v", cut, n.pods, n.quarantine)
 		}
 		for entry, s := range n.Entries() {
-			if on := n.quarantine[entry] != nil; on != (s.Phase == policy.PhaseHeld) {
+			if on := n.quarantine[entry] != nil; on != (s.Phase == policy.PhaseConfirmed) {
 				t.Fatalf("cut at %d: the ledger says %s of %s, on disk is %t", cut, s.Phase, entry, on)
 			}
 		}
@@ -619,7 +619,7 @@ func TestTwiceInOneSecond(t *testing.T) {
 	}
 	known := 0
 	for name := range n.quarantine {
-		if e := n.Entries()[name]; e != nil && (e.Phase == policy.PhaseHeld || e.Phase == policy.PhaseConflict) {
+		if e := n.Entries()[name]; e != nil && (e.Phase == policy.PhaseConfirmed || e.Phase == policy.PhaseConflict) {
 			known++
 		}
 	}

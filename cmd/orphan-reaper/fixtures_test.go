@@ -36,8 +36,8 @@ func deadFacts() policy.Facts {
 	f.Set(policy.FactContainer, policy.No, "unix:///run/containerd/containerd.sock", "30 containers listed")
 	f.Set(policy.FactCgroup, policy.No, "/sys/fs/cgroup/kubepods.slice", "")
 	f.Set(policy.FactNamed, policy.Yes, "log of the kubelet, PID 812", "")
-	f.Set(policy.FactSwept, policy.Yes, "log of the kubelet, PID 812", "2 orphans named since its start")
-	f.Set(policy.FactHeld, policy.No, "log of the kubelet, PID 812", "")
+	f.Set(policy.FactAnyNamed, policy.Yes, "log of the kubelet, PID 812", "2 orphans named since its start")
+	f.Set(policy.FactTeardown, policy.No, "log of the kubelet, PID 812", "")
 	f.Set(policy.FactKubeletFile, policy.No, "/var/lib/kubelet", "")
 	f.Set(policy.FactKubeletLists, policy.Unknown, "/proc/812", "not asked: the kubelet has no read-only port")
 	f.Set(policy.FactAPILists, policy.Unknown, "", "not asked: no API server was named")
@@ -96,11 +96,11 @@ func testReport() reaper.Report {
 	e := evidence(uidMounted, "db", "postgres-1", skeleton, projected, data)
 	e.Facts.Set(policy.FactMounted, policy.Yes, "/proc/3150/mountinfo",
 		"/var/lib/kubelet/pods/"+string(uidMounted)+"/volumes/kubernetes.io~local-volume/pgdata")
-	e.Facts.Set(policy.FactHeld, policy.Yes, "log of the kubelet, PID 812", "the kubelet's volume manager cannot tear down pgdata")
+	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812", "the kubelet's volume manager cannot tear down pgdata")
 	e.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
 	add(e, policy.Keep, 0,
 		policy.Why{Reason: policy.ReasonMounted, Detail: e.Facts[policy.FactMounted].Detail},
-		policy.Why{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactHeld].Detail},
+		policy.Why{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactTeardown].Detail},
 		policy.Why{Reason: policy.ReasonInUse, Detail: e.Facts[policy.FactInUse].Detail})
 	e = evidence(uidAlive, "kube-system", "cilium-x2b9q", skeleton)
 	e.Facts.Set(policy.FactSandbox, policy.Yes, "unix:///run/containerd/containerd.sock", "sandbox 9f2c, ready")
@@ -116,8 +116,8 @@ func testReport() reaper.Report {
 	parked.Facts.Set(policy.FactRemade, policy.No, "/var/lib/kubelet/pods", "")
 	r.Look.Parked = []policy.Evidence{parked}
 	r.Parked = []policy.ParkedVerdict{{
-		Settle: policy.SettleWait,
-		Why:    []policy.Why{{Reason: policy.ReasonConfirm, Detail: "parked 30s ago, a sign of life may come for 2m0s"}},
+		Decision: policy.ParkedWait,
+		Why:      []policy.Why{{Reason: policy.ReasonConfirm, Detail: "parked 30s ago, a sign of life may come for 2m0s"}},
 	}}
 	r.Entries = testEntries()
 	r.CNI = testCNI()
@@ -164,8 +164,8 @@ func testEntries() []policy.EntryState {
 			Parked: policy.Parked{At: at(30 * time.Second)}, Left: []policy.Residue{skeleton},
 		},
 		{
-			Entry: string(uidHeld), UID: uidHeld, Phase: policy.PhaseHeld, Namespace: "batch", PodName: "etl-1", Why: waived,
-			Parked: policy.Parked{At: at(22 * time.Hour)}, HeldSince: at(21 * time.Hour), Left: []policy.Residue{scratch, data},
+			Entry: string(uidHeld), UID: uidHeld, Phase: policy.PhaseConfirmed, Namespace: "batch", PodName: "etl-1", Why: waived,
+			Parked: policy.Parked{At: at(22 * time.Hour)}, ConfirmedAt: at(21 * time.Hour), Left: []policy.Residue{scratch, data},
 			Taken:   map[string]policy.Tally{"skeleton": {Entries: 4, Bytes: 12288}, "projected": {Entries: 7, Bytes: 12288}},
 			VolData: map[string]string{volData.Path: `{"driverName":"ebs.csi.aws.com","volumeHandle":"vol-0abc"}` + "\n"},
 		},

@@ -18,11 +18,11 @@ const testLeaf = "volumes/kubernetes.io~nfs/exports"
 func leafReport(cleared bool) reaper.Report {
 	r := only(testReport())
 	e := evidence(uidMounted, "db", "postgres-1", skeleton, policy.Residue{Path: testLeaf, Class: policy.ClassData, Bytes: 8192, Entries: 3})
-	e.Facts.Set(policy.FactHeld, policy.Yes, "log of the kubelet, PID 812",
+	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812",
 		"the kubelet's volume manager cannot tear down /var/lib/kubelet/pods/"+string(uidMounted)+"/"+testLeaf+": it is not empty")
 	v := policy.Verdict{
 		UID: uidMounted, Name: string(uidMounted), Decision: policy.Wait, Leaves: []string{testLeaf},
-		Why: []policy.Why{{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactHeld].Detail}},
+		Why: []policy.Why{{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactTeardown].Detail}},
 	}
 	r.Look.Pods, r.Verdicts, r.Entries = []policy.Evidence{e}, []policy.Verdict{v}, nil
 	if !cleared {
@@ -35,8 +35,8 @@ func leafReport(cleared bool) reaper.Report {
 		Result: policy.Done, Left: left,
 	}}
 	r.Entries = []policy.EntryState{{
-		Entry: entry, UID: uidMounted, Phase: policy.PhaseHeld, Namespace: "db", PodName: "postgres-1", Leaf: testLeaf, Why: v.Why,
-		Parked: policy.Parked{At: at(time.Minute)}, HeldSince: at(time.Minute), Left: left,
+		Entry: entry, UID: uidMounted, Phase: policy.PhaseConfirmed, Namespace: "db", PodName: "postgres-1", Leaf: testLeaf, Why: v.Why,
+		Parked: policy.Parked{At: at(time.Minute)}, ConfirmedAt: at(time.Minute), Left: left,
 	}}
 	return r
 }

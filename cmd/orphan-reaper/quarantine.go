@@ -324,7 +324,7 @@ func (a *app) say(text string) error {
 func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntryState) {
 	open := map[parsers.PodUID]bool{}
 	for _, e := range entries {
-		if e.Phase != policy.PhaseHeld {
+		if e.Phase != policy.PhaseConfirmed {
 			open[e.UID] = true
 		}
 	}

@@ -251,7 +251,7 @@ func (n *wholeNode) checkAgrees(pods int) {
 			if _, err := os.Lstat(n.path("root/pods/" + uid)); !errors.Is(err, os.ErrNotExist) {
 				n.t.Errorf("%s is still there: %v", uid, err)
 			}
-		case i%3 != 0 || e == nil || e.Phase != policy.PhaseHeld:
+		case i%3 != 0 || e == nil || e.Phase != policy.PhaseConfirmed:
 			n.t.Errorf("%s with data=%t: the ledger says %+v", uid, i%3 == 0, e)
 		default:
 			text, err := os.ReadFile(filepath.Join(n.path("root/orphan-reaper"), e.Entry, "volumes/kubernetes.io~nfs/share/file"))

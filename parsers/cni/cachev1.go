@@ -39,14 +39,14 @@ const (
 	argsTotal
 )
 
-// saying is what the copies of one value say: lit as it stands in the file.
-type saying struct {
+// copies is what the copies of one value say: lit as it stands in the file.
+type copies struct {
 	lit []byte
 	// differ says that another copy says something else.
 	differ bool
 }
 
-func (v *saying) add(lit []byte) {
+func (v *copies) add(lit []byte) {
 	if v.lit != nil && !sameText(v.lit, lit) {
 		v.differ = true
 	}
@@ -54,7 +54,7 @@ func (v *saying) add(lit []byte) {
 }
 
 // text returns what all copies say, and false where there is none or they differ.
-func (v *saying) text() (string, bool) {
+func (v *copies) text() (string, bool) {
 	if v.lit == nil || v.differ {
 		return "", false
 	}
@@ -62,7 +62,7 @@ func (v *saying) text() (string, bool) {
 }
 
 // is reports whether there is a copy and all say want.
-func (v *saying) is(want string) bool {
+func (v *copies) is(want string) bool {
 	if v.lit == nil || v.differ {
 		return false
 	}
@@ -83,10 +83,10 @@ type cacheReader struct {
 	legacy bool
 	// twice: a key of ours came twice; odd: a value of ours has the wrong type.
 	twice, odd bool
-	values     [keyArgs]saying
-	args       [argsTotal]saying
+	values     [keyArgs]copies
+	args       [argsTotal]copies
 	// sandboxes are the network namespaces of the result's interfaces.
-	sandboxes saying
+	sandboxes copies
 }
 
 // member reads one member of the file's object.
@@ -303,7 +303,7 @@ func (r *cacheReader) tieArgs(f *File) Untied {
 }
 
 // podText returns a pod's name or namespace, where all copies agree on one.
-func podText(v *saying) string {
+func podText(v *copies) string {
 	s, ok := v.text()
 	if !ok || !isPodText(s) {
 		return ""

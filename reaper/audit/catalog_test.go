@@ -57,8 +57,8 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindRemovedSandbox: action(policy.RemoveSandbox, policy.Done),
 		policy.KindKeptSandbox:    action(policy.RemoveSandbox, policy.Gone),
 		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
-		policy.KindSwept:          cni.Swept("cni-1", nil, policy.Node{}, policy.Instant{}),
-		policy.KindUnswept:        cni.Unswept("cni-1", nil, policy.Instant{}),
+		policy.KindCNIRemoved:     cni.RemovedRecord("cni-1", nil, policy.Node{}, policy.Instant{}),
+		policy.KindCNIRestored:    cni.RestoredRecord("cni-1", nil, policy.Instant{}),
 	}
 	r, ok := bare[k]
 	if !ok {

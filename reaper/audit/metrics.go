@@ -192,7 +192,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 				sandbox = max(sandbox, look.At.Wall.Sub(at))
 			}
 		}
-		if policy.OutlookOf(v.Decision, v.Why) == policy.OutlookLook {
+		if policy.OutlookOf(v.Decision, v.Why) == policy.OutlookPerson {
 			forPerson++
 		}
 		if len(v.Why) == 0 {

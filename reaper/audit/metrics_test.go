@@ -82,8 +82,8 @@ func busy() *Metrics {
 	}
 	m.Failure(OpLedger)
 	m.Quarantine(map[string]*policy.EntryState{
-		"a": {Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 100}, {Class: policy.ClassEphemeral, Bytes: 5}}},
-		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseHeld, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 1}}},
+		"a": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 100}, {Class: policy.ClassEphemeral, Bytes: 5}}},
+		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 1}}},
 		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 7777}}},
 	})
 	m.CNI(cniCensus())

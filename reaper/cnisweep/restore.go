@@ -56,8 +56,8 @@ func (s *Sweeper) restore(
 			continue
 		}
 		// What a crash cut short is not finished any more: a person wants it back.
-		if e := s.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseSweeping {
-			if _, err := s.Ledger.Append(cni.Swept(a.Name, nil, policy.Node{}, s.Clock.Now())); err != nil {
+		if e := s.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
+			if _, err := s.Ledger.Append(cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())); err != nil {
 				return outs, fmt.Errorf("cannot write to the ledger: %w", err)
 			}
 		}
@@ -71,7 +71,7 @@ func (s *Sweeper) restore(
 	if len(outs) == 0 {
 		return nil, nil
 	}
-	if _, err := s.Ledger.Append(cni.Unswept(which, outs, s.Clock.Now())); err != nil {
+	if _, err := s.Ledger.Append(cni.RestoredRecord(which, outs, s.Clock.Now())); err != nil {
 		return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
 	}
 	return outs, nil

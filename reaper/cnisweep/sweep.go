@@ -165,7 +165,7 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 			break
 		}
 		w.rep.complain(look.Errors...)
-		heard.Learn(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
+		heard.Add(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
 		take := w.judge(look, reaped, heard.Older)
 		for files := range slices.Chunk(take, batchSize) {
 			if opt.DryRun || s.Remover == nil || w.over {

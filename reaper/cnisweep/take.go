@@ -68,7 +68,7 @@ func (w *sweep) begin(ctx context.Context, keep []cni.Content, n policy.Node) {
 		return
 	}
 	w.wait()
-	if _, err := w.Ledger.Append(cni.Sweeping(name, keep, n, now)); err != nil {
+	if _, err := w.Ledger.Append(cni.RemovingRecord(name, keep, n, now)); err != nil {
 		w.fail(ctx, keep, "cannot write to the ledger", err)
 		return
 	}
@@ -84,7 +84,7 @@ func (w *sweep) wait() {
 	b := w.under
 	outs := <-b.outs
 	w.under = nil
-	if _, err := w.Ledger.Append(cni.Swept(b.archive, outs, b.node, w.Clock.Now())); err != nil {
+	if _, err := w.Ledger.Append(cni.RemovedRecord(b.archive, outs, b.node, w.Clock.Now())); err != nil {
 		w.errorf("cannot write to the ledger what was taken; the archive "+b.archive+" has it", err)
 	}
 	if untouched(outs) {
@@ -126,14 +126,14 @@ func (w *sweep) fail(ctx context.Context, keep []cni.Content, what string, err e
 // comes back; the rest stays.
 func (w *sweep) finish(ctx context.Context) {
 	for name, e := range w.Ledger.Entries() {
-		if e.Phase != policy.PhaseSweeping {
+		if e.Phase != policy.PhaseCNIRemoving {
 			continue
 		}
 		var outs []cni.Outcome
 		err := w.eachBatch(name, func(cni.Content) bool { return true }, func(files []cni.Content) {
 			outs = append(outs, w.Remover.TakeCNI(ctx, files)...)
 		})
-		rec := cni.Swept(name, outs, policy.Node{}, w.Clock.Now())
+		rec := cni.RemovedRecord(name, outs, policy.Node{}, w.Clock.Now())
 		if err != nil {
 			rec.Err = err.Error()
 			w.errorf("cannot finish what the archive "+name+" was made for", err)

@@ -97,13 +97,13 @@ func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	}
 	switch used := Used(e, p, r, now); {
 	case used.Truth == Yes:
-		v.turn(SettleConflict, ReasonRemade, "")
+		v.turn(ParkedConflict, ReasonRemade, "")
 		v.word(ReasonRemade, join(remade.Detail, "and is used: "+used.Detail))
 	case used.Truth == Unknown:
-		v.Settle = SettleWait
+		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
-	case back && v.Settle == SettlePutBack:
-		v.Settle = SettleWait
+	case back && v.Decision == ParkedPutBack:
+		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
 	}
 }
@@ -126,12 +126,12 @@ func join(a, b string) string {
 
 // Lives looks for signs of life of a pod that was confirmed dead and of which something is
 // left in quarantine: ephemeral data until retention is over, data until a person purges it,
-// what a crash left half removed. Settle is SettleConflict where there is one, SettleWait
-// where one is in doubt, else SettleStrip.
+// what a crash left half removed. Settle is ParkedConflict where there is one, ParkedWait
+// where one is in doubt, else ParkedStrip.
 //
 // The directory of a pod of which only a leaf was cleared was never away.
 func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict {
-	v := ParkedVerdict{Settle: SettleStrip}
+	v := ParkedVerdict{Decision: ParkedStrip}
 	for _, rule := range parkedRules {
 		if !rule.life || rule.fact == FactRemade && s.Leaf != "" {
 			continue
@@ -139,11 +139,11 @@ func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict
 		switch f := e.Facts[rule.fact]; {
 		case f.Truth == No:
 		case f.Truth == Yes:
-			v.turn(SettleConflict, rule.alive, f.Detail)
+			v.turn(ParkedConflict, rule.alive, f.Detail)
 			v.Alive = v.Alive || rule.breaker
 		case r.silent(rule.fact), rule.waivable && r.Waive:
 		case s.Phase == PhaseStripping || rule.doubt && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
-			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
+			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	if v.Alive && returned(e, s.Parked, now) {

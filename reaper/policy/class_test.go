@@ -148,7 +148,7 @@ func TestClassDefault(t *testing.T) {
 // clock that was set back purges nothing.
 func TestPurgeIn(t *testing.T) {
 	s := deadScene()
-	e := EntryState{Phase: PhaseHeld, HeldSince: s.ago(23 * time.Hour), Left: []Residue{{Class: ClassEphemeral}}}
+	e := EntryState{Phase: PhaseConfirmed, ConfirmedAt: s.ago(23 * time.Hour), Left: []Residue{{Class: ClassEphemeral}}}
 	check := func(name string, want time.Duration, wantOK, pressed bool) {
 		t.Helper()
 		if got, ok := PurgeIn(e, s.rules, s.now, pressed); got != want || ok != wantOK {
@@ -157,14 +157,14 @@ func TestPurgeIn(t *testing.T) {
 	}
 	check("an hour is left", time.Hour, true, false)
 	check("the disk is nearly full", pressedRetention-23*time.Hour, true, true)
-	e.HeldSince.BootID = "boot-0"
+	e.ConfirmedAt.BootID = "boot-0"
 	check("over a reboot", time.Hour, true, false)
 	s.now.Boot = 3 * time.Minute
 	check("the machine has just booted", s.rules.Retention-3*time.Minute, true, false)
-	e.HeldSince.Wall = s.now.Wall.AddDate(-50, 0, 0)
+	e.ConfirmedAt.Wall = s.now.Wall.AddDate(-50, 0, 0)
 	check("the clock was set after the boot", s.rules.Retention-3*time.Minute, true, false)
 	check("the same, and the disk is nearly full", pressedRetention-3*time.Minute, true, true)
-	e.HeldSince.Wall = s.now.Wall.Add(time.Hour)
+	e.ConfirmedAt.Wall = s.now.Wall.Add(time.Hour)
 	check("the clock was set back", 24*time.Hour, true, false)
 	e.Left = []Residue{{Class: ClassData}}
 	check("data only", 0, false, false)
@@ -178,9 +178,9 @@ func TestParkedUnreadable(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactDirectory] = Fact{}
 	s.ev.ID = DirID{}
-	v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
-	if a != nil || v.Settle != SettleWait {
-		t.Errorf("%s, %+v", v.Settle, a)
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
+	if a != nil || v.Decision != ParkedWait {
+		t.Errorf("%s, %+v", v.Decision, a)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestParkedUnreadable(t *testing.T) {
 func TestParkedOther(t *testing.T) {
 	s := deadScene()
 	for _, other := range []DirID{{s.ev.ID.Dev + 1, s.ev.ID.Ino, s.ev.ID.Btime}, {s.ev.ID.Dev, s.ev.ID.Ino + 1, s.ev.ID.Btime}, {s.ev.ID.Dev, s.ev.ID.Ino, s.ev.ID.Btime + 1}} {
-		_, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
 		if kindOfAction(a) != PutBack {
 			t.Errorf("another directory than %v: %+v", other, a)
 		}
@@ -199,10 +199,10 @@ func TestParkedOther(t *testing.T) {
 // TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
 // finds a half-cleared directory deletes through its binds.
 func TestFinishNeverPutsBack(t *testing.T) {
-	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseHeld} {
+	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseConfirmed} {
 		allScenes(func(name string, s *scene) {
 			st := EntryState{Entry: "e", UID: testUID, Phase: phase, ID: s.ev.ID, Parked: s.parked}
-			_, a := SettleEntry(s.ev, s.node, st, s.rules, s.now)
+			_, a := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
 			if a != nil && a.Kind == PutBack {
 				t.Errorf("%s, %s: put back", phase, name)
 			}
@@ -223,7 +223,7 @@ func TestParkedNotThere(t *testing.T) {
 	s := deadScene()
 	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
 		s.ev.Facts[FactDirectory].Truth = truth
-		_, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
 		if got := kindOfAction(a); got != want {
 			t.Errorf("directory %s: %q, want %q", truth, got, want)
 		}
@@ -234,11 +234,11 @@ func TestParkedNotThere(t *testing.T) {
 // of what was confirmed does: a static pod comes again with its UID.
 func TestStripCutShort(t *testing.T) {
 	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
-		for _, phase := range []Phase{PhaseStripping, PhaseHeld, PhasePurging} {
+		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
 			s := deadScene()
 			s.ev.Facts[fact].Truth = Yes
-			v, a := SettleEntry(s.ev, s.node, EntryState{Phase: phase, ID: s.ev.ID}, s.rules, s.now)
-			if a != nil || !v.Alive || v.Settle != SettleConflict {
+			v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: phase, ID: s.ev.ID}, s.rules, s.now)
+			if a != nil || !v.Alive || v.Decision != ParkedConflict {
 				t.Errorf("%s, %s: %+v, %+v", fact, phase, v, a)
 			}
 		}
@@ -250,7 +250,7 @@ func TestStripCutShort(t *testing.T) {
 func TestStripCutShortWithoutAPodList(t *testing.T) {
 	s := deadScene()
 	s.ev.Facts[FactKubeletLists] = Fact{}
-	v, a := SettleEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
 	if kindOfAction(a) != Strip {
 		t.Errorf("%+v, %+v", v, a)
 	}

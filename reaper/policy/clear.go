@@ -31,8 +31,8 @@ const lastWord = 5 * time.Minute
 // with more volumes that fail nothing is cleared.
 const mostVolumes = 16
 
-// HeldVolume is the kubelet's last word on one volume that it cannot tear down.
-type HeldVolume struct {
+// VolumeTeardown is the kubelet's last word on one volume that it cannot tear down.
+type VolumeTeardown struct {
 	At Instant `json:"at"`
 	// Leaf is the directory that was not empty, from the pod directory on; "" where the
 	// error was any other, or names no directory that may be touched.
@@ -63,13 +63,13 @@ func SplitLeaf(leaf string) ([]string, bool) {
 	return rel, len(rel) == 3
 }
 
-// learn takes one tear-down error into what is known of a pod's volumes.
-func (h *Held) learn(s parsers.Sighting, at Instant) {
+// add takes one tear-down error into what is known of a pod's volumes.
+func (h *Teardown) add(s parsers.Sighting, at Instant) {
 	h.At, h.Path = at, s.Path
 	if h.Volumes = maps.Clone(h.Volumes); h.Volumes == nil {
-		h.Volumes = map[string]HeldVolume{}
+		h.Volumes = map[string]VolumeTeardown{}
 	}
-	v := HeldVolume{At: at}
+	v := VolumeTeardown{At: at}
 	if _, ok := SplitLeaf(s.Leaf); ok {
 		v.Leaf = s.Leaf
 	}
@@ -81,7 +81,7 @@ func (h *Held) learn(s parsers.Sighting, at Instant) {
 }
 
 // size is about how many bytes the names and paths take.
-func (h Held) size() int {
+func (h Teardown) size() int {
 	n := len(h.Path)
 	for name, v := range h.Volumes {
 		n += 128 + len(name) + len(v.Leaf)
@@ -90,14 +90,14 @@ func (h Held) size() int {
 }
 
 // bare is a pod that is held by a volume of which no more is known.
-func (h Held) bare(at Instant) Held {
-	return Held{At: at, Volumes: map[string]HeldVolume{"": {At: at}}}
+func (h Teardown) bare(at Instant) Teardown {
+	return Teardown{At: at, Volumes: map[string]VolumeTeardown{"": {At: at}}}
 }
 
 // leaves are the directories that the kubelet cannot remove since they are not empty, or
 // none where it fails for any other reason, too. An error that it no longer repeats is over.
-func (h Held) leaves(now Instant) []HeldVolume {
-	var all []HeldVolume
+func (h Teardown) leaves(now Instant) []VolumeTeardown {
+	var all []VolumeTeardown
 	for _, v := range h.Volumes {
 		if since, ok := now.Since(v.At); v.Leaf == "" && ok && since > lastWord {
 			continue
@@ -107,7 +107,7 @@ func (h Held) leaves(now Instant) []HeldVolume {
 		}
 		all = append(all, v)
 	}
-	slices.SortFunc(all, func(a, b HeldVolume) int { return strings.Compare(a.Leaf, b.Leaf) })
+	slices.SortFunc(all, func(a, b VolumeTeardown) int { return strings.Compare(a.Leaf, b.Leaf) })
 	return all
 }
 
@@ -122,10 +122,10 @@ func (h Held) leaves(now Instant) []HeldVolume {
 // with the error. The runtime and the cgroups must not know the pod in any case.
 func (j *judgement) clear(v Verdict) Verdict {
 	e, now := &j.e, j.now
-	if j.r.Waive || len(e.Leaves) == 0 || e.Facts[FactHeld].Truth != Yes {
+	if j.r.Waive || len(e.Leaves) == 0 || e.Facts[FactTeardown].Truth != Yes {
 		return v
 	}
-	held := Why{ReasonKubeletHolds, e.Facts[FactHeld].Detail}
+	held := Why{ReasonKubeletHolds, e.Facts[FactTeardown].Detail}
 	w := j.weigh(unlessCleared)
 	if w.Decision == Keep || w.For(ReasonSandboxOrphaned) {
 		v.Hold, v.Again = w.Hold, w.Again // it may be paused

@@ -53,7 +53,7 @@ func TestClearOnlyDead(t *testing.T) {
 		facts := s.ev.Facts
 		s.leaf(2, 10*time.Second)
 		for n := range NumFacts {
-			if n != FactHeld && n != FactNamed && n != FactSwept {
+			if n != FactTeardown && n != FactNamed && n != FactAnyNamed {
 				s.ev.Facts[n] = facts[n]
 			}
 		}
@@ -65,7 +65,7 @@ func TestClearOnlyDead(t *testing.T) {
 			return
 		}
 		cleared++
-		s.ev.Facts[FactHeld].Truth, s.ev.Facts[FactNamed].Truth = No, Yes
+		s.ev.Facts[FactTeardown].Truth, s.ev.Facts[FactNamed].Truth = No, Yes
 		s.ev.Leaves = nil
 		if w := Judge(s.ev, s.node, s.hold, s.rules, s.now); w.Decision != Reap {
 			t.Errorf("%s: cleared, although %v", name, w.Why)
@@ -103,22 +103,22 @@ func TestClearNoLeaf(t *testing.T) {
 	} {
 		s := deadScene()
 		var h Heard
-		h.Learn(nil, s.node, s.now)
+		h.Add(nil, s.node, s.now)
 		for i, said := range tc.said {
 			said.PID = s.node.KubeletID.PID
 			at := s.ago(tc.ago)
 			if i == len(tc.said)-1 {
 				at = s.now
 			}
-			h.Learn([]Claim{{Sighting: said, At: at}}, s.node, s.now)
+			h.Add([]Claim{{Sighting: said, At: at}}, s.node, s.now)
 		}
 		h.Tell(&s.ev, s.node, s.now)
 		var got []string
 		for _, leaf := range s.ev.Leaves {
 			got = append(got, leaf.Leaf)
 		}
-		if !slices.Equal(got, tc.want) || s.ev.Facts[FactHeld].Truth != Yes {
-			t.Errorf("%s: %q, held %s; want %q", name, got, s.ev.Facts[FactHeld].Truth, tc.want)
+		if !slices.Equal(got, tc.want) || s.ev.Facts[FactTeardown].Truth != Yes {
+			t.Errorf("%s: %q, held %s; want %q", name, got, s.ev.Facts[FactTeardown].Truth, tc.want)
 		}
 	}
 }
@@ -126,9 +126,9 @@ func TestClearNoLeaf(t *testing.T) {
 // TestClearBounded: a pod with more volumes than are remembered is not cleared.
 func TestClearBounded(t *testing.T) {
 	s := deadScene()
-	var held Held
+	var held Teardown
 	for i := range mostVolumes + 10 {
-		held.learn(parsers.Sighting{Volume: fmt.Sprint(i), Leaf: testLeaf}, s.now)
+		held.add(parsers.Sighting{Volume: fmt.Sprint(i), Leaf: testLeaf}, s.now)
 	}
 	if len(held.Volumes) > mostVolumes+1 || held.leaves(s.now) != nil {
 		t.Errorf("%d volumes, leaves %v", len(held.Volumes), held.leaves(s.now))
@@ -167,7 +167,7 @@ func TestClearLedger(t *testing.T) {
 		out   Outcome
 		phase Phase
 	}{
-		{Outcome{Action: a, Result: Done, ID: made, Left: left}, PhaseHeld},
+		{Outcome{Action: a, Result: Done, ID: made, Left: left}, PhaseConfirmed},
 		{Outcome{Action: a, Result: Gone}, PhaseGone},
 		{Outcome{Action: a, Result: Refused}, PhaseGone},
 		{Outcome{Action: a, Result: Failed}, PhaseClearing},
@@ -199,7 +199,7 @@ func TestClearLedger(t *testing.T) {
 		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
 			Fold(states, r)
 		}
-		if b.Leaf != testLeaf || b.ID != made || e.Phase != PhaseHeld {
+		if b.Leaf != testLeaf || b.ID != made || e.Phase != PhaseConfirmed {
 			t.Errorf("back by %+v: %+v", b, e)
 		}
 	}

@@ -37,7 +37,7 @@ type Plan struct {
 	Frozen []Record
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
 	Breaker   *Record
-	Settle    []Batch // on what lies in quarantine
+	Parked    []Batch // on what lies in quarantine
 	Take      []Batch // of the pods directory
 	Sandboxes []Batch // asked of the runtime, which may take minutes
 }
@@ -45,7 +45,7 @@ type Plan struct {
 // Actions lists all that the plan would do, as a dry run prints it.
 func (p Plan) Actions() []Action {
 	var all []Action
-	for _, b := range slices.Concat(p.Settle, p.Sandboxes, p.Take) {
+	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Take) {
 		all = append(all, b.Actions...)
 	}
 	return all
@@ -58,7 +58,7 @@ func Decide(c Case) Ruling {
 	d.Look.Pods, d.Look.RuntimeOnly = slices.Clone(c.Look.Pods), slices.Clone(c.Look.RuntimeOnly)
 	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
 	d.judge(c)
-	gate := d.settle(c)
+	gate := d.judgeEntries(c)
 	d.take(c, gate)
 	d.remember(c)
 	return d
@@ -71,8 +71,8 @@ func (d *Ruling) judge(c Case) {
 		m.NetworkDown = look.At
 	}
 	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
-	m.Heard.Learn(Known(c.Claims, d.here(c)), look.Node, look.At)
-	m.Names = look.Acquaint(c.Memory.Names)
+	m.Heard.Add(Known(c.Claims, d.here(c)), look.Node, look.At)
+	m.Names = look.FillNames(c.Memory.Names)
 	restored := map[parsers.PodUID]*EntryState{}
 	for _, e := range c.Entries {
 		if e.Restored {
@@ -129,17 +129,17 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 	return has
 }
 
-// settle judges what lies in quarantine, and returns what that means for what may be taken.
-func (d *Ruling) settle(c Case) Gate {
+// judgeEntries judges what lies in quarantine, and returns what that means for what may be taken.
+func (d *Ruling) judgeEntries(c Case) Gate {
 	look, m := &d.Look, &d.Memory
 	gate := Gate{Breaker: c.Breaker, Proven: m.Proven || c.DryRun}
 	var settled []Action
 	for i := range look.Parked {
-		e, v := &look.Parked[i], ParkedVerdict{Settle: SettleWait}
+		e, v := &look.Parked[i], ParkedVerdict{Decision: ParkedWait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
 			var action *Action
-			v, action = SettleEntry(*e, look.Node, *state, c.Rules, look.At)
+			v, action = JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
 			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
 				settled = append(settled, *action)
 			}
@@ -151,7 +151,7 @@ func (d *Ruling) settle(c Case) Gate {
 		d.Parked = append(d.Parked, v)
 	}
 	for i := range look.Resting {
-		e, v := &look.Resting[i], ParkedVerdict{Settle: SettleWait}
+		e, v := &look.Resting[i], ParkedVerdict{Decision: ParkedWait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
 			v = Lives(*e, look.Node, *state, c.Rules, look.At)
@@ -165,7 +165,7 @@ func (d *Ruling) settle(c Case) Gate {
 			d.Parked[i].Stop()
 		}
 	}
-	d.Plan.Settle = Batches(settled)
+	d.Plan.Parked = Batches(settled)
 	if !m.Proven && slices.ContainsFunc(settled, func(a Action) bool { return a.Kind == Strip }) {
 		// The first pod is confirmed by what this look saw; the rest may follow it at once.
 		gate.Proven, gate.InWork = true, 0
@@ -176,21 +176,21 @@ func (d *Ruling) settle(c Case) Gate {
 // back writes down what it means that a pod lives of which something lies in quarantine: its
 // entry stays there, and where it was judged wrongly, nothing more is taken of any.
 func (d *Ruling) back(c Case, e *Evidence, state *EntryState, v ParkedVerdict) {
-	if v.Settle == SettleConflict {
+	if v.Decision == ParkedConflict {
 		d.Plan.Frozen = append(d.Plan.Frozen, Frozen(*e, *state, v, d.Look.Node, d.Look.At))
 	}
 	if !v.Alive || d.Plan.Breaker != nil {
 		return
 	}
 	d.Plan.Breaker = &Record{Kind: KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
-	if c.Rules.Observe && v.Settle == SettlePutBack {
+	if c.Rules.Observe && v.Decision == ParkedPutBack {
 		d.Plan.Breaker.Undo = Undo(Action{UID: e.UID}) // it does not go back by itself
 	}
 }
 
 // take plans what to park and to clear, and what the runtime is to remove.
 func (d *Ruling) take(c Case, gate Gate) {
-	d.Memory.heed(d.Look.At, d.Verdicts, d.RuntimeOnly)
+	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
 		gate.InWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}

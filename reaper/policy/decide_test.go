@@ -114,12 +114,12 @@ func (p *play) look(t *testing.T) {
 			look.Parked = append(look.Parked, e)
 		}
 	}
-	p.memory.Heard = Heard{Kubelet: p.node.KubeletID, BootID: p.now.BootID, Named: map[parsers.PodUID]bool{}, Held: map[parsers.PodUID]Held{}}
+	p.memory.Heard = Heard{Kubelet: p.node.KubeletID, BootID: p.now.BootID, Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]Teardown{}}
 	for pod := range p.pods {
 		uid := uidOf(pod)
 		p.memory.Heard.Named[uid] = !p.held[uid]
 		if p.held[uid] {
-			p.memory.Heard.Held[uid] = Held{At: p.now, Volumes: map[string]HeldVolume{"vol": {At: p.now, Leaf: testLeaf}}}
+			p.memory.Heard.Teardowns[uid] = Teardown{At: p.now, Volumes: map[string]VolumeTeardown{"vol": {At: p.now, Leaf: testLeaf}}}
 		}
 	}
 	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.rules}
@@ -136,7 +136,7 @@ func (p *play) look(t *testing.T) {
 		p.said.WriteString("\n")
 	}
 	for i, v := range d.Parked {
-		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(d.Look.Parked[i].UID), v.Settle)
+		fmt.Fprintf(&p.said, "  parked %s: %s\n", podOf(d.Look.Parked[i].UID), v.Decision)
 	}
 	for _, r := range d.Plan.Frozen {
 		fmt.Fprintf(&p.said, "  -> %s %s\n", r.Kind, podOf(r.UID))
@@ -169,7 +169,7 @@ func (p *play) carryOut(plan Plan) (outs []Outcome) {
 	for uid := range p.mounted {
 		mounts[uid] = Fact{Truth: Yes, Detail: "mounted since the look"}
 	}
-	for _, b := range plan.Settle {
+	for _, b := range plan.Parked {
 		outs = append(outs, p.execute(b.Unmounted(mounts))...)
 	}
 	var moved []Outcome
@@ -206,7 +206,7 @@ func (p *play) execute(b Batch) (outs []Outcome) {
 		}
 		outs = append(outs, o)
 	}
-	p.memory.Learn(outs, p.now)
+	p.memory.Ended(outs, p.now)
 	return outs
 }
 

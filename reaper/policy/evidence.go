@@ -110,7 +110,7 @@ type Evidence struct {
 	StateFiles []StateFile
 	// Leaves are the volume directories that the kubelet cannot remove since something lies
 	// in them, where that is all that its volume manager complains of.
-	Leaves  []HeldVolume
+	Leaves  []VolumeTeardown
 	Residue []Residue
 	// Unread is true where the content was passed over, since the runtime or the cgroups show
 	// that the pod lives.
@@ -217,10 +217,10 @@ type PodResources struct {
 	Silent string // why it did not answer, "" where it did
 }
 
-// Acquaint tells the pod its name, where this look did not and an earlier one did, and returns the
+// FillNames tells the pod its name, where this look did not and an earlier one did, and returns the
 // names to remember: those of the pods that have a directory. A name is certain that came from the
 // pod's log directory or the runtime; the log directory goes within a minute after the pod.
-func (l *Look) Acquaint(before map[parsers.PodUID]PodName) map[parsers.PodUID]PodName {
+func (l *Look) FillNames(before map[parsers.PodUID]PodName) map[parsers.PodUID]PodName {
 	after := make(map[parsers.PodUID]PodName, len(l.Pods))
 	for i := range l.Pods {
 		e := &l.Pods[i]

@@ -46,7 +46,7 @@ func TestTellResources(t *testing.T) {
 			t.Errorf("%s: the kubelet named the pod itself, and it is kept: %v", tt.name, v.Why)
 		}
 		s.ev.Facts.Set(FactNamed, No, "", "")
-		s.ev.Facts.Set(FactSwept, No, "", "")
+		s.ev.Facts.Set(FactAnyNamed, No, "", "")
 		if v := Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != Keep {
 			t.Errorf("%s: nobody let the pod go, and it goes", tt.name)
 		}
@@ -60,12 +60,12 @@ func TestAcquaint(t *testing.T) {
 		return Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
 	}
 	l := Look{Pods: []Evidence{pod("a", "web-0", true), pod("b", "host-name", false), pod("", "", false)}}
-	names := l.Acquaint(map[parsers.PodUID]PodName{"c": {"shop", "gone"}})
+	names := l.FillNames(map[parsers.PodUID]PodName{"c": {"shop", "gone"}})
 	if want := (map[parsers.PodUID]PodName{"a": {"shop", "web-0"}}); !maps.Equal(names, want) {
 		t.Errorf("remembered %v, want %v", names, want)
 	}
 	l = Look{Pods: []Evidence{pod("a", "host-name", false), {UID: "b"}}}
-	if names = l.Acquaint(names); len(names) != 1 {
+	if names = l.FillNames(names); len(names) != 1 {
 		t.Errorf("remembered %v", names)
 	}
 	if e := l.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName {

@@ -18,8 +18,8 @@ type Heard struct {
 	BootID  string                  `json:"boot_id"`
 	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
 	// NamedAt is when it named each of them last.
-	NamedAt map[parsers.PodUID]Instant `json:"named_at,omitempty"`
-	Held    map[parsers.PodUID]Held    `json:"held,omitempty"`
+	NamedAt   map[parsers.PodUID]Instant  `json:"named_at,omitempty"`
+	Teardowns map[parsers.PodUID]Teardown `json:"held,omitempty"`
 	// Last is when it said anything of either kind, and Since the beginning of an unbroken row
 	// of such words: we were there, and so was its log.
 	Last  Instant `json:"last,omitzero"`
@@ -34,14 +34,14 @@ type Heard struct {
 // has a few thousand pod directories at the most, and repeats what it says.
 const mostHeard = 16384
 
-// mostHeldBytes bounds the names and paths among them, in memory and in the saved file. Beyond it a
+// mostTeardownBytes bounds the names and paths among them, in memory and in the saved file. Beyond it a
 // pod is known to be held, and no more: it is kept, and nothing of it is cleared.
-const mostHeldBytes = 4 << 20
+const mostTeardownBytes = 4 << 20
 
-// heldSize is about how many bytes the held pods take.
-func (h *Heard) heldSize() int {
+// teardownSize is about how many bytes the held pods take.
+func (h *Heard) teardownSize() int {
 	n := 0
-	for _, held := range h.Held {
+	for _, held := range h.Teardowns {
 		n += held.size()
 	}
 	return n
@@ -49,21 +49,21 @@ func (h *Heard) heldSize() int {
 
 // Bound is called on what was loaded: it cuts what was saved by a version without bounds.
 func (h *Heard) Bound() {
-	if h.bytes = h.heldSize(); h.bytes <= mostHeldBytes {
+	if h.bytes = h.teardownSize(); h.bytes <= mostTeardownBytes {
 		return
 	}
-	for uid, held := range h.Held {
-		h.Held[uid] = held.bare(held.At)
+	for uid, held := range h.Teardowns {
+		h.Teardowns[uid] = held.bare(held.At)
 	}
-	h.bytes = h.heldSize()
+	h.bytes = h.teardownSize()
 }
 
-// Held is the kubelet's last word on a volume that its volume manager cannot tear down.
-type Held struct {
+// Teardown is the kubelet's last word on a volume that its volume manager cannot tear down.
+type Teardown struct {
 	At   Instant `json:"at"`
 	Path string  `json:"path,omitempty"` // the volume path it named
 	// Volumes holds the last word on each volume, by the kubelet's name for it.
-	Volumes map[string]HeldVolume `json:"volumes,omitempty"`
+	Volumes map[string]VolumeTeardown `json:"volumes,omitempty"`
 }
 
 // silence is how long a kubelet that still holds a volume never leaves it unmentioned: it
@@ -90,7 +90,7 @@ func (h *Heard) listen(at Instant) {
 // other things so long after its last word on the pod that it must have tried again. What it
 // cannot make a volume again it tries once at its start, and then leaves to be named with all
 // other orphans, one at a time: a backlog of these must not wait for each to be named.
-func (h *Heard) over(by Held) bool {
+func (h *Heard) over(by Teardown) bool {
 	since, ok := h.Last.Since(by.At)
 	listened, here := h.Last.Since(h.Since)
 	return ok && here && min(since, listened) > silence
@@ -157,9 +157,9 @@ func Known(claims []Claim, has map[parsers.PodUID]bool) []Claim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !has[c.Sighting.UID] })
 }
 
-// Learn takes the claims that are evident for the kubelet that runs now, and forgets what
+// Add takes the claims that are evident for the kubelet that runs now, and forgets what
 // another kubelet said.
-func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
+func (h *Heard) Add(claims []Claim, n Node, now Instant) {
 	if n.Kubelet.Truth != Yes {
 		return
 	}
@@ -174,29 +174,29 @@ func (h *Heard) Learn(claims []Claim, n Node, now Instant) {
 		h.listen(c.At)
 		uid := c.Sighting.UID
 		if c.Sighting.Report == parsers.ReportTeardown {
-			if h.Held == nil {
-				h.Held = map[parsers.PodUID]Held{}
+			if h.Teardowns == nil {
+				h.Teardowns = map[parsers.PodUID]Teardown{}
 			}
-			held, ok := h.Held[uid]
-			if !ok && len(h.Held) >= mostHeard {
+			held, ok := h.Teardowns[uid]
+			if !ok && len(h.Teardowns) >= mostHeard {
 				h.Full = true
 				continue
 			}
 			h.bytes -= held.size()
-			held.learn(c.Sighting, c.At)
-			if h.bytes+held.size() > mostHeldBytes {
+			held.add(c.Sighting, c.At)
+			if h.bytes+held.size() > mostTeardownBytes {
 				held = held.bare(c.At) // still held, and kept for it
 			}
 			h.bytes += held.size()
-			h.Held[uid] = held
+			h.Teardowns[uid] = held
 			continue
 		}
 		// The kubelet names a pod only when its volume manager has no volume of it any more
 		// (podVolumesExist). After a restart it tries once to clean up what it cannot
 		// reconstruct, fails with a TearDown error, and names the pod from then on.
-		if held, ok := h.Held[uid]; ok && c.At.Boot > held.At.Boot {
+		if held, ok := h.Teardowns[uid]; ok && c.At.Boot > held.At.Boot {
 			h.bytes -= held.size()
-			delete(h.Held, uid)
+			delete(h.Teardowns, uid)
 		}
 		if !h.Named[uid] && len(h.Named) >= mostHeard {
 			for other := range h.Named {
@@ -227,7 +227,7 @@ func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 	if h.Full {
 		held, detail = Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}
-	switch by, ok := h.Held[e.UID]; {
+	switch by, ok := h.Teardowns[e.UID]; {
 	case ok && h.over(by):
 		held, detail = No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
 	case ok:
@@ -237,7 +237,7 @@ func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 		}
 	}
 	e.Facts.Set(FactNamed, named, origin, "")
-	e.Facts.Set(FactSwept, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
-	e.Facts.Set(FactHeld, held, origin, detail)
+	e.Facts.Set(FactAnyNamed, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
+	e.Facts.Set(FactTeardown, held, origin, detail)
 	h.discount(e, now)
 }

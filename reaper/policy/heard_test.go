@@ -75,32 +75,32 @@ func TestHeard(t *testing.T) {
 	want := func(step string, named, swept, held Truth) {
 		t.Helper()
 		f := tell()
-		if f[FactNamed].Truth != named || f[FactSwept].Truth != swept || f[FactHeld].Truth != held {
-			t.Errorf("%s: named %s, swept %s, held %s", step, f[FactNamed].Truth, f[FactSwept].Truth, f[FactHeld].Truth)
+		if f[FactNamed].Truth != named || f[FactAnyNamed].Truth != swept || f[FactTeardown].Truth != held {
+			t.Errorf("%s: named %s, swept %s, held %s", step, f[FactNamed].Truth, f[FactAnyNamed].Truth, f[FactTeardown].Truth)
 		}
 	}
 	want("nothing was ever learnt", Unknown, Unknown, Unknown)
-	h.Learn(nil, s.node, s.now)
+	h.Add(nil, s.node, s.now)
 	want("the kubelet is known and has said nothing", No, No, No)
-	h.Learn([]Claim{claim(other, parsers.ReportOther)}, s.node, s.now)
+	h.Add([]Claim{claim(other, parsers.ReportOther)}, s.node, s.now)
 	want("it named another", No, Yes, No)
-	h.Learn([]Claim{claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
+	h.Add([]Claim{claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
 	want("its volume manager holds this one", No, Yes, Yes)
-	h.Learn([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
+	h.Add([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
 	want("it named this one", Yes, Yes, Yes)
 	later := claim(testUID, parsers.ReportNotADirectory)
 	later.At = s.ago(-time.Second)
-	h.Learn([]Claim{later, claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
+	h.Add([]Claim{later, claim(testUID, parsers.ReportTeardown)}, s.node, s.now)
 	want("its volume manager has given up, and it was named after that", Yes, Yes, No)
 	forged := claim(testUID, parsers.ReportOther)
 	forged.Sighting.PID = 1
 	h = Heard{}
-	h.Learn([]Claim{forged}, s.node, s.now)
+	h.Add([]Claim{forged}, s.node, s.now)
 	want("somebody else named this one", No, No, No)
-	h.Learn([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
+	h.Add([]Claim{claim(testUID, parsers.ReportNotADirectory)}, s.node, s.now)
 	s.node.KubeletID = KubeletID{PID: 9000, Start: s.now.Boot - time.Minute}
 	want("another kubelet runs", Unknown, Unknown, Unknown)
-	h.Learn(nil, s.node, s.now)
+	h.Add(nil, s.node, s.now)
 	want("another kubelet runs and has said nothing", No, No, No)
 	s.node.Kubelet.Truth = Unknown
 	want("it is not known which runs", Unknown, Unknown, Unknown)
@@ -114,15 +114,15 @@ func TestHeardBounded(t *testing.T) {
 	for i := range mostHeard + 100 {
 		for _, r := range []parsers.Report{parsers.ReportOther, parsers.ReportTeardown} {
 			uid := parsers.PodUID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
-			h.Learn([]Claim{{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
+			h.Add([]Claim{{At: s.now, Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 		}
 	}
-	if len(h.Named) != mostHeard || len(h.Held) != mostHeard {
-		t.Errorf("%d named, %d held", len(h.Named), len(h.Held))
+	if len(h.Named) != mostHeard || len(h.Teardowns) != mostHeard {
+		t.Errorf("%d named, %d held", len(h.Named), len(h.Teardowns))
 	}
 	e := Evidence{UID: testUID}
-	if h.Tell(&e, s.node, s.now); e.Facts[FactHeld].Truth != Unknown || e.Facts[FactSwept].Truth != Yes {
-		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[FactHeld].Truth, e.Facts[FactSwept].Truth)
+	if h.Tell(&e, s.node, s.now); e.Facts[FactTeardown].Truth != Unknown || e.Facts[FactAnyNamed].Truth != Yes {
+		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[FactTeardown].Truth, e.Facts[FactAnyNamed].Truth)
 	}
 }
 
@@ -153,19 +153,19 @@ func TestHeardOver(t *testing.T) {
 		s := deadScene()
 		var h Heard
 		say := func(uid parsers.PodUID, r parsers.Report, ago time.Duration) {
-			h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
+			h.Add([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: uid, Report: r, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 		}
 		say(testUID, parsers.ReportTeardown, tc.ago)
 		for _, ago := range tc.others {
 			say(other, parsers.ReportOther, ago)
 		}
 		h.Tell(&s.ev, s.node, s.now)
-		if got := s.ev.Facts[FactHeld].Truth; got != tc.want {
+		if got := s.ev.Facts[FactTeardown].Truth; got != tc.want {
 			t.Errorf("%s: held %s, want %s", name, got, tc.want)
 		}
 		say(testUID, parsers.ReportTeardown, 0)
-		if h.Tell(&s.ev, s.node, s.now); s.ev.Facts[FactHeld].Truth != Yes {
-			t.Errorf("%s: it tries again, and held is %s", name, s.ev.Facts[FactHeld].Truth)
+		if h.Tell(&s.ev, s.node, s.now); s.ev.Facts[FactTeardown].Truth != Yes {
+			t.Errorf("%s: it tries again, and held is %s", name, s.ev.Facts[FactTeardown].Truth)
 		}
 	}
 }

@@ -24,9 +24,9 @@ func TestHeardBounds(t *testing.T) {
 				Path: strings.Repeat("p", 1024), Volume: fmt.Sprintf("%0256d", v), Leaf: fmt.Sprintf("volumes/kubernetes.io~nfs/%0250d", v),
 			}})
 		}
-		h.Learn(claims, s.node, s.now)
+		h.Add(claims, s.node, s.now)
 	}
-	if size := h.heldSize(); size > mostHeldBytes+pods*256 {
+	if size := h.teardownSize(); size > mostTeardownBytes+pods*256 {
 		t.Errorf("%d bytes are kept", size)
 	}
 	text, err := json.Marshal(h)
@@ -36,19 +36,19 @@ func TestHeardBounds(t *testing.T) {
 	for n := range pods {
 		e := Evidence{UID: uid(n)}
 		h.Tell(&e, s.node, s.now)
-		if e.Facts[FactHeld].Truth != Yes {
+		if e.Facts[FactTeardown].Truth != Yes {
 			t.Fatalf("pod %d is not known to be held", n)
 		}
 	}
 	// What an older version saved: the same, without bounds.
-	old := Heard{Kubelet: s.node.KubeletID, BootID: s.now.BootID, Held: map[parsers.PodUID]Held{}}
+	old := Heard{Kubelet: s.node.KubeletID, BootID: s.now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
 	for n := range 100 {
-		old.Held[uid(n)] = Held{At: s.now, Volumes: map[string]HeldVolume{strings.Repeat("v", 60<<10): {At: s.now, Leaf: "volumes/kubernetes.io~nfs/v"}}}
+		old.Teardowns[uid(n)] = Teardown{At: s.now, Volumes: map[string]VolumeTeardown{strings.Repeat("v", 60<<10): {At: s.now, Leaf: "volumes/kubernetes.io~nfs/v"}}}
 	}
 	old.Bound()
 	e := Evidence{UID: uid(1)}
 	old.Tell(&e, s.node, s.now)
-	if size := old.heldSize(); size > mostHeldBytes || e.Facts[FactHeld].Truth != Yes || e.Leaves != nil {
-		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[FactHeld].Truth, e.Leaves)
+	if size := old.teardownSize(); size > mostTeardownBytes || e.Facts[FactTeardown].Truth != Yes || e.Leaves != nil {
+		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[FactTeardown].Truth, e.Leaves)
 	}
 }

@@ -40,11 +40,11 @@ var rules = [...]rule{
 	{FactContainer, aboutRuntime, No, ReasonContainer, ReasonRuntimeUnknown, Keep, true, true},
 	{FactCgroup, aboutPod, No, ReasonCgroup, ReasonCgroupUnknown, Keep, false, true},
 	{FactNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
-	{FactSwept, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
+	{FactAnyNamed, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
 	{FactReleased, aboutKubelet, Yes, ReasonKubeletUnknown, ReasonKubeletUnknown, Keep, true, false},
 	{FactPodLogs, aboutKubelet, No, ReasonPodLogs, ReasonKubeletUnknown, Keep, true, false},
 	{FactPodResources, aboutKubelet, No, ReasonPodResources, ReasonKubeletUnknown, Keep, true, false},
-	{FactHeld, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
+	{FactTeardown, aboutPod, No, ReasonKubeletHolds, ReasonKubeletUnknown, Keep, true, false},
 	{FactKubeletFile, aboutPod, No, ReasonKubeletFile, ReasonKubeletFile, Keep, true, true},
 	{FactKubeletLists, aboutPod, No, ReasonKubeletLists, ReasonKubeletLists, Keep, true, true},
 	{FactAPILists, aboutPod, No, ReasonAPILists, ReasonAPIUnknown, Keep, true, true},
@@ -142,7 +142,7 @@ func (j *judgement) objections() {
 	if j.r.Waive {
 		j.start.Waived()
 	} else {
-		j.start.Settled(j.n, j.r, j.now)
+		j.start.NeedKubelet(j.n, j.r, j.now)
 		j.kubelet()
 	}
 	for _, rule := range rules {
@@ -172,7 +172,7 @@ func (j *judgement) apply(rule rule, need unless) {
 	switch f := j.e.Facts[rule.fact]; {
 	case f.Truth == rule.dead:
 	case f.Truth != Unknown:
-		if rule.fact == FactHeld && !j.r.Waive && len(j.e.Leaves) > 0 {
+		if rule.fact == FactTeardown && !j.r.Waive && len(j.e.Leaves) > 0 {
 			need = unlessCleared
 		}
 		j.object(rule.decision, rule.alive, f.Detail, need)

@@ -34,9 +34,9 @@ const (
 	KindFailed          Kind = "failed"           // an action that a person should look at
 	KindBreaker         Kind = "breaker"          // enforcing stopped
 	KindResumed         Kind = "resumed"          // a person let it go on
-	KindSweeping        Kind = "sweeping"         // intent: files of CNI, archived
-	KindSwept           Kind = "swept"            // files of CNI, one batch
-	KindUnswept         Kind = "unswept"          // files of CNI put back by a person
+	KindCNIRemoving     Kind = "sweeping"         // intent: files of CNI, archived
+	KindCNIRemoved      Kind = "swept"            // files of CNI, one batch
+	KindCNIRestored     Kind = "unswept"          // files of CNI put back by a person
 	KindStarted         Kind = "started"          // the daemon
 	KindStopped         Kind = "stopped"          // the daemon
 )
@@ -53,17 +53,17 @@ const (
 	PhaseClearing  Phase = "clearing"
 	PhasePutting   Phase = "putting"
 	PhaseStripping Phase = "stripping"
-	PhaseHeld      Phase = "held" // confirmed; what is left stays until retention or a person
+	PhaseConfirmed Phase = "held" // confirmed; what is left stays until retention or a person
 	PhasePurging   Phase = "purging"
 	PhaseRestoring Phase = "restoring"
 	PhaseConflict  Phase = "conflict" // never purged but by a person
 	// PhaseUnlisted: it lies in quarantine and the ledger does not know it, since the state
 	// directory was lost or is another one. Never folded; a person decides.
 	PhaseUnlisted Phase = "unlisted"
-	// PhaseSweeping: no pod's entry but an archive of CNI files, named by Entry, that are
+	// PhaseCNIRemoving: no pod's entry but an archive of CNI files, named by Entry, that are
 	// being taken. What a crash left of that is finished from the archive.
-	PhaseSweeping Phase = "sweeping"
-	PhaseGone     Phase = "gone" // no longer in quarantine
+	PhaseCNIRemoving Phase = "sweeping"
+	PhaseGone        Phase = "gone" // no longer in quarantine
 )
 
 // Level is a priority of syslog(3), as the journal has it.
@@ -145,13 +145,13 @@ var stages = [...]stage{
 	{PhaseClearing, true, true, false, step{action: PutBack}, step{record: KindNotCleared}},
 	{PhasePutting, true, true, false, step{action: PutBack}, step{action: PutBack}},
 	{PhaseStripping, true, true, true, step{}, step{action: Strip}},
-	{PhaseHeld, true, false, false, step{}, step{}},
+	{PhaseConfirmed, true, false, false, step{}, step{}},
 	{PhasePurging, true, true, true, step{}, step{action: Strip}},
 	{PhaseRestoring, true, true, false, step{action: PutBack}, step{action: PutBack}},
 	{PhaseConflict, true, false, false, step{}, step{}},
 	{PhaseUnlisted, true, false, false, step{}, step{}},
 	{PhaseNone, false, false, false, step{}, step{}},
-	{PhaseSweeping, false, false, false, step{}, step{}},
+	{PhaseCNIRemoving, false, false, false, step{}, step{}},
 	{PhaseGone, false, false, false, step{}, step{}},
 }
 
@@ -198,12 +198,12 @@ type Meaning struct {
 	// Text is the sentence for people, with names in braces for what the record tells; instead
 	// has what is said where that is not it, the first that fits.
 	Text    string
-	instead []saying
+	instead []wording
 	person  func(Record) bool // nil: no person need act
 	fold    func(*EntryState, Record)
 }
 
-type saying struct {
+type wording struct {
 	when func(Record) bool
 	text string
 }
@@ -213,7 +213,7 @@ const intended = "About to act ({kind}) on {pod}{why}"
 var meanings = [...]Meaning{
 	{
 		Kind: KindKept, ID: "601e98e0d10844e88c0cebcc4cfa852a", Level: LevelInfo, person: outlookAsks,
-		Text: "Keeping {pod}{why}", instead: []saying{{waits, "Waiting with {pod}{why}"}},
+		Text: "Keeping {pod}{why}", instead: []wording{{waits, "Waiting with {pod}{why}"}},
 	},
 	{
 		Kind: KindParking, Phase: PhaseParking, ID: "2b73170186e54758b4c92a3ebaccd4b0", Level: LevelDebug, Intent: true, Restores: true, fold: begun,
@@ -232,9 +232,9 @@ var meanings = [...]Meaning{
 		Text: intended,
 	},
 	{
-		Kind: KindCleared, Phase: PhaseHeld, ID: "d474dce72fa34143898f2fdd57ad5ba9", Level: LevelNotice, Restores: true, person: always, fold: cleared,
+		Kind: KindCleared, Phase: PhaseConfirmed, ID: "d474dce72fa34143898f2fdd57ad5ba9", Level: LevelNotice, Restores: true, person: always, fold: cleared,
 		Text:    "Moved what lay in {leaf} of {pod} to quarantine, so that the kubelet can remove the directory{why}",
-		instead: []saying{{erred, "What lay in {leaf} of {pod} stays in quarantine, since it cannot go back{why}"}},
+		instead: []wording{{erred, "What lay in {leaf} of {pod} stays in quarantine, since it cannot go back{why}"}},
 	},
 	{
 		Kind: KindNotCleared, Phase: PhaseGone, ID: "6d44f1df4e8644c7aca97fdbf0cac10e", Level: LevelInfo,
@@ -244,17 +244,17 @@ var meanings = [...]Meaning{
 	{
 		Kind: KindPutBack, Phase: PhaseGone, ID: "0e1d4734eda74789a8503625d5561bd6", Level: LevelWarning,
 		Text:    "Put the directory of {pod} back where it was{why}",
-		instead: []saying{{ofLeaf, "Put what lay in {leaf} of {pod} back where it was{why}"}},
+		instead: []wording{{ofLeaf, "Put what lay in {leaf} of {pod} back where it was{why}"}},
 	},
 	{Kind: KindStripping, Phase: PhaseStripping, ID: "4321d21ee607460cae948a99e8aa91c9", Level: LevelDebug, Intent: true, Text: intended},
 	{
-		Kind: KindStripped, Phase: PhaseHeld, ID: "0a5ad9a2a09f4dafb4eb407793f6fb3e", Level: LevelNotice, Restores: true, person: leftAsks, fold: stripped,
+		Kind: KindStripped, Phase: PhaseConfirmed, ID: "0a5ad9a2a09f4dafb4eb407793f6fb3e", Level: LevelNotice, Restores: true, person: leftAsks, fold: stripped,
 		Text: "Removed {taken} of {pod}; {left} in quarantine{why}",
 	},
 	{
 		Kind: KindRemoved, Phase: PhaseGone, ID: "4ea9a81c415a40cb96e0a1a629658fc7", Level: LevelNotice, fold: removed,
 		Text: "Removed {taken} of {pod}; nothing of its directory is left{why}",
-		instead: []saying{
+		instead: []wording{
 			{ofLeaf, "Removed {taken} of {pod}, all that was in quarantine of {leaf}{why}"},
 			{nothing, "Nothing is left of the directory of {pod}{why}"},
 		},
@@ -264,7 +264,7 @@ var meanings = [...]Meaning{
 	{
 		Kind: KindRestored, Phase: PhaseGone, ID: "97baaf3502444123ad3d99811c20585f", Level: LevelNotice, fold: restored,
 		Text:    "A person put the directory of {pod} back; it is kept from now on{why}",
-		instead: []saying{{ofLeaf, "A person put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
+		instead: []wording{{ofLeaf, "A person put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
 	},
 	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
 	{
@@ -278,7 +278,7 @@ var meanings = [...]Meaning{
 	{
 		Kind: KindConflict, Phase: PhaseConflict, ID: "5adf1591b3aa4b2d9bf0286a8e19c65a", Level: LevelWarning, person: always, fold: conflict,
 		Text:    "The directory of {pod} had been made again; that one is in quarantine{entry}, and only a person removes it{why}",
-		instead: []saying{{elder, "What {pod} had before it lived again is in quarantine{entry}, and only a person removes it{why}"}},
+		instead: []wording{{elder, "What {pod} had before it lived again is in quarantine{entry}, and only a person removes it{why}"}},
 	},
 	{
 		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always,
@@ -293,16 +293,16 @@ var meanings = [...]Meaning{
 		Text: "A person let orphan-reaper go on removing{why}",
 	},
 	{
-		Kind: KindSweeping, Phase: PhaseSweeping, ID: "6fc7115fb6204f41a68f67d60cb1e25e", Level: LevelDebug, Intent: true,
+		Kind: KindCNIRemoving, Phase: PhaseCNIRemoving, ID: "6fc7115fb6204f41a68f67d60cb1e25e", Level: LevelDebug, Intent: true,
 		Text: "About to remove {files} that CNI left{pods}",
 	},
 	{
-		Kind: KindSwept, Phase: PhaseGone, ID: "399afd57e3964f64bd6994d2cdd6040b", Level: LevelNotice,
+		Kind: KindCNIRemoved, Phase: PhaseGone, ID: "399afd57e3964f64bd6994d2cdd6040b", Level: LevelNotice,
 		Text:    "Removed {files} that CNI left{pods}{repaired}; their content is in the archive {archive}{why}",
-		instead: []saying{{nothing, "Removed no file that CNI left{why}"}},
+		instead: []wording{{nothing, "Removed no file that CNI left{why}"}},
 	},
 	{
-		Kind: KindUnswept, ID: "034afacab35b4acc8211dc329f9b6d31", Level: LevelNotice,
+		Kind: KindCNIRestored, ID: "034afacab35b4acc8211dc329f9b6d31", Level: LevelNotice,
 		Text: "A person put back {files} that CNI had left, from {archive}{why}",
 	},
 	{Kind: KindStarted, ID: "31ef80b5113940adaecfb7a43fd035cc", Level: LevelInfo, Text: "orphan-reaper has started{why}"},
@@ -347,7 +347,7 @@ func (r Record) NeedsPerson() bool {
 }
 
 func always(Record) bool        { return true }
-func outlookAsks(r Record) bool { return OutlookOf(r.Decision, r.Why) == OutlookLook }
+func outlookAsks(r Record) bool { return OutlookOf(r.Decision, r.Why) == OutlookPerson }
 func leftAsks(r Record) bool    { return slices.ContainsFunc(r.Left, Residue.NeedsPerson) }
 func waits(r Record) bool       { return r.Decision == Wait }
 func erred(r Record) bool       { return r.Err != "" }
@@ -388,10 +388,10 @@ func clearing(s *EntryState, r Record) {
 	s.ID, s.Leaf = DirID{}, r.Leaf
 }
 
-func cleared(s *EntryState, r Record) { s.HeldSince, s.Left, s.ID = r.At, r.Left, r.ID }
+func cleared(s *EntryState, r Record) { s.ConfirmedAt, s.Left, s.ID = r.At, r.Left, r.ID }
 
 func stripped(s *EntryState, r Record) {
-	s.HeldSince, s.Left, s.TakeAll = r.At, r.Left, false
+	s.ConfirmedAt, s.Left, s.TakeAll = r.At, r.Left, false
 	s.take(r)
 }
 

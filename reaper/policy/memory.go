@@ -41,7 +41,7 @@ func (m *Memory) copied(heard bool) Memory {
 	c := *m
 	c.cleared = maps.Clone(m.cleared)
 	if heard {
-		c.Heard.Named, c.Heard.NamedAt, c.Heard.Held = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Held)
+		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
 	}
 	return c
 }
@@ -75,8 +75,8 @@ func (no refusal) again(first time.Duration, why []Why, now time.Duration) refus
 // the ledger, which drops nothing of an entry that is there.
 func (m *Memory) TooSoon(entry string, now Instant) bool { return now.Boot < m.stuck[entry].next }
 
-// heed keeps the pods whose last try was refused, until it is time for another.
-func (m *Memory) heed(now Instant, all ...[]Verdict) {
+// backOff keeps the pods whose last try was refused, until it is time for another.
+func (m *Memory) backOff(now Instant, all ...[]Verdict) {
 	for _, verdicts := range all {
 		for i := range verdicts {
 			v := &verdicts[i]
@@ -87,9 +87,9 @@ func (m *Memory) heed(now Instant, all ...[]Verdict) {
 	}
 }
 
-// Learn takes in how actions ended: what was refused is not tried at every look, a cleared pod
+// Ended takes in how actions ended: what was refused is not tried at every look, a cleared pod
 // is its kubelet's to finish, and a stripped one has proved dead.
-func (m *Memory) Learn(outs []Outcome, now Instant) {
+func (m *Memory) Ended(outs []Outcome, now Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
 	}
@@ -109,7 +109,7 @@ func (m *Memory) Learn(outs []Outcome, now Instant) {
 				continue // its turn comes at the next look
 			}
 		case PutBack, Strip, Purge:
-			m.settled(o, refused, now)
+			m.entryEnded(o, refused, now)
 			continue
 		}
 		if refused {
@@ -120,8 +120,8 @@ func (m *Memory) Learn(outs []Outcome, now Instant) {
 	}
 }
 
-// settled takes in how an action on an entry of the quarantine ended.
-func (m *Memory) settled(o Outcome, refused bool, now Instant) {
+// entryEnded takes in how an action on an entry of the quarantine ended.
+func (m *Memory) entryEnded(o Outcome, refused bool, now Instant) {
 	switch {
 	case o.Action.Kind == PutBack:
 		delete(m.cleared, o.Action.UID)

@@ -92,7 +92,7 @@ func (s *schedule) entry(e *EntryState, r Rules, now Instant) {
 		default: // something keeps it from being settled, and may do so for ever
 			s.soon(lookSoon, false)
 		}
-	case e.Phase == PhaseHeld:
+	case e.Phase == PhaseConfirmed:
 		if left, ok := PurgeIn(*e, r, now, s.Look.Node.Pressed()); ok {
 			s.soon(s.untilPurge(e.Entry, left), false)
 		}

@@ -14,12 +14,12 @@ func TestNotRunning(t *testing.T) {
 		change func(s *scene)
 		want   Outlook
 	}{
-		{"a stale mount", func(*scene) {}, OutlookLook},
-		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Umount = "" }, OutlookLook},
+		{"a stale mount", func(*scene) {}, OutlookPerson},
+		{"a cgroup that merely leaked", func(s *scene) { s.ev.Facts.Set(FactMounted, No, "", ""); s.ev.Umount = "" }, OutlookPerson},
 		{"its stopped sandbox is still listed", func(s *scene) {
 			s.ev.Facts.Set(FactSandbox, Yes, "", "")
 			s.ev.Sandboxes = []Sandbox{{ID: "a"}}
-		}, OutlookLook},
+		}, OutlookPerson},
 		{"a process is in its cgroup, or nobody could see", func(s *scene) { s.ev.CgroupIdle = false }, OutlookAlive},
 		{"its sandbox is ready", func(s *scene) {
 			s.ev.Facts.Set(FactSandbox, Yes, "", "")
@@ -45,7 +45,7 @@ func TestNotRunning(t *testing.T) {
 		s.ev.CgroupIdle, s.ev.Umount = true, "umount '/var/lib/kubelet/pods/1/v'"
 		tt.change(s)
 		v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
-		look := tt.want == OutlookLook
+		look := tt.want == OutlookPerson
 		if got := OutlookOf(v.Decision, v.Why); got != tt.want || v.Decision != Keep || v.For(ReasonNotRunning) != look || v.Living() == look {
 			t.Errorf("%s: outlook %d, want %d: %s %v", tt.name, got, tt.want, v.Decision, v.Why)
 		}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Settle is what JudgeParked says of a pod that was moved aside.
-type Settle string
+// ParkedDecision is what JudgeParked says of a pod that was moved aside.
+type ParkedDecision string
 
-// SettleWait: look again later. SettlePutBack: move it back to the pods directory.
-// SettleStrip: nothing showed a sign of life; what holds no data may go. SettleConflict: the
+// ParkedWait: look again later. ParkedPutBack: move it back to the pods directory.
+// ParkedStrip: nothing showed a sign of life; what holds no data may go. ParkedConflict: the
 // pod lives again beside what lies in quarantine, which stays there until a person acts.
 const (
-	SettleWait     Settle = "wait"
-	SettlePutBack  Settle = "put-back"
-	SettleStrip    Settle = "strip"
-	SettleConflict Settle = "conflict"
+	ParkedWait     ParkedDecision = "wait"
+	ParkedPutBack  ParkedDecision = "put-back"
+	ParkedStrip    ParkedDecision = "strip"
+	ParkedConflict ParkedDecision = "conflict"
 )
 
 // Parked is what the ledger knows of a pod that was moved aside.
@@ -26,7 +26,7 @@ type Parked struct {
 
 // ParkedVerdict is JudgeParked's word.
 type ParkedVerdict struct {
-	Settle Settle
+	Decision ParkedDecision
 	// Alive is true where something showed that the pod lives: a judgement was wrong, and
 	// the breaker must open.
 	Alive bool
@@ -45,24 +45,24 @@ var parkedRules = [...]struct {
 	fact     FactName
 	alive    Reason
 	unknown  Reason
-	settle   Settle
+	settle   ParkedDecision
 	breaker  bool
 	waivable bool
 	life     bool
 	doubt    bool
 }{
 	// fact, reason if alive, reason if unknown, then, opens the breaker, waivable, life, doubt
-	{FactRemade, ReasonRemade, ReasonRemade, SettlePutBack, true, false, true, true},
-	{FactMounted, ReasonMounted, ReasonMountsUnknown, SettlePutBack, true, false, false, false},
-	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, SettlePutBack, true, true, true, true},
-	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, SettlePutBack, true, true, true, true},
-	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, SettlePutBack, true, false, true, true},
-	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, SettlePutBack, true, true, true, false},
-	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, SettlePutBack, true, true, true, false},
-	{FactAPILists, ReasonAPILists, ReasonAPIUnknown, SettlePutBack, true, true, true, false},
-	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, SettlePutBack, false, true, true, false},
-	{FactStaged, ReasonStaged, ReasonStaged, SettlePutBack, false, false, false, false},
-	{FactInUse, ReasonInUse, ReasonInUse, SettleWait, false, false, false, false},
+	{FactRemade, ReasonRemade, ReasonRemade, ParkedPutBack, true, false, true, true},
+	{FactMounted, ReasonMounted, ReasonMountsUnknown, ParkedPutBack, true, false, false, false},
+	{FactSandbox, ReasonSandbox, ReasonRuntimeUnknown, ParkedPutBack, true, true, true, true},
+	{FactContainer, ReasonContainer, ReasonRuntimeUnknown, ParkedPutBack, true, true, true, true},
+	{FactCgroup, ReasonCgroup, ReasonCgroupUnknown, ParkedPutBack, true, false, true, true},
+	{FactKubeletFile, ReasonKubeletFile, ReasonKubeletFile, ParkedPutBack, true, true, true, false},
+	{FactKubeletLists, ReasonKubeletLists, ReasonKubeletLists, ParkedPutBack, true, true, true, false},
+	{FactAPILists, ReasonAPILists, ReasonAPIUnknown, ParkedPutBack, true, true, true, false},
+	{FactStaticPod, ReasonStaticPod, ReasonStaticPod, ParkedPutBack, false, true, true, false},
+	{FactStaged, ReasonStaged, ReasonStaged, ParkedPutBack, false, false, false, false},
+	{FactInUse, ReasonInUse, ReasonInUse, ParkedWait, false, false, false, false},
 }
 
 // JudgeParked says what becomes of a parked pod. A living pod's kubelet makes its
@@ -71,7 +71,7 @@ var parkedRules = [...]struct {
 // restarted since may still wait for its sources, and then a missing directory proves
 // nothing and the pod is put back.
 func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdict {
-	v := ParkedVerdict{Settle: SettleStrip}
+	v := ParkedVerdict{Decision: ParkedStrip}
 	for _, rule := range parkedRules {
 		switch f := e.Facts[rule.fact]; {
 		case f.Truth == No:
@@ -80,7 +80,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 			v.Alive = v.Alive || rule.breaker
 		case r.silent(rule.fact), rule.waivable && r.Waive:
 		default:
-			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
+			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	if !r.Waive {
@@ -91,36 +91,36 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
 	case !ok && r.Waive: // nobody but the clock could confirm, and the clock has started anew
-		v.turn(SettlePutBack, ReasonConfirm, booted)
+		v.turn(ParkedPutBack, ReasonConfirm, booted)
 	case !ok:
-		v.turn(SettleWait, ReasonConfirm, booted)
+		v.turn(ParkedWait, ReasonConfirm, booted)
 	case since < r.Confirm:
-		v.turn(SettleWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since.Round(time.Second), r.Confirm))
+		v.turn(ParkedWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since.Round(time.Second), r.Confirm))
 	}
 	return v
 }
 
 // Stop makes a pod wait that would be stripped, since the breaker is open.
 func (v *ParkedVerdict) Stop() {
-	if v.Settle == SettleStrip {
-		v.turn(SettleWait, ReasonBreaker, breakerOpen)
+	if v.Decision == ParkedStrip {
+		v.turn(ParkedWait, ReasonBreaker, breakerOpen)
 	}
 }
 
 func (v *ParkedVerdict) sameKubelet(n Node, p Parked) {
 	switch {
 	case n.Kubelet.Truth != Yes:
-		v.turn(SettleWait, ReasonKubeletUnknown, "no kubelet runs that could make the directory again")
+		v.turn(ParkedWait, ReasonKubeletUnknown, "no kubelet runs that could make the directory again")
 	case n.KubeletID != p.Kubelet:
-		v.turn(SettlePutBack, ReasonKubeletStarting, "the kubelet has restarted since the pod was parked")
+		v.turn(ParkedPutBack, ReasonKubeletStarting, "the kubelet has restarted since the pod was parked")
 	}
 }
 
 // turn adds a reason; a conflict is stronger than putting back, that than waiting, and
 // waiting than taking.
-func (v *ParkedVerdict) turn(s Settle, reason Reason, detail string) {
-	if v.Settle != SettleConflict && (v.Settle != SettlePutBack || s == SettleConflict) {
-		v.Settle = s
+func (v *ParkedVerdict) turn(s ParkedDecision, reason Reason, detail string) {
+	if v.Decision != ParkedConflict && (v.Decision != ParkedPutBack || s == ParkedConflict) {
+		v.Decision = s
 	}
 	v.Why = addWhy(v.Why, reason, detail)
 }
@@ -153,35 +153,35 @@ func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, b
 	for _, l := range e.Left {
 		ephemeral = ephemeral || l.Class == ClassEphemeral
 	}
-	if !ephemeral || e.Phase != PhaseHeld {
+	if !ephemeral || e.Phase != PhaseConfirmed {
 		return 0, false
 	}
 	retention := r.Retention
 	if pressed {
 		retention = min(retention, pressedRetention)
 	}
-	since, ok := now.Since(e.HeldSince)
+	since, ok := now.Since(e.ConfirmedAt)
 	if !ok {
 		// Another boot: only the wall clock knows, and one that was set knows nothing. A machine
 		// without a battery clock boots into its past and then leaps over years. It has been held
 		// for all of this boot, and that much is certain.
-		since = min(max(0, now.Wall.Sub(e.HeldSince.Wall)), now.Boot)
+		since = min(max(0, now.Wall.Sub(e.ConfirmedAt.Wall)), now.Boot)
 	}
 	return retention - since, true
 }
 
-// SettleEntry says what becomes of one quarantine entry that is due, and the action for
+// JudgeEntry says what becomes of one quarantine entry that is due, and the action for
 // it, nil where there is none.
-func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+func JudgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
 	if e.Namespace == "" && e.PodName == "" {
 		e.Namespace, e.PodName = s.Namespace, s.PodName
 	}
-	v, action := settle(e, n, s, r, now)
+	v, action := judgeEntry(e, n, s, r, now)
 	if action == nil || n.MayEnforce.Truth != Yes {
 		return v, nil
 	}
 	if n.Agrees.Truth != Yes && action.Kind != PutBack {
-		v.turn(SettleWait, ReasonContradiction, n.Agrees.Detail)
+		v.turn(ParkedWait, ReasonContradiction, n.Agrees.Detail)
 		return v, nil
 	}
 	action.UID, action.Entry, action.ID, action.Leaf, action.Evidence, action.Why = s.UID, s.Entry, s.ID, s.Leaf, &e, v.Why
@@ -189,33 +189,33 @@ func SettleEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (Parked
 	return v, action
 }
 
-func settle(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
+func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
 	switch f := e.Facts[FactDirectory]; f.Truth {
 	case Yes:
 	case No:
 		// Somebody moved it away: the action finds nothing and the ledger learns that it is
 		// gone. Should it be there after all, what was not confirmed is not stripped for that.
 		if s.Phase == PhaseParked {
-			return ParkedVerdict{Settle: SettlePutBack}, &Action{Kind: PutBack}
+			return ParkedVerdict{Decision: ParkedPutBack}, &Action{Kind: PutBack}
 		}
-		return ParkedVerdict{Settle: SettleStrip}, &Action{Kind: Strip, Take: TakeStrip}
+		return ParkedVerdict{Decision: ParkedStrip}, &Action{Kind: Strip, Take: TakeStrip}
 	case Unknown:
-		return ParkedVerdict{Settle: SettleWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
+		return ParkedVerdict{Decision: ParkedWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}
 	if s.Phase != PhaseParked {
 		return finish(e, n, s, r, now)
 	}
 	if e.ID != s.ID {
-		return ParkedVerdict{Settle: SettlePutBack, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
+		return ParkedVerdict{Decision: ParkedPutBack, Why: []Why{{ReasonCannotMove, "it is another directory than the one that was judged"}}},
 			&Action{Kind: PutBack}
 	}
 	v := JudgeParked(e, n, s.Parked, r, now)
-	switch v.Settle {
-	case SettleStrip:
+	switch v.Decision {
+	case ParkedStrip:
 		return v, &Action{Kind: Strip, Take: TakeStrip}
-	case SettlePutBack:
+	case ParkedPutBack:
 		return v, &Action{Kind: PutBack}
-	case SettleWait, SettleConflict:
+	case ParkedWait, ParkedConflict:
 	}
 	return v, nil
 }
@@ -234,13 +234,13 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 		switch f := e.Facts[rule.fact]; f.Truth {
 		case No:
 		case Yes:
-			v.turn(SettleWait, rule.alive, f.Detail)
+			v.turn(ParkedWait, rule.alive, f.Detail)
 		case Unknown:
-			v.turn(SettleWait, rule.unknown, unknownDetail(rule.fact, f))
+			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
 	}
 	switch {
-	case v.Settle != SettleStrip:
+	case v.Decision != ParkedStrip:
 		return v, nil
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: TakeStrip}
@@ -253,7 +253,7 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 // Unproven says whether the pod still has to prove dead: one that waits only for a process
 // to let go of a file does not hold up the others.
 func (v ParkedVerdict) Unproven() bool {
-	if v.Settle != SettleWait {
+	if v.Decision != ParkedWait {
 		return false
 	}
 	for _, w := range v.Why {

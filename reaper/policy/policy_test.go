@@ -46,7 +46,7 @@ func deadScene() *scene {
 	for n := range NumFacts {
 		s.ev.Facts.Set(n, No, "test", "")
 	}
-	for _, n := range []FactName{FactDirectory, FactContent, FactNamed, FactSwept} {
+	for _, n := range []FactName{FactDirectory, FactContent, FactNamed, FactAnyNamed} {
 		s.ev.Facts.Set(n, Yes, "test", "")
 	}
 	s.hold = Hold{Since: s.ago(6 * time.Minute), ID: s.ev.ID}
@@ -153,7 +153,7 @@ func (s *scene) say(parked bool) string {
 	var b strings.Builder
 	if parked {
 		v := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
-		fmt.Fprintf(&b, "%s alive=%t\n", v.Settle, v.Alive)
+		fmt.Fprintf(&b, "%s alive=%t\n", v.Decision, v.Alive)
 		writeWhy(&b, v.Why)
 		return b.String()
 	}
@@ -180,9 +180,9 @@ func planned(ev []Evidence, vs []Verdict, n Node, g Gate, r Rules, entry func(pa
 // leaf makes the pod one that the volume manager holds since its leaf is not empty, and of
 // which, as after a restart, nothing was ever named.
 func (s *scene) leaf(entries int64, ago time.Duration) {
-	s.ev.Facts.Set(FactHeld, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
-	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactSwept].Truth = No, No
-	s.ev.Leaves = []HeldVolume{{At: s.ago(ago), Leaf: testLeaf}}
+	s.ev.Facts.Set(FactTeardown, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
+	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactAnyNamed].Truth = No, No
+	s.ev.Leaves = []VolumeTeardown{{At: s.ago(ago), Leaf: testLeaf}}
 	s.ev.Residue = []Residue{{Path: testLeaf, Class: ClassData, Entries: entries}}
 }
 
@@ -286,8 +286,8 @@ func TestDoubtKeeps(t *testing.T) {
 				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s unknown the verdict turns from %s to reap", waive, name, n, before.Decision)
 				}
-				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Settle != SettleStrip && after.Settle == SettleStrip {
-					t.Errorf("waive=%t %s: with %s unknown a parked pod turns from %s to strip", waive, name, n, parked.Settle)
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != ParkedStrip && after.Decision == ParkedStrip {
+					t.Errorf("waive=%t %s: with %s unknown a parked pod turns from %s to strip", waive, name, n, parked.Decision)
 				}
 			}
 			for _, forget := range []func(*Node){
@@ -312,7 +312,7 @@ func TestAliveNeverReaps(t *testing.T) {
 				return No
 			}
 		}
-		if n == FactNamed || n == FactSwept || n == FactReleased {
+		if n == FactNamed || n == FactAnyNamed || n == FactReleased {
 			return No // their yes is what lets a pod go
 		}
 		return Yes
@@ -328,8 +328,8 @@ func TestAliveNeverReaps(t *testing.T) {
 				if after := Judge(e, s.node, s.hold, s.rules, s.now); before.Decision != Reap && after.Decision == Reap {
 					t.Errorf("waive=%t %s: with %s alive the verdict turns from %s to reap", waive, name, n, before.Decision)
 				}
-				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Settle != SettleStrip && after.Settle == SettleStrip {
-					t.Errorf("waive=%t %s: with %s alive a parked pod turns from %s to strip", waive, name, n, parked.Settle)
+				if after := JudgeParked(e, s.node, s.parked, s.rules, s.now); parked.Decision != ParkedStrip && after.Decision == ParkedStrip {
+					t.Errorf("waive=%t %s: with %s alive a parked pod turns from %s to strip", waive, name, n, parked.Decision)
 				}
 			}
 		})
@@ -360,11 +360,11 @@ func TestSilentFacts(t *testing.T) {
 			without, parkedWithout := with(No)
 			listed, parkedListed := with(Yes)
 			if silent.Decision != without.Decision || len(silent.Why) != len(without.Why) ||
-				parkedSilent.Settle != parkedWithout.Settle || len(parkedSilent.Why) != len(parkedWithout.Why) {
+				parkedSilent.Decision != parkedWithout.Decision || len(parkedSilent.Why) != len(parkedWithout.Why) {
 				t.Errorf("%s, %s: silence says %v, %v; a list without the pod %v, %v", fact, name, silent, parkedSilent, without, parkedWithout)
 			}
 			f := s.ev.Facts
-			goesBack := parkedListed.Settle == SettlePutBack || f[FactRemade].Truth == Yes && parkedListed.Settle != SettleStrip
+			goesBack := parkedListed.Decision == ParkedPutBack || f[FactRemade].Truth == Yes && parkedListed.Decision != ParkedStrip
 			lives := parkedListed.Alive || f[FactStaticPod].Truth == Yes // whose manifest came back
 			if listed.Decision != Keep || !listed.For(reason) || !goesBack || !lives {
 				t.Errorf("%s lists it, %s: %v, %v", fact, name, listed, parkedListed)
@@ -424,7 +424,7 @@ func TestNothingKnownNothingReaped(t *testing.T) {
 		if v := Judge(e, Node{}, Hold{}, Rules{Waive: waive}, Instant{}); v.Decision != Keep {
 			t.Errorf("waive=%t: nothing is known, and the verdict is %s", waive, v.Decision)
 		}
-		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Settle == SettleStrip {
+		if v := JudgeParked(e, Node{}, Parked{}, Rules{Waive: waive}, Instant{}); v.Decision == ParkedStrip {
 			t.Errorf("waive=%t: nothing is known, and a parked pod is stripped", waive)
 		}
 	}
@@ -467,7 +467,7 @@ func FuzzJudge(f *testing.F) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactUsed && n != FactNamed && n != FactSwept && n != FactReleased && !s.rules.silent(n) {
+				n != FactRemade && n != FactUsed && n != FactNamed && n != FactAnyNamed && n != FactReleased && !s.rules.silent(n) {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}

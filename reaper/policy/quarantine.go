@@ -59,7 +59,7 @@ func InWork(all map[string]*EntryState, r Rules, now Instant, pressed bool) []En
 	var in []EntryState
 	for _, e := range Listed(all) {
 		e.Rests = !Due(e, r, now, pressed)
-		if !e.Rests || e.Phase == PhaseHeld {
+		if !e.Rests || e.Phase == PhaseConfirmed {
 			in = append(in, e)
 		}
 	}
@@ -162,7 +162,7 @@ func (m *Memory) LivesAgain(look Look, entries []EntryState, r Rules) (string, b
 		e := look.Resting[i]
 		m.Heard.TellParked(&e, look.Node, entries[i], look.At)
 		v := Lives(e, look.Node, entries[i], r, look.At)
-		if v.Settle != SettleConflict {
+		if v.Decision != ParkedConflict {
 			continue
 		}
 		words := make([]string, 0, len(v.Why))

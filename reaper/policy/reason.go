@@ -90,10 +90,10 @@ type Outlook uint8
 // The outlooks. The zero value is that a person should look: so it is for a reason that
 // nobody has thought about.
 const (
-	OutlookLook  Outlook = iota // a person should look
-	OutlookAlive                // the pod lives: all is well, whatever else is said of it
-	OutlookQuiet                // somebody wanted it so
-	OutlookStuck                // something of it is left, and should not be: a person should look
+	OutlookPerson Outlook = iota // a person should look
+	OutlookAlive                 // the pod lives: all is well, whatever else is said of it
+	OutlookQuiet                 // somebody wanted it so
+	OutlookStuck                 // something of it is left, and should not be: a person should look
 	// outlookKnown: its kubelet still keeps something of it. That is well, and worth a word all
 	// the same: nothing else may be left of it.
 	outlookKnown
@@ -122,7 +122,7 @@ func life(why []Why) Outlook {
 	for _, w := range why {
 		all[outlooks[w.Reason]] = true
 	}
-	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookLook} {
+	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookPerson} {
 		if all[o] {
 			return o
 		}
@@ -142,13 +142,13 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	}
 	switch o := life(why); o {
 	case OutlookStuck:
-		return OutlookLook
+		return OutlookPerson
 	case outlookKnown:
 		return OutlookAlive
-	case OutlookLook, OutlookAlive, OutlookQuiet:
+	case OutlookPerson, OutlookAlive, OutlookQuiet:
 		return o
 	}
-	return OutlookLook
+	return OutlookPerson
 }
 
 // NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by

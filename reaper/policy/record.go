@@ -55,19 +55,19 @@ func FullName(namespace, name string) string {
 
 // EntryState is one quarantine entry, folded from the ledger.
 type EntryState struct {
-	Entry     string
-	UID       parsers.PodUID
-	Phase     Phase
-	Namespace string
-	PodName   string
-	Parked    Parked
-	ID        DirID
-	Leaf      string // the directory below pods/UID whose content this is; "": a whole pod directory
-	HeldSince Instant
-	Why       []Why
-	Left      []Residue
-	Taken     map[string]Tally
-	VolData   map[string]string
+	Entry       string
+	UID         parsers.PodUID
+	Phase       Phase
+	Namespace   string
+	PodName     string
+	Parked      Parked
+	ID          DirID
+	Leaf        string // the directory below pods/UID whose content this is; "": a whole pod directory
+	ConfirmedAt Instant
+	Why         []Why
+	Left        []Residue
+	Taken       map[string]Tally
+	VolData     map[string]string
 	// Restored is set where a person put the pod back: the UID is then kept for ever.
 	Restored bool
 	// TakeAll is set while a purge is under way that a person asked for: data goes, too.

@@ -41,7 +41,7 @@ func letGo(f Facts) bool { return f[FactNamed].Truth == Yes || f[FactReleased].T
 func (j *judgement) silent() (unless, bool) {
 	f := &j.e.Facts
 	var need unless
-	if f[FactSwept].Truth != Yes {
+	if f[FactAnyNamed].Truth != Yes {
 		need |= unlessCleared
 	}
 	for _, rule := range rules {
@@ -79,9 +79,9 @@ func (j *judgement) kubelet() {
 		}
 	}
 	switch {
-	case f[FactSwept].Truth == Unknown && f[FactSwept].Detail != "": // the pod network: see NetworkGate
-		j.object(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactSwept].Detail, need)
-	case f[FactSwept].Truth != Yes:
+	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see NetworkGate
+		j.object(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
+	case f[FactAnyNamed].Truth != Yes:
 		j.object(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other", need)
 	case !known: // else the reason is that the runtime or a cgroup knows it
 		j.object(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(*f), need)
@@ -127,7 +127,7 @@ func networkReady(n Node, r Rules, now Instant) string {
 // NetworkGate makes of swept an Unknown while the pod network is not ready, and for a confirm
 // after that.
 func NetworkGate(e *Evidence, n Node, r Rules, now Instant) {
-	f := &e.Facts[FactSwept]
+	f := &e.Facts[FactAnyNamed]
 	if f.Truth != Yes || r.Waive {
 		return
 	}
@@ -142,6 +142,6 @@ func (v *ParkedVerdict) networkConfirms(e Evidence, n Node, r Rules, now Instant
 		return
 	}
 	if why := networkReady(n, r, now); why != "" {
-		v.turn(SettleWait, ReasonConfirm, why)
+		v.turn(ParkedWait, ReasonConfirm, why)
 	}
 }

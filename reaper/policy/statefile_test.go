@@ -22,7 +22,7 @@ func inFiles(written time.Duration, files ...string) *scene {
 // namedAgo is what the kubelet that runs said of the pod, so long ago.
 func (s *scene) namedAgo(ago time.Duration) *Heard {
 	var h Heard
-	h.Learn([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
+	h.Add([]Claim{{At: s.ago(ago), Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Whole: true}}}, s.node, s.now)
 	return &h
 }
 
@@ -87,7 +87,7 @@ func TestStaleStateFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := inFiles(tt.written, tt.files...)
 			var h Heard
-			h.Learn(nil, s.node, s.now)
+			h.Add(nil, s.node, s.now)
 			if tt.named > 0 {
 				h = *s.namedAgo(tt.named)
 			}
@@ -155,13 +155,13 @@ func TestWhenNamed(t *testing.T) {
 	s := deadScene()
 	h := s.namedAgo(10 * time.Minute)
 	late := Claim{At: s.now, Sighting: parsers.Sighting{UID: testUID, PID: s.node.KubeletID.PID, Whole: true, Time: s.now.Wall.Add(-4 * time.Minute)}}
-	h.Learn([]Claim{late}, s.node, s.now)
+	h.Add([]Claim{late}, s.node, s.now)
 	want := s.ago(4 * time.Minute)
 	if got := h.NamedAt[testUID]; got != want {
 		t.Errorf("named at %v, want %v", got, want)
 	}
 	late.Sighting.Time = s.now.Wall.Add(-8 * time.Minute)
-	h.Learn([]Claim{late}, s.node, s.now)
+	h.Add([]Claim{late}, s.node, s.now)
 	if got := h.NamedAt[testUID]; got != want {
 		t.Errorf("an older line moved it to %v", got)
 	}

@@ -67,9 +67,9 @@ func (v *Verdict) Waived() {
 	v.Why = addWhy(v.Why, ReasonWaived, "--runtime-endpoint none: no kubelet and no runtime were asked")
 }
 
-// Settled keeps without a kubelet that runs, and for a while after its start: it makes and
+// NeedKubelet keeps without a kubelet that runs, and for a while after its start: it makes and
 // tears down sandboxes then that the runtime and the caches of CNI know differently.
-func (v *Verdict) Settled(n Node, r Rules, now Instant) {
+func (v *Verdict) NeedKubelet(n Node, r Rules, now Instant) {
 	if n.Kubelet.Truth != Yes {
 		if n.Agrees.Truth == No { // the better answer to why none is known
 			v.KeepFor(ReasonContradiction, n.Agrees.Detail)

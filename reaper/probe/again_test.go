@@ -110,7 +110,7 @@ func TestMadeAgainMounted(t *testing.T) {
 func TestResting(t *testing.T) {
 	n := newNode(t)
 	uid := newUID()
-	entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseHeld, Rests: true, Namespace: "shop", PodName: "web"}
+	entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseConfirmed, Rests: true, Namespace: "shop", PodName: "web"}
 	n.write("kubelet/orphan-reaper/"+entry.Entry+"/volumes/kubernetes.io~empty-dir/cache/f", "x")
 	n.mkdir("cgroup/kubepods.slice/pod" + string(uid))
 	look := n.look(entry)

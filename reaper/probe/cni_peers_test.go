@@ -113,7 +113,7 @@ func judgeLater(looks []cni.Look, name string) policy.Decision {
 			rules := policy.Rules{Hold: time.Minute, Settle: time.Minute, CNIOlderThan: 24 * time.Hour}
 			var listings cni.Listings
 			for _, d := range []time.Duration{time.Hour, 25 * time.Hour} {
-				listings.Learn(l.Listed, l.Node.RuntimeLists.Truth, rules.Hold, later(d))
+				listings.Add(l.Listed, l.Node.RuntimeLists.Truth, rules.Hold, later(d))
 			}
 			node := l.Node
 			node.Kubelet = policy.Fact{Truth: policy.Yes}

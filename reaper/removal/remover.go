@@ -132,9 +132,9 @@ func (r *Remover) podsPath(name string) string { return filepath.Join(r.root, r.
 
 func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarParent, r.quar, name) }
 
-// Home says which directory the quarantine lies in, or would: by default the kubelet's root
+// QuarantineParent says which directory the quarantine lies in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
-func (r *Remover) Home() (policy.DirID, error) {
+func (r *Remover) QuarantineParent() (policy.DirID, error) {
 	fd, err := beneath.HoldPath(r.quarParent)
 	if err != nil {
 		return policy.DirID{}, err

@@ -40,7 +40,7 @@ type File struct {
 
 	// Of Run's goroutine only.
 	buf     []byte
-	settled bool      // want has been dealt with
+	resumed bool      // want has been dealt with
 	opened  bool      // a file was opened since the watches were set
 	dirTime time.Time // when names last changed
 	scans   int       // how often rotated names are still to be looked at
@@ -91,7 +91,7 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	f.mu.Lock()
 	f.want, f.horizon = from.Files, from.Modified
 	f.mu.Unlock()
-	f.settled, f.newest = len(from.Files) == 0, from.Modified
+	f.resumed, f.newest = len(from.Files) == 0, from.Modified
 	defer f.closeAll()
 
 	var w *watcher
@@ -183,7 +183,7 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 // step looks at the name once and reads every file to its end. more says that there is
 // more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
-	if f.settled && f.scans == 0 {
+	if f.resumed && f.scans == 0 {
 		f.mu.Lock()
 		f.horizon = f.newest
 		f.mu.Unlock()
@@ -191,10 +191,10 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	lookErr := f.look()
 	failed := false
 	if lookErr == nil || errors.Is(lookErr, fs.ErrNotExist) || errors.Is(lookErr, errNotRegular) {
-		f.settle()
+		f.findRotated()
 	}
 	f.noteDirectory()
-	if f.settled && f.scans > 0 {
+	if f.resumed && f.scans > 0 {
 		f.scans--
 		f.addMissed()
 	}

@@ -57,7 +57,7 @@ func TestUnits(t *testing.T) {
 	found := []string{"k3s-shop.service", "kubelet.service"}
 	u := NewUnits(func(context.Context) []string { return found }, quiet())
 	for range 2 {
-		if got := u.Look(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
+		if got := u.Find(t.Context()); !slices.Equal(got, []string{"k3s-shop.service"}) {
 			t.Errorf("found %q", got)
 		}
 		found = nil
@@ -65,7 +65,7 @@ func TestUnits(t *testing.T) {
 	if !u.RunsKubelet("k3s-shop.service") || u.RunsKubelet("kubelet.service") {
 		t.Error("not the unit that was found")
 	}
-	if got := NewUnits(nil, quiet()).Look(t.Context()); got != nil {
+	if got := NewUnits(nil, quiet()).Find(t.Context()); got != nil {
 		t.Errorf("nothing finds %q", got)
 	}
 }

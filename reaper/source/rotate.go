@@ -68,7 +68,7 @@ func (f *File) install(t *tailed) {
 		f.mu.Lock()
 		f.cur = nil
 		f.mu.Unlock()
-	case !f.settled:
+	case !f.resumed:
 		f.take(t, size, maxPrefix)
 	case f.reopen(t, size):
 	case !f.horizon.IsZero():
@@ -162,17 +162,17 @@ func (f *File) noteDirectory() {
 	}
 }
 
-// settle finds, once after a start, the files of the last run that have been rotated
+// findRotated finds, once after a start, the files of the last run that have been rotated
 // since, and those that came and went in the meantime.
-func (f *File) settle() {
-	if f.settled {
+func (f *File) findRotated() {
+	if f.resumed {
 		return
 	}
 	names, err := siblings(f.opts.Path)
 	if err != nil {
 		return // Tried again at the next step.
 	}
-	f.settled = true
+	f.resumed = true
 	var found []*tailed
 	for _, name := range names {
 		t, info, err := openTailed(name)

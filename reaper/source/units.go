@@ -23,9 +23,9 @@ func NewUnits(find func(context.Context) []string, log *slog.Logger) *Units {
 	return &Units{find: find, log: log}
 }
 
-// Look returns the units. One that was found stays: a kubelet that is being restarted
+// Find returns the units. One that was found stays: a kubelet that is being restarted
 // shows none.
-func (u *Units) Look(ctx context.Context) []string {
+func (u *Units) Find(ctx context.Context) []string {
 	if u.find == nil {
 		return nil
 	}

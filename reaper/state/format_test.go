@@ -69,12 +69,12 @@ func TestFormatV1(t *testing.T) {
 	}
 	entry := func(n string) string { return "2c9a1c3e-5f0e-4c39-9d3b-00000000000" + n }
 	if want := map[string]policy.Phase{
-		entry("1"): policy.PhaseHeld, entry("3"): policy.PhaseGone, entry("6"): policy.PhaseConflict, entry("7"): policy.PhaseHeld,
+		entry("1"): policy.PhaseConfirmed, entry("3"): policy.PhaseGone, entry("6"): policy.PhaseConflict, entry("7"): policy.PhaseConfirmed,
 		entry("9"): policy.PhaseParking,
 	}; !reflect.DeepEqual(phases, want) {
 		t.Errorf("entries %v, want %v", phases, want)
 	}
-	if held := s.Entries()[entry("1")]; held.Left[0].Class != policy.ClassData || held.ID.Ino != 9 || held.HeldSince.Wall.Year() != 2026 {
+	if held := s.Entries()[entry("1")]; held.Left[0].Class != policy.ClassData || held.ID.Ino != 9 || held.ConfirmedAt.Wall.Year() != 2026 {
 		t.Errorf("what is held: %+v", held)
 	}
 	if s.BreakerOpen() {

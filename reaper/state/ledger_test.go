@@ -61,7 +61,7 @@ func TestEntriesAreACopy(t *testing.T) {
 	e[name].Phase = policy.PhaseGone
 	e[name].Taken["skeleton"] = policy.Tally{}
 	delete(e, name)
-	if got := s.Entries()[name]; got == nil || got.Phase != policy.PhaseHeld || got.Taken["skeleton"].Bytes != 4096 {
+	if got := s.Entries()[name]; got == nil || got.Phase != policy.PhaseConfirmed || got.Taken["skeleton"].Bytes != 4096 {
 		t.Errorf("a caller's change came through: %+v", got)
 	}
 }

@@ -60,7 +60,7 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 	}
 	quoted := human.ShellQuoted(name)
 	switch {
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !fewUsers()):
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace()):
 		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d: that user decides what it says", name, st.Uid), "chown root " + quoted}
 	case info.Mode()&0o002 != 0:
 		return &unsafeFileError{fmt.Sprintf("%s has mode %04o: anybody may change what it says", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
@@ -76,9 +76,9 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 // overflowUID is how a user namespace shows a user that it does not have (user_namespaces(7)).
 const overflowUID = 65534
 
-// fewUsers says whether this is a user namespace that does not have all users: the host's root
+// inUserNamespace says whether this is a user namespace that does not have all users: the host's root
 // is shown as nobody there.
-func fewUsers() bool {
+func inUserNamespace() bool {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && !strings.Contains(string(users), " 4294967295")
 }

@@ -14,7 +14,7 @@ func TestGoesByTheBootClock(t *testing.T) {
 		return policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC).Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}
 	}
 	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: policy.ClassEphemeral}
-	e := policy.EntryState{Phase: policy.PhaseHeld, HeldSince: at(time.Hour), Left: []policy.Residue{scratch}}
+	e := policy.EntryState{Phase: policy.PhaseConfirmed, ConfirmedAt: at(time.Hour), Left: []policy.Residue{scratch}}
 	stepped := at(0)
 	stepped.Wall = stepped.Wall.Add(1000 * time.Hour)
 	for _, now := range []policy.Instant{at(0), stepped} {

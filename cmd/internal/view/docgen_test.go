@@ -32,8 +32,8 @@ those that say *yes, whatever other reasons it has*. A pod that only waits never
 }
 
 var outlookWords = map[policy.Outlook]string{
-	policy.OutlookLook:  "yes, where the pod is kept for it; not while it only waits",
-	policy.OutlookAlive: "no, it lives",
-	policy.OutlookQuiet: "no, a person wanted it so",
-	policy.OutlookStuck: "yes, whatever other reasons it has",
+	policy.OutlookPerson: "yes, where the pod is kept for it; not while it only waits",
+	policy.OutlookAlive:  "no, it lives",
+	policy.OutlookQuiet:  "no, a person wanted it so",
+	policy.OutlookStuck:  "yes, whatever other reasons it has",
 }

@@ -35,7 +35,7 @@ func (x Explanation) Empty() bool { return len(x.pods) == 0 && len(x.entries) ==
 
 // NeedsPerson reports whether the pod is kept and a person should look at it.
 func (x Explanation) NeedsPerson() bool {
-	return slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookLook })
+	return slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookPerson })
 }
 
 // Explain writes one pod for a person.
@@ -57,7 +57,7 @@ func (p *Printer) Explain(e Explanation) {
 	if !there {
 		x.volData(volDataOf(e.done))
 	}
-	p.looked(&e.report)
+	p.lookErrors(&e.report)
 	if len(e.pods) > 0 && e.report.Node != nil {
 		p.ending(e.report.Node)
 	}

@@ -63,8 +63,8 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 		v.Reasons = append(v.Reasons, w.Reason)
 	}
 	switch e.Phase {
-	case policy.PhaseHeld:
-		v.since = e.HeldSince.Wall
+	case policy.PhaseConfirmed:
+		v.since = e.ConfirmedAt.Wall
 		v.Purge = purgePerson
 		// Ephemeral data goes after retention even where data stays behind.
 		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
@@ -74,7 +74,7 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 	case policy.PhaseConflict, policy.PhaseUnlisted:
 		v.Purge = purgePerson
 	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping,
-		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseSweeping, policy.PhaseGone:
+		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseCNIRemoving, policy.PhaseGone:
 	}
 	if !v.since.IsZero() {
 		v.Since = new(v.since.UTC())

@@ -161,11 +161,11 @@ func NewReport(r reaper.Report, c Context) Report {
 		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(e, r.RuntimeOnly[i]))
 	}
 	for i, e := range r.Look.Parked {
-		verdict := policy.ParkedVerdict{Settle: policy.SettleWait}
+		verdict := policy.ParkedVerdict{Decision: policy.ParkedWait}
 		if i < len(r.Parked) {
 			verdict = r.Parked[i]
 		}
-		v.Pods = append(v.Pods, viewEvidence(e, settled(verdict.Settle), verdict.Why))
+		v.Pods = append(v.Pods, viewEvidence(e, parkedDecision(verdict.Decision), verdict.Why))
 	}
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
@@ -188,15 +188,15 @@ func NewReport(r reaper.Report, c Context) Report {
 	return v
 }
 
-// settled gives a parked pod's verdict the words of the others: what is put back is kept,
+// parkedDecision gives a parked pod's verdict the words of the others: what is put back is kept,
 // what is stripped is reaped.
-func settled(s policy.Settle) policy.Decision {
+func parkedDecision(s policy.ParkedDecision) policy.Decision {
 	switch s {
-	case policy.SettlePutBack, policy.SettleConflict:
+	case policy.ParkedPutBack, policy.ParkedConflict:
 		return policy.Keep
-	case policy.SettleStrip:
+	case policy.ParkedStrip:
 		return policy.Reap
-	case policy.SettleWait:
+	case policy.ParkedWait:
 	}
 	return policy.Wait
 }
@@ -219,7 +219,7 @@ func podName(namespace, name string) string { return clean.Text(policy.FullName(
 func (v *Report) NeedsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {
-			if pods[i].outlook() == policy.OutlookLook || pods[i].Outcome == outcomeFailed {
+			if pods[i].outlook() == policy.OutlookPerson || pods[i].Outcome == outcomeFailed {
 				return true
 			}
 		}

@@ -20,7 +20,7 @@ func (p *Printer) Scan(v *Report) {
 	p.table("VERDICT", 9, heading(shown, v.CNI), slices.Concat(podRows(shown, verdictWord), cniRows(v.CNI, func(f *cniView) (string, Colour) {
 		return string(f.Verdict), verdictColours[string(f.Verdict)]
 	})))
-	p.looked(v)
+	p.lookErrors(v)
 	counts := map[string]int{}
 	var longest time.Duration
 	held := 0
@@ -140,8 +140,8 @@ func verdictWord(pod *podView) (string, Colour) {
 // tableOrder is the order of the table: what goes, what waits, what is kept, what lives.
 var tableOrder = []string{"reap", "wait", "keep", "alive"}
 
-// looked says what could not be looked at.
-func (p *Printer) looked(v *Report) {
+// lookErrors says what could not be looked at.
+func (p *Printer) lookErrors(v *Report) {
 	if len(v.Errors) == 0 {
 		return
 	}

@@ -145,7 +145,7 @@ func (p *Printer) Sweep(v *Report) {
 	p.table("OUTCOME", 18, heading(shown, v.CNI), slices.Concat(
 		podRows(shown, func(pod *podView) (string, Colour) { return pod.Outcome, outcomeColours[pod.Outcome] }),
 		cniRows(v.CNI, func(f *cniView) (string, Colour) { return f.Outcome, outcomeColours[f.Outcome] })))
-	p.looked(v)
+	p.lookErrors(v)
 	if len(v.CNI) > 0 {
 		p.Printf("\n%s\n", cniTotals(v.CNITotals, true, v.dryRun))
 	}
@@ -156,7 +156,7 @@ func (p *Printer) Sweep(v *Report) {
 	keeps := 0
 	for i := range shown {
 		counts[shown[i].Outcome]++
-		if shown[i].outlook() == policy.OutlookLook {
+		if shown[i].outlook() == policy.OutlookPerson {
 			keeps++
 		}
 	}

@@ -80,7 +80,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer again.Stop()
 	logs.relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: logs.heard(newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
+		Reaper: r, Lines: logs.lines, Parse: logs.counted(newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { logs.keep(store, log) },
 	}

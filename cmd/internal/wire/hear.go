@@ -20,8 +20,8 @@ const (
 	// recalling is how long it may read what the kubelet said before: a million entries of its
 	// unit take some 2 s.
 	recalling = 10 * time.Second
-	// maxHeard bounds what is kept of it.
-	maxHeard = 16384
+	// maxClaims bounds what is kept of it.
+	maxClaims = 16384
 )
 
 // hear returns what the logs say, for a command that runs once: what is said now, and what
@@ -103,7 +103,7 @@ type gatheredKey struct {
 func (g gathered) add(c policy.Claim) {
 	s := c.Sighting
 	key := gatheredKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON}
-	if last, ok := g[key]; (ok && last.At.Boot < c.At.Boot) || (!ok && len(g) < maxHeard) {
+	if last, ok := g[key]; (ok && last.At.Boot < c.At.Boot) || (!ok && len(g) < maxClaims) {
 		g[key] = c
 	}
 }

@@ -50,7 +50,7 @@ func laterFiles(ctx context.Context, cfg config.Config) []string {
 }
 
 func newJournal(cfg config.Config, units *source.Units, log *slog.Logger) *source.Journal {
-	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Look})
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find})
 }
 
 // newUnits returns the units in which kubelets are found to run. Where the operator named units
@@ -159,8 +159,8 @@ func (f *following) wait() {
 	}
 }
 
-// heard counts the lines that can be a sighting, by source, ahead of parse.
-func (f *following) heard(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
+// counted counts the lines that can be a sighting, by source, ahead of parse.
+func (f *following) counted(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
 	return func(l parsers.Line) (parsers.Sighting, bool) {
 		f.meter(l.Source, true, time.Now())
 		return parse(l)

@@ -90,7 +90,7 @@ func TestUnitsFound(t *testing.T) {
 	if _, ok := parse(line("k3s-shop.service", "k3s-server")); ok {
 		t.Error("believed before it was found")
 	}
-	found.Look(t.Context())
+	found.Find(t.Context())
 	for unit, comm := range map[string]string{"k3s-shop.service": "k3s-server", "kubelet.service": "kubelet"} {
 		if _, ok := parse(line(unit, comm)); !ok {
 			t.Errorf("%s is not believed", unit)
@@ -100,7 +100,7 @@ func TestUnitsFound(t *testing.T) {
 		}
 	}
 	byHand := newUnits(named, slog.New(slog.DiscardHandler))
-	if byHand.Look(t.Context()) != nil {
+	if byHand.Find(t.Context()) != nil {
 		t.Error("looks for units beside those that were named")
 	}
 	if _, ok := newParse(named, byHand)(line("node.service", "anything")); !ok {

@@ -62,7 +62,7 @@ func (a ArchiveState) Expired(r policy.Rules, now policy.Instant) bool {
 func Reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
 	reaped := map[parsers.PodUID]bool{}
 	for _, e := range entries {
-		if e.Phase == policy.PhaseHeld || e.Phase == policy.PhasePurging || e.Phase == policy.PhaseGone && e.Taken != nil {
+		if e.Phase == policy.PhaseConfirmed || e.Phase == policy.PhasePurging || e.Phase == policy.PhaseGone && e.Taken != nil {
 			reaped[e.UID] = true
 		}
 	}
@@ -72,25 +72,25 @@ func Reaped(entries map[string]*policy.EntryState) map[parsers.PodUID]bool {
 // mostPods bounds how many pods a record names; the archive has them all.
 const mostPods = 20
 
-// Sweeping is the record that stands in the ledger before the first file of a batch goes.
-func Sweeping(archive string, files []Content, n policy.Node, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindSweeping, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
+// RemovingRecord is the record that stands in the ledger before the first file of a batch goes.
+func RemovingRecord(archive string, files []Content, n policy.Node, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindCNIRemoving, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID}
 	for i := range files {
 		count(&r, &files[i].File)
 	}
 	return r
 }
 
-// Swept tells what became of a batch, in one record.
-func Swept(archive string, outs []Outcome, n policy.Node, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindSwept, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
+// RemovedRecord tells what became of a batch, in one record.
+func RemovedRecord(archive string, outs []Outcome, n policy.Node, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindCNIRemoved, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
 	ended(&r, outs)
 	return r
 }
 
-// Unswept tells what was put back by a person's word.
-func Unswept(which string, outs []Outcome, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindUnswept, At: now, Archive: which}
+// RestoredRecord tells what was put back by a person's word.
+func RestoredRecord(which string, outs []Outcome, now policy.Instant) policy.Record {
+	r := policy.Record{Kind: policy.KindCNIRestored, At: now, Archive: which}
 	ended(&r, outs)
 	return r
 }
@@ -251,7 +251,7 @@ func (c *Census) Judged(f File, v policy.Verdict) {
 	}
 	c.Verdicts[v.Decision]++
 	c.Left++
-	if OutlookOf(v.Decision, v.Why) == policy.OutlookLook {
+	if OutlookOf(v.Decision, v.Why) == policy.OutlookPerson {
 		c.ForPerson++
 	}
 	c.add(f.Kind, state, policy.Tally{Entries: 1, Bytes: f.ID.Size})

@@ -100,9 +100,9 @@ type Listings struct {
 	Younger Listing `json:"younger"`
 }
 
-// Learn takes one answer of the runtime, asked at now: the full IDs of all sandboxes and
+// Add takes one answer of the runtime, asked at now: the full IDs of all sandboxes and
 // containers. An answer that is not whole breaks the row, and so does another boot.
-func (l *Listings) Learn(ids []string, whole policy.Truth, hold time.Duration, now policy.Instant) {
+func (l *Listings) Add(ids []string, whole policy.Truth, hold time.Duration, now policy.Instant) {
 	if whole != policy.Yes {
 		*l = Listings{}
 		return
@@ -154,7 +154,7 @@ func Judge(f File, n policy.Node, l Listing, r policy.Rules, now policy.Instant)
 	if r.Waive {
 		v.Waived()
 	} else {
-		v.Settled(n, r, now)
+		v.NeedKubelet(n, r, now)
 	}
 	repair := f.Broken && f.Kind == Cache && f.Facts[Listed].Truth == policy.Yes && f.Facts[Ready].Truth == policy.No
 	for _, rule := range rules {

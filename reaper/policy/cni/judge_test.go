@@ -166,7 +166,7 @@ func truths(f File) (s string) {
 // file is.
 func TestOutlookOf(t *testing.T) {
 	inUse := []policy.Why{{Reason: policy.ReasonWaived}, {Reason: policy.ReasonInUse}}
-	if policy.OutlookOf(policy.Keep, inUse) != policy.OutlookLook || OutlookOf(policy.Keep, inUse) != policy.OutlookAlive {
+	if policy.OutlookOf(policy.Keep, inUse) != policy.OutlookPerson || OutlookOf(policy.Keep, inUse) != policy.OutlookAlive {
 		t.Errorf("in use: pod %d, file %d", policy.OutlookOf(policy.Keep, inUse), OutlookOf(policy.Keep, inUse))
 	}
 	for _, r := range []policy.Reason{policy.ReasonNetns, policy.ReasonForeign, policy.ReasonUntied} {
@@ -185,9 +185,9 @@ func TestListings(t *testing.T) {
 		return policy.Instant{Wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(d), BootID: "boot-1", Boot: time.Hour + d}
 	}
 	var l Listings
-	l.Learn([]string{"old"}, policy.Yes, hold, at(0))
+	l.Add([]string{"old"}, policy.Yes, hold, at(0))
 	for minute := 1; minute <= 12; minute++ {
-		l.Learn([]string{"new"}, policy.Yes, hold, at(minute))
+		l.Add([]string{"new"}, policy.Yes, hold, at(minute))
 		if since, ok := at(minute).Since(l.Older.Since); minute >= 5 && (!ok || since < hold) {
 			t.Errorf("minute %d: the listing that counts is only %s old", minute, since)
 		}
@@ -199,12 +199,12 @@ func TestListings(t *testing.T) {
 		t.Errorf("after two holds %v", l.Older.IDs)
 	}
 	for name, broken := range map[string]func(*Listings){
-		"no answer":    func(l *Listings) { l.Learn(nil, policy.Unknown, hold, at(13)) },
-		"empty answer": func(l *Listings) { l.Learn(nil, policy.No, hold, at(13)) },
+		"no answer":    func(l *Listings) { l.Add(nil, policy.Unknown, hold, at(13)) },
+		"empty answer": func(l *Listings) { l.Add(nil, policy.No, hold, at(13)) },
 		"another boot": func(l *Listings) {
 			now := at(13)
 			now.BootID = "boot-2"
-			l.Learn([]string{"new"}, policy.Yes, hold, now)
+			l.Add([]string{"new"}, policy.Yes, hold, now)
 		},
 	} {
 		m := l
@@ -232,7 +232,7 @@ func TestSweptRecord(t *testing.T) {
 		{File: file("e", "web-3", "cri-o 1.30.1"), Result: policy.Failed, Err: "EIO"},
 		{File: file("f", "web-4", ""), Result: policy.Gone},
 	}
-	r := Swept("cni-1", outs, policy.Node{}, policy.Instant{})
+	r := RemovedRecord("cni-1", outs, policy.Node{}, policy.Instant{})
 	if got := r.Taken[string(Cache)]; got.Entries != 3 || got.Bytes != 30 || !slices.Equal(r.Pods, []string{"shop/web-0", "shop/web-1"}) {
 		t.Errorf("taken %+v of %q", got, r.Pods)
 	}
