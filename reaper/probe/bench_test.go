@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
 // The node that the benchmarks look at: what issue 2 asks for.
@@ -24,7 +26,7 @@ func benchNode(b *testing.B) Config {
 	dir := b.TempDir()
 	cfg := Config{
 		RootDir: dir + "/kubelet", CgroupRoot: dir + "/cgroup", ProcDir: "/proc", LogPodsDir: dir + "/logs",
-		Waive: true, RuntimeEndpoint: endpointNone, NodeNamespacesSelf: true, Clock: fixedClock{},
+		Waive: true, RuntimeEndpoint: cri.EndpointNone, NodeNamespacesSelf: true, Clock: fixedClock{},
 	}
 	mkdir := func(path string) {
 		if err := os.MkdirAll(path, 0o755); err != nil {

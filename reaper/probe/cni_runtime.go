@@ -43,7 +43,7 @@ type cniListed struct {
 // askRuntimeIDs asks for all sandboxes and containers in every state. It must be called
 // after the files were read.
 func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
-	answers, found, err := p.askSockets(ctx, UsualSockets(p.cfg.NodeRoot))
+	answers, found, err := p.askSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot))
 	if err != nil {
 		r := cniRuntime{lists: policy.Fact{Detail: err.Error()}}
 		if !errors.Is(err, errNotAsked) {
@@ -54,26 +54,26 @@ func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
 	return mergeIDs(answers, found)
 }
 
-func mergeIDs(answers []cri.Lists, found sockets) cniRuntime {
+func mergeIDs(answers []cri.Lists, found cri.Sockets) cniRuntime {
 	r := cniRuntime{ids: map[string]cniListed{}, sandboxes: map[string]string{}, within: map[string]string{}}
 	var origins []string
 	var errs []error
 	pods := 0
 	for _, a := range answers {
-		if a.NoCRI && !found.named {
+		if a.NoCRI && !found.Named {
 			continue
 		}
 		origins = append(origins, "unix://"+a.Path)
 		r.paths = append(r.paths, a.Path)
 		for _, err := range [...]error{a.SandboxErr, a.ContainerErr} {
 			if err != nil {
-				errs = append(errs, found.explain(a.Path, err))
+				errs = append(errs, found.Explain(a.Path, err))
 			}
 		}
 		pods += r.add(a)
 	}
 	if len(origins) == 0 {
-		errs = append(errs, found.nobody())
+		errs = append(errs, found.Nobody())
 	}
 	r.origin = strings.Join(origins, ", ")
 	r.err = policy.OneLine(errs...)

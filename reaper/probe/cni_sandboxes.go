@@ -97,15 +97,15 @@ const longStatus = 4 << 20
 // toldConfDirs asks the runtime where its network configurations are, by Status with its
 // verbose flag, which containerd answers. A runtime that does not tell has none.
 func (p *Probe) toldConfDirs(ctx context.Context) []string {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
 		return nil
 	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() sockets { return p.findSockets(UsualSockets(p.cfg.NodeRoot)) })
-	if err != nil || found.err != nil {
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.findSockets(cri.UsualSockets(p.cfg.NodeRoot)) })
+	if err != nil || found.Err != nil {
 		return nil
 	}
 	var dirs []string
-	for _, path := range found.paths {
+	for _, path := range found.Paths {
 		conn, err := cri.Dial(path, p.guard.Limit(), longStatus)
 		if err != nil {
 			continue

@@ -103,13 +103,13 @@ func (c *spec) confines(own []string, root string, first bool) bool {
 
 // askSpec asks the runtime for a container that runs; nil where it does not tell all that counts.
 func (s *mountScan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
-	if s.cfg.Waive || s.cfg.RuntimeEndpoint == endpointNone {
+	if s.cfg.Waive || s.cfg.RuntimeEndpoint == cri.EndpointNone {
 		return nil
 	}
 	limit := s.guard.Limit() / 8
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for _, socket := range s.findSockets(UsualSockets(s.cfg.NodeRoot)).paths {
+	for _, socket := range s.findSockets(cri.UsualSockets(s.cfg.NodeRoot)).Paths {
 		conn, err := cri.Dial(socket, limit, longSandbox)
 		if err != nil {
 			continue

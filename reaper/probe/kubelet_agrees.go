@@ -2,11 +2,13 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -90,7 +92,7 @@ func (p *Probe) rootAgrees(ks kubelets) (policy.Truth, string) {
 // or drop-in. A kubelet that was told nothing contradicts nothing.
 func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
 	ours := p.cfg.RuntimeEndpoint
-	if ours == "" || ours == endpointAuto || ours == endpointNone {
+	if ours == "" || ours == cri.EndpointAuto || ours == cri.EndpointNone {
 		return policy.Yes, ""
 	}
 	theirs, err := k.runtimeEndpoint()
@@ -120,8 +122,8 @@ const adviceReadable = "put that right, or restart the kubelet with a configurat
 // sameSocket says whether two endpoints are the same socket: by path, as where the runtime
 // is down, or by what lies there, as where one path leads through a symlink.
 func (k kubelet) sameSocket(theirs, ours string) (bool, error) {
-	a, okA := socketPath(theirs)
-	b, okB := socketPath(ours)
+	a, okA := cri.SocketPath(theirs)
+	b, okB := cri.SocketPath(ours)
 	if !okA || !okB {
 		return false, nil // the kubelet's is no socket of this machine (tcp, npipe)
 	}
@@ -136,4 +138,23 @@ func (k kubelet) sameSocket(theirs, ours string) (bool, error) {
 	}
 	// The runtime is down and has taken its socket along, or it is another one.
 	return k.sameFile(filepath.Dir(a), filepath.Dir(b))
+}
+
+// namedSocket is the socket that the kubelet was told to use. Where it sees other files
+// than we, the path must lead to the same socket here.
+func (k kubelet) namedSocket(endpoint string) cri.Sockets {
+	from := fmt.Sprintf("the kubelet (PID %d)", k.id.PID)
+	s := cri.NamedSocket(endpoint, from)
+	if s.Err != nil || !k.files.apart && k.files.err == nil {
+		return s
+	}
+	same, err := k.sameFile(s.Paths[0], s.Paths[0])
+	if err == nil && !same {
+		err = errors.New("the kubelet has a mount namespace of its own, where that is another socket than here; " +
+			"set --runtime-endpoint to where it is here")
+	}
+	if err != nil {
+		s.Err = s.Explain(s.Paths[0], err)
+	}
+	return s
 }

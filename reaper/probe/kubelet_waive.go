@@ -13,12 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// UsualSockets returns the places where a CRI runtime usually listens, on a node whose usual
-// places are below nodeRoot.
-func UsualSockets(nodeRoot string) []string {
-	return (&Config{NodeRoot: nodeRoot}).usualAll(usualSockets)
-}
-
 // CheckWaived returns an error, in words for the user, where it would be wrong to say
 // that there is neither kubelet nor runtime here: a kubelet with this root directory
 // runs, or something listens at one of the sockets. It asks once, at the start, and in

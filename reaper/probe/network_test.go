@@ -28,7 +28,7 @@ func TestNetworkReady(t *testing.T) {
 			if a.SandboxErr != nil || a.ContainerErr != nil {
 				t.Fatal(a.SandboxErr, a.ContainerErr)
 			}
-			return merge([]cri.Lists{a}, sockets{paths: []string{path}}, time.Now()).Network
+			return merge([]cri.Lists{a}, cri.Sockets{Paths: []string{path}}, time.Now()).Network
 		}
 		if f := ask(); f.Truth != policy.Yes || f.Origin == "" {
 			t.Errorf("%s: %+v", name, f)

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -96,7 +97,7 @@ func newNode(t *testing.T) *testNode {
 	n := &testNode{t: t, dir: t.TempDir(), patience: 20 * time.Second}
 	n.cfg = Config{
 		NodeRoot: n.dir, RootDir: n.dir + "/kubelet", RootDirSet: true, QuarantineDir: n.dir + "/kubelet/orphan-reaper", CgroupRoot: n.dir + "/cgroup",
-		ProcDir: "/proc", LogPodsDir: n.dir + "/logs", DevicePlugins: n.dir + "/device-plugins", Waive: true, RuntimeEndpoint: endpointNone,
+		ProcDir: "/proc", LogPodsDir: n.dir + "/logs", DevicePlugins: n.dir + "/device-plugins", Waive: true, RuntimeEndpoint: cri.EndpointNone,
 		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.dir + "/block",
 	}
 	n.mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")

@@ -17,12 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// The words of --runtime-endpoint that are no address.
-const (
-	endpointAuto = "auto"
-	endpointNone = "none"
-)
-
 // runtimeAnswer is what the container runtime, or all of several, said in one look.
 //
 // A UID that was found is known to live even where a list failed; a UID that was not
@@ -106,7 +100,7 @@ func unanswered(err error) runtimeAnswer {
 // It must be called after the pods directory was listed: a pod that is made between the
 // two is then in the answer, not in the listing.
 func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
-	return p.askRuntimeAt(ctx, UsualSockets(p.cfg.NodeRoot))
+	return p.askRuntimeAt(ctx, cri.UsualSockets(p.cfg.NodeRoot))
 }
 
 func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {
@@ -124,20 +118,20 @@ func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer 
 var errNotAsked = errors.New("not asked: --runtime-endpoint none")
 
 // askSockets finds the sockets and asks all of them at once.
-func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, sockets, error) {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == endpointNone {
-		return nil, sockets{}, errNotAsked
+func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cri.Sockets, error) {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
+		return nil, cri.Sockets{}, errNotAsked
 	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() sockets { return p.findSockets(usual) })
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.findSockets(usual) })
 	if err == nil {
-		err = found.err
+		err = found.Err
 	}
 	if err != nil {
 		return nil, found, fmt.Errorf("cannot find the runtime: %w", err)
 	}
-	answers := make([]cri.Lists, len(found.paths))
+	answers := make([]cri.Lists, len(found.Paths))
 	var wg sync.WaitGroup
-	for i, path := range found.paths {
+	for i, path := range found.Paths {
 		wg.Go(func() { answers[i] = cri.List(ctx, path, p.guard.Limit(), cri.MaxAnswer) })
 	}
 	wg.Wait()
@@ -146,21 +140,21 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, so
 
 // merge makes one answer of those of all sockets. A socket that speaks no CRI is left
 // out where it was merely found at a usual place; one that was named must answer.
-func merge(answers []cri.Lists, found sockets, now time.Time) runtimeAnswer {
+func merge(answers []cri.Lists, found cri.Sockets, now time.Time) runtimeAnswer {
 	c := newCensus(now)
 	var origins []string
 	var network policy.Fact
 	var sandboxErrs, containerErrs []error
 	for _, a := range answers {
-		if a.NoCRI && !found.named {
+		if a.NoCRI && !found.Named {
 			continue
 		}
 		origins = append(origins, "unix://"+a.Path)
 		if err := a.SandboxErr; err != nil {
-			sandboxErrs = append(sandboxErrs, found.explain(a.Path, err))
+			sandboxErrs = append(sandboxErrs, found.Explain(a.Path, err))
 		}
 		if err := a.ContainerErr; err != nil {
-			containerErrs = append(containerErrs, found.explain(a.Path, err))
+			containerErrs = append(containerErrs, found.Explain(a.Path, err))
 		}
 		c.add(a)
 		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
@@ -168,7 +162,7 @@ func merge(answers []cri.Lists, found sockets, now time.Time) runtimeAnswer {
 		}
 	}
 	if len(origins) == 0 {
-		return unanswered(found.nobody())
+		return unanswered(found.Nobody())
 	}
 	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
 	r := runtimeAnswer{

@@ -530,13 +530,13 @@ func TestAskRuntimeCancelled(t *testing.T) {
 }
 
 func TestUsualSocketsHaveNoDoubles(t *testing.T) {
-	list := UsualSockets("")
+	list := cri.UsualSockets("")
 	slices.Sort(list)
 	if len(slices.Compact(slices.Clone(list))) != len(list) {
 		t.Errorf("doubles in %v", list)
 	}
 	list[0] = "changed"
-	if slices.Contains(UsualSockets(""), "changed") {
+	if slices.Contains(cri.UsualSockets(""), "changed") {
 		t.Error("the caller can change the list")
 	}
 }

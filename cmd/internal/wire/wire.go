@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
@@ -108,7 +109,7 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 		return nil, err
 	}
 	if cfg.Waive() {
-		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, probe.UsualSockets(cfg.NodeRoot)); err != nil {
+		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, cri.UsualSockets(cfg.NodeRoot)); err != nil {
 			return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 		}
 	}

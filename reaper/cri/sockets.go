@@ -1,0 +1,130 @@
+package cri
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+)
+
+// usualSockets are the places where the runtimes of the common distributions listen.
+var usualSockets = []string{
+	"/run/containerd/containerd.sock",
+	"/run/crio/crio.sock",
+	"/run/k3s/containerd/containerd.sock", // k3s and rke2
+	"/run/k0s/containerd.sock",
+	"/var/snap/microk8s/common/run/containerd.sock",
+	"/run/cri-dockerd.sock",
+	"/run/cri-dockerd/cri-dockerd.sock",
+	"/run/k3s/cri-dockerd/cri-dockerd.sock",
+	// Usually the same as those in /run; where /var/run is a directory of its own, not.
+	"/var/run/containerd/containerd.sock",
+	"/var/run/crio/crio.sock",
+	"/var/run/cri-dockerd.sock",
+	"/var/run/dockershim.sock", // the kubelet itself, before 1.24
+	"/run/dockershim.sock",
+}
+
+// The words of --runtime-endpoint that are no address.
+const (
+	EndpointAuto = "auto"
+	EndpointNone = "none"
+)
+
+// UsualSockets returns the places where a CRI runtime usually listens, on a node whose usual
+// places are below nodeRoot.
+func UsualSockets(nodeRoot string) []string {
+	all := make([]string, len(usualSockets))
+	for i, path := range usualSockets {
+		all[i] = filepath.Join("/", nodeRoot, path)
+	}
+	return all
+}
+
+// Sockets says where to ask.
+type Sockets struct {
+	Paths []string
+	// Named says that somebody chose the socket: the operator or the kubelet's own
+	// configuration. It must then be a CRI.
+	Named bool
+	From  string   // who named it, for people
+	Tried []string // the usual places, where none was named
+	Err   error
+}
+
+// Explain adds to an error of one socket what can be done about it.
+func (s Sockets) Explain(path string, err error) error {
+	if s.Named {
+		return fmt.Errorf("cannot ask the runtime at %s, named by %s: %w", path, s.From, err)
+	}
+	return fmt.Errorf("cannot ask the runtime at %s: %w; set --runtime-endpoint to the kubelet's runtime, "+
+		"or remove the socket if nothing serves it", path, err)
+}
+
+// Nobody is the error where no place was left to ask.
+func (s Sockets) Nobody() error {
+	tried, more := s.Tried, ""
+	if n := len(tried) - 3; n > 0 {
+		tried, more = tried[:3], fmt.Sprintf(" and %d more usual places", n)
+	}
+	return fmt.Errorf("no CRI socket found at %s%s; set --runtime-endpoint", strings.Join(tried, ", "), more)
+}
+
+// SocketPath reads an endpoint as the kubelet does: a URL, or a bare path.
+func SocketPath(endpoint string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(endpoint, "unix://")
+	if !ok {
+		path = strings.TrimPrefix(endpoint, "unix:")
+	}
+	return path, strings.HasPrefix(path, "/")
+}
+
+func NamedSocket(endpoint, from string) Sockets {
+	path, ok := SocketPath(endpoint)
+	if !ok {
+		return Sockets{Err: fmt.Errorf("%q, named by %s, is no unix:///PATH", endpoint, from)}
+	}
+	s := Sockets{Paths: []string{path}, Named: true, From: from}
+	var st unix.Stat_t
+	err := beneath.Uninterrupted(func() error { return unix.Stat(path, &st) })
+	switch {
+	case err != nil:
+		s.Err = s.Explain(path, beneath.PathError("stat", path, err))
+	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
+		// connect(2) would say "connection refused", which sends people looking for a
+		// runtime that is down.
+		s.Err = s.Explain(path, fmt.Errorf("it is %s, no socket", beneath.TypeName(uint16(st.Mode))))
+	}
+	return s
+}
+
+// ExistingSockets returns those of the paths that are sockets, each socket once though it
+// may be reached by several paths. What is no socket is left out: nothing can listen
+// there, and container engines leave a directory wherever somebody bind-mounted a socket
+// that was not there yet. A path that cannot be looked at is an error.
+func ExistingSockets(paths []string) ([]string, error) {
+	var found []string
+	var infos []fs.FileInfo
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("%w; set --runtime-endpoint", err)
+		}
+		same := func(other fs.FileInfo) bool { return os.SameFile(info, other) }
+		if info.Mode().Type() != fs.ModeSocket || slices.ContainsFunc(infos, same) {
+			continue
+		}
+		found, infos = append(found, path), append(infos, info)
+	}
+	return found, nil
+}
