@@ -86,6 +86,7 @@ func SocketPath(endpoint string) (path string, ok bool) {
 	return path, strings.HasPrefix(path, "/")
 }
 
+// NamedSocket is the socket of an endpoint that somebody named, by words that say who.
 func NamedSocket(endpoint, from string) Sockets {
 	path, ok := SocketPath(endpoint)
 	if !ok {

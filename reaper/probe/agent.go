@@ -26,7 +26,7 @@ func (l *looking) agent(uid parsers.PodUID) string {
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name
-	} else if n, ok := l.logs.names[owner]; ok {
+	} else if n, ok := l.logs.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name
 	}
 	return "; the process is of " + name + ": restart that pod, and the mount goes"

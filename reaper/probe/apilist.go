@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptMetadata asks for the pods' metadata alone, a tenth of their size, and takes whole
@@ -36,7 +37,7 @@ type apiList struct {
 }
 
 // apiList asks the API server. It is asked after the listing, like everything else.
-func (p *Probe) apiList(ctx context.Context, k *kubelet) *apiList {
+func (p *Probe) apiList(ctx context.Context, k *kubelet.Kubelet) *apiList {
 	l := newAPIList(p.cfg.Kubeconfig)
 	if p.cfg.Kubeconfig == "" {
 		l.Silent = "not asked: no API server was named (--kubeconfig)"
@@ -85,7 +86,7 @@ func (l *apiList) fail(how string, err error) {
 // nodeName returns the name under which the API server knows this node: the one that was
 // set, that of the kubelet whose credentials we use, the one that the running kubelet was
 // told, or this host's.
-func (p *Probe) nodeName(c *kubeconfig, k *kubelet) (string, error) {
+func (p *Probe) nodeName(c *kubeconfig, k *kubelet.Kubelet) (string, error) {
 	if p.cfg.NodeName != "" {
 		return p.cfg.NodeName, nil
 	}
@@ -93,8 +94,8 @@ func (p *Probe) nodeName(c *kubeconfig, k *kubelet) (string, error) {
 		return n, nil
 	}
 	if k != nil {
-		if n := k.flags.last("hostname-override"); n != "" {
-			return strings.ToLower(strings.TrimSpace(n)), nil
+		if n := k.NodeName(); n != "" {
+			return n, nil
 		}
 	}
 	n, err := os.Hostname()

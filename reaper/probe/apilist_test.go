@@ -15,6 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // kubeconfigOf writes a kubeconfig for a server, with a user of the given lines.
@@ -43,7 +45,7 @@ func apiOf(t *testing.T, s *httptest.Server, patience time.Duration) *apiList {
 	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: kubeconfigOf(t, s.URL, certOf(s), "token: s3cret")})
 	must(t, err)
 	p.guard.Patience = patience
-	return p.apiList(t.Context(), staticKubelet(t, "kubelet"))
+	return p.apiList(t.Context(), kubeletOf(t))
 }
 
 const mirrorOf = `{"metadata":{"name":"etcd-node-1","namespace":"kube-system","uid":"11111111-2222-4333-8444-555555555555",` +
@@ -116,7 +118,7 @@ func TestAPIListForeign(t *testing.T) {
 			a := apiOf(t, tlsServer(t, "", answer(text)), time.Minute)
 			runs := func(uid parsers.PodUID) bool { return uid == uidHere || uid == staticUID }
 			a.Whole = true // the guard
-			without := &looking{podList: unlisted("", "not asked", nil), api: a, static: &staticPods{}}
+			without := &looking{podList: unlisted("", "not asked", nil), api: a, static: &kubelet.StaticPods{}}
 			if v := judged(without, uidQuiet, true); v.Decision != policy.Reap {
 				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
 			}
@@ -226,8 +228,8 @@ func TestAPIListPages(t *testing.T) {
 // TestAPIListReachable: what a person is told of a server that cannot be asked.
 func TestAPIListReachable(t *testing.T) {
 	s := tlsServer(t, "", refuse(403, "pods is forbidden"))
-	other, _ := newCert(t, "ca", later)
-	mine, key := newCert(t, "system:node:node-7", later)
+	other, _ := testkit.NewCert(t, "ca", later)
+	mine, key := testkit.NewCert(t, "system:node:node-7", later)
 	data := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for _, c := range []struct{ name, file, want string }{
 		{"refused", kubeconfigOf(t, "https://127.0.0.1:1", "", "token: x"), "connection refused"},
@@ -243,7 +245,7 @@ func TestAPIListReachable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, Kubeconfig: c.file})
 			must(t, err)
-			a := p.apiList(t.Context(), staticKubelet(t, "kubelet"))
+			a := p.apiList(t.Context(), kubeletOf(t))
 			if f := a.Fact(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) || a.err == nil {
 				t.Errorf("%+v, %v; want %q", f, a.err, c.want)
 			}
@@ -254,16 +256,15 @@ func TestAPIListReachable(t *testing.T) {
 func TestNodeName(t *testing.T) {
 	host, err := os.Hostname()
 	must(t, err)
-	bare := staticKubelet(t, "kubelet")
-	bare.flags = nil
+	bare := kubeletOf(t, "--hostname-override=")
 	for _, c := range []struct {
 		set, user string
-		k         *kubelet
+		k         *kubelet.Kubelet
 		want      string
 	}{
-		{"set", "system:node:mine", staticKubelet(t, "kubelet"), "set"},
-		{"", "system:node:mine", staticKubelet(t, "kubelet"), "mine"},
-		{"", "admin", staticKubelet(t, "kubelet"), "node-1"},
+		{"set", "system:node:mine", kubeletOf(t), "set"},
+		{"", "system:node:mine", kubeletOf(t), "mine"},
+		{"", "admin", kubeletOf(t), "node-1"},
 		{"", "admin", bare, strings.ToLower(host)},
 		{"", "", nil, strings.ToLower(host)},
 	} {
@@ -371,7 +372,7 @@ func TestListsInALook(t *testing.T) {
 	must(t, os.Remove(n.path("cgroup/kubepods/pod"+string(uidHere))))
 	check(t, find(t, n.look(), uidAway), facts{policy.FactAPILists: policy.Unknown})
 	n.mkdir("cgroup/kubepods/pod" + string(uidHere))
-	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=n1",
+	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=n1",
 		"--port="+portOf(t, kubelet), "--tls-cert-file="+file(t, "kubelet.crt", certOf(kubelet)))
 	look = n.look()
 	check(t, find(t, look, uidHere), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.Yes, policy.FactAPILists: policy.Yes})

@@ -1,15 +1,9 @@
 package probe
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,33 +13,14 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// newCert makes a certificate that signs itself, and its key, as PEM.
-func newCert(t *testing.T, name string, end time.Time) (cert, key string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}},
-		NotBefore: end.AddDate(-100, 0, 0), NotAfter: end, IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
-	must(t, err)
-	pk, err := x509.MarshalECPrivateKey(k)
-	must(t, err)
-	return pemOf("CERTIFICATE", der), pemOf("EC PRIVATE KEY", pk)
-}
-
-func pemOf(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-}
-
 // certOf is the certificate that the server presents.
-func certOf(s *httptest.Server) string { return pemOf("CERTIFICATE", s.Certificate().Raw) }
+func certOf(s *httptest.Server) string { return testkit.PEM("CERTIFICATE", s.Certificate().Raw) }
 
 // tlsServer is a server with TLS that lets in only who has the client certificate, where one
 // is named.
@@ -67,7 +42,7 @@ func tlsServer(t *testing.T, client string, h http.HandlerFunc) *httptest.Server
 // file writes a file of the test's own directory.
 func file(t *testing.T, name, text string) string {
 	t.Helper()
-	return writeText(t, filepath.Join(t.TempDir(), name), text)
+	return testkit.WriteText(t, filepath.Join(t.TempDir(), name), text)
 }
 
 func portOf(t *testing.T, s *httptest.Server) string {
@@ -102,7 +77,7 @@ func judged(l *looking, uid parsers.PodUID, needAPI bool) policy.Verdict {
 // lists is a look that has nothing but the two lists, at a node whose manifests could be
 // read and which has the pod of uidHere running.
 func lists(k *podList, a *apiList) *looking {
-	l := &looking{podList: k, api: a, static: &staticPods{}}
+	l := &looking{podList: k, api: a, static: &kubelet.StaticPods{}}
 	if k == nil {
 		l.podList = unlisted("", "not asked", nil)
 	}
@@ -216,4 +191,19 @@ func badAnswers() []badAnswer {
 		{"a pod of another type", answer(listOf(herePod, "7")), "cannot unmarshal", true},
 		{"labels that are no labels", answer(listOf(herePod, `{"metadata":{"uid":["x"]}}`)), "cannot unmarshal", true},
 	}
+}
+
+// kubeletOf finds a kubelet on node-1 with the arguments given.
+func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
+	t.Helper()
+	root := t.TempDir()
+	args = append([]string{"kubelet", "--hostname-override=Node-1", "--root-dir=" + root}, args...)
+	r := kubelet.Reader{
+		ProcDir: testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args}), RootDir: root, Guard: &bounded.Guard{},
+	}
+	a := r.Find(t.Context())
+	if a.Running == nil {
+		t.Fatal(a.Runs.Detail)
+	}
+	return a.Running
 }

@@ -194,7 +194,7 @@ func BenchmarkParts(b *testing.B) {
 		{"mounts", func() { p.mounts(b.Context(), l.wanted, nil) }},
 		{"processes", func() { p.users(b.Context(), l.pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups(b.Context()) }},
-		{"kubelet", func() { _, _, _, _ = p.findKubelet(b.Context()) }},
+		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
 		{"pods", func() { p.readAll(b.Context(), all, nil) }},
 	} {
 		b.Run(part.name, func(b *testing.B) {

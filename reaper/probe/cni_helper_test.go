@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // realClock tells the time: files have real times.
@@ -43,7 +44,7 @@ func newCNINode(t *testing.T) *cniNode {
 	must(t, err)
 	t.Cleanup(s.Close)
 	n.cri = s
-	n.cfg.Waive, n.cfg.RuntimeEndpoint, n.cfg.ProcDir, n.cfg.Clock = false, s.Endpoint(), procTree(t), realClock{}
+	n.cfg.Waive, n.cfg.RuntimeEndpoint, n.cfg.ProcDir, n.cfg.Clock = false, s.Endpoint(), testkit.ProcTree(t), realClock{}
 	n.cfg.CNICacheDirs, n.cfg.CNIDataDirs = []string{n.path("cni")}, []string{n.path("cni/networks")}
 	n.cfg.CNIConfDir = n.path("net.d")
 	n.cfg.NetnsDirs = []string{n.path("run/netns"), n.path("var/run/netns")}

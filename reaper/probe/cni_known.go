@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
@@ -59,8 +60,7 @@ type cniKnown struct {
 // ask asks everything at once; each part has its own time and its own error.
 func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 	k, p := &cniKnown{}, s.p
-	var runs, agrees policy.Fact
-	var running *kubelet
+	var found kubelet.Answer
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		k.runtime = p.askRuntimeIDs(ctx)
@@ -68,23 +68,23 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 			p.askVersions(ctx, &k.runtime)
 		}
 	})
-	wg.Go(func() { runs, running, agrees, _ = p.findKubelet(ctx) })
+	wg.Go(func() { found = p.kubelets().Find(ctx) })
 	wg.Go(func() { k.cgroups = p.cgroupIDs(ctx) })
 	wg.Go(func() { k.tasks = p.idDirs(ctx, p.cfg.CNITaskDirs) })
 	wg.Go(func() { k.stores = p.idDirs(ctx, p.cfg.CNIStores) })
 	wg.Go(func() { k.netns = p.netnsSet(ctx) })
 	wg.Wait()
 	k.node = policy.Node{
-		Kubelet: runs, RuntimeLists: k.runtime.lists, FreeBytes: -1, FreeInodes: -1, Agrees: agrees,
+		Kubelet: found.Runs, RuntimeLists: k.runtime.lists, FreeBytes: -1, FreeInodes: -1, Agrees: found.Agrees,
 	}
-	if running != nil {
-		k.node.KubeletID = running.id
+	if found.Running != nil {
+		k.node.KubeletID = found.Running.ID
 	}
-	if runs.Truth == policy.Unknown && !p.cfg.Waive {
-		s.complain(errors.New(runs.Detail))
+	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
+		s.complain(errors.New(found.Runs.Detail))
 	}
 	if len(c.dirs) > 0 {
-		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].Handle, runs)
+		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].Handle, found.Runs)
 	}
 	s.complain(k.runtime.err, k.cgroups.err, k.tasks.err, k.stores.err, k.netns.err)
 	return k

@@ -100,7 +100,7 @@ func (p *Probe) toldConfDirs(ctx context.Context) []string {
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
 		return nil
 	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.findSockets(cri.UsualSockets(p.cfg.NodeRoot)) })
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(cri.UsualSockets(p.cfg.NodeRoot)) })
 	if err != nil || found.Err != nil {
 		return nil
 	}

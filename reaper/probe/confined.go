@@ -109,7 +109,7 @@ func (s *mountScan) askSpec(ctx context.Context, uid parsers.PodUID, id string) 
 	limit := s.guard.Limit() / 8
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for _, socket := range s.findSockets(cri.UsualSockets(s.cfg.NodeRoot)).Paths {
+	for _, socket := range s.kubelets().Sockets(cri.UsualSockets(s.cfg.NodeRoot)).Paths {
 		conn, err := cri.Dial(socket, limit, longSandbox)
 		if err != nil {
 			continue

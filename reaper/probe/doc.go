@@ -16,9 +16,4 @@
 //
 // Why this is fast: each source is read once per look, not once per pod, and pods are
 // found in what was read by looking their UIDs up in a hash table.
-//
-// Which kubelet runs, and since when, comes from /proc: the start from /proc/PID/stat, on
-// the clock that every decision uses. systemd's D-Bus would tell the unit's start, which is
-// not the process's where k3s or rke2 starts a kubelet later, or again; it would tell
-// nothing of a kubelet that is no unit; and it would be one more thing that can hang.
 package probe

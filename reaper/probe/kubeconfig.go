@@ -16,10 +16,18 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// ourFiles are those that an operator names: they are opened as this process sees them.
-var ourFiles kubeletFiles
+// maxCredential bounds a file that an operator names. It is opened as this process sees it.
+const maxCredential = 1 << 20
+
+func readNamed(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("cannot read %q: the path is not absolute", path)
+	}
+	return procfs.ReadRegular(path, maxCredential)
+}
 
 // nodeUser is how the user of a kubelet's own credentials begins.
 const nodeUser = "system:node:"
@@ -120,7 +128,7 @@ func CheckCredentials(ctx context.Context, c Config, now time.Time) []error {
 // readKubeconfig reads the file and what it names. It is read anew for each look: tokens and
 // certificates are replaced while we run.
 func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
-	text, err := ourFiles.read(file)
+	text, err := readNamed(file)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +223,7 @@ func (b besides) read(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(string(b)), path)
 	}
-	return ourFiles.read(path)
+	return readNamed(path)
 }
 
 // either reads what stands in the file itself, in base64, or else in the one that it names.
@@ -299,11 +307,11 @@ func clientPair(certFile, keyFile string, now time.Time) (tls.Certificate, error
 	if keyFile == "" {
 		keyFile = certFile
 	}
-	cert, err := ourFiles.read(certFile)
+	cert, err := readNamed(certFile)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("cannot read the client certificate: %w", err)
 	}
-	key, err := ourFiles.read(keyFile)
+	key, err := readNamed(keyFile)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("cannot read the client key: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestKubeconfigRefused(t *testing.T) {
@@ -70,14 +72,14 @@ func TestKubeconfigCurrent(t *testing.T) {
 // and key; relative paths begin where the kubeconfig lies; JSON is YAML.
 func TestKubeconfigFiles(t *testing.T) {
 	dir := t.TempDir()
-	ca, _ := newCert(t, "ca", later)
-	cert, key := newCert(t, "system:node:node-7", later)
-	old, oldKey := newCert(t, "system:node:node-7", noon.Add(-time.Hour))
+	ca, _ := testkit.NewCert(t, "ca", later)
+	cert, key := testkit.NewCert(t, "system:node:node-7", later)
+	old, oldKey := testkit.NewCert(t, "system:node:node-7", noon.Add(-time.Hour))
 	must(t, os.Mkdir(filepath.Join(dir, "pki"), 0o700))
-	writeText(t, filepath.Join(dir, "pki", "ca.crt"), ca)
-	current := writeText(t, filepath.Join(dir, "pki", "kubelet-client-current.pem"), cert+key)
-	writeText(t, filepath.Join(dir, "token"), "abc\n")
-	path := writeText(t, filepath.Join(dir, "kubelet.conf"), `{"kind":"Config","current-context":"a",
+	testkit.WriteText(t, filepath.Join(dir, "pki", "ca.crt"), ca)
+	current := testkit.WriteText(t, filepath.Join(dir, "pki", "kubelet-client-current.pem"), cert+key)
+	testkit.WriteText(t, filepath.Join(dir, "token"), "abc\n")
+	path := testkit.WriteText(t, filepath.Join(dir, "kubelet.conf"), `{"kind":"Config","current-context":"a",
 "contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],
 "clusters":[{"name":"c","cluster":{"server":"https://api.example:6443/k8s/clusters/c-1","certificate-authority":"pki/ca.crt","tls-server-name":"kubernetes"}}],
 "users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
@@ -87,11 +89,11 @@ func TestKubeconfigFiles(t *testing.T) {
 		k.tls.RootCAs == nil || k.server.String() != "https://api.example:6443/k8s/clusters/c-1" {
 		t.Errorf("%+v, %+v", k, k.tls)
 	}
-	writeText(t, filepath.Join(dir, "token"), "new\n")
+	testkit.WriteText(t, filepath.Join(dir, "token"), "new\n")
 	if k, err = readKubeconfig(path, noon); err != nil || k.token != "new" {
 		t.Errorf("a token that was replaced: %v", err)
 	}
-	writeText(t, current, old+oldKey)
+	testkit.WriteText(t, current, old+oldKey)
 	if _, err := readKubeconfig(path, noon); err == nil || !strings.Contains(err.Error(), "the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
 		t.Errorf("expired: %v", err)
 	}

@@ -1,204 +1,14 @@
 package probe
 
 import (
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
-
-// containerTree makes a kubelet's root directory in which every path of its configuration
-// leads through an absolute symlink, and the same paths with other content beside it: what
-// a reader would get who takes a symlink for one of ours.
-func containerTree(t *testing.T) (tree string) {
-	t.Helper()
-	tree = t.TempDir()
-	outside := filepath.Join(t.TempDir(), "real")
-	for _, d := range []string{filepath.Join(tree, outside), outside} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for dir, endpoint := range map[string]string{filepath.Join(tree, outside): "unix:///its/own", outside: "unix:///of/the/host"} {
-		writeText(t, filepath.Join(dir, "config.yaml"), "containerRuntimeEndpoint: "+endpoint+"\n")
-		writeText(t, filepath.Join(dir, "10.conf"), "readOnlyPort: "+map[string]string{outside: "1"}[dir]+"0\n")
-		writeText(t, filepath.Join(dir, "args"), "--root-dir=/r\n--container-runtime-endpoint="+endpoint+"\n")
-	}
-	if err := os.Symlink(outside, filepath.Join(tree, "etc")); err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
-// TestKubeletFilesApart: with another root its files are read below that root, symlinks
-// and all.
-func TestKubeletFilesApart(t *testing.T) {
-	tree := containerTree(t)
-	for _, c := range []struct {
-		name string
-		proc fakeProc
-	}{
-		{"configuration file", fakeProc{comm: "kubelet", args: []string{"kubelet", "--root-dir=/r", "--config=/etc/config.yaml"}}},
-		{"drop-in", fakeProc{comm: "kubelet", args: []string{"kubelet", "--root-dir=/r", "--config-dir=/drop"}}},
-		{"k3s", fakeProc{comm: "k3s-agent", args: []string{"k3s", "agent", "--config=/etc/k3s.yaml"}}},
-		{"k3s's own drop-ins", fakeProc{comm: "k3s-agent", args: []string{"k3s", "agent", "--data-dir=/data", "--kubelet-arg=root-dir=/r"}}},
-		{"microk8s", fakeProc{comm: "kubelite", args: []string{"kubelite", "--kubelet-args-file=/etc/args"}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for path, text := range map[string]string{
-				"drop/10.conf": "containerRuntimeEndpoint: unix:///its/own\n",
-				"etc/k3s.yaml": "kubelet-arg: [root-dir=/r]\n", "etc/k3s.yaml.d/1.yaml": "container-runtime-endpoint: unix:///its/own\n",
-				"data/agent/etc/kubelet.conf.d/00-k3s-defaults.conf": "containerRuntimeEndpoint: unix:///its/own\n",
-			} {
-				if rest, ok := strings.CutPrefix(path, "etc/"); ok {
-					target, err := os.Readlink(filepath.Join(tree, "etc"))
-					must(t, err)
-					path = filepath.Join(target, rest)
-				}
-				must(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, path)), 0o700))
-				writeText(t, filepath.Join(tree, path), text)
-			}
-			must(t, os.MkdirAll(filepath.Join(tree, "r"), 0o700))
-			c.proc.pid, c.proc.root = 42, tree
-			k, err := oneKubelet(procTree(t, c.proc), filepath.Join(tree, "r"))
-			if err != nil || k == nil {
-				t.Fatalf("%v, %v", k, err)
-			}
-			if endpoint, err := k.runtimeEndpoint(); endpoint != "unix:///its/own" || err != nil {
-				t.Errorf("%q, %v", endpoint, err)
-			}
-		})
-	}
-}
-
-// TestKubeletFilesErrors: what is in the way is an error and never "not there".
-func TestKubeletFilesErrors(t *testing.T) {
-	tree := containerTree(t)
-	s := scanner{procDir: procTree(t, fakeProc{pid: 42, comm: "kubelet", args: []string{"kubelet"}, root: tree, start: 7})}
-	files := func(pid int, start int64) kubeletFiles {
-		t.Helper()
-		f, err := s.filesOf(pid, start)
-		must(t, err)
-		return f
-	}
-	if _, err := files(42, 7).read("/etc/config.yaml"); err != nil {
-		t.Errorf("as it should be: %v", err)
-	}
-	if _, err := files(42, 7).read("/etc/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
-	}
-	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) {
-		t.Errorf("another process of that number: %v", err)
-	}
-	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
-		t.Errorf("a relative path: %v", err)
-	}
-	must(t, os.MkdirAll(filepath.Join(tree, "dev"), 0o700))
-	must(t, unix.Mkfifo(filepath.Join(tree, "dev", "fifo"), 0o600))
-	if _, err := files(42, 7).open("/dev/fifo", unix.O_RDONLY); err == nil || !strings.Contains(err.Error(), "it is a FIFO") {
-		t.Errorf("a FIFO was opened: %v", err)
-	}
-	if _, err := files(42, 7).read("/etc"); err == nil || !strings.Contains(err.Error(), "it is a directory") {
-		t.Errorf("a directory: %v", err)
-	}
-	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the root is gone: %v", err)
-	}
-	for _, text := range []string{"", strings.Repeat("x", 20<<10)} {
-		writeText(t, filepath.Join(s.procDir, "42", "mountinfo"), text)
-		if f := files(42, 7); !f.apart && f.err == nil {
-			t.Errorf("a mountinfo of %d bytes passes for ours", len(text))
-		}
-	}
-	if err := os.RemoveAll(filepath.Join(s.procDir, "self")); err != nil {
-		t.Fatal(err)
-	}
-	if fact, _ := findIn(t, s.procDir, "/var/lib/kubelet"); fact.Truth != policy.Unknown || !strings.Contains(fact.Detail, "sees") {
-		t.Errorf("our own mounts are not known: %+v", fact)
-	}
-}
-
-// onThread runs f on a thread of its own that ends with it, for what cannot be taken back.
-func onThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends here
-		f()
-	}()
-	<-done
-}
-
-// TestKubeletFilesRefused reads those of a real process in a mount namespace of its own,
-// without CAP_SYS_PTRACE and without openat2.
-func TestKubeletFilesRefused(t *testing.T) {
-	self, err := os.Executable()
-	must(t, err)
-	config := writeText(t, filepath.Join(t.TempDir(), "config.yaml"), "readOnlyPort: 1\n")
-	pid := startApart(t, "", self, "kubelet").Process.Pid
-	s := scanner{procDir: "/proc"}
-	st, err := procfs.StatOf(s.procDir, pid)
-	must(t, err)
-	files, err := s.filesOf(pid, st.Start)
-	must(t, err)
-	if !files.apart || files.err != nil {
-		t.Fatalf("it is not seen to be apart: %+v", files)
-	}
-	if b, err := files.read(config); err != nil || len(b) == 0 {
-		t.Fatalf("with everything: %v", err)
-	}
-	for words, take := range map[string]func() error{
-		"needs CAP_SYS_PTRACE": func() error {
-			head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-			var data [2]unix.CapUserData
-			if err := unix.Capget(&head, &data[0]); err != nil {
-				return err
-			}
-			data[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
-			return unix.Capset(&head, &data[0])
-		},
-		"openat2 (Linux 5.6) is not to be had": withoutOpenat2,
-	} {
-		onThread(func() {
-			if err := take(); err != nil {
-				t.Errorf("%s: %v", words, err)
-				return
-			}
-			if _, err := files.read(config); err == nil || !strings.Contains(err.Error(), words) || errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%v, want %q", err, words)
-			}
-		})
-	}
-}
-
-// withoutOpenat2 has the kernel answer ENOSYS to this thread, as one before 5.6 does.
-func withoutOpenat2() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	filter := []unix.SockFilter{ // of struct seccomp_data, whose first word is the call
-		{Code: load, K: 0},
-		{Code: equal, K: unix.SYS_OPENAT2, Jf: 1},
-		{Code: give, K: 0x00050000 | uint32(unix.ENOSYS)}, // SECCOMP_RET_ERRNO
-		{Code: give, K: 0x7fff0000},                       // SECCOMP_RET_ALLOW
-	}
-	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
-}
 
 // TestKubeletInItsOwnMountNamespace has a real kubelet-like process for which other files
 // lie at the same paths.
@@ -216,7 +26,7 @@ func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	args := []string{"kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=node-1", "--config", n.path("link/config.yaml")}
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, "unix://"+n.path("none.sock")
 
-	cmd := startApart(t, n.path("their/etc")+":"+n.path("etc"), n.path("bin/kubelet"), args...)
+	cmd := testkit.StartApart(t, n.path("their/etc")+":"+n.path("etc"), n.path("bin/kubelet"), args...)
 	look := n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.Yes || look.Node.KubeletID.PID != cmd.Process.Pid {
 		t.Errorf("the same root directory: %+v", f)
@@ -225,9 +35,9 @@ func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	check(t, find(t, look, static), facts{policy.FactStaticPod: policy.Yes})
 	check(t, find(t, look, uid), facts{policy.FactStaticPod: policy.No})
 	must(t, cmd.Process.Kill())
-	waitForZombie(t, cmd.Process.Pid)
+	testkit.WaitForZombie(t, cmd.Process.Pid)
 
-	startApart(t, n.path("their/kubelet")+":"+n.path("kubelet"), n.path("bin/kubelet"), args...)
+	testkit.StartApart(t, n.path("their/kubelet")+":"+n.path("kubelet"), n.path("bin/kubelet"), args...)
 	look = n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.No {
 		t.Errorf("another directory of that name: %+v", f)
@@ -253,7 +63,7 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
 	n.symlink(self, "bin/kubelet")
-	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("disk/k"))
+	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("disk/k"))
 	n.cfg.Waive = false
 	look := n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.Yes {
@@ -264,53 +74,4 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	}
 	check(t, find(t, look, dead), but(nil))
 	check(t, find(t, look, mounted), facts{policy.FactMounted: policy.Yes})
-}
-
-// TestDropIns: as filepath.WalkDir goes, with which the kubelet reads them.
-func TestDropIns(t *testing.T) {
-	dir := t.TempDir()
-	for _, file := range []string{"d/10.conf", "d/15.conf/20.conf", "d/15.conf/x.yaml", "d/5.conf", "other/30.conf", "k3s/agent/etc/kubelet.conf.d/00.conf"} {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
-		writeText(t, filepath.Join(dir, file), "")
-	}
-	must(t, os.Symlink("../other", filepath.Join(dir, "d", "12")))
-	must(t, os.Symlink("../other/30.conf", filepath.Join(dir, "d", "30.conf")))
-	must(t, os.Symlink("d", filepath.Join(dir, "link")))
-	for _, c := range []struct {
-		name string
-		args []string
-		want string
-	}{
-		{nameKubelet, nil, ""},
-		{nameKubelet, []string{"--config-dir=" + dir + "/d"}, "d/10.conf d/15.conf/20.conf d/30.conf d/5.conf"},
-		{nameKubelet, []string{"--config-dir=" + dir + "/link"}, ""},
-		{nameKubelet, []string{"--config-dir=" + dir + "/none"}, "error"},
-		{nameK3s, []string{"--data-dir=" + dir + "/none"}, ""},
-		{nameK3s, []string{"--data-dir=" + dir + "/none", "--config-dir=" + dir + "/d/15.conf"}, "d/15.conf/20.conf"}, // before 1.32
-		{nameK3s, []string{"--data-dir=" + dir + "/k3s", "--config-dir=" + dir + "/d"}, "k3s/agent/etc/kubelet.conf.d/00.conf"},
-	} {
-		files, err := kubelet{name: c.name, flags: c.args}.dropIns()
-		got := strings.ReplaceAll(strings.Join(files, " "), dir+"/", "")
-		if err != nil {
-			got = "error"
-		}
-		if got != c.want {
-			t.Errorf("%s %v: %q, %v; want %q", c.name, c.args, got, err, c.want)
-		}
-	}
-}
-
-// TestSocketInItsOwnMountNamespace: what another socket of that name says is no answer.
-func TestSocketInItsOwnMountNamespace(t *testing.T) {
-	runtime := startCRI(t, fakecri.Options{})
-	tree, args := t.TempDir(), []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=" + runtime.Endpoint()}
-	socketAt(t, filepath.Join(tree, socketOf(runtime)))
-	for root, want := range map[string]policy.Truth{"/": policy.Yes, tree: policy.Unknown} {
-		procDir := procTree(t, fakeProc{pid: 42, comm: "kubelet", args: args, root: root})
-		p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procDir, RootDir: root, Clock: atNoon{}})
-		must(t, err)
-		if a := p.askRuntimeAt(t.Context(), nil); a.Lists.Truth != want {
-			t.Errorf("%s: %+v", root, a.Lists)
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,14 +12,16 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // kubeletAt is a server as the kubelet's own port, and a probe with a token for it.
-func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Probe, *kubelet) {
+func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Probe, *kubelet.Kubelet) {
 	t.Helper()
 	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}, KubeletTokenFile: file(t, "token", "s3cret\n")})
 	must(t, err)
-	k := staticKubelet(t, "kubelet", "--port="+portOf(t, s), "--tls-cert-file="+file(t, "kubelet.crt", certificate), "--cert-dir="+t.TempDir())
+	k := kubeletOf(t, "--port="+portOf(t, s), "--tls-cert-file="+file(t, "kubelet.crt", certificate), "--cert-dir="+t.TempDir())
 	return p, k
 }
 
@@ -121,7 +122,7 @@ func TestKubeletSecure(t *testing.T) {
 			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
 			}
-			l.static = &staticPods{StaticPods: policy.StaticPods{Unsure: "from a URL too"}}
+			l.static = &kubelet.StaticPods{StaticPods: policy.StaticPods{Unsure: "from a URL too"}}
 			if f := l.podLists().Released(uidAway); f.Truth == policy.Yes {
 				t.Errorf("with manifests from a URL: %+v", f)
 			}
@@ -164,7 +165,7 @@ func TestPretender(t *testing.T) {
 		asked = true
 		answer(listOf(herePod))(w, r)
 	})
-	theirs, _ := newCert(t, "kubelet", later)
+	theirs, _ := testkit.NewCert(t, "kubelet", later)
 	p, k := kubeletAt(t, s, theirs)
 	l := lists(p.podList(t.Context(), k), nil)
 	if asked || l.podList.err == nil {
@@ -187,7 +188,7 @@ func TestPretender(t *testing.T) {
 func TestKubeletWithoutTLS(t *testing.T) {
 	s := httptest.NewServer(answer(listOf(herePod)))
 	t.Cleanup(s.Close)
-	cert, _ := newCert(t, "kubelet", later)
+	cert, _ := testkit.NewCert(t, "kubelet", later)
 	p, k := kubeletAt(t, s, cert)
 	l := lists(p.podList(t.Context(), k), nil)
 	if f := l.podLists().Released(uidQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
@@ -206,8 +207,8 @@ func TestKubeletWithoutTLS(t *testing.T) {
 }
 
 func TestKubeletClientCertificate(t *testing.T) {
-	cert, key := newCert(t, "kube-apiserver-kubelet-client", later)
-	old, oldKey := newCert(t, "kube-apiserver-kubelet-client", noon.Add(-time.Hour))
+	cert, key := testkit.NewCert(t, "kube-apiserver-kubelet-client", later)
+	old, oldKey := testkit.NewCert(t, "kube-apiserver-kubelet-client", noon.Add(-time.Hour))
 	s := tlsServer(t, cert, serve(map[string]http.HandlerFunc{"/pods": answer(listOf(herePod))}))
 	for _, c := range []struct{ name, cert, key, want string }{
 		{"two files", file(t, "c", cert), file(t, "k", key), ""},
@@ -241,58 +242,6 @@ func TestKubeletToken(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, token, err)
 		}
 	}
-}
-
-func TestServingFiles(t *testing.T) {
-	dir := t.TempDir()
-	config := writeText(t, filepath.Join(dir, "k.yaml"), "tlsCertFile: rel/k.crt\nport: 10300\naddress: 10.0.0.5\n")
-	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
-	writeText(t, filepath.Join(dir, "d", "1.conf"), "address: 10.0.0.6\n")
-	for _, c := range []struct {
-		comm string
-		args []string
-		want string // the last file
-		at   string
-	}{
-		{"kubelet", nil, "/var/lib/kubelet/pki/kubelet.crt", "127.0.0.1:10250"},
-		{"kubelet", []string{"--root-dir=/data/kubelet"}, "/var/lib/kubelet/pki/kubelet.crt", "127.0.0.1:10250"},
-		{"kubelet", []string{"--cert-dir=/pki", "--port=10251", "--address=::"}, "/pki/kubelet.crt", "127.0.0.1:10251"},
-		{"kubelet", []string{"--config", config}, dir + "/rel/k.crt", "10.0.0.5:10300"},
-		{"kubelet", []string{"--config", config, "--config-dir", filepath.Join(dir, "d")}, dir + "/rel/k.crt", "10.0.0.6:10300"},
-		{"kubelet", []string{"--config", config, "--tls-cert-file=/x.crt", "--address=fd00::1", "--port=1"}, "/x.crt", "[fd00::1]:1"},
-		{"k3s-agent", []string{"--data-dir=/k3s"}, "/k3s/agent/serving-kubelet.crt", "127.0.0.1:10250"},
-	} {
-		k := staticKubelet(t, c.comm, c.args...)
-		files, err := k.servingCertificates()
-		if err != nil || files[len(files)-1] != c.want || filepath.Base(files[0]) != "kubelet-server-current.pem" {
-			t.Errorf("%v: %v, %v, want %s", c.args, files, err, c.want)
-		}
-		port, err := k.securePort()
-		must(t, err)
-		if at, err := k.hostPort(port); err != nil || at != c.at {
-			t.Errorf("%v: %s, %v, want %s", c.args, at, err, c.at)
-		}
-	}
-	k := staticKubelet(t, "kubelet", "--address=localhost")
-	if at, err := k.hostPort(1); err == nil {
-		t.Errorf("a name is no address: %s", at)
-	}
-	t.Run("files", func(t *testing.T) {
-		dir := t.TempDir()
-		k := staticKubelet(t, "kubelet", "--cert-dir="+dir)
-		if _, _, err := k.servingLeafs(); err == nil || !strings.Contains(err.Error(), "is not there") {
-			t.Errorf("no file: %v", err)
-		}
-		cert, key := newCert(t, "kubelet", later)
-		writeText(t, filepath.Join(dir, "kubelet-server-current.pem"), key+cert)
-		if leafs, _, err := k.servingLeafs(); err != nil || len(leafs) != 1 || leafs[0].Subject.CommonName != "kubelet" {
-			t.Errorf("key and certificate: %v, %v", leafs, err)
-		}
-		writeText(t, filepath.Join(dir, "kubelet.crt"), "no certificate")
-		if _, _, err := k.servingLeafs(); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
-			t.Errorf("a file that holds none: %v", err)
-		}
-	})
 }
 
 // TestNothingIsKept: between looks there is no connection.

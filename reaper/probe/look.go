@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // looking is one look while it is taken.
@@ -34,14 +35,14 @@ type looking struct {
 	mounts  *mountMap
 	cgroups *cgroups
 	stated  *stated
-	static  *staticPods
+	static  *kubelet.StaticPods
 	podList *podList
 	api     *apiList
 	users   *users
 	again   map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks  *blocks
 	holders volumeUsers
-	logs    *podLogs
+	logs    *policy.PodLogs
 	listed  *policy.PodResources
 	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved   error            // why nothing that was found here counts
@@ -59,11 +60,11 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	at := p.cfg.Clock.Now()
 	list, err := p.list(ctx)
 	if err != nil {
-		switch _, _, f, moved := p.findKubelet(ctx); {
-		case moved != nil:
-			err = moved
-		case f.Truth != policy.Yes: // then it may well be the wrong directory
-			err = fmt.Errorf("%w; %s", err, f.Detail)
+		switch k := p.kubelets().Find(ctx); {
+		case k.Moved != nil:
+			err = k.Moved
+		case k.Agrees.Truth != policy.Yes: // then it may well be the wrong directory
+			err = fmt.Errorf("%w; %s", err, k.Agrees.Detail)
 		}
 		return policy.Look{At: at}, err
 	}
@@ -190,8 +191,7 @@ func (l *looking) readings(pods []beneath.Entry, parked []policy.EntryState) []r
 func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	p := l.probe
 	var wg, mounts sync.WaitGroup
-	var runs, agrees policy.Fact
-	var running *kubelet
+	var found kubelet.Answer
 	asked := make(chan struct{})
 	wg.Go(func() {
 		defer close(asked)
@@ -199,11 +199,14 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		l.wantBeyond()
 	})
 	wg.Go(func() {
-		runs, running, agrees, l.moved = p.findKubelet(ctx)
+		kubelets := p.kubelets()
+		found = kubelets.Find(ctx)
+		running := found.Running
+		l.moved = found.Moved
 		wg.Go(func() { l.api = p.apiList(ctx, running) })
 		// A pod that the runtime runs has its log directory already.
-		wg.Go(func() { <-asked; l.logs = p.podLogs(ctx, running) })
-		l.static = p.staticPods(ctx, running)
+		wg.Go(func() { <-asked; l.logs = kubelets.PodLogs(ctx, running) })
+		l.static = kubelets.StaticPods(ctx, running)
 		l.podList = p.podList(ctx, running)
 	})
 	listed := make(chan struct{})
@@ -240,17 +243,17 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
 	l.holders = l.volumeUsers(ctx, reads)
-	l.node = p.node(ctx, l, runs, agrees, running)
+	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
 	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
-	if runs.Truth == policy.Unknown && !p.cfg.Waive {
-		l.complain(errors.New(runs.Detail))
-	} else if agrees.Truth != policy.Yes {
-		l.complain(errors.New(agrees.Detail))
+	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
+		l.complain(errors.New(found.Runs.Detail))
+	} else if found.Agrees.Truth != policy.Yes {
+		l.complain(errors.New(found.Agrees.Detail))
 	}
-	if running != nil && policy.AnyStatic(l.wanted) {
+	if found.Running != nil && policy.AnyStatic(l.wanted) {
 		l.complain(l.static.Err)
 	}
 	l.complain(l.podList.err)
@@ -387,7 +390,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	l.name(e, r)
 	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
 	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
-	f[policy.FactPodLogs] = l.podLogsFact(e)
+	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless())
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
 
@@ -402,7 +405,7 @@ func (l *looking) name(e *policy.Evidence, r *podRead) {
 	if e.PodName != "" {
 		return
 	}
-	name, ok := l.logs.names[e.UID]
+	name, ok := l.logs.Names[e.UID]
 	if !ok && r.content != nil {
 		name = hostsName(r.content.hosts)
 	}

@@ -13,15 +13,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // node puts together what one look found out about the node itself.
-func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fact, running *kubelet) policy.Node {
+func (p *Probe) node(ctx context.Context, l *looking, found kubelet.Answer) policy.Node {
 	n := policy.Node{
-		Kubelet: kubelet, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: agrees, FreeBytes: -1, FreeInodes: -1,
+		Kubelet: found.Runs, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: found.Agrees, FreeBytes: -1, FreeInodes: -1,
 	}
-	if running != nil {
-		n.KubeletID, n.LogFormat = running.id, running.format
+	if running := found.Running; running != nil {
+		n.KubeletID, n.LogFormat = running.ID, running.LogFormat
 	}
 	type answer struct {
 		enforce       policy.Fact
@@ -32,7 +33,7 @@ func (p *Probe) node(ctx context.Context, l *looking, kubelet, agrees policy.Fac
 		on = l.pods
 	}
 	a, err := bounded.On(ctx, p.guard, "node", on, func(fd int) (a answer) {
-		a.enforce = p.mayEnforce(kubelet, fd)
+		a.enforce = p.mayEnforce(found.Runs, fd)
 		a.bytes, a.inodes = free(fd)
 		return a
 	})

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptJSON is what we ask a kubelet for.
@@ -24,44 +26,44 @@ type podList struct {
 	err error
 }
 
-// kubeletDoor is where and how the kubelet is asked.
-type kubeletDoor struct {
-	base   string
-	token  string
-	tls    *tls.Config // nil at the read-only port
-	silent string      // why there is none
-	err    error
-}
-
 // podList asks the kubelet, for its pods and then for its gauges. It is asked after the
 // listing, like everything else.
-func (p *Probe) podList(ctx context.Context, k *kubelet) *podList {
+func (p *Probe) podList(ctx context.Context, k *kubelet.Kubelet) *podList {
 	if k == nil {
 		return unlisted(p.cfg.ProcDir, "not asked: no kubelet is known", nil)
 	}
-	d, err := bounded.Do(ctx, p.guard, "kubelet's port", func() kubeletDoor { return p.kubeletDoor(k) })
-	switch {
-	case err != nil:
-		d.err = err
-		d.silent = fmt.Sprintf("not asked: cannot tell the kubelet's port: %v", err)
-		fallthrough
-	case d.silent != "":
-		if !p.cfg.asksKubelet() {
-			d.err = nil // its absence keeps nothing, and the other readers of the same file complain
+	d := p.kubelets().Door(ctx, k, p.cfg.asksKubelet())
+	var token string
+	if d.Silent == "" && d.TLS != nil {
+		type read struct {
+			token string
+			err   error
 		}
-		return unlisted(k.String(), d.silent, d.err)
+		r, err := bounded.Do(ctx, p.guard, "kubelet's credentials", func() read {
+			token, err := p.login(d)
+			return read{token, err}
+		})
+		if token, d.Err = r.token, cmp.Or(err, r.err); d.Err != nil {
+			d.Silent = fmt.Sprintf("not asked: %v", d.Err)
+		}
+	}
+	if d.Silent != "" {
+		if !p.cfg.asksKubelet() {
+			d.Err = nil // its absence keeps nothing, and the other readers of the same file complain
+		}
+		return unlisted(k.String(), d.Silent, d.Err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := newAsker(d.base, d.token, d.tls)
+	a := newAsker(d.Base, token, d.TLS)
 	defer a.close()
-	l := newPodList(d.base+"/pods", d.tls != nil)
+	l := newPodList(d.Base+"/pods", d.TLS != nil)
 	l.askPods(ctx, a)
 	if l.Proven {
 		l.askRunning(ctx, a)
 	}
-	l.Gauges, err = askGauges(ctx, a)
-	if err != nil {
+	gauges, err := askGauges(ctx, a)
+	if l.Gauges = gauges; err != nil {
 		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
 	l.Weigh()
@@ -86,57 +88,20 @@ func (c *Config) asksKubelet() bool {
 	return c.KubeletTokenFile != "" || c.KubeletClientCertificate != ""
 }
 
-// kubeletDoor finds where to ask: the port that asks who is there, where there are
-// credentials for it; else the read-only port, where the kubelet was told one.
-func (p *Probe) kubeletDoor(k *kubelet) (d kubeletDoor) {
-	defer func() {
-		if d.err != nil {
-			d.silent = fmt.Sprintf("not asked: %v", d.err)
-		}
-	}()
-	if p.cfg.asksKubelet() {
-		d.err = d.secure(k, &p.cfg)
-		return d
-	}
-	port, err := k.readOnlyPort()
-	switch {
-	case err != nil:
-		d.err = fmt.Errorf("cannot tell the kubelet's read-only port: %w", err)
-	case port == 0:
-		d.silent = "not asked: the kubelet was told no read-only port, and we were given no credentials for its other one (--kubelet-token-file, --kubelet-client-certificate)"
-	default:
-		at, err := k.hostPort(port)
-		d.base, d.err = "http://"+at, err
-	}
-	return d
-}
-
-func (d *kubeletDoor) secure(k *kubelet, c *Config) error {
-	port, err := k.securePort()
-	if err != nil {
-		return fmt.Errorf("cannot tell the kubelet's port: %w", err)
-	}
-	at, err := k.hostPort(port)
-	if err != nil {
-		return err
-	}
-	d.base = "https://" + at
-	leafs, files, err := k.servingLeafs()
-	if err != nil {
-		return fmt.Errorf("cannot tell the kubelet's certificate: %w", err)
-	}
-	d.tls = pinned(leafs, files)
+// login adds the credentials that the operator gave to a way to the kubelet's own port.
+func (p *Probe) login(d kubelet.Door) (string, error) {
+	c := &p.cfg
 	if c.KubeletClientCertificate != "" {
 		pair, err := clientPair(c.KubeletClientCertificate, c.KubeletClientKey, c.Clock.Now().Wall)
 		if err != nil {
-			return err
+			return "", err
 		}
-		d.tls.Certificates = []tls.Certificate{pair}
+		d.TLS.Certificates = []tls.Certificate{pair}
 	}
-	if c.KubeletTokenFile != "" {
-		d.token, err = readToken(c.KubeletTokenFile)
+	if c.KubeletTokenFile == "" {
+		return "", nil
 	}
-	return err
+	return readToken(c.KubeletTokenFile)
 }
 
 // askPods keeps what was listed even where the answer breaks off.
@@ -185,7 +150,7 @@ func (l *podList) askRunning(ctx context.Context, a *asker) {
 
 // readToken reads a bearer token, which its owner may replace at any time.
 func readToken(file string) (string, error) {
-	text, err := ourFiles.read(file)
+	text, err := readNamed(file)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the token: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // mirrorPod is a static pod as the kubelet lists it once the API server has its mirror: the
@@ -40,7 +40,7 @@ func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *podList
 	p.guard.Patience = patience
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	must(t, err)
-	k := staticKubelet(t, "kubelet", "--read-only-port="+port)
+	k := kubeletOf(t, "--read-only-port="+port)
 	return p.podList(t.Context(), k)
 }
 
@@ -167,7 +167,7 @@ func TestPodListNotAnswered(t *testing.T) {
 			must(t, err)
 			_, port, err := net.SplitHostPort(h.Addr().String())
 			must(t, err)
-			l := p.podList(t.Context(), staticKubelet(t, "kubelet", "--read-only-port="+port))
+			l := p.podList(t.Context(), kubeletOf(t, "--read-only-port="+port))
 			if l.err == nil || !strings.Contains(l.err.Error(), want) {
 				t.Errorf("%.20q: %v, want %q", text, l.err, want)
 			}
@@ -176,47 +176,11 @@ func TestPodListNotAnswered(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
 		must(t, err)
-		l := p.podList(t.Context(), staticKubelet(t, "kubelet", "--read-only-port=1"))
+		l := p.podList(t.Context(), kubeletOf(t, "--read-only-port=1"))
 		if f := l.Fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.err != nil {
 			t.Errorf("%+v, %v", f, l.err)
 		}
 	})
-}
-
-func TestReadOnlyPort(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string) string { return writeText(t, filepath.Join(dir, name), text) }
-	must(t, os.Mkdir(filepath.Join(dir, "on"), 0o700))
-	must(t, os.Mkdir(filepath.Join(dir, "off"), 0o700))
-	must(t, os.Mkdir(filepath.Join(dir, "other"), 0o700))
-	file("on/1.conf", "readOnlyPort: 10256\n")
-	file("off/1.conf", "readOnlyPort: 0\n")
-	file("other/1.conf", "maxPods: 7\n")
-	on := file("on.yaml", "readOnlyPort: 10255\n")
-	for _, c := range []struct {
-		args []string
-		want int
-		err  bool
-	}{
-		{nil, 0, false},
-		{[]string{"--read-only-port=10255"}, 10255, false},
-		{[]string{"--read_only_port", "0"}, 0, false},
-		{[]string{"--config", on}, 10255, false},
-		{[]string{"--config", on, "--read-only-port=0"}, 0, false},
-		{[]string{"--config", on, "--config-dir", dir + "/on"}, 10256, false},
-		{[]string{"--config", on, "--config-dir", dir + "/off"}, 0, false},
-		{[]string{"--config", on, "--config-dir", dir + "/other"}, 10255, false},
-		{[]string{"--config", file("none.yaml", "kind: KubeletConfiguration\n")}, 0, false},
-		{[]string{"--config", file("large.yaml", "readOnlyPort: 70000\n")}, 70000, true},
-		{[]string{"--config", file("word.yaml", "readOnlyPort: on\n")}, 0, true},
-		{[]string{"--read-only-port=70000"}, 0, true},
-		{[]string{"--config", dir + "/missing"}, 0, true},
-	} {
-		port, err := staticKubelet(t, "kubelet", c.args...).readOnlyPort()
-		if port != c.want || (err != nil) != c.err {
-			t.Errorf("%v: %d, %v; want %d", c.args, port, err, c.want)
-		}
-	}
 }
 
 // TestPodListInALook has a real process for the kubelet and another for its port: a pod of
@@ -235,7 +199,7 @@ func TestPodListInALook(t *testing.T) {
 	n.symlink(self, "bin/kubelet")
 	look := n.look()
 	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	startProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--read-only-port="+port)
+	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--read-only-port="+port)
 	look = n.look(policy.EntryState{Entry: string(wantedPod) + ".1", UID: wantedPod})
 	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Yes}))
 	check(t, find(t, look, orphan), but(facts{policy.FactKubeletLists: policy.No}))

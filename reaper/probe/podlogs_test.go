@@ -53,40 +53,21 @@ func TestPodLogsCleaned(t *testing.T) {
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	l := &looking{logs: &podLogs{dir: "/var/log/pods", pods: map[parsers.PodUID]bool{runs: true}}}
+	l := &looking{logs: &policy.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
 	l.names = []beneath.Entry{{Name: string(runs)}}
 	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()
 		e.UID = uid
-		if f := l.podLogsFact(e); f.Truth != want {
+		if f := l.logs.Fact(e, l.logless()); f.Truth != want {
 			t.Errorf("%s: %s (%s), want %s", step, f.Truth, f.Detail, want)
 		}
 	}
 	hosts := policy.Residue{Path: "etc-hosts"}
 	check("those of pods that run are there", content(hosts), ran, policy.No)
-	delete(l.logs.pods, runs)
+	delete(l.logs.Pods, runs)
 	check("one is missing", content(hosts), ran, policy.Unknown)
 	check("one is missing, after containers", content(policy.Residue{Path: "containers/app"}), ran, policy.Unknown)
 	check("one is missing, and this never ran", content(policy.Residue{Path: "volumes"}), never, policy.No)
 	check("one is missing, and what lies here is not known", &policy.Evidence{}, never, policy.Unknown)
-}
-
-// TestPodLogsDir: the directory is where the configuration of the kubelet that runs says.
-func TestPodLogsDir(t *testing.T) {
-	n, uid := newNode(t), newUID()
-	n.mkdir("elsewhere/shop_web-0_"+string(uid), "logs/shop_old-0_"+string(newUID()))
-	n.write("config.yaml", "podLogsDir: "+n.path("elsewhere")+"\n")
-	k := &kubelet{flags: flags{"--config=" + n.path("config.yaml")}}
-	got := n.probe().readPodLogs(k)
-	if got.err != nil || len(got.pods) != 1 || got.names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
-		t.Errorf("read %+v", got)
-	}
-	if got := n.probe().readPodLogs(nil); got.pods[uid] || len(got.pods) != 1 {
-		t.Errorf("without a kubelet: %+v", got)
-	}
-	n.write("config.yaml", "podLogsDir: [\n")
-	if got := n.probe().readPodLogs(k); got.err == nil || got.pods[uid] {
-		t.Errorf("with a configuration that cannot be read: %+v", got)
-	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // Clock tells the time on both clocks.
@@ -109,7 +111,7 @@ func New(cfg Config) (*Probe, error) {
 		path  *string
 		usual string
 	}{
-		{&cfg.RootDir, cfg.usual(defaultRootDir)},
+		{&cfg.RootDir, cfg.usual(kubelet.DefaultRootDir)},
 		{&cfg.CgroupRoot, cfg.usual(defaultCgroupRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
@@ -165,3 +167,15 @@ func kernelOlderThan(major, minor int) bool {
 	}
 	return a < major || a == major && b < minor
 }
+
+// kubelets looks for the node's kubelet.
+func (p *Probe) kubelets() *kubelet.Reader {
+	c := &p.cfg
+	return &kubelet.Reader{
+		ProcDir: c.ProcDir, RootDir: c.RootDir, RootDirSet: c.RootDirSet, Waive: c.Waive,
+		RuntimeEndpoint: c.RuntimeEndpoint, LogPodsDir: c.LogPodsDir, Guard: p.guard,
+	}
+}
+
+// Agrees says whether what the operator set agrees with the kubelets that run: see its room.
+func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Agrees(ctx) }

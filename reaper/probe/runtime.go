@@ -122,7 +122,7 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cr
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
 		return nil, cri.Sockets{}, errNotAsked
 	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.findSockets(usual) })
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(usual) })
 	if err == nil {
 		err = found.Err
 	}

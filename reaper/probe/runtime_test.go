@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
@@ -42,7 +43,7 @@ func (atNoon) Now() policy.Instant { return policy.Instant{Wall: noon} }
 // that runs the tests is heard.
 func runtimeProbe(t *testing.T, endpoint string) *Probe {
 	t.Helper()
-	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: procTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Clock: atNoon{}})
+	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: testkit.ProcTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Clock: atNoon{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,16 +354,16 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 	}
 	noCRI := startCRI(t, fakecri.Options{Version: fakecri.NoCRI})
 	for endpoint, want := range map[string]string{
-		"unix://" + file:             "it is a regular file, no socket",
-		"unix://" + dir:              "it is a directory, no socket",
-		"unix://" + fifo:             "it is a FIFO, no socket",
-		"unix:///dev/null":           "it is a device, no socket",
-		"unix://" + dir + "/missing": "no such file or directory",
-		"unix://" + staleSocket(t):   "connection refused",
-		"tcp://127.0.0.1:1":          "is no unix:///PATH",
-		"unix://relative":            "is no unix:///PATH",
-		noCRI.Endpoint():             "speaks no CRI",
-		"unix://" + mute(t, "HTTP/1.1 400 Bad Request\r\n\r\n"): "Unavailable",
+		"unix://" + file:                   "it is a regular file, no socket",
+		"unix://" + dir:                    "it is a directory, no socket",
+		"unix://" + fifo:                   "it is a FIFO, no socket",
+		"unix:///dev/null":                 "it is a device, no socket",
+		"unix://" + dir + "/missing":       "no such file or directory",
+		"unix://" + testkit.StaleSocket(t): "connection refused",
+		"tcp://127.0.0.1:1":                "is no unix:///PATH",
+		"unix://relative":                  "is no unix:///PATH",
+		noCRI.Endpoint():                   "speaks no CRI",
+		"unix://" + testkit.MuteSocket(t, "HTTP/1.1 400 Bad Request\r\n\r\n"): "Unavailable",
 	} {
 		a := runtimeProbe(t, endpoint).askRuntime(t.Context())
 		wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
@@ -370,43 +371,6 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 			t.Errorf("%s: %v, lists %+v, want %q", endpoint, a.Err, a.Lists, want)
 		}
 	}
-}
-
-// staleSocket returns a socket file that nothing listens at, as a killed runtime leaves.
-func staleSocket(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "stale")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// mute returns a socket whose server says one thing to everybody and then nothing.
-func mute(t *testing.T, says string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "mute")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			_, _ = c.Write([]byte(says))
-		}
-	}()
-	return path
 }
 
 // TestAskRuntimeMuteSocket meets a server that takes the connection and never says a
@@ -418,7 +382,7 @@ func TestAskRuntimeMuteSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	for _, path := range []string{mute(t, ""), path} {
+	for _, path := range []string{testkit.MuteSocket(t, ""), path} {
 		p := runtimeProbe(t, "unix://"+path)
 		p.guard.Patience = 50 * time.Millisecond
 		a := p.askRuntime(t.Context())
@@ -456,7 +420,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 		{"the same by two paths", []string{socketOf(containerd), alias}, yes, no, no, yes, "2 sandboxes"},
 		{"no CRI is ignored", []string{socketOf(docker), socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
 		{"a directory is ignored", []string{dir, socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
-		{"one refuses", []string{staleSocket(t), socketOf(containerd)}, yes, unknown, unknown, unknown, "or remove the socket if nothing serves it"},
+		{"one refuses", []string{testkit.StaleSocket(t), socketOf(containerd)}, yes, unknown, unknown, unknown, "or remove the socket if nothing serves it"},
 		{"one fails in one list", []string{socketOf(failing), socketOf(crio)}, yes, yes, unknown, yes, "3 sandboxes"},
 		{"none", []string{missing, dir}, unknown, unknown, unknown, unknown, "no CRI socket found at " + missing},
 		{"none but no CRI", []string{socketOf(docker)}, unknown, unknown, unknown, unknown, "no CRI socket found at "},
@@ -489,7 +453,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 func TestAskRuntimeAsTheKubeletDoes(t *testing.T) {
 	theirs, other := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
 	p := runtimeProbe(t, "")
-	addProc(t, p.cfg.ProcDir, fakeProc{pid: 42, comm: "kubelet", args: []string{
+	testkit.AddProc(t, p.cfg.ProcDir, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{
 		"/usr/bin/kubelet", "--root-dir=" + p.cfg.RootDir, "--container-runtime-endpoint", theirs.Endpoint(),
 	}})
 	a := p.askRuntimeAt(t.Context(), []string{socketOf(other)})

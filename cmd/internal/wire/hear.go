@@ -10,7 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
@@ -67,7 +67,7 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 // at all. The channel is closed when that has ended; nil where there is nothing to read.
 func recall(ctx context.Context, cfg config.Config, clock reaper.Clock, all []source.Source, log *slog.Logger) <-chan parsers.Line {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
-	started, runs := probe.KubeletStart(ctx, procDir)
+	started, runs := kubelet.Start(ctx, procDir)
 	if !journald || !runs {
 		return nil
 	}

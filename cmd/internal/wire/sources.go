@@ -10,7 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -46,7 +46,7 @@ func laterFiles(ctx context.Context, cfg config.Config) []string {
 	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.Elsewhere() || cfg.Waive() {
 		return nil
 	}
-	return append(probe.KubeletLogs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
+	return append(kubelet.Logs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
 }
 
 func newJournal(cfg config.Config, units *source.Units, log *slog.Logger) *source.Journal {
@@ -59,7 +59,7 @@ func newUnits(cfg config.Config, log *slog.Logger) *source.Units {
 	if cfg.Named("journal_units") || cfg.Waive() {
 		return source.NewUnits(nil, log)
 	}
-	return source.NewUnits(func(ctx context.Context) []string { return probe.KubeletUnits(ctx, procDir) }, log)
+	return source.NewUnits(func(ctx context.Context) []string { return kubelet.Units(ctx, procDir) }, log)
 }
 
 // newParse parses the lines of several sources, each in its own order.

@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -30,7 +31,7 @@ const procDir = "/proc"
 // DiscoverRoot finds the root directory of the kubelet that runs here, and says in words where
 // it was read. It is false, and the words say why, where only a person can choose.
 func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
-	dir, origin, err := probe.KubeletRootDir(ctx, procDir)
+	dir, origin, err := kubelet.RootDir(ctx, procDir)
 	if err != nil {
 		return "", err.Error(), false
 	}
@@ -109,7 +110,7 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 		return nil, err
 	}
 	if cfg.Waive() {
-		if err := probe.CheckWaived(ctx, procDir, cfg.RootDir, cri.UsualSockets(cfg.NodeRoot)); err != nil {
+		if err := kubelet.CheckWaived(ctx, procDir, cfg.RootDir, cri.UsualSockets(cfg.NodeRoot)); err != nil {
 			return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 // first reads only what was started since, and that takes next to no time.
 const mostListings = 32
 
+// ErrChurn is a machine on which the list of processes never came to an end.
 var ErrChurn = errors.New("processes start and end faster than they can be read")
 
 // Open opens a proc directory.
@@ -109,7 +110,7 @@ func Threads(proc int, pid string) ([]string, error) {
 	return paths, nil
 }
 
-// Vanished: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
+// Vanished says that a process is gone: ENOENT and ESRCH for a process that ended, EINVAL for a zombie.
 func Vanished(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"context"
@@ -16,41 +16,40 @@ import (
 // directory and the runtime's socket. A kubelet's own word is the better one on both, and
 // a wrong one makes facts of another node: a socket that does not know the pods, or a
 // directory whose pods nobody wants. Every look asks the same anew.
-func (p *Probe) Agrees(ctx context.Context) policy.Fact {
-	_, _, f, _ := p.findKubelet(ctx)
-	return f
+func (r *Reader) Agrees(ctx context.Context) policy.Fact {
+	return r.Find(ctx).Agrees
 }
 
 // moved says whether a new start would look at the root directory of the one kubelet that
 // runs, and this one does not. At the boot of a node whose kubelet comes late (k0s, microk8s)
 // there was none to ask.
-func (p *Probe) moved(ks kubelets) bool {
-	return !p.cfg.Waive && !p.cfg.RootDirSet && len(ks.ours) == 0 && len(ks.others) == 1 && !ks.others[0].files.apart
+func (r *Reader) moved(ks kubelets) bool {
+	return !r.Waive && !r.RootDirSet && len(ks.ours) == 0 && len(ks.others) == 1 && !ks.others[0].files.apart
 }
 
 // agrees compares what was found; doubt says why that may not be all.
 //
 // What was left to the kubelet cannot contradict it, but for the root directory: it was
 // looked for once, at the start, and a guess or a kubelet of before is no choice.
-func (p *Probe) agrees(ks kubelets, doubt error) policy.Fact {
-	f := policy.Fact{Origin: p.cfg.ProcDir}
+func (r *Reader) agrees(ks kubelets, doubt error) policy.Fact {
+	f := policy.Fact{Origin: r.ProcDir}
 	switch {
-	case p.cfg.Waive:
+	case r.Waive:
 		f.Truth, f.Origin, f.Detail = policy.Yes, "--runtime-endpoint", "none: there is no kubelet to agree with"
 		return f
-	case doubt != nil && p.cfg.RootDirSet:
-		f.Detail = fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: %v", p.cfg.RootDir, doubt)
+	case doubt != nil && r.RootDirSet:
+		f.Detail = fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: %v", r.RootDir, doubt)
 		return f
 	case doubt != nil:
 		f.Detail = fmt.Sprintf("cannot tell the kubelet's root directory: %v; set --root-dir", doubt)
 		return f
 	}
-	if truth, words := p.rootAgrees(ks); truth != policy.Yes {
+	if truth, words := r.rootAgrees(ks); truth != policy.Yes {
 		f.Truth, f.Detail = truth, words
 		return f
 	}
 	for _, k := range ks.ours {
-		if truth, words := p.endpointAgrees(k); truth != policy.Yes {
+		if truth, words := r.endpointAgrees(k); truth != policy.Yes {
 			f.Truth, f.Detail = truth, words
 			return f
 		}
@@ -64,34 +63,34 @@ func (p *Probe) agrees(ks kubelets, doubt error) policy.Fact {
 
 // rootAgrees says whether the root directory is that of a kubelet that runs, or of none
 // that could say otherwise.
-func (p *Probe) rootAgrees(ks kubelets) (policy.Truth, string) {
-	hidden := slices.ContainsFunc(ks.others, func(k *kubelet) bool { return k.hidden })
+func (r *Reader) rootAgrees(ks kubelets) (policy.Truth, string) {
+	hidden := slices.ContainsFunc(ks.others, func(k *Kubelet) bool { return k.hidden })
 	switch {
 	case len(ks.others) == 0:
 		return policy.Yes, ""
-	case p.cfg.RootDirSet && len(ks.ours) > 0:
+	case r.RootDirSet && len(ks.ours) > 0:
 		return policy.Yes, "" // the operator has chosen among them
-	case p.cfg.RootDirSet && hidden:
+	case r.RootDirSet && hidden:
 		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: k3s hides its command line, and its configuration "+
-			"file says otherwise: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", p.cfg.RootDir, list(ks.others), p.cfg.RootDir)
-	case p.cfg.RootDirSet:
+			"file says otherwise: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", r.RootDir, list(ks.others), r.RootDir)
+	case r.RootDirSet:
 		return policy.No, fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
-			p.cfg.RootDir, list(ks.others))
+			r.RootDir, list(ks.others))
 	case len(ks.ours) > 0 || len(ks.others) > 1:
 		return policy.No, fmt.Sprintf("several kubelets run, and --root-dir names none of them: %s; set --root-dir to the root directory of the one that is meant",
 			list(slices.Concat(ks.ours, ks.others)))
 	case ks.others[0].files.apart:
 		return policy.No, fmt.Sprintf("the kubelet has a mount namespace of its own, where its root directory is another than %s here: %s; "+
-			"set --root-dir to where that directory is here", p.cfg.RootDir, ks.others[0])
+			"set --root-dir to where that directory is here", r.RootDir, ks.others[0])
 	}
 	return policy.No, fmt.Sprintf("the root directory was %s when orphan-reaper started, and the kubelet that runs now has another: %s; restart orphan-reaper",
-		p.cfg.RootDir, ks.others[0])
+		r.RootDir, ks.others[0])
 }
 
 // endpointAgrees compares --runtime-endpoint with what the kubelet was told, by flag, file
 // or drop-in. A kubelet that was told nothing contradicts nothing.
-func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
-	ours := p.cfg.RuntimeEndpoint
+func (r *Reader) endpointAgrees(k *Kubelet) (policy.Truth, string) {
+	ours := r.RuntimeEndpoint
 	if ours == "" || ours == cri.EndpointAuto || ours == cri.EndpointNone {
 		return policy.Yes, ""
 	}
@@ -99,7 +98,7 @@ func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
 	switch {
 	case err != nil:
 		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet (PID %d) agrees with --runtime-endpoint %s: %v; %s",
-			k.id.PID, ours, err, adviceReadable)
+			k.ID.PID, ours, err, adviceReadable)
 	case theirs == "":
 		return policy.Yes, ""
 	}
@@ -107,10 +106,10 @@ func (p *Probe) endpointAgrees(k *kubelet) (policy.Truth, string) {
 	switch {
 	case err != nil:
 		return policy.Unknown, fmt.Sprintf("cannot tell whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
-			ours, k.id.PID, clean.Name(theirs), err)
+			ours, k.ID.PID, clean.Name(theirs), err)
 	case !same:
 		return policy.No, fmt.Sprintf("--runtime-endpoint is %s, and the kubelet (PID %d) uses %s; leave --runtime-endpoint out, or set it to the kubelet's",
-			ours, k.id.PID, clean.Name(theirs))
+			ours, k.ID.PID, clean.Name(theirs))
 	}
 	return policy.Yes, ""
 }
@@ -121,7 +120,7 @@ const adviceReadable = "put that right, or restart the kubelet with a configurat
 
 // sameSocket says whether two endpoints are the same socket: by path, as where the runtime
 // is down, or by what lies there, as where one path leads through a symlink.
-func (k kubelet) sameSocket(theirs, ours string) (bool, error) {
+func (k Kubelet) sameSocket(theirs, ours string) (bool, error) {
 	a, okA := cri.SocketPath(theirs)
 	b, okB := cri.SocketPath(ours)
 	if !okA || !okB {
@@ -142,8 +141,8 @@ func (k kubelet) sameSocket(theirs, ours string) (bool, error) {
 
 // namedSocket is the socket that the kubelet was told to use. Where it sees other files
 // than we, the path must lead to the same socket here.
-func (k kubelet) namedSocket(endpoint string) cri.Sockets {
-	from := fmt.Sprintf("the kubelet (PID %d)", k.id.PID)
+func (k Kubelet) namedSocket(endpoint string) cri.Sockets {
+	from := fmt.Sprintf("the kubelet (PID %d)", k.ID.PID)
 	s := cri.NamedSocket(endpoint, from)
 	if s.Err != nil || !k.files.apart && k.files.err == nil {
 		return s

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"context"
@@ -15,77 +15,94 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// defaultRootDir is the kubelet's own default of --root-dir.
-const defaultRootDir = "/var/lib/kubelet"
+// Reader looks for the kubelet of this node.
+type Reader struct {
+	ProcDir         string
+	RootDir         string
+	RootDirSet      bool // the operator chose it; else it was found when the program started
+	Waive           bool // there is no kubelet
+	RuntimeEndpoint string
+	LogPodsDir      string // the usual place of the containers' logs
+	Guard           *bounded.Guard
+}
 
-// kubelet is one running kubelet, alone or inside a larger program.
-type kubelet struct {
-	id      policy.KubeletID
-	parent  int
-	name    string   // kubelet, hyperkube, k3s, kubelite
-	args    []string // its command line after the name
-	flags   flags    // what the kubelet itself is given
-	files   kubeletFiles
-	rootDir string
-	rootErr error // why rootDir is not known
-	script  bool  // an interpreter that runs a script of that name
-	format  policy.LogFormat
-	hidden  bool // it shows a title in place of its command line: k3s, once it has read it
+// Answer is what is known about the kubelet.
+type Answer struct {
+	Runs    policy.Fact // does one with our root directory run?
+	Running *Kubelet    // that one; nil where it is not known
+	Agrees  policy.Fact // does what the operator set agree with the kubelets that run?
+	Moved   error       // policy.ErrRootMoved, where only a new start makes it so
+}
+
+// DefaultRootDir is the kubelet's own default of --root-dir.
+const DefaultRootDir = "/var/lib/kubelet"
+
+// Kubelet is one running kubelet, alone or inside a larger program.
+type Kubelet struct {
+	ID        policy.KubeletID
+	parent    int
+	name      string   // kubelet, hyperkube, k3s, kubelite
+	args      []string // its command line after the name
+	flags     flags    // what the kubelet itself is given
+	files     kubeletFiles
+	rootDir   string
+	rootErr   error // why rootDir is not known
+	script    bool  // an interpreter that runs a script of that name
+	LogFormat policy.LogFormat
+	hidden    bool // it shows a title in place of its command line: k3s, once it has read it
 }
 
 // kubelets are those that run, by whether their root directory is the one that is asked for.
 type kubelets struct {
-	ours, others []*kubelet
+	ours, others []*Kubelet
 }
 
-// findKubelet says whether one kubelet with our root directory runs, and which: nil where
-// that is not known; and whether what the operator set agrees with the kubelets that run,
-// with an error (policy.ErrRootMoved) where only a new start makes it so. It returns in
-// bounded time whatever hangs.
-func (p *Probe) findKubelet(ctx context.Context) (runs policy.Fact, running *kubelet, agrees policy.Fact, moved error) {
+// Find asks which kubelet runs. It returns in bounded time whatever hangs.
+func (r *Reader) Find(ctx context.Context) (a Answer) {
 	type found struct {
 		ks     kubelets
 		agrees policy.Fact
 		err    error
 	}
-	f, err := bounded.Do(ctx, p.guard, "kubelet", func() found {
-		ks, err := findKubelets(p.cfg.ProcDir, p.cfg.RootDir)
+	f, hung := bounded.Do(ctx, r.Guard, "kubelet", func() found {
+		ks, err := findKubelets(r.ProcDir, r.RootDir)
 		for _, k := range ks.ours {
-			k.format = k.logsIn()
+			k.LogFormat = k.logsIn()
 		}
-		return found{ks, p.agrees(ks, err), err}
+		return found{ks, r.agrees(ks, err), err}
 	})
-	if err != nil { // it hangs, and nothing was found
-		f.err, f.agrees = err, p.agrees(kubelets{}, err)
+	if hung != nil { // and nothing was found
+		f.err, f.agrees = hung, r.agrees(kubelets{}, hung)
 	}
-	running, err = f.ks.one(p.cfg.RootDir)
+	a.Agrees = f.agrees
+	running, err := f.ks.one(r.RootDir)
 	if f.err != nil {
 		err = f.err
 	}
-	runs = policy.Fact{Origin: p.cfg.ProcDir}
+	a.Running, a.Runs = running, policy.Fact{Origin: r.ProcDir}
 	switch {
 	case err != nil:
-		runs.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
+		a.Runs.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
 	case running == nil:
-		runs.Truth, runs.Detail = policy.No, "no kubelet runs with the root directory "+p.cfg.RootDir
+		a.Runs.Truth, a.Runs.Detail = policy.No, "no kubelet runs with the root directory "+r.RootDir
 		if len(f.ks.others) > 0 {
-			runs.Detail += ", but " + list(f.ks.others)
+			a.Runs.Detail += ", but " + list(f.ks.others)
 		}
 	default:
-		runs.Truth, runs.Detail = policy.Yes, running.String()
+		a.Runs.Truth, a.Runs.Detail = policy.Yes, running.String()
 	}
-	if f.err == nil && p.moved(f.ks) {
-		moved = fmt.Errorf("%w: %s", policy.ErrRootMoved, f.agrees.Detail)
+	if f.err == nil && r.moved(f.ks) {
+		a.Moved = fmt.Errorf("%w: %s", policy.ErrRootMoved, f.agrees.Detail)
 	}
-	return runs, running, f.agrees, moved
+	return a
 }
 
 // String describes it for people.
-func (k kubelet) String() string {
-	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.id.PID, clean.Name(k.rootDir))
+func (k Kubelet) String() string {
+	return fmt.Sprintf("%s, PID %d, root directory %s", k.name, k.ID.PID, clean.Name(k.rootDir))
 }
 
-func list(ks []*kubelet) string {
+func list(ks []*Kubelet) string {
 	var words []string
 	for _, k := range ks {
 		words = append(words, k.String())
@@ -117,7 +134,7 @@ func findKubelets(procDir, rootDir string) (kubelets, error) {
 
 // one returns the kubelet that has the root directory, nil where there is none, and an
 // error where there are several.
-func (ks kubelets) one(rootDir string) (*kubelet, error) {
+func (ks kubelets) one(rootDir string) (*Kubelet, error) {
 	switch len(ks.ours) {
 	case 0:
 		return nil, nil // no kubelet is an answer, not an error
@@ -126,13 +143,13 @@ func (ks kubelets) one(rootDir string) (*kubelet, error) {
 	}
 	var pids []string
 	for _, k := range ks.ours {
-		pids = append(pids, fmt.Sprint(k.id.PID))
+		pids = append(pids, fmt.Sprint(k.ID.PID))
 	}
 	return nil, fmt.Errorf("several kubelets run with the root directory %s: PIDs %s", rootDir, strings.Join(pids, " and "))
 }
 
 // oneKubelet is findKubelets and one.
-func oneKubelet(procDir, rootDir string) (*kubelet, error) {
+func oneKubelet(procDir, rootDir string) (*Kubelet, error) {
 	ks, err := findKubelets(procDir, rootDir)
 	if err != nil {
 		return nil, err
@@ -143,11 +160,11 @@ func oneKubelet(procDir, rootDir string) (*kubelet, error) {
 // hasRoot says whether its root directory is dir, by whatever path. Only where the paths
 // differ, or the kubelet sees other files than we, is the disk asked, and then whether
 // both are the same directory: that holds through symlinks, through bind mounts (the
-// kubelet's of its root on itself, those of a container), and it tells apart two
+// Kubelet's of its root on itself, those of a container), and it tells apart two
 // directories of one name in two mount namespaces.
-func (k kubelet) hasRoot(dir string) (bool, error) {
+func (k Kubelet) hasRoot(dir string) (bool, error) {
 	if k.rootErr != nil {
-		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.id.PID, k.rootErr)
+		return false, fmt.Errorf("root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
 	}
 	if !k.files.apart && k.files.err == nil && filepath.Clean(k.rootDir) == filepath.Clean(dir) {
 		return true, nil
@@ -157,7 +174,7 @@ func (k kubelet) hasRoot(dir string) (bool, error) {
 
 // sameFile says whether the kubelet's path leads to the same file as ours. One that is
 // not there is not the same.
-func (k kubelet) sameFile(theirs, ours string) (bool, error) {
+func (k Kubelet) sameFile(theirs, ours string) (bool, error) {
 	a, err := k.files.stat(theirs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -175,13 +192,13 @@ func (k kubelet) sameFile(theirs, ours string) (bool, error) {
 	return os.SameFile(a, b), nil
 }
 
-// KubeletRootDir finds the root directory of the kubelet that runs on this node, for the
+// RootDir finds the root directory of the kubelet that runs on this node, for the
 // default of --root-dir, and words that say where it comes from. With no kubelet running
 // it is the kubelet's own default. Kubelets with different root directories are an error:
 // only a person can choose.
-func KubeletRootDir(ctx context.Context, procDir string) (dir, from string, err error) {
+func RootDir(ctx context.Context, procDir string) (dir, from string, err error) {
 	type found struct {
-		k   *kubelet
+		k   *Kubelet
 		err error
 	}
 	f, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() found {
@@ -194,14 +211,14 @@ func KubeletRootDir(ctx context.Context, procDir string) (dir, from string, err 
 	case f.err != nil:
 		return "", "", fmt.Errorf("%w; set --root-dir", f.err)
 	case f.k == nil:
-		return defaultRootDir, "the kubelet's default; no kubelet runs", nil
+		return DefaultRootDir, "the kubelet's default; no kubelet runs", nil
 	}
-	return f.k.rootDir, fmt.Sprintf("the running %s, PID %d", f.k.name, f.k.id.PID), nil
+	return f.k.rootDir, fmt.Sprintf("the running %s, PID %d", f.k.name, f.k.ID.PID), nil
 }
 
 // anyKubelet returns the first of the kubelets, nil where none runs, and an error where
 // not all of them have one root directory that is ours by the same path.
-func anyKubelet(procDir string) (*kubelet, error) {
+func anyKubelet(procDir string) (*Kubelet, error) {
 	ks, err := scanner{procDir: procDir}.kubelets()
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for the kubelet: %w", err)
@@ -212,11 +229,11 @@ func anyKubelet(procDir string) (*kubelet, error) {
 	first := ks[0]
 	for _, k := range ks {
 		if k.rootErr != nil {
-			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.id.PID, k.rootErr)
+			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
 		}
 		switch same, err := k.hasRoot(first.rootDir); {
 		case err != nil:
-			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.id.PID, err)
+			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.ID.PID, err)
 		case !same && k == first:
 			return nil, fmt.Errorf("%s: that is in a mount namespace of its own, and another directory than ours of that name", k)
 		case !same:

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
-// KubeletLogs returns the regular files that kubelets have for their standard error or output
+// Logs returns the regular files that kubelets have for their standard error or output
 // (StandardError=append:FILE, nohup, runit): nothing of that comes to the journal. A
 // file counts only where its path leads to it from here, too. What cannot be read in
 // good time is left out: these are more places to listen, and no verdict depends on having all.
-func KubeletLogs(ctx context.Context, procDir string) []string {
+func Logs(ctx context.Context, procDir string) []string {
 	logs, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() (logs []string) {
 		ks, err := scanner{procDir: procDir}.kubelets()
 		if err != nil {
@@ -22,7 +22,7 @@ func KubeletLogs(ctx context.Context, procDir string) []string {
 		}
 		for _, k := range ks {
 			for _, fd := range [...]string{"2", "1"} {
-				path, ok := regularFile(procDir + "/" + strconv.Itoa(k.id.PID) + "/fd/" + fd)
+				path, ok := regularFile(procDir + "/" + strconv.Itoa(k.ID.PID) + "/fd/" + fd)
 				if ok && !slices.Contains(logs, path) {
 					logs = append(logs, path)
 				}

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestServiceOf(t *testing.T) {
@@ -34,21 +36,21 @@ func TestServiceOf(t *testing.T) {
 // TestKubeletUnits: the unit is that of a kubelet which systemd started, and of no other process.
 func TestKubeletUnits(t *testing.T) {
 	args := []string{"kubelet"}
-	dir := procTree(t,
-		fakeProc{pid: 700, parent: 1, comm: "k3s-server", args: []string{"/usr/local/bin/k3s", "server"}},
-		fakeProc{pid: 701, parent: 1, comm: "kubelet", args: args, uid: strconv.Itoa(os.Getuid() + 1)},
-		fakeProc{pid: 702, parent: 650, comm: "kubelet", args: args},
-		fakeProc{pid: 703, parent: 1, comm: "kubelet", args: args, nspid: "703\t12"},
-		fakeProc{pid: 704, parent: 1, comm: "containerd", args: []string{"containerd"}},
-		fakeProc{pid: 705, parent: 1, comm: "kubelet", args: args},
+	dir := testkit.ProcTree(t,
+		testkit.FakeProc{PID: 700, Parent: 1, Comm: "k3s-server", Args: []string{"/usr/local/bin/k3s", "server"}},
+		testkit.FakeProc{PID: 701, Parent: 1, Comm: "kubelet", Args: args, UID: strconv.Itoa(os.Getuid() + 1)},
+		testkit.FakeProc{PID: 702, Parent: 650, Comm: "kubelet", Args: args},
+		testkit.FakeProc{PID: 703, Parent: 1, Comm: "kubelet", Args: args, NSpid: "703\t12"},
+		testkit.FakeProc{PID: 704, Parent: 1, Comm: "containerd", Args: []string{"containerd"}},
+		testkit.FakeProc{PID: 705, Parent: 1, Comm: "kubelet", Args: args},
 	)
 	for pid, unit := range map[int]string{700: "k3s-shop", 701: "of-a-user", 702: "cron", 703: "in-a-container", 704: "containerd"} {
-		writeText(t, filepath.Join(dir, strconv.Itoa(pid), "cgroup"), "0::/system.slice/"+unit+".service\n")
+		testkit.WriteText(t, filepath.Join(dir, strconv.Itoa(pid), "cgroup"), "0::/system.slice/"+unit+".service\n")
 	}
-	if got := KubeletUnits(t.Context(), dir); !slices.Equal(got, []string{"k3s-shop.service"}) {
+	if got := Units(t.Context(), dir); !slices.Equal(got, []string{"k3s-shop.service"}) {
 		t.Errorf("units %q", got)
 	}
-	if got := KubeletUnits(t.Context(), t.TempDir()); got != nil {
+	if got := Units(t.Context(), t.TempDir()); got != nil {
 		t.Errorf("without processes: %q", got)
 	}
 }

@@ -1,7 +1,8 @@
-package probe
+package kubelet
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -13,6 +14,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // defaultCertDir is the kubelet's own default of --cert-dir, whatever its root directory is.
@@ -42,7 +45,7 @@ func (s *kubeletServing) merge(next kubeletServing) {
 }
 
 // portFlag returns what a flag says of a port, and false where there is no such flag.
-func (k kubelet) portFlag(name string) (int, bool, error) {
+func (k Kubelet) portFlag(name string) (int, bool, error) {
 	text := k.flags.last(name)
 	if text == "" {
 		return 0, false, nil
@@ -58,7 +61,7 @@ func (k kubelet) portFlag(name string) (int, bool, error) {
 // is there, 0 where it was told none. One that was told nothing has none if it has a
 // configuration file, and 10255 if it has only flags (applyLegacyDefaults in
 // cmd/kubelet/app/options); that one is not asked: it is nobody's choice.
-func (k kubelet) readOnlyPort() (int, error) {
+func (k Kubelet) readOnlyPort() (int, error) {
 	if port, ok, err := k.portFlag("read-only-port"); ok {
 		return port, err
 	}
@@ -67,7 +70,7 @@ func (k kubelet) readOnlyPort() (int, error) {
 }
 
 // securePort returns the port at which the kubelet asks who is there.
-func (k kubelet) securePort() (int, error) {
+func (k Kubelet) securePort() (int, error) {
 	if port, ok, err := k.portFlag("port"); ok {
 		return port, err
 	}
@@ -87,7 +90,7 @@ func goodPort(port int, err error) (int, error) {
 
 // hostPort returns where this host reaches that port of the kubelet: at the address that the
 // kubelet was told to bind, or on the loopback where that is all of them.
-func (k kubelet) hostPort(port int) (string, error) {
+func (k Kubelet) hostPort(port int) (string, error) {
 	address := k.flags.last("address")
 	if address == "" {
 		c, err := k.configured()
@@ -110,7 +113,7 @@ func (k kubelet) hostPort(port int) (string, error) {
 // presents: the one that it was told, and in its certificate directory the one that it asked
 // the API server for (serverTLSBootstrap) and the one that it signed itself.
 // k3s tells its kubelet a file in its own data directory, and hides its command line.
-func (k kubelet) servingCertificates() ([]string, error) {
+func (k Kubelet) servingCertificates() ([]string, error) {
 	c, err := k.configured()
 	if err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ func (k kubelet) servingCertificates() ([]string, error) {
 }
 
 // servingLeafs reads the certificates that the kubelet may present.
-func (k kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
+func (k Kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
 	files, err := k.servingCertificates()
 	if err != nil {
 		return nil, nil, err
@@ -157,7 +160,7 @@ func (k kubelet) servingLeafs() ([]*x509.Certificate, []string, error) {
 }
 
 // readLeaf reads the first certificate of a file, which may hold a key as well.
-func (k kubelet) readLeaf(file string) (*x509.Certificate, error) {
+func (k Kubelet) readLeaf(file string) (*x509.Certificate, error) {
 	text, err := k.files.read(file)
 	if err != nil {
 		return nil, err
@@ -198,4 +201,70 @@ func pinned(leafs []*x509.Certificate, files []string) *tls.Config {
 				"another program has its port, or the file was replaced since the kubelet read it", strings.Join(files, ", "))
 		},
 	}
+}
+
+// Door is where and how the kubelet is asked.
+type Door struct {
+	Base   string      // scheme, host and port
+	TLS    *tls.Config // takes none but the kubelet; nil at the read-only port
+	Silent string      // why there is none
+	Err    error
+}
+
+// Door finds where to ask: the port that asks who is there, where there are credentials for
+// it (secure); else the read-only port, where the kubelet was told one.
+func (r *Reader) Door(ctx context.Context, k *Kubelet, secure bool) Door {
+	d, err := bounded.Do(ctx, r.Guard, "kubelet's port", func() (d Door) {
+		if secure {
+			d.Err = d.secure(k)
+		} else {
+			d.Err = d.readOnly(k)
+		}
+		return d
+	})
+	switch {
+	case err != nil:
+		d.Err, d.Silent = err, fmt.Sprintf("not asked: cannot tell the kubelet's port: %v", err)
+	case d.Err != nil:
+		d.Silent = fmt.Sprintf("not asked: %v", d.Err)
+	}
+	return d
+}
+
+func (d *Door) readOnly(k *Kubelet) error {
+	port, err := k.readOnlyPort()
+	if err != nil {
+		return fmt.Errorf("cannot tell the kubelet's read-only port: %w", err)
+	}
+	if port == 0 {
+		d.Silent = "not asked: the kubelet was told no read-only port, and we were given no credentials for its other one " +
+			"(--kubelet-token-file, --kubelet-client-certificate)"
+		return nil
+	}
+	at, err := k.hostPort(port)
+	d.Base = "http://" + at
+	return err
+}
+
+func (d *Door) secure(k *Kubelet) error {
+	port, err := k.securePort()
+	if err != nil {
+		return fmt.Errorf("cannot tell the kubelet's port: %w", err)
+	}
+	at, err := k.hostPort(port)
+	if err != nil {
+		return err
+	}
+	d.Base = "https://" + at
+	leafs, files, err := k.servingLeafs()
+	if err != nil {
+		return fmt.Errorf("cannot tell the kubelet's certificate: %w", err)
+	}
+	d.TLS = pinned(leafs, files)
+	return nil
+}
+
+// NodeName is the name that the kubelet was told to have at the API server, "" for none.
+func (k Kubelet) NodeName() string {
+	return strings.ToLower(strings.TrimSpace(k.flags.last("hostname-override")))
 }

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"context"
@@ -24,29 +24,29 @@ import (
 // maxConfig; the kubelet reads up to 10 MiB.
 const mostManifests = 512
 
-// staticPods is what the manifests say, with the kubelet's view of their files.
-type staticPods struct {
+// StaticPods is what the manifests say, with the kubelet's view of their files.
+type StaticPods struct {
 	policy.StaticPods
 	files kubeletFiles
 }
 
-// staticPods reads the manifests. It is asked after the listing, like everything else.
-func (p *Probe) staticPods(ctx context.Context, k *kubelet) *staticPods {
+// StaticPods reads the manifests. It is asked after the listing, like everything else.
+func (r *Reader) StaticPods(ctx context.Context, k *Kubelet) *StaticPods {
 	if k == nil {
-		return &staticPods{StaticPods: policy.StaticPods{Origin: p.cfg.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
+		return &StaticPods{StaticPods: policy.StaticPods{Origin: r.ProcDir, Unsure: "no kubelet is known whose static pods could be read"}}
 	}
-	s, err := bounded.Do(ctx, p.guard, "static pods", func() *staticPods { return readStaticPods(k) })
+	s, err := bounded.Do(ctx, r.Guard, "static pods", func() *StaticPods { return readStaticPods(k) })
 	if err != nil {
-		return &staticPods{StaticPods: policy.StaticPods{Err: fmt.Errorf("cannot read the static pods' manifests: %w", err)}}
+		return &StaticPods{StaticPods: policy.StaticPods{Err: fmt.Errorf("cannot read the static pods' manifests: %w", err)}}
 	}
 	return s
 }
 
-func readStaticPods(k *kubelet) *staticPods {
-	s := &staticPods{files: k.files, StaticPods: policy.StaticPods{Origin: k.String()}}
+func readStaticPods(k *Kubelet) *StaticPods {
+	s := &StaticPods{files: k.files, StaticPods: policy.StaticPods{Origin: k.String()}}
 	source, err := k.manifestSource()
 	if err != nil {
-		s.Err = fmt.Errorf("the kubelet (PID %d) does not tell where its static pods are: %w", k.id.PID, err)
+		s.Err = fmt.Errorf("the kubelet (PID %d) does not tell where its static pods are: %w", k.ID.PID, err)
 		return s
 	}
 	if len(source.paths) > 0 {
@@ -76,7 +76,7 @@ func readStaticPods(k *kubelet) *staticPods {
 // read reads what the kubelet would: the path may be one file or a directory, symlinks are
 // followed, names that begin with a dot and directories are passed over, and whatever a
 // file is called it is taken for a manifest.
-func (s *staticPods) read(path string) error {
+func (s *StaticPods) read(path string) error {
 	info, err := s.files.stat(path)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *staticPods) read(path string) error {
 	return err
 }
 
-func (s *staticPods) manifestNames(dir string) ([]string, error) {
+func (s *StaticPods) manifestNames(dir string) ([]string, error) {
 	f, err := s.files.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *staticPods) manifestNames(dir string) ([]string, error) {
 	return names, err
 }
 
-func (s *staticPods) add(file string) error {
+func (s *StaticPods) add(file string) error {
 	info, err := s.files.stat(file)
 	if err != nil {
 		return err

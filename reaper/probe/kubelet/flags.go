@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"bytes"
@@ -37,9 +37,9 @@ const (
 // to have one read: nobody else can have us open a file.
 const maxConfig = 1 << 20
 
-// splitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
+// SplitCmdline splits /proc/PID/cmdline. A program that shows a title in its place (k3s
 // does, to hide tokens) leaves one string with spaces and pads it with NULs.
-func splitCmdline(b []byte) []string {
+func SplitCmdline(b []byte) []string {
 	b = bytes.TrimRight(b, "\x00")
 	if len(b) == 0 {
 		return nil
@@ -60,12 +60,12 @@ func isTitle(cmdline []byte) bool {
 // A script named kubelet has that name too, but its command line begins with the
 // interpreter, followed by the script (execve(2)). A shell whose arguments merely mention
 // a kubelet has neither the name nor the first argument.
-func parseCommand(comm string, args []string) (*kubelet, bool) {
+func parseCommand(comm string, args []string) (*Kubelet, bool) {
 	if len(args) == 0 {
 		return nil, false // a kernel thread or a zombie
 	}
 	base, rest := filepath.Base(args[0]), args[1:]
-	k := &kubelet{name: base, args: rest}
+	k := &Kubelet{name: base, args: rest}
 	if k.holdsKubelet() {
 		return k, true
 	}
@@ -81,7 +81,7 @@ func parseCommand(comm string, args []string) (*kubelet, bool) {
 
 // holdsKubelet says whether the program of that name and arguments runs a kubelet, and
 // takes a subcommand off the arguments.
-func (k *kubelet) holdsKubelet() bool {
+func (k *Kubelet) holdsKubelet() bool {
 	var subcommand string
 	if len(k.args) > 0 {
 		subcommand = strings.TrimPrefix(k.args[0], "/")
@@ -116,7 +116,7 @@ var kubeletOnly = [...]string{"root-dir", "container-runtime-endpoint", "pod-man
 // renamed says whether it is a kubelet whose program has another name: a version in it, or
 // kubelet as one of its words (kubelet.real, node-kubelet) and flags that only a kubelet takes. There are
 // others with that word, as kubelet-csr-approver.
-func (k *kubelet) renamed() bool {
+func (k *Kubelet) renamed() bool {
 	words := strings.FieldsFunc(k.name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
 	is := versioned.MatchString(k.name) || slices.Contains(words, nameKubelet) &&
 		slices.ContainsFunc(kubeletOnly[:], func(name string) bool { return len(flags(k.args).all(name)) > 0 })
@@ -156,7 +156,7 @@ func (f flags) last(name string) string {
 }
 
 // effective returns the flags that the kubelet itself gets.
-func (k kubelet) effective() (flags, error) {
+func (k Kubelet) effective() (flags, error) {
 	switch own := flags(k.args); k.name {
 	case nameKubelite:
 		return k.kubeliteFlags(own)
@@ -169,7 +169,7 @@ func (k kubelet) effective() (flags, error) {
 
 // kubeliteFlags reads microk8s's file of kubelet arguments: one a line, with the snap's
 // variables.
-func (k kubelet) kubeliteFlags(own flags) (flags, error) {
+func (k Kubelet) kubeliteFlags(own flags) (flags, error) {
 	path := own.last("kubelet-args-file")
 	if path == "" {
 		return own, nil
@@ -200,7 +200,7 @@ func (k kubelet) kubeliteFlags(own flags) (flags, error) {
 
 // k3sFlags turns k3s's own flags and its configuration file into the kubelet's. The
 // command line wins: it comes last.
-func (k kubelet) k3sFlags(own flags) (flags, error) {
+func (k Kubelet) k3sFlags(own flags) (flags, error) {
 	path := own.last("config")
 	named := path != ""
 	if !named {
@@ -260,7 +260,7 @@ func k3sValues(config map[string]any) flags {
 }
 
 // k3sDropIns lists the files of k3s's own drop-in directory, in their order.
-func (k kubelet) k3sDropIns(dir string) ([]string, error) {
+func (k Kubelet) k3sDropIns(dir string) ([]string, error) {
 	entries, err := k.files.list(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -279,13 +279,13 @@ func (k kubelet) k3sDropIns(dir string) ([]string, error) {
 
 // findRootDir returns --root-dir. A relative one starts at the process's working
 // directory, the link cwd.
-func (k kubelet) findRootDir(cwd string) (string, error) {
+func (k Kubelet) findRootDir(cwd string) (string, error) {
 	dir := k.flags.last("root-dir")
 	switch {
 	case dir == "" && k.name == nameKubelite:
 		return microk8sRootDir, nil
 	case dir == "":
-		return defaultRootDir, nil
+		return DefaultRootDir, nil
 	case filepath.IsAbs(dir):
 		return filepath.Clean(dir), nil
 	}

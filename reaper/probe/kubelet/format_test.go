@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"os"
@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestKubeletLogFormat: whether a kubelet writes text or JSON decides which lines may be
 // its own; where nobody can tell, none in JSON are.
 func TestKubeletLogFormat(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "conf.d"), 0o700))
-	file := func(name, text string) string { return writeText(t, filepath.Join(dir, name), text) }
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "conf.d"), 0o700))
+	file := func(name, text string) string { return testkit.WriteText(t, filepath.Join(dir, name), text) }
 	plain, asJSON := file("plain.yaml", "kind: KubeletConfiguration\n"), file("json.yaml", "logging:\n  format: json\n  verbosity: 2\n")
 	file("conf.d/10-x.conf", "logging: {format: json}\n")
 	for name, c := range map[string]struct {
@@ -35,7 +36,7 @@ func TestKubeletLogFormat(t *testing.T) {
 		if c.raw != "" {
 			comm = "k3s-server"
 		}
-		ks, err := findKubelets(procTree(t, fakeProc{pid: 42, comm: comm, args: c.args, raw: c.raw}), defaultRootDir)
+		ks, err := findKubelets(testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: comm, Args: c.args, Raw: c.raw}), DefaultRootDir)
 		if err != nil || len(ks.ours) != 1 {
 			t.Fatalf("%s: %v, %v", name, ks, err)
 		}

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// KubeletUnits returns the systemd services in which kubelets run, as their cgroups tell, so
+// Units returns the systemd services in which kubelets run, as their cgroups tell, so
 // that one is heard whatever its unit is called (k3s-NAME.service, where INSTALL_K3S_NAME
 // was set). What cannot be read in good time is left out: these are more places to listen,
 // and no verdict depends on having all.
-func KubeletUnits(ctx context.Context, procDir string) []string {
+func Units(ctx context.Context, procDir string) []string {
 	units, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() (units []string) {
 		s := scanner{procDir: procDir}
 		ks, err := s.kubelets()
@@ -24,7 +24,7 @@ func KubeletUnits(ctx context.Context, procDir string) []string {
 			if k.parent != 1 {
 				continue // Not what systemd started: a shell's or cron's, among others' lines.
 			}
-			text, err := procfs.Read(s.procDir, k.id.PID, "cgroup", 64<<10)
+			text, err := procfs.Read(s.procDir, k.ID.PID, "cgroup", 64<<10)
 			if unit, ok := serviceOf(string(text)); err == nil && ok {
 				units = append(units, unit)
 			}
@@ -60,17 +60,17 @@ func serviceOf(cgroup string) (string, bool) {
 	return "", false
 }
 
-// KubeletStart returns when the first of the kubelets that run was started, on
+// Start returns when the first of the kubelets that run was started, on
 // CLOCK_BOOTTIME, and whether any runs and can be told.
-func KubeletStart(ctx context.Context, procDir string) (time.Duration, bool) {
+func Start(ctx context.Context, procDir string) (time.Duration, bool) {
 	start, err := bounded.Do(ctx, new(bounded.Guard), "kubelet", func() time.Duration {
 		ks, err := scanner{procDir: procDir}.kubelets()
 		if err != nil || len(ks) == 0 {
 			return -1
 		}
-		first := ks[0].id.Start
+		first := ks[0].ID.Start
 		for _, k := range ks {
-			first = min(first, k.id.Start)
+			first = min(first, k.ID.Start)
 		}
 		return first
 	})

@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ type kubeletConfig struct {
 
 // configured reads the kubelet's configuration file and then its drop-in directory, which
 // wins where it says something.
-func (k kubelet) configured() (kubeletConfig, error) {
+func (k Kubelet) configured() (kubeletConfig, error) {
 	var c kubeletConfig
 	if path := k.flags.last("config"); path != "" {
 		if err := c.merge(k.files, path); err != nil {
@@ -56,7 +56,7 @@ func (k kubelet) configured() (kubeletConfig, error) {
 // k3s has had one in its own data directory since 1.32. It writes its defaults there, the
 // runtime's endpoint among them, and copies there what the user's kubelet-arg=config and
 // config-dir name; so that one counts where it is.
-func (k kubelet) dropIns() ([]string, error) {
+func (k Kubelet) dropIns() ([]string, error) {
 	var all []string
 	var err error
 	dir := k.flags.last("config-dir")
@@ -104,7 +104,7 @@ func (c *kubeletConfig) merge(files kubeletFiles, path string) error {
 
 // runtimeEndpoint returns the CRI endpoint that the kubelet was told to use, "" where it
 // was told none. The flag wins over the drop-in directory, and that over the file.
-func (k kubelet) runtimeEndpoint() (string, error) {
+func (k Kubelet) runtimeEndpoint() (string, error) {
 	if e := k.flags.last("container-runtime-endpoint"); e != "" {
 		return e, nil
 	}
@@ -114,7 +114,7 @@ func (k kubelet) runtimeEndpoint() (string, error) {
 
 // logsIn returns the format in which the kubelet logs. The flag wins over the configuration
 // (component-base/logs/api/v1); a kubelet that hides its command line may have been given one.
-func (k kubelet) logsIn() policy.LogFormat {
+func (k Kubelet) logsIn() policy.LogFormat {
 	named := k.flags.last("logging-format")
 	if named == "" {
 		c, err := k.configured()
@@ -144,7 +144,7 @@ type manifestSource struct {
 //
 // k3s tells its kubelet to use agent/pod-manifests in its own data directory unless the
 // user named another place, and hides its command line; so both places count there.
-func (k kubelet) manifestSource() (manifestSource, error) {
+func (k Kubelet) manifestSource() (manifestSource, error) {
 	c, err := k.configured()
 	if err != nil {
 		return manifestSource{}, err

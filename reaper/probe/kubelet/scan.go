@@ -1,4 +1,4 @@
-package probe
+package kubelet
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ type scanner struct {
 //     kubelet one of two;
 //   - a child of a kubelet with the same command line is a fork that has not yet called
 //     execve: the kubelet starts mount and umount in this way all the time.
-func (s scanner) kubelets() ([]*kubelet, error) {
+func (s scanner) kubelets() ([]*Kubelet, error) {
 	// Every PID namespace has a PID 1. A /proc that does not show it hides processes
 	// (hidepid), or is none.
 	if _, err := os.Stat(filepath.Join(s.procDir, "1")); err != nil {
@@ -52,7 +52,7 @@ func (s scanner) kubelets() ([]*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*kubelet
+	var all []*Kubelet
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
@@ -67,16 +67,16 @@ func (s scanner) kubelets() ([]*kubelet, error) {
 			all = append(all, k)
 		}
 	}
-	forked := func(k *kubelet) bool {
-		return slices.ContainsFunc(all, func(parent *kubelet) bool {
-			return parent.id.PID == k.parent && slices.Equal(parent.args, k.args)
+	forked := func(k *Kubelet) bool {
+		return slices.ContainsFunc(all, func(parent *Kubelet) bool {
+			return parent.ID.PID == k.parent && slices.Equal(parent.args, k.args)
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(all), forked), nil
 }
 
 // kubelet reads one process; nil where it is no kubelet.
-func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
+func (s scanner) kubelet(pid int, tick time.Duration) (*Kubelet, error) {
 	comm, err := procfs.Read(s.procDir, pid, "comm", 4<<10)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, ok := parseCommand(name, splitCmdline(cmdline))
+	k, ok := parseCommand(name, SplitCmdline(cmdline))
 	if !ok || k.script && !s.thorough {
 		return nil, nil // no kubelet is an answer, not an error
 	}
@@ -118,7 +118,7 @@ func (s scanner) kubelet(pid int, tick time.Duration) (*kubelet, error) {
 	if after != before {
 		return nil, procfs.ErrEnded
 	}
-	k.id = policy.KubeletID{PID: pid, Start: time.Duration(after.Start) * tick}
+	k.ID = policy.KubeletID{PID: pid, Start: time.Duration(after.Start) * tick}
 	k.parent = after.Parent
 	return k, nil
 }

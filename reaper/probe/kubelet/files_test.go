@@ -1,0 +1,251 @@
+package kubelet
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// containerTree makes a kubelet's root directory in which every path of its configuration
+// leads through an absolute symlink, and the same paths with other content beside it: what
+// a reader would get who takes a symlink for one of ours.
+func containerTree(t *testing.T) (tree string) {
+	t.Helper()
+	tree = t.TempDir()
+	outside := filepath.Join(t.TempDir(), "real")
+	for _, d := range []string{filepath.Join(tree, outside), outside} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, endpoint := range map[string]string{filepath.Join(tree, outside): "unix:///its/own", outside: "unix:///of/the/host"} {
+		testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "containerRuntimeEndpoint: "+endpoint+"\n")
+		testkit.WriteText(t, filepath.Join(dir, "10.conf"), "readOnlyPort: "+map[string]string{outside: "1"}[dir]+"0\n")
+		testkit.WriteText(t, filepath.Join(dir, "args"), "--root-dir=/r\n--container-runtime-endpoint="+endpoint+"\n")
+	}
+	if err := os.Symlink(outside, filepath.Join(tree, "etc")); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// TestKubeletFilesApart: with another root its files are read below that root, symlinks
+// and all.
+func TestKubeletFilesApart(t *testing.T) {
+	tree := containerTree(t)
+	for _, c := range []struct {
+		name string
+		proc testkit.FakeProc
+	}{
+		{"configuration file", testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/r", "--config=/etc/config.yaml"}}},
+		{"drop-in", testkit.FakeProc{Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/r", "--config-dir=/drop"}}},
+		{"k3s", testkit.FakeProc{Comm: "k3s-agent", Args: []string{"k3s", "agent", "--config=/etc/k3s.yaml"}}},
+		{"k3s's own drop-ins", testkit.FakeProc{Comm: "k3s-agent", Args: []string{"k3s", "agent", "--data-dir=/data", "--kubelet-arg=root-dir=/r"}}},
+		{"microk8s", testkit.FakeProc{Comm: "kubelite", Args: []string{"kubelite", "--kubelet-args-file=/etc/args"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for path, text := range map[string]string{
+				"drop/10.conf": "containerRuntimeEndpoint: unix:///its/own\n",
+				"etc/k3s.yaml": "kubelet-arg: [root-dir=/r]\n", "etc/k3s.yaml.d/1.yaml": "container-runtime-endpoint: unix:///its/own\n",
+				"data/agent/etc/kubelet.conf.d/00-k3s-defaults.conf": "containerRuntimeEndpoint: unix:///its/own\n",
+			} {
+				if rest, ok := strings.CutPrefix(path, "etc/"); ok {
+					target, err := os.Readlink(filepath.Join(tree, "etc"))
+					testkit.Must(t, err)
+					path = filepath.Join(target, rest)
+				}
+				testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, path)), 0o700))
+				testkit.WriteText(t, filepath.Join(tree, path), text)
+			}
+			testkit.Must(t, os.MkdirAll(filepath.Join(tree, "r"), 0o700))
+			c.proc.PID, c.proc.Root = 42, tree
+			k, err := oneKubelet(testkit.ProcTree(t, c.proc), filepath.Join(tree, "r"))
+			if err != nil || k == nil {
+				t.Fatalf("%v, %v", k, err)
+			}
+			if endpoint, err := k.runtimeEndpoint(); endpoint != "unix:///its/own" || err != nil {
+				t.Errorf("%q, %v", endpoint, err)
+			}
+		})
+	}
+}
+
+// TestKubeletFilesErrors: what is in the way is an error and never "not there".
+func TestKubeletFilesErrors(t *testing.T) {
+	tree := containerTree(t)
+	s := scanner{procDir: testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{"kubelet"}, Root: tree, Start: 7})}
+	files := func(pid int, start int64) kubeletFiles {
+		t.Helper()
+		f, err := s.filesOf(pid, start)
+		testkit.Must(t, err)
+		return f
+	}
+	if _, err := files(42, 7).read("/etc/config.yaml"); err != nil {
+		t.Errorf("as it should be: %v", err)
+	}
+	if _, err := files(42, 7).read("/etc/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := files(42, 8).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) {
+		t.Errorf("another process of that number: %v", err)
+	}
+	if _, err := files(1, 0).read("config.yaml"); err == nil || !strings.Contains(err.Error(), "not absolute") {
+		t.Errorf("a relative path: %v", err)
+	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(tree, "dev"), 0o700))
+	testkit.Must(t, unix.Mkfifo(filepath.Join(tree, "dev", "fifo"), 0o600))
+	if _, err := files(42, 7).open("/dev/fifo", unix.O_RDONLY); err == nil || !strings.Contains(err.Error(), "it is a FIFO") {
+		t.Errorf("a FIFO was opened: %v", err)
+	}
+	if _, err := files(42, 7).read("/etc"); err == nil || !strings.Contains(err.Error(), "it is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+	if err := os.Remove(filepath.Join(s.procDir, "42", "root")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files(42, 7).read("/etc/config.yaml"); !errors.Is(err, procfs.ErrEnded) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the root is gone: %v", err)
+	}
+	for _, text := range []string{"", strings.Repeat("x", 20<<10)} {
+		testkit.WriteText(t, filepath.Join(s.procDir, "42", "mountinfo"), text)
+		if f := files(42, 7); !f.apart && f.err == nil {
+			t.Errorf("a mountinfo of %d bytes passes for ours", len(text))
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.procDir, "self")); err != nil {
+		t.Fatal(err)
+	}
+	if fact, _ := findIn(t, s.procDir, "/var/lib/kubelet"); fact.Truth != policy.Unknown || !strings.Contains(fact.Detail, "sees") {
+		t.Errorf("our own mounts are not known: %+v", fact)
+	}
+}
+
+// onThread runs f on a thread of its own that ends with it, for what cannot be taken back.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		f()
+	}()
+	<-done
+}
+
+// TestKubeletFilesRefused reads those of a real process in a mount namespace of its own,
+// without CAP_SYS_PTRACE and without openat2.
+func TestKubeletFilesRefused(t *testing.T) {
+	self, err := os.Executable()
+	testkit.Must(t, err)
+	config := testkit.WriteText(t, filepath.Join(t.TempDir(), "config.yaml"), "readOnlyPort: 1\n")
+	pid := testkit.StartApart(t, "", self, "kubelet").Process.Pid
+	s := scanner{procDir: "/proc"}
+	st, err := procfs.StatOf(s.procDir, pid)
+	testkit.Must(t, err)
+	files, err := s.filesOf(pid, st.Start)
+	testkit.Must(t, err)
+	if !files.apart || files.err != nil {
+		t.Fatalf("it is not seen to be apart: %+v", files)
+	}
+	if b, err := files.read(config); err != nil || len(b) == 0 {
+		t.Fatalf("with everything: %v", err)
+	}
+	for words, take := range map[string]func() error{
+		"needs CAP_SYS_PTRACE": func() error {
+			head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var data [2]unix.CapUserData
+			if err := unix.Capget(&head, &data[0]); err != nil {
+				return err
+			}
+			data[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
+			return unix.Capset(&head, &data[0])
+		},
+		"openat2 (Linux 5.6) is not to be had": withoutOpenat2,
+	} {
+		onThread(func() {
+			if err := take(); err != nil {
+				t.Errorf("%s: %v", words, err)
+				return
+			}
+			if _, err := files.read(config); err == nil || !strings.Contains(err.Error(), words) || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v, want %q", err, words)
+			}
+		})
+	}
+}
+
+// withoutOpenat2 has the kernel answer ENOSYS to this thread, as one before 5.6 does.
+func withoutOpenat2() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	filter := []unix.SockFilter{ // of struct seccomp_data, whose first word is the call
+		{Code: load, K: 0},
+		{Code: equal, K: unix.SYS_OPENAT2, Jf: 1},
+		{Code: give, K: 0x00050000 | uint32(unix.ENOSYS)}, // SECCOMP_RET_ERRNO
+		{Code: give, K: 0x7fff0000},                       // SECCOMP_RET_ALLOW
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
+}
+
+// TestDropIns: as filepath.WalkDir goes, with which the kubelet reads them.
+func TestDropIns(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"d/10.conf", "d/15.conf/20.conf", "d/15.conf/x.yaml", "d/5.conf", "other/30.conf", "k3s/agent/etc/kubelet.conf.d/00.conf"} {
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+		testkit.WriteText(t, filepath.Join(dir, file), "")
+	}
+	testkit.Must(t, os.Symlink("../other", filepath.Join(dir, "d", "12")))
+	testkit.Must(t, os.Symlink("../other/30.conf", filepath.Join(dir, "d", "30.conf")))
+	testkit.Must(t, os.Symlink("d", filepath.Join(dir, "link")))
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{nameKubelet, nil, ""},
+		{nameKubelet, []string{"--config-dir=" + dir + "/d"}, "d/10.conf d/15.conf/20.conf d/30.conf d/5.conf"},
+		{nameKubelet, []string{"--config-dir=" + dir + "/link"}, ""},
+		{nameKubelet, []string{"--config-dir=" + dir + "/none"}, "error"},
+		{nameK3s, []string{"--data-dir=" + dir + "/none"}, ""},
+		{nameK3s, []string{"--data-dir=" + dir + "/none", "--config-dir=" + dir + "/d/15.conf"}, "d/15.conf/20.conf"}, // before 1.32
+		{nameK3s, []string{"--data-dir=" + dir + "/k3s", "--config-dir=" + dir + "/d"}, "k3s/agent/etc/kubelet.conf.d/00.conf"},
+	} {
+		files, err := Kubelet{name: c.name, flags: c.args}.dropIns()
+		got := strings.ReplaceAll(strings.Join(files, " "), dir+"/", "")
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%s %v: %q, %v; want %q", c.name, c.args, got, err, c.want)
+		}
+	}
+}
+
+// TestSocketInItsOwnMountNamespace: what another socket of that name says is no answer.
+func TestSocketInItsOwnMountNamespace(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	socketAt(t, socket)
+	tree, args := t.TempDir(), []string{"kubelet", "--root-dir=/", "--container-runtime-endpoint=unix://" + socket}
+	socketAt(t, filepath.Join(tree, socket))
+	for root, bad := range map[string]bool{"/": false, tree: true} {
+		procDir := testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args, Root: root})
+		r := Reader{ProcDir: procDir, RootDir: root, Guard: &bounded.Guard{}}
+		if s := r.Sockets(nil); (s.Err != nil) != bad {
+			t.Errorf("%s: %+v", root, s)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// mostLogDirs bounds one listing of the log directory.
+const mostLogDirs = 100_000
+
+// PodLogs reads the directory as the kubelet that runs sees it, or the usual one.
+func (r *Reader) PodLogs(ctx context.Context, running *Kubelet) *policy.PodLogs {
+	logs, err := bounded.Do(ctx, r.Guard, "pod logs", func() *policy.PodLogs { return r.readPodLogs(running) })
+	if err != nil {
+		return &policy.PodLogs{Dir: r.LogPodsDir, Err: fmt.Errorf("cannot read the pods' log directories: %w", err)}
+	}
+	return logs
+}
+
+func (r *Reader) readPodLogs(running *Kubelet) *policy.PodLogs {
+	l := &policy.PodLogs{Dir: r.LogPodsDir, Pods: map[parsers.PodUID]bool{}, Names: map[parsers.PodUID]policy.PodName{}}
+	defer func() {
+		if l.Err != nil { // it stands in tables
+			l.Err = errors.New(clean.Name(l.Err.Error()))
+		}
+	}()
+	var files kubeletFiles
+	if running != nil {
+		files = running.files
+		c, err := running.configured()
+		if err != nil { // the usual place is good enough for names
+			l.Err = fmt.Errorf("cannot tell where the kubelet keeps the pods' logs: %w", err)
+		} else if c.PodLogsDir != "" {
+			l.Dir = c.PodLogsDir
+		}
+	}
+	f, err := files.open(l.Dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l // a kubelet makes it at its start
+	}
+	if err != nil {
+		l.Err = errors.Join(l.Err, fmt.Errorf("cannot read the pods' log directories: %w", err))
+		return l
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	entries, err := beneath.List(int(f.Fd()), mostLogDirs)
+	if err == nil && len(entries) == mostLogDirs {
+		err = fmt.Errorf("there are more than %d", mostLogDirs)
+	}
+	if err != nil {
+		l.Err = errors.Join(l.Err, fmt.Errorf("cannot read the pods' log directories: %w", beneath.PathError("list", l.Dir, err)))
+	}
+	for _, d := range entries {
+		uid, ok := parsers.ParsePodUID(d.Name[strings.LastIndexByte(d.Name, '_')+1:])
+		if !ok || d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
+			continue
+		}
+		l.Pods[uid] = true
+		if name, ok := logName(d.Name); ok {
+			l.Names[uid] = name
+		}
+	}
+	return l
+}
+
+// logName reads a pod's namespace and name from the name of its log directory.
+func logName(dir string) (policy.PodName, bool) {
+	namespace, rest, ok := strings.Cut(dir, "_")
+	i := strings.LastIndexByte(rest, '_')
+	if !ok || i < 0 {
+		return policy.PodName{}, false
+	}
+	name := policy.PodName{Namespace: namespace, Name: rest[:i]}
+	return name, policy.IsDNSName(name.Namespace) && policy.IsDNSName(name.Name)
+}

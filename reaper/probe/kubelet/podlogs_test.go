@@ -1,0 +1,34 @@
+package kubelet
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestPodLogsDir: the directory is where the configuration of the kubelet that runs says.
+func TestPodLogsDir(t *testing.T) {
+	const uid = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
+	dir := t.TempDir()
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "elsewhere", "shop_web-0_"+string(uid)), 0o700))
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs", "shop_old-0_7f8e47b71a845b4eb634a44a94e20069"), 0o700))
+	config := testkit.WriteText(t, filepath.Join(dir, "config.yaml"), "podLogsDir: "+dir+"/elsewhere\n")
+	k := &Kubelet{flags: flags{"--config=" + config}}
+	r := Reader{LogPodsDir: dir + "/logs", Guard: &bounded.Guard{}}
+	got := r.readPodLogs(k)
+	if got.Err != nil || len(got.Pods) != 1 || got.Names[uid] != (policy.PodName{Namespace: "shop", Name: "web-0"}) {
+		t.Errorf("read %+v", got)
+	}
+	if got := r.readPodLogs(nil); got.Pods[uid] || len(got.Pods) != 1 {
+		t.Errorf("without a kubelet: %+v", got)
+	}
+	testkit.WriteText(t, config, "podLogsDir: [\n")
+	if got := r.readPodLogs(k); got.Err == nil || got.Pods[uid] {
+		t.Errorf("with a configuration that cannot be read: %+v", got)
+	}
+}

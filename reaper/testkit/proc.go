@@ -1,0 +1,141 @@
+package testkit
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// FakeProc is one process of a made /proc.
+type FakeProc struct {
+	PID, Parent int
+	Comm        string
+	Args        []string
+	Raw         string // the command line as it is, instead of args
+	State       string // default S
+	UID         string // default 0
+	NSpid       string // default the PID
+	Cwd         string
+	Root        string // the tree that it sees, where that is not ours
+	Start       int64  // ticks
+	Cgroup      string // the path, default none
+}
+
+// hostMount is the first line of mountinfo of all processes that see the same files.
+const hostMount = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+
+// ProcTree makes a /proc that shows a PID 1 and the processes given.
+func ProcTree(t *testing.T, procs ...FakeProc) string {
+	t.Helper()
+	dir := t.TempDir()
+	AddProc(t, dir, append([]FakeProc{
+		{PID: 1, Comm: "systemd", Args: []string{"/sbin/init"}},
+		{PID: 2, Comm: "kthreadd"},
+		{PID: 300, Comm: "kube-proxy", Args: []string{"kube-proxy", "--config=/x"}},
+	}, procs...)...)
+	return dir
+}
+
+// AddProc adds processes to a made /proc.
+func AddProc(t *testing.T, procDir string, procs ...FakeProc) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(procDir, "self"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	WriteText(t, filepath.Join(procDir, "self", "mountinfo"), hostMount)
+	for _, p := range procs {
+		dir := filepath.Join(procDir, strconv.Itoa(p.PID))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmdline := p.Raw
+		if cmdline == "" && p.Args != nil {
+			cmdline = strings.Join(p.Args, "\x00") + "\x00"
+		}
+		state, uid, nspid := p.State, p.UID, p.NSpid
+		if state == "" {
+			state = "S"
+		}
+		if uid == "" {
+			uid = "0"
+		}
+		if nspid == "" {
+			nspid = strconv.Itoa(p.PID)
+		}
+		mountinfo := hostMount
+		if p.Root != "" {
+			mountinfo = fmt.Sprintf("%d 1 0:90 / / rw,relatime master:1 - overlay overlay rw\n", 1000+p.PID)
+			if err := os.Symlink(p.Root, filepath.Join(dir, "root")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.Cgroup != "" {
+			WriteText(t, filepath.Join(dir, "cgroup"), "0::"+p.Cgroup+"\n")
+		}
+		for name, text := range map[string]string{
+			"comm":    p.Comm + "\n",
+			"cmdline": cmdline,
+			"stat": fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 11 0 %d 123 45 18446744073709551615\n",
+				p.PID, p.Comm, state, p.Parent, p.Start),
+			"mountinfo": mountinfo,
+			"status":    fmt.Sprintf("Name:\t%s\nUid:\t%s\t%s\t%s\t%s\nNSpid:\t%s\n", p.Comm, uid, uid, uid, uid, nspid),
+		} {
+			WriteText(t, filepath.Join(dir, name), text)
+		}
+		if p.Cwd != "" {
+			if err := os.Symlink(p.Cwd, filepath.Join(dir, "cwd")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// WriteText writes a file and returns its path.
+func WriteText(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// StaleSocket returns a socket file that nothing listens at, as a killed runtime leaves.
+func StaleSocket(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// MuteSocket returns a socket whose server says one thing to everybody and then nothing.
+func MuteSocket(t *testing.T, says string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mute")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_, _ = c.Write([]byte(says))
+		}
+	}()
+	return path
+}

@@ -1,0 +1,89 @@
+package testkit
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// EnvProcess makes the test binary another program, as StartProcess starts it: "idle" waits
+// until its standard input ends. Other roles are for the init of the tests themselves.
+const EnvProcess = "ORPHAN_REAPER_TEST_PROCESS"
+
+// envBinds has that program first bind FROM:TO, for each word; it must then be one with a
+// mount namespace of its own.
+const envBinds = "ORPHAN_REAPER_TEST_BINDS"
+
+// This is an init rather than a test, so that the program may have any command line.
+func init() {
+	for bind := range strings.FieldsSeq(os.Getenv(envBinds)) {
+		from, to, _ := strings.Cut(bind, ":")
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			panic(err)
+		}
+	}
+	if os.Getenv(EnvProcess) == "idle" {
+		WaitToEnd()
+	}
+}
+
+// WaitToEnd says that the program is ready, and ends it when its standard input ends.
+func WaitToEnd() {
+	_, _ = os.Stdout.WriteString("ready\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// StartProcess runs the test binary under another name and waits until it is ready. It
+// ends when the test does.
+func StartProcess(t *testing.T, role, path string, args ...string) *exec.Cmd {
+	t.Helper()
+	return start(t, &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), EnvProcess+"="+role), SysProcAttr: &syscall.SysProcAttr{}})
+}
+
+// StartApart does so in a mount namespace of its own, a slave of this one, with binds.
+func StartApart(t *testing.T, binds, path string, args ...string) *exec.Cmd {
+	t.Helper()
+	NeedRoot(t)
+	env := append(os.Environ(), EnvProcess+"=idle", envBinds+"="+binds)
+	return start(t, &exec.Cmd{Path: path, Args: args, Env: env, SysProcAttr: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}})
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel ends the process with the thread that started it, also where the tests are
+	// killed while it is stopped.
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	if err := cmd.Start(); err != nil {
+		if cmd.SysProcAttr.Unshareflags != 0 {
+			Skip(t, "there is no mount namespace here: ", err)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
+		t.Fatalf("the process is not ready: %v", err)
+	}
+	return cmd
+}
