@@ -38,7 +38,7 @@ func TestOwnNode(t *testing.T) {
 // command, neither as a process nor in this one.
 func TestOnlyNodesStartTheProgram(t *testing.T) {
 	allowed := map[string][]string{
-		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "contradiction_test.go", "ownnode_test.go"}, // ownNode holds for all of them
+		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "contradiction_test.go", "wholekubelet_test.go", "ownnode_test.go"}, // ownNode holds for all of them
 		"benchProgramEnv":     {"bench_test.go", "whole_test.go", "ownnode_test.go"},
 		"run":                 {"main_test.go"},
 		"realDeps":            {"parse_test.go", "config_test.go"}, // parse and config print look at no node
