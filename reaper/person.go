@@ -76,13 +76,9 @@ func reached(kind policy.ActionKind, o policy.Outcome) bool {
 // begun returns the entries of the pod on which the same command was begun, with no outcome in
 // the ledger.
 func (r *Reaper) begun(uid parsers.PodUID, kind policy.ActionKind) map[string]bool {
-	phase := policy.PhaseRestoring
-	if kind == policy.Purge {
-		phase = policy.PhasePurging
-	}
 	begun := map[string]bool{}
 	for name, e := range r.Ledger.Entries() {
-		if e.UID == uid && e.Phase == phase {
+		if e.UID == uid && e.Phase == policy.Begun(kind) {
 			begun[name] = true
 		}
 	}

@@ -213,11 +213,8 @@ func (a *app) lastOutcome(ctx context.Context, cfg config.Config, uid parsers.Po
 
 // became says why a pod that was in quarantine is no longer there.
 func became(last policy.Record) string {
-	switch last.Kind { //nolint:exhaustive // of the others nothing more is known
-	case policy.KindRemoved:
-		return ": it was removed at " + human.When(last.At.Wall)
-	case policy.KindPutBack, policy.KindRestored:
-		return ": it was put back at " + human.When(last.At.Wall)
+	if words := last.Kind.Means().Became; words != "" {
+		return ": it was " + words + " at " + human.When(last.At.Wall)
 	}
 	return ""
 }

@@ -283,7 +283,7 @@ func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall
 func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
 	byPhase, byClass := map[policy.Phase]int{}, map[policy.Class]int64{}
 	for _, e := range entries {
-		if e.Phase == policy.PhaseGone || e.Phase == policy.PhaseNone {
+		if e.Phase.Over() {
 			continue
 		}
 		byPhase[e.Phase]++

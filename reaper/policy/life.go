@@ -133,26 +133,28 @@ type stage struct {
 	lies   bool // it is the phase of something that lies in quarantine
 	intent bool // its outcome is not written down
 	due    bool // a look can take it further, whatever the time
+	person bool // only a person purges it
 	here   step
 	away   step
 }
 
 var stages = [...]stage{
+	// phase, lies in quarantine, intent, due, only a person purges it, what ends it if it is there, and if not
 	// It was moved. The confirm time begins anew.
-	{PhaseParking, true, true, false, step{record: KindParked}, step{action: PutBack}},
-	{PhaseParked, true, false, true, step{}, step{}},
+	{PhaseParking, true, true, false, false, step{record: KindParked}, step{action: PutBack}},
+	{PhaseParked, true, false, true, false, step{}, step{}},
 	// It was judged before the crash, perhaps before a reboot, so it is undone.
-	{PhaseClearing, true, true, false, step{action: PutBack}, step{record: KindNotCleared}},
-	{PhasePutting, true, true, false, step{action: PutBack}, step{action: PutBack}},
-	{PhaseStripping, true, true, true, step{}, step{action: Strip}},
-	{PhaseConfirmed, true, false, false, step{}, step{}},
-	{PhasePurging, true, true, true, step{}, step{action: Strip}},
-	{PhaseRestoring, true, true, false, step{action: PutBack}, step{action: PutBack}},
-	{PhaseConflict, true, false, false, step{}, step{}},
-	{PhaseUnlisted, true, false, false, step{}, step{}},
-	{PhaseNone, false, false, false, step{}, step{}},
-	{PhaseCNIRemoving, false, false, false, step{}, step{}},
-	{PhaseGone, false, false, false, step{}, step{}},
+	{PhaseClearing, true, true, false, false, step{action: PutBack}, step{record: KindNotCleared}},
+	{PhasePutting, true, true, false, false, step{action: PutBack}, step{action: PutBack}},
+	{PhaseStripping, true, true, true, false, step{}, step{action: Strip}},
+	{PhaseConfirmed, true, false, false, false, step{}, step{}},
+	{PhasePurging, true, true, true, false, step{}, step{action: Strip}},
+	{PhaseRestoring, true, true, false, false, step{action: PutBack}, step{action: PutBack}},
+	{PhaseConflict, true, false, false, true, step{}, step{}},
+	{PhaseUnlisted, true, false, false, true, step{}, step{}},
+	{PhaseNone, false, false, false, false, step{}, step{}},
+	{PhaseCNIRemoving, false, false, false, false, step{}, step{}},
+	{PhaseGone, false, false, false, false, step{}, step{}},
 }
 
 // stageOf returns the row of a phase. What is of no phase that this program has lies in
@@ -168,6 +170,18 @@ func stageOf(p Phase) stage {
 
 // Intent reports whether the phase is an intent whose outcome is not written down.
 func (p Phase) Intent() bool { return stageOf(p).intent }
+
+// Over reports whether nothing is left of the entry, or never was.
+func (p Phase) Over() bool { return p == PhaseNone || p == PhaseGone }
+
+// OnlyByPerson reports whether only a person purges what is in this phase.
+func (p Phase) OnlyByPerson() bool { return stageOf(p).person }
+
+// Begun is the phase of an entry on which a person's command was begun, with no outcome in the
+// ledger.
+func Begun(kind ActionKind) Phase {
+	return deedOf(Action{Kind: kind, ByPerson: true}).intent.means().Phase
+}
 
 // InQuarantine reports whether the phase is that of something that lies in quarantine.
 func (p Phase) InQuarantine() bool { return stageOf(p).lies }
@@ -192,7 +206,8 @@ type Meaning struct {
 	// never changed and never given to another kind.
 	ID     string
 	Level  Level
-	Intent bool // people are shown what follows, and not this
+	Intent bool   // people are shown what follows, and not this
+	Became string // what has become of the entry, in words, where that is the end of it
 	// Restores is true where quarantine restore takes it back.
 	Restores bool
 	// Text is the sentence for people, with names in braces for what the record tells; instead
@@ -242,7 +257,7 @@ var meanings = [...]Meaning{
 	},
 	{Kind: KindPutting, Phase: PhasePutting, ID: "28eb60529b854d4b8c236c79e2360fa5", Level: LevelDebug, Intent: true, Text: intended},
 	{
-		Kind: KindPutBack, Phase: PhaseGone, ID: "0e1d4734eda74789a8503625d5561bd6", Level: LevelWarning,
+		Kind: KindPutBack, Phase: PhaseGone, Became: "put back", ID: "0e1d4734eda74789a8503625d5561bd6", Level: LevelWarning,
 		Text:    "Put the directory of {pod} back where it was{why}",
 		instead: []wording{{ofLeaf, "Put what lay in {leaf} of {pod} back where it was{why}"}},
 	},
@@ -252,7 +267,7 @@ var meanings = [...]Meaning{
 		Text: "Removed {taken} of {pod}; {left} in quarantine{why}",
 	},
 	{
-		Kind: KindRemoved, Phase: PhaseGone, ID: "4ea9a81c415a40cb96e0a1a629658fc7", Level: LevelNotice, fold: removed,
+		Kind: KindRemoved, Phase: PhaseGone, Became: "removed", ID: "4ea9a81c415a40cb96e0a1a629658fc7", Level: LevelNotice, fold: removed,
 		Text: "Removed {taken} of {pod}; nothing of its directory is left{why}",
 		instead: []wording{
 			{ofLeaf, "Removed {taken} of {pod}, all that was in quarantine of {leaf}{why}"},
@@ -262,7 +277,7 @@ var meanings = [...]Meaning{
 	{Kind: KindPurging, Phase: PhasePurging, ID: "87718e5621ea48d583565c073873595f", Level: LevelDebug, Intent: true, Text: intended, fold: purging},
 	{Kind: KindRestoring, Phase: PhaseRestoring, ID: "e8dc765c80a14f6ea39afe9cf8de3bcf", Level: LevelDebug, Intent: true, Text: intended},
 	{
-		Kind: KindRestored, Phase: PhaseGone, ID: "97baaf3502444123ad3d99811c20585f", Level: LevelNotice, fold: restored,
+		Kind: KindRestored, Phase: PhaseGone, Became: "put back", ID: "97baaf3502444123ad3d99811c20585f", Level: LevelNotice, fold: restored,
 		Text:    "A person put the directory of {pod} back; it is kept from now on{why}",
 		instead: []wording{{ofLeaf, "A person put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
 	},

@@ -62,19 +62,16 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 	for _, w := range e.Why {
 		v.Reasons = append(v.Reasons, w.Reason)
 	}
-	switch e.Phase {
-	case policy.PhaseConfirmed:
+	if e.Phase == policy.PhaseConfirmed {
 		v.since = e.ConfirmedAt.Wall
+	}
+	if e.Phase == policy.PhaseConfirmed || e.Phase.OnlyByPerson() {
 		v.Purge = purgePerson
-		// Ephemeral data goes after retention even where data stays behind.
-		if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
-			at := c.Now.Wall.Add(left).UTC()
-			v.Purge, v.PurgeAt = purgeRetention, &at
-		}
-	case policy.PhaseConflict, policy.PhaseUnlisted:
-		v.Purge = purgePerson
-	case policy.PhaseNone, policy.PhaseParking, policy.PhaseParked, policy.PhaseClearing, policy.PhasePutting, policy.PhaseStripping,
-		policy.PhasePurging, policy.PhaseRestoring, policy.PhaseCNIRemoving, policy.PhaseGone:
+	}
+	// Ephemeral data goes after retention even where data stays behind.
+	if left, ok := policy.PurgeIn(e, policy.Rules{Retention: c.Retention}, c.Now, false); ok {
+		at := c.Now.Wall.Add(left).UTC()
+		v.Purge, v.PurgeAt = purgeRetention, &at
 	}
 	if !v.since.IsZero() {
 		v.Since = new(v.since.UTC())

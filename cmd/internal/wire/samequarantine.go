@@ -26,7 +26,7 @@ func sameQuarantine(cfg config.Config, store *state.Store) error {
 		q.Path = policy.Yes
 	}
 	for _, e := range store.Entries() {
-		if e.Phase != policy.PhaseNone && e.Phase != policy.PhaseGone {
+		if !e.Phase.Over() {
 			q.Known++
 		}
 	}
