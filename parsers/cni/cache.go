@@ -2,6 +2,8 @@ package cni
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -112,16 +114,21 @@ func ParseCache(name string, content []byte) File {
 		return byName(Empty, name)
 	case len(content) > MaxFile:
 		return File{Untied: UntiedSize}
-	}
-	r := cacheReader{scan: jsonScan{data: content}}
-	switch valid := r.scan.all(r.member); {
-	case r.scan.deep:
+	case tooDeep(content):
 		return File{Untied: UntiedSize}
-	case !valid:
-		return byName(Unreadable, name)
-	case r.isV1():
+	}
+	var r cacheV1
+	if err := json.Unmarshal(content, &r); err != nil {
+		if _, wrongType := errors.AsType[*json.UnmarshalTypeError](err); !wrongType {
+			return byName(Unreadable, name)
+		}
+		return File{Untied: UntiedContent}
+	}
+	switch {
+	case r.Kind.is("cniCacheV1"):
+		r.read()
 		return r.tie(name)
-	case r.legacy && r.keys == 0:
+	case r.isLegacy(content):
 		return byName(Legacy, name)
 	}
 	return File{Untied: UntiedContent}
@@ -132,19 +139,15 @@ func ParseCache(name string, content []byte) File {
 // JSON array (multus) or object (flannel) of which no ID can be read.
 func ParseScratch(name string, content []byte) File {
 	f := File{Kind: Scratch}
-	scan := jsonScan{data: content}
-	switch valid := len(content) <= MaxFile && scan.all(nil); {
-	case len(content) > MaxFile || scan.deep:
+	switch text := bytes.TrimLeft(content, " \t\r\n"); {
+	case len(content) > MaxFile || tooDeep(content):
 		return File{Untied: UntiedSize}
 	case len(content) == 0:
 		f.Kind = Empty
-	case !valid:
+	case !json.Valid(content):
 		f.Kind = Unreadable
-	default:
-		scan.at = 0
-		if c := scan.peek(); c != '{' && c != '[' {
-			return File{Untied: UntiedContent}
-		}
+	case text[0] != '{' && text[0] != '[':
+		return File{Untied: UntiedContent}
 	}
 	if !IsContainerID(name) {
 		f.Untied = UntiedName
@@ -210,14 +213,4 @@ func isPodText(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= 253
-}
-
-// sameText reports whether two literals stand for the same.
-func sameText(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	left, ok := decodeText(a)
-	right, also := decodeText(b)
-	return ok && also && left == right
 }

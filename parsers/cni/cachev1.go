@@ -1,224 +1,174 @@
 package cni
 
 import (
-	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// cniKey is a key of cniCacheV1.
-type cniKey int
-
-const (
-	keyKind cniKey = iota
-	keyContainerID
-	keyIfName
-	keyNetwork
-	keyNetNS
-	keyArgs
-	keyResult
-	keyConfig
-	keyCapabilities
-	keysTotal
-)
-
-var cniKeys = [keysTotal][]byte{
-	[]byte("kind"), []byte("containerId"), []byte("ifName"), []byte("networkName"), []byte("netns"),
-	[]byte("cniArgs"), []byte("result"), []byte("config"), []byte("capabilityArgs"),
-}
-
-// cniArg is a key of cniArgs that the kubelet's runtimes set.
-type cniArg int
-
-const (
-	argUID cniArg = iota
-	argSandbox
-	argNamespace
-	argName
-	argsTotal
-)
-
-// copies is what the copies of one value say: lit as it stands in the file.
+// copies are all values that one key has, each as its text in the file. encoding/json hands
+// over each of them: of keys that come twice, and of keys that differ in case only, which it
+// takes for the same, as libcni does. It would keep the last without a word.
 type copies struct {
-	lit []byte
-	// differ says that another copy says something else.
+	lit   []byte
+	times int
+	// differ: another copy has another value.
 	differ bool
 }
 
-func (v *copies) add(lit []byte) {
-	if v.lit != nil && !sameText(v.lit, lit) {
-		v.differ = true
-	}
-	v.lit = lit
+// UnmarshalJSON takes one more copy.
+func (c *copies) UnmarshalJSON(lit []byte) error {
+	c.add(lit)
+	return nil
 }
 
-// text returns what all copies say, and false where there is none or they differ.
-func (v *copies) text() (string, bool) {
-	if v.lit == nil || v.differ {
+func (c *copies) add(lit []byte) {
+	c.differ = c.differ || c.times > 0 && !sameText(c.lit, lit)
+	c.lit, c.times = append([]byte(nil), lit...), c.times+1
+}
+
+// isText reports whether the last copy is a string.
+func (c *copies) isText() bool { return c.times > 0 && c.lit[0] == '"' }
+
+// text returns the string that all copies are, and false where there is none or they differ.
+func (c *copies) text() (string, bool) {
+	if !c.isText() || c.differ {
 		return "", false
 	}
-	return decodeText(v.lit)
+	return decodeText(c.lit)
 }
 
-// is reports whether there is a copy and all say want.
-func (v *copies) is(want string) bool {
-	if v.lit == nil || v.differ {
-		return false
-	}
-	if in, ok := plainText(v.lit); ok {
-		return string(in) == want
-	}
-	s, ok := decodeText(v.lit)
+// is reports whether there is a copy and all are want.
+func (c *copies) is(want string) bool {
+	s, ok := c.text()
 	return ok && s == want
 }
 
-// cacheReader reads a cniCacheV1 in one pass. Literals are slices of the content: a
-// string is made of what the caller gets, and of nothing else.
-type cacheReader struct {
-	scan jsonScan
-	// keys is the set of own keys that were seen.
-	keys int
-	// legacy says that a key was seen that a bare result has.
-	legacy bool
-	// twice: a key of ours came twice; odd: a value of ours has the wrong type.
-	twice, odd bool
-	values     [keyArgs]copies
-	args       [argsTotal]copies
+// count is how often a key comes whose value does not matter here.
+type count int
+
+// UnmarshalJSON counts one more copy.
+func (c *count) UnmarshalJSON([]byte) error {
+	*c++
+	return nil
+}
+
+// cacheV1 is a cniCacheV1.
+type cacheV1 struct {
+	Kind         copies `json:"kind"`
+	ContainerID  copies `json:"containerId"`
+	IfName       copies `json:"ifName"`
+	Network      copies `json:"networkName"`
+	NetNS        copies `json:"netns"`
+	Args         copies `json:"cniArgs"`
+	Result       copies `json:"result"`
+	Config       count  `json:"config"`
+	Capabilities count  `json:"capabilityArgs"`
+
+	// The keys of cniArgs that the kubelet's runtimes set.
+	uid, sandbox, namespace, podName copies
 	// sandboxes are the network namespaces of the result's interfaces.
 	sandboxes copies
+	// odd: a value has the wrong type.
+	odd bool
 }
 
-// member reads one member of the file's object.
-func (r *cacheReader) member(lit []byte) bool {
-	key, ok := r.ownKey(lit)
-	if !ok {
-		return r.scan.value()
+// read takes the values of cniArgs and of the result apart.
+func (r *cacheV1) read() {
+	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS} {
+		r.odd = r.odd || v.times > 0 && !v.isText()
 	}
-	if r.keys&(1<<key) != 0 {
-		r.twice = true
+	if r.Args.times > 0 {
+		r.readArgs()
 	}
-	r.keys |= 1 << key
-	switch c := r.scan.peek(); {
-	case key < keyArgs && c == '"':
-		value, ok := r.scan.text()
-		if ok {
-			r.values[key].add(value)
-		}
-		return ok
-	case key == keyArgs && c == '[':
-		return r.scan.array(r.arg)
-	case key == keyResult && c == '{':
-		return r.scan.object(r.resultMember)
-	case key <= keyArgs:
-		r.odd = true
+	if r.Result.times > 0 {
+		r.readInterfaces()
 	}
-	return r.scan.value()
 }
 
-// ownKey says which key of cniCacheV1 lit is. One that differs in case only is one too:
-// encoding/json, and so libcni, takes it for the same.
-func (r *cacheReader) ownKey(lit []byte) (cniKey, bool) {
-	name, ok := plainText(lit)
-	if !ok {
-		s, _ := decodeText(lit)
-		name = []byte(s)
-	}
-	for key, own := range cniKeys {
-		if bytes.Equal(name, own) {
-			return cniKey(key), true
-		}
-	}
-	for key, own := range cniKeys {
-		if bytes.EqualFold(name, own) {
-			return cniKey(key), true
-		}
-	}
-	switch string(name) {
-	case "cniVersion", "interfaces", "ips", "ip4", "ip6", "routes", "dns":
-		r.legacy = true
-	}
-	return 0, false
-}
-
-// arg reads one pair of cniArgs. Whatever is no pair of strings makes the file odd:
+// readArgs reads the pairs of cniArgs. Whatever is no pair of strings makes the file odd:
 // libcni cannot read it either.
-func (r *cacheReader) arg() bool {
-	if r.scan.peek() != '[' {
+func (r *cacheV1) readArgs() {
+	var pairs [][]copies
+	if json.Unmarshal(r.Args.lit, &pairs) != nil || pairs == nil {
 		r.odd = true
-		return r.scan.value()
 	}
-	var pair [2][]byte
-	n, good := 0, true
-	ok := r.scan.array(func() bool {
-		n++
-		if n > len(pair) || r.scan.peek() != '"' {
-			good = false
-			return r.scan.value()
+	for _, p := range pairs {
+		if len(p) != 2 || !p[0].isText() || !p[1].isText() {
+			r.odd = true
+			continue
 		}
-		var ok bool
-		pair[n-1], ok = r.scan.text()
-		return ok
-	})
-	if !ok || !good || n != len(pair) {
-		r.odd = true
-		return ok
+		switch key, _ := p[0].text(); key {
+		case "K8S_POD_UID":
+			r.uid.add(p[1].lit)
+		case "K8S_POD_INFRA_CONTAINER_ID":
+			r.sandbox.add(p[1].lit)
+		case "K8S_POD_NAMESPACE":
+			r.namespace.add(p[1].lit)
+		case "K8S_POD_NAME":
+			r.podName.add(p[1].lit)
+		}
 	}
-	key, ok := plainText(pair[0])
-	if !ok {
-		s, _ := decodeText(pair[0])
-		key = []byte(s)
-	}
-	switch string(key) {
-	case "K8S_POD_UID":
-		r.args[argUID].add(pair[1])
-	case "K8S_POD_INFRA_CONTAINER_ID":
-		r.args[argSandbox].add(pair[1])
-	case "K8S_POD_NAMESPACE":
-		r.args[argNamespace].add(pair[1])
-	case "K8S_POD_NAME":
-		r.args[argName].add(pair[1])
-	}
-	return true
 }
 
-// resultMember reads the interfaces of a result (0.3.0 and newer):
+// readInterfaces reads the interfaces of a result (0.3.0 and newer):
 //
 //	"interfaces":[{"name":"veth1fc745d3"},{"name":"eth0","sandbox":"/var/run/netns/cni-…"}]
-func (r *cacheReader) resultMember(lit []byte) bool {
-	if string(lit) != `"interfaces"` || r.scan.peek() != '[' {
-		return r.scan.value()
+//
+// Some plugins put other things into sandbox for interfaces of their own: only a path names
+// a namespace. A backslash may begin one.
+func (r *cacheV1) readInterfaces() {
+	var result struct {
+		Interfaces []struct {
+			Sandbox copies `json:"sandbox"`
+		} `json:"interfaces"`
 	}
-	return r.scan.array(func() bool {
-		if r.scan.peek() != '{' {
-			return r.scan.value()
+	_ = json.Unmarshal(r.Result.lit, &result) // what has another type has no namespace
+	for _, face := range result.Interfaces {
+		if v := face.Sandbox; v.isText() && (v.lit[1] == '/' || v.lit[1] == '\\') {
+			r.sandboxes.add(v.lit)
+			r.sandboxes.differ = r.sandboxes.differ || v.differ
 		}
-		return r.scan.object(func(lit []byte) bool {
-			if string(lit) != `"sandbox"` || r.scan.peek() != '"' {
-				return r.scan.value()
-			}
-			value, ok := r.scan.text()
-			// Some plugins put other things here for interfaces of their own: only a
-			// path names a namespace. A backslash may begin one.
-			if ok && (value[1] == '/' || value[1] == '\\') {
-				r.sandboxes.add(value)
-			}
-			return ok
-		})
-	})
+	}
 }
 
-func (r *cacheReader) isV1() bool {
-	return r.values[keyKind].is("cniCacheV1")
+// twice reports whether a key comes twice.
+func (r *cacheV1) twice() bool {
+	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS, &r.Args, &r.Result} {
+		if v.times > 1 {
+			return true
+		}
+	}
+	return r.Config > 1 || r.Capabilities > 1
+}
+
+// isLegacy reports whether the content is a bare result: it has a key of one, and none of ours.
+func (r *cacheV1) isLegacy(content []byte) bool {
+	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS, &r.Args, &r.Result} {
+		if v.times > 0 {
+			return false
+		}
+	}
+	var keys map[string]json.RawMessage
+	if r.Config+r.Capabilities > 0 || json.Unmarshal(content, &keys) != nil {
+		return false
+	}
+	for _, key := range []string{"cniVersion", "interfaces", "ips", "ip4", "ip6", "routes", "dns"} {
+		if _, ok := keys[key]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // tie returns the file with the container, where the name and all of the content agree
 // on one.
-func (r *cacheReader) tie(name string) File {
+func (r *cacheV1) tie(name string) File {
 	f := File{Kind: CacheV1}
-	f.PodNamespace, f.PodName = podText(&r.args[argNamespace]), podText(&r.args[argName])
+	f.PodNamespace, f.PodName = podText(&r.namespace), podText(&r.podName)
 	switch {
-	case r.twice:
+	case r.twice():
 		f.Untied = UntiedContradiction
 		return f
 	case r.odd:
@@ -236,18 +186,17 @@ func (r *cacheReader) tie(name string) File {
 
 // tieName compares the name with what libcni makes of the content's values
 // (getCacheFilePath), and cuts them out of it.
-func (r *cacheReader) tieName(name string, f *File) Untied {
+func (r *cacheV1) tieName(name string, f *File) Untied {
 	rest := name
 	for _, part := range [...]struct {
-		key   cniKey
+		value *copies
 		after string
 		to    *string
-	}{{keyNetwork, "-", &f.Network}, {keyContainerID, "-", &f.ContainerID}, {keyIfName, "", &f.IfName}} {
-		lit := r.values[part.key].lit
-		if lit == nil {
+	}{{&r.Network, "-", &f.Network}, {&r.ContainerID, "-", &f.ContainerID}, {&r.IfName, "", &f.IfName}} {
+		if !part.value.isText() {
 			return UntiedContent
 		}
-		value, ok := plainText(lit)
+		value, ok := plainText(part.value.lit)
 		if !ok {
 			// No ID and no interface has an escape, and no network that libcni accepts.
 			return UntiedContent
@@ -268,28 +217,28 @@ func (r *cacheReader) tieName(name string, f *File) Untied {
 }
 
 // tieArgs takes what cniArgs and the result say, and reports what contradicts.
-func (r *cacheReader) tieArgs(f *File) Untied {
-	if sandbox := &r.args[argSandbox]; sandbox.lit != nil {
-		if !sandbox.is(f.ContainerID) {
+func (r *cacheV1) tieArgs(f *File) Untied {
+	if r.sandbox.times > 0 {
+		if !r.sandbox.is(f.ContainerID) {
 			return UntiedContradiction
 		}
 		f.Sandbox = true
 	}
-	if r.args[argUID].differ {
+	if r.uid.differ {
 		return UntiedContradiction
 	}
-	if uid, ok := r.args[argUID].text(); ok {
+	if uid, ok := r.uid.text(); ok {
 		f.PodUID, _ = parsers.ParsePodUID(uid)
 	}
-	netns := r.values[keyNetNS]
-	if r.sandboxes.lit != nil {
+	netns := r.NetNS
+	if r.sandboxes.times > 0 {
 		netns.add(r.sandboxes.lit)
 		netns.differ = netns.differ || r.sandboxes.differ
 	}
 	if netns.differ {
 		return UntiedContradiction
 	}
-	if netns.lit == nil {
+	if netns.times == 0 {
 		return ""
 	}
 	path, ok := netns.text()

@@ -65,7 +65,7 @@ func ParseNetConf(content []byte, network string) ([]Network, error) {
 		return nil, fmt.Errorf("cannot parse network configuration: longer than %d bytes", MaxFile)
 	}
 	// encoding/json nests to 10,000; what follows must not.
-	if scan := (jsonScan{data: content}); !scan.all(nil) && scan.deep {
+	if tooDeep(content) {
 		return nil, fmt.Errorf("cannot parse network configuration: nested deeper than %d", maxJSONDepth)
 	}
 	var conf *netConf
