@@ -63,18 +63,18 @@ func TestImportGraph(t *testing.T) {
 	list := slices.SortedFunc(maps.Values(rooms(t)), func(a, b *room) int {
 		return cmp.Or(b.floor-a.floor, strings.Compare(a.name, b.name))
 	})
-	const width = 110
+	const width = 115
 	var b strings.Builder
 	for i, r := range list {
 		floor := ""
 		if i == 0 || list[i-1].floor != r.floor {
 			floor = fmt.Sprint(r.floor)
 		}
-		line := fmt.Sprintf("%2s  %-20s", floor, r.name)
+		line := fmt.Sprintf("%2s  %-22s", floor, r.name)
 		for _, name := range r.sees {
 			if len(line)+len(name) > width {
 				fmt.Fprintln(&b, strings.TrimRight(line, " "))
-				line = strings.Repeat(" ", 24)
+				line = strings.Repeat(" ", 26)
 			}
 			line += " " + name
 		}

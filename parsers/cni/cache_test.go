@@ -172,7 +172,8 @@ func TestCNIArgs(t *testing.T) {
 		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *File) { f.Untied = UntiedContradiction }},
 		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *File) { f.Untied = UntiedContradiction }},
 		{
-			"another sandbox and back", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}},
+			"another sandbox and back",
+			[][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}},
 			func(f *File) { f.Untied = UntiedContradiction },
 		},
 		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *File) { f.PodName = "" }},

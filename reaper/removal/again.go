@@ -42,7 +42,7 @@ func (b *batch) unused(ctx context.Context, a policy.Action, exchange func() pol
 	return exchange()
 }
 
-// asked asks the caller. This thread may read neither mounts nor processes (landlock.go), and
+// asked asks the caller. This thread may read neither mounts nor processes (package confine), and
 // the runtime starts new threads from one that is not confined.
 func (b *batch) asked(ctx context.Context, a policy.Action) policy.Fact {
 	if b.r.used == nil {

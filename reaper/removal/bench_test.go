@@ -16,6 +16,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // size returns the size of the figures in docs/benchmarks.md, which takes minutes and which
@@ -219,8 +221,8 @@ func BenchmarkParkConfined(b *testing.B) {
 		tr := newTree(b)
 		r := tr.open(false)
 		if !confined {
-			r.handled = 0
-		} else if r.handled == 0 {
+			testkit.Set(r.run, "handled", uint64(0))
+		} else if r.Means().Landlock.Truth != policy.Yes {
 			b.Fatalf("%+v", r.Means().Landlock)
 		}
 		var actions []policy.Action
@@ -251,7 +253,7 @@ func BenchmarkConfine(b *testing.B) {
 		b.Run(fmt.Sprint(confined), func(b *testing.B) {
 			r := newTree(b).open(false)
 			if !confined {
-				r.handled = 0
+				testkit.Set(r.run, "handled", uint64(0))
 			}
 			fd, err := beneath.HoldPath(r.root)
 			if err != nil {
@@ -259,8 +261,8 @@ func BenchmarkConfine(b *testing.B) {
 			}
 			defer beneath.Close(fd)
 			for b.Loop() {
-				if err := r.await(b.Context(), func() {
-					if err := r.confine(grant{fd, mayMove}); err != nil {
+				if err := r.run.Run(b.Context(), func() {
+					if err := r.run.Confine(confine.Grant{FD: fd, Rights: confine.MayMove}); err != nil {
 						b.Error(err)
 					}
 				}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
 // TakeCNI removes files that CNI wrote, which the caller has archived and synced. It
@@ -54,11 +55,11 @@ func (r *Remover) cni(ctx context.Context, files []cni.Content, restore bool) []
 	if len(files) == 0 {
 		return nil
 	}
-	b := &cniBatch{r: r, files: files, restore: restore, out: all(policy.Refused, errNotBegun), patience: r.lockWait}
-	switch err := r.await(ctx, func() { b.run(ctx) }); {
+	b := &cniBatch{r: r, files: files, restore: restore, out: all(policy.Refused, confine.ErrNotBegun), patience: r.lockWait}
+	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
 	case err == nil:
 		return b.out
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, confine.ErrNoAnswer):
 		return all(policy.Failed, err)
 	default:
 		return all(policy.Refused, err)
@@ -104,12 +105,12 @@ func (b *cniBatch) run(ctx context.Context) {
 // nothing but what is below one that is open by then.
 func (b *cniBatch) confined(ctx context.Context, dirs []string, byDir map[string][]int) {
 	fds, errs := make([]int, len(dirs)), make([]error, len(dirs))
-	grants := make([]grant, len(dirs))
+	grants := make([]confine.Grant, len(dirs))
 	for n, dir := range dirs {
 		fds[n], errs[n] = b.openDir(dir)
-		grants[n] = grant{fds[n], mayReplace}
+		grants[n] = confine.Grant{FD: fds[n], Rights: confine.MayReplace}
 	}
-	if err := b.r.confine(grants...); err != nil {
+	if err := b.r.run.Confine(grants...); err != nil {
 		for n, dir := range dirs {
 			beneath.Close(fds[n])
 			for _, i := range byDir[dir] {
@@ -236,7 +237,7 @@ func (d *cniDir) locked(ctx context.Context, section []int) {
 func (d *cniDir) one(ctx context.Context, i int) {
 	c := &d.b.files[i]
 	if err := ctx.Err(); err != nil {
-		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", errNotBegun, err))
+		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
 		return
 	}
 	if d.dead != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // cniTree is a node's CNI directories, made for one test.
@@ -430,7 +431,7 @@ func TestTakeCNIStops(t *testing.T) {
 // returns, nothing more is begun.
 func TestTakeCNIHangs(t *testing.T) {
 	x := newCNI(t, false)
-	x.r.grace = time.Millisecond
+	testkit.Set(x.r.run, "grace", time.Millisecond)
 	files := x.caches()
 	hang, hangs := make(chan struct{}), make(chan struct{})
 	x.r.guards.before = outside(func(op, _ string) {
@@ -444,8 +445,7 @@ func TestTakeCNIHangs(t *testing.T) {
 	ended(t, x.r.TakeCNI(ctx, files), policy.Failed, "does not answer")
 	ended(t, x.r.TakeCNI(ctx, files), policy.Refused, "before it was begun")
 	close(hang)
-	x.r.busy <- struct{}{} // its thread has ended
-	<-x.r.busy
+	testkit.Must(t, x.r.run.Run(context.Background(), func() {})) // its thread has ended
 	there(t, x.results+"/"+files[0].File.Name, false)
 	there(t, x.results+"/"+files[1].File.Name, true)
 }

@@ -27,7 +27,7 @@
 //     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
 //     caller scans all of them, and why the daemon refuses to enforce from a private one.
 //   - At the first mount, foreign file system, read-only or failing disk the pod is left.
-//   - A batch runs on a thread of its own that has put itself under Landlock (landlock.go), where
+//   - A batch runs on a thread of its own that has put itself under Landlock (package confine), where
 //     the kernel has it: whatever the code gets wrong, nothing can be changed but below the pods
 //     directory, the quarantine or the CNI directories that the batch has opened, nothing else
 //     can be read, and nothing executed. Landlock counts a mount below them as below them: it
@@ -39,9 +39,7 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
-// One action changes no file: RemoveSandbox asks the container runtime to stop and remove a
-// sandbox that has stopped already, since that runs CNI DEL, which nothing on disk can stand
-// for. The runtime is asked about it by its whole ID immediately before. See sandbox.go.
+// One action changes no file: RemoveSandbox, see package sandbox.
 //
 // CNI's files are removed where they are, since the directories may be on any file system,
 // so they have no quarantine: the caller has archived and synced them. Besides the above:

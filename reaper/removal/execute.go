@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/sandbox"
 )
 
 // Execute carries out the plan and says for each action, in the plan's order, how it ended.
@@ -28,83 +28,28 @@ import (
 func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
 	out := make([]policy.Outcome, len(plan.Actions))
 	for i, a := range plan.Actions {
-		out[i] = refuse(a, policy.ReasonRemoval, errNotBegun)
+		out[i] = refuse(a, policy.ReasonRemoval, confine.ErrNotBegun)
 	}
 	if len(plan.Actions) == 0 {
 		return out
 	}
 	if plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
-		return r.sandboxes(ctx, plan.Actions)
+		return sandbox.Remove(ctx, plan.Actions)
 	}
 	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions))}
-	switch err := r.await(ctx, func() { b.run(ctx) }); {
+	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
 	case err == nil:
 		for _, err := range b.notes {
 			r.log.WarnContext(ctx, "cannot remove a manifest", errAttr(err))
 		}
 		return b.outcomes
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, confine.ErrNoAnswer):
 		for i := range out {
-			out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, errNoAnswer)
+			out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, confine.ErrNoAnswer)
 			out[i].Result = policy.Failed
 		}
 	}
 	return out
-}
-
-// await runs a batch on a thread of its own and waits for it. errNotBegun: ctx ended while
-// another batch was under way. errNoAnswer: it was given up.
-func (r *Remover) await(ctx context.Context, run func()) error {
-	select {
-	case r.busy <- struct{}{}:
-	case <-ctx.Done():
-		return errNotBegun
-	}
-	done := make(chan struct{})
-	onOwnThread(func() {
-		defer func() { <-r.busy }()
-		defer close(done)
-		run()
-	})
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(r.grace)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-	}
-	r.log.WarnContext(ctx, "a file system does not answer, the batch is given up")
-	return errNoAnswer
-}
-
-var (
-	errNotBegun = errors.New("stopped before it was begun")
-	errNoAnswer = errors.New("the file system does not answer; what was done of the batch is not known")
-)
-
-// onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
-// runtime throws the thread away with whatever it has put itself under. The process's first
-// thread cannot end and stands for the process in /proc, so it is not used.
-func onOwnThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		done := make(chan struct{})
-		onOwnThread(func() {
-			defer close(done)
-			f()
-		})
-		<-done
-		runtime.UnlockOSThread()
-	}()
 }
 
 // batch is one Execute on its thread.
@@ -126,7 +71,7 @@ func (b *batch) run(ctx context.Context) {
 		return a.Kind == policy.Park || a.Kind == policy.Clear
 	}))
 	defer b.h.close()
-	err := b.r.confine(grant{b.h.pods, mayMove}, grant{b.h.quar, mayMove})
+	err := b.r.run.Confine(confine.Grant{FD: b.h.pods, Rights: confine.MayMove}, confine.Grant{FD: b.h.quar, Rights: confine.MayMove})
 	if err == nil {
 		err = b.lock()
 	}
@@ -139,7 +84,7 @@ func (b *batch) run(ctx context.Context) {
 	for _, i := range b.order() {
 		a := b.actions[i]
 		if err := ctx.Err(); err != nil {
-			b.outcomes[i] = refuse(a, policy.ReasonRemoval, fmt.Errorf("%w: %w", errNotBegun, err))
+			b.outcomes[i] = refuse(a, policy.ReasonRemoval, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
 			continue
 		}
 		b.outcomes[i] = b.one(ctx, a)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // hungFUSE mounts a FUSE file system whose server never answers: whatever asks it hangs.
@@ -80,7 +81,7 @@ func TestHungPod(t *testing.T) {
 func TestStuckBatch(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
-	r.grace = time.Millisecond
+	testkit.Set(r.run, "grace", time.Millisecond)
 	hang, hangs := make(chan struct{}), make(chan struct{})
 	r.guards.before = outside(func(op, _ string) {
 		if op == "openat" {
@@ -98,8 +99,7 @@ func TestStuckBatch(t *testing.T) {
 	}
 	want(t, r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
-	r.busy <- struct{}{} // its thread has ended
-	<-r.busy
+	testkit.Must(t, r.run.Run(context.Background(), func() {})) // its thread has ended
 	there(t, tr.pods+"/"+string(uidA)+"/etc-hosts", true)
 	there(t, tr.quar+"/"+entryA+".json", false)
 	r.guards.before = nil
@@ -131,21 +131,6 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	if now := openFDs(t); now > fds {
 		t.Errorf("%d descriptors, %d before", now, fds)
-	}
-}
-
-// TestOwnThread: each batch has a thread that nothing else uses, and never the first one,
-// so that a later restriction of it (Landlock) restricts nothing else.
-func TestOwnThread(t *testing.T) {
-	seen := map[int]bool{}
-	for range 20 {
-		tid := make(chan int)
-		onOwnThread(func() { tid <- unix.Gettid() })
-		id := <-tid
-		if id == unix.Getpid() || id == unix.Gettid() && seen[id] {
-			t.Fatalf("thread %d", id)
-		}
-		seen[id] = true
 	}
 }
 

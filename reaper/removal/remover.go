@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
 // Config says where a Remover works.
@@ -52,9 +52,8 @@ type Remover struct {
 	quarParent string
 	quar       string
 	log        *slog.Logger
-	grace      time.Duration
 	open       *beneath.Opener
-	busy       chan struct{} // holds a token while a batch's thread lives
+	run        *confine.Runner
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
 	cniDirs    func() []string
 	lockWait   time.Duration // how long a batch waits in all for host-local's locks
@@ -62,13 +61,6 @@ type Remover struct {
 	// it once and does not wait. Only the thread that has the token of busy uses it.
 	notHad map[string]bool
 	guards guards
-	// landlock is the version of the kernel's Landlock, landlockErr why there is none, and
-	// handled the rights that a batch has only where it is given them; 0 confines nothing.
-	landlock    int
-	landlockErr error
-	handled     uint64
-	// sandboxesTake bounds the calls to a runtime of one batch, sandboxTakes each of them.
-	sandboxesTake, sandboxTakes time.Duration
 }
 
 // guards are the checks between steps, as values so that a test can take one out and show
@@ -111,20 +103,31 @@ func Open(cfg Config) (*Remover, error) {
 	r := &Remover{
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
-		log: cfg.Logger, grace: cfg.Grace, open: open, busy: make(chan struct{}, 1),
+		log: cfg.Logger, open: open,
 		used: cfg.Used, cniDirs: cfg.CNIDirs, lockWait: lockWait, notHad: map[string]bool{},
-		guards:        guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true, locks: true, aside: true},
-		sandboxesTake: sandboxesTake, sandboxTakes: sandboxTakes,
+		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true, locks: true, aside: true},
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if r.grace <= 0 {
-		r.grace = 10 * time.Second
+	grace := cfg.Grace
+	if grace <= 0 {
+		grace = 10 * time.Second
 	}
-	r.landlock, r.landlockErr = ll.LandlockGetABIVersion()
-	r.handled = handledBy(r.landlock)
+	r.run = confine.New(grace, r.log)
 	return r, nil
+}
+
+// Means says how the Remover is kept to what it is to change, for people.
+func (r *Remover) Means() policy.Means {
+	m := policy.Means{
+		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
+		Landlock: r.run.Landlock(),
+	}
+	if why := r.open.Fallback(); why != nil {
+		m.Openat2 = policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("mount IDs are compared instead: %v", why)}
+	}
+	return m
 }
 
 // podsPath and quarPath are paths for people; no call gets them.

@@ -328,7 +328,7 @@ func TestMovedAway(t *testing.T) {
 		if tc.landlock {
 			needLandlock(t, r)
 		} else {
-			r.handled = 0
+			testkit.Set(r.run, "handled", uint64(0))
 		}
 		n := 0
 		r.guards.before = outside(func(op, _ string) {

@@ -121,3 +121,8 @@ func Set[T any](ptr any, field string, value T) {
 	f := reflect.ValueOf(ptr).Elem().FieldByName(field)
 	*(*T)(unsafe.Pointer(f.UnsafeAddr())) = value
 }
+
+// Get reads such a field.
+func Get[T any](ptr any, field string) T {
+	return *(*T)(unsafe.Pointer(reflect.ValueOf(ptr).Elem().FieldByName(field).UnsafeAddr()))
+}

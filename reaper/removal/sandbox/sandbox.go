@@ -1,8 +1,12 @@
-package removal
+// Package sandbox asks the container runtime to stop and remove sandboxes that have stopped
+// already. It changes no file: the runtime runs CNI DEL, which nothing on disk can stand for.
+//
+// It does not decide. The runtime is asked about each sandbox by its whole ID immediately
+// before, and whatever is not as it was judged stays.
+package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,36 +24,35 @@ import (
 // pass no longer, and one of them not all of it, so that one network that hangs does not hold
 // up the others.
 const (
-	sandboxesTake = 2 * time.Minute
-	sandboxTakes  = 30 * time.Second
+	allTake  = 2 * time.Minute
+	oneTakes = 30 * time.Second
 )
 
-var (
-	errTurn    = errors.New("not begun: the runtime has taken too long for the others")
-	errAnother = errors.New("not begun: another sandbox of the pod could not be removed")
-)
+// Remove asks the runtime to remove sandboxes, one after the other. After the first error
+// of a pod its others are left. The actions are all of kind RemoveSandbox.
+func Remove(ctx context.Context, actions []policy.Action) []policy.Outcome {
+	return remove(ctx, actions, allTake, oneTakes)
+}
 
-// sandboxes asks the runtime to remove sandboxes, one after the other. After the first error
-// of a pod its others are left.
-func (r *Remover) sandboxes(ctx context.Context, actions []policy.Action) []policy.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, r.sandboxesTake)
+func remove(ctx context.Context, actions []policy.Action, all, one time.Duration) []policy.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, all)
 	defer cancel()
 	failed := map[parsers.PodUID]bool{}
 	var out []policy.Outcome
 	for _, a := range actions {
-		o := policy.Outcome{Action: a, Result: policy.Done}
+		o, reason := policy.Outcome{Action: a, Result: policy.Refused}, policy.ReasonSandbox
 		switch {
 		case a.Kind != policy.RemoveSandbox:
-			o = refuse(a, policy.ReasonRemoval, fmt.Errorf("%s among sandboxes", a.Kind))
+			o.Err, reason = fmt.Sprintf("%s among sandboxes", a.Kind), policy.ReasonRemoval
 		case failed[a.UID]:
-			o = refuse(a, policy.ReasonSandbox, errAnother)
+			o.Err = "not begun: another sandbox of the pod could not be removed"
 		case ctx.Err() != nil:
-			o = refuse(a, policy.ReasonLimit, errTurn)
+			o.Err, reason = "not begun: the runtime has taken too long for the others", policy.ReasonLimit
 		default:
-			o.Result, o.Err = r.sandbox(ctx, a)
-			if o.Err != "" {
-				o.Why = []policy.Why{{Reason: policy.ReasonSandbox, Detail: o.Err}}
-			}
+			o.Result, o.Err = removeOne(ctx, a, one)
+		}
+		if o.Err != "" {
+			o.Why = []policy.Why{{Reason: reason, Detail: o.Err}}
 		}
 		failed[a.UID] = failed[a.UID] || o.Result == policy.Refused || o.Result == policy.Failed
 		out = append(out, o)
@@ -57,21 +60,21 @@ func (r *Remover) sandboxes(ctx context.Context, actions []policy.Action) []poli
 	return out
 }
 
-// sandbox asks whether the sandbox is still what the look has seen, and has it stopped and
+// removeOne asks whether the sandbox is still what the look has seen, and has it stopped and
 // removed, as the kubelet's garbage collection does.
 //
 // Both calls are needed. StopPodSandbox is what runs CNI DEL, and CRI wants it before the
 // other; RemovePodSandbox does so by itself in containerd since 1.7 only (before, it refuses
 // while the network namespace is there), and in older CRI-O never. Both kill what runs, so
 // nothing may run: a sandbox that has stopped never starts again, the kubelet makes another.
-func (r *Remover) sandbox(ctx context.Context, a policy.Action) (policy.Result, string) {
+func removeOne(ctx context.Context, a policy.Action, takes time.Duration) (policy.Result, string) {
 	if !fullID(a.Sandbox.ID) {
 		return policy.Refused, fmt.Sprintf("%q is no whole sandbox ID, and part of one may stand for another", a.Sandbox.ID)
 	}
 	if !strings.HasPrefix(a.Sandbox.Socket, "/") {
 		return policy.Failed, fmt.Sprintf("cannot ask the runtime at %s: %[1]q is no path of a socket", a.Sandbox.Socket)
 	}
-	c, err := cri.Dial(a.Sandbox.Socket, r.sandboxTakes, cri.MaxAnswer)
+	c, err := cri.Dial(a.Sandbox.Socket, takes, cri.MaxAnswer)
 	if err != nil {
 		return policy.Failed, fmt.Sprintf("cannot ask the runtime at %s: %v", a.Sandbox.Socket, err)
 	}
@@ -96,7 +99,7 @@ func (r *Remover) sandbox(ctx context.Context, a policy.Action) (policy.Result, 
 	return policy.Done, ""
 }
 
-// fullID says whether an ID is one that the runtimes make: 64 hexadecimal digits. They take
+// fullID reports whether an ID is one that the runtimes make: 64 hexadecimal digits. They take
 // the beginning of an ID for the whole (truncindex), which must not happen to another's.
 func fullID(id string) bool {
 	return len(id) == 64 && strings.Trim(id, "0123456789abcdef") == ""

@@ -1,4 +1,4 @@
-package removal
+package confine
 
 import (
 	"fmt"
@@ -37,12 +37,12 @@ const (
 	makeAny = ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym | ll.AccessFSMakeSock |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 	mayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
-	// mayMove is for the pods directory and for the quarantine: what is renamed from one to the
+	// MayMove is for the pods directory and for the quarantine: what is renamed from one to the
 	// other may gain no right by that (EXDEV), and it goes both ways. To make any type of file
 	// is what a rename of it into the directory is called.
-	mayMove = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
-	// mayReplace is for a directory of CNI's: files only, and none out of it or into it.
-	mayReplace = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
+	MayMove = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
+	// MayReplace is for a directory of CNI's: files only, and none out of it or into it.
+	MayReplace = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
 )
 
 // handledBy returns the rights that a kernel of this version can refuse, 0 where that would
@@ -59,44 +59,37 @@ func handledBy(abi int) (handled uint64) {
 	return handled
 }
 
-// Means says how the Remover is kept to what it is to change, for people.
-func (r *Remover) Means() policy.Means {
-	m := policy.Means{
-		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
-		Landlock: policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("ABI %d: a batch can change nothing but below the directories that it has opened", r.landlock)},
-	}
-	if why := r.open.Fallback(); why != nil {
-		m.Openat2 = policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("mount IDs are compared instead: %v", why)}
-	}
+// Landlock reports whether batches are confined, for people.
+func (r *Runner) Landlock() policy.Fact {
 	switch {
-	case r.landlockErr != nil:
-		m.Landlock = policy.Fact{Truth: policy.No, Detail: "the kernel has none, or a filter of system calls hides it: " + r.landlockErr.Error()}
-	case r.landlock < landlockABI:
-		m.Landlock = policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("ABI %d cannot allow a rename between directories, it takes ABI 2 (Linux 5.19)", r.landlock)}
+	case r.abiErr != nil:
+		return policy.Fact{Truth: policy.No, Detail: "the kernel has none, or a filter of system calls hides it: " + r.abiErr.Error()}
+	case r.abi < landlockABI:
+		return policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("ABI %d cannot allow a rename between directories, it takes ABI 2 (Linux 5.19)", r.abi)}
 	}
-	return m
+	return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("ABI %d: a batch can change nothing but below the directories that it has opened", r.abi)}
 }
 
-// grant is what may be done in and below a directory that is open.
-type grant struct {
-	fd     int // -1 is none
-	rights uint64
+// Grant is what may be done in and below a directory that is open.
+type Grant struct {
+	FD     int // -1 is none
+	Rights uint64
 }
 
-// confine keeps the calling thread, until it ends, to reading and changing what lies below
+// Confine keeps the calling thread, until it ends, to reading and changing what lies below
 // the given directories: whatever the code that runs on it gets wrong, the kernel says
 // EACCES. The rules hold on to the directories and not to their paths. What is open already
 // stays usable for reading and syncing, but nothing is removed through it that no rule
 // allows, since that is asked for the place in the tree.
 //
-// It is for a thread that onOwnThread has made: a thread's own restriction can never be
+// It is for the thread of Run: a thread's own restriction can never be
 // taken back, threads that it starts inherit it, and the Go runtime starts none from a
 // locked one. The calls are those of go-landlock's system call package; its other one
 // restricts all threads of the process.
 //
 // Where the kernel has no Landlock that would do, nothing is confined. Where it has and
 // refuses, that is an error, and the batch must not begin.
-func (r *Remover) confine(grants ...grant) error {
+func (r *Runner) Confine(grants ...Grant) error {
 	if r.handled == 0 {
 		return nil
 	}
@@ -109,13 +102,13 @@ func (r *Remover) confine(grants ...grant) error {
 	// needed where there is no /proc.
 	if proc, err := beneath.HoldPath("/proc"); err == nil {
 		defer beneath.Close(proc)
-		grants = append(grants, grant{proc, mayRead})
+		grants = append(grants, Grant{proc, mayRead})
 	}
 	for _, g := range grants {
-		if g.fd < 0 {
+		if g.FD < 0 {
 			continue
 		}
-		if err := ll.LandlockAddPathBeneathRule(set, &ll.PathBeneathAttr{ParentFd: g.fd, AllowedAccess: g.rights & r.handled}, 0); err != nil {
+		if err := ll.LandlockAddPathBeneathRule(set, &ll.PathBeneathAttr{ParentFd: g.FD, AllowedAccess: g.Rights & r.handled}, 0); err != nil {
 			return confineError("landlock_add_rule", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package removal
+package sandbox
 
 import (
 	"path/filepath"
@@ -26,21 +26,16 @@ const (
 // boxID is a sandbox ID as the runtimes make them.
 func boxID(digit string) string { return strings.Repeat(digit, 64) }
 
-// runtimeWith serves the pods and a Remover to ask with, whose calls do not wait for long.
-func runtimeWith(t *testing.T, o fakecri.Options, pods ...fakecri.Pod) (*fakecri.Server, *Remover) {
+// runtimeWith serves the pods.
+func runtimeWith(t *testing.T, o fakecri.Options, pods ...fakecri.Pod) *fakecri.Server {
 	t.Helper()
-	dir := t.TempDir()
-	s, err := fakecri.Start(t.Context(), filepath.Join(dir, "s"), o)
+	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	s.SetPods(pods...)
-	r, err := Open(Config{PodsDir: filepath.Join(dir, "pods")}) // it need not be there
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, r
+	return s
 }
 
 func stoppedPod(uid parsers.PodUID, digit string) fakecri.Pod {
@@ -61,11 +56,11 @@ func asked(s *fakecri.Server) [2]int {
 
 func TestRemoveSandbox(t *testing.T) {
 	for _, v := range []fakecri.Version{fakecri.V1, fakecri.V1Alpha2} {
-		s, r := runtimeWith(t, fakecri.Options{Version: v}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"),
+		s := runtimeWith(t, fakecri.Options{Version: v}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"),
 			fakecri.Pod{ID: boxID("c"), UID: string(staticPod), Namespace: "kube-system", Name: "etcd", Static: true, NotReady: true})
-		outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
+		outs := Remove(t.Context(), []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, staticPod, boxID("c")), removeBox(s, otherPod, boxID("d")),
-		}})
+		})
 		var got []policy.Result
 		for _, o := range outs {
 			got = append(got, o.Result)
@@ -122,10 +117,10 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 		"gone":                   {boxID("a"), func(s *fakecri.Server) { s.SetSandboxes() }, "", policy.Gone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
+			s := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
 			c.change(s)
 			before := s.Sandboxes()
-			o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{removeBox(s, deadPod, c.id)}})[0]
+			o := Remove(t.Context(), []policy.Action{removeBox(s, deadPod, c.id)})[0]
 			if o.Result != c.result || !strings.Contains(o.Err, c.detail) {
 				t.Errorf("%s %q, want %s with %q", o.Result, o.Err, c.result, c.detail)
 			}
@@ -142,7 +137,7 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 // TestRemoveSandboxWithoutWholeIDs shows the loss that fullID prevents: a runtime takes the
 // beginning of an ID for the whole.
 func TestRemoveSandboxWithoutWholeIDs(t *testing.T) {
-	s, _ := runtimeWith(t, fakecri.Options{}, stoppedPod(otherPod, "a"))
+	s := runtimeWith(t, fakecri.Options{}, stoppedPod(otherPod, "a"))
 	c, err := cri.Dial(strings.TrimPrefix(s.Endpoint(), "unix://"), time.Minute, cri.MaxAnswer)
 	if err != nil {
 		t.Fatal(err)
@@ -171,11 +166,11 @@ func TestRemoveSandboxErrors(t *testing.T) {
 		fakecri.StopPodSandbox: "StopPodSandbox", fakecri.RemovePodSandbox: "RemovePodSandbox",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(deadPod, "b"), stoppedPod(otherPod, "c"))
+			s := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(deadPod, "b"), stoppedPod(otherPod, "c"))
 			s.SetFault(call, fakecri.Fault{Err: status.Error(codes.Unknown, "cni config uninitialized"), Once: true})
-			outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
+			outs := Remove(t.Context(), []policy.Action{
 				removeBox(s, deadPod, boxID("a")), removeBox(s, deadPod, boxID("b")), removeBox(s, otherPod, boxID("c")),
-			}})
+			})
 			if o := outs[0]; o.Result != policy.Failed || !strings.Contains(o.Err, name+": cni config uninitialized") || o.Why[0].Reason != policy.ReasonSandbox {
 				t.Errorf("first: %s %q %v", o.Result, o.Err, o.Why)
 			}
@@ -195,12 +190,12 @@ func TestRemoveSandboxErrors(t *testing.T) {
 // TestRemoveSandboxHangs: one patience for the whole batch, whatever hangs.
 func TestRemoveSandboxHangs(t *testing.T) {
 	for _, call := range []fakecri.Call{fakecri.ListPodSandbox, fakecri.ListContainers, fakecri.StopPodSandbox, fakecri.RemovePodSandbox} {
-		s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"))
+		s := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"), stoppedPod(otherPod, "b"))
 		s.SetFault(call, fakecri.Fault{Hang: true})
-		r.sandboxesTake, r.sandboxTakes = 50*time.Millisecond, time.Hour
-		outs := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
+		all, one := 50*time.Millisecond, time.Hour
+		outs := remove(t.Context(), []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, otherPod, boxID("b")),
-		}})
+		}, all, one)
 		if o := outs[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no answer in time") {
 			t.Errorf("%d: %s %q", call, o.Result, o.Err)
 		}
@@ -213,11 +208,11 @@ func TestRemoveSandboxHangs(t *testing.T) {
 		}
 
 		// One that hangs does not take the others' time.
-		r.sandboxesTake, r.sandboxTakes = time.Hour, 50*time.Millisecond
+		all, one = time.Hour, 50*time.Millisecond
 		s.SetFault(call, fakecri.Fault{Hang: true, Once: true})
-		outs = r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{
+		outs = remove(t.Context(), []policy.Action{
 			removeBox(s, deadPod, boxID("a")), removeBox(s, otherPod, boxID("b")),
-		}})
+		}, all, one)
 		if outs[0].Result != policy.Failed || outs[1].Result != policy.Done {
 			t.Errorf("%d: %s, then %s %q", call, outs[0].Result, outs[1].Result, outs[1].Err)
 		}
@@ -225,22 +220,22 @@ func TestRemoveSandboxHangs(t *testing.T) {
 }
 
 func TestRemoveSandboxNobodyThere(t *testing.T) {
-	s, r := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
+	s := runtimeWith(t, fakecri.Options{}, stoppedPod(deadPod, "a"))
 	a := removeBox(s, deadPod, boxID("a"))
 	s.Close()
-	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed {
+	if o := Remove(t.Context(), []policy.Action{a})[0]; o.Result != policy.Failed {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
 	a.Sandbox.Socket = "relative"
-	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{a}})[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no path") {
+	if o := Remove(t.Context(), []policy.Action{a})[0]; o.Result != policy.Failed || !strings.Contains(o.Err, "no path") {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
-	noCRI, r := runtimeWith(t, fakecri.Options{Version: fakecri.NoCRI})
-	if o := r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{removeBox(noCRI, deadPod, boxID("a"))}})[0]; o.Result != policy.Failed {
+	noCRI := runtimeWith(t, fakecri.Options{Version: fakecri.NoCRI})
+	if o := Remove(t.Context(), []policy.Action{removeBox(noCRI, deadPod, boxID("a"))})[0]; o.Result != policy.Failed {
 		t.Errorf("%s %q", o.Result, o.Err)
 	}
-	mixed := policy.Batch{Actions: []policy.Action{a, {Kind: policy.Park, UID: deadPod, Entry: string(deadPod) + ".1"}}}
-	if o := r.Execute(t.Context(), mixed)[1]; o.Result != policy.Refused {
+	mixed := []policy.Action{a, {Kind: policy.Park, UID: deadPod, Entry: string(deadPod) + ".1"}}
+	if o := Remove(t.Context(), mixed)[1]; o.Result != policy.Refused {
 		t.Errorf("a park among sandboxes: %s", o.Result)
 	}
 }

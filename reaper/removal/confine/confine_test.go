@@ -1,0 +1,35 @@
+package confine
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOwnThread: each batch has a thread that nothing else uses, and never the first one,
+// so that a later restriction of it (Landlock) restricts nothing else.
+func TestOwnThread(t *testing.T) {
+	seen := map[int]bool{}
+	for range 20 {
+		tid := make(chan int)
+		onOwnThread(func() { tid <- unix.Gettid() })
+		id := <-tid
+		if id == unix.Getpid() || id == unix.Gettid() && seen[id] {
+			t.Fatalf("thread %d", id)
+		}
+		seen[id] = true
+	}
+}
+
+// TestHandled: no right is asked of a kernel that does not know it.
+func TestHandled(t *testing.T) {
+	const first = 0x1fff // all of Linux 5.13
+	for abi, handled := range map[int]uint64{
+		-1: 0, 0: 0, 1: 0, 2: first | 0x2000, 3: first | 0x2000 | 0x4000, 4: first | 0x2000 | 0x4000,
+		5: first | 0x2000 | 0x4000 | 0x8000, 7: first | 0x2000 | 0x4000 | 0x8000, 99: first | 0x2000 | 0x4000 | 0x8000,
+	} {
+		if got := handledBy(abi); got != handled {
+			t.Errorf("ABI %d: %#x, want %#x", abi, got, handled)
+		}
+	}
+}
