@@ -1,7 +1,6 @@
 package cni
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -17,20 +16,6 @@ func BenchmarkCache(b *testing.B) {
 		for b.Loop() {
 			if ParseCache(name, data).PodUID == "" {
 				b.Fatal("no pod")
-			}
-		}
-	})
-	b.Run("encoding-json", func(b *testing.B) {
-		b.SetBytes(int64(len(data)))
-		b.ReportAllocs()
-		for b.Loop() {
-			var f struct {
-				Kind, ContainerID, IfName, NetworkName, NetNS string
-				CniArgs                                       [][2]string
-				Result                                        struct{ Interfaces []struct{ Sandbox string } }
-			}
-			if json.Unmarshal(data, &f) != nil {
-				b.Fatal("unreadable")
 			}
 		}
 	})
