@@ -56,7 +56,7 @@ func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[par
 }
 
 // split takes the entries that rest out of those that are parked, and wants the pods of both.
-func (l *looking) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
+func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
 	for _, e := range all {
 		l.wanted[e.UID] = true
 		if e.Rests {
@@ -69,7 +69,7 @@ func (l *looking) split(all []policy.EntryState) (parked, resting []policy.Entry
 }
 
 // unopened stands for an entry that is left as it is: nobody looks into it.
-func (l *looking) unopened(e policy.EntryState) *podRead {
+func (l *gathering) unopened(e policy.EntryState) *podRead {
 	r := &podRead{err: errors.New("not read: it rests")}
 	r.directory.Origin = filepath.Join(l.probe.cfg.QuarantineDir, clean.Name(e.Entry))
 	r.directory.Detail, r.ownMount = r.err.Error(), r.directory
@@ -77,7 +77,7 @@ func (l *looking) unopened(e policy.EntryState) *podRead {
 }
 
 // readAgain looks into the directories that were made again of parked pods.
-func (l *looking) readAgain(ctx context.Context, parked []policy.EntryState) {
+func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 	for _, e := range parked {
 		if _, ok := l.lists(string(e.UID)); !ok {
 			continue
@@ -91,11 +91,11 @@ func (l *looking) readAgain(ctx context.Context, parked []policy.EntryState) {
 
 // used puts together what shows that a directory that was made again is used, but for what
 // the runtime says.
-func (l *looking) used(uid parsers.PodUID) policy.Fact {
-	return l.probe.usedFact(uid, l.again[uid], l.mounts, l.users)
+func (l *gathering) used(uid parsers.PodUID) policy.Fact {
+	return l.probe.usedFact(uid, l.again[uid], l.mounts, l.openFiles)
 }
 
-func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u *users) policy.Fact {
+func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u *openFiles) policy.Fact {
 	f := policy.Fact{Truth: policy.Yes, Origin: content.Origin}
 	if h, ok := m.again[uid]; ok {
 		f.Detail = h.words(p.cfg.ProcDir)
@@ -136,7 +136,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := wanted{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
-	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w, nil), p.users(ctx, l.pods, nil, w))
+	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w, nil), p.openFiles(ctx, l.pods, nil, w))
 	runtime.tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

@@ -14,7 +14,7 @@ import (
 
 // agent says which other pod's process keeps a mount that the namespace of PID 1 has not, "" where
 // none does. The cgroup names the pod, and the runtime or the log directory its name.
-func (l *looking) agent(uid parsers.PodUID) string {
+func (l *gathering) agent(uid parsers.PodUID) string {
 	h, ok := l.mounts.pods[uid]
 	if !ok || h.view == nil || h.view.pid == "1" || h.view.held != "" {
 		return ""

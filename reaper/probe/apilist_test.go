@@ -118,7 +118,7 @@ func TestAPIListForeign(t *testing.T) {
 			a := apiOf(t, tlsServer(t, "", answer(text)), time.Minute)
 			runs := func(uid parsers.PodUID) bool { return uid == uidHere || uid == staticUID }
 			a.Whole = true // the guard
-			without := &looking{podList: unlisted("", "not asked", nil), api: a, static: &kubelet.StaticPods{}}
+			without := &gathering{podList: unlisted("", "not asked", nil), api: a, static: &kubelet.StaticPods{}}
 			if v := judged(without, uidQuiet, true); v.Decision != policy.Reap {
 				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
 			}
@@ -298,7 +298,7 @@ func TestTruncatedLists(t *testing.T) {
 				return k, l
 			}
 			k, a := ask(&asker{base: "http://x", client: &http.Client{Transport: roundTrip(h)}})
-			for _, l := range []*looking{lists(k, nil), lists(nil, a), lists(k, a)} {
+			for _, l := range []*gathering{lists(k, nil), lists(nil, a), lists(k, a)} {
 				for _, uid := range []parsers.PodUID{uidQuiet, staticUID, uidHere} {
 					if v := judged(l, uid, false); v.Decision == policy.Reap {
 						t.Fatalf("%s goes, by an answer of %d of %d bytes: %s", uid, end, len(whole), text)

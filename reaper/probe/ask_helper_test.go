@@ -57,7 +57,7 @@ var later = noon.AddDate(50, 0, 0)
 
 // judged is what the rules say of a pod of which all but the three facts of the lists says
 // dead, and which the kubelet has never named: whether it goes is up to the lists.
-func judged(l *looking, uid parsers.PodUID, needAPI bool) policy.Verdict {
+func judged(l *gathering, uid parsers.PodUID, needAPI bool) policy.Verdict {
 	now := policy.Instant{Wall: noon, BootID: "boot", Boot: 10 * time.Hour}
 	e := policy.Evidence{UID: uid, Name: string(uid), ID: policy.DirID{Dev: 1, Ino: 2}, Changed: noon.Add(-2 * time.Hour)}
 	for f := range policy.NumFacts {
@@ -76,8 +76,8 @@ func judged(l *looking, uid parsers.PodUID, needAPI bool) policy.Verdict {
 
 // lists is a look that has nothing but the two lists, at a node whose manifests could be
 // read and which has the pod of uidHere running.
-func lists(k *podList, a *apiList) *looking {
-	l := &looking{podList: k, api: a, static: &kubelet.StaticPods{}}
+func lists(k *podList, a *apiList) *gathering {
+	l := &gathering{podList: k, api: a, static: &kubelet.StaticPods{}}
 	if k == nil {
 		l.podList = unlisted("", "not asked", nil)
 	}

@@ -172,7 +172,7 @@ func BenchmarkParts(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &looking{probe: p, rootDir: cfg.RootDir, wanted: wanted{}}
+	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: wanted{}}
 	if l.listing, err = p.list(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func BenchmarkParts(b *testing.B) {
 			list.pods.Drop()
 		}},
 		{"mounts", func() { p.mounts(b.Context(), l.wanted, nil) }},
-		{"processes", func() { p.users(b.Context(), l.pods, nil, l.wanted) }},
+		{"processes", func() { p.openFiles(b.Context(), l.pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups(b.Context()) }},
 		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
 		{"pods", func() { p.readAll(b.Context(), all, nil) }},
@@ -220,7 +220,7 @@ func BenchmarkScan(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		m := newMountMap()
-		if err := m.scanMounts(&view{}, text, w); err != nil {
+		if err := m.scanMounts(&mountView{}, text, w); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -59,7 +59,7 @@ func TestUmount(t *testing.T) {
 		"/data":                     "",
 		"/pods/" + string(newUID()): "",
 	} {
-		m := &mountMap{pods: map[parsers.PodUID]hit{uid: {target: target, view: &view{pid: "7"}}}}
+		m := &mountMap{pods: map[parsers.PodUID]hit{uid: {target: target, view: &mountView{pid: "7"}}}}
 		if got := m.umount(uid); got != want {
 			t.Errorf("%s: %s, want %s", target, got, want)
 		}

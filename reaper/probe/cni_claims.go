@@ -21,7 +21,7 @@ import (
 
 // untold says that the namespace of a container that is not listed has to be found among
 // those that are nobody's.
-func (f *facing) untold() bool {
+func (f *chunkFacts) untold() bool {
 	if len(f.unclaimed) == 0 {
 		return false
 	}
@@ -38,7 +38,7 @@ func (f *facing) untold() bool {
 // put it into its result, which Calico's does not. So the runtime is asked for those of its
 // sandboxes; and of a sandbox of which it does not tell, the processes are asked which they
 // are in. What is nobody's then is asked for its addresses.
-func (f *facing) claimLiving(ctx context.Context) {
+func (f *chunkFacts) claimLiving(ctx context.Context) {
 	p := f.s.p
 	f.claimByRuntime(ctx)
 	f.findUnclaimed()
@@ -73,7 +73,7 @@ func (f *facing) claimLiving(ctx context.Context) {
 
 // enterUnclaimed asks the namespaces without a process for their addresses, where this process
 // may enter them.
-func (f *facing) enterUnclaimed(ctx context.Context) {
+func (f *chunkFacts) enterUnclaimed(ctx context.Context) {
 	left := mostAddressed
 	for i := range f.unclaimed {
 		u := &f.unclaimed[i]
@@ -125,13 +125,13 @@ func enteredAddresses(place string, id nsID) (a entered) {
 	return a
 }
 
-func (f *facing) listed(id string) bool {
+func (f *chunkFacts) listed(id string) bool {
 	_, ok := f.k.runtime.ids[id]
 	return ok
 }
 
 // sandboxOf returns the sandbox that a listed container is in, or is, and "" for others.
-func (f *facing) sandboxOf(id string) string {
+func (f *chunkFacts) sandboxOf(id string) string {
 	if _, ok := f.k.runtime.sandboxes[id]; ok {
 		return id
 	}
@@ -139,7 +139,7 @@ func (f *facing) sandboxOf(id string) string {
 }
 
 // claimByRuntime asks the runtime for the namespaces of its sandboxes, each once in a sweep.
-func (f *facing) claimByRuntime(ctx context.Context) {
+func (f *chunkFacts) claimByRuntime(ctx context.Context) {
 	s := f.s
 	ask := map[string]string{}
 	for id, socket := range f.k.runtime.sandboxes {
@@ -277,7 +277,7 @@ func addressesOf(proc int, pid string) (map[netip.Addr]bool, error) {
 // reused says whether the process that a file's /proc/PID/ns/net leads to cannot be the one
 // that the file was written of: it is in the node's own namespace, which no sandbox has that
 // a plugin was called for, or it is of a container that the runtime lists.
-func (f *facing) reused(proc int, path string) bool {
+func (f *chunkFacts) reused(proc int, path string) bool {
 	pid, ok := pidOf(path)
 	if !ok {
 		return false
@@ -305,7 +305,7 @@ func pidOf(path string) (string, bool) {
 
 // startOf returns when the process of /proc/PID/ns/net was started, by the wall clock as it is
 // now; zero where that cannot be told.
-func (f *facing) startOf(path string) time.Time {
+func (f *chunkFacts) startOf(path string) time.Time {
 	pid, ok := pidOf(path)
 	if !ok || f.at.BootID == "" {
 		return time.Time{}

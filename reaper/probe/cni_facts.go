@@ -39,8 +39,8 @@ func (o *cniOwner) add(f *cni.File, x *cniExtra) {
 	}
 }
 
-// facing puts the facts of one chunk together.
-type facing struct {
+// chunkFacts puts the facts of one chunk together.
+type chunkFacts struct {
 	s         *CNISweep
 	k         *cniKnown
 	at        policy.Instant
@@ -52,11 +52,11 @@ type facing struct {
 // judgeable makes a look of a chunk.
 func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) cni.Look {
 	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
-	f := facing{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
-	f.learn(c, nil)
+	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
+	f.add(c, nil)
 	if !c.caches {
 		if missing := f.missing(); len(missing) > 0 {
-			f.learn(s.lookUp(ctx, missing, k), missing)
+			f.add(s.lookUp(ctx, missing, k), missing)
 		}
 	}
 	f.findElsewhere(ctx)
@@ -89,9 +89,9 @@ func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) cni.L
 	return look
 }
 
-// learn takes in what the files of a chunk tell about their containers; only of those
+// add takes in what the files of a chunk tell about their containers; only of those
 // wanted, where some are.
-func (f *facing) learn(c *cniPart, wanted map[string]bool) {
+func (f *chunkFacts) add(c *cniPart, wanted map[string]bool) {
 	for i := range c.files {
 		file, x := &c.files[i], &c.extra[i]
 		if x.gone || file.Facts[cni.Tied].Truth != policy.Yes {
@@ -119,7 +119,7 @@ func (f *facing) learn(c *cniPart, wanted map[string]bool) {
 
 // missing are the containers that are not listed and of which this chunk does not tell
 // enough: another cache file may.
-func (f *facing) missing() map[string]bool {
+func (f *chunkFacts) missing() map[string]bool {
 	m := map[string]bool{}
 	for id, o := range f.owners {
 		if _, listed := f.k.runtime.ids[id]; !listed && (len(o.netns) == 0 || !o.tells) {
@@ -199,13 +199,13 @@ func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted fu
 
 // lives says that the file is of a container that the runtime lists, and is none that
 // hinders its teardown.
-func (f *facing) lives(file *cni.File) bool {
+func (f *chunkFacts) lives(file *cni.File) bool {
 	_, listed := f.k.runtime.ids[file.Container]
 	return listed && (!file.Broken || file.Kind != cni.Cache)
 }
 
 // fill sets the facts of a file that is tied to a container.
-func (f *facing) fill(file *cni.File) {
+func (f *chunkFacts) fill(file *cni.File) {
 	o := f.owners[file.Container]
 	if o.disagree {
 		file.UID, file.Namespace, file.PodName = "", "", ""
@@ -224,7 +224,7 @@ func (f *facing) fill(file *cni.File) {
 }
 
 // alive: a task, or a cgroup whether a process is in it or not.
-func (f *facing) alive(id string) policy.Fact {
+func (f *chunkFacts) alive(id string) policy.Fact {
 	const origin = "tasks and cgroups"
 	k := f.k
 	if t, ok := k.tasks.found[id]; ok {
@@ -248,7 +248,7 @@ func (f *facing) alive(id string) policy.Fact {
 // file of the container says so, the node's configuration must name the network, or a cache
 // file of another pod: a network attachment stands at the API server only, and with Multus's
 // cache of its last pod the network is forgotten here. A host-local store may be shared.
-func (f *facing) foreign(o *cniOwner, file *cni.File) policy.Fact {
+func (f *chunkFacts) foreign(o *cniOwner, file *cni.File) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
 		detail := "another engine has a container of this ID in " + clean.Name(d.path)

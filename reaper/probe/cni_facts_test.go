@@ -275,7 +275,7 @@ func TestCNINetnsReal(t *testing.T) {
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Fatalf("the namespace has been there since %s", made)
 	}
-	f := facing{s: p.SweepCNI(), k: &cniKnown{netns: set}}
+	f := chunkFacts{s: p.SweepCNI(), k: &cniKnown{netns: set}}
 	f.findUnclaimed()
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
@@ -342,7 +342,7 @@ func TestCNITwoPods(t *testing.T) {
 // TestCNIOldestNamespace: of several that nobody claims, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
-	f := facing{s: n.probe().SweepCNI(), k: &cniKnown{}}
+	f := chunkFacts{s: n.probe().SweepCNI(), k: &cniKnown{}}
 	f.k.netns.have = map[string]time.Time{"/run/netns/a": noon, "/run/netns/b": noon.Add(-48 * time.Hour), "/run/netns/c": noon.Add(-time.Hour)}
 	f.findUnclaimed()
 	if got := f.netns(&cniOwner{}, &cni.File{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {

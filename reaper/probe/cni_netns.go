@@ -116,7 +116,7 @@ func (n *netnsSet) place(path string) (string, bool) {
 const netnsMargin = time.Hour
 
 // netns says whether the network namespace of the file's container is there.
-func (f *facing) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
+func (f *chunkFacts) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
 	n, changed := &f.k.netns, file.Changed
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}
@@ -147,7 +147,7 @@ func (f *facing) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
 }
 
 // netnsAt says whether one namespace is there.
-func (f *facing) netnsAt(path string, changed time.Time) policy.Fact {
+func (f *chunkFacts) netnsAt(path string, changed time.Time) policy.Fact {
 	n := &f.k.netns
 	fact := policy.Fact{Origin: path}
 	place, ok := n.place(path)
@@ -171,13 +171,13 @@ func (f *facing) netnsAt(path string, changed time.Time) policy.Fact {
 }
 
 // beforeBoot says that a file is older than this boot, by the margin.
-func (f *facing) beforeBoot(changed time.Time) bool {
+func (f *chunkFacts) beforeBoot(changed time.Time) bool {
 	return f.at.BootID != "" && !changed.IsZero() && changed.Add(netnsMargin).Before(f.at.Wall.Add(-f.at.Boot))
 }
 
 // startedSince says that the process of /proc/PID/ns/net is younger than the file, by the
 // margin: it has the number of one that has ended.
-func (f *facing) startedSince(path string, changed time.Time) bool {
+func (f *chunkFacts) startedSince(path string, changed time.Time) bool {
 	started := f.elsewhere[path].started
 	return !started.IsZero() && !changed.IsZero() && started.After(changed.Add(netnsMargin))
 }
@@ -194,7 +194,7 @@ type elsewhereFact struct {
 // findElsewhere asks about the namespaces that lie elsewhere: dockershim and cri-dockerd
 // name /proc/PID/ns/net, Docker and Podman directories of their own in /run. Other places
 // are not asked: a path from a file must not lead to a file system that hangs.
-func (f *facing) findElsewhere(ctx context.Context) {
+func (f *chunkFacts) findElsewhere(ctx context.Context) {
 	f.elsewhere = map[string]elsewhereFact{}
 	var ask []string
 	for id, o := range f.owners {
@@ -228,7 +228,7 @@ func (f *facing) findElsewhere(ctx context.Context) {
 	}
 }
 
-func (f *facing) statNamespaces(paths []string) map[string]elsewhereFact {
+func (f *chunkFacts) statNamespaces(paths []string) map[string]elsewhereFact {
 	p := f.s.p
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
@@ -267,7 +267,7 @@ type unclaimed struct {
 
 // findUnclaimed finds the namespaces that may belong to a container whose files tell none,
 // the oldest first.
-func (f *facing) findUnclaimed() {
+func (f *chunkFacts) findUnclaimed() {
 	f.unclaimed = f.unclaimed[:0]
 	for place, since := range f.k.netns.have {
 		if !f.s.claims[place] {
@@ -282,7 +282,7 @@ func (f *facing) findUnclaimed() {
 // mayBeIn returns the first namespace that may be the file's container's, "" where none may.
 // One that was made long after the file is another's; so is, to an address, one that does not
 // have it.
-func (f *facing) mayBeIn(file *cnipolicy.File) string {
+func (f *chunkFacts) mayBeIn(file *cnipolicy.File) string {
 	var address netip.Addr
 	if file.Kind == cnipolicy.Address {
 		told, _ := cni.ParseHostLocal(file.Name, nil)

@@ -58,7 +58,7 @@ var kernelMade = map[string]bool{"proc": true, "sysfs": true, "tmpfs": true, "de
 
 // confined reports whether nothing of another pod can be mounted in the namespace that the link
 // names, of which the view shows a part.
-func (s *mountScan) confined(ctx context.Context, v *view, link string) bool {
+func (s *mountScan) confined(ctx context.Context, v *mountView, link string) bool {
 	uid, id, ok := containerOfProcess(s.cfg.ProcDir + "/" + v.pid + "/cgroup")
 	if !ok {
 		return false

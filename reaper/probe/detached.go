@@ -21,8 +21,8 @@ import (
 // mount namespace has that ID, the file's device and inode number are asked for. One of the pods'
 // file system is a stray then, which the walk of its pod meets.
 
-// beyond is what processes hold and no path of theirs tells.
-type beyond struct {
+// detachedFiles is what processes hold and no path of theirs tells.
+type detachedFiles struct {
 	mounts      map[uint64][]string // the processes and threads that have a file open on a mount, by its ID
 	directories []string            // those whose root and working directory are to be asked for
 	namespaces  map[string]string   // mount namespaces as mnt:[N], with a descriptor of each below the proc directory
@@ -34,7 +34,7 @@ const nullDevice = "/dev/null"
 // opens notes on which mount a file is that a process has open by a path.
 func (s *useScan) opens(pid, fd string, path []byte) {
 	if isMountNamespace(path) {
-		s.beyond.namespaces[string(path)] = pid + "/fd/" + fd
+		s.detached.namespaces[string(path)] = pid + "/fd/" + fd
 	}
 	if len(path) == 0 || path[0] != '/' || string(path) == nullDevice {
 		return
@@ -50,8 +50,8 @@ func (s *useScan) opens(pid, fd string, path []byte) {
 		return // closed
 	}
 	// A process is read at once: its name is the last, or not there.
-	if pids := s.beyond.mounts[id]; len(pids) == 0 || pids[len(pids)-1] != pid {
-		s.beyond.mounts[id] = append(pids, pid)
+	if pids := s.detached.mounts[id]; len(pids) == 0 || pids[len(pids)-1] != pid {
+		s.detached.mounts[id] = append(pids, pid)
 	}
 }
 
@@ -78,12 +78,12 @@ func mountOfFD(info int, name string) (uint64, error) {
 
 // detached adds the files on detached mounts to the strays. Mounts that could not be read at all
 // would make every mount a detached one.
-func (p *Probe) detached(ctx context.Context, m *mountMap, u *users) {
+func (p *Probe) detached(ctx context.Context, m *mountMap, u *openFiles) {
 	if len(m.ids) == 0 {
 		return
 	}
 	slices.Sort(m.ids)
-	d := detachedScan{Probe: p, ctx: ctx, known: m.ids, held: u.beyond, devs: u.devs}
+	d := detachedScan{Probe: p, ctx: ctx, known: m.ids, held: u.detached, devs: u.devs}
 	found, err := bounded.Do(ctx, p.guard, "detached mounts", d.find)
 	if err != nil {
 		return // what hangs is on another file system than the pods', which answers
@@ -97,7 +97,7 @@ type detachedScan struct {
 	*Probe
 	ctx   context.Context //nolint:containedctx // the look's, and the scan ends with it
 	known []uint64        // the mounts that are somewhere, sorted
-	held  beyond
+	held  detachedFiles
 	devs  map[uint64]device
 	found map[inode]stray
 	hangs int

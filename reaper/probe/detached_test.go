@@ -88,7 +88,7 @@ func TestDetachedBinds(t *testing.T) {
 		p := n.probe()
 		l, err := p.list(t.Context())
 		must(t, err)
-		u := p.users(t.Context(), l.pods, nil, wanted{})
+		u := p.openFiles(t.Context(), l.pods, nil, wanted{})
 		var st unix.Statx_t
 		must(t, statLinkTo(n.path(dir(held["open file"])+"/f"), &st))
 		if _, ok := u.strays[idOf(&st)]; ok || u.err != nil {
@@ -126,7 +126,7 @@ func TestYoungMounts(t *testing.T) {
 	m := p.mounts(t.Context(), wanted{}, nil)
 	n.mount("x", "y")
 	young := strconv.Itoa(child(t, nil, n.path("y"), "exec 7<f"))
-	u := p.users(t.Context(), l.pods, nil, wanted{})
+	u := p.openFiles(t.Context(), l.pods, nil, wanted{})
 	p.detached(t.Context(), m, u)
 	for _, held := range u.strays {
 		if held.process == young && held.nameless {

@@ -214,7 +214,7 @@ func TestInUseAlone(t *testing.T) {
 		n.mkdir("proc/" + self)
 		n.symlink(self, "proc/self")
 		n.cfg.ProcDir = n.path("proc")
-		if f := n.probe().readUsers(t.Context(), nil, nil, wanted{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
+		if f := n.probe().readOpenFiles(t.Context(), nil, nil, wanted{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
 			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
 		}
 	}

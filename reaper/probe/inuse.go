@@ -19,24 +19,24 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// users are the processes that hold something of a wanted pod.
-type users struct {
-	pods    map[parsers.PodUID]string
-	doubts  map[parsers.PodUID]string // what names the pod, and may hold something of it
-	again   map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
-	strays  map[inode]stray
-	places  *places           // to follow strays
-	devs    map[uint64]device // the devices of the pods' files, as /proc and as statx has them
-	beyond  beyond
-	read    int  // processes that could be read, ourselves left out
-	refused int  // processes that could not
-	alone   bool // this process is PID 1 and the only one of its namespace
-	err     error
+// openFiles are the processes that hold something of a wanted pod.
+type openFiles struct {
+	pods     map[parsers.PodUID]string
+	doubts   map[parsers.PodUID]string // what names the pod, and may hold something of it
+	again    map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
+	strays   map[inode]stray
+	places   *places           // to follow strays
+	devs     map[uint64]device // the devices of the pods' files, as /proc and as statx has them
+	detached detachedFiles
+	read     int  // processes that could be read, ourselves left out
+	refused  int  // processes that could not
+	alone    bool // this process is PID 1 and the only one of its namespace
+	err      error
 }
 
 // fact: a process that cannot be read is counted and shown, and does not keep by itself;
 // where no process but ourselves could be read, nothing is known.
-func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
+func (u *openFiles) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	origin := fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", procDir, u.read)
 	if who, ok := u.pods[uid]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: who}
@@ -55,9 +55,9 @@ func (u *users) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-func (p *Probe) users(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
+func (p *Probe) openFiles(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
 	var wg sync.WaitGroup
-	var m *users
+	var m *openFiles
 	wg.Go(func() { m = p.mapped(ctx, pods, quarantine, w) })
 	u := p.opened(ctx, pods, quarantine, w)
 	wg.Wait()
@@ -82,31 +82,34 @@ func (p *Probe) part() bool {
 	return p.cfg.NodeNamespacesSelf || err == nil && link != initialPIDNamespace
 }
 
-func newUsers(err error) *users {
-	return &users{pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{}, strays: map[inode]stray{}, err: err}
+func newOpenFiles(err error) *openFiles {
+	return &openFiles{
+		pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{},
+		strays: map[inode]stray{}, err: err,
+	}
 }
 
-func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
+func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
 	quarantine.Hold()
-	u, err := bounded.On(ctx, p.guard, "processes", pods, func(int) *users {
+	u, err := bounded.On(ctx, p.guard, "processes", pods, func(int) *openFiles {
 		defer quarantine.Drop()
-		return p.readUsers(ctx, pods, quarantine, w)
+		return p.readOpenFiles(ctx, pods, quarantine, w)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
 		quarantine.Drop() // the reading has not begun
 	}
 	if err != nil {
-		return newUsers(fmt.Errorf("cannot read the processes: %w", err))
+		return newOpenFiles(fmt.Errorf("cannot read the processes: %w", err))
 	}
 	return u
 }
 
-// readUsers reads the links of every process. Reading a link asks the process's own
+// readOpenFiles reads the links of every process. Reading a link asks the process's own
 // tables, never the file system behind it, so it does not hang on a dead one.
-func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
+func (p *Probe) readOpenFiles(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
-		return newUsers(err)
+		return newOpenFiles(err)
 	}
 	defer beneath.Close(proc)
 	var buf [4096]byte
@@ -116,7 +119,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle,
 	}
 	s := p.newScan(ctx, proc, pods, quarantine, w)
 	s.ours = ownNumbers(self)
-	u := s.users
+	u := s.openFiles
 	met := false
 	n, err := procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
 		if pid == self {
@@ -148,7 +151,7 @@ func (p *Probe) readUsers(ctx context.Context, pods, quarantine *bounded.Handle,
 
 // useScan is one pass over all processes.
 type useScan struct {
-	*users
+	*openFiles
 	wanted  wanted
 	proc    int
 	procDir string
@@ -163,12 +166,12 @@ type useScan struct {
 
 func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w wanted) *useScan {
 	s := &useScan{
-		users: newUsers(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
+		openFiles: newOpenFiles(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
 		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{},
 		info: -1,
 	}
 	s.devs = devicesOf(p.cfg.ProcDir, pods, quarantine)
-	s.beyond = beyond{mounts: map[uint64][]string{}, namespaces: map[string]string{}}
+	s.detached = detachedFiles{mounts: map[uint64][]string{}, namespaces: map[string]string{}}
 	s.places = &places{
 		open: p.open, pods: pods, quarantine: quarantine, procDir: p.cfg.ProcDir, ctx: ctx, guard: p.guard,
 	}
@@ -228,7 +231,7 @@ func (s *useScan) files(pid string) (read, ended bool, _ error) {
 	if err != nil {
 		return s.class(pid, err)
 	}
-	s.beyond.directories = append(s.beyond.directories, pid)
+	s.detached.directories = append(s.detached.directories, pid)
 	defer func() { beneath.Close(s.info); s.info = -1 }()
 	for _, name := range links {
 		if err := s.look(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
@@ -270,7 +273,7 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 	}
 	for _, uid := range uids {
 		if s.again[uid] == "" && bare(s.link[:n], uid) {
-			v := view{pid: pid}
+			v := mountView{pid: pid}
 			s.again[uid] = "PID " + v.who(s.procDir) + " has " + clean.Name(string(s.link[:n])) + " as " + what
 		}
 	}
@@ -300,7 +303,7 @@ const mostHints = 1000
 // hint follows up a path that names pods. The path may change meanwhile, as that of every file
 // of a pod does when it is parked: then the new one is followed.
 func (s *useScan) hint(l link, path, what string) {
-	v := view{pid: l.process}
+	v := mountView{pid: l.process}
 	words := func() string { return "PID " + v.who(s.procDir) + " has " + clean.Name(path) + " as " + what }
 	for range 3 {
 		var doubts []parsers.PodUID

@@ -146,7 +146,7 @@ func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
 		return nil, fmt.Errorf("cannot use %s: %w", file, err)
 	}
 	k := &kubeconfig{user: name, tls: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cluster.ServerName}}
-	in := besides(file)
+	in := fileDir(file)
 	if err := policy.OneLine(k.serve(cluster, in), k.login(user, in, now)); err != nil {
 		return nil, fmt.Errorf("cannot use %s: %w", file, err)
 	}
@@ -216,10 +216,10 @@ func (u *kubeconfigUser) refuse() error {
 	return nil
 }
 
-// besides resolves a path as client-go does: a relative one begins where the file lies.
-type besides string
+// fileDir resolves a path as client-go does: a relative one begins where the file lies.
+type fileDir string
 
-func (b besides) read(path string) ([]byte, error) {
+func (b fileDir) read(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(string(b)), path)
 	}
@@ -227,7 +227,7 @@ func (b besides) read(path string) ([]byte, error) {
 }
 
 // either reads what stands in the file itself, in base64, or else in the one that it names.
-func (b besides) either(data, path, what string) ([]byte, error) {
+func (b fileDir) either(data, path, what string) ([]byte, error) {
 	if data == "" {
 		text, err := b.read(path)
 		if err != nil {
@@ -243,7 +243,7 @@ func (b besides) either(data, path, what string) ([]byte, error) {
 }
 
 // serve reads how to know the server.
-func (k *kubeconfig) serve(c kubeconfigCluster, in besides) (err error) {
+func (k *kubeconfig) serve(c kubeconfigCluster, in fileDir) (err error) {
 	if k.server, err = url.Parse(c.Server); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (k *kubeconfig) serve(c kubeconfigCluster, in besides) (err error) {
 }
 
 // login reads the credentials.
-func (k *kubeconfig) login(u kubeconfigUser, in besides, now time.Time) (err error) {
+func (k *kubeconfig) login(u kubeconfigUser, in fileDir, now time.Time) (err error) {
 	switch {
 	case u.CertData != "" || u.CertFile != "":
 		cert, err := in.either(u.CertData, u.CertFile, "client-certificate")

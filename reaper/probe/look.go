@@ -19,8 +19,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
-// looking is one look while it is taken.
-type looking struct {
+// gathering is one look while it is taken.
+type gathering struct {
 	probe   *Probe
 	rootDir string // the root directory as configured, for people
 	listing
@@ -30,23 +30,23 @@ type looking struct {
 	wanted     wanted
 	partial    bool // only some pods were asked for
 
-	runtime runtimeAnswer
-	node    policy.Node
-	mounts  *mountMap
-	cgroups *cgroups
-	stated  *stated
-	static  *kubelet.StaticPods
-	podList *podList
-	api     *apiList
-	users   *users
-	again   map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
-	blocks  *blocks
-	holders volumeUsers
-	logs    *policy.PodLogs
-	listed  *policy.PodResources
-	beyond  []parsers.PodUID // that the runtime has and the pods directory has not, sorted
-	moved   error            // why nothing that was found here counts
-	errors  []string
+	runtime      runtimeAnswer
+	node         policy.Node
+	mounts       *mountMap
+	cgroups      *cgroups
+	inStateFiles *inStateFiles
+	static       *kubelet.StaticPods
+	podList      *podList
+	api          *apiList
+	openFiles    *openFiles
+	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
+	blocks       *blocks
+	holders      livingVolumes
+	logs         *policy.PodLogs
+	listed       *policy.PodResources
+	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
+	moved        error            // why nothing that was found here counts
+	errors       []string
 }
 
 // Look gathers the facts about every entry of the pods directory, or about those of only,
@@ -68,10 +68,10 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		}
 		return policy.Look{At: at}, err
 	}
-	l := &looking{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}, partial: len(only) > 0}
+	l := &gathering{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}, partial: len(only) > 0}
 	defer l.close()
 	pods := l.choose(only)
-	l.openBeside(ctx)
+	l.openHandles(ctx)
 	parked, resting := l.split(parked)
 	all := l.readings(pods, parked)
 	reads := l.gather(ctx, all)
@@ -101,7 +101,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	return look, nil
 }
 
-func (l *looking) close() {
+func (l *gathering) close() {
 	l.root.Drop()
 	l.pods.Drop()
 	l.quarantine.Drop()
@@ -109,7 +109,7 @@ func (l *looking) close() {
 }
 
 // choose returns the entries to look at.
-func (l *looking) choose(only []parsers.PodUID) []beneath.Entry {
+func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	if len(only) == 0 {
 		for _, d := range l.names {
 			if uid, ok := parsers.ParsePodUID(d.Name); ok {
@@ -130,21 +130,21 @@ func (l *looking) choose(only []parsers.PodUID) []beneath.Entry {
 	return chosen
 }
 
-// beside is what openBeside opens; a nil handle is one that is not there.
-type beside struct {
+// handles is what openBeside opens; a nil handle is one that is not there.
+type handles struct {
 	quarantine, csi *bounded.Handle
 	err, csiErr     error
 }
 
-func (b beside) Discard() {
+func (b handles) Discard() {
 	b.quarantine.Drop()
 	b.csi.Drop()
 }
 
-// openBeside opens what a look needs besides the pods directory.
-func (l *looking) openBeside(ctx context.Context) {
+// openHandles opens what a look needs besides the pods directory.
+func (l *gathering) openHandles(ctx context.Context) {
 	p := l.probe
-	a, err := bounded.On(ctx, p.guard, "quarantine", l.root, func(root int) (a beside) {
+	a, err := bounded.On(ctx, p.guard, "quarantine", l.root, func(root int) (a handles) {
 		fd, err := beneath.Retry(func() (int, error) {
 			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		})
@@ -170,7 +170,7 @@ func (l *looking) openBeside(ctx context.Context) {
 }
 
 // readings lists the directories to read: the pods' and then the parked pods'.
-func (l *looking) readings(pods []beneath.Entry, parked []policy.EntryState) []reading {
+func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) []reading {
 	all := make([]reading, 0, len(pods)+len(parked))
 	for _, d := range pods {
 		r := reading{parent: l.pods, name: d.Name, kind: d.Kind, origin: l.rootDir + "/pods/" + clean.Name(d.Name), hosts: true}
@@ -188,7 +188,7 @@ func (l *looking) readings(pods []beneath.Entry, parked []policy.EntryState) []r
 }
 
 // gather asks everything at once. Each part has its own time and its own error.
-func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
+func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	p := l.probe
 	var wg, mounts sync.WaitGroup
 	var found kubelet.Answer
@@ -196,7 +196,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() {
 		defer close(asked)
 		l.runtime = p.askRuntime(ctx)
-		l.wantBeyond()
+		l.wantDetached()
 	})
 	wg.Go(func() {
 		kubelets := p.kubelets()
@@ -219,8 +219,8 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() { l.listed = p.podResources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted, nil) })
-	wg.Go(func() { <-asked; l.stated = p.stated(ctx, l.root, l.wanted) })
-	wg.Go(func() { <-asked; l.users = p.users(ctx, l.pods, l.quarantine, l.wanted) })
+	wg.Go(func() { <-asked; l.inStateFiles = p.stateFiles(ctx, l.root, l.wanted) })
+	wg.Go(func() { <-asked; l.openFiles = p.openFiles(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
 	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
@@ -236,16 +236,16 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 	reads := p.readAll(ctx, all, l.csi)
 	mounts.Wait()
 	wg.Wait()
-	l.mounts = p.heldNamespaces(ctx, l.mounts, l.users.beyond.namespaces, l.wanted)
-	p.detached(ctx, l.mounts, l.users)
+	l.mounts = p.openNamespaces(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted)
+	p.detached(ctx, l.mounts, l.openFiles)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
-	l.holders = l.volumeUsers(ctx, reads)
+	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.stated.err, l.users.err, l.blocks.err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
@@ -265,7 +265,7 @@ func (l *looking) gather(ctx context.Context, all []reading) []*podRead {
 // passOver leaves out the content of the pods that plainly live: the runtime has a sandbox of
 // theirs that is ready, or a process is in their cgroup. They are kept in any case, and a walk
 // of each costs more than all else of the look. Whoever asks for some pods gets their content.
-func (l *looking) passOver(all []reading) {
+func (l *gathering) passOver(all []reading) {
 	if l.partial {
 		return
 	}
@@ -280,7 +280,7 @@ func (l *looking) passOver(all []reading) {
 	}
 }
 
-func (l *looking) complain(err error) {
+func (l *gathering) complain(err error) {
 	if err != nil && err.Error() != "" {
 		l.errors = append(l.errors, err.Error())
 	}
@@ -289,7 +289,7 @@ func (l *looking) complain(err error) {
 // mostComplaints bounds the errors of single pods in one look.
 const mostComplaints = 50
 
-func (l *looking) complainOfPods(reads []*podRead) {
+func (l *gathering) complainOfPods(reads []*podRead) {
 	more := 0
 	for _, r := range reads {
 		err := r.err
@@ -310,7 +310,7 @@ func (l *looking) complainOfPods(reads []*podRead) {
 }
 
 // evidence puts together what is known about one entry of the pods directory.
-func (l *looking) evidence(name string, r *podRead) policy.Evidence {
+func (l *gathering) evidence(name string, r *podRead) policy.Evidence {
 	uid, ok := parsers.ParsePodUID(name)
 	if !ok {
 		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
@@ -321,7 +321,7 @@ func (l *looking) evidence(name string, r *podRead) policy.Evidence {
 }
 
 // parkedEvidence does so for a parked pod.
-func (l *looking) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidence {
+func (l *gathering) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidence {
 	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
 	l.fill(&e, r)
 	remade := policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods"}
@@ -341,7 +341,7 @@ func kindName(kind uint8) string {
 }
 
 // allListed returns the pods of the listing and of the runtime.
-func (l *looking) allListed() map[parsers.PodUID]bool {
+func (l *gathering) allListed() map[parsers.PodUID]bool {
 	all := make(map[parsers.PodUID]bool, len(l.names))
 	for _, d := range l.names {
 		if uid, ok := parsers.ParsePodUID(d.Name); ok {
@@ -355,7 +355,7 @@ func (l *looking) allListed() map[parsers.PodUID]bool {
 }
 
 // lists says whether the pods directory held name when it was listed.
-func (l *looking) lists(name string) (uint8, bool) {
+func (l *gathering) lists(name string) (uint8, bool) {
 	i, ok := l.find(name)
 	if !ok {
 		return 0, false
@@ -364,7 +364,7 @@ func (l *looking) lists(name string) (uint8, bool) {
 }
 
 // fill sets the facts that every pod has, and what tells people which pod it is.
-func (l *looking) fill(e *policy.Evidence, r *podRead) {
+func (l *gathering) fill(e *policy.Evidence, r *podRead) {
 	p, f, lists := l.probe, &e.Facts, l.podLists()
 	e.ID, e.Changed = r.id, r.changed
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
@@ -382,7 +382,7 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 	}
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.fact(e.UID, p.cfg.CgroupRoot), l.cgroups.idle[e.UID]
 	e.Umount = l.mounts.umount(e.UID)
-	f[policy.FactKubeletFile], e.StateFiles = l.stated.fact(e.UID, l.rootDir), l.stated.files(e.UID)
+	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.fact(e.UID, l.rootDir), l.inStateFiles.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.inUse(e.UID, r)
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
@@ -395,13 +395,13 @@ func (l *looking) fill(e *policy.Evidence, r *podRead) {
 }
 
 // podLists is all that says which pods are wanted here.
-func (l *looking) podLists() *policy.PodLists {
+func (l *gathering) podLists() *policy.PodLists {
 	return &policy.PodLists{
 		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
 	}
 }
 
-func (l *looking) name(e *policy.Evidence, r *podRead) {
+func (l *gathering) name(e *policy.Evidence, r *podRead) {
 	if e.PodName != "" {
 		return
 	}

@@ -56,11 +56,11 @@ const biggestMaps = 512 << 20
 
 // mapped reads what each process has mapped. That waits for a process that changes its mappings
 // and hangs meanwhile, so it is a part of its own: its error names the process.
-func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *users {
+func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
 	var now atomic.Value
 	now.Store("")
 	quarantine.Hold()
-	u, err := bounded.On(ctx, p.guard, "mappings", pods, func(int) *users {
+	u, err := bounded.On(ctx, p.guard, "mappings", pods, func(int) *openFiles {
 		defer quarantine.Drop()
 		return p.readMapped(ctx, pods, quarantine, w, &now)
 	})
@@ -70,18 +70,18 @@ func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w 
 	if err != nil {
 		pid, _ := now.Load().(string)
 		if pid == "" {
-			return newUsers(fmt.Errorf("cannot read what processes have mapped: %w", err))
+			return newOpenFiles(fmt.Errorf("cannot read what processes have mapped: %w", err))
 		}
-		v := view{pid: pid}
-		return newUsers(fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", v.who(p.cfg.ProcDir), err))
+		v := mountView{pid: pid}
+		return newOpenFiles(fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", v.who(p.cfg.ProcDir), err))
 	}
 	return u
 }
 
-func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted, now *atomic.Value) *users {
+func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted, now *atomic.Value) *openFiles {
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
-		return newUsers(err)
+		return newOpenFiles(err)
 	}
 	defer beneath.Close(proc)
 	s := p.newScan(ctx, proc, pods, quarantine, w)
@@ -97,7 +97,7 @@ func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle
 	if err != nil {
 		s.err = err
 	}
-	return s.users
+	return s.openFiles
 }
 
 // maps reads the mappings of a process, which all its threads share. A process whose first

@@ -25,7 +25,7 @@ import (
 
 // hit is a mount that names a pod or a place below the kubelet's plugins directory.
 type hit struct {
-	view   *view
+	view   *mountView
 	root   string
 	target string
 	fsType string
@@ -77,7 +77,7 @@ func (w wanted) component(part []byte) (parsers.PodUID, bool) {
 
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
 // a plugins directory, and looks closer at those only.
-func (m *mountMap) scanMounts(v *view, text []byte, w wanted) error {
+func (m *mountMap) scanMounts(v *mountView, text []byte, w wanted) error {
 	var uids []parsers.PodUID
 	table := mountTable{text: text}
 	for line := range bytes.Lines(text) {

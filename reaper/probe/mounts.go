@@ -19,9 +19,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// view is one process's mountinfo that stands for all that show the same mounts, or what the
+// mountView is one process's mountinfo that stands for all that show the same mounts, or what the
 // kernel says of a mount namespace by a file of it.
-type view struct {
+type mountView struct {
 	pid   string
 	whole bool   // it has a line for "/", and the process is not known to be chrooted
 	root  string // the process's root, where it is another than that of its mount namespace
@@ -33,7 +33,7 @@ type view struct {
 }
 
 // who names the process, with its command where that can be read.
-func (v *view) who(procDir string) string {
+func (v *mountView) who(procDir string) string {
 	b, err := os.ReadFile(procDir + "/" + v.pid + "/comm")
 	if err != nil || len(b) > 64 {
 		return v.pid
@@ -42,7 +42,7 @@ func (v *view) who(procDir string) string {
 }
 
 // words names the mount namespace, for people.
-func (v *view) words(procDir string) string {
+func (v *mountView) words(procDir string) string {
 	if v.held != "" {
 		return "the mount namespace that " + v.held + " holds"
 	}
@@ -57,7 +57,7 @@ type mountMap struct {
 	below    map[string]hit         // by each path below plugins/ with a mount at it or below it
 	named    map[string]hit         // by plugin, NUL and path component
 	seen     map[string]bool        // paths below plugins/ that are filed already
-	views    []*view
+	views    []*mountView
 	ids      []uint64 // of all mounts that were read
 	where    regions
 	overlays map[string]overlayMount   // by device
@@ -165,7 +165,7 @@ func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string
 	for link, fd := range held {
 		if _, ok := m.pinned[link]; !ok {
 			pid, _, _ := strings.Cut(fd, "/")
-			m.pinned[link] = pin{view: &view{pid: pid}, fd: fd}
+			m.pinned[link] = pin{view: &mountView{pid: pid}, fd: fd}
 		}
 	}
 	if err := s.pins(m, w); m.err == nil {
@@ -181,7 +181,7 @@ type mountScan struct {
 	*Probe
 	proc  int
 	known map[string]bool // by first line
-	views []*view
+	views []*mountView
 	buf   []byte
 	specs map[string]*spec // by container, nil where the runtime did not tell
 }
@@ -255,7 +255,7 @@ func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
 	if err != nil {
 		return err
 	}
-	v := &view{pid: pid, userOf: s.userNamespace}
+	v := &mountView{pid: pid, userOf: s.userNamespace}
 	s.views = append(s.views, v)
 	err = m.scanMounts(v, text, w)
 	v.root, v.whole = root, v.whole && root == ""

@@ -48,14 +48,14 @@ func hostsName(text []byte) policy.PodName {
 // certainName says whether the evidence has the pod's own name and namespace, and not the
 // host name of its etc-hosts, which its spec may have set to anything. That of a parked pod
 // stood in the evidence on which it was parked.
-func (l *looking) certainName(e *policy.Evidence) bool {
+func (l *gathering) certainName(e *policy.Evidence) bool {
 	_, logged := l.logs.Names[e.UID]
 	_, listed := l.runtime.Names[e.UID]
 	return e.Namespace != "" && e.PodName != "" && (logged || listed || e.Entry != "")
 }
 
 // uids are the pods of each name, as runtime and log directories tell them.
-func (l *looking) uids() map[policy.PodName][]parsers.PodUID {
+func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 	uids := map[policy.PodName][]parsers.PodUID{}
 	add := func(uid parsers.PodUID, name policy.PodName) {
 		if !slices.Contains(uids[name], uid) {
@@ -72,7 +72,7 @@ func (l *looking) uids() map[policy.PodName][]parsers.PodUID {
 }
 
 // logless is a pod that runs and has a directory here, and no log directory; "" where there is none.
-func (l *looking) logless() parsers.PodUID {
+func (l *gathering) logless() parsers.PodUID {
 	var found []parsers.PodUID
 	for uid := range l.runtime.Ready {
 		if _, ok := l.lists(string(uid)); ok && !l.logs.Pods[uid] {

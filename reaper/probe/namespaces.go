@@ -34,7 +34,7 @@ func (s *mountScan) unseen(ctx context.Context, m *mountMap, w wanted) error {
 		if links[link] {
 			continue
 		}
-		whole := &view{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
+		whole := &mountView{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
 		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
 		case err == nil:
 			links[link] = true
@@ -61,7 +61,7 @@ func rootWords(root string) string {
 }
 
 // readNamespace reads a mount namespace by a file of it, a path below the proc directory.
-func (s *mountScan) readNamespace(m *mountMap, v *view, path string, w wanted) error {
+func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w wanted) error {
 	fd, err := openNamespace(s.proc, path)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *mountScan) readNamespace(m *mountMap, v *view, path string, w wanted) e
 	return s.readOpenNamespace(m, v, fd, w)
 }
 
-func (s *mountScan) readOpenNamespace(m *mountMap, v *view, fd int, w wanted) error {
+func (s *mountScan) readOpenNamespace(m *mountMap, v *mountView, fd int, w wanted) error {
 	text, err := s.byFile(fd)
 	if errors.Is(err, errNoNamespaces) {
 		if entered, cannot := s.enteredMounts(fd); cannot == nil {
@@ -108,14 +108,14 @@ func (s *mountScan) root(pid string) (string, error) {
 
 // pin is what holds a mount namespace: a bind of its file, or a descriptor of it.
 type pin struct {
-	view   *view
+	view   *mountView
 	target string // where it is bound
 	fd     string // a descriptor of it, below the proc directory
 }
 
-// heldNamespaces reads the mounts once more where a process holds a mount namespace open that no
+// openNamespaces reads the mounts once more where a process holds a mount namespace open that no
 // process is in and that is bound nowhere.
-func (p *Probe) heldNamespaces(ctx context.Context, m *mountMap, held map[string]string, w wanted) *mountMap {
+func (p *Probe) openNamespaces(ctx context.Context, m *mountMap, held map[string]string, w wanted) *mountMap {
 	if len(held) == 0 {
 		return m
 	}
@@ -158,7 +158,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &view{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
+		v := &mountView{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
 		if p.fd != "" {
 			v.held = "PID " + p.view.who(s.cfg.ProcDir)
 		}
@@ -180,7 +180,7 @@ const resolveCached = 0x20
 // at holds a mount point of a view by O_PATH, from the root of the process that shows it.
 // RESOLVE_CACHED asks no file system on the way: it may be anybody's FUSE, and a mount point is
 // always cached.
-func (s *mountScan) at(v *view, target string) (int, error) {
+func (s *mountScan) at(v *mountView, target string) (int, error) {
 	up := ""
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
@@ -200,7 +200,7 @@ func (s *mountScan) at(v *view, target string) (int, error) {
 }
 
 // readPinned reads the namespace by the bind of its file.
-func (s *mountScan) readPinned(m *mountMap, v *view, p pin, inode string, w wanted) error {
+func (s *mountScan) readPinned(m *mountMap, v *mountView, p pin, inode string, w wanted) error {
 	if p.fd != "" {
 		return s.readNamespace(m, v, p.fd, w)
 	}

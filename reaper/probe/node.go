@@ -17,7 +17,7 @@ import (
 )
 
 // node puts together what one look found out about the node itself.
-func (p *Probe) node(ctx context.Context, l *looking, found kubelet.Answer) policy.Node {
+func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) policy.Node {
 	n := policy.Node{
 		Kubelet: found.Runs, RuntimeLists: l.runtime.Lists, Network: l.runtime.Network, Agrees: found.Agrees, FreeBytes: -1, FreeInodes: -1,
 	}

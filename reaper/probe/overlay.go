@@ -22,7 +22,7 @@ import (
 
 // overlayMount is an overlay of which no option names a wanted pod.
 type overlayMount struct {
-	view        *view
+	view        *mountView
 	target, top string
 }
 
@@ -48,7 +48,7 @@ func topLayer(l *mountLine) string {
 var overlayType = []byte(" - overlay ")
 
 // addOverlay remembers one overlay file system once.
-func (m *mountMap) addOverlay(v *view, l *mountLine) {
+func (m *mountMap) addOverlay(v *mountView, l *mountLine) {
 	if _, ok := m.overlays[string(l.dev)]; !ok {
 		m.overlays[string(l.dev)] = overlayMount{v, unescape(l.target), topLayer(l)}
 	}

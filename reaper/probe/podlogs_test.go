@@ -53,7 +53,7 @@ func TestPodLogsCleaned(t *testing.T) {
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	l := &looking{logs: &policy.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
+	l := &gathering{logs: &policy.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
 	l.names = []beneath.Entry{{Name: string(runs)}}
 	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {

@@ -224,7 +224,7 @@ func (l *mountLine) origin(in []region) (bearing, string) {
 
 // concerns says whether the line is about a mount of the pod, or of something in it. What is
 // known of neither side by its device counts where no stranger can have written it.
-func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
+func (v *mountView) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
 		return true
 	}
@@ -258,7 +258,7 @@ func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.Pod
 
 // staged says whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
-func (v *view) staged(l *mountLine, t *mountTable, r *regions) bool {
+func (v *mountView) staged(l *mountLine, t *mountTable, r *regions) bool {
 	if len(r.plugins) == 0 || !v.foreign(r) {
 		return true
 	}
@@ -271,7 +271,7 @@ func (v *view) staged(l *mountLine, t *mountTable, r *regions) bool {
 
 // foreign says whether the process that shows the view is in another user namespace than we
 // are, where it takes no privilege of the node's to mount.
-func (v *view) foreign(r *regions) bool {
+func (v *mountView) foreign(r *regions) bool {
 	if r.user == "" || v.userOf == nil {
 		return false
 	}

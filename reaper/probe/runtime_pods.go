@@ -85,26 +85,26 @@ func uidsOf(names []string) []parsers.PodUID {
 	return uids
 }
 
-// wantBeyond adds to the wanted pods those that the runtime has and the pods directory has
+// wantDetached adds to the wanted pods those that the runtime has and the pods directory has
 // not. The runtime was asked after the listing, so a pod that was made in between is among
 // them; everything else says that it lives.
-func (l *looking) wantBeyond() {
+func (l *gathering) wantDetached() {
 	for uid := range l.runtime.Pods {
 		if _, ok := l.lists(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
-			l.beyond = append(l.beyond, uid)
+			l.detached = append(l.detached, uid)
 		}
 	}
-	slices.Sort(l.beyond)
-	for _, uid := range l.beyond {
+	slices.Sort(l.detached)
+	for _, uid := range l.detached {
 		l.wanted[uid] = true
 	}
 }
 
 // runtimeOnly puts together what is known of the pods that only the runtime has. Those that
 // are parked are in the look as such.
-func (l *looking) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
+func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 	var only []policy.Evidence
-	for _, uid := range l.beyond {
+	for _, uid := range l.detached {
 		if slices.ContainsFunc(parked, func(p policy.EntryState) bool { return p.UID == uid }) {
 			continue
 		}
@@ -119,7 +119,7 @@ func (l *looking) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 }
 
 // count says how many pods the runtime has and the kubelet lists, where that is known.
-func (l *looking) count(look *policy.Look) {
+func (l *gathering) count(look *policy.Look) {
 	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
 		look.InRuntime = &l.runtime.InRuntime
 	}

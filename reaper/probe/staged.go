@@ -128,7 +128,7 @@ func (s *staging) add(o *beneath.Opener, csi int, path string, names []string) {
 
 // stagedFact answers whether a volume of the pod is still staged or mapped on the node, and is so
 // on its account.
-func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
+func (l *gathering) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 	origin := l.rootDir + "/plugins"
 	var others []string
 	if what, ok := l.blocks.pods[uid]; ok {
@@ -172,7 +172,7 @@ func (l *looking) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 
 // blockHolders says who holds each block volume that has an entry for the pod, or nothing where
 // one of them may be the pod's own.
-func (l *looking) blockHolders(uid parsers.PodUID) (words []string) {
+func (l *gathering) blockHolders(uid parsers.PodUID) (words []string) {
 	for _, e := range l.blocks.csi[uid] {
 		user, ok := l.holders.heldBlock(uid, e.name)
 		if !ok || !e.bare {
@@ -187,7 +187,7 @@ func (l *looking) blockHolders(uid parsers.PodUID) (words []string) {
 type stagedAt struct{ path, words string }
 
 // staged finds the mounts of any namespace at or below the staging paths.
-func (l *looking) staged(r *podRead) []stagedAt {
+func (l *gathering) staged(r *podRead) []stagedAt {
 	var all []stagedAt
 	for _, path := range r.staging.mounted {
 		all = append(all, stagedAt{path, "plugins/" + clean.Name(path) + " is a mount point" + unstage(l.rootDir+"/plugins/"+path, "1")})
@@ -210,7 +210,7 @@ func unstage(path, pid string) string {
 
 // stagedInTree finds a mount of one of the volume plugins of the kubelet's own tree whose path has
 // the volume's name.
-func (l *looking) stagedInTree(r *podRead) (string, bool) {
+func (l *gathering) stagedInTree(r *podRead) (string, bool) {
 	if r.content == nil {
 		return "", false
 	}

@@ -30,14 +30,14 @@ const deviceCheckpoint = "kubelet_internal_checkpoint"
 // biggestStateFile bounds what is read; a real one has some 100 KiB.
 const biggestStateFile = 64 << 20
 
-// stated is what the state files say about the wanted pods.
-type stated struct {
+// inStateFiles is what the state files say about the wanted pods.
+type inStateFiles struct {
 	pods map[parsers.PodUID][]policy.StateFile // the files that name it
 	read int
 	err  error
 }
 
-func (s *stated) fact(uid parsers.PodUID, root string) policy.Fact {
+func (s *inStateFiles) fact(uid parsers.PodUID, root string) policy.Fact {
 	if files := s.pods[uid]; len(files) > 0 {
 		origin := files[0].Name
 		if !filepath.IsAbs(origin) {
@@ -57,23 +57,23 @@ func (s *stated) fact(uid parsers.PodUID, root string) policy.Fact {
 
 // files returns the files that name the pod, where all could be read: one that could not may
 // name it, too.
-func (s *stated) files(uid parsers.PodUID) []policy.StateFile {
+func (s *inStateFiles) files(uid parsers.PodUID) []policy.StateFile {
 	if s.err != nil {
 		return nil
 	}
 	return s.pods[uid]
 }
 
-func (p *Probe) stated(ctx context.Context, root *bounded.Handle, w wanted) *stated {
-	s, err := bounded.On(ctx, p.guard, "state files", root, func(fd int) *stated { return p.readStated(fd, w) })
+func (p *Probe) stateFiles(ctx context.Context, root *bounded.Handle, w wanted) *inStateFiles {
+	s, err := bounded.On(ctx, p.guard, "state files", root, func(fd int) *inStateFiles { return p.readStateFiles(fd, w) })
 	if err != nil {
-		return &stated{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
+		return &inStateFiles{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
 	}
 	return s
 }
 
-func (p *Probe) readStated(root int, w wanted) *stated {
-	s := &stated{pods: map[parsers.PodUID][]policy.StateFile{}}
+func (p *Probe) readStateFiles(root int, w wanted) *inStateFiles {
+	s := &inStateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
 	for _, file := range stateFiles {
 		text, written, err := p.readBelow(root, file, biggestStateFile)
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
@@ -93,7 +93,7 @@ func (p *Probe) readStated(root int, w wanted) *stated {
 }
 
 // add takes in one file, or why it could not be read. A file that is not there names nobody.
-func (s *stated) add(file policy.StateFile, text []byte, err error, w wanted) {
+func (s *inStateFiles) add(file policy.StateFile, text []byte, err error, w wanted) {
 	switch {
 	case err == nil:
 		s.read++

@@ -32,7 +32,7 @@ const mostStrays = 200_000
 
 var errStrays = errors.New("processes hold more files of the pods' file system than are looked at")
 
-func (u *users) stray(id inode, held stray) {
+func (u *openFiles) stray(id inode, held stray) {
 	switch _, known := u.strays[id]; {
 	case known:
 	case len(u.strays) >= mostStrays:
@@ -92,21 +92,21 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 }
 
 // inUse answers for a pod whose directory was read.
-func (l *looking) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
+func (l *gathering) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
 	procDir := l.probe.cfg.ProcDir
-	f := l.users.fact(uid, procDir)
-	if f.Truth == policy.Yes || r.content == nil || len(l.users.strays) == 0 {
+	f := l.openFiles.fact(uid, procDir)
+	if f.Truth == policy.Yes || r.content == nil || len(l.openFiles.strays) == 0 {
 		return f
 	}
 	doubt := ""
 	for _, ino := range r.content.inodes {
-		held, ok := l.users.strays[inode{r.id.Dev, ino}]
+		held, ok := l.openFiles.strays[inode{r.id.Dev, ino}]
 		if !ok {
 			continue
 		}
 		truth := policy.Yes
 		if !held.sure {
-			truth = l.users.places.leads(held.process, held.path, inode{r.id.Dev, ino})
+			truth = l.openFiles.places.leads(held.process, held.path, inode{r.id.Dev, ino})
 		}
 		switch truth {
 		case policy.Yes:
@@ -118,7 +118,7 @@ func (l *looking) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
 		}
 	}
 	if doubt == "" && !r.content.whole() {
-		for id, held := range l.users.strays {
+		for id, held := range l.openFiles.strays {
 			if held.nameless && id.dev == r.id.Dev {
 				doubt = held.words(procDir) + ", and not all of this pod's files were looked at"
 			}
@@ -134,7 +134,7 @@ func (h stray) words(procDir string) string {
 	if h.process == "" {
 		return h.what
 	}
-	v := view{pid: h.process}
+	v := mountView{pid: h.process}
 	return "PID " + v.who(procDir) + " has " + clean.Name(h.path) + " as " + h.what
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// volumeUsers are the pods that live and the CSI volumes that they have, with the staging paths
+// livingVolumes are the pods that live and the CSI volumes that they have, with the staging paths
 // that are theirs. They are asked for only where a volume of a dead pod is staged.
-type volumeUsers struct {
+type livingVolumes struct {
 	files  []fileUser
 	blocks map[string][]policy.VolumeUser // by the volume's name, for block volumes
 }
@@ -30,7 +30,7 @@ type fileUser struct {
 const mostVolumes = 1000
 
 // held returns the pod that holds what is staged at path, of a dead pod's volume.
-func (u *volumeUsers) held(dead parsers.PodUID, v policy.CSIVolume, path string) (parsers.PodUID, bool) {
+func (u *livingVolumes) held(dead parsers.PodUID, v policy.CSIVolume, path string) (parsers.PodUID, bool) {
 	for _, f := range u.files {
 		if f.Holds(dead, v) && slices.Contains(f.paths, path) {
 			return f.UID, true
@@ -40,7 +40,7 @@ func (u *volumeUsers) held(dead parsers.PodUID, v policy.CSIVolume, path string)
 }
 
 // heldBlock does so for a block volume. The directory that it is in names it, for all its pods.
-func (u *volumeUsers) heldBlock(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
+func (u *livingVolumes) heldBlock(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
 	for _, b := range u.blocks[name] {
 		if b.Holds(dead, blockVolume(name)) {
 			return b.UID, true
@@ -53,8 +53,8 @@ func blockVolume(name string) policy.CSIVolume {
 	return policy.CSIVolume{Driver: csiPlugin, Handle: name}
 }
 
-// volumeUsers finds the users of the volumes that are staged and that some pod of reads has.
-func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers {
+// livingVolumes finds the users of the volumes that are staged and that some pod of reads has.
+func (l *gathering) livingVolumes(ctx context.Context, reads []*podRead) livingVolumes {
 	var names []string
 	files := slices.ContainsFunc(reads, func(r *podRead) bool { return len(l.staged(r)) > 0 })
 	for _, entries := range l.blocks.csi {
@@ -63,7 +63,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 		}
 	}
 	if !files && len(names) == 0 {
-		return volumeUsers{}
+		return livingVolumes{}
 	}
 	var living []parsers.PodUID
 	for _, d := range l.names {
@@ -73,7 +73,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 	}
 	slices.Sort(names)
 	p := l.probe
-	users, err := bounded.On(ctx, p.guard, "volumes of living pods", l.pods, func(pods int) (u volumeUsers) {
+	users, err := bounded.On(ctx, p.guard, "volumes of living pods", l.pods, func(pods int) (u livingVolumes) {
 		for _, uid := range living {
 			if files && ctx.Err() == nil {
 				u.files = append(u.files, p.fileUsers(pods, uid)...)
@@ -82,7 +82,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 		return u
 	})
 	if err != nil {
-		return volumeUsers{} // nobody is known to hold a volume: what is staged keeps
+		return livingVolumes{} // nobody is known to hold a volume: what is staged keeps
 	}
 	if l.csi == nil || len(names) == 0 {
 		return users
@@ -101,7 +101,7 @@ func (l *looking) volumeUsers(ctx context.Context, reads []*podRead) volumeUsers
 }
 
 // lives says whether the runtime has something of the pod, or a process is in its cgroup.
-func (l *looking) lives(ctx context.Context, uid parsers.PodUID) bool {
+func (l *gathering) lives(ctx context.Context, uid parsers.PodUID) bool {
 	if l.runtime.Sandboxes[uid] != "" || l.runtime.Containers[uid] != "" || l.cgroups.busy[uid] {
 		return true
 	}
