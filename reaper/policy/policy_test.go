@@ -118,6 +118,10 @@ func (s *scene) set(t *testing.T, line string) {
 		s.node.Agrees = Fact{Truth: truth(), Detail: "--runtime-endpoint is another socket than the kubelet's"}
 	case "rules hold":
 		s.rules.Hold = dur()
+	case "rules most":
+		if _, err := fmt.Sscan(arg(2), &s.rules.MaxPerLook); err != nil {
+			t.Fatal(err)
+		}
 	case "rules confirm":
 		s.rules.Confirm = dur()
 	case "rules observe":
