@@ -170,7 +170,7 @@ func (o object) onlyMessage() bool {
 	return o["__CURSOR"] != nil
 }
 
-// alwaysPrinted says whether journalctl prints a field whatever fields were chosen:
+// alwaysPrinted reports whether journalctl prints a field whatever fields were chosen:
 // addresses, which start with two underscores, and _BOOT_ID (journalctl(1)).
 func alwaysPrinted(key string) bool { return strings.HasPrefix(key, "__") || key == "_BOOT_ID" }
 

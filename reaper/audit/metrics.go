@@ -222,7 +222,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	m.lookLength.Set(took.Seconds())
 }
 
-// Orphan says whether the metrics count an entry of the pods directory as an orphaned pod:
+// Orphan reports whether the metrics count an entry of the pods directory as an orphaned pod:
 // the kubelet has named it, or nothing on the node shows that it lives: no cgroup, and no
 // sandbox or container that the runtime knows. One with a sandbox that is ready is none,
 // whatever a line says of it: a pod can forge one. It is for counting; policy.Judge decides.
@@ -299,13 +299,13 @@ func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
 	}
 }
 
-// Breaker says whether the breaker is open.
+// Breaker reports whether the breaker is open.
 func (m *Metrics) Breaker(open bool) { m.breaker.Set(flag(open)) }
 
-// Enforcing says whether the daemon may change anything.
+// Enforcing reports whether the daemon may change anything.
 func (m *Metrics) Enforcing(yes bool) { m.enforcing.Set(flag(yes)) }
 
-// Source says whether a log source is followed, and when its last line came (zero: none
+// Source reports whether a log source is followed, and when its last line came (zero: none
 // yet). name is "journald" or a path.
 func (m *Metrics) Source(name string, up bool, lastLine time.Time) {
 	name = clean(name)

@@ -300,7 +300,7 @@ func (s *Store) Breaker() (policy.Record, bool) {
 	return b, b.Seq > s.ledger.resumed
 }
 
-// BreakerOpen says whether enforcing stopped and no person has said go on.
+// BreakerOpen reports whether enforcing stopped and no person has said go on.
 func (s *Store) BreakerOpen() bool {
 	_, open := s.Breaker()
 	return open

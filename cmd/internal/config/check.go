@@ -46,7 +46,7 @@ func (c *Config) paths() []namedPath {
 // mayBeNone are the paths' keys that take the word none.
 var mayBeNone = []string{"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file"}
 
-// isPath says whether a value that may be a path is one, and not a word that stands for
+// isPath reports whether a value that may be a path is one, and not a word that stands for
 // one or for none.
 func isPath(v string) bool { return v != "" && v != Auto && v != None }
 
@@ -78,7 +78,7 @@ func (c *Config) check() error {
 	c.checkPaths(p)
 	c.checkSources(p)
 	c.checkRuntime(p)
-	if c.Elsewhere() && c.NodeNamespaces != Self {
+	if c.OtherNodeRoot() && c.NodeNamespaces != Self {
 		p.add("node_root", "another directory than / is taken only together with --node-namespaces self")
 	}
 	c.checkAsked(p)
@@ -182,7 +182,7 @@ func (c Config) Notes() []string {
 	return notes
 }
 
-// within says whether path is dir or lies below it, by their names.
+// within reports whether path is dir or lies below it, by their names.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

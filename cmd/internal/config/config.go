@@ -105,10 +105,10 @@ func Default() Config {
 // PodsDir returns the directory that holds a directory for each pod.
 func (c Config) PodsDir() string { return filepath.Join(c.RootDir, "pods") }
 
-// Observe says whether nothing may be changed.
+// Observe reports whether nothing may be changed.
 func (c Config) Observe() bool { return c.Mode != ModeEnforce }
 
-// Waive says whether there is neither kubelet nor runtime here (--runtime-endpoint none).
+// Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).
 func (c Config) Waive() bool { return c.RuntimeEndpoint == None }
 
 // Source says where the value of a key came from: "flag --NAME", FILE:LINE, "default" (with
@@ -212,9 +212,9 @@ func (c *Config) applyFlags(given map[string][]string) error {
 	return nil
 }
 
-// Elsewhere reports whether the usual places are below another directory than /: then nothing
+// OtherNodeRoot reports whether the usual places are below another directory than /: then nothing
 // that this machine has in them is read or written.
-func (c Config) Elsewhere() bool { return c.NodeRoot != "/" }
+func (c Config) OtherNodeRoot() bool { return c.NodeRoot != "/" }
 
 // usualPlaces puts each path that nobody named below the node's root.
 func (c *Config) usualPlaces() {
@@ -230,7 +230,7 @@ func (c *Config) usualPlaces() {
 func (c *Config) discover(ctx context.Context, find func(context.Context) (dir, origin string, ok bool)) {
 	if !c.Named("root_dir") && find != nil {
 		dir, origin, ok := find(ctx)
-		if ok && c.Elsewhere() && !within(dir, c.NodeRoot) {
+		if ok && c.OtherNodeRoot() && !within(dir, c.NodeRoot) {
 			ok, origin = false, fmt.Sprintf("the root directory of %s is not below %s", origin, c.NodeRoot)
 		}
 		if ok {

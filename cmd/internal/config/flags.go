@@ -36,7 +36,7 @@ func (v FlagValue) String() string { return v.shown }
 // Type returns what stands for the value in --help.
 func (v FlagValue) Type() string { return v.s.Meta }
 
-// IsBoolFlag says whether the flag may stand without a value.
+// IsBoolFlag reports whether the flag may stand without a value.
 func (v FlagValue) IsBoolFlag() bool {
 	_, ok := v.s.field(new(Config)).(*bool)
 	return ok

@@ -76,7 +76,7 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 // overflowUID is how a user namespace shows a user that it does not have (user_namespaces(7)).
 const overflowUID = 65534
 
-// inUserNamespace says whether this is a user namespace that does not have all users: the host's root
+// inUserNamespace reports whether this is a user namespace that does not have all users: the host's root
 // is shown as nobody there.
 func inUserNamespace() bool {
 	users, err := os.ReadFile("/proc/self/uid_map")

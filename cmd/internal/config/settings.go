@@ -166,7 +166,7 @@ var Settings = []Setting{
 	},
 }
 
-// List says whether the setting takes several values.
+// List reports whether the setting takes several values.
 func (s *Setting) List() bool {
 	_, ok := s.field(new(Config)).(*[]string)
 	return ok

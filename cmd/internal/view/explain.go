@@ -55,7 +55,7 @@ func (p *Printer) Explain(e Explanation) {
 	}
 	x.history(e.done)
 	if !there {
-		x.volData(volDataOf(e.done))
+		x.volData(gatherVolData(e.done))
 	}
 	p.lookErrors(&e.report)
 	if len(e.pods) > 0 && e.report.Node != nil {
@@ -63,7 +63,7 @@ func (p *Printer) Explain(e Explanation) {
 	}
 }
 
-// shown says whether a quarantine entry has been explained as a parked pod.
+// shown reports whether a quarantine entry has been explained as a parked pod.
 func shown(pods []*podView, entry string) bool {
 	for _, pod := range pods {
 		if pod.Entry == entry {

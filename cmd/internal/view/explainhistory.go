@@ -56,8 +56,8 @@ func (x explainer) gone(uid parsers.PodUID, done []policy.Record) {
 	x.Para("", "Nothing of this pod is in the pods directory or in quarantine. The ledger tells what became of it.")
 }
 
-// volDataOf gathers what the records have kept of vol_data.json files: it is nowhere else.
-func volDataOf(done []policy.Record) map[string]string {
+// gatherVolData gathers what the records have kept of vol_data.json files: it is nowhere else.
+func gatherVolData(done []policy.Record) map[string]string {
 	all := map[string]string{}
 	for _, r := range done {
 		maps.Copy(all, r.VolData)

@@ -215,7 +215,7 @@ func (v *podView) title() string {
 // podName is NAMESPACE/NAME or the name alone, "" where nobody told.
 func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
-// NeedsPerson says whether anything in the report is kept that a person should look at.
+// NeedsPerson reports whether anything in the report is kept that a person should look at.
 func (v *Report) NeedsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {

@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// underJournal says whether our log should go to the journal itself: systemd runs us with
+// underJournal reports whether our log should go to the journal itself: systemd runs us with
 // stderr connected to it (systemd.exec(5), $JOURNAL_STREAM).
 func underJournal(cfg config.Config) bool {
 	if cfg.LogFormat == config.Auto {
@@ -48,7 +48,7 @@ func newTeller(cfg config.Config, fallback io.Writer) *audit.Journal {
 	}
 	return audit.NewJournal(audit.JournalOptions{
 		Fallback: fallback, Format: format,
-		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.Elsewhere()),
+		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.OtherNodeRoot()),
 	})
 }
 

@@ -40,7 +40,7 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 	switch cfg.MetricsFile {
 	case config.None:
 	case config.Auto:
-		if cfg.Elsewhere() {
+		if cfg.OtherNodeRoot() {
 			break // the exporter that runs is the machine's, and so are its directories
 		}
 		m.find = textfile.New(procDir).Find
@@ -102,7 +102,7 @@ func (m *metricsFile) search() {
 	}
 }
 
-// changed says whether what is to be told differs from what was told the last time.
+// changed reports whether what is to be told differs from what was told the last time.
 func (m *metricsFile) changed(what string) bool {
 	before := m.told
 	m.told = what

@@ -20,7 +20,7 @@ import (
 // that cannot be forged. A file that is the kubelet's standard error is followed, too.
 func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
-	here := wants(config.Auto) && !cfg.Elsewhere()
+	here := wants(config.Auto) && !cfg.OtherNodeRoot()
 	journald := wants("journald") || here && source.JournaldRuns()
 	kept := journald && (!here || source.JournalKept(source.JournalDirs()...))
 	if journald && !kept {
@@ -43,7 +43,7 @@ const relook = 10 * time.Minute
 // laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
 // and the usual ones that are written while the journal is not.
 func laterFiles(ctx context.Context, cfg config.Config) []string {
-	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.Elsewhere() || cfg.Waive() {
+	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
 		return nil
 	}
 	return append(kubelet.Logs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)

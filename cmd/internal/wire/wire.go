@@ -38,7 +38,7 @@ func DiscoverRoot(ctx context.Context) (dir, origin string, ok bool) {
 	return dir, origin, true
 }
 
-// Agrees says whether what was set agrees with the kubelet that runs here: outside of a look,
+// Agrees reports whether what was set agrees with the kubelet that runs here: outside of a look,
 // for config check.
 func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
 	clock, err := state.NewClock()
