@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -19,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // contents are files as CNI leaves them, each a little different.
@@ -131,7 +132,7 @@ func TestArchiveForTar(t *testing.T) {
 			t.Errorf("%q: %v %v", c.File.Name, info.Mode(), info.ModTime())
 		}
 	}
-	index := readFile(t, to, indexMember)
+	index := readFile(t, to, "orphan-reaper.index.jsonl")
 	if bytes.Count(index, []byte("\n")) != len(want) || !bytes.Contains(index, []byte(`"pod":"cart-1"`)) {
 		t.Errorf("%s", index)
 	}
@@ -221,7 +222,11 @@ func TestArchiveNewer(t *testing.T) {
 	must(t, s.Archive("cni-1", contents(1)))
 	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
-	must(t, writeArchive(f, []byte(`{"version":2,"more":"of it"}`), []byte("what an index is then"), nil))
+	newer, err := archive.New(time.Time{}, nil)
+	must(t, err)
+	testkit.Set(newer, "head", []byte(`{"version":2,"more":"of it"}`))
+	testkit.Set(newer, "index", []byte("what an index is then"))
+	must(t, newer.Write(f))
 	must(t, f.Close())
 	err = s.ReadArchive("cni-2", nil)
 	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "version 2") {
@@ -231,44 +236,6 @@ func TestArchiveNewer(t *testing.T) {
 	must(t, err)
 	if len(list) != 2 || !errors.Is(list[0].Err, ErrNewer) {
 		t.Errorf("%+v", list)
-	}
-}
-
-// TestArchiveIndex: index and files must be of one another, and a bomb is not unpacked.
-func TestArchiveIndex(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	must(t, s.Archive("x", nil))
-	files := contents(2)
-	head, index, err := describe(files)
-	must(t, err)
-	one := bytes.SplitAfter(index, []byte("\n"))
-	cases := map[string]func(*os.File) error{
-		"fewer files": func(f *os.File) error { return writeArchive(f, head, index, files[:1]) },
-		"fewer lines": func(f *os.File) error { return writeArchive(f, head, one[0], files) },
-		"more lines":  func(f *os.File) error { return writeArchive(f, head, append(index, one[0]...), files) },
-		"more files":  func(f *os.File) error { return writeArchive(f, head, index, append(files, files...)) },
-		"no head":     func(f *os.File) error { return writeArchive(f, nil, index, files) },
-		"bomb":        func(f *os.File) error { return writeArchive(f, make([]byte, mostAbout+1), index, files) },
-		"tail": func(f *os.File) error {
-			if err := writeArchive(f, head, index, files); err != nil {
-				return err
-			}
-			w := gzip.NewWriter(f)
-			_, err := w.Write(make([]byte, 2*mostAbout))
-			return errors.Join(err, w.Close())
-		},
-	}
-	for name, write := range cases {
-		t.Run(name, func(t *testing.T) {
-			f, err := os.OpenFile(filepath.Join(dir, "archive", "x.tar.gz"), os.O_TRUNC|os.O_WRONLY, 0o600)
-			must(t, err)
-			must(t, write(f))
-			must(t, f.Close())
-			if err := s.ReadArchive("x", func(cni.Content) error { t.Error("gave something"); return nil }); err == nil {
-				t.Error("took it")
-			}
-		})
 	}
 }
 

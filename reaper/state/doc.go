@@ -1,5 +1,5 @@
 // Package state keeps what must outlive the process: the ledger of every intent and
-// outcome, small values such as holds and checkpoints, the archives of CNI files that were
+// outcome, small values such as holds and checkpoints, the archives of CNI files (package archive) that were
 // removed, and the clock that all are told by. All of it lies in one directory of root's.
 //
 // It must not know Kubernetes, judge, or touch anything outside its directory.

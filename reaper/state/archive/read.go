@@ -1,4 +1,4 @@
-package state
+package archive
 
 import (
 	"archive/tar"
@@ -8,81 +8,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// ReadArchive gives each file of an archive to each, in the order in which they were
-// archived, and stops at its first error. The whole archive is read and compared with its
-// checksum before the first is given.
-func (s *Store) ReadArchive(name string, each func(cni.Content) error) error {
-	r, err := s.openArchive(name)
-	if err != nil {
-		return err
-	}
-	defer r.close()
-	if err := r.walk(func(cni.Content) error { return nil }); err != nil {
-		return r.damaged(err)
-	}
-	if _, err := r.f.Seek(0, io.SeekStart); err != nil {
-		return r.damaged(err)
-	}
-	var fromEach error
-	err = r.walk(func(c cni.Content) error {
-		fromEach = each(c)
-		return fromEach
-	})
-	if fromEach != nil {
-		return fromEach
-	}
-	return r.damaged(err)
+// NewerError is about an archive that a newer program wrote.
+type NewerError struct{ Version int }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("version %d, and this program knows version %d", e.Version, version)
 }
 
-// archiveReader is an open archive.
-type archiveReader struct {
-	f    *os.File
-	path string
+// ReadAbout reads the first member.
+func ReadAbout(from io.Reader) (About, error) { return (&reader{from: from}).about() }
+
+// Read gives each file of an archive to each, in the order in which they were archived, and
+// stops at its first error. What it gave before an error counts for nothing: the checksum
+// comes at the end.
+func Read(from io.Reader, each func(cni.Content) error) error {
+	return (&reader{from: from}).walk(each)
+}
+
+// reader is an open archive.
+type reader struct {
+	from io.Reader
 	zip  *gzip.Reader
 	tar  *tar.Reader
 }
 
-func (s *Store) openArchive(name string) (*archiveReader, error) {
-	file, err := archiveFile(name)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(s.dir, file)
-	if s.root == nil {
-		return nil, fmt.Errorf("cannot open %s: %w", path, os.ErrNotExist)
-	}
-	f, err := s.openRegular(file, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	return &archiveReader{f: f, path: path}, nil
-}
-
-func (r *archiveReader) close() { _ = r.f.Close() }
-
-// damaged tells which archive it is, and what can be done.
-func (r *archiveReader) damaged(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrNewer):
-		return fmt.Errorf("cannot read %s: %w; install that one", r.path, err)
-	case errors.Is(err, io.EOF):
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("cannot read %s, nothing of it was used: %w; tar -tzf shows what is left of it", r.path, err)
-}
-
 // about reads the first member.
-func (r *archiveReader) about() (about, error) {
-	var a about
-	zip, err := gzip.NewReader(r.f)
+func (r *reader) about() (About, error) {
+	var a About
+	zip, err := gzip.NewReader(r.from)
 	if err != nil {
 		return a, err
 	}
@@ -95,8 +52,8 @@ func (r *archiveReader) about() (about, error) {
 		return a, err
 	}
 	switch {
-	case a.Version > archiveVersion:
-		return a, fmt.Errorf("version %d, and this program knows version %d: %w", a.Version, archiveVersion, ErrNewer)
+	case a.Version > version:
+		return a, &NewerError{a.Version}
 	case a.Version < 1 || a.Files < 0:
 		return a, errors.New("its first member says nothing")
 	}
@@ -104,7 +61,7 @@ func (r *archiveReader) about() (about, error) {
 }
 
 // member reads the next member, which must have this name.
-func (r *archiveReader) member(name string, most int64) ([]byte, error) {
+func (r *reader) member(name string, most int64) ([]byte, error) {
 	h, err := r.tar.Next()
 	if err != nil {
 		return nil, err
@@ -115,7 +72,7 @@ func (r *archiveReader) member(name string, most int64) ([]byte, error) {
 	return r.data(h, most)
 }
 
-func (r *archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
+func (r *reader) data(h *tar.Header, most int64) ([]byte, error) {
 	if h.Typeflag != tar.TypeReg || h.Size > most {
 		return nil, fmt.Errorf("%.100q is no file or too large (%d bytes)", h.Name, h.Size)
 	}
@@ -126,7 +83,7 @@ func (r *archiveReader) data(h *tar.Header, most int64) ([]byte, error) {
 	return b, nil
 }
 
-func (r *archiveReader) walk(each func(cni.Content) error) error {
+func (r *reader) walk(each func(cni.Content) error) error {
 	a, err := r.about()
 	if err != nil {
 		return err
@@ -168,7 +125,7 @@ func (r *archiveReader) walk(each func(cni.Content) error) error {
 	return err
 }
 
-func (r *archiveReader) content(line *archived) (cni.Content, error) {
+func (r *reader) content(line *archived) (cni.Content, error) {
 	var c cni.Content
 	h, err := r.tar.Next()
 	if err != nil {
