@@ -126,7 +126,7 @@ func join(a, b string) string {
 
 // Lives looks for signs of life of a pod that was confirmed dead and of which something is
 // left in quarantine: ephemeral data until retention is over, data until a person purges it,
-// what a crash left half removed. Settle is ParkedConflict where there is one, ParkedWait
+// what a crash left half removed. Decision is ParkedConflict where there is one, ParkedWait
 // where one is in doubt, else ParkedStrip.
 //
 // The directory of a pod of which only a leaf was cleared was never away.
