@@ -64,7 +64,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	countFailures(r, metrics)
 	tellUnlisted(r, log)
 	tellMeans(r.Remover.Means(), log)
-	var from checkpoints
+	var from source.Checkpoints
 	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	logs := follow(ctx, all, from, log, metrics.Source)
+	logs := source.Follow(ctx, all, from, log, metrics.Source)
 	again := time.NewTicker(relook)
 	defer again.Stop()
-	logs.relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
+	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.lines, Parse: logs.counted(newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
+		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
-		Checkpoint: func() { logs.keep(store, log) },
+		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
 	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
 	notify(daemon.SdNotifyReady)
@@ -90,7 +90,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	err = d.Run(ctx)
 	notify(daemon.SdNotifyStopping)
 	cancel()
-	logs.wait()
+	logs.Wait()
 	if err == nil { // somebody wanted it to stop
 		metrics.Remove()
 	}

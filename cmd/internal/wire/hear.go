@@ -37,13 +37,13 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 	defer cancelNow()
 	units := newUnits(cfg, log)
 	all := newSources(ctx, cfg, units, log)
-	f := follow(now, all, nil, log, func(string, bool, time.Time) {})
+	f := source.Follow(now, all, nil, log, func(string, bool, time.Time) {})
 	recalled := recall(ctx, cfg, clock, all, log)
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	said := gathered{}
 	for listening := now.Done(); listening != nil || recalled != nil; {
 		select {
-		case line := <-f.lines:
+		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
 				said.add(policy.Claim{Sighting: s, At: clock.Now()})
 			}
@@ -57,7 +57,7 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 			}
 		case <-listening:
 			listening = nil
-			f.wait()
+			f.Wait()
 		}
 	}
 	return said.claims()

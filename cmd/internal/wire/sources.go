@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -79,100 +78,18 @@ func newParse(cfg config.Config, units *source.Units) func(parsers.Line) (parser
 	}
 }
 
-// checkpoints are the positions of all sources, by name.
-type checkpoints map[string]source.Position
-
-// following runs the sources until its context ends.
-type following struct {
-	lines chan parsers.Line
-	done  sync.WaitGroup
-	from  checkpoints
-	log   *slog.Logger
-	meter func(source string, up bool, lastLine time.Time)
-
-	mu  sync.Mutex
-	all []source.Source
-}
-
-// follow starts all sources where the checkpoints say, each in its own goroutine. A source
-// that cannot go on is told once; the others go on without it.
-func follow(ctx context.Context, all []source.Source, from checkpoints, log *slog.Logger, meter func(string, bool, time.Time)) *following {
-	f := &following{lines: make(chan parsers.Line), from: from, log: log, meter: meter}
-	for _, s := range all {
-		f.add(ctx, s)
-	}
-	return f
-}
-
-func (f *following) add(ctx context.Context, s source.Source) {
-	f.mu.Lock()
-	f.all = append(f.all, s)
-	f.mu.Unlock()
-	f.meter(s.Name(), true, time.Time{})
-	f.done.Go(func() {
-		if err := s.Run(ctx, f.from[s.Name()], f.lines); err != nil {
-			f.log.ErrorContext(ctx, "a log is no longer followed; restart orphan-reaper once that is mended",
-				slog.String("source", s.Name()), slog.Any("error", err))
-			f.meter(s.Name(), false, time.Time{})
-		}
-	})
-}
-
-// relook asks at each tick which files are to be followed besides, and follows those that are new.
-// None is given up: a kubelet that is being started again has none.
-func (f *following) relook(ctx context.Context, tick <-chan time.Time, files func() []string) {
-	f.done.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick:
-			}
-			for _, path := range files() {
-				if slices.ContainsFunc(f.sources(), func(s source.Source) bool { return s.Name() == path }) {
-					continue
-				}
-				f.log.InfoContext(ctx, "the kubelet's lines come to this file, too: it is followed from now on", slog.String("source", path))
-				f.add(ctx, source.NewFile(source.FileOptions{Path: path, Logger: f.log}))
-			}
-		}
-	})
-}
-
-func (f *following) sources() []source.Source {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.all)
-}
-
-// stragglers is how long sources may take to end. A read that hangs, of a log on a file
-// system whose server is gone, ends with the process only.
-const stragglers = 2 * time.Second
-
-// wait returns when the sources have ended, whose context has, or are not to be waited for.
-func (f *following) wait() {
-	ended := make(chan struct{})
-	go func() { f.done.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(stragglers):
-	}
-}
-
 // counted counts the lines that can be a sighting, by source, ahead of parse.
-func (f *following) counted(parse func(parsers.Line) (parsers.Sighting, bool)) func(parsers.Line) (parsers.Sighting, bool) {
+func counted(
+	meter func(source string, up bool, lastLine time.Time), parse func(parsers.Line) (parsers.Sighting, bool),
+) func(parsers.Line) (parsers.Sighting, bool) {
 	return func(l parsers.Line) (parsers.Sighting, bool) {
-		f.meter(l.Source, true, time.Now())
+		meter(l.Source, true, time.Now())
 		return parse(l)
 	}
 }
 
 // keep writes the positions down.
-func (f *following) keep(store *state.Store, log *slog.Logger) {
-	at := checkpoints{}
-	for _, s := range f.sources() {
-		at[s.Name()] = s.Position()
-	}
+func keep(store *state.Store, at source.Checkpoints, log *slog.Logger) {
 	if err := store.Save("checkpoints", at); err != nil {
 		log.Error("cannot keep how far the logs were read; they are read again after a restart", slog.Any("error", err))
 	}

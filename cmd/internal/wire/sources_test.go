@@ -4,9 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -16,63 +14,6 @@ import (
 // orphanLine is what a kubelet says of an orphan.
 const orphanLine = `E0331 15:47:45.892216    3416 kubelet_volumes.go:140] Orphaned pod "0badf00d-6131-4aaa-8bbb-cccc00006131" found, but volume ` +
 	`paths are still present on disk`
-
-// hung is a source that does not end with its context, as one whose read hangs.
-type hung struct {
-	source.Source
-	release chan struct{}
-}
-
-func (hung) Name() string { return "hung" }
-
-func (h hung) Run(context.Context, source.Position, chan<- parsers.Line) error {
-	<-h.release
-	return nil
-}
-
-// TestHungLog: a log whose read hangs holds up neither the end of a command nor the daemon's.
-func TestHungLog(t *testing.T) {
-	h := hung{release: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.Context())
-	f := follow(ctx, []source.Source{h}, nil, slog.New(slog.DiscardHandler), func(string, bool, time.Time) {})
-	cancel()
-	f.wait() // hangs without the bound
-	close(h.release)
-	f.wait()
-}
-
-// TestRelook: a kubelet that was started again with its standard error in a file is heard, and its
-// file followed once.
-func TestRelook(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kubelet.log")
-	if err := os.WriteFile(path, []byte(orphanLine+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f := follow(ctx, nil, nil, slog.New(slog.DiscardHandler), func(string, bool, time.Time) {})
-	tick, files := make(chan time.Time), make(chan []string)
-	f.relook(ctx, tick, func() []string { return <-files })
-	tick <- time.Time{}
-	files <- nil
-	tick <- time.Time{} // the answer has been dealt with
-	if all := f.sources(); len(all) > 0 {
-		t.Errorf("follows %v before there is a file", all)
-	}
-	files <- []string{path, path}
-	tick <- time.Time{}
-	files <- []string{path}
-	tick <- time.Time{}
-	line := <-f.lines
-	if line.Source != path || string(line.Text) != orphanLine || !line.CatchUp {
-		t.Errorf("heard %+v", line)
-	}
-	if all := f.sources(); len(all) != 1 {
-		t.Errorf("follows %v", all)
-	}
-	cancel()
-	files <- nil
-	f.wait()
-}
 
 // TestUnitsFound: a unit in which a kubelet was found is believed; where
 // the operator named units, nothing is looked for and any command of theirs is believed.

@@ -1,4 +1,4 @@
-package wire
+package source
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 // TestFormatOfCheckpoints: the places in the logs are read whole, and written the same.
 func TestFormatOfCheckpoints(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "reaper", "state", "testdata", "v1", "checkpoints.json"))
+	b, err := os.ReadFile(filepath.Join("..", "state", "testdata", "v1", "checkpoints.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestFormatOfCheckpoints(t *testing.T) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
 	}
-	var v checkpoints
+	var v Checkpoints
 	dec := json.NewDecoder(bytes.NewReader(file.Value))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&v); err != nil {
