@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const catalogFile = "../../packaging/orphan-reaper.catalog"
@@ -118,7 +119,7 @@ func parseCatalog(t *testing.T, text string) map[string]catalogEntry {
 // that is missing.
 func TestCatalog(t *testing.T) {
 	text, err := os.ReadFile(catalogFile)
-	must(t, err)
+	testkit.Must(t, err)
 	entries := parseCatalog(t, string(text))
 	for _, m := range policy.Kinds() {
 		k := m.Kind
@@ -177,13 +178,13 @@ func checkLink(t *testing.T, root, link string) {
 
 // TestCatalogCompiles: journalctl itself takes the catalog and gives it back.
 func TestCatalogCompiles(t *testing.T) {
-	journalctl := needCommand(t, "journalctl")
+	journalctl := testkit.NeedCommand(t, "journalctl")
 	root := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(root, "usr/lib/systemd/catalog"), 0o755))
-	must(t, os.MkdirAll(filepath.Join(root, "var/lib/systemd/catalog"), 0o755))
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "usr/lib/systemd/catalog"), 0o755))
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var/lib/systemd/catalog"), 0o755))
 	text, err := os.ReadFile(catalogFile)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/orphan-reaper.catalog"), text, 0o644))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(root, "usr/lib/systemd/catalog/orphan-reaper.catalog"), text, 0o644))
 	run := func(args ...string) string {
 		out, err := exec.CommandContext(t.Context(), journalctl, append([]string{"--root=" + root}, args...)...).CombinedOutput()
 		if err != nil {
@@ -231,7 +232,7 @@ func table(t *testing.T, doc, heading string) [][]string {
 func journalDoc(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/journal.md")
-	must(t, err)
+	testkit.Must(t, err)
 	return string(b)
 }
 
@@ -304,7 +305,7 @@ func TestQueriesDoc(t *testing.T) {
 	}
 	for _, name := range []string{"README.md", "docs/journal.md"} {
 		b, err := os.ReadFile("../../" + name)
-		must(t, err)
+		testkit.Must(t, err)
 		queries := 0
 		for line := range strings.Lines(string(b)) {
 			if !strings.HasPrefix(line, "journalctl ") {

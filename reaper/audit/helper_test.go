@@ -3,78 +3,21 @@ package audit
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// envNamespace names the test that runs in its own mount namespace.
-const envNamespace = "ORPHAN_REAPER_TEST_NAMESPACE"
-
 const testUID = "0fb1a2c3-1111-4222-8333-444455556666"
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
-// needCommand returns the path of a command that make test installs.
-func needCommand(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		skip(t, "needs "+name)
-	}
-	return path
-}
-
-// inNamespace runs the test again in a mount namespace of its own, and a user namespace
-// where it is not root. It returns true in the process that should do the test's work.
-func inNamespace(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(envNamespace) == t.Name() {
-		must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-		return true
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), envNamespace+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		skip(t, "no mount namespace here: "+err.Error())
-	}
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return false
-}
 
 // journald is a socket where journald's is, in a mount namespace of the test's own. It
 // reads only when it is asked to.
@@ -82,15 +25,15 @@ type journald struct{ conn *net.UnixConn }
 
 func newJournald(t *testing.T) *journald {
 	t.Helper()
-	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
-	must(t, os.MkdirAll("/run/systemd/journal", 0o755))
+	testkit.Must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	testkit.Must(t, os.MkdirAll("/run/systemd/journal", 0o755))
 	return listenJournald(t)
 }
 
 func listenJournald(t *testing.T) *journald {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: "/run/systemd/journal/socket", Net: "unixgram"})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &journald{conn}
 }
@@ -108,22 +51,22 @@ func (e fields) get(name string) string {
 // read returns the next entry, and whether it came in a file.
 func (j *journald) read(t *testing.T) (fields, bool) {
 	t.Helper()
-	must(t, j.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	testkit.Must(t, j.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	buf, oob := make([]byte, 1<<20), make([]byte, 128)
 	n, oobn, _, _, err := j.conn.ReadMsgUnix(buf, oob)
-	must(t, err)
+	testkit.Must(t, err)
 	if oobn == 0 {
 		return decodeNative(t, buf[:n]), false
 	}
 	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
-	must(t, err)
+	testkit.Must(t, err)
 	fds, err := unix.ParseUnixRights(&msgs[0])
-	must(t, err)
+	testkit.Must(t, err)
 	f := os.NewFile(uintptr(fds[0]), "record")
 	defer func() { _ = f.Close() }()
 	// journald maps or reads the file from its beginning, whatever its offset.
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
-	must(t, err)
+	testkit.Must(t, err)
 	return decodeNative(t, b), true
 }
 
@@ -156,11 +99,11 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, got, 0o644))
+		testkit.Must(t, os.MkdirAll("testdata", 0o755))
+		testkit.Must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs (make golden writes it anew); got:\n%s", path, got)
 	}

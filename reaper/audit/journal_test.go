@@ -25,12 +25,13 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestTable holds the table of message IDs against the kinds that policy declares.
 func TestTable(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../policy/life.go", nil, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	declared := map[policy.Kind]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -42,7 +43,7 @@ func TestTable(t *testing.T) {
 			t.Fatalf("%s is no literal", spec.Names[0].Name)
 		}
 		s, err := strconv.Unquote(lit.Value)
-		must(t, err)
+		testkit.Must(t, err)
 		declared[policy.Kind(s)] = true
 		return true
 	})
@@ -111,7 +112,7 @@ func TestUntrustedNamesStayOnTheirLine(t *testing.T) {
 				}
 				for _, f := range []Format{FormatText, FormatJSON} {
 					line, err := Line(r, f)
-					must(t, err)
+					testkit.Must(t, err)
 					if bytes.Count(line, []byte("\n")) != 1 || !bytes.Contains(line, []byte(testUID)) {
 						t.Errorf("%s with %.20q as %s: %q", k, name, f, line)
 					}
@@ -123,32 +124,32 @@ func TestUntrustedNamesStayOnTheirLine(t *testing.T) {
 
 func TestLine(t *testing.T) {
 	text, err := Line(sample(policy.KindParked), FormatText)
-	must(t, err)
+	testkit.Must(t, err)
 	if want := testUID + " parked: Moved the directory of pod shop/cart-0 (" + testUID + ")"; !strings.HasPrefix(string(text), want) {
 		t.Errorf("text %q\nwant it to begin with %q", text, want)
 	}
 	b, err := Line(sample(policy.KindParked), FormatJSON)
-	must(t, err)
+	testkit.Must(t, err)
 	var got struct {
 		policy.Record
 		Time  time.Time
 		Level string
 	}
-	must(t, json.Unmarshal(b, &got))
+	testkit.Must(t, json.Unmarshal(b, &got))
 	if got.Level != "INFO" || got.UID != testUID || got.Text == "" || got.Undo != "orphan-reaper quarantine restore "+testUID || !got.Time.Equal(got.At.Wall) {
 		t.Errorf("JSON %s", b)
 	}
 }
 
 func TestTellByTheJournal(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	d := newJournald(t)
 	j := NewJournal(JournalOptions{})
 	for _, k := range kinds() {
 		r := sample(k)
-		must(t, j.Tell(r))
+		testkit.Must(t, j.Tell(r))
 		e, _ := d.read(t)
 		for name, want := range map[string]string{
 			"MESSAGE": Text(r), "MESSAGE_ID": k.Means().ID, "PRIORITY": strconv.Itoa(int(k.Means().Level)),
@@ -177,14 +178,14 @@ func TestTellByTheJournal(t *testing.T) {
 		}
 	}
 	// Without values there are no fields.
-	must(t, j.Tell(policy.Record{Kind: policy.KindStarted}))
+	testkit.Must(t, j.Tell(policy.Record{Kind: policy.KindStarted}))
 	if e, _ := d.read(t); len(e) != 5 {
 		t.Errorf("an empty record has the fields %v", e)
 	}
 }
 
 func TestUntrustedNamesForgeNoField(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	d := newJournald(t)
@@ -194,7 +195,7 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 		want := len(Fields(r)) + 2
 		r.PodName, r.Namespace, r.Entry, r.Err, r.Why[0].Detail, r.Left[0].Path, r.VolData = name, name, name, name, name, name, map[string]string{name: name}
 		r.Taken = map[string]policy.Tally{"skeleton": {}, "projected": {}}
-		must(t, j.Tell(r))
+		testkit.Must(t, j.Tell(r))
 		e, _ := d.read(t)
 		if len(e) != want || e.get("ORPHAN_REAPER_POD_UID") != testUID || e.get("ORPHAN_REAPER_POD_NAME") != strings.ToValidUTF8(name, "\uFFFD") {
 			t.Errorf("%.40q became the fields %.300q", name, e)
@@ -203,14 +204,14 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 }
 
 func TestLargeRecord(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	d := newJournald(t)
 	r := sample(policy.KindRemoved)
 	large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB, five times a socket's buffer
 	r.VolData = map[string]string{"vol_data.json": large}
-	must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
 	e, inFile := d.read(t)
 	if !inFile {
 		t.Error("1 MiB came in a datagram: the test does not test what it should")
@@ -221,19 +222,19 @@ func TestLargeRecord(t *testing.T) {
 }
 
 func TestWithoutJournal(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	d := newJournald(t)
 	var out bytes.Buffer
 	j := NewJournal(JournalOptions{Fallback: &out})
-	must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Tell(sample(policy.KindParked)))
 	d.read(t)
 	if out.Len() > 0 {
 		t.Errorf("with a journal the stream got %q", &out)
 	}
-	must(t, errors.Join(d.conn.Close(), os.Remove("/run/systemd/journal/socket")))
-	must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, errors.Join(d.conn.Close(), os.Remove("/run/systemd/journal/socket")))
+	testkit.Must(t, j.Tell(sample(policy.KindParked)))
 	if !strings.HasPrefix(out.String(), testUID+" parked: ") {
 		t.Errorf("without a journal the stream got %q", &out)
 	}
@@ -241,22 +242,22 @@ func TestWithoutJournal(t *testing.T) {
 		t.Error("with neither journal nor stream a record counts as told")
 	}
 	// A socket that nobody listens on, as after a crash of journald.
-	must(t, listenJournald(t).conn.Close())
+	testkit.Must(t, listenJournald(t).conn.Close())
 	out.Reset()
-	must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Tell(sample(policy.KindParked)))
 	if out.Len() == 0 {
 		t.Error("nothing on the stream while nobody listens on the socket")
 	}
-	must(t, os.Remove("/run/systemd/journal/socket"))
+	testkit.Must(t, os.Remove("/run/systemd/journal/socket"))
 	d = listenJournald(t)
-	must(t, j.Tell(sample(policy.KindParked)))
+	testkit.Must(t, j.Tell(sample(policy.KindParked)))
 	if e, _ := d.read(t); e.get("ORPHAN_REAPER_POD_UID") != testUID {
 		t.Error("the journal is back and does not get records")
 	}
 }
 
 func TestJournaldThatHangs(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	d := newJournald(t)
@@ -313,19 +314,19 @@ func TestSenderGivesUp(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		must(t, s.do("x", journal.PriInfo, nil))
+		testkit.Must(t, s.do("x", journal.PriInfo, nil))
 	})
 }
 
 func TestNoJournal(t *testing.T) {
 	var out bytes.Buffer
 	j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: FormatJSON})
-	must(t, j.Tell(sample(policy.KindStarted)))
+	testkit.Must(t, j.Tell(sample(policy.KindStarted)))
 	if !json.Valid(out.Bytes()) {
 		t.Errorf("not JSON: %s", &out)
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = full.Close() }()
 	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindStarted)); err == nil {
 		t.Error("a record that could not be written counts as told")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestRealJournald sends to the host's own systemd-journald, started in a mount namespace
@@ -22,25 +23,25 @@ func TestRealJournald(t *testing.T) {
 	if _, err := os.Stat(daemon); err != nil {
 		daemon = "/lib/systemd/systemd-journald" // Debian before the merge of /usr
 	}
-	needCommand(t, daemon)
-	needCommand(t, "journalctl")
+	testkit.NeedCommand(t, daemon)
+	testkit.NeedCommand(t, "journalctl")
 	if users, err := os.ReadFile("/proc/self/uid_map"); os.Geteuid() != 0 || err != nil || strings.HasSuffix(string(users), " 1\n") {
-		skip(t, "needs root, and other users")
+		testkit.Skip(t, "needs root, and other users")
 	}
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
-	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
-	must(t, unix.Mount("tmpfs", "/var/lib/systemd", "tmpfs", 0, "mode=0755"))
-	must(t, os.MkdirAll("/run/systemd/journald.conf.d", 0o755))
-	must(t, os.MkdirAll("/run/systemd/journal", 0o755))
+	testkit.Must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"))
+	testkit.Must(t, unix.Mount("tmpfs", "/var/lib/systemd", "tmpfs", 0, "mode=0755"))
+	testkit.Must(t, os.MkdirAll("/run/systemd/journald.conf.d", 0o755))
+	testkit.Must(t, os.MkdirAll("/run/systemd/journal", 0o755))
 	// Nothing of the host is read or switched on: not the kernel's log, not auditing.
-	must(t, os.WriteFile("/run/systemd/journald.conf.d/test.conf",
+	testkit.Must(t, os.WriteFile("/run/systemd/journald.conf.d/test.conf",
 		[]byte("[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=\nRateLimitIntervalSec=0\n"), 0o644))
 	cmd := exec.CommandContext(t.Context(), daemon)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
+	testkit.Must(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -55,9 +56,9 @@ func TestRealJournald(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.Kind, r.VolData = policy.KindRemoved, map[string]string{"vol_data.json": strings.Repeat("x", 400<<10)}
-	must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
 	r.UID, r.VolData = "another", nil
-	must(t, NewJournal(JournalOptions{}).Tell(r))
+	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
 
 	// What was sent is in the journal once journald has answered a request to sync.
 	out, err := exec.CommandContext(t.Context(), "journalctl", "--sync").CombinedOutput()
@@ -68,10 +69,10 @@ func TestRealJournald(t *testing.T) {
 		t.Helper()
 		args = append([]string{"--output=json", "--all", "--quiet"}, args...)
 		out, err := exec.CommandContext(t.Context(), "journalctl", args...).Output()
-		must(t, err)
+		testkit.Must(t, err)
 		for line := range strings.Lines(string(out)) {
 			var e map[string]any
-			must(t, json.Unmarshal([]byte(line), &e))
+			testkit.Must(t, json.Unmarshal([]byte(line), &e))
 			found = append(found, e)
 		}
 		return found
@@ -103,16 +104,16 @@ func TestRealJournald(t *testing.T) {
 func explained(t *testing.T, entry string) {
 	t.Helper()
 	text, err := os.ReadFile(catalogFile)
-	must(t, err)
-	must(t, unix.Mount("tmpfs", "/usr/lib/systemd/catalog", "tmpfs", 0, "mode=0755"))
-	must(t, os.WriteFile("/usr/lib/systemd/catalog/orphan-reaper.catalog", text, 0o644))
-	must(t, os.MkdirAll("/var/lib/systemd/catalog", 0o755))
+	testkit.Must(t, err)
+	testkit.Must(t, unix.Mount("tmpfs", "/usr/lib/systemd/catalog", "tmpfs", 0, "mode=0755"))
+	testkit.Must(t, os.WriteFile("/usr/lib/systemd/catalog/orphan-reaper.catalog", text, 0o644))
+	testkit.Must(t, os.MkdirAll("/var/lib/systemd/catalog", 0o755))
 	out, err := exec.CommandContext(t.Context(), "journalctl", "--update-catalog").CombinedOutput()
 	if err != nil {
 		t.Fatalf("journalctl --update-catalog: %v\n%s", err, out)
 	}
 	out, err = exec.CommandContext(t.Context(), "journalctl", "-x", "--no-pager", "-t", "orphan-reaper", "ORPHAN_REAPER_KIND=parked").CombinedOutput()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, want := range []string{
 		"Subject: A dead pod's directory was moved to quarantine", "that pod " + testUID + " lives", "as " + entry + ".",
 		"    orphan-reaper quarantine restore " + testUID,

@@ -24,6 +24,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -121,10 +122,10 @@ func cniCensus() cni.Census {
 func TestMetricsGolden(t *testing.T) {
 	for name, m := range map[string]*Metrics{"fresh.prom": NewMetrics("1.2.3"), "busy.prom": busy()} {
 		b, err := m.text()
-		must(t, err)
+		testkit.Must(t, err)
 		golden(t, name, bytes.ReplaceAll(b, []byte(runtime.Version()), []byte("GOVERSION")))
 		problems, err := testutil.GatherAndLint(m.Registry())
-		must(t, err)
+		testkit.Must(t, err)
 		for _, p := range problems {
 			t.Errorf("%s: %s: %s", name, p.Metric, p.Text)
 		}
@@ -136,7 +137,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 	m := busy()
 	m.Look(policy.Look{At: policy.Instant{Wall: noon}, Partial: true}, nil, time.Second)
 	b, err := m.text()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, name := range []string{"\norphan_reaper_pods{", "\norphan_reaper_oldest_orphaned_sandbox_age_seconds ", "\norphan_reaper_kubelet_orphan_errors "} {
 		if bytes.Contains(b, []byte(name)) {
 			t.Errorf("%s is there", strings.TrimSpace(name))
@@ -149,7 +150,7 @@ func TestUnknownHasNoSeries(t *testing.T) {
 func TestSeriesExistFromTheStart(t *testing.T) {
 	series := func(m *Metrics) map[string]bool {
 		b, err := m.text()
-		must(t, err)
+		testkit.Must(t, err)
 		names := map[string]bool{}
 		for line := range strings.Lines(string(b)) {
 			// What a source or a kubelet says is not known before it is asked, nor which networks there are.
@@ -172,10 +173,10 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 }
 
 func TestPromtool(t *testing.T) {
-	promtool := needCommand(t, "promtool")
+	promtool := testkit.NeedCommand(t, "promtool")
 	for _, m := range []*Metrics{NewMetrics("1.2.3"), busy()} {
 		b, err := m.text()
-		must(t, err)
+		testkit.Must(t, err)
 		cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 		cmd.Stdin = bytes.NewReader(b)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -185,16 +186,16 @@ func TestPromtool(t *testing.T) {
 }
 
 func TestNodeExporterServesTheFile(t *testing.T) {
-	exporter := needCommand(t, "prometheus-node-exporter")
+	exporter := testkit.NeedCommand(t, "prometheus-node-exporter")
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
-	must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
+	testkit.Must(t, os.Chmod(dir, 0o755))
+	testkit.Must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, exporter, "--web.listen-address=127.0.0.1:0", "--collector.disable-defaults",
 		"--collector.textfile", "--collector.textfile.directory="+dir)
 	log, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	defer func() {
 		cancel()
 		_ = cmd.Wait()
@@ -212,11 +213,11 @@ func TestNodeExporterServesTheFile(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	must(t, err)
+	testkit.Must(t, err)
 	res, err := http.DefaultClient.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	body, err := io.ReadAll(res.Body)
-	must(t, errors.Join(err, res.Body.Close()))
+	testkit.Must(t, errors.Join(err, res.Body.Close()))
 	for _, want := range []string{
 		"node_textfile_scrape_error 0\n",
 		"orphan_reaper_parked_pods_total 2\n",
@@ -240,22 +241,22 @@ func TestWriteFile(t *testing.T) {
 	old := unix.Umask(0o077)
 	err := m.WriteFile(path)
 	unix.Umask(old)
-	must(t, err)
+	testkit.Must(t, err)
 	info, err := os.Lstat(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode() != 0o644 {
 		t.Errorf("mode %v, want -rw-r--r--: the node exporter is another user", info.Mode())
 	}
 	want, err := m.text()
-	must(t, err)
+	testkit.Must(t, err)
 	got, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("the file is not what text gives")
 	}
 	// The file's time is the heartbeat, so it is new even where nothing changed.
-	must(t, os.Chtimes(path, noon, noon))
-	must(t, m.WriteFile(path))
+	testkit.Must(t, os.Chtimes(path, noon, noon))
+	testkit.Must(t, m.WriteFile(path))
 	if info, err = os.Lstat(path); err != nil || info.ModTime().Equal(noon) {
 		t.Errorf("not written anew: %v, %v", info.ModTime(), err)
 	}
@@ -265,8 +266,8 @@ func TestWriteFile(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("files besides the one: %v, %v", files, err)
 	}
-	must(t, RemoveFile(path))
-	must(t, RemoveFile(path))
+	testkit.Must(t, RemoveFile(path))
+	testkit.Must(t, RemoveFile(path))
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("left after RemoveFile: %v, %v", files, err)
 	}
@@ -280,15 +281,15 @@ func TestWriteFile(t *testing.T) {
 func TestWriteFileFollowsNoSymlink(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "shadow")
-	must(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	testkit.Must(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	path := filepath.Join(dir, "orphan-reaper.prom")
-	must(t, os.Symlink(secret, path))
-	must(t, os.Symlink(secret, filepath.Join(dir, ".orphan-reaper.prom.tmp")))
-	must(t, busy().WriteFile(path))
+	testkit.Must(t, os.Symlink(secret, path))
+	testkit.Must(t, os.Symlink(secret, filepath.Join(dir, ".orphan-reaper.prom.tmp")))
+	testkit.Must(t, busy().WriteFile(path))
 	b, err := os.ReadFile(secret)
-	must(t, err)
+	testkit.Must(t, err)
 	info, err := os.Lstat(secret)
-	must(t, err)
+	testkit.Must(t, err)
 	if string(b) != "secret" || info.Mode() != 0o600 {
 		t.Errorf("the symlink's target is now %q with mode %v", b, info.Mode())
 	}
@@ -299,15 +300,15 @@ func TestWriteFileFollowsNoSymlink(t *testing.T) {
 
 func TestWriteFileLeftBehindByAKill(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, ".orphan-reaper.prom.tmp"), []byte("half"), 0o600))
-	must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, ".orphan-reaper.prom.tmp"), []byte("half"), 0o600))
+	testkit.Must(t, busy().WriteFile(filepath.Join(dir, "orphan-reaper.prom")))
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("files besides the one: %v, %v", files, err)
 	}
 }
 
 func TestWriteFileWhereItCannot(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -330,21 +331,21 @@ func TestWriteFileWhereItCannot(t *testing.T) {
 			t.Errorf("%s: something stayed behind: %v, %v", name, files, err)
 		}
 	}
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"))
-	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	must(t, m.WriteFile(path))
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"))
+	defer func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	testkit.Must(t, m.WriteFile(path))
 	fill, err := os.Create(filepath.Join(dir, "fill"))
-	must(t, err)
+	testkit.Must(t, err)
 	for err == nil {
 		_, err = fill.Write(make([]byte, 4096))
 	}
-	must(t, fill.Close())
+	testkit.Must(t, fill.Close())
 	try("full disk", unix.ENOSPC)
-	must(t, os.Remove(filepath.Join(dir, "fill")))
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	testkit.Must(t, os.Remove(filepath.Join(dir, "fill")))
+	testkit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	try("read-only disk", unix.EROFS)
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
-	must(t, m.WriteFile(path))
+	testkit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
+	testkit.Must(t, m.WriteFile(path))
 	path = filepath.Join(dir, "none", "orphan-reaper.prom")
 	if err := m.WriteFile(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a directory: %v", err)
@@ -354,7 +355,7 @@ func TestWriteFileWhereItCannot(t *testing.T) {
 func readAll(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	return b
 }
 
@@ -362,7 +363,7 @@ func readAll(t *testing.T, path string) []byte {
 func TestReadersSeeWholeFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orphan-reaper.prom")
 	m := NewMetrics("1.2.3")
-	must(t, m.WriteFile(path))
+	testkit.Must(t, m.WriteFile(path))
 	done := make(chan error)
 	go func() {
 		var err error
@@ -376,7 +377,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	for writing := true; writing; reads++ {
 		select {
 		case err := <-done:
-			must(t, err)
+			testkit.Must(t, err)
 			writing = false
 		default:
 		}
@@ -389,7 +390,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 			t.Fatal("the counter is missing")
 		}
 		n, err := strconv.Atoi(string(match[1]))
-		must(t, err)
+		testkit.Must(t, err)
 		if n < last {
 			t.Fatalf("the counter went back from %d to %d", last, n)
 		}
@@ -413,7 +414,7 @@ func TestCNINetworksBounded(t *testing.T) {
 	m := NewMetrics("1.2.3")
 	m.CNI(census)
 	b, err := m.text()
-	must(t, err)
+	testkit.Must(t, err)
 	text := string(b)
 	series, sum, other := 0, 0, 0
 	for line := range strings.Lines(text) {

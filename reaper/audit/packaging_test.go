@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
@@ -27,7 +28,7 @@ func exported(t *testing.T) map[string]bool {
 	m := busy()
 	m.CNI(cni.Census{Reserved: map[string]int64{"n": 1}, InUse: map[string]int64{"n": 1}})
 	families, err := m.Registry().Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	names := map[string]bool{}
 	for _, f := range families {
 		names[f.GetName()] = true
@@ -48,9 +49,9 @@ type alertRule struct {
 func alertRules(t *testing.T) []alertRule {
 	t.Helper()
 	text, err := os.ReadFile(rulesFile)
-	must(t, err)
+	testkit.Must(t, err)
 	var file struct{ Groups []struct{ Rules []alertRule } }
-	must(t, yaml.Unmarshal(text, &file))
+	testkit.Must(t, yaml.Unmarshal(text, &file))
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 8 {
 		t.Fatalf("%d groups", len(file.Groups))
 	}
@@ -82,7 +83,7 @@ func TestAlertRules(t *testing.T) {
 		seen = append(seen, r.Alert)
 	}
 	text, err := os.ReadFile(strings.Replace(rulesFile, ".rules.", ".test.", 1))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, alert := range seen {
 		_, cases, _ := strings.Cut(string(text), "alertname: "+alert+"\n")
 		if !strings.Contains(string(text), alert) || !strings.Contains(cases, "exp_labels") {
@@ -93,7 +94,7 @@ func TestAlertRules(t *testing.T) {
 
 // TestAlertRulesFire runs Prometheus' own tests on the rules.
 func TestAlertRulesFire(t *testing.T) {
-	promtool := needCommand(t, "promtool")
+	promtool := testkit.NeedCommand(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", strings.Replace(rulesFile, ".rules.", ".test.", 1)}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "SUCCESS") {
@@ -107,7 +108,7 @@ func TestMetricsDoc(t *testing.T) {
 	names := exported(t)
 	for _, file := range []string{"docs/metrics.md", "README.md", "docs/cni.md"} {
 		b, err := os.ReadFile(filepath.Join("../..", file))
-		must(t, err)
+		testkit.Must(t, err)
 		told := map[string]bool{}
 		for _, name := range metricName.FindAllString(string(b), -1) {
 			told[name] = true
@@ -128,14 +129,14 @@ func TestMetricsDoc(t *testing.T) {
 // the last message, and the messages before it stand in lines of their own.
 func TestNodeProblemDetector(t *testing.T) {
 	text, err := os.ReadFile(monitorFile)
-	must(t, err)
+	testkit.Must(t, err)
 	var file struct {
 		Plugin       string
 		PluginConfig map[string]string
 		Conditions   []struct{ Type, Reason, Message string }
 		Rules        []struct{ Type, Condition, Reason, Pattern string }
 	}
-	must(t, json.Unmarshal(text, &file))
+	testkit.Must(t, json.Unmarshal(text, &file))
 	if file.Plugin != "journald" || file.PluginConfig["source"] != Identifier || len(file.Conditions) != 1 {
 		t.Errorf("it reads %s of %v", file.Plugin, file.PluginConfig)
 	}

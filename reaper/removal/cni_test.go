@@ -220,7 +220,7 @@ func TestTakeCNIRefuses(t *testing.T) {
 		"a device": {func(x *cniTree, c *cni.Content) {
 			x.must(os.Remove(at(*c)))
 			if err := unix.Mknod(at(*c), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-				skip(x.t, "cannot make a device", err)
+				testkit.Skip(x.t, "cannot make a device: ", err)
 			}
 		}, "a device", ""},
 		"a socket": {func(x *cniTree, c *cni.Content) {
@@ -229,18 +229,18 @@ func TestTakeCNIRefuses(t *testing.T) {
 		}, "a socket", ""},
 		"mounted on": {func(x *cniTree, c *cni.Content) {
 			if err := unix.Mount(at(*c), at(*c), "", unix.MS_BIND, ""); err != nil {
-				skip(x.t, "nothing can be mounted", err)
+				testkit.Skip(x.t, "nothing can be mounted: ", err)
 			}
 		}, "mounted", ""},
 		"immutable": {func(x *cniTree, c *cni.Content) {
 			if err := immutable(at(*c), true); err != nil {
-				skip(x.t, "no immutable files here", err)
+				testkit.Skip(x.t, "no immutable files here: ", err)
 			}
 			*c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
 		}, "immutable", policy.Failed},
 		"immutable directory": {func(x *cniTree, c *cni.Content) {
 			if err := immutable(c.File.Dir, true); err != nil {
-				skip(x.t, "no immutable directories here", err)
+				testkit.Skip(x.t, "no immutable directories here: ", err)
 			}
 		}, "immutable", policy.Failed},
 		"directory is a symlink": {func(x *cniTree, c *cni.Content) {
@@ -303,7 +303,7 @@ func TestTakeCNIAcrossMounts(t *testing.T) {
 			x := newCNI(t, no)
 			for _, dir := range []string{x.results, x.network} {
 				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
-					skip(t, "nothing can be mounted", err)
+					testkit.Skip(t, "nothing can be mounted: ", err)
 				}
 			}
 			x.must(os.Symlink(x.cni, x.base+"/link"))
@@ -391,7 +391,7 @@ func TestRestoreCNIRefuses(t *testing.T) {
 func TestRestoreCNIDiskFull(t *testing.T) {
 	x := newCNI(t, false)
 	if err := unix.Mount("tmpfs", x.results, "tmpfs", 0, "size=64k"); err != nil {
-		skip(t, "nothing can be mounted", err)
+		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
 	small, big := x.cache(1), x.cache(2)
 	ended(t, x.take(small, big), policy.Done)

@@ -22,12 +22,12 @@ func hungFUSE(t *testing.T, at string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		skip(t, "no /dev/fuse", err)
+		testkit.Skip(t, "no /dev/fuse: ", err)
 	}
 	t.Cleanup(func() { beneath.Close(fd) })
 	err = unix.Mount("hung", at, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
 	if err != nil {
-		skip(t, "no FUSE mount", err)
+		testkit.Skip(t, "no FUSE mount: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
@@ -148,13 +148,13 @@ func TestForeignNamespace(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	tr.must(err)
 	if err := cmd.Start(); err != nil {
-		skip(t, "no second namespace", err)
+		testkit.Skip(t, "no second namespace: ", err)
 	}
 	buf := make([]byte, 64)
 	n, err := out.Read(buf)
 	if err != nil || string(buf[:n]) != "mounted\n" {
 		_ = cmd.Wait()
-		skip(t, "no second namespace", err)
+		testkit.Skip(t, "no second namespace: ", err)
 	}
 	want(t, run1(t, r, a), policy.Done, "")
 	_, err = in.Write([]byte("\n"))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const selinux = "security.selinux"
@@ -43,7 +44,7 @@ func labels(t *testing.T, dir string) map[string]string {
 func label(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/selinux/enforce"); err == nil {
-		skip(t, "SELinux runs here, and takes no made-up label", err)
+		testkit.Skip(t, "SELinux runs here, and takes no made-up label: ", err)
 	}
 	n := 0
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -54,7 +55,7 @@ func label(t *testing.T, dir string) map[string]string {
 		return err
 	})
 	if err != nil {
-		skip(t, "cannot set a label", err)
+		testkit.Skip(t, "cannot set a label: ", err)
 	}
 	return labels(t, dir)
 }

@@ -20,7 +20,7 @@ import (
 func needLandlock(t *testing.T, r *Remover) {
 	t.Helper()
 	if r.Means().Landlock.Truth != policy.Yes {
-		skip(t, "Landlock is hidden here", fmt.Errorf("%+v", r.Means().Landlock))
+		testkit.Skip(t, "Landlock is hidden here: ", fmt.Errorf("%+v", r.Means().Landlock))
 	}
 }
 

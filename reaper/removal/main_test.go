@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
@@ -43,12 +45,8 @@ func TestMain(m *testing.M) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), envInside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
+	cmd.SysProcAttr = testkit.OwnMounts()
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		if os.Getenv("REQUIRE_ROOT") == "1" {
 			fmt.Fprintln(os.Stderr, "no mount namespace:", err)
@@ -60,15 +58,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// skip skips what cannot be tested here. With REQUIRE_ROOT=1 a skip is a failure.
-func skip(tb testing.TB, why string, err error) {
-	tb.Helper()
-	if os.Getenv("REQUIRE_ROOT") == "1" {
-		tb.Fatalf("REQUIRE_ROOT=1, but %s: %v", why, err)
-	}
-	tb.Skipf("%s: %v", why, err)
 }
 
 // long says whether the long forms are to run.
@@ -84,7 +73,7 @@ func onTmpfs(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
-		skip(t, "nothing can be mounted", err)
+		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestPark(t *testing.T) {
@@ -81,7 +82,7 @@ func TestParkRefused(t *testing.T) {
 		}, policy.Refused, policy.ReasonMounted, "mount point"},
 		{"immutable", func(tr *tree, _ *policy.Action) {
 			if err := immutable(pod(tr), true); err != nil {
-				skip(tr.t, "nothing can be made immutable", err)
+				testkit.Skip(tr.t, "nothing can be made immutable: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "lsattr"},
 		{"entry taken", func(tr *tree, _ *policy.Action) {
@@ -93,14 +94,14 @@ func TestParkRefused(t *testing.T) {
 			tr.mkdir(tr.quar)
 			tr.must(os.Chmod(tr.quar, 0o700))
 			if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
-				skip(tr.t, "nothing can be mounted", err)
+				testkit.Skip(tr.t, "nothing can be mounted: ", err)
 			}
 			tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		}, policy.Refused, policy.ReasonCannotMove, "read-only"},
 		{"quarantine on another mount", func(tr *tree, _ *policy.Action) {
 			tr.mkdir(tr.quar)
 			if err := unix.Mount("tmpfs", tr.quar, "tmpfs", 0, "mode=700"); err != nil {
-				skip(tr.t, "nothing can be mounted", err)
+				testkit.Skip(tr.t, "nothing can be mounted: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "--quarantine-dir"},
 		{"quarantine is a link", func(tr *tree, _ *policy.Action) { tr.one(tr.root, "link orphan-reaper") }, policy.Refused, policy.ReasonCannotMove, ""},
@@ -109,7 +110,7 @@ func TestParkRefused(t *testing.T) {
 		{"quarantine is another user's", func(tr *tree, _ *policy.Action) {
 			tr.mkdir(tr.quar)
 			if err := os.Chown(tr.quar, 4711, 0); err != nil {
-				skip(tr.t, "no other user here", err)
+				testkit.Skip(tr.t, "no other user here: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "4711"},
 		{"pods is a link", func(tr *tree, _ *policy.Action) {
@@ -150,7 +151,7 @@ func TestParkRefused(t *testing.T) {
 func TestParkDiskFull(t *testing.T) {
 	base := t.TempDir()
 	if err := unix.Mount("tmpfs", base, "tmpfs", 0, "size=64k"); err != nil {
-		skip(t, "nothing can be mounted", err)
+		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
 	tr := newTreeAt(t, base+"/full")
 	a := tr.parkAction(uidA)
@@ -253,7 +254,7 @@ func TestPodsReplaced(t *testing.T) {
 func TestKubeletBindsItsRoot(t *testing.T) {
 	tr := newTree(t, "dir volumes")
 	if err := unix.Mount(tr.root, tr.root, "", unix.MS_BIND, ""); err != nil {
-		skip(t, "nothing can be mounted", err)
+		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
 	tr.must(os.Symlink(tr.root, tr.base+"/link"))
 	r, err := Open(Config{PodsDir: tr.base + "/link/pods"})

@@ -231,7 +231,7 @@ func TestImmutable(t *testing.T) {
 	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
 	fixed := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
 	if err := immutable(fixed, true); err != nil {
-		skip(t, "nothing can be made immutable", err)
+		testkit.Skip(t, "nothing can be made immutable: ", err)
 	}
 	o := run1(t, r, a)
 	want(t, o, policy.Failed, policy.ReasonRemoval)
@@ -297,7 +297,7 @@ func TestDeepKept(t *testing.T) {
 	bottom := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
 	tr.must(os.WriteFile(bottom+"fixed", nil, 0o600))
 	if err := immutable(bottom+"fixed", true); err != nil {
-		skip(t, "nothing can be made immutable", err)
+		testkit.Skip(t, "nothing can be made immutable: ", err)
 	}
 	o := run1(t, r, a)
 	want(t, o, policy.Failed, policy.ReasonRemoval)
@@ -434,7 +434,7 @@ func TestCancelled(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	tr, r, a := quarantined(t, false, policy.TakeAll, "file etc-hosts 1", "file volumes/kubernetes.io~empty-dir/e/a 1")
 	if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
-		skip(t, "nothing can be mounted", err)
+		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
 	tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	o := run1(t, r, a)

@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
@@ -154,7 +155,7 @@ func (tr *tree) one(dir, spec string) {
 		tr.must(unix.Mknod(path, unix.S_IFSOCK|0o600, 0))
 	case "dev":
 		if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-			skip(tr.t, "no device node can be made", err)
+			testkit.Skip(tr.t, "no device node can be made: ", err)
 		}
 	default:
 		tr.mount(kind, path)
@@ -194,7 +195,7 @@ func (tr *tree) mount(kind, path string) {
 		tr.t.Fatalf("no such spec: %s", kind)
 	}
 	if err != nil {
-		skip(tr.t, "nothing can be mounted", err)
+		testkit.Skip(tr.t, "nothing can be mounted: ", err)
 	}
 	tr.behindMount(path, behind)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestFileFromItsBeginning(t *testing.T) {
@@ -290,7 +292,7 @@ func TestFileReplacedByWhatIsNoFile(t *testing.T) {
 // messages from syslogd, and never ends.
 func TestFilesOfTheKernelAreNone(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "messages")
-	must(t, os.Symlink("/proc/version", link))
+	testkit.Must(t, os.Symlink("/proc/version", link))
 	for _, path := range []string{"/proc/version", link, "/sys/kernel/fscaps"} {
 		if _, err := os.Stat(path); err != nil {
 			continue // /sys is not everywhere

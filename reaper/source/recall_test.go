@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestRecall: what the kubelet said long before, the youngest first and each text once; and
@@ -29,7 +30,7 @@ func TestRecall(t *testing.T) {
 		for l := range lines {
 			all = append(all, l)
 		}
-		must(t, <-done)
+		testkit.Must(t, <-done)
 		return all
 	}
 	texts := func(all []parsers.Line) (texts []string) {

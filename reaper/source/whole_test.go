@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // speaker is a process that writes to journald as a unit's kubelet does.
@@ -23,7 +24,7 @@ type speaker struct {
 func speak(t *testing.T) *speaker {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "/run/systemd/journal/stdout", Net: "unix"})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	s := &speaker{t, conn}
 	// identifier, unit, priority, level prefix, and whether to forward to syslog, kmsg, console
@@ -34,7 +35,7 @@ func speak(t *testing.T) *speaker {
 func (s *speaker) say(text string) {
 	s.t.Helper()
 	_, err := s.conn.Write([]byte(text))
-	must(s.t, err)
+	testkit.Must(s.t, err)
 }
 
 const probed = "I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" output=<\n\tx\n"
@@ -44,7 +45,7 @@ const probed = "I0331 15:47:44.000000    3416 prober.go:116] \"Probe failed\" ou
 // line to whoever does not ask how the one before it ended.
 func TestWholeLinesOfARealJournald(t *testing.T) {
 	journaldPath(t)
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	startJournald(t, "RateLimitIntervalSec=0\n")
@@ -79,11 +80,11 @@ func TestWholeLinesOfARealJournald(t *testing.T) {
 	k.say(honest(6)) // within a moment: a hint, too
 	time.Sleep(1100 * time.Millisecond)
 	k.say(honest(7))
-	must(t, k.conn.Close())
+	testkit.Must(t, k.conn.Close())
 	other := speak(t)
 	other.say("x\x00")
 	other.say(honest(55))
-	must(t, other.conn.Close())
+	testkit.Must(t, other.conn.Close())
 	last := speak(t)
 	last.say("I0331 15:47:44.000000    3416 server.go:1] \"Kubelet version\"\n" + honest(8))
 	late := follow()
@@ -187,7 +188,7 @@ func TestFileWholeLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "messages")
 	text := orphan(1) + "\n" + strings.Repeat("y", 8<<10) + "\n" + orphan(2) + "\n" + junk + orphan(3) + "\n" +
 		strings.Repeat("y", 1060) + "\n" + orphan(4) + "\n" + strings.Repeat("y", 100<<10) + "\n" + orphan(5) + "\n" + orphan(6) + "\n"
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	f := start(t, NewFile(FileOptions{Path: path, Logger: quiet()}), Position{})
 	f.sees(1, 2, 3, 4, 5, 6)
 	f.mu.Lock()

@@ -62,7 +62,7 @@ func odd() []cni.Content {
 func readAll(t *testing.T, s *Store, name string) []cni.Content {
 	t.Helper()
 	var got []cni.Content
-	must(t, s.ReadArchive(name, func(c cni.Content) error { got = append(got, c); return nil }))
+	testkit.Must(t, s.ReadArchive(name, func(c cni.Content) error { got = append(got, c); return nil }))
 	return got
 }
 
@@ -72,13 +72,13 @@ func TestArchive(t *testing.T) {
 	want := odd()
 	left := contents(1)[0]
 	left.Err = "it changed"
-	must(t, s.Archive("cni-1", append([]cni.Content{left}, want...)))
-	must(t, s.Archive("cni-2", nil))
-	must(t, s.Close())
+	testkit.Must(t, s.Archive("cni-1", append([]cni.Content{left}, want...)))
+	testkit.Must(t, s.Archive("cni-2", nil))
+	testkit.Must(t, s.Close())
 
 	s, err := OpenReadOnly(dir, Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, s.Close()) })
 	got := readAll(t, s, "cni-1")
 	if len(got) != len(want) {
 		t.Fatalf("%d files, want %d", len(got), len(want))
@@ -95,7 +95,7 @@ func TestArchive(t *testing.T) {
 		t.Error(got)
 	}
 	list, err := s.Archives()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(list) != 2 || list[0].Name != "cni-1" || list[0].Files != len(want) || list[0].Bytes < 300_000 || list[0].Size == 0 || list[0].At.IsZero() || list[0].Err != nil {
 		t.Errorf("%+v", list)
 	}
@@ -105,7 +105,7 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(filepath.Join(dir, "archive", "cni-1.tar.gz"))
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode() != 0o600 {
 		t.Error(info.Mode())
 	}
@@ -117,7 +117,7 @@ func TestArchiveForTar(t *testing.T) {
 	s := open(t, dir, Options{})
 	want := odd()
 	want[6].Mtime, want[7].Mtime = want[0].Mtime, want[0].Mtime // tar complains of such years
-	must(t, s.Archive("cni-1", want))
+	testkit.Must(t, s.Archive("cni-1", want))
 	out, err := exec.CommandContext(t.Context(), "tar", "-C", to, "-xzf", filepath.Join(dir, "archive", "cni-1.tar.gz")).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Fatalf("%v %s", err, out)
@@ -125,9 +125,9 @@ func TestArchiveForTar(t *testing.T) {
 	for _, c := range want {
 		at := filepath.Join(to, c.File.Dir, c.File.Name)
 		got, err := os.ReadFile(at)
-		must(t, err)
+		testkit.Must(t, err)
 		info, err := os.Stat(at)
-		must(t, err)
+		testkit.Must(t, err)
 		if !bytes.Equal(got, c.Data) || !info.ModTime().Equal(c.Mtime.Truncate(time.Second)) || uint32(info.Mode().Perm()) != c.Mode&0o777 {
 			t.Errorf("%q: %v %v", c.File.Name, info.Mode(), info.ModTime())
 		}
@@ -157,11 +157,11 @@ func TestArchiveNames(t *testing.T) {
 	if list, err := s.Archives(); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
-	must(t, s.Archive("cni-1", contents(1)))
+	testkit.Must(t, s.Archive("cni-1", contents(1)))
 	if err := s.Archive("cni-1", contents(2)); !errors.Is(err, fs.ErrExist) {
 		t.Error("replaced the last copy of something:", err)
 	}
-	must(t, s.DropArchive("cni-1"))
+	testkit.Must(t, s.DropArchive("cni-1"))
 	if err := s.DropArchive("cni-1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -175,8 +175,8 @@ func TestArchiveNames(t *testing.T) {
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	must(t, s.Archive("good", contents(3)))
-	must(t, s.Archive("bad", odd()))
+	testkit.Must(t, s.Archive("good", contents(3)))
+	testkit.Must(t, s.Archive("bad", odd()))
 	whole := readFile(t, dir, "archive", "bad.tar.gz")
 	all, same := readAll(t, s, "bad"), 0
 	check := func(b []byte, what string) {
@@ -202,38 +202,38 @@ func TestArchiveDamaged(t *testing.T) {
 		check(b, fmt.Sprint("flipped at ", at))
 	}
 	list, err := s.Archives()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(list) != 2 || len(readAll(t, s, "good")) != 3 || same > 10 {
 		t.Error(list, same)
 	}
 	writeFile(t, nil, dir, "archive", "bad.tar.gz")
 	list, err = s.Archives()
-	must(t, err)
+	testkit.Must(t, err)
 	if list[0].Name != "bad" || list[0].Err == nil || list[1].Err != nil {
 		t.Errorf("%+v", list)
 	}
-	must(t, s.DropArchive("bad"))
+	testkit.Must(t, s.DropArchive("bad"))
 }
 
 // TestArchiveNewer: an older program refuses in words.
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	must(t, s.Archive("cni-1", contents(1)))
+	testkit.Must(t, s.Archive("cni-1", contents(1)))
 	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
-	must(t, err)
+	testkit.Must(t, err)
 	newer, err := archive.New(time.Time{}, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	testkit.Set(newer, "head", []byte(`{"version":2,"more":"of it"}`))
 	testkit.Set(newer, "index", []byte("what an index is then"))
-	must(t, newer.Write(f))
-	must(t, f.Close())
+	testkit.Must(t, newer.Write(f))
+	testkit.Must(t, f.Close())
 	err = s.ReadArchive("cni-2", nil)
 	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
 	list, err := s.Archives()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(list) != 2 || !errors.Is(list[0].Err, ErrNewer) {
 		t.Errorf("%+v", list)
 	}
@@ -250,7 +250,7 @@ func TestArchiveCutOff(t *testing.T) {
 			out.Scan()
 		}
 		time.Sleep(time.Duration(i) * time.Millisecond) // any moment will do
-		must(t, cmd.Process.Signal(syscall.SIGKILL))
+		testkit.Must(t, cmd.Process.Signal(syscall.SIGKILL))
 		_ = cmd.Wait()
 		s := open(t, dir, Options{})
 		entries, err := os.ReadDir(filepath.Join(dir, "archive"))
@@ -258,7 +258,7 @@ func TestArchiveCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, err := s.Archives()
-		must(t, err)
+		testkit.Must(t, err)
 		if len(list) != len(entries) {
 			t.Fatalf("%d archives, %v", len(list), entries)
 		}
@@ -266,22 +266,22 @@ func TestArchiveCutOff(t *testing.T) {
 			if got := readAll(t, s, a.Name); len(got) != len(files) || !bytes.Equal(got[999].Data, files[999].Data) {
 				t.Fatalf("%+v", a)
 			}
-			must(t, s.DropArchive(a.Name))
+			testkit.Must(t, s.DropArchive(a.Name))
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 	}
 }
 
 func TestArchiveUnfinished(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	must(t, s.Archive("cni-1", contents(1)))
-	must(t, s.Close())
+	testkit.Must(t, s.Archive("cni-1", contents(1)))
+	testkit.Must(t, s.Close())
 	writeFile(t, []byte("half"), dir, "archive", "cni-2.tar.gz.tmp")
 	writeFile(t, []byte("a person's"), dir, "archive", "notes")
 	s = open(t, dir, Options{})
 	entries, err := os.ReadDir(filepath.Join(dir, "archive"))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(entries) != 2 || entries[0].Name() != "cni-1.tar.gz" {
 		t.Error(entries)
 	}
@@ -292,13 +292,13 @@ func TestArchiveUnfinished(t *testing.T) {
 
 // TestArchiveDiskFull: an error, nothing half, and no space lost.
 func TestArchiveDiskFull(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	dir := t.TempDir()
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k,mode=700"))
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k,mode=700"))
 	s := open(t, dir, Options{})
-	must(t, s.Archive("cni-1", contents(10)))
+	testkit.Must(t, s.Archive("cni-1", contents(10)))
 	big := contents(1)
 	big[0].Data = make([]byte, 1<<20)
 	for i := range big[0].Data {
@@ -307,29 +307,29 @@ func TestArchiveDiskFull(t *testing.T) {
 	if err := s.Archive("cni-2", big); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	must(t, s.Archive("cni-3", contents(10)))
+	testkit.Must(t, s.Archive("cni-3", contents(10)))
 	if list, err := s.Archives(); err != nil || len(list) != 2 || list[1].Err != nil {
 		t.Error(list, err)
 	}
 	archives := filepath.Join(dir, "archive")
-	must(t, unix.Mount(archives, archives, "", unix.MS_BIND, ""))
-	must(t, unix.Mount("", archives, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	testkit.Must(t, unix.Mount(archives, archives, "", unix.MS_BIND, ""))
+	testkit.Must(t, unix.Mount("", archives, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	if err := s.Archive("cni-4", contents(1)); !errors.Is(err, unix.EROFS) {
 		t.Error(err)
 	}
 	if len(readAll(t, s, "cni-3")) != 10 {
 		t.Error("a read-only disk cannot be read")
 	}
-	must(t, unix.Unmount(archives, 0))
-	must(t, s.Close())
-	must(t, unix.Unmount(dir, 0))
+	testkit.Must(t, unix.Unmount(archives, 0))
+	testkit.Must(t, s.Close())
+	testkit.Must(t, unix.Unmount(dir, 0))
 }
 
 // TestArchiveSymlink: what lies at the archives' place and is no directory is not used.
 func TestArchiveSymlink(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	s := open(t, dir, Options{})
-	must(t, os.Symlink(other, filepath.Join(dir, "archive")))
+	testkit.Must(t, os.Symlink(other, filepath.Join(dir, "archive")))
 	if err := s.Archive("cni-1", contents(1)); err == nil {
 		t.Error("followed it")
 	}

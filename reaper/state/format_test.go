@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // formatV1 is a state directory of version 1, kept as it was written.
@@ -21,8 +22,8 @@ const formatV1 = "testdata/v1"
 func copyState(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")
-	must(t, os.CopyFS(dir, os.DirFS(formatV1)))
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	testkit.Must(t, os.CopyFS(dir, os.DirFS(formatV1)))
+	testkit.Must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			return os.Chmod(path, 0o700)
 		}
@@ -40,12 +41,12 @@ func TestFormatOfRecords(t *testing.T) {
 		var r policy.Record
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.DisallowUnknownFields()
-		must(t, dec.Decode(&r))
+		testkit.Must(t, dec.Decode(&r))
 		seen[r.Kind] = true
 		var again bytes.Buffer
 		enc := json.NewEncoder(&again)
 		enc.SetEscapeHTML(false)
-		must(t, enc.Encode(r))
+		testkit.Must(t, enc.Encode(r))
 		if !bytes.Equal(again.Bytes(), line) {
 			t.Errorf("was  %snow  %s", line, again.Bytes())
 		}
@@ -87,7 +88,7 @@ func TestFormatV1(t *testing.T) {
 		t.Errorf("goes on with number %d", got[0].Seq)
 	}
 	files := 0
-	must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.Content) error {
+	testkit.Must(t, s.ReadArchive("cni-20261101-020304-000", func(c cni.Content) error {
 		files++
 		if string(c.Data) != "9f3c\r\neth0" || c.File.PodName != "cart-0" || !strings.HasPrefix(c.Label, "system_u:") {
 			t.Errorf("the archive holds %+v", c)

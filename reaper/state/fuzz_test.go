@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // FuzzLedger opens any bytes as a ledger. Either that is refused, as damaged or as a newer
@@ -64,12 +65,12 @@ func FuzzLedger(f *testing.F) {
 		if n := len(before); n > 0 && done[0].Seq != before[n-1].Seq+1 {
 			t.Fatalf("number %d comes after %d", done[0].Seq, before[n-1].Seq)
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 		again, err := Open(dir, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		if n := len(all(t, again)); n != len(before)+1 {
 			t.Fatalf("%d records after the next open, want %d", n, len(before)+1)
 		}
-		must(t, again.Close())
+		testkit.Must(t, again.Close())
 	})
 }

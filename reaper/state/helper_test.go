@@ -3,7 +3,6 @@ package state
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,19 +10,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
-	envHelper    = "ORPHAN_REAPER_TEST_HELPER"    // makes the test binary a writer, see writer
-	envNamespace = "ORPHAN_REAPER_TEST_NAMESPACE" // the test that runs in its own mount namespace
+	envHelper = "ORPHAN_REAPER_TEST_HELPER" // makes the test binary a writer, see writer
 )
 
 func TestMain(m *testing.M) {
@@ -76,67 +72,15 @@ func startWriter(t *testing.T, dir, name string, batches int) (*exec.Cmd, *bufio
 	cmd.Env = append(os.Environ(), envHelper+"="+fmt.Sprintf("%s %s %d", dir, name, batches))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	return cmd, bufio.NewScanner(out)
-}
-
-// needRoot skips without root, or as root of a user namespace that has no other users,
-// which with REQUIRE_ROOT=1 is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	users := strings.Fields(string(readFile(t, "/proc/self/uid_map")))
-	if os.Geteuid() != 0 || len(users) < 3 || users[2] == "1" {
-		skip(t, "needs root, and other users")
-	}
-}
-
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
-// inNamespace runs the test again in a mount namespace of its own, and a user namespace
-// where it is not root. It returns true in the process that should do the test's work.
-func inNamespace(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(envNamespace) == t.Name() {
-		must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-		return true
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), envNamespace+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		skip(t, "no mount namespace here: "+err.Error())
-	}
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return false
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func open(t *testing.T, dir string, opts Options) *Store {
 	t.Helper()
 	s, err := Open(dir, opts)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -144,7 +88,7 @@ func open(t *testing.T, dir string, opts Options) *Store {
 func appendTo(t *testing.T, s *Store, rs ...policy.Record) []policy.Record {
 	t.Helper()
 	done, err := s.Append(rs...)
-	must(t, err)
+	testkit.Must(t, err)
 	return done
 }
 
@@ -153,7 +97,7 @@ func all(t *testing.T, s *Store) []policy.Record {
 	t.Helper()
 	var rs []policy.Record
 	for r, err := range s.Records() {
-		must(t, err)
+		testkit.Must(t, err)
 		rs = append(rs, r)
 	}
 	return rs
@@ -195,13 +139,13 @@ func life(n int, until policy.Kind) []policy.Record {
 func readFile(t *testing.T, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
-	must(t, err)
+	testkit.Must(t, err)
 	return b
 }
 
 func writeFile(t *testing.T, b []byte, elem ...string) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(elem...), b, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(elem...), b, 0o600))
 }
 
 func removeFile(elem ...string) error { return os.Remove(filepath.Join(elem...)) }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestHistory: the ledger tells of a pod that is long gone, of no other, and of an intent
@@ -21,15 +22,15 @@ func TestHistory(t *testing.T) {
 	kinds := func(s *Store, n int) (ks []policy.Kind) {
 		t.Helper()
 		rs, err := s.History(uid(n))
-		must(t, err)
+		testkit.Must(t, err)
 		for _, r := range rs {
 			ks = append(ks, r.Kind)
 		}
 		return ks
 	}
 	reader, err := OpenReadOnly(dir, Options{})
-	must(t, err)
-	defer func() { must(t, reader.Close()) }()
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, reader.Close()) }()
 	for _, s := range []*Store{s, reader} {
 		if got := kinds(s, 1); len(got) != 2 || got[0] != policy.KindParked || got[1] != policy.KindRemoved {
 			t.Errorf("of the pod that is gone: %v", got)
@@ -42,7 +43,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	none, err := OpenReadOnly(dir+"/missing", Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	if rs, err := none.History(uid(1)); rs != nil || err != nil {
 		t.Errorf("without a state directory: %v, %v", rs, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestLedgerOutlivesTheProcess(t *testing.T) {
@@ -25,7 +26,7 @@ func TestLedgerOutlivesTheProcess(t *testing.T) {
 	want = append(want, appendTo(t, s, policy.Record{Kind: policy.KindRestored, UID: uid(3), Entry: "three"})...)
 	want = append(want, appendTo(t, s, life(4, policy.KindParked)...)...)
 	entries := s.Entries()
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 
 	s = open(t, dir, Options{})
 	got := all(t, s)
@@ -96,25 +97,25 @@ func TestCutAtEveryByte(t *testing.T) {
 	shm := memDir(t)
 	for n := range len(whole) + 1 {
 		dir := filepath.Join(shm, strconv.Itoa(n))
-		must(t, os.Mkdir(dir, 0o700))
+		testkit.Must(t, os.Mkdir(dir, 0o700))
 		cut := whole[:n]
 		writeFile(t, cut, dir, ledgerFile)
 		lines := bytes.Count(cut, []byte("\n"))
 		good := cut[:bytes.LastIndexByte(cut, '\n')+1]
 
 		ro, err := OpenReadOnly(dir, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		if got := len(all(t, ro)); got != lines {
 			t.Fatalf("cut at %d: read-only has %d records, want %d", n, got, lines)
 		}
-		must(t, ro.Close())
+		testkit.Must(t, ro.Close())
 		if !bytes.Equal(readFile(t, dir, ledgerFile), cut) {
 			t.Fatalf("cut at %d: OpenReadOnly changed the file", n)
 		}
 
 		log, said := logged()
 		s, err := Open(dir, Options{Log: log})
-		must(t, err)
+		testkit.Must(t, err)
 		if got := len(all(t, s)); got != lines {
 			t.Fatalf("cut at %d: %d records, want %d", n, got, lines)
 		}
@@ -134,13 +135,13 @@ func TestCutAtEveryByte(t *testing.T) {
 		if next := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); next[0].Seq != int64(lines)+1 {
 			t.Fatalf("cut at %d: the next number is %d", n, next[0].Seq)
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 		s, err = Open(dir, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		if got := len(all(t, s)); got != lines+1 {
 			t.Fatalf("cut at %d: %d records after the next open, want %d", n, got, lines+1)
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 	}
 }
 
@@ -231,14 +232,14 @@ func TestDamageStopsEverything(t *testing.T) {
 }
 
 func TestDiskFull(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	dir := t.TempDir()
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"))
-	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"))
+	defer func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	s := open(t, dir, Options{})
-	must(t, s.Save("holds", "before"))
+	testkit.Must(t, s.Save("holds", "before"))
 	var seq int64
 	for i := range 1000 {
 		before := readFile(t, dir, ledgerFile)
@@ -268,11 +269,11 @@ func TestDiskFull(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "holds.json.tmp")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a failed Save left its temporary file, which keeps the disk full")
 	}
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "size=1m"))
+	testkit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "size=1m"))
 	if done := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); done[0].Seq != seq+1 {
 		t.Errorf("with room again the next number is %d, want %d", done[0].Seq, seq+1)
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	s = open(t, dir, Options{})
 	if got := len(all(t, s)); int64(got) != seq+1 {
 		t.Errorf("%d records read back, want %d", got, seq+1)
@@ -293,10 +294,10 @@ func TestKilledWriter(t *testing.T) {
 				t.Fatal("the writer ended by itself")
 			}
 			n, err := strconv.ParseInt(out.Text(), 10, 64)
-			must(t, err)
+			testkit.Must(t, err)
 			acked = n
 		}
-		must(t, cmd.Process.Kill())
+		testkit.Must(t, cmd.Process.Kill())
 		for out.Scan() {
 			// What it still got out counts as acknowledged, too.
 			if n, err := strconv.ParseInt(out.Text(), 10, 64); err == nil {
@@ -305,7 +306,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		s, err := Open(dir, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		rs := all(t, s)
 		for i, r := range rs {
 			if r.Seq != int64(i)+1 {
@@ -315,7 +316,7 @@ func TestKilledWriter(t *testing.T) {
 		if int64(len(rs)) < acked {
 			t.Fatalf("round %d: %d records, but %d were acknowledged", round, len(rs), acked)
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 	}
 }
 
@@ -330,7 +331,7 @@ func TestTwoProcessesAppend(t *testing.T) {
 	for outB.Scan() {
 		continue
 	}
-	must(t, errors.Join(a.Wait(), b.Wait()))
+	testkit.Must(t, errors.Join(a.Wait(), b.Wait()))
 	s := open(t, dir, Options{})
 	rs := all(t, s)
 	if len(rs) != 2*3*batches {
@@ -365,7 +366,7 @@ func TestAppendSeesWhatOthersWrote(t *testing.T) {
 	if done := appendTo(t, b, life(2, policy.KindParked)...); done[0].Seq != 3 {
 		t.Errorf("number %d was given twice", done[0].Seq)
 	}
-	must(t, a.Refresh())
+	testkit.Must(t, a.Refresh())
 	if n := len(a.Entries()); n != 2 {
 		t.Errorf("%d entries after Refresh, want 2", n)
 	}
@@ -381,10 +382,10 @@ func TestWithoutReadingOnARecordIsLost(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir, Options{}), open(t, dir, Options{})
 	appendTo(t, a, policy.Record{Kind: policy.KindRestored, UID: uid(1), Entry: "e"})
-	must(t, b.write([]byte(`{"seq":1,"kind":"started","text":"written without the lock and without reading on, over the other one"}`+"\n")))
+	testkit.Must(t, b.write([]byte(`{"seq":1,"kind":"started","text":"written without the lock and without reading on, over the other one"}`+"\n")))
 	s, err := Open(dir, Options{})
 	if err == nil {
-		defer func() { must(t, s.Close()) }()
+		defer func() { testkit.Must(t, s.Close()) }()
 		if e := s.Entries()["e"]; e != nil {
 			t.Fatal("the record is still there: the lock guards nothing")
 		}
@@ -406,11 +407,11 @@ func TestLedgerTakenAwayWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	appendTo(t, s, life(1, policy.KindParked)...)
-	must(t, os.Truncate(filepath.Join(dir, ledgerFile), 10))
+	testkit.Must(t, os.Truncate(filepath.Join(dir, ledgerFile), 10))
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); err == nil {
 		t.Error("appended behind a ledger that had been cut")
 	}
-	must(t, os.Remove(filepath.Join(dir, ledgerFile)))
+	testkit.Must(t, os.Remove(filepath.Join(dir, ledgerFile)))
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("appended to a ledger that has no name any more: %v", err)
 	}
@@ -431,7 +432,7 @@ func TestBreaker(t *testing.T) {
 	if r, _ := s.Breaker(); r.UID != uid(1) {
 		t.Errorf("the breaker's record is of %q", r.UID)
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	s = open(t, dir, Options{})
 	want(true)
 	appendTo(t, s, policy.Record{Kind: policy.KindResumed})

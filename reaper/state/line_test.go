@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // flips are the records whose file the tests flip bits in. The last text has a byte that is
@@ -29,7 +30,7 @@ func countFlips(t *testing.T, b []byte) (accepted, all int) {
 			s, err := OpenReadOnly(dir, Options{})
 			if err == nil {
 				accepted++
-				must(t, s.Close())
+				testkit.Must(t, s.Close())
 				continue
 			}
 			if _, ok := errors.AsType[*DamagedError](err); !ok && !errors.Is(err, ErrNewer) {
@@ -45,10 +46,10 @@ func countFlips(t *testing.T, b []byte) (accepted, all int) {
 func TestEveryBitFlipStops(t *testing.T) {
 	dir := memDir(t)
 	s, err := Open(dir, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.Append(flips...)
-	must(t, err)
-	must(t, s.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, s.Close())
 	b := readFile(t, dir, ledgerFile)
 	if accepted, all := countFlips(t, b); accepted > 0 {
 		t.Errorf("%d of %d ledgers with one flipped bit were accepted", accepted, all)
@@ -79,10 +80,10 @@ func TestOldLinesAreRead(t *testing.T) {
 	add := func(records ...policy.Record) {
 		t.Helper()
 		s, err := Open(dir, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = s.Append(records...)
-		must(t, err)
-		must(t, s.Close())
+		testkit.Must(t, err)
+		testkit.Must(t, s.Close())
 	}
 	add(flips...)
 	old := withoutSums(t, readFile(t, dir, ledgerFile))
@@ -96,9 +97,9 @@ func TestOldLinesAreRead(t *testing.T) {
 	writeFile(t, append(mixed, older...), dir, ledgerFile)
 	add(flips[0])
 	s, err := OpenReadOnly(dir, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	if n := len(all(t, s)); n != len(flips)+3 {
 		t.Fatalf("%d records, want %d", n, len(flips)+3)
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 }

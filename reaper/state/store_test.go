@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // snapshot returns the names and contents of everything in dir.
@@ -26,7 +27,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if e.Type().IsRegular() {
 			files[e.Name()] = string(readFile(t, dir, e.Name()))
@@ -41,12 +42,12 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	open(t, dir, Options{})
 	info, err := os.Lstat(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode() != os.ModeDir|0o700 {
 		t.Errorf("mode %v, want drwx------", info.Mode())
 	}
 	files, err := os.ReadDir(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s has mode %v, %v; want -rw-------", f.Name(), info.Mode(), err)
@@ -62,7 +63,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"symlink": {make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, os.Symlink(t.TempDir(), dir))
+			testkit.Must(t, os.Symlink(t.TempDir(), dir))
 		}, want: "a symlink is not followed"},
 		"file": {make: func(t *testing.T, dir string) {
 			t.Helper()
@@ -70,31 +71,31 @@ func TestOpenRefuses(t *testing.T) {
 		}, want: "is no directory"},
 		"others may write": {make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o770)))
+			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o770)))
 		}, want: "others may write to it"},
 		"another owner": {root: true, make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 4711, 0)))
+			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 4711, 0)))
 		}, want: "user 4711 owns it"},
 		"newer version": {make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, os.Mkdir(dir, 0o700))
+			testkit.Must(t, os.Mkdir(dir, 0o700))
 			writeFile(t, []byte("2\n"), dir, versionFile)
 			writeFile(t, []byte("a form that we do not know"), dir, ledgerFile)
 		}, want: "newer version"},
 		"version that is none": {make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, os.Mkdir(dir, 0o700))
+			testkit.Must(t, os.Mkdir(dir, 0o700))
 			writeFile(t, []byte("x\n"), dir, versionFile)
 		}, want: "should hold a number"},
 		"ledger that is a FIFO": {make: func(t *testing.T, dir string) {
 			t.Helper()
-			must(t, errors.Join(os.Mkdir(dir, 0o700), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600)))
+			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), unix.Mkfifo(filepath.Join(dir, ledgerFile), 0o600)))
 		}, want: "no regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.root {
-				needRoot(t)
+				testkit.NeedUsers(t)
 			}
 			dir := filepath.Join(t.TempDir(), "state")
 			tc.make(t, dir)
@@ -108,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewerVersionIsLeftUntouched(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o700))
+	testkit.Must(t, os.Chmod(dir, 0o700))
 	writeFile(t, []byte("2\n"), dir, versionFile)
 	writeFile(t, []byte("half a li"), dir, ledgerFile)
 	before := snapshot(t, dir)
@@ -126,13 +127,13 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, Options{})
 	appendTo(t, w, life(1, policy.KindParked)...)
-	must(t, w.Save("holds", 7))
-	must(t, w.Close())
+	testkit.Must(t, w.Save("holds", 7))
+	testkit.Must(t, w.Close())
 	writeFile(t, []byte("{"), dir, "bad.json")
 	before := snapshot(t, dir)
 
 	s, err := OpenReadOnly(dir, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = s.Close() }()
 	var n int
 	if ok, err := s.Load("holds", &n); !ok || err != nil || n != 7 {
@@ -158,7 +159,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	// It sees what is appended later.
 	w = open(t, dir, Options{})
 	appendTo(t, w, life(2, policy.KindParked)...)
-	must(t, s.Refresh())
+	testkit.Must(t, s.Refresh())
 	if len(s.Entries()) != 2 {
 		t.Errorf("%d entries after Refresh, want 2", len(s.Entries()))
 	}
@@ -167,21 +168,21 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 func TestReadOnlyWithoutADirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	s, err := OpenReadOnly(dir, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	var v int
 	ok, err := s.Load("holds", &v)
 	if ok || err != nil || len(s.Entries()) != 0 || s.BreakerOpen() || len(s.Unsent()) != 0 || len(all(t, s)) != 0 {
 		t.Errorf("an absent directory is not empty: %v, %v", ok, err)
 	}
-	must(t, s.Refresh())
-	must(t, s.Close())
+	testkit.Must(t, s.Refresh())
+	testkit.Must(t, s.Close())
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the directory was made")
 	}
 }
 
 func TestReadOnlyForOtherUsers(t *testing.T) {
-	needRoot(t)
+	testkit.NeedUsers(t)
 	dir := memDir(t) // its parents are open to all
 	w := open(t, dir, Options{})
 	appendTo(t, w, life(1, policy.KindParked)...)
@@ -189,24 +190,24 @@ func TestReadOnlyForOtherUsers(t *testing.T) {
 	// setfsuid(2) is of the thread, and takes its capabilities on files with it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	must(t, unix.Setfsuid(65534))
+	testkit.Must(t, unix.Setfsuid(65534))
 	_, err := OpenReadOnly(dir, Options{})
-	must(t, unix.Setfsuid(0))
+	testkit.Must(t, unix.Setfsuid(0))
 	if !errors.Is(err, os.ErrPermission) {
 		t.Errorf("error %v, want one of permission", err)
 	}
-	must(t, os.Chmod(dir, 0o755))
+	testkit.Must(t, os.Chmod(dir, 0o755))
 	for _, f := range []string{versionFile, ledgerFile, sentFile} {
-		must(t, os.Chmod(filepath.Join(dir, f), 0o644))
+		testkit.Must(t, os.Chmod(filepath.Join(dir, f), 0o644))
 	}
-	must(t, unix.Setfsuid(65534))
+	testkit.Must(t, unix.Setfsuid(65534))
 	s, err := OpenReadOnly(dir, Options{})
-	must(t, unix.Setfsuid(0))
-	must(t, err)
+	testkit.Must(t, unix.Setfsuid(0))
+	testkit.Must(t, err)
 	if len(s.Entries()) != 1 {
 		t.Errorf("%d entries, want 1", len(s.Entries()))
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 }
 
 func TestValues(t *testing.T) {
@@ -221,7 +222,7 @@ func TestValues(t *testing.T) {
 	if ok, err := s.Load("holds", &got); ok || err != nil {
 		t.Fatalf("Load of nothing gave %v, %v", ok, err)
 	}
-	must(t, s.Save("holds", want))
+	testkit.Must(t, s.Save("holds", want))
 	if ok, err := s.Load("holds", &got); !ok || err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("Load gave %+v, %v, %v", got, ok, err)
 	}
@@ -273,8 +274,8 @@ func TestSent(t *testing.T) {
 	if got := s.Unsent()[1]; !reflect.DeepEqual(got, rs[3]) {
 		t.Errorf("an unsent record is\n%+v\nwant\n%+v", got, rs[3])
 	}
-	must(t, s.Sent(rs[1].Seq))
-	must(t, s.Sent(1)) // an older word changes nothing
+	testkit.Must(t, s.Sent(rs[1].Seq))
+	testkit.Must(t, s.Sent(1)) // an older word changes nothing
 	want := []policy.Kind{policy.KindStripped, policy.KindRemoved}
 	if got := kinds(s); !reflect.DeepEqual(got, want) {
 		t.Errorf("unsent: %v, want %v", got, want)
@@ -283,15 +284,15 @@ func TestSent(t *testing.T) {
 	if got := kinds(other); !reflect.DeepEqual(got, want) {
 		t.Errorf("unsent in another process: %v, want %v", got, want)
 	}
-	must(t, s.Sent(rs[5].Seq))
-	must(t, other.Sent(rs[3].Seq))
+	testkit.Must(t, s.Sent(rs[5].Seq))
+	testkit.Must(t, other.Sent(rs[3].Seq))
 	if got := kinds(other); got != nil {
 		t.Errorf("what one process has sent, another would send again: %v", got)
 	}
 	if err := s.Sent(99); err == nil {
 		t.Error("a record was sent that there is not")
 	}
-	must(t, errors.Join(s.Close(), other.Close()))
+	testkit.Must(t, errors.Join(s.Close(), other.Close()))
 
 	// Without the marker everything is shown again; without the ledger numbers go on.
 	writeFile(t, nil, dir, sentFile)
@@ -299,8 +300,8 @@ func TestSent(t *testing.T) {
 	if got := kinds(s); len(got) != 3 {
 		t.Errorf("unsent after the marker was lost: %v", got)
 	}
-	must(t, s.Sent(6))
-	must(t, errors.Join(s.Close(), os.Remove(filepath.Join(dir, ledgerFile))))
+	testkit.Must(t, s.Sent(6))
+	testkit.Must(t, errors.Join(s.Close(), os.Remove(filepath.Join(dir, ledgerFile))))
 	s = open(t, dir, Options{})
 	if got := appendTo(t, s, policy.Record{Kind: policy.KindStarted}); got[0].Seq != 7 || len(s.Unsent()) != 1 {
 		t.Errorf("a new ledger begins at number %d, and %d records are unsent; want 7 and 1", got[0].Seq, len(s.Unsent()))
@@ -319,11 +320,11 @@ func TestCompact(t *testing.T) {
 	}
 	last := appendTo(t, s, life(9999, policy.KindParked)...)
 	unsentFrom := last[0].Seq - 31
-	must(t, s.Sent(unsentFrom))
+	testkit.Must(t, s.Sent(unsentFrom))
 	unsent, entries, story := s.Unsent(), s.Entries(), all(t, s)
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	reader, err := OpenReadOnly(dir, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = reader.Close() }()
 
 	// What a compaction that was killed has left does no harm.
@@ -344,7 +345,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("the breaker is %v of %s", open, r.UID)
 	}
 	// A process that had the old file open goes on in the new one.
-	must(t, reader.Refresh())
+	testkit.Must(t, reader.Refresh())
 	if !reflect.DeepEqual(reader.Entries(), entries) {
 		t.Error("a reader's entries differ after Refresh")
 	}
@@ -352,12 +353,12 @@ func TestCompact(t *testing.T) {
 		t.Errorf("the next number is %d, want %d", next[0].Seq, last[1].Seq+1)
 	}
 	size := s.ledger.size
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	before, err := os.Stat(filepath.Join(dir, ledgerFile))
-	must(t, err)
+	testkit.Must(t, err)
 	s = open(t, dir, small)
 	after, err := os.Stat(filepath.Join(dir, ledgerFile))
-	must(t, err)
+	testkit.Must(t, err)
 	if s.ledger.size != size || !os.SameFile(before, after) {
 		t.Error("a ledger that is needed was written anew")
 	}
@@ -371,12 +372,12 @@ func TestCompactWhileRunning(t *testing.T) {
 	for i := range 1000 {
 		done := appendTo(t, s, life(100+i, policy.KindRemoved)...)
 		last = done[len(done)-1].Seq
-		must(t, s.Sent(last))
+		testkit.Must(t, s.Sent(last))
 		if size := s.ledger.size; size > 200_000 {
 			t.Fatalf("the ledger has grown to %d bytes", size)
 		}
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	s = open(t, dir, Options{})
 	if e := s.Entries(); last != 6002 || s.ledger.seq != last || len(e) != 1 || e[string(uid(1))+"-1"].Phase != policy.PhaseParked {
 		t.Errorf("after record %d of %d: %v", s.ledger.seq, last, e)
@@ -389,7 +390,7 @@ func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
 	for i := range 100 {
 		appendTo(t, a, life(i, policy.KindRemoved)...)
 	}
-	must(t, a.Sent(600))
+	testkit.Must(t, a.Sent(600))
 	b := open(t, dir, Options{CompactBytes: 1000, KeepRecords: 10})
 	if n := len(all(t, b)); n != 10 {
 		t.Fatalf("%d records are left, want 10", n)
@@ -397,7 +398,7 @@ func TestWriterGoesOnAfterAnotherCompacted(t *testing.T) {
 	if done := appendTo(t, a, policy.Record{Kind: policy.KindStarted}); done[0].Seq != 601 {
 		t.Errorf("number %d, want 601", done[0].Seq)
 	}
-	must(t, b.Refresh())
+	testkit.Must(t, b.Refresh())
 	if rs := all(t, b); len(rs) != 11 || rs[10].Seq != 601 {
 		t.Error("the record went to the file that is no more")
 	}
@@ -407,32 +408,32 @@ func TestLocks(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir, Options{}), open(t, dir, Options{})
 	release, err := a.LockRun()
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := b.LockRun(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
 		t.Errorf("a second daemon gets %v, want an error with the PID", err)
 	}
 	release()
 	release, err = b.LockRun()
-	must(t, err)
+	testkit.Must(t, err)
 	release()
 	release() // a second call does nothing
 
 	// Nobody keeps the function, and still the lock holds until Close.
 	c := open(t, dir, Options{})
 	_, err = c.LockRun()
-	must(t, err)
+	testkit.Must(t, err)
 	runtime.GC()
 	runtime.GC()
 	if _, err := b.LockRun(); err == nil {
 		t.Error("the garbage collector ended a lock")
 	}
-	must(t, c.Close())
+	testkit.Must(t, c.Close())
 	release, err = b.LockRun()
-	must(t, err)
+	testkit.Must(t, err)
 	release()
 
 	leave, err := a.Enter(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := b.Enter(ctx); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("PID %d", os.Getpid())) {
@@ -464,11 +465,11 @@ func TestLocksEndWithTheirProcess(t *testing.T) {
 	if !out.Scan() {
 		t.Fatal("the writer ended by itself")
 	}
-	must(t, cmd.Process.Kill())
+	testkit.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	s := open(t, dir, Options{})
 	release, err := s.LockRun()
-	must(t, err)
+	testkit.Must(t, err)
 	release()
 	appendTo(t, s, policy.Record{Kind: policy.KindStarted})
 }
@@ -509,7 +510,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	if _, err := s.Append(policy.Record{Kind: policy.KindStarted}); err == nil {
 		t.Error("appended after Close")
 	}
@@ -520,7 +521,7 @@ func TestClosed(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	c, err := NewClock()
-	must(t, err)
+	testkit.Must(t, err)
 	a := c.Now()
 	b := c.Now()
 	if !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(a.BootID) {
@@ -530,9 +531,9 @@ func TestClock(t *testing.T) {
 		t.Errorf("from %v to %v: %v, %v", a.Boot, b.Boot, d, ok)
 	}
 	text, err := json.Marshal(a)
-	must(t, err)
+	testkit.Must(t, err)
 	var back policy.Instant
-	must(t, json.Unmarshal(text, &back))
+	testkit.Must(t, json.Unmarshal(text, &back))
 	if back != a {
 		t.Errorf("read back %+v, want %+v", back, a)
 	}
@@ -553,7 +554,7 @@ func TestLoadOfATooLargeValue(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "heard.corrupt-1")); err != nil {
 		t.Error(err)
 	}
-	must(t, s.Save("heard", map[string]string{"x": "y"}))
+	testkit.Must(t, s.Save("heard", map[string]string{"x": "y"}))
 	if ok, err := s.Load("heard", new(map[string]string)); !ok || err != nil {
 		t.Errorf("%t, %v", ok, err)
 	}
