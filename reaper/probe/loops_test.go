@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestLoopDevice: the kernel holds the file of a loop device open, and no process does. Here no
@@ -56,12 +56,7 @@ func TestLoopDevice(t *testing.T) {
 // is the only block device.
 func loopOf(t *testing.T, n *testNode, file string) (sysBlock, device string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "losetup", "-f", "--show", file).CombinedOutput()
-	device = strings.TrimSpace(string(out))
-	if err != nil {
-		t.Fatalf("losetup: %v\n%s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+	device = testkit.Loop(t, file)
 	name := filepath.Base(device)
 	n.symlink("/sys/block/"+name, "block-"+name+"/"+name)
 	return n.path("block-" + name), device

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestMapped: a file that is mapped and closed is in /proc/PID/maps only. It is found by its
@@ -127,16 +128,10 @@ func TestHeldWithoutPath(t *testing.T) {
 	image := n.path("image")
 	n.write("image", "")
 	must(t, os.Truncate(image, 16<<20))
-	run := func(name string, args ...string) string {
-		out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-		return strings.TrimSpace(string(out))
+	if out, err := exec.CommandContext(t.Context(), testkit.NeedCommand(t, "mkfs.ext4"), "-q", image).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v\n%s", err, out)
 	}
-	run("mkfs.ext4", "-q", image)
-	loop := run("losetup", "-f", "--show", image)
-	t.Cleanup(func() { _ = exec.Command("losetup", "-d", loop).Run() })
+	loop := testkit.Loop(t, image)
 	n.mkdir("node")
 	must(t, unix.Mount(loop, n.path("node"), "ext4", 0, ""))
 	t.Cleanup(func() { _ = unix.Unmount(n.path("node"), unix.MNT_DETACH) })

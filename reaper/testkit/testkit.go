@@ -115,6 +115,19 @@ func Mount(tb testing.TB, source, target, fstype string, flags uintptr, data str
 	})
 }
 
+// Loop makes a loop device of a file, until the test ends. A container or a user namespace may have
+// none.
+func Loop(tb testing.TB, file string) (device string) {
+	tb.Helper()
+	out, err := exec.CommandContext(tb.Context(), NeedCommand(tb, "losetup"), "-f", "--show", file).CombinedOutput()
+	if err != nil {
+		Skip(tb, "there are no loop devices: ", strings.TrimSpace(string(out)))
+	}
+	device = strings.TrimSpace(string(out))
+	tb.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+	return device
+}
+
 // Set changes a field of what ptr points to that its package keeps for itself: a guard that
 // only a test may take away, to show what is lost without it.
 func Set[T any](ptr any, field string, value T) {
