@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestCNIAlive is a container that the runtime does not list and that runs nevertheless.
@@ -343,14 +344,17 @@ func TestCNITwoPods(t *testing.T) {
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
 	f := chunkFacts{s: n.probe().SweepCNI(), k: &cniKnown{}}
-	f.k.netns.have = map[string]time.Time{"/run/netns/a": noon, "/run/netns/b": noon.Add(-48 * time.Hour), "/run/netns/c": noon.Add(-time.Hour)}
+	f.k.netns.have = map[string]time.Time{
+		"/run/netns/a": testkit.Noon, "/run/netns/b": testkit.Noon.Add(-48 * time.Hour),
+		"/run/netns/c": testkit.Noon.Add(-time.Hour),
+	}
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &cni.File{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
+	if got := f.netns(&cniOwner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
 		t.Errorf("netns is %s", got.Truth)
 	}
 	f.s.claims["/run/netns/b"] = true
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &cni.File{Changed: noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
+	if got := f.netns(&cniOwner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
 		t.Errorf("netns is %s (%s)", got.Truth, got.Detail)
 	}
 }

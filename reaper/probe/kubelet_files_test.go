@@ -18,7 +18,7 @@ func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	n.write("etc/config.yaml", "containerRuntimeEndpoint: unix:///of/the/host\nstaticPodPath: "+n.path("etc/manifests")+"\n")
 	n.mkdir("etc/manifests")
 	n.write("their/etc/config.yaml", "containerRuntimeEndpoint: unix:///its/own\nstaticPodPath: "+n.path("etc/manifests")+"\n")
-	n.write("their/etc/manifests/etcd.yaml", etcdManifest)
+	n.write("their/etc/manifests/etcd.yaml", testkit.EtcdManifest)
 	n.symlink(n.path("etc"), "link") // absolute: it must not lead to our etc
 	self, err := os.Executable()
 	must(t, err)

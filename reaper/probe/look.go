@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
 // gathering is one look while it is taken.
@@ -36,8 +37,8 @@ type gathering struct {
 	cgroups      *cgroups
 	inStateFiles *inStateFiles
 	static       *kubelet.StaticPods
-	podList      *podList
-	api          *apiList
+	podList      *podlists.KubeletAnswer
+	api          *podlists.APIAnswer
 	openFiles    *openFiles
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *blocks
@@ -203,11 +204,11 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 		found = kubelets.Find(ctx)
 		running := found.Running
 		l.moved = found.Moved
-		wg.Go(func() { l.api = p.apiList(ctx, running) })
+		wg.Go(func() { l.api = p.lists().API(ctx, running.NodeName()) })
 		// A pod that the runtime runs has its log directory already.
 		wg.Go(func() { <-asked; l.logs = kubelets.PodLogs(ctx, running) })
 		l.static = kubelets.StaticPods(ctx, running)
-		l.podList = p.podList(ctx, running)
+		l.podList = p.kubeletList(ctx, running)
 	})
 	listed := make(chan struct{})
 	wg.Go(func() {
@@ -216,7 +217,7 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 		<-asked
 		p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	})
-	wg.Go(func() { l.listed = p.podResources(ctx) })
+	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted, nil) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.stateFiles(ctx, l.root, l.wanted) })
@@ -256,10 +257,19 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	if found.Running != nil && policy.AnyStatic(l.wanted) {
 		l.complain(l.static.Err)
 	}
-	l.complain(l.podList.err)
-	l.complain(l.api.err)
+	l.complain(l.podList.Err)
+	l.complain(l.api.Err)
 	l.complainOfPods(reads)
 	return reads
+}
+
+// kubeletList asks the kubelet for its pods.
+func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podlists.KubeletAnswer {
+	lists := p.lists()
+	if running == nil {
+		return lists.Kubelet(ctx, p.cfg.ProcDir, podlists.Door{Silent: "not asked: no kubelet is known"})
+	}
+	return lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
 }
 
 // passOver leaves out the content of the pods that plainly live: the runtime has a sandbox of

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
 // Clock tells the time on both clocks.
@@ -179,3 +181,13 @@ func (p *Probe) kubelets() *kubelet.Reader {
 
 // Agrees says whether what the operator set agrees with the kubelets that run: see its room.
 func (p *Probe) Agrees(ctx context.Context) policy.Fact { return p.kubelets().Agrees(ctx) }
+
+// lists asks who has which pods.
+func (p *Probe) lists() *podlists.Reader {
+	c := &p.cfg
+	return &podlists.Reader{
+		KubeletTokenFile: c.KubeletTokenFile, KubeletClientCertificate: c.KubeletClientCertificate, KubeletClientKey: c.KubeletClientKey,
+		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, RootDir: c.RootDir, Waive: c.Waive,
+		Now: func() time.Time { return c.Clock.Now().Wall }, Guard: p.guard,
+	}
+}

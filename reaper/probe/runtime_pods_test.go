@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestRuntimePods: what the runtime lists of one pod, one by one, for policy to judge.
@@ -22,7 +23,7 @@ func TestRuntimePods(t *testing.T) {
 	const ready, notReady = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	box := func(id string, uid parsers.PodUID, state runtimeapi.PodSandboxState, annotations ...string) *runtimeapi.PodSandbox {
 		b := &runtimeapi.PodSandbox{
-			Id: id, State: state, CreatedAt: noon.Add(-time.Hour).UnixNano(),
+			Id: id, State: state, CreatedAt: testkit.Noon.Add(-time.Hour).UnixNano(),
 			Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uid)}, Labels: map[string]string{cri.LabelUID: string(uid)},
 		}
 		for _, hash := range annotations {
@@ -61,7 +62,7 @@ func TestRuntimePods(t *testing.T) {
 			e := toldOf(a, uidDone)
 			var words []string
 			for _, b := range e.Sandboxes {
-				if b.Socket != socketOf(s) || !b.Created.Equal(noon.Add(-time.Hour)) {
+				if b.Socket != socketOf(s) || !b.Created.Equal(testkit.Noon.Add(-time.Hour)) {
 					t.Errorf("%+v", b)
 				}
 				word := []string{b.ID}

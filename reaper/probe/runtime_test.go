@@ -35,9 +35,7 @@ const (
 // atNoon is a clock that stands still.
 type atNoon struct{}
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-func (atNoon) Now() policy.Instant { return policy.Instant{Wall: noon} }
+func (atNoon) Now() policy.Instant { return policy.Instant{Wall: testkit.Noon} }
 
 // runtimeProbe is a probe on a node without processes, so that no kubelet of the machine
 // that runs the tests is heard.
@@ -58,7 +56,7 @@ func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 	}
 	t.Cleanup(s.Close)
 	s.SetPods(
-		fakecri.Pod{UID: string(uidLive), Namespace: "shop", Name: "db-0", Running: 1, Exited: 1, Created: noon.Add(-3 * time.Hour).UnixNano()},
+		fakecri.Pod{UID: string(uidLive), Namespace: "shop", Name: "db-0", Running: 1, Exited: 1, Created: testkit.Noon.Add(-3 * time.Hour).UnixNano()},
 		fakecri.Pod{UID: string(uidDone), Namespace: "shop", Name: "job", NotReady: true, Exited: 1},
 	)
 	return s
@@ -313,7 +311,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 }
 
 func TestRuntimeWordsAreClean(t *testing.T) {
-	c := newCensus(noon)
+	c := newCensus(testkit.Noon)
 	c.add(cri.Lists{Sandboxes: []*runtimeapi.PodSandbox{{
 		Id:       "\x1b[31mred",
 		Metadata: &runtimeapi.PodSandboxMetadata{Uid: string(uidLive), Name: "p\nFAKE", Namespace: "n"},

@@ -6,17 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
-)
-
-const (
-	staticUID    = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
-	otherStatic  = "541dfae681928ae5ecce3afd849bc260"
-	apiUID       = parsers.PodUID("2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11")
-	etcdManifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd, namespace: kube-system}\n"
 )
 
 // TestStaticPodInALook has a real process for the kubelet and a socket for the runtime. It
@@ -24,7 +16,7 @@ const (
 func TestStaticPodInALook(t *testing.T) {
 	n, alive, older, api := newNode(t), newStaticUID(), newStaticUID(), newUID()
 	n.mkdir(n.pod(alive), n.pod(older), n.pod(api), "logs/kube-system_etcd-node-1_"+string(alive))
-	n.write("manifests/etcd.yaml", etcdManifest)
+	n.write("manifests/etcd.yaml", testkit.EtcdManifest)
 	n.write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
 	self, err := os.Executable()
 	must(t, err)

@@ -15,12 +15,14 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -89,8 +91,13 @@ func probing(c config.Config, log *slog.Logger, clock probe.Clock) probe.Config 
 // the facts are unknown.
 func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (notes []string, err error) {
 	var refused []error
-	for _, err := range probe.CheckCredentials(ctx, probing(c, nil, nil), now) {
-		if _, ok := errors.AsType[*probe.RefusedError](err); ok {
+	p := probing(c, nil, nil)
+	lists := podlists.Reader{
+		KubeletTokenFile: p.KubeletTokenFile, KubeletClientCertificate: p.KubeletClientCertificate, KubeletClientKey: p.KubeletClientKey,
+		Kubeconfig: p.Kubeconfig, Now: func() time.Time { return now }, Guard: &bounded.Guard{},
+	}
+	for _, err := range lists.CheckCredentials(ctx) {
+		if _, ok := errors.AsType[*podlists.RefusedError](err); ok {
 			refused = append(refused, err)
 		} else {
 			notes = append(notes, err.Error())

@@ -265,6 +265,9 @@ func (d *Door) secure(k *Kubelet) error {
 }
 
 // NodeName is the name that the kubelet was told to have at the API server, "" for none.
-func (k Kubelet) NodeName() string {
+func (k *Kubelet) NodeName() string {
+	if k == nil {
+		return ""
+	}
 	return strings.ToLower(strings.TrimSpace(k.flags.last("hostname-override")))
 }

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"errors"
@@ -36,12 +36,12 @@ func TestKubeconfigRefused(t *testing.T) {
 		{"a certificate without key", good, "", "client-certificate-data: eHh4", "cannot read its client-key", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := file(t, "kubeconfig", `current-context: a
+			path := testkit.File(t, "kubeconfig", `current-context: a
 contexts: [{name: a, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: "`+c.url+`"`+c.cluster+`}}]
 users: [{name: u, user: {`+c.user+`}}]
 `)
-			errs := CheckCredentials(t.Context(), Config{Kubeconfig: path}, noon)
+			errs := newReader(Reader{Kubeconfig: path}).CheckCredentials(t.Context())
 			if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want) || !strings.Contains(errs[0].Error(), path) {
 				t.Fatalf("%v, want %q", errs, c.want)
 			}
@@ -62,7 +62,7 @@ func TestKubeconfigCurrent(t *testing.T) {
 		"\tx: [":                 "cannot read",
 		"current-context: [1]\n": "cannot read",
 	} {
-		if _, err := readKubeconfig(file(t, "k", text), noon); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readKubeconfig(testkit.File(t, "k", text), testkit.Noon); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -72,10 +72,10 @@ func TestKubeconfigCurrent(t *testing.T) {
 // and key; relative paths begin where the kubeconfig lies; JSON is YAML.
 func TestKubeconfigFiles(t *testing.T) {
 	dir := t.TempDir()
-	ca, _ := testkit.NewCert(t, "ca", later)
-	cert, key := testkit.NewCert(t, "system:node:node-7", later)
-	old, oldKey := testkit.NewCert(t, "system:node:node-7", noon.Add(-time.Hour))
-	must(t, os.Mkdir(filepath.Join(dir, "pki"), 0o700))
+	ca, _ := testkit.NewCert(t, "ca", testkit.Later)
+	cert, key := testkit.NewCert(t, "system:node:node-7", testkit.Later)
+	old, oldKey := testkit.NewCert(t, "system:node:node-7", testkit.Noon.Add(-time.Hour))
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "pki"), 0o700))
 	testkit.WriteText(t, filepath.Join(dir, "pki", "ca.crt"), ca)
 	current := testkit.WriteText(t, filepath.Join(dir, "pki", "kubelet-client-current.pem"), cert+key)
 	testkit.WriteText(t, filepath.Join(dir, "token"), "abc\n")
@@ -83,28 +83,29 @@ func TestKubeconfigFiles(t *testing.T) {
 "contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],
 "clusters":[{"name":"c","cluster":{"server":"https://api.example:6443/k8s/clusters/c-1","certificate-authority":"pki/ca.crt","tls-server-name":"kubernetes"}}],
 "users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
-	k, err := readKubeconfig(path, noon)
-	must(t, err)
+	k, err := readKubeconfig(path, testkit.Noon)
+	testkit.Must(t, err)
 	if k.node() != "node-7" || k.token != "abc" || k.tls.ServerName != "kubernetes" || k.tls.InsecureSkipVerify || len(k.tls.Certificates) != 1 ||
 		k.tls.RootCAs == nil || k.server.String() != "https://api.example:6443/k8s/clusters/c-1" {
 		t.Errorf("%+v, %+v", k, k.tls)
 	}
 	testkit.WriteText(t, filepath.Join(dir, "token"), "new\n")
-	if k, err = readKubeconfig(path, noon); err != nil || k.token != "new" {
+	if k, err = readKubeconfig(path, testkit.Noon); err != nil || k.token != "new" {
 		t.Errorf("a token that was replaced: %v", err)
 	}
 	testkit.WriteText(t, current, old+oldKey)
-	if _, err := readKubeconfig(path, noon); err == nil || !strings.Contains(err.Error(), "the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
+	if _, err := readKubeconfig(path, testkit.Noon); err == nil || !strings.Contains(err.Error(),
+		"the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
 		t.Errorf("expired: %v", err)
 	}
 }
 
 func TestCheckCredentials(t *testing.T) {
-	errs := CheckCredentials(t.Context(), Config{KubeletTokenFile: "/nowhere/t", KubeletClientCertificate: "/nowhere/c"}, noon)
+	errs := newReader(Reader{KubeletTokenFile: "/nowhere/t", KubeletClientCertificate: "/nowhere/c"}).CheckCredentials(t.Context())
 	if len(errs) != 2 || !strings.HasPrefix(errs[0].Error(), "kubelet_token_file: ") || !strings.HasPrefix(errs[1].Error(), "kubelet_client_certificate: ") {
 		t.Errorf("%v", errs)
 	}
-	if errs := CheckCredentials(t.Context(), Config{}, noon); errs != nil {
+	if errs := newReader(Reader{}).CheckCredentials(t.Context()); errs != nil {
 		t.Errorf("nothing named: %v", errs)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"context"
@@ -34,26 +34,26 @@ const (
 	podResourcesEntry = "pod-resources/kubelet.sock"
 )
 
-// podResources asks the kubelet, and returns why it is silent. A socket that is not there is no
+// Resources asks the kubelet, and returns why it is silent. A socket that is not there is no
 // error: older kubelets and other settings have none.
-func (p *Probe) podResources(ctx context.Context) *policy.PodResources {
-	path := filepath.Join(p.cfg.RootDir, podResourcesEntry)
-	r := &policy.PodResources{Origin: "unix://" + path}
-	if p.cfg.Waive {
-		r.Silent = "not asked: --runtime-endpoint none"
-		return r
+func (r *Reader) Resources(ctx context.Context) *policy.PodResources {
+	path := filepath.Join(r.RootDir, podResourcesEntry)
+	listed := &policy.PodResources{Origin: "unix://" + path}
+	if r.Waive {
+		listed.Silent = "not asked: --runtime-endpoint none"
+		return listed
 	}
-	text, err := bounded.Do(ctx, p.guard, "pod-resources", func() listText { return p.askPodResources(ctx, path) })
+	text, err := bounded.Do(ctx, r.Guard, "pod-resources", func() listText { return r.askPodResources(ctx, path) })
 	if err == nil {
 		err = text.err
 	}
 	if err == nil {
-		r.Names, err = readPodResources(text.bytes)
+		listed.Names, err = readPodResources(text.bytes)
 	}
 	if err != nil {
-		r.Names, r.Silent = nil, clean.Name(err.Error())
+		listed.Names, listed.Silent = nil, clean.Name(err.Error())
 	}
-	return r
+	return listed
 }
 
 type listText struct {
@@ -61,7 +61,7 @@ type listText struct {
 	err   error
 }
 
-func (p *Probe) askPodResources(ctx context.Context, path string) listText {
+func (r *Reader) askPodResources(ctx context.Context, path string) listText {
 	if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return listText{err: errors.New("the kubelet has no such socket")}
 	} else if err != nil {
@@ -74,7 +74,7 @@ func (p *Probe) askPodResources(ctx context.Context, path string) listText {
 		return listText{err: err}
 	}
 	defer func() { _ = conn.Close() }() // nothing was sent that could be lost
-	ctx, cancel := context.WithTimeout(ctx, p.guard.Limit())
+	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
 	defer cancel()
 	for _, method := range podResourceLists {
 		var out []byte

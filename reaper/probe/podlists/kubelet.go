@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"cmp"
@@ -14,46 +14,49 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptJSON is what we ask a kubelet for.
 const acceptJSON = "application/json"
 
-// podList is what the kubelet says of its pods.
-type podList struct {
+// KubeletAnswer is what the kubelet says of its pods.
+type KubeletAnswer struct {
 	policy.KubeletList
-	err error
+	Err error
 }
 
-// podList asks the kubelet, for its pods and then for its gauges. It is asked after the
-// listing, like everything else.
-func (p *Probe) podList(ctx context.Context, k *kubelet.Kubelet) *podList {
-	if k == nil {
-		return unlisted(p.cfg.ProcDir, "not asked: no kubelet is known", nil)
-	}
-	d := p.kubelets().Door(ctx, k, p.cfg.asksKubelet())
+// Door is where and how the kubelet is asked.
+type Door struct {
+	Base   string      // scheme, host and port
+	TLS    *tls.Config // takes none but the kubelet; nil at the read-only port
+	Silent string      // why there is none
+	Err    error
+}
+
+// Kubelet asks the kubelet, for its pods and then for its gauges. It is asked after the
+// listing, like everything else. origin tells people who it is.
+func (r *Reader) Kubelet(ctx context.Context, origin string, d Door) *KubeletAnswer {
 	var token string
 	if d.Silent == "" && d.TLS != nil {
 		type read struct {
 			token string
 			err   error
 		}
-		r, err := bounded.Do(ctx, p.guard, "kubelet's credentials", func() read {
-			token, err := p.login(d)
+		c, err := bounded.Do(ctx, r.Guard, "kubelet's credentials", func() read {
+			token, err := r.login(d)
 			return read{token, err}
 		})
-		if token, d.Err = r.token, cmp.Or(err, r.err); d.Err != nil {
+		if token, d.Err = c.token, cmp.Or(err, c.err); d.Err != nil {
 			d.Silent = fmt.Sprintf("not asked: %v", d.Err)
 		}
 	}
 	if d.Silent != "" {
-		if !p.cfg.asksKubelet() {
+		if !r.AsksKubelet() {
 			d.Err = nil // its absence keeps nothing, and the other readers of the same file complain
 		}
-		return unlisted(k.String(), d.Silent, d.Err)
+		return unlisted(origin, d.Silent, d.Err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
 	a := newAsker(d.Base, token, d.TLS)
 	defer a.close()
@@ -70,42 +73,41 @@ func (p *Probe) podList(ctx context.Context, k *kubelet.Kubelet) *podList {
 	return l
 }
 
-func newPodList(origin string, proven bool) *podList {
-	l := &podList{}
+func newPodList(origin string, proven bool) *KubeletAnswer {
+	l := &KubeletAnswer{}
 	l.Origin, l.Proven, l.Pods, l.Wanted = origin, proven, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 	return l
 }
 
-func unlisted(origin, silent string, err error) *podList {
-	l := &podList{err: err}
+func unlisted(origin, silent string, err error) *KubeletAnswer {
+	l := &KubeletAnswer{Err: err}
 	l.Origin, l.Silent, l.Gauges = origin, silent, policy.KubeletGauges{Detail: silent}
 	l.Weigh()
 	return l
 }
 
-// asksKubelet says whether the operator gave credentials for the kubelet's own port.
-func (c *Config) asksKubelet() bool {
-	return c.KubeletTokenFile != "" || c.KubeletClientCertificate != ""
+// AsksKubelet says whether the operator gave credentials for the kubelet's own port.
+func (r *Reader) AsksKubelet() bool {
+	return r.KubeletTokenFile != "" || r.KubeletClientCertificate != ""
 }
 
 // login adds the credentials that the operator gave to a way to the kubelet's own port.
-func (p *Probe) login(d kubelet.Door) (string, error) {
-	c := &p.cfg
-	if c.KubeletClientCertificate != "" {
-		pair, err := clientPair(c.KubeletClientCertificate, c.KubeletClientKey, c.Clock.Now().Wall)
+func (r *Reader) login(d Door) (string, error) {
+	if r.KubeletClientCertificate != "" {
+		pair, err := clientPair(r.KubeletClientCertificate, r.KubeletClientKey, r.Now())
 		if err != nil {
 			return "", err
 		}
 		d.TLS.Certificates = []tls.Certificate{pair}
 	}
-	if c.KubeletTokenFile == "" {
+	if r.KubeletTokenFile == "" {
 		return "", nil
 	}
-	return readToken(c.KubeletTokenFile)
+	return readToken(r.KubeletTokenFile)
 }
 
 // askPods keeps what was listed even where the answer breaks off.
-func (l *podList) askPods(ctx context.Context, a *asker) {
+func (l *KubeletAnswer) askPods(ctx context.Context, a *asker) {
 	r := podReader{each: func(pod *listedPod) {
 		l.Listed++
 		pod.note(l.Pods)
@@ -124,7 +126,7 @@ func (l *podList) askPods(ctx context.Context, a *asker) {
 	}
 	l.Silent = fmt.Sprintf("not answered: %v", err)
 	if l.Proven || !errors.Is(err, unix.ECONNREFUSED) { // the read-only port may be bound elsewhere
-		l.err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
+		l.Err = fmt.Errorf("cannot read the kubelet's pod list at %s: %w%s", l.Origin, err, kubeletAdvice(err))
 	}
 }
 
@@ -141,7 +143,7 @@ func kubeletAdvice(err error) string {
 
 // askRunning adds the pods that the kubelet finds in its runtime. Not everybody who may read
 // /pods may read these: their absence is no doubt about the list.
-func (l *podList) askRunning(ctx context.Context, a *asker) {
+func (l *KubeletAnswer) askRunning(ctx context.Context, a *asker) {
 	r := podReader{each: func(pod *listedPod) { pod.note(l.Pods) }}
 	if err := a.get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
 		l.Running = fmt.Sprintf("/runningpods not answered: %v", err)

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
 // acceptMetadata asks for the pods' metadata alone, a tenth of their size, and takes whole
@@ -26,20 +25,20 @@ const (
 	mostPages = 100
 )
 
-// apiList is what the API server says of the pods that are bound to this node.
+// APIAnswer is what the API server says of the pods that are bound to this node.
 //
 // It is asked without a resourceVersion, so that the answer is as new as etcd
 // (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
 // end decides anything: see policy.APIList.
-type apiList struct {
+type APIAnswer struct {
 	policy.APIList
-	err error
+	Err error
 }
 
-// apiList asks the API server. It is asked after the listing, like everything else.
-func (p *Probe) apiList(ctx context.Context, k *kubelet.Kubelet) *apiList {
-	l := newAPIList(p.cfg.Kubeconfig)
-	if p.cfg.Kubeconfig == "" {
+// API asks the API server; told is the name of this node that the kubelet was told. It is asked after the listing, like everything else.
+func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
+	l := newAPIList(r.Kubeconfig)
+	if r.Kubeconfig == "" {
 		l.Silent = "not asked: no API server was named (--kubeconfig)"
 		return l
 	}
@@ -47,22 +46,22 @@ func (p *Probe) apiList(ctx context.Context, k *kubelet.Kubelet) *apiList {
 		c   *kubeconfig
 		err error
 	}
-	f, err := bounded.Do(ctx, p.guard, "kubeconfig", func() found {
-		c, err := readKubeconfig(p.cfg.Kubeconfig, p.cfg.Clock.Now().Wall)
+	f, err := bounded.Do(ctx, r.Guard, "kubeconfig", func() found {
+		c, err := readKubeconfig(r.Kubeconfig, r.Now())
 		return found{c, err}
 	})
 	if err == nil {
 		err = f.err
 	}
 	if err == nil {
-		l.Node, err = p.nodeName(f.c, k)
+		l.Node, err = r.nodeName(f.c, told)
 	}
 	if err != nil {
 		l.fail("not asked", err)
 		return l
 	}
 	l.Origin = f.c.server.String() + ", node " + clean.Name(l.Node)
-	ctx, cancel := context.WithTimeoutCause(ctx, p.guard.Limit(), bounded.ErrHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
 	a := newAsker(strings.TrimSuffix(f.c.server.String(), "/"), f.c.token, f.c.tls)
 	defer a.close()
@@ -72,31 +71,29 @@ func (p *Probe) apiList(ctx context.Context, k *kubelet.Kubelet) *apiList {
 	return l
 }
 
-func newAPIList(origin string) *apiList {
-	l := &apiList{}
+func newAPIList(origin string) *APIAnswer {
+	l := &APIAnswer{}
 	l.Origin, l.Pods, l.Own = origin, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
 	return l
 }
 
-func (l *apiList) fail(how string, err error) {
+func (l *APIAnswer) fail(how string, err error) {
 	l.Silent = fmt.Sprintf("%s: %v", how, err)
-	l.err = fmt.Errorf("cannot read the API server's list of pods (%s): %w", l.Origin, err)
+	l.Err = fmt.Errorf("cannot read the API server's list of pods (%s): %w", l.Origin, err)
 }
 
 // nodeName returns the name under which the API server knows this node: the one that was
 // set, that of the kubelet whose credentials we use, the one that the running kubelet was
 // told, or this host's.
-func (p *Probe) nodeName(c *kubeconfig, k *kubelet.Kubelet) (string, error) {
-	if p.cfg.NodeName != "" {
-		return p.cfg.NodeName, nil
+func (r *Reader) nodeName(c *kubeconfig, told string) (string, error) {
+	if r.NodeName != "" {
+		return r.NodeName, nil
 	}
 	if n := c.node(); n != "" {
 		return n, nil
 	}
-	if k != nil {
-		if n := k.NodeName(); n != "" {
-			return n, nil
-		}
+	if told != "" {
+		return told, nil
 	}
 	n, err := os.Hostname()
 	if n = strings.ToLower(strings.TrimSpace(n)); err == nil && n == "" {
@@ -110,7 +107,7 @@ func (p *Probe) nodeName(c *kubeconfig, k *kubelet.Kubelet) (string, error) {
 
 // ask reads all pages. Where the server has forgotten a page's place (410), it begins again
 // once; what was listed keeps its pod all the same.
-func (l *apiList) ask(ctx context.Context, a *asker) (err error) {
+func (l *APIAnswer) ask(ctx context.Context, a *asker) (err error) {
 	for range 2 {
 		l.Listed, l.Nameless = 0, 0
 		if err = l.pages(ctx, a); !refused(err, 410) {
@@ -120,10 +117,10 @@ func (l *apiList) ask(ctx context.Context, a *asker) (err error) {
 	return err
 }
 
-func (l *apiList) pages(ctx context.Context, a *asker) error {
+func (l *APIAnswer) pages(ctx context.Context, a *asker) error {
 	query := url.Values{"fieldSelector": {"spec.nodeName=" + l.Node}, "limit": {fmt.Sprint(podsAPage)}}
 	for range mostPages {
-		r := podReader{each: func(pod *listedPod) {
+		pods := podReader{each: func(pod *listedPod) {
 			l.Listed++
 			pod.note(l.Pods)
 			if uid, ok := parsers.ParsePodUID(pod.Metadata.UID); ok {
@@ -133,19 +130,19 @@ func (l *apiList) pages(ctx context.Context, a *asker) error {
 				l.Nameless++
 			}
 		}}
-		if err := a.get(ctx, "/api/v1/pods?"+query.Encode(), acceptMetadata, r.read); err != nil {
+		if err := a.get(ctx, "/api/v1/pods?"+query.Encode(), acceptMetadata, pods.read); err != nil {
 			return err
 		}
-		if r.more == "" {
+		if pods.more == "" {
 			return nil
 		}
-		query.Set("continue", r.more)
+		query.Set("continue", pods.more)
 	}
 	return fmt.Errorf("the list does not end after %d pages", mostPages)
 }
 
 // advice says what a person can do about an error.
-func (l *apiList) advice(err error, user string) string {
+func (l *APIAnswer) advice(err error, user string) string {
 	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case verify:

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"fmt"
@@ -8,20 +8,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
-
-const someMetrics = `# HELP kubelet_orphan_pod_cleaned_volumes [ALPHA] The total number of orphaned Pods whose volumes were cleaned in the last periodic sweep.
-# TYPE kubelet_orphan_pod_cleaned_volumes gauge
-kubelet_orphan_pod_cleaned_volumes 4
-kubelet_orphan_pod_cleaned_volumes_errors 3
-kubelet_orphan_pod_cleaned_volumes_errors_else 9
-kubelet_orphaned_runtime_pods_total 1
-kubelet_restarted_pods_total{static=""} 2
-kubelet_restarted_pods_total{static="true"} 1
-kubelet_working_pods{config="desired",lifecycle="sync",static=""} 5
-kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1e+00 1700000000000
-kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 2
-`
 
 func number(n *int64) string {
 	if n == nil {
@@ -33,8 +21,8 @@ func number(n *int64) string {
 func TestGauges(t *testing.T) {
 	long := "x_bucket{le=\"" + strings.Repeat("9", longestMetric) + " kubelet_orphan_pod_cleaned_volumes 77\"} 1\n"
 	for _, c := range []struct{ name, text, want string }{
-		{"all", someMetrics, "4 3 1 3, 3 series"},
-		{"long lines", long + someMetrics + long, "4 3 1 3, 3 series"},
+		{"all", testkit.SomeMetrics, "4 3 1 3, 3 series"},
+		{"long lines", long + testkit.SomeMetrics + long, "4 3 1 3, 3 series"},
 		{"no newline at the end", "kubelet_orphan_pod_cleaned_volumes_errors 3", "? 3 ? ?, 0 series"},
 		{"old", "kubelet_running_pods 5\n", "? ? ? ?, 0 series"},
 		{"no numbers", "kubelet_orphan_pod_cleaned_volumes NaN\nkubelet_orphan_pod_cleaned_volumes_errors many\nkubelet_orphaned_runtime_pods_total +Inf\n", "? ? ? ?, 0 series"},
@@ -45,7 +33,7 @@ func TestGauges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var g policy.KubeletGauges
-			must(t, readGauges(strings.NewReader(c.text), &g))
+			testkit.Must(t, readGauges(strings.NewReader(c.text), &g))
 			got := fmt.Sprintf("%s %s %s %s, %d series", number(g.CleanedVolumes), number(g.Uncleaned), number(g.OrphanedRuntimePods), number(g.RestartedPods), len(g.Working))
 			if got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
@@ -53,7 +41,7 @@ func TestGauges(t *testing.T) {
 		})
 	}
 	var g policy.KubeletGauges
-	must(t, readGauges(strings.NewReader(someMetrics), &g))
+	testkit.Must(t, readGauges(strings.NewReader(testkit.SomeMetrics), &g))
 	if n, ok := g.WorkingOn("sync", "desired"); n != 6 || !ok {
 		t.Errorf("%d pods are worked on: %+v", n, g.Working)
 	}
@@ -66,23 +54,26 @@ func TestGaugesAsked(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		{"told", answer(someMetrics), ""},
-		{"forbidden", refuse(403, "Forbidden (user=bob, verb=get, resource=nodes, subresource=metrics)"), "subresource=metrics"},
-		{"cut off", cutOff(someMetrics), "unexpected EOF"},
+		{"told", testkit.Answer(testkit.SomeMetrics), ""},
+		{"forbidden", testkit.Refuse(403, "Forbidden (user=bob, verb=get, resource=nodes, subresource=metrics)"), "subresource=metrics"},
+		{"cut off", cutOff(testkit.SomeMetrics), "unexpected EOF"},
 		{"without end", func(w http.ResponseWriter, _ *http.Request) { endless(w, strings.Repeat("x 1\n", 1<<18)) }, "longer than"},
-		{"none of them", answer("go_goroutines 5\n"), "they came with 1.27"},
+		{"none of them", testkit.Answer("go_goroutines 5\n"), "they came with 1.27"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := serve(map[string]http.HandlerFunc{"/pods": answer(listOf(herePod)), "/runningpods/": answer(listOf()), "/metrics": c.h})
-			s := tlsServer(t, "", h)
-			p, k := kubeletAt(t, s, certOf(s))
-			for _, l := range []*podList{listedBy(t, time.Minute, h), p.podList(t.Context(), k)} {
+			h := testkit.Serve(map[string]http.HandlerFunc{
+				"/pods":         testkit.Answer(testkit.ListOf(testkit.HerePod)),
+				"/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": c.h,
+			})
+			s := testkit.TLSServer(t, "", h)
+			p, k := kubeletAt(t, s, testkit.CertOf(s))
+			for _, l := range []*KubeletAnswer{listedBy(t, time.Minute, h), p.of(t.Context(), k)} {
 				if g := l.Gauges; (g.Uncleaned != nil) != (c.want == "") || !strings.Contains(g.Detail, c.want) ||
 					!strings.HasSuffix(g.Origin, "/metrics") || c.want == "" && g.Detail != "" {
 					t.Errorf("%+v", g)
 				}
-				if l.err != nil || l.Fact(uidHere).Truth != policy.Yes {
-					t.Errorf("the metrics spoil the list: %v", l.err)
+				if l.Err != nil || l.Fact(testkit.UIDHere).Truth != policy.Yes {
+					t.Errorf("the metrics spoil the list: %v", l.Err)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package probe
+package podlists
 
 import (
 	"context"
@@ -87,6 +87,20 @@ type kubeconfigUser struct {
 	AsExtra      map[string]any `yaml:"as-user-extra"`
 }
 
+// Reader asks for the lists of pods.
+type Reader struct {
+	// KubeletTokenFile, or KubeletClientCertificate with its key ("": in the same file), let
+	// the kubelet be asked at the port at which it asks who is there; "" for none.
+	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
+	// Kubeconfig names the API server that is asked, "" for none, and NodeName this node's
+	// name there, "" to find it out.
+	Kubeconfig, NodeName string
+	RootDir              string // the kubelet's root directory
+	Waive                bool   // there is no kubelet
+	Now                  func() time.Time
+	Guard                *bounded.Guard
+}
+
 // RefusedError is for credentials that will never be used, whatever becomes of the files.
 type RefusedError struct{ err error }
 
@@ -98,23 +112,24 @@ func (e *RefusedError) Unwrap() error { return e.err }
 
 // CheckCredentials says in words for the user why the kubelet or the API server cannot be
 // asked with what the configuration names. It asks nobody.
-func CheckCredentials(ctx context.Context, c Config, now time.Time) []error {
-	errs, hung := bounded.Do(ctx, new(bounded.Guard), "credentials", func() (errs []error) {
+func (r *Reader) CheckCredentials(ctx context.Context) []error {
+	now := r.Now()
+	errs, hung := bounded.Do(ctx, r.Guard, "credentials", func() (errs []error) {
 		add := func(key string, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			}
 		}
-		if c.Kubeconfig != "" {
-			_, err := readKubeconfig(c.Kubeconfig, now)
+		if r.Kubeconfig != "" {
+			_, err := readKubeconfig(r.Kubeconfig, now)
 			add("kubeconfig", err)
 		}
-		if c.KubeletTokenFile != "" {
-			_, err := readToken(c.KubeletTokenFile)
+		if r.KubeletTokenFile != "" {
+			_, err := readToken(r.KubeletTokenFile)
 			add("kubelet_token_file", err)
 		}
-		if c.KubeletClientCertificate != "" {
-			_, err := clientPair(c.KubeletClientCertificate, c.KubeletClientKey, now)
+		if r.KubeletClientCertificate != "" {
+			_, err := clientPair(r.KubeletClientCertificate, r.KubeletClientKey, now)
 			add("kubelet_client_certificate", err)
 		}
 		return errs

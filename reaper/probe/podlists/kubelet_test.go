@@ -1,11 +1,9 @@
-package probe
+package podlists
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,36 +14,21 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// mirrorPod is a static pod as the kubelet lists it once the API server has its mirror: the
-// mirror's own UID, and the static one in an annotation. ownedPod mentions a UID that is
-// not its own.
-const (
-	mirrorPod = `{"metadata":{"uid":"11111111-2222-4333-8444-555555555555","annotations":{"kubernetes.io/config.hash":"` + string(staticUID) + `"}},"spec":{"x":[1,{}]}}`
-	ownedPod  = `{"metadata":{"uid":"99999999-2222-4333-8444-555555555555","ownerReferences":[{"uid":"` + otherStatic + `"}]}}`
-	plainPod  = `{"metadata":{"name":"web","uid":"` + string(apiUID) + `","annotations":null},"status":{}}`
-	emptyList = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}`
-)
-
-func listOf(pods ...string) string {
-	return `{"kind":"PodList","apiVersion":"v1","metadata":{"a":[{}]},"items":[` + strings.Join(pods, ",") + "]}\n"
-}
-
 // listedBy asks a server of that handler as the kubelet's read-only port.
-func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *podList {
+func listedBy(t *testing.T, patience time.Duration, h http.HandlerFunc) *KubeletAnswer {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
-	must(t, err)
-	p.guard.Patience = patience
+	p := newReader(Reader{})
+	p.Guard.Patience = patience
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	must(t, err)
+	testkit.Must(t, err)
 	k := kubeletOf(t, "--read-only-port="+port)
-	return p.podList(t.Context(), k)
+	return p.of(t.Context(), k)
 }
 
 func TestPodList(t *testing.T) {
-	all := listOf(mirrorPod, ownedPod, plainPod)
+	all := testkit.ListOf(testkit.MirrorPod, testkit.OwnedPod, testkit.PlainPod)
 	for _, c := range []struct {
 		name, text string
 		api        policy.Truth // of a pod that is the last in the list, where it is whole
@@ -53,11 +36,11 @@ func TestPodList(t *testing.T) {
 		err        string
 	}{
 		{"listed", all, policy.Yes, policy.Yes, ""},
-		{"items before the kind", `{"items":[` + plainPod + `],"kind":"PodList"}`, policy.Yes, policy.No, ""},
-		{"others listed", listOf(ownedPod), policy.No, policy.No, ""},
-		{"many", listOf(slices.Repeat([]string{ownedPod, mirrorPod}, 40_000)...), policy.No, policy.Yes, ""}, // 10 MB
-		{"no pods", listOf(), policy.No, policy.No, ""},
-		{"null", emptyList, policy.No, policy.No, ""},
+		{"items before the kind", `{"items":[` + testkit.PlainPod + `],"kind":"PodList"}`, policy.Yes, policy.No, ""},
+		{"others listed", testkit.ListOf(testkit.OwnedPod), policy.No, policy.No, ""},
+		{"many", testkit.ListOf(slices.Repeat([]string{testkit.OwnedPod, testkit.MirrorPod}, 40_000)...), policy.No, policy.Yes, ""}, // 10 MB
+		{"no pods", testkit.ListOf(), policy.No, policy.No, ""},
+		{"null", testkit.EmptyList, policy.No, policy.No, ""},
 		{"cut off", all[:strings.Index(all, `"web"`)], policy.Unknown, policy.Yes, "unexpected EOF"},
 		{"another kind", `{"kind":"NodeList","items":[]}`, policy.Unknown, policy.Unknown, `"NodeList"`},
 		{"no object", `[]`, policy.Unknown, policy.Unknown, "no list of pods"},
@@ -78,16 +61,16 @@ func TestPodList(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(c.text))
 			})
-			for uid, want := range map[parsers.PodUID]policy.Truth{apiUID: c.api, staticUID: c.static} {
+			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.APIUID: c.api, testkit.StaticUID: c.static} {
 				if f := l.Fact(uid); f.Truth != want || f.Detail == "" || !strings.HasPrefix(f.Origin, "http://127.0.0.1:") {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
 				}
 			}
-			if f := l.Fact(otherStatic); f.Truth == policy.Yes {
+			if f := l.Fact(testkit.OtherStatic); f.Truth == policy.Yes {
 				t.Errorf("an owner's UID counts: %+v", f)
 			}
-			if (l.err != nil) != (c.err != "") || c.err != "" && !strings.Contains(l.err.Error(), c.err) {
-				t.Errorf("the error is %v, want %q", l.err, c.err)
+			if (l.Err != nil) != (c.err != "") || c.err != "" && !strings.Contains(l.Err.Error(), c.err) {
+				t.Errorf("the error is %v, want %q", l.Err, c.err)
 			}
 		})
 	}
@@ -106,7 +89,7 @@ func TestPodListNotAnswered(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"401 Unauthorized": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = w.Write([]byte(listOf(plainPod)))
+			_, _ = w.Write([]byte(testkit.ListOf(testkit.PlainPod)))
 		},
 		"302 Found": func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/pods" && r.URL.Path != "/metrics" {
@@ -136,10 +119,10 @@ func TestPodListNotAnswered(t *testing.T) {
 				patience = 100 * time.Millisecond
 			}
 			l := listedBy(t, patience, h)
-			if f := l.Fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, name) {
+			if f := l.Fact(testkit.APIUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, name) {
 				t.Errorf("%+v, want unknown with %q", f, name)
 			}
-			if l.err == nil {
+			if l.Err == nil {
 				t.Error("nobody hears of it")
 			}
 		})
@@ -150,7 +133,7 @@ func TestPodListNotAnswered(t *testing.T) {
 			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", biggestHead): "exceeded",
 		} {
 			h, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
+			testkit.Must(t, err)
 			t.Cleanup(func() { _ = h.Close() })
 			go func() {
 				for {
@@ -163,51 +146,20 @@ func TestPodListNotAnswered(t *testing.T) {
 					_ = conn.Close()
 				}
 			}()
-			p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
-			must(t, err)
+			p := newReader(Reader{})
 			_, port, err := net.SplitHostPort(h.Addr().String())
-			must(t, err)
-			l := p.podList(t.Context(), kubeletOf(t, "--read-only-port="+port))
-			if l.err == nil || !strings.Contains(l.err.Error(), want) {
-				t.Errorf("%.20q: %v, want %q", text, l.err, want)
+			testkit.Must(t, err)
+			l := p.of(t.Context(), kubeletOf(t, "--read-only-port="+port))
+			if l.Err == nil || !strings.Contains(l.Err.Error(), want) {
+				t.Errorf("%.20q: %v, want %q", text, l.Err, want)
 			}
 		}
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		p, err := New(Config{NodeRoot: t.TempDir(), Clock: atNoon{}})
-		must(t, err)
-		l := p.podList(t.Context(), kubeletOf(t, "--read-only-port=1"))
-		if f := l.Fact(apiUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.err != nil {
-			t.Errorf("%+v, %v", f, l.err)
+		p := newReader(Reader{})
+		l := p.of(t.Context(), kubeletOf(t, "--read-only-port=1"))
+		if f := l.Fact(testkit.APIUID); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "connection refused") || l.Err != nil {
+			t.Errorf("%+v, %v", f, l.Err)
 		}
 	})
-}
-
-// TestPodListInALook has a real process for the kubelet and another for its port: a pod of
-// which nothing but a directory is there, and which the kubelet wants.
-func TestPodListInALook(t *testing.T) {
-	n, wantedPod, orphan := newNode(t), newUID(), newUID()
-	n.mkdir(n.pod(wantedPod), n.pod(orphan))
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, listOf(strings.ReplaceAll(plainPod, string(apiUID), string(wantedPod))))
-	}))
-	t.Cleanup(s.Close)
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	must(t, err)
-	self, err := os.Executable()
-	must(t, err)
-	n.symlink(self, "bin/kubelet")
-	look := n.look()
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--read-only-port="+port)
-	look = n.look(policy.EntryState{Entry: string(wantedPod) + ".1", UID: wantedPod})
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Yes}))
-	check(t, find(t, look, orphan), but(facts{policy.FactKubeletLists: policy.No}))
-	check(t, look.Parked[0], facts{policy.FactKubeletLists: policy.Yes})
-	s.Close()
-	look = n.look()
-	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	if len(look.Errors) > 0 {
-		t.Errorf("an optional source that is gone is an error: %q", look.Errors)
-	}
 }

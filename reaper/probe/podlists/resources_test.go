@@ -1,10 +1,12 @@
-package probe
+package podlists
 
 import (
 	"bytes"
 	"context"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // podResourcesOf is an answer on the wire: each pod with a field that nobody here reads.
@@ -30,11 +33,10 @@ func podResourcesOf(pods ...policy.PodName) []byte {
 }
 
 // servePodResources answers at the node's socket, by the service of that version.
-func (n *testNode) servePodResources(version string, answer func(context.Context) []byte) {
-	n.t.Helper()
-	n.mkdir("kubelet/pod-resources")
-	l, err := new(net.ListenConfig).Listen(n.t.Context(), "unix", n.path("kubelet/"+podResourcesEntry))
-	must(n.t, err)
+func servePodResources(t *testing.T, root, version string, answer func(context.Context) []byte) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socketBelow(t, root))
+	testkit.Must(t, err)
 	s := grpc.NewServer(grpc.ForceServerCodec(wireCodec{}))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: version + ".PodResourcesLister", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "List",
@@ -43,7 +45,15 @@ func (n *testNode) servePodResources(version string, answer func(context.Context
 		},
 	}}}, new(any))
 	go func() { _ = s.Serve(l) }()
-	n.t.Cleanup(s.Stop)
+	t.Cleanup(s.Stop)
+}
+
+// socketBelow is where the kubelet of a root directory listens.
+func socketBelow(t *testing.T, root string) string {
+	t.Helper()
+	path := filepath.Join(root, podResourcesEntry)
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	return path
 }
 
 // TestPodResources: the socket's answer in both versions, and what is none.
@@ -67,10 +77,9 @@ func TestPodResources(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t)
-			n.servePodResources(tt.version, func(context.Context) []byte { return tt.answer })
-			n.cfg.Waive = false
-			r := n.probe().podResources(t.Context())
+			root := t.TempDir()
+			servePodResources(t, root, tt.version, func(context.Context) []byte { return tt.answer })
+			r := newReader(Reader{RootDir: root}).Resources(t.Context())
 			if tt.silent != "" {
 				if !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
 					t.Errorf("it says %q and lists %v, want %q and nothing", r.Silent, r.Names, tt.silent)
@@ -94,37 +103,39 @@ func TestPodResources(t *testing.T) {
 // TestPodResourcesSilent: a socket that is not there, is none, is dead or does not answer holds up
 // nobody, and is silent.
 func TestPodResourcesSilent(t *testing.T) {
-	const socket = "kubelet/" + podResourcesEntry
 	for name, tt := range map[string]struct {
-		setUp  func(n *testNode)
+		setUp  func(t *testing.T, r *Reader)
 		silent string
 	}{
-		"not there": {func(*testNode) {}, "no such socket"},
-		"a file":    {func(n *testNode) { n.write(socket, "") }, "is no socket"},
-		"a symlink": {func(n *testNode) { n.symlink("/dev/null", socket) }, "is no socket"},
-		"dead": {func(n *testNode) {
-			n.mkdir("kubelet/pod-resources")
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: n.path(socket), Net: "unix"})
-			must(n.t, err)
+		"not there": {func(*testing.T, *Reader) {}, "no such socket"},
+		"a file": {func(t *testing.T, r *Reader) {
+			t.Helper()
+			testkit.WriteText(t, socketBelow(t, r.RootDir), "")
+		}, "is no socket"},
+		"a symlink": {func(t *testing.T, r *Reader) {
+			t.Helper()
+			testkit.Must(t, os.Symlink("/dev/null", socketBelow(t, r.RootDir)))
+		}, "is no socket"},
+		"dead": {func(t *testing.T, r *Reader) {
+			t.Helper()
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socketBelow(t, r.RootDir), Net: "unix"})
+			testkit.Must(t, err)
 			l.SetUnlinkOnClose(false)
-			must(n.t, l.Close())
+			testkit.Must(t, l.Close())
 		}, "refused"},
-		"slow": {func(n *testNode) {
-			n.patience = 200 * time.Millisecond
-			n.servePodResources("v1", func(ctx context.Context) []byte { <-ctx.Done(); return nil })
+		"slow": {func(t *testing.T, r *Reader) {
+			t.Helper()
+			r.Guard.Patience = 200 * time.Millisecond
+			servePodResources(t, r.RootDir, "v1", func(ctx context.Context) []byte { <-ctx.Done(); return nil })
 		}, "in time"},
+		"waived": {func(_ *testing.T, r *Reader) { r.Waive = true }, "not asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			n.cfg.Waive = false
-			tt.setUp(n)
-			if r := n.probe().podResources(t.Context()); !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
+			reader := newReader(Reader{RootDir: t.TempDir()})
+			tt.setUp(t, reader)
+			if r := reader.Resources(t.Context()); !strings.Contains(r.Silent, tt.silent) || r.Names != nil {
 				t.Errorf("it says %q and lists %v, want %q", r.Silent, r.Names, tt.silent)
 			}
 		})
-	}
-	n := newNode(t)
-	if r := n.probe().podResources(t.Context()); !strings.Contains(r.Silent, "not asked") {
-		t.Errorf("asked although there is no kubelet: %q", r.Silent)
 	}
 }

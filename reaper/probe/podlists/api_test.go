@@ -1,0 +1,340 @@
+package podlists
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// apiOf asks a server as the API server.
+func apiOf(t *testing.T, s *httptest.Server, patience time.Duration) *APIAnswer {
+	t.Helper()
+	p := newReader(Reader{Kubeconfig: testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: s3cret")})
+	p.Guard.Patience = patience
+	return p.API(t.Context(), "node-1")
+}
+
+const mirrorOf = `{"metadata":{"name":"etcd-node-1","namespace":"kube-system","uid":"11111111-2222-4333-8444-555555555555",` +
+	`"annotations":{"kubernetes.io/config.mirror":"` + string(testkit.StaticUID) + `","kubernetes.io/config.hash":"` + string(testkit.StaticUID) + `"}}}`
+
+func TestAPIList(t *testing.T) {
+	for _, c := range []struct {
+		name, text                    string
+		quiet, away, static, released policy.Truth // released: of a pod that is nowhere
+		doubt                         string
+	}{
+		{"metadata", testkit.MetadataOf("", testkit.HerePod, testkit.QuietPod, mirrorOf), policy.Yes, policy.No, policy.Yes, policy.Yes, ""},
+		{"whole pods", testkit.ListOf(testkit.HerePod, testkit.QuietPod), policy.Yes, policy.No, policy.No, policy.Yes, ""},
+		{"twice the same", testkit.MetadataOf("", testkit.HerePod, testkit.HerePod, testkit.QuietPod), policy.Yes, policy.No, policy.No, policy.Yes, ""},
+		{"empty", testkit.MetadataOf(""), policy.Unknown, policy.Unknown, policy.Unknown, policy.Unknown, "is node-1 this node's name?"},
+		{"null", testkit.EmptyList, policy.Unknown, policy.Unknown, policy.Unknown, policy.Unknown, "is node-1 this node's name?"},
+		{"another node's", testkit.MetadataOf("", testkit.AwayPod, mirrorOf), policy.Unknown, policy.Yes, policy.Yes, policy.Unknown, "(2 listed)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+				q := r.URL.Query()
+				if r.URL.Path != "/api/v1/pods" || q.Get("fieldSelector") != "spec.nodeName=node-1" || q.Get("limit") != "500" || q.Has("resourceVersion") {
+					t.Errorf("asked for %s", r.URL)
+				}
+				if r.Header.Get("Authorization") != "Bearer s3cret" || !strings.HasPrefix(r.Header.Get("Accept"),
+					"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,") {
+					t.Errorf("asked with %v", r.Header)
+				}
+				testkit.Answer(c.text)(w, r)
+			})
+			a := apiOf(t, s, time.Minute)
+			l := lists(nil, a)
+			nobody := parsers.PodUID("cccccccc-1111-4222-8333-444444444444")
+			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.UIDQuiet: c.quiet, testkit.UIDAway: c.away, testkit.StaticUID: c.static} {
+				if f := a.Fact(uid); f.Truth != want || f.Origin != s.URL+", node node-1" {
+					t.Errorf("%s: %+v, want %s", uid, f, want)
+				}
+			}
+			if f := l.podLists().Released(nobody); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
+				t.Errorf("released: %+v, want %s", f, c.released)
+			}
+			if v := judged(l, nobody, true); (v.Decision == policy.Reap) != (c.released == policy.Yes) || v.For(policy.ReasonAPIUnknown) != (c.released != policy.Yes) {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+			// The mirror of a static pod may be made later: the API server's word lets none go.
+			if f := l.podLists().Released(testkit.OtherStatic); f.Truth == policy.Yes {
+				t.Errorf("a static pod: %+v", f)
+			}
+			if a.Err != nil {
+				t.Error(a.Err)
+			}
+		})
+	}
+}
+
+// TestAPIListForeign: what the guard against another node's list is for. A living pod that
+// only the API server knows of is let go by such a list, were it not doubted.
+func TestAPIListForeign(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty": testkit.MetadataOf(""), "another node's": testkit.MetadataOf("", testkit.AwayPod),
+		// The same static UID on every node, as kubelets up to 1.20 give it.
+		"another node's mirror pods": testkit.MetadataOf("", testkit.AwayPod, mirrorOf),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := apiOf(t, testkit.TLSServer(t, "", testkit.Answer(text)), time.Minute)
+			runs := func(uid parsers.PodUID) bool { return uid == testkit.UIDHere || uid == testkit.StaticUID }
+			a.Whole = true // the guard
+			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &policy.StaticPods{}}
+			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Reap {
+				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
+			}
+			a.Weigh(runs)
+			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Keep || !v.For(policy.ReasonAPIUnknown) {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+			if v := judged(without, testkit.UIDQuiet, false); v.Decision != policy.Keep {
+				t.Errorf("with --api-unreachable ignore: %s %v", v.Decision, v.Why)
+			}
+		})
+	}
+}
+
+// TestAPIListBadAnswers: no bad answer lets a living pod go, and without the doubt about it
+// each of them would.
+func TestAPIListBadAnswers(t *testing.T) {
+	for _, c := range badAnswers() {
+		t.Run(c.name, func(t *testing.T) {
+			patience := time.Minute
+			if !c.patient {
+				patience = 200 * time.Millisecond
+			}
+			a := apiOf(t, testkit.TLSServer(t, "", c.h), patience)
+			l := lists(nil, a)
+			f := l.api.Fact(testkit.UIDQuiet)
+			if f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) {
+				t.Errorf("%+v, want unknown with %q", f, c.want)
+			}
+			for _, need := range []bool{true, false} {
+				if v := judged(l, testkit.UIDQuiet, need); v.Decision != policy.Keep || v.For(policy.ReasonAPIUnknown) != need {
+					t.Errorf("need %t: %s %v", need, v.Decision, v.Why)
+				}
+			}
+			a.Whole = true // the guard
+			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Reap {
+				t.Errorf("without the doubt the verdict would be %s %v", v.Decision, v.Why)
+			}
+		})
+	}
+}
+
+// TestAPIListPages: a list is whole with its last page, and 410 begins it again once.
+func TestAPIListPages(t *testing.T) {
+	page1, page2 := testkit.MetadataOf("t1", testkit.HerePod), testkit.MetadataOf("", testkit.QuietPod)
+	for _, c := range []struct {
+		name  string
+		pages []http.HandlerFunc // by request
+		want  string             // of the continue parameters
+		err   string
+	}{
+		{"two pages", []http.HandlerFunc{testkit.Answer(page1), testkit.Answer(page2)}, " t1", ""},
+		{
+			"an empty last page",
+			[]http.HandlerFunc{testkit.Answer(testkit.MetadataOf("t1", testkit.HerePod, testkit.QuietPod)), testkit.Answer(testkit.MetadataOf(""))},
+			" t1", "",
+		},
+		{"begun again", []http.HandlerFunc{testkit.Answer(page1), testkit.Refuse(410, "too old"), testkit.Answer(page1), testkit.Answer(page2)}, " t1  t1", ""},
+		{
+			"begun again once only",
+			[]http.HandlerFunc{testkit.Answer(page1), testkit.Refuse(410, "too old"), testkit.Answer(page1), testkit.Refuse(410, "too old")},
+			" t1  t1", "410 Gone: too old",
+		},
+		{"lost on the way", []http.HandlerFunc{testkit.Answer(page1), testkit.Refuse(500, "no leader")}, " t1", "no leader"},
+		{"cut off on the way", []http.HandlerFunc{testkit.Answer(page1), cutOff(`{"kind":"PodList","items":[`)}, " t1", "unexpected EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked []string
+			s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+				asked = append(asked, r.URL.Query().Get("continue"))
+				if len(asked) > len(c.pages) {
+					t.Errorf("asked for a page more: %q", asked)
+					return
+				}
+				c.pages[len(asked)-1](w, r)
+			})
+			a := apiOf(t, s, time.Minute)
+			l := lists(nil, a)
+			if got := strings.Join(asked, " "); got != c.want {
+				t.Errorf("asked for the pages %q, want %q", got, c.want)
+			}
+			if c.err == "" {
+				if a.Err != nil || a.Fact(testkit.UIDQuiet).Truth != policy.Yes || l.podLists().Released(testkit.UIDAway).Truth != policy.Yes || a.Listed != 2 {
+					t.Errorf("%v, %+v, %d listed", a.Err, l.podLists().Released(testkit.UIDAway), a.Listed)
+				}
+				return
+			}
+			if f := a.Fact(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.err) || a.Err == nil {
+				t.Errorf("%+v", f)
+			}
+			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Keep {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+			if a.Fact(testkit.UIDHere).Truth != policy.Yes {
+				t.Error("what the first page had no longer keeps its pod")
+			}
+			a.Whole = true // the guard
+			if v := judged(l, testkit.UIDQuiet, true); v.Decision != policy.Reap {
+				t.Errorf("a list without its last page would give %s %v", v.Decision, v.Why)
+			}
+		})
+	}
+	t.Run("without end", func(t *testing.T) {
+		asked := 0
+		a := apiOf(t, testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			testkit.Answer(page1)(w, r)
+		}), time.Minute)
+		if f := a.Fact(testkit.UIDQuiet); f.Truth != policy.Unknown || asked != mostPages || !strings.Contains(f.Detail, "does not end") {
+			t.Errorf("%d pages, %+v", asked, f)
+		}
+	})
+}
+
+// TestAPIListReachable: what a person is told of a server that cannot be asked.
+func TestAPIListReachable(t *testing.T) {
+	s := testkit.TLSServer(t, "", testkit.Refuse(403, "pods is forbidden"))
+	other, _ := testkit.NewCert(t, "ca", testkit.Later)
+	mine, key := testkit.NewCert(t, "system:node:node-7", testkit.Later)
+	data := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, c := range []struct{ name, file, want string }{
+		{"refused", testkit.KubeconfigOf(t, "https://127.0.0.1:1", "", "token: x"), "connection refused"},
+		{"another authority", testkit.KubeconfigOf(t, s.URL, other, "token: x"), "certificate-authority does not know this server"},
+		{"forbidden", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: x"), "list pods with the field selector spec.nodeName=node-1"},
+		{
+			"forbidden to a node", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "client-certificate-data: "+data(mine)+", client-key-data: "+data(key)),
+			"system:node:node-7 needs the right to list pods with the field selector spec.nodeName=node-7",
+		},
+		{"no such file", "/nowhere/kubeconfig", "open /nowhere/kubeconfig: no such file"},
+		{"exec", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "exec: {command: aws}"), "no program is started for them"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newReader(Reader{Kubeconfig: c.file})
+			a := p.API(t.Context(), "node-1")
+			if f := a.Fact(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) || a.Err == nil {
+				t.Errorf("%+v, %v; want %q", f, a.Err, c.want)
+			}
+		})
+	}
+}
+
+func TestNodeName(t *testing.T) {
+	host, err := os.Hostname()
+	testkit.Must(t, err)
+	bare := kubeletOf(t, "--hostname-override=")
+	for _, c := range []struct {
+		set, user string
+		k         *kubelet.Kubelet
+		want      string
+	}{
+		{"set", "system:node:mine", kubeletOf(t), "set"},
+		{"", "system:node:mine", kubeletOf(t), "mine"},
+		{"", "admin", kubeletOf(t), "node-1"},
+		{"", "admin", bare, strings.ToLower(host)},
+		{"", "", nil, strings.ToLower(host)},
+	} {
+		p := newReader(Reader{NodeName: c.set})
+		if n, err := p.nodeName(&kubeconfig{user: c.user}, c.k.NodeName()); err != nil || n != c.want {
+			t.Errorf("%+v: %q, %v", c, n, err)
+		}
+	}
+}
+
+// TestTruncatedLists: wherever an answer ends, a pod that the whole one has is not let go,
+// by either list; and where the whole one is read, only what it has not is.
+func TestTruncatedLists(t *testing.T) {
+	for _, whole := range []string{
+		testkit.ListOf(testkit.HerePod, testkit.QuietPod, mirrorOf), testkit.MetadataOf("", testkit.HerePod, mirrorOf, testkit.QuietPod),
+		testkit.MetadataOf("more", testkit.HerePod, testkit.QuietPod),
+		`{"items":[` + testkit.HerePod + "," + testkit.QuietPod + "," + mirrorOf + `],"metadata":{"continue":""},"kind":"PodList"}`,
+	} {
+		for end := range len(whole) + 1 {
+			text := whole[:end]
+			h := testkit.Answer(text)
+			ask := func(a *asker) (*KubeletAnswer, *APIAnswer) {
+				k := newPodList("kubelet", true)
+				k.askPods(t.Context(), a)
+				k.Weigh()
+				l := newAPIList("server")
+				l.Node = "n"
+				if err := l.ask(t.Context(), a); err != nil {
+					l.fail("not answered", err)
+				}
+				return k, l
+			}
+			k, a := ask(&asker{base: "http://x", client: &http.Client{Transport: roundTrip(h)}})
+			for _, l := range []*bothLists{lists(k, nil), lists(nil, a), lists(k, a)} {
+				for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID, testkit.UIDHere} {
+					if v := judged(l, uid, false); v.Decision == policy.Reap {
+						t.Fatalf("%s goes, by an answer of %d of %d bytes: %s", uid, end, len(whole), text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// roundTrip answers without a network.
+type roundTrip http.HandlerFunc
+
+func (h roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h(w, r)
+	return w.Result(), nil
+}
+
+// FuzzPodReader: whatever a server answers, what is read of it is bounded and nothing
+// panics, and a list that breaks off is never one that is whole.
+func FuzzPodReader(f *testing.F) {
+	for _, s := range []string{
+		testkit.ListOf(testkit.HerePod, mirrorOf), testkit.MetadataOf("t", testkit.QuietPod), testkit.EmptyList, "{}",
+		`{"kind":"PodList","items":[{}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n := 0
+		r := podReader{each: func(p *listedPod) {
+			n++
+			p.note(map[parsers.PodUID]bool{})
+		}}
+		if err := r.read(strings.NewReader(string(text))); err != nil {
+			return
+		}
+		if !strings.Contains(string(text), "List") || !strings.Contains(string(text), "}") {
+			t.Errorf("%q is taken for a list of %d", text, n)
+		}
+		cut := slices.Index(text, '{') + 1
+		if err := (&podReader{each: func(*listedPod) {}}).read(strings.NewReader(string(text[:cut]))); err == nil {
+			t.Errorf("%q is taken for a list", text[:cut])
+		}
+	})
+}
+
+// TestAPIListLeaves: the look ends when its context does, whatever the server does.
+func TestAPIListLeaves(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := testkit.TLSServer(t, "", func(_ http.ResponseWriter, r *http.Request) {
+		cancel(errors.New("stopped"))
+		<-r.Context().Done()
+	})
+	p := newReader(Reader{Kubeconfig: testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: x")})
+	if a := p.API(ctx, ""); !strings.Contains(a.Silent, "stopped") {
+		t.Errorf("%q", a.Silent)
+	}
+}

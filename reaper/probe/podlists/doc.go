@@ -1,0 +1,15 @@
+// Package podlists asks who has which pods: the kubelet at its port, the API server, and the
+// kubelet's pod-resources socket.
+//
+// A Reader has the credentials that the operator gave, and an answer for each of the three.
+// An answer holds what was listed even where it broke off, since each pod that was named is
+// kept; whether a list is whole, and lets go of what it has not, is for policy.
+//
+// Each server has to show who it is before it gets a token: the kubelet by the very
+// certificate of its files, the API server by the kubeconfig's authority. What a kubeconfig
+// says that would start a program or leave out a check is refused. It keeps no connection
+// between two looks, follows no redirect, uses no proxy, and reads no answer without a bound.
+//
+// Versions: /pods and /metrics of kubelets since 1.5 (the gauges since 1.27), pod-resources v1
+// since 1.20 and v1alpha1 since 1.13, PartialObjectMetadataList since 1.15, and whole pods before.
+package podlists

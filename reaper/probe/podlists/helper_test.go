@@ -1,0 +1,160 @@
+package podlists
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// judged is what the rules say of a pod of which all but the three facts of the lists says
+// dead, and which the kubelet has never named: whether it goes is up to the lists.
+func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
+	now := policy.Instant{Wall: testkit.Noon, BootID: "boot", Boot: 10 * time.Hour}
+	e := policy.Evidence{UID: uid, Name: string(uid), ID: policy.DirID{Dev: 1, Ino: 2}, Changed: testkit.Noon.Add(-2 * time.Hour)}
+	for f := range policy.NumFacts {
+		e.Facts.Set(f, policy.No, "", "")
+	}
+	e.Facts[policy.FactDirectory].Truth, e.Facts[policy.FactContent].Truth = policy.Yes, policy.Yes
+	e.Facts[policy.FactKubeletLists], e.Facts[policy.FactAPILists] = l.podList.Fact(uid), l.api.Fact(uid)
+	e.Facts[policy.FactReleased] = l.podLists().Released(uid)
+	node := policy.Node{
+		Kubelet: policy.Fact{Truth: policy.Yes}, KubeletID: policy.KubeletID{PID: 7, Start: time.Minute},
+		RuntimeLists: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes},
+	}
+	hold := policy.Hold{Since: policy.Instant{BootID: "boot", Boot: time.Hour}, ID: e.ID}
+	return policy.Judge(e, node, hold, policy.Rules{Hold: time.Minute, Settle: time.Minute, NeedAPI: needAPI}, now)
+}
+
+// lists is a look that has nothing but the two lists, at a node whose manifests could be
+// read and which has the pod of uidHere running.
+func lists(k *KubeletAnswer, a *APIAnswer) *bothLists {
+	l := &bothLists{podList: k, api: a, static: &policy.StaticPods{}}
+	if k == nil {
+		l.podList = unlisted("", "not asked", nil)
+	}
+	if a == nil {
+		l.api = &APIAnswer{APIList: policy.APIList{PodList: policy.PodList{Silent: "not asked"}}}
+	}
+	l.api.Weigh(func(uid parsers.PodUID) bool { return uid == testkit.UIDHere })
+	return l
+}
+
+// cutOff writes the beginning of a longer answer and ends the connection.
+func cutOff(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(text))
+		_ = http.NewResponseController(w).Flush() // chunked, and the last chunk does not come
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// hang writes the beginning and then nothing until the client is gone.
+func hang(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(text))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+}
+
+// badAnswer is an answer of which nothing must be concluded.
+type badAnswer struct {
+	name    string
+	h       http.HandlerFunc
+	want    string // in the fact's detail
+	patient bool   // false: it hangs
+}
+
+// badAnswers to the question for a list in which quietPod and staticPod are.
+func badAnswers() []badAnswer {
+	whole := testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod)
+	cut := strings.Index(whole, testkit.QuietPod)
+	return []badAnswer{
+		{"401", testkit.Refuse(401, "Unauthorized"), "401 Unauthorized: Unauthorized", true},
+		{"403", testkit.Refuse(403, `pods is forbidden: User \"bob\" cannot list resource`), `403 Forbidden: pods is forbidden: User "bob" cannot`, true},
+		{"410", testkit.Refuse(410, "The provided continue parameter is too old"), "410 Gone", true},
+		{"429", testkit.Refuse(429, "too many requests"), "429 Too Many Requests", true},
+		{"500", testkit.Refuse(500, "etcdserver: no leader"), "500 Internal Server Error: etcdserver: no leader", true},
+		{"503 with a list", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(testkit.ListOf(testkit.HerePod)))
+		}, "503 Service Unavailable", true},
+		{"redirect to a list", func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/elsewhere") {
+				_, _ = w.Write([]byte(testkit.ListOf(testkit.HerePod)))
+				return
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}, "302 Found", true},
+		{"a login page", testkit.Answer("<!doctype html><title>log in</title>"), "invalid character", true},
+		{"a success that is no list", testkit.Answer(`{"kind":"Status","status":"Success"}`), `no list of pods but "Status"`, true},
+		{"another list", testkit.Answer(`{"kind":"NodeList","items":[` + testkit.HerePod + `]}`), `"NodeList"`, true},
+		{"no items", testkit.Answer(`{"kind":"PodList"}`), "without items", true},
+		{"nothing", testkit.Answer(""), "EOF", true},
+		{"cut off between pods", cutOff(whole[:cut]), "unexpected EOF", true},
+		{"cut off in a pod", cutOff(whole[:cut+20]), "unexpected EOF", true},
+		{"shorter than said", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100000")
+			_, _ = w.Write([]byte(whole[:cut]))
+		}, "unexpected EOF", true},
+		{"hangs in the list", hang(whole[:cut]), "did not answer in time", false},
+		{"hangs before it", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "did not answer in time", false},
+		{"a pod without end", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"kind":"PodList","items":[` + testkit.HerePod + `,["`))
+			endless(w, strings.Repeat(" ", 1<<20))
+		}, "unexpected EOF", true},
+		{"a list without end", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"kind":"PodList","items":[` + testkit.HerePod))
+			endless(w, `,{"x":"`+strings.Repeat(" ", 1<<20)+`"}`)
+		}, "longer than", true},
+		{"a pod without a UID", testkit.Answer(testkit.ListOf(testkit.HerePod, testkit.NamelessPod)), "without a UID", true},
+		{"a pod of another type", testkit.Answer(testkit.ListOf(testkit.HerePod, "7")), "cannot unmarshal", true},
+		{"labels that are no labels", testkit.Answer(testkit.ListOf(testkit.HerePod, `{"metadata":{"uid":["x"]}}`)), "cannot unmarshal", true},
+	}
+}
+
+// kubeletOf finds a kubelet on node-1 with the arguments given.
+func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
+	t.Helper()
+	root := t.TempDir()
+	args = append([]string{"kubelet", "--hostname-override=Node-1", "--root-dir=" + root}, args...)
+	r := kubelet.Reader{
+		ProcDir: testkit.ProcTree(t, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: args}), RootDir: root, Guard: &bounded.Guard{},
+	}
+	a := r.Find(t.Context())
+	if a.Running == nil {
+		t.Fatal(a.Runs.Detail)
+	}
+	return a.Running
+}
+
+// bothLists is a look that has nothing but the two lists.
+type bothLists struct {
+	podList *KubeletAnswer
+	api     *APIAnswer
+	static  *policy.StaticPods
+}
+
+func (l *bothLists) podLists() *policy.PodLists {
+	return &policy.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
+}
+
+// newReader has the tests' time.
+func newReader(r Reader) *Reader {
+	r.Now, r.Guard = func() time.Time { return testkit.Noon }, &bounded.Guard{}
+	return &r
+}
+
+// of asks a kubelet that was found.
+func (r *Reader) of(ctx context.Context, k *kubelet.Kubelet) *KubeletAnswer {
+	found := kubelet.Reader{Guard: r.Guard}
+	return r.Kubelet(ctx, k.String(), Door(found.Door(ctx, k, r.AsksKubelet())))
+}

@@ -1,0 +1,273 @@
+package podlists
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// kubeletAt is a server as the kubelet's own port, and a probe with a token for it.
+func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Reader, *kubelet.Kubelet) {
+	t.Helper()
+	p := newReader(Reader{KubeletTokenFile: testkit.File(t, "token", "s3cret\n")})
+	k := kubeletOf(t, "--port="+testkit.PortOf(t, s), "--tls-cert-file="+testkit.File(t, "kubelet.crt", certificate), "--cert-dir="+t.TempDir())
+	return p, k
+}
+
+// TestKubeletTakesInPods: a kubelet whose loop hangs while it admits a pod lists that one and
+// not those behind it, which live.
+func TestKubeletTakesInPods(t *testing.T) {
+	const swept = "kubelet_orphan_pod_cleaned_volumes 0\nkubelet_orphan_pod_cleaned_volumes_errors 0\n"
+	for _, c := range []struct {
+		name    string
+		metrics http.HandlerFunc
+		want    policy.Truth
+		words   string
+	}{
+		{"has swept", testkit.Answer(swept + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is whole"},
+		{"has not", testkit.Answer(swept), policy.Unknown, "still taking in"},
+		{"not told", testkit.Refuse(403, "no"), policy.Unknown, "nodes/metrics"},
+		{"before 1.27", testkit.Answer("go_goroutines 5\n"), policy.Yes, "is whole"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
+				"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": c.metrics,
+			}))
+			p, k := kubeletAt(t, s, testkit.CertOf(s))
+			l := lists(p.of(t.Context(), k), nil)
+			if f := l.podLists().Released(testkit.UIDAway); f.Truth != c.want || !strings.Contains(f.Detail, c.words) {
+				t.Errorf("released: %+v, want %s with %q", f, c.want, c.words)
+			}
+			if v := judged(l, testkit.UIDAway, false); (v.Decision == policy.Reap) != (c.want == policy.Yes) {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+		})
+	}
+}
+
+// TestKubeletSecure: at its own port the kubelet is asked with a token, its list is whole
+// where it has a pod of the API server's, and /runningpods only adds.
+func TestKubeletSecure(t *testing.T) {
+	for _, c := range []struct {
+		name, pods, running  string
+		quiet, away, static  policy.Truth // kubelet_lists
+		released, staticGone policy.Truth // of uidAway, and of a static UID that is nobody's
+		doubt                string
+	}{
+		{
+			"whole", testkit.ListOf(testkit.HerePod, testkit.QuietPod, testkit.StaticPod), testkit.ListOf(testkit.HerePod), policy.Yes,
+			policy.No, policy.Yes, policy.Yes, policy.Yes, "",
+		},
+		{
+			"duplicates", testkit.ListOf(testkit.HerePod, testkit.HerePod, testkit.QuietPod, testkit.QuietPod),
+			testkit.ListOf(testkit.HerePod, testkit.HerePod), policy.Yes, policy.No, policy.No, policy.Yes, policy.Yes, "",
+		},
+		{"running only", testkit.ListOf(testkit.HerePod), testkit.ListOf(testkit.AwayPod), policy.No, policy.Yes, policy.No, policy.No, policy.Yes, ""},
+		{"no runningpods", testkit.ListOf(testkit.HerePod), "", policy.No, policy.No, policy.No, policy.Yes, policy.Yes, ""},
+		{
+			"static pods alone", testkit.ListOf(testkit.StaticPod), testkit.ListOf(), policy.No, policy.No, policy.Yes, policy.Unknown,
+			policy.Unknown, "no pod of the API server's",
+		},
+		{"no pods", testkit.EmptyList, testkit.ListOf(), policy.No, policy.No, policy.No, policy.Unknown, policy.Unknown, "no pod of the API server's"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			paths := map[string]http.HandlerFunc{"/pods": func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "Bearer s3cret" {
+					t.Errorf("asked as %q", r.Header.Get("Authorization"))
+				}
+				testkit.Answer(c.pods)(w, r)
+			}}
+			if c.running != "" {
+				paths["/runningpods/"] = testkit.Answer(c.running)
+			}
+			s := testkit.TLSServer(t, "", testkit.Serve(paths))
+			p, k := kubeletAt(t, s, testkit.CertOf(s))
+			l := lists(p.of(t.Context(), k), nil)
+			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.UIDQuiet: c.quiet, testkit.UIDAway: c.away, testkit.StaticUID: c.static} {
+				if f := l.podList.Fact(uid); f.Truth != want || f.Origin != s.URL+"/pods" {
+					t.Errorf("%s: %+v, want %s", uid, f, want)
+				}
+			}
+			if f := l.podLists().Released(testkit.UIDAway); f.Truth != c.released || !strings.Contains(f.Detail, c.doubt) {
+				t.Errorf("released: %+v, want %s", f, c.released)
+			}
+			if f := l.podLists().Released(testkit.OtherStatic); f.Truth != c.staticGone {
+				t.Errorf("a static UID that nobody has: released %+v, want %s", f, c.staticGone)
+			}
+			if v := judged(l, testkit.UIDAway, false); (v.Decision == policy.Reap) != (c.released == policy.Yes) {
+				t.Errorf("%s %v", v.Decision, v.Why)
+			}
+			if l.podList.Err != nil {
+				t.Error(l.podList.Err)
+			}
+			// A manifest that cannot be read may state any UID: the kubelet need not have it.
+			l.static.Err = os.ErrPermission
+			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
+				t.Errorf("with unreadable manifests: %+v", f)
+			}
+			l.static = &policy.StaticPods{Unsure: "from a URL too"}
+			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
+				t.Errorf("with manifests from a URL: %+v", f)
+			}
+		})
+	}
+}
+
+// TestKubeletBadAnswers: no bad answer of the kubelet's own port lets a living pod go.
+func TestKubeletBadAnswers(t *testing.T) {
+	for _, c := range badAnswers() {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
+				"/pods": c.h, "/elsewhere": c.h,
+				"/runningpods/": testkit.Answer(testkit.ListOf(testkit.HerePod)),
+			}))
+			p, k := kubeletAt(t, s, testkit.CertOf(s))
+			if p.Guard.Patience = time.Minute; !c.patient {
+				p.Guard.Patience = 200 * time.Millisecond
+			}
+			l := lists(p.of(t.Context(), k), nil)
+			for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID} {
+				if v := judged(l, uid, false); v.Decision != policy.Keep {
+					t.Errorf("%s: %s %v", uid, v.Decision, v.Why)
+				}
+				if f := l.podLists().Released(uid); f.Truth == policy.Yes || !strings.Contains(f.Detail, c.want) {
+					t.Errorf("%s: released %+v, want unknown with %q", uid, f, c.want)
+				}
+				l.podList.Whole = true // the guard
+				if v := judged(l, uid, false); v.Decision != policy.Reap {
+					t.Errorf("%s: without the doubt about the list the verdict would be %s %v", uid, v.Decision, v.Why)
+				}
+				l.podList.Whole = false
+			}
+		})
+	}
+}
+
+// TestPretender: another program at the kubelet's port, with a certificate of its own, gets
+// neither our token nor a word.
+func TestPretender(t *testing.T) {
+	asked := false
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		asked = true
+		testkit.Answer(testkit.ListOf(testkit.HerePod))(w, r)
+	})
+	theirs, _ := testkit.NewCert(t, "kubelet", testkit.Later)
+	p, k := kubeletAt(t, s, theirs)
+	l := lists(p.of(t.Context(), k), nil)
+	if asked || l.podList.Err == nil {
+		t.Errorf("who has another certificate was asked (%t): %v", asked, l.podList.Err)
+	}
+	if f := l.podList.Fact(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "another certificate") {
+		t.Errorf("%+v", f)
+	}
+	if v := judged(l, testkit.UIDQuiet, false); v.Decision != policy.Keep {
+		t.Errorf("%s %v", v.Decision, v.Why)
+	}
+	// The same answer of one that is taken for the kubelet lets the pod go.
+	p, k = kubeletAt(t, s, testkit.CertOf(s))
+	if v := judged(lists(p.of(t.Context(), k), nil), testkit.UIDQuiet, false); v.Decision != policy.Reap || !asked {
+		t.Errorf("without the comparison the verdict would be %s %v", v.Decision, v.Why)
+	}
+}
+
+// TestKubeletWithoutTLS: somebody at the port who speaks plain HTTP.
+func TestKubeletWithoutTLS(t *testing.T) {
+	s := httptest.NewServer(testkit.Answer(testkit.ListOf(testkit.HerePod)))
+	t.Cleanup(s.Close)
+	cert, _ := testkit.NewCert(t, "kubelet", testkit.Later)
+	p, k := kubeletAt(t, s, cert)
+	l := lists(p.of(t.Context(), k), nil)
+	if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
+		t.Errorf("%+v", f)
+	}
+	t.Run("the read-only port lets nothing go", func(t *testing.T) {
+		l := lists(listedBy(t, time.Minute, testkit.Answer(testkit.ListOf(testkit.HerePod))), nil)
+		if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || l.podList.Fact(testkit.UIDHere).Truth != policy.Yes {
+			t.Errorf("%+v", f)
+		}
+		l.podList.Whole = true // the guard
+		if v := judged(l, testkit.UIDQuiet, false); v.Decision != policy.Reap {
+			t.Errorf("anybody's word would give %s %v", v.Decision, v.Why)
+		}
+	})
+}
+
+func TestKubeletClientCertificate(t *testing.T) {
+	cert, key := testkit.NewCert(t, "kube-apiserver-kubelet-client", testkit.Later)
+	old, oldKey := testkit.NewCert(t, "kube-apiserver-kubelet-client", testkit.Noon.Add(-time.Hour))
+	s := testkit.TLSServer(t, cert, testkit.Serve(map[string]http.HandlerFunc{"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod))}))
+	for _, c := range []struct{ name, cert, key, want string }{
+		{"two files", testkit.File(t, "c", cert), testkit.File(t, "k", key), ""},
+		{"one file", testkit.File(t, "both", key+cert), "", ""},
+		{"expired", testkit.File(t, "old", old+oldKey), "", "the client certificate expired at"},
+		{"another key", testkit.File(t, "c", cert), testkit.File(t, "k", oldKey), "private key does not match"},
+		{"missing", "/nowhere/c", "", "cannot read the client certificate: open /nowhere/c"},
+		{"no certificate", testkit.File(t, "c", "x"), "", "failed to find any PEM data"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newReader(Reader{KubeletClientCertificate: c.cert, KubeletClientKey: c.key})
+			_, k := kubeletAt(t, s, testkit.CertOf(s))
+			l := p.of(t.Context(), k)
+			want := policy.Yes
+			if c.want != "" {
+				want = policy.Unknown
+			}
+			if f := l.Fact(testkit.UIDHere); f.Truth != want || !strings.Contains(f.Detail, c.want) || (l.Err != nil) != (c.want != "") {
+				t.Errorf("%+v, %v", f, l.Err)
+			}
+		})
+	}
+}
+
+// TestKubeletToken: a token that cannot be sent is not sent, and its text is not shown.
+func TestKubeletToken(t *testing.T) {
+	for text, good := range map[string]bool{"abc.def\n": true, "": false, " \n": false, "a b": false, "a\nX-Evil: 1": false} {
+		token, err := readToken(testkit.File(t, "token", text))
+		if (err == nil) != good || good && token != "abc.def" || err != nil && strings.Contains(err.Error(), "Evil") {
+			t.Errorf("%q: %q, %v", text, token, err)
+		}
+	}
+}
+
+// TestNothingIsKept: between looks there is no connection.
+func TestNothingIsKept(t *testing.T) {
+	s := httptest.NewUnstartedServer(testkit.Serve(map[string]http.HandlerFunc{
+		"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": testkit.Answer(""),
+	}))
+	states := make(chan http.ConnState, 100)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	p, k := kubeletAt(t, s, testkit.CertOf(s))
+	if l := p.of(t.Context(), k); l.Err != nil {
+		t.Fatal(l.Err)
+	}
+	var seen []http.ConnState
+	for state := range states { // until the one connection is closed
+		if seen = append(seen, state); state == http.StateClosed {
+			break
+		}
+	}
+	if n := len(slices.DeleteFunc(seen, func(s http.ConnState) bool { return s != http.StateNew })); n != 1 {
+		t.Errorf("%d connections for three questions", n)
+	}
+}
+
+// TestNoProxy: what the environment says of proxies is for others. net/http reads it once in
+// a process and never uses it for the loopback, so the field itself is looked at.
+func TestNoProxy(t *testing.T) {
+	a := newAsker("https://127.0.0.1:1", "", nil)
+	if tr, ok := a.client.Transport.(*http.Transport); !ok || tr.Proxy != nil {
+		t.Error("a proxy may be asked")
+	}
+}
