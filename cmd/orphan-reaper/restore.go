@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+)
+
+func newRestoreCommand(a *app) *cobra.Command {
+	var batch string
+	cmd := &cobra.Command{
+		Use: "restore UID|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
+		Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
+what cannot be brought back. What lay in a single volume directory goes back
+into it, where that is still there and nothing of the same name lies in it. The
+pod is then kept for ever.
+
+With the name of an archive of CNI files: put its files back; an address only
+if it is still free. With --batch: those of all archives of the same sweep.`,
+		Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n" +
+			"  orphan-reaper quarantine restore cni-20260301-120000-000\n  orphan-reaper quarantine restore --batch cni-20260301-120000-000",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch given := cmd.Flags().Changed("batch"); {
+			case given && len(args) > 0:
+				return exit.Usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
+			case given && !strings.HasPrefix(batch, cni.ArchivePrefix):
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
+					strconv.Quote(batch))
+			case !given && len(args) != 1:
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeQuarantined,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if batch != "" {
+				return a.restoreBatch(cmd.Context(), batch)
+			}
+			return a.restore(cmd.Context(), args)
+		},
+	}
+	cmd.Flags().StringVar(&batch, "batch", "", "all that one sweep over CNI's files took, by the name of any of its archives")
+	return cmd
+}
+
+// restore puts one pod back and says what that cannot bring back.
+func (a *app) restore(ctx context.Context, args []string) error {
+	if isArchive(args) {
+		return a.restoreArchive(ctx, args[0])
+	}
+	uids, err := podUIDs(args)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := a.inQuarantine(ctx, cfg, uids[0])
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return a.restoredBefore(ctx, cfg, uids[0])
+	}
+	outcome, err := a.deps.restore(ctx, cfg, uids[0])
+	if err != nil {
+		return fmt.Errorf("cannot restore %s: %w", uids[0], err)
+	}
+	entry := entries[0]
+	if i := slices.IndexFunc(entries, func(e policy.EntryState) bool { return e.Entry == outcome.Action.Entry }); i >= 0 {
+		entry = entries[i]
+	}
+	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
+		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
+	}
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
+	cniErr = errors.Join(cniErr, cniErrors(files))
+	if a.json() {
+		return errors.Join(a.writeJSON(view.NewRestored(view.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)
+	}
+	p := a.printer(a.stdout)
+	p.Restored(a.viewContext(cfg), entry, outcome, files)
+	return errors.Join(p.Flush(), cniErr)
+}
+
+// restoredBefore ends a restore of a pod of which nothing is in quarantine. Where the ledger
+// says that a person put it back, an earlier run of this command did, and may have been killed
+// before it brought back what CNI had of the pod.
+func (a *app) restoredBefore(ctx context.Context, cfg config.Config, uid parsers.PodUID) error {
+	last, err := a.lastOutcome(ctx, cfg, uid)
+	if err != nil {
+		return err
+	}
+	if last.Kind != policy.KindRestored {
+		return exit.Failf(seeQuarantine, "there is no pod %s in quarantine%s", uid, became(last))
+	}
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
+	cniErr = errors.Join(cniErr, cniErrors(files))
+	if a.json() {
+		return errors.Join(a.writeJSON(view.NewRestored(doneBefore(last, policy.PutBack), files)), cniErr)
+	}
+	p := a.printer(a.stdout)
+	p.Printf("put back already, at %s: %s\n", human.When(last.At.Wall), clean.Text(cfg.PodsDir()+"/"+string(uid)))
+	p.CNIRestored(files)
+	return errors.Join(p.Flush(), cniErr)
+}
+
+// mergeError says what a person can do where the pod has another directory, which it uses.
+func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) error {
+	if o.Conflict != entry.Entry || entry.Leaf != "" {
+		return nil
+	}
+	cmds := policy.Merge(cfg.QuarantineDir+"/"+entry.Entry, cfg.PodsDir()+"/"+string(entry.UID), entry.UID, entry.Left)
+	return fmt.Errorf("both stay where they are; to merge them:\n  %s", strings.Join(cmds, "\n  "))
+}
