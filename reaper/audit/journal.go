@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -109,7 +110,7 @@ func Line(r policy.Record, f Format) ([]byte, error) {
 		if uid == "" {
 			uid = "-"
 		}
-		return []byte(clean(fmt.Sprintf("%s %s: %s", uid, r.Kind, Text(r))) + "\n"), nil
+		return []byte(clean.Text(fmt.Sprintf("%s %s: %s", uid, r.Kind, Text(r))) + "\n"), nil
 	}
 	r.Text, r.Undo = Text(r), Undo(r)
 	b, err := json.Marshal(struct {
@@ -154,11 +155,11 @@ func Fields(r policy.Record) map[string]string {
 	own("POD_NAMESPACE", r.Namespace)
 	own("POD_NAME", r.PodName)
 	own("ENTRY", r.Entry)
-	own("LEAF", clean(r.Leaf))
-	own("SANDBOX", clean(r.Sandbox))
-	own("ARCHIVE", clean(r.Archive))
-	own("PODS", clean(strings.Join(r.Pods, ",")))
-	own("RUNTIMES", clean(strings.Join(r.Runtimes, ", ")))
+	own("LEAF", clean.Text(r.Leaf))
+	own("SANDBOX", clean.Text(r.Sandbox))
+	own("ARCHIVE", clean.Text(r.Archive))
+	own("PODS", clean.Text(strings.Join(r.Pods, ",")))
+	own("RUNTIMES", clean.Text(strings.Join(r.Runtimes, ", ")))
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("MERGE", strings.Join(r.Merge, "\n"))
@@ -173,7 +174,7 @@ func Fields(r policy.Record) map[string]string {
 	for i, w := range r.Why {
 		reasons[i] = string(w.Reason)
 		if w.Detail != "" {
-			details = append(details, string(w.Reason)+": "+clean(w.Detail))
+			details = append(details, string(w.Reason)+": "+clean.Text(w.Detail))
 		}
 	}
 	own("REASONS", strings.Join(reasons, ","))

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -122,7 +123,7 @@ func NewMetrics(version string) *Metrics {
 	}
 	m.cni = newCNIMetrics(counters, gauges)
 	gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
-		WithLabelValues(clean(version), runtime.Version()).Set(1)
+		WithLabelValues(clean.Text(version), runtime.Version()).Set(1)
 	m.create()
 	return m
 }
@@ -308,7 +309,7 @@ func (m *Metrics) Enforcing(yes bool) { m.enforcing.Set(flag(yes)) }
 // Source reports whether a log source is followed, and when its last line came (zero: none
 // yet). name is "journald" or a path.
 func (m *Metrics) Source(name string, up bool, lastLine time.Time) {
-	name = clean(name)
+	name = clean.Text(name)
 	m.sourceUp.WithLabelValues(name).Set(flag(up))
 	m.sourceLastLine.WithLabelValues(name).Set(seconds(lastLine))
 }

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -23,11 +23,11 @@ func Text(r policy.Record) string {
 	if s == "" {
 		s = compose(r)
 	}
-	return cut(clean(s), maxText)
+	return cut(clean.Text(s), maxText)
 }
 
 // What is Text without how to undo it, for what happened long ago.
-func What(r policy.Record) string { return cut(clean(cmp.Or(r.Text, sentence(r))), maxText) }
+func What(r policy.Record) string { return cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
 
 func compose(r policy.Record) string {
 	s := sentence(r)
@@ -188,31 +188,6 @@ func size(n int64) string {
 		f, unit = f/1024, unit+1
 	}
 	return fmt.Sprintf("%.1f %ciB", f, "KMGTP"[unit])
-}
-
-// clean makes s one line that a terminal shows as it is: what is not printable is quoted
-// as in Go, and bytes that are no UTF-8 are replaced. It also quotes the marks that turn
-// the direction of writing, which are not printable either.
-func clean(s string) string {
-	ok := true
-	for _, c := range s {
-		if c == utf8.RuneError || !unicode.IsPrint(c) {
-			ok = false
-			break
-		}
-	}
-	if ok {
-		return s
-	}
-	var b strings.Builder
-	for _, c := range s {
-		if unicode.IsPrint(c) {
-			b.WriteRune(c)
-			continue
-		}
-		b.WriteString(strings.Trim(fmt.Sprintf("%+q", c), "'"))
-	}
-	return b.String()
 }
 
 // cut shortens s to at most n bytes, at a rune's end, with an ellipsis.
