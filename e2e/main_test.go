@@ -178,6 +178,8 @@ func beside(t *testing.T, n *node) {
 		{"held", held},
 		{"forgotten", forgotten},
 		{"ran", ran},
+		{"doubts", doubts},
+		{"successor", successor},
 		{"ready", ready},
 		{"cni", cniLeft},
 		{"racing", racing},
