@@ -74,6 +74,7 @@ func TestLoopByInode(t *testing.T) {
 	n.write(dir+"/f", strings.Repeat("x", 8192))
 	n.mkdir(n.pod(other)+"/volumes/kubernetes.io~empty-dir/d", "bound")
 	must(t, unix.Mount(n.path(dir), n.path("bound"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(n.path("bound"), unix.MNT_DETACH) }) // where there is no device
 	var device string
 	n.cfg.SysBlockDir, device = loopOf(t, n, n.path("bound/f"))
 	must(t, unix.Unmount(n.path("bound"), unix.MNT_DETACH))
