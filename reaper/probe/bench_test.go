@@ -193,7 +193,7 @@ func BenchmarkParts(b *testing.B) {
 		}},
 		{"mounts", func() { p.mounts(b.Context(), l.wanted, nil) }},
 		{"processes", func() { p.openFiles(b.Context(), l.pods, nil, l.wanted) }},
-		{"cgroups", func() { p.cgroups(b.Context()) }},
+		{"cgroups", func() { p.cgroups().Pods(b.Context()) }},
 		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
 		{"pods", func() { p.readAll(b.Context(), all, nil) }},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	cniparsers "github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
@@ -187,7 +188,7 @@ func (p *Probe) netProcesses(ctx context.Context, wanted map[nsID]string) netPro
 		}
 		place := wanted[id]
 		if text, err := readProcFile(proc, pid+"/cgroup", 64<<10); err == nil {
-			eachContainerID(string(text), func(id string) {
+			cniparsers.EachContainerID(string(text), func(id string) {
 				if first, known := all.containers[id]; known && first != place {
 					place = ""
 				}
@@ -292,7 +293,7 @@ func (f *chunkFacts) reused(proc int, path string) bool {
 		return false
 	}
 	found := false
-	eachContainerID(string(text), func(id string) { found = found || f.sandboxOf(id) != "" })
+	cniparsers.EachContainerID(string(text), func(id string) { found = found || f.sandboxOf(id) != "" })
 	return found
 }
 

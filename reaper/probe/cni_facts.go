@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	cniparsers "github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -136,7 +137,7 @@ func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKn
 	c := &cniPart{}
 	defer c.close()
 	wanted := func(name string) (yes bool) {
-		eachContainerID(name, func(id string) {
+		cniparsers.EachContainerID(name, func(id string) {
 			_, listed := k.runtime.ids[id]
 			yes = yes || listed || missing[id]
 		})
@@ -230,15 +231,15 @@ func (f *chunkFacts) alive(id string) policy.Fact {
 	if t, ok := k.tasks.found[id]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: t.path, Detail: "it has a task in " + clean.Name(t.path)}
 	}
-	if path, ok := k.cgroups.found[id]; ok {
+	if path, ok := k.cgroups.Found[id]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the cgroup " + clean.Name(path) + " exists"}
 	}
 	switch {
 	case k.tasks.err != nil:
 		return policy.Fact{Origin: origin, Detail: k.tasks.err.Error()}
-	case k.cgroups.err != nil:
-		return policy.Fact{Origin: origin, Detail: k.cgroups.err.Error()}
-	case !k.cgroups.kube:
+	case k.cgroups.Err != nil:
+		return policy.Fact{Origin: origin, Detail: k.cgroups.Err.Error()}
+	case !k.cgroups.Kube:
 		return policy.Fact{Origin: origin, Detail: "no kubepods hierarchy is there"}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}

@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
@@ -53,7 +54,7 @@ type cniKnown struct {
 	node    policy.Node
 	tasks   idDirs
 	stores  idDirs
-	cgroups idCgroups
+	cgroups cgroup.IDs
 	netns   netnsSet
 }
 
@@ -69,7 +70,7 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 		}
 	})
 	wg.Go(func() { found = p.kubelets().Find(ctx) })
-	wg.Go(func() { k.cgroups = p.cgroupIDs(ctx) })
+	wg.Go(func() { k.cgroups = p.cgroups().ContainerIDs(ctx) })
 	wg.Go(func() { k.tasks = p.idDirs(ctx, p.cfg.CNITaskDirs) })
 	wg.Go(func() { k.stores = p.idDirs(ctx, p.cfg.CNIStores) })
 	wg.Go(func() { k.netns = p.netnsSet(ctx) })
@@ -86,7 +87,7 @@ func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
 	if len(c.dirs) > 0 {
 		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].Handle, found.Runs)
 	}
-	s.complain(k.runtime.err, k.cgroups.err, k.tasks.err, k.stores.err, k.netns.err)
+	s.complain(k.runtime.err, k.cgroups.Err, k.tasks.err, k.stores.err, k.netns.err)
 	return k
 }
 
@@ -182,32 +183,4 @@ func (d *idDirs) fail(path string, err error) {
 	if err != nil && d.err == nil && !beneath.Gone(err) && !errors.Is(err, unix.ENOTDIR) {
 		d.err = beneath.PathError("read", path, err)
 	}
-}
-
-// idCgroups are the container IDs in the names of cgroups: ID, cri-containerd-ID.scope,
-// crio-ID.scope, docker-ID.scope, libpod-ID.scope and whatever else.
-type idCgroups struct {
-	found map[string]string
-	kube  bool
-	err   error
-}
-
-func (p *Probe) cgroupIDs(ctx context.Context) idCgroups {
-	c, err := bounded.Do(ctx, p.guard, "cgroup IDs", func() idCgroups {
-		c := idCgroups{found: map[string]string{}}
-		c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) bool {
-			c.kube = c.kube || isKubepods(name)
-			eachContainerID(name, func(id string) {
-				if _, known := c.found[id]; !known {
-					c.found[id] = filepath.Join(path, name)
-				}
-			})
-			return true
-		})
-		return c
-	})
-	if err != nil {
-		return idCgroups{err: fmt.Errorf("cannot read the cgroups: %w", err)}
-	}
-	return c
 }

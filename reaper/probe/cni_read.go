@@ -192,19 +192,3 @@ func fileChanged(st *unix.Statx_t) time.Time {
 	}
 	return time.Unix(0, max(beneath.Nanos(st.Ctime), beneath.Nanos(st.Mtime)))
 }
-
-// eachContainerID gives every ID in a name: a run of exactly 64 hexadecimal digits.
-func eachContainerID(name string, each func(id string)) {
-	for from := 0; from < len(name); {
-		to := from
-		for to < len(name) && isHex(name[to]) {
-			to++
-		}
-		if id := name[from:to]; cni.IsContainerID(id) {
-			each(id)
-		}
-		from = to + 1
-	}
-}
-
-func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }

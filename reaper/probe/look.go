@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
@@ -34,7 +35,7 @@ type gathering struct {
 	runtime      runtimeAnswer
 	node         policy.Node
 	mounts       *mountMap
-	cgroups      *cgroups
+	cgroups      *cgroup.Answer
 	inStateFiles *inStateFiles
 	static       *kubelet.StaticPods
 	podList      *podlists.KubeletAnswer
@@ -213,9 +214,9 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	listed := make(chan struct{})
 	wg.Go(func() {
 		defer close(listed)
-		l.cgroups = p.cgroups(ctx)
+		l.cgroups = p.cgroups().Pods(ctx)
 		<-asked
-		p.idleCgroups(ctx, l.cgroups, l.wanted, l.runtime.Ready)
+		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	})
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
@@ -239,14 +240,14 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Wait()
 	l.mounts = p.openNamespaces(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted)
 	p.detached(ctx, l.mounts, l.openFiles)
-	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.pods[uid] != "" })
+	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.Pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
-		l.cgroups.compare(l.runtime.Ready, p.cfg.CgroupRoot)
+		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.err, l.cgroups.err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.err, l.cgroups.Err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
@@ -284,7 +285,7 @@ func (l *gathering) passOver(all []reading) {
 		case r.parent != l.pods: // a parked pod
 		case l.runtime.Ready[r.uid]:
 			r.alive = "not read: the pod lives, its sandbox is ready"
-		case l.cgroups.busy[r.uid]:
+		case l.cgroups.Busy[r.uid]:
 			r.alive = "not read: the pod lives, a process is in its cgroup"
 		}
 	}
@@ -390,7 +391,7 @@ func (l *gathering) fill(e *policy.Evidence, r *podRead) {
 	if r.ownMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
 		f[policy.FactMounted] = r.ownMount
 	}
-	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.fact(e.UID, p.cfg.CgroupRoot), l.cgroups.idle[e.UID]
+	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
 	e.Umount = l.mounts.umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.fact(e.UID, l.rootDir), l.inStateFiles.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)

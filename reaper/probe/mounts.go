@@ -340,3 +340,13 @@ func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
 	}
 	return nil, errChanging
 }
+
+// umount is the command that takes the pod's mount away, "" where there is none. What a container
+// has mounted at a path of its own goes with the container.
+func (m *mountMap) umount(uid parsers.PodUID) string {
+	h, ok := m.pods[uid]
+	if !ok || !strings.Contains(h.target, "/pods/"+string(uid)+"/") {
+		return ""
+	}
+	return policy.UmountCommand(h.target, h.view.pid)
+}

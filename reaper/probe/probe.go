@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
@@ -114,7 +115,7 @@ func New(cfg Config) (*Probe, error) {
 		usual string
 	}{
 		{&cfg.RootDir, cfg.usual(kubelet.DefaultRootDir)},
-		{&cfg.CgroupRoot, cfg.usual(defaultCgroupRoot)},
+		{&cfg.CgroupRoot, cfg.usual(cgroup.DefaultRoot)},
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
 		{&cfg.DevDir, "/dev"},
@@ -190,4 +191,9 @@ func (p *Probe) lists() *podlists.Reader {
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, RootDir: c.RootDir, Waive: c.Waive,
 		Now: func() time.Time { return c.Clock.Now().Wall }, Guard: p.guard,
 	}
+}
+
+// cgroups reads the cgroup file systems.
+func (p *Probe) cgroups() *cgroup.Reader {
+	return &cgroup.Reader{Root: p.cfg.CgroupRoot, Guard: p.guard}
 }

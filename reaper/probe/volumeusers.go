@@ -102,11 +102,7 @@ func (l *gathering) livingVolumes(ctx context.Context, reads []*podRead) livingV
 
 // lives says whether the runtime has something of the pod, or a process is in its cgroup.
 func (l *gathering) lives(ctx context.Context, uid parsers.PodUID) bool {
-	if l.runtime.Sandboxes[uid] != "" || l.runtime.Containers[uid] != "" || l.cgroups.busy[uid] {
-		return true
-	}
-	_, busy := processesIn(ctx, l.cgroups.all[uid])
-	return busy
+	return l.runtime.Sandboxes[uid] != "" || l.runtime.Containers[uid] != "" || l.cgroups.HasProcess(ctx, uid)
 }
 
 // fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:

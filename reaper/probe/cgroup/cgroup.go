@@ -1,4 +1,4 @@
-package probe
+package cgroup
 
 import (
 	"context"
@@ -10,36 +10,43 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/parsers/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// defaultCgroupRoot is where systemd, and everybody else, mounts the cgroup file systems.
-const defaultCgroupRoot = "/sys/fs/cgroup"
+// DefaultRoot is where systemd, and everybody else, mounts the cgroup file systems.
+const DefaultRoot = "/sys/fs/cgroup"
 
-// cgroups are the pods' cgroups in all hierarchies.
-type cgroups struct {
-	pods map[parsers.PodUID]string   // where each was found first
+// Reader reads the cgroup file systems.
+type Reader struct {
+	Root  string // where they are mounted
+	Guard *bounded.Guard
+}
+
+// Answer are the pods' cgroups in all hierarchies.
+type Answer struct {
+	Pods map[parsers.PodUID]string   // where each was found first
 	all  map[parsers.PodUID][]string // in every hierarchy
-	idle map[parsers.PodUID]bool     // those that are known to have no process
-	busy map[parsers.PodUID]bool     // those that are known to have one
+	Idle map[parsers.PodUID]bool     // those that are known to have no process
+	Busy map[parsers.PodUID]bool     // those that are known to have one
 	kube string                      // the first kubepods hierarchy
-	err  error
+	Err  error
 	// foreign says why the hierarchy may not be that of the running kubelet's pods.
 	foreign string
 }
 
-// fact: a pod's cgroup is a sign of life whether a process is in it or not. The kubelet
+// Fact answers whether the pod has a cgroup. It is a sign of life whether a process is in it or not. The kubelet
 // makes it before the pod's directory and removes it itself.
-func (c *cgroups) fact(uid parsers.PodUID, root string) policy.Fact {
-	if path, ok := c.pods[uid]; ok {
+func (c *Answer) Fact(uid parsers.PodUID, root string) policy.Fact {
+	if path, ok := c.Pods[uid]; ok {
 		return policy.Fact{Truth: policy.Yes, Origin: root, Detail: "the cgroup " + clean.Name(path) + " exists"}
 	}
 	switch {
-	case c.err != nil:
-		return policy.Fact{Origin: root, Detail: c.err.Error()}
+	case c.Err != nil:
+		return policy.Fact{Origin: root, Detail: c.Err.Error()}
 	case c.kube == "":
 		// cgroupsPerQOS: false, the wrong root, or no kubelet ever: no cgroup proves nothing.
 		return policy.Fact{Origin: root, Detail: "no kubepods hierarchy is there"}
@@ -49,51 +56,38 @@ func (c *cgroups) fact(uid parsers.PodUID, root string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: root}
 }
 
-// compare asks whether the pods that the runtime runs have their cgroups here. If none has,
-// the hierarchy is not that of the running kubelet: another node's, what a kubelet with
-// other settings left (cgroupsPerQOS: false makes no pod's cgroup at all), or --cgroup-root
-// is wrong; and a living pod's cgroup would be looked for in vain. One is enough, since the
-// runtime and the cgroups are asked at the same time, and pods come and go.
-//
-// Where the runtime runs no pod nothing can be compared: then the usual place is believed,
-// and another one is not.
-func (c *cgroups) compare(ready map[parsers.PodUID]bool, root string) {
+// Compare doubts the hierarchy where none of the pods that the runtime runs has its cgroup there.
+func (c *Answer) Compare(ready map[parsers.PodUID]bool, root string) {
+	found := false
 	for uid := range ready {
-		if _, ok := c.pods[uid]; ok {
-			return
-		}
+		found = found || c.Pods[uid] != ""
 	}
-	switch {
-	case len(ready) > 0:
-		c.foreign = fmt.Sprintf("of %d pods that the runtime runs none has a cgroup there: it is not where the kubelet that runs has them; "+
-			"see --cgroup-root, and cgroupsPerQOS in the kubelet's configuration", len(ready))
-	case root != defaultCgroupRoot:
-		c.foreign = "the runtime runs no pod that could show whether this is where the kubelet's pods have their cgroups; leave --cgroup-root out"
-	}
+	c.foreign = policy.ForeignCgroups(len(ready), found, root == DefaultRoot)
 }
 
-func (p *Probe) cgroups(ctx context.Context) *cgroups {
-	c, err := bounded.Do(ctx, p.guard, "cgroups", func() *cgroups { return p.readCgroups(ctx) })
+// Pods reads the pods' cgroups.
+func (r *Reader) Pods(ctx context.Context) *Answer {
+	c, err := bounded.Do(ctx, r.Guard, "cgroups", func() *Answer { return r.readPods(ctx) })
 	if err != nil {
-		return &cgroups{err: fmt.Errorf("cannot read the cgroups: %w", err)}
+		return &Answer{Err: fmt.Errorf("cannot read the cgroups: %w", err)}
 	}
 	return c
 }
 
-// deepestCgroup bounds the walk; real hierarchies are less than ten deep.
-const deepestCgroup = 32
+// deepest bounds the walk; real hierarchies are less than ten deep.
+const deepest = 32
 
-// readCgroups walks the directories below the cgroup root: the unified hierarchy, or all
+// readPods walks the directories below the cgroup root: the unified hierarchy, or all
 // those of version 1 below it. Each is a mount of its own, so mounts are crossed here,
 // symlinks (cpu to cpu,cpuacct) are not followed.
-func (p *Probe) readCgroups(ctx context.Context) *cgroups {
-	c := &cgroups{pods: map[parsers.PodUID]string{}, all: map[parsers.PodUID][]string{}}
-	c.err = walkCgroups(ctx, p.cfg.CgroupRoot, func(path, name string) (below bool) {
+func (r *Reader) readPods(ctx context.Context) *Answer {
+	c := &Answer{Pods: map[parsers.PodUID]string{}, all: map[parsers.PodUID][]string{}}
+	c.Err = walkCgroups(ctx, r.Root, func(path, name string) (below bool) {
 		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
 		// another root directory.
 		if uid, ok := parsers.PodOfCgroup(name); ok {
-			if _, known := c.pods[uid]; !known {
-				c.pods[uid] = filepath.Join(path, name)
+			if _, known := c.Pods[uid]; !known {
+				c.Pods[uid] = filepath.Join(path, name)
 			}
 			c.all[uid] = append(c.all[uid], filepath.Join(path, name))
 			return false
@@ -133,7 +127,7 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 		c.fail(path, err)
 		return
 	}
-	if depth > deepestCgroup {
+	if depth > deepest {
 		c.fail(path, errors.New("too deep"))
 		return
 	}
@@ -170,4 +164,33 @@ func (c *cgroupWalk) fail(path string, err error) {
 func isKubepods(name string) bool {
 	name = strings.TrimSuffix(name, ".slice")
 	return name == "kubepods" || strings.HasSuffix(name, "-kubepods")
+}
+
+// IDs are the container IDs in the names of cgroups: ID, cri-containerd-ID.scope,
+// crio-ID.scope, docker-ID.scope, libpod-ID.scope and whatever else.
+type IDs struct {
+	Found map[string]string
+	Kube  bool
+	Err   error
+}
+
+// ContainerIDs reads them.
+func (r *Reader) ContainerIDs(ctx context.Context) IDs {
+	c, err := bounded.Do(ctx, r.Guard, "cgroup IDs", func() IDs {
+		c := IDs{Found: map[string]string{}}
+		c.Err = walkCgroups(ctx, r.Root, func(path, name string) bool {
+			c.Kube = c.Kube || isKubepods(name)
+			cni.EachContainerID(name, func(id string) {
+				if _, known := c.Found[id]; !known {
+					c.Found[id] = filepath.Join(path, name)
+				}
+			})
+			return true
+		})
+		return c
+	})
+	if err != nil {
+		return IDs{Err: fmt.Errorf("cannot read the cgroups: %w", err)}
+	}
+	return c
 }

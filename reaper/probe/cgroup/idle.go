@@ -1,4 +1,4 @@
-package probe
+package cgroup
 
 import (
 	"bytes"
@@ -7,29 +7,27 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// idleCgroups finds the pods whose cgroups have no process, and those that have one, among those
+// FindIdle finds the pods whose cgroups have no process, and those that have one, among those
 // that the runtime runs no sandbox of: a pod that runs is not asked about. What cannot be read
 // is neither.
-func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map[parsers.PodUID]bool) {
+func (r *Reader) FindIdle(ctx context.Context, c *Answer, w, ready map[parsers.PodUID]bool) {
 	ask := map[parsers.PodUID][]string{}
 	for uid := range w {
 		if paths := c.all[uid]; len(paths) > 0 && !ready[uid] {
 			ask[uid] = paths
 		}
 	}
-	if len(ask) == 0 || c.err != nil {
+	if len(ask) == 0 || c.Err != nil {
 		return
 	}
 	type found struct{ idle, busy map[parsers.PodUID]bool }
-	all, err := bounded.Do(ctx, p.guard, "cgroups", func() found {
+	all, err := bounded.Do(ctx, r.Guard, "cgroups", func() found {
 		f := found{map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}}
 		for uid, paths := range ask {
 			f.idle[uid], f.busy[uid] = processesIn(ctx, paths)
@@ -37,8 +35,17 @@ func (p *Probe) idleCgroups(ctx context.Context, c *cgroups, w wanted, ready map
 		return f
 	})
 	if err == nil {
-		c.idle, c.busy = all.idle, all.busy
+		c.Idle, c.Busy = all.idle, all.busy
 	}
+}
+
+// HasProcess asks whether a process is in one of the pod's cgroups.
+func (c *Answer) HasProcess(ctx context.Context, uid parsers.PodUID) bool {
+	if c.Busy[uid] {
+		return true
+	}
+	_, busy := processesIn(ctx, c.all[uid])
+	return busy
 }
 
 func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
@@ -94,14 +101,4 @@ func hasProcess(path string) (bool, error) {
 		err = nil
 	}
 	return n > 0, err
-}
-
-// umount is the command that takes the pod's mount away, "" where there is none. What a container
-// has mounted at a path of its own goes with the container.
-func (m *mountMap) umount(uid parsers.PodUID) string {
-	h, ok := m.pods[uid]
-	if !ok || !strings.Contains(h.target, "/pods/"+string(uid)+"/") {
-		return ""
-	}
-	return policy.UmountCommand(h.target, h.view.pid)
 }

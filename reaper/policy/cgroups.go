@@ -1,0 +1,25 @@
+package policy
+
+import "fmt"
+
+// ForeignCgroups gives why a hierarchy of cgroups may not be that of the running kubelet's pods,
+// "" where it is believed: of the pods that the runtime runs, found reports whether one has its
+// cgroup there. If none has, it is another node's, what a kubelet with other settings left
+// (cgroupsPerQOS: false makes no pod's cgroup at all), or --cgroup-root is wrong; and a living
+// pod's cgroup would be looked for in vain. One is enough, since the runtime and the cgroups are
+// asked at the same time, and pods come and go.
+//
+// Where the runtime runs no pod nothing can be compared: then the usual place is believed, and
+// another one is not.
+func ForeignCgroups(running int, found, usual bool) string {
+	switch {
+	case found:
+		return ""
+	case running > 0:
+		return fmt.Sprintf("of %d pods that the runtime runs none has a cgroup there: it is not where the kubelet that runs has them; "+
+			"see --cgroup-root, and cgroupsPerQOS in the kubelet's configuration", running)
+	case !usual:
+		return "the runtime runs no pod that could show whether this is where the kubelet's pods have their cgroups; leave --cgroup-root out"
+	}
+	return ""
+}
