@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // Truth is what is known of one question. The zero value is Unknown, and Unknown
 // never lets anything go.
@@ -96,4 +100,21 @@ type Facts [NumFacts]Fact
 // Set records the answer to one question.
 func (f *Facts) Set(n FactName, t Truth, origin, detail string) {
 	f[n] = Fact{Truth: t, Origin: origin, Detail: detail}
+}
+
+// OneLine joins errors as one line, each text once: details stand in tables and records.
+func OneLine(errs ...error) error {
+	var texts []string
+	seen := map[string]bool{}
+	for _, err := range errs {
+		if err == nil || seen[err.Error()] {
+			continue
+		}
+		seen[err.Error()] = true
+		texts = append(texts, err.Error())
+	}
+	if texts == nil {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
@@ -44,7 +45,7 @@ type gathering struct {
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *blocks
 	holders      livingVolumes
-	logs         *policy.PodLogs
+	logs         *lists.PodLogs
 	listed       *policy.PodResources
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved        error            // why nothing that was found here counts
@@ -255,7 +256,7 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	} else if found.Agrees.Truth != policy.Yes {
 		l.complain(errors.New(found.Agrees.Detail))
 	}
-	if found.Running != nil && policy.AnyStatic(l.wanted) {
+	if found.Running != nil && lists.AnyStatic(l.wanted) {
 		l.complain(l.static.Err)
 	}
 	l.complain(l.podList.Err)
@@ -406,8 +407,8 @@ func (l *gathering) fill(e *policy.Evidence, r *podRead) {
 }
 
 // podLists is all that says which pods are wanted here.
-func (l *gathering) podLists() *policy.PodLists {
-	return &policy.PodLists{
+func (l *gathering) podLists() *lists.PodLists {
+	return &lists.PodLists{
 		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
 	}
 }

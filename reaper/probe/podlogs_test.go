@@ -7,6 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // TestPodLogs: what the log directory says of one pod.
@@ -53,7 +54,7 @@ func TestPodLogsCleaned(t *testing.T) {
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	l := &gathering{logs: &policy.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
+	l := &gathering{logs: &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
 	l.names = []beneath.Entry{{Name: string(runs)}}
 	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {

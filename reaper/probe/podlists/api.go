@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // acceptMetadata asks for the pods' metadata alone, a tenth of their size, and takes whole
@@ -31,7 +31,7 @@ const (
 // (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
 // end decides anything: see policy.APIList.
 type APIAnswer struct {
-	policy.APIList
+	lists.APIList
 	Err error
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -55,7 +56,7 @@ func TestAPIList(t *testing.T) {
 				testkit.Answer(c.text)(w, r)
 			})
 			a := apiOf(t, s, time.Minute)
-			l := lists(nil, a)
+			l := listing(nil, a)
 			nobody := parsers.PodUID("cccccccc-1111-4222-8333-444444444444")
 			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.UIDQuiet: c.quiet, testkit.UIDAway: c.away, testkit.StaticUID: c.static} {
 				if f := a.Fact(uid); f.Truth != want || f.Origin != s.URL+", node node-1" {
@@ -91,7 +92,7 @@ func TestAPIListForeign(t *testing.T) {
 			a := apiOf(t, testkit.TLSServer(t, "", testkit.Answer(text)), time.Minute)
 			runs := func(uid parsers.PodUID) bool { return uid == testkit.UIDHere || uid == testkit.StaticUID }
 			a.Whole = true // the guard
-			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &policy.StaticPods{}}
+			without := &bothLists{podList: unlisted("", "not asked", nil), api: a, static: &lists.StaticPods{}}
 			if v := judged(without, testkit.UIDQuiet, true); v.Decision != policy.Reap {
 				t.Fatalf("without the guard: %s %v", v.Decision, v.Why)
 			}
@@ -116,7 +117,7 @@ func TestAPIListBadAnswers(t *testing.T) {
 				patience = 200 * time.Millisecond
 			}
 			a := apiOf(t, testkit.TLSServer(t, "", c.h), patience)
-			l := lists(nil, a)
+			l := listing(nil, a)
 			f := l.api.Fact(testkit.UIDQuiet)
 			if f.Truth != policy.Unknown || !strings.Contains(f.Detail, c.want) {
 				t.Errorf("%+v, want unknown with %q", f, c.want)
@@ -169,7 +170,7 @@ func TestAPIListPages(t *testing.T) {
 				c.pages[len(asked)-1](w, r)
 			})
 			a := apiOf(t, s, time.Minute)
-			l := lists(nil, a)
+			l := listing(nil, a)
 			if got := strings.Join(asked, " "); got != c.want {
 				t.Errorf("asked for the pages %q, want %q", got, c.want)
 			}
@@ -278,7 +279,7 @@ func TestTruncatedLists(t *testing.T) {
 				return k, l
 			}
 			k, a := ask(&asker{base: "http://x", client: &http.Client{Transport: roundTrip(h)}})
-			for _, l := range []*bothLists{lists(k, nil), lists(nil, a), lists(k, a)} {
+			for _, l := range []*bothLists{listing(k, nil), listing(nil, a), listing(k, a)} {
 				for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID, testkit.UIDHere} {
 					if v := judged(l, uid, false); v.Decision == policy.Reap {
 						t.Fatalf("%s goes, by an answer of %d of %d bytes: %s", uid, end, len(whole), text)

@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -33,15 +34,15 @@ func judged(l *bothLists, uid parsers.PodUID, needAPI bool) policy.Verdict {
 	return policy.Judge(e, node, hold, policy.Rules{Hold: time.Minute, Settle: time.Minute, NeedAPI: needAPI}, now)
 }
 
-// lists is a look that has nothing but the two lists, at a node whose manifests could be
+// listing is a look that has nothing but the two lists, at a node whose manifests could be
 // read and which has the pod of uidHere running.
-func lists(k *KubeletAnswer, a *APIAnswer) *bothLists {
-	l := &bothLists{podList: k, api: a, static: &policy.StaticPods{}}
+func listing(k *KubeletAnswer, a *APIAnswer) *bothLists {
+	l := &bothLists{podList: k, api: a, static: &lists.StaticPods{}}
 	if k == nil {
 		l.podList = unlisted("", "not asked", nil)
 	}
 	if a == nil {
-		l.api = &APIAnswer{APIList: policy.APIList{PodList: policy.PodList{Silent: "not asked"}}}
+		l.api = &APIAnswer{APIList: lists.APIList{PodList: lists.PodList{Silent: "not asked"}}}
 	}
 	l.api.Weigh(func(uid parsers.PodUID) bool { return uid == testkit.UIDHere })
 	return l
@@ -140,11 +141,11 @@ func kubeletOf(t *testing.T, args ...string) *kubelet.Kubelet {
 type bothLists struct {
 	podList *KubeletAnswer
 	api     *APIAnswer
-	static  *policy.StaticPods
+	static  *lists.StaticPods
 }
 
-func (l *bothLists) podLists() *policy.PodLists {
-	return &policy.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
+func (l *bothLists) podLists() *lists.PodLists {
+	return &lists.PodLists{Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt()}
 }
 
 // newReader has the tests' time.

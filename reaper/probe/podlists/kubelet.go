@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // acceptJSON is what we ask a kubelet for.
@@ -21,7 +22,7 @@ const acceptJSON = "application/json"
 
 // KubeletAnswer is what the kubelet says of its pods.
 type KubeletAnswer struct {
-	policy.KubeletList
+	lists.KubeletList
 	Err error
 }
 

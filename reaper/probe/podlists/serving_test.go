@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -44,7 +45,7 @@ func TestKubeletTakesInPods(t *testing.T) {
 				"/pods": testkit.Answer(testkit.ListOf(testkit.HerePod)), "/runningpods/": testkit.Answer(testkit.ListOf()), "/metrics": c.metrics,
 			}))
 			p, k := kubeletAt(t, s, testkit.CertOf(s))
-			l := lists(p.of(t.Context(), k), nil)
+			l := listing(p.of(t.Context(), k), nil)
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth != c.want || !strings.Contains(f.Detail, c.words) {
 				t.Errorf("released: %+v, want %s with %q", f, c.want, c.words)
 			}
@@ -92,7 +93,7 @@ func TestKubeletSecure(t *testing.T) {
 			}
 			s := testkit.TLSServer(t, "", testkit.Serve(paths))
 			p, k := kubeletAt(t, s, testkit.CertOf(s))
-			l := lists(p.of(t.Context(), k), nil)
+			l := listing(p.of(t.Context(), k), nil)
 			for uid, want := range map[parsers.PodUID]policy.Truth{testkit.UIDQuiet: c.quiet, testkit.UIDAway: c.away, testkit.StaticUID: c.static} {
 				if f := l.podList.Fact(uid); f.Truth != want || f.Origin != s.URL+"/pods" {
 					t.Errorf("%s: %+v, want %s", uid, f, want)
@@ -115,7 +116,7 @@ func TestKubeletSecure(t *testing.T) {
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
 				t.Errorf("with unreadable manifests: %+v", f)
 			}
-			l.static = &policy.StaticPods{Unsure: "from a URL too"}
+			l.static = &lists.StaticPods{Unsure: "from a URL too"}
 			if f := l.podLists().Released(testkit.UIDAway); f.Truth == policy.Yes {
 				t.Errorf("with manifests from a URL: %+v", f)
 			}
@@ -135,7 +136,7 @@ func TestKubeletBadAnswers(t *testing.T) {
 			if p.Guard.Patience = time.Minute; !c.patient {
 				p.Guard.Patience = 200 * time.Millisecond
 			}
-			l := lists(p.of(t.Context(), k), nil)
+			l := listing(p.of(t.Context(), k), nil)
 			for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID} {
 				if v := judged(l, uid, false); v.Decision != policy.Keep {
 					t.Errorf("%s: %s %v", uid, v.Decision, v.Why)
@@ -163,7 +164,7 @@ func TestPretender(t *testing.T) {
 	})
 	theirs, _ := testkit.NewCert(t, "kubelet", testkit.Later)
 	p, k := kubeletAt(t, s, theirs)
-	l := lists(p.of(t.Context(), k), nil)
+	l := listing(p.of(t.Context(), k), nil)
 	if asked || l.podList.Err == nil {
 		t.Errorf("who has another certificate was asked (%t): %v", asked, l.podList.Err)
 	}
@@ -175,7 +176,7 @@ func TestPretender(t *testing.T) {
 	}
 	// The same answer of one that is taken for the kubelet lets the pod go.
 	p, k = kubeletAt(t, s, testkit.CertOf(s))
-	if v := judged(lists(p.of(t.Context(), k), nil), testkit.UIDQuiet, false); v.Decision != policy.Reap || !asked {
+	if v := judged(listing(p.of(t.Context(), k), nil), testkit.UIDQuiet, false); v.Decision != policy.Reap || !asked {
 		t.Errorf("without the comparison the verdict would be %s %v", v.Decision, v.Why)
 	}
 }
@@ -186,12 +187,12 @@ func TestKubeletWithoutTLS(t *testing.T) {
 	t.Cleanup(s.Close)
 	cert, _ := testkit.NewCert(t, "kubelet", testkit.Later)
 	p, k := kubeletAt(t, s, cert)
-	l := lists(p.of(t.Context(), k), nil)
+	l := listing(p.of(t.Context(), k), nil)
 	if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || !strings.Contains(f.Detail, "HTTP response to HTTPS client") {
 		t.Errorf("%+v", f)
 	}
 	t.Run("the read-only port lets nothing go", func(t *testing.T) {
-		l := lists(listedBy(t, time.Minute, testkit.Answer(testkit.ListOf(testkit.HerePod))), nil)
+		l := listing(listedBy(t, time.Minute, testkit.Answer(testkit.ListOf(testkit.HerePod))), nil)
 		if f := l.podLists().Released(testkit.UIDQuiet); f.Truth != policy.Unknown || l.podList.Fact(testkit.UIDHere).Truth != policy.Yes {
 			t.Errorf("%+v", f)
 		}

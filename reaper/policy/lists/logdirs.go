@@ -1,10 +1,11 @@
-package policy
+package lists
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // PodLogs are the directories of the pods' logs, NAMESPACE_NAME_UID since 1.14. The kubelet makes
@@ -15,37 +16,37 @@ import (
 type PodLogs struct {
 	Dir   string
 	Pods  map[parsers.PodUID]bool
-	Names map[parsers.PodUID]PodName
+	Names map[parsers.PodUID]policy.PodName
 	Err   error // why not all of them are known
 }
 
 // Fact says whether the kubelet keeps the pod's log directory. That it is not there counts where
 // the directories are all there: a person or a program that cleans /var/log may have removed it.
 // So it does not where a pod of the kubelet's runs and has none, which is logless; "" is no such pod.
-func (l *PodLogs) Fact(e *Evidence, logless parsers.PodUID) Fact {
-	f := Fact{Origin: l.Dir}
+func (l *PodLogs) Fact(e *policy.Evidence, logless parsers.PodUID) policy.Fact {
+	f := policy.Fact{Origin: l.Dir}
 	switch {
 	case l.Pods[e.UID]:
-		f.Truth, f.Detail = Yes, "the kubelet keeps the pod's log directory"
+		f.Truth, f.Detail = policy.Yes, "the kubelet keeps the pod's log directory"
 	case l.Err != nil:
 		f.Detail = l.Err.Error()
 	case neverRan(e):
-		f.Truth = No // such a pod has none, whoever cleans
+		f.Truth = policy.No // such a pod has none, whoever cleans
 	case logless != "":
 		f.Detail = "the pod " + string(logless) + " runs and has no log directory there: somebody removes them, or they lie elsewhere"
 	default:
-		f.Truth = No
+		f.Truth = policy.No
 	}
 	return f
 }
 
 // neverRan reports whether the pod's directory shows that it had no container: the kubelet makes
 // containers/NAME and etc-hosts for the first one, after sandbox and log directory.
-func neverRan(e *Evidence) bool {
-	if e.Facts[FactContent].Truth != Yes {
+func neverRan(e *policy.Evidence) bool {
+	if e.Facts[policy.FactContent].Truth != policy.Yes {
 		return false
 	}
-	return !slices.ContainsFunc(e.Residue, func(r Residue) bool {
+	return !slices.ContainsFunc(e.Residue, func(r policy.Residue) bool {
 		first, _, _ := strings.Cut(r.Path, "/")
 		return first == "containers" || first == "etc-hosts"
 	})

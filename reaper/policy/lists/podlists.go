@@ -1,12 +1,12 @@
-package policy
+package lists
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // StaticUIDLen is the length of the UIDs that the kubelet itself gives to static pods: an
@@ -51,7 +51,7 @@ type KubeletList struct {
 	Wanted  map[parsers.PodUID]bool
 	FromAPI int
 	Running string // why /runningpods did not answer, "" where it did or was not asked
-	Gauges  KubeletGauges
+	Gauges  policy.KubeletGauges
 	Metrics string // why /metrics did not answer, "" where it did
 }
 
@@ -96,15 +96,15 @@ func (l *KubeletList) Weigh() {
 }
 
 // Fact says whether the kubelet has the pod.
-func (l *KubeletList) Fact(uid parsers.PodUID) Fact {
-	f := Fact{Origin: l.Origin}
+func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
+	f := policy.Fact{Origin: l.Origin}
 	switch {
 	case l.Pods[uid]:
-		f.Truth, f.Detail = Yes, "the kubelet's pod list has it"
+		f.Truth, f.Detail = policy.Yes, "the kubelet's pod list has it"
 	case l.Silent != "":
 		f.Detail = l.Silent
 	default:
-		f.Truth, f.Detail = No, fmt.Sprintf("%d pods listed", l.Listed)
+		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.Listed)
 		if l.Running != "" {
 			f.Detail += "; " + l.Running
 		}
@@ -143,15 +143,15 @@ func (l *APIList) Weigh(lives func(parsers.PodUID) bool) {
 }
 
 // Fact says whether the list has the pod, which keeps it whatever node's the list is.
-func (l *APIList) Fact(uid parsers.PodUID) Fact {
-	f := Fact{Origin: l.Origin}
+func (l *APIList) Fact(uid parsers.PodUID) policy.Fact {
+	f := policy.Fact{Origin: l.Origin}
 	switch {
 	case l.Pods[uid]:
-		f.Truth, f.Detail = Yes, "the API server binds it to this node"
+		f.Truth, f.Detail = policy.Yes, "the API server binds it to this node"
 	case !l.Whole:
 		f.Detail = cmp.Or(l.Silent, l.Doubt)
 	default:
-		f.Truth, f.Detail = No, fmt.Sprintf("%d pods listed", l.Listed)
+		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.Listed)
 	}
 	return f
 }
@@ -172,23 +172,23 @@ type PodLists struct {
 // delivered: a static pod whose manifest can be read is kept by the fact static_pod, and
 // while one cannot, any UID may be one that it states. The API server's word alone lets no
 // static pod go: its mirror may be made later, or refused by an admission plugin.
-func (l *PodLists) Released(uid parsers.PodUID) Fact {
+func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 	k, a := &l.Kubelet, &l.API
 	switch {
 	case k.Pods[uid]:
-		return Fact{Truth: No, Origin: k.Origin, Detail: "the kubelet's pod list has it"}
+		return policy.Fact{Truth: policy.No, Origin: k.Origin, Detail: "the kubelet's pod list has it"}
 	case a.Pods[uid]:
-		return Fact{Truth: No, Origin: a.Origin, Detail: "the API server's list has it"}
+		return policy.Fact{Truth: policy.No, Origin: a.Origin, Detail: "the API server's list has it"}
 	case l.ManifestDoubt != "":
-		return Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
+		return policy.Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
 	case k.Whole:
-		return Fact{Truth: Yes, Origin: k.Origin, Detail: fmt.Sprintf("the kubelet's list of %d pods is whole and has it not", k.Listed)}
+		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: fmt.Sprintf("the kubelet's list of %d pods is whole and has it not", k.Listed)}
 	case a.Whole && len(uid) != StaticUIDLen:
-		return Fact{Truth: Yes, Origin: a.Origin, Detail: fmt.Sprintf("the list of %d pods is this node's and whole, and has it not", a.Listed)}
+		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: fmt.Sprintf("the list of %d pods is this node's and whole, and has it not", a.Listed)}
 	case a.Whole:
-		return Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
+		return policy.Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
 	}
-	return Fact{Detail: OneLine(errors.New(k.Doubt), errors.New(a.Doubt)).Error()}
+	return policy.Fact{Detail: policy.OneLine(errors.New(k.Doubt), errors.New(a.Doubt)).Error()}
 }
 
 // Unwanted says who answered with the list of the pods that are wanted here, without this
@@ -210,21 +210,4 @@ func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 		return fmt.Sprintf("the API server's list of %d pods for this node has it not", a.Listed)
 	}
 	return ""
-}
-
-// OneLine joins errors as one line, each text once: details stand in tables and records.
-func OneLine(errs ...error) error {
-	var texts []string
-	seen := map[string]bool{}
-	for _, err := range errs {
-		if err == nil || seen[err.Error()] {
-			continue
-		}
-		seen[err.Error()] = true
-		texts = append(texts, err.Error())
-	}
-	if texts == nil {
-		return nil
-	}
-	return errors.New(strings.Join(texts, "; "))
 }

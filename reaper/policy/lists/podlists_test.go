@@ -1,4 +1,4 @@
-package policy
+package lists
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 const (
@@ -41,22 +42,22 @@ func TestKubeletListWhole(t *testing.T) {
 	} {
 		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
 		change(&l.Kubelet)
-		if f := l.Released(unlistedUID); f.Truth != Unknown {
+		if f := l.Released(unlistedUID); f.Truth != policy.Unknown {
 			t.Errorf("%q: a list that nobody weighed gives %+v", doubt, f)
 		}
 		l.Kubelet.Weigh()
-		want := Unknown
+		want := policy.Unknown
 		if doubt == "" {
-			want = Yes
+			want = policy.Yes
 		}
 		if f := l.Released(unlistedUID); f.Truth != want || !strings.Contains(f.Detail, doubt) {
 			t.Errorf("%q: %+v, want %s", doubt, f, want)
 		}
-		if f := l.Released(listedUID); f.Truth != No {
+		if f := l.Released(listedUID); f.Truth != policy.No {
 			t.Errorf("%q: a pod that is listed: %+v", doubt, f)
 		}
 		l.Kubelet.Whole = true // the guard off
-		if f := l.Released(unlistedUID); f.Truth != Yes {
+		if f := l.Released(unlistedUID); f.Truth != policy.Yes {
 			t.Errorf("%q: without the doubt %+v", doubt, f)
 		}
 	}
@@ -67,15 +68,15 @@ func TestAPIListWhole(t *testing.T) {
 	here := func(uid parsers.PodUID) bool { return uid == listedUID }
 	for name, c := range map[string]struct {
 		change       func(*PodLists)
-		gone, static Truth
+		gone, static policy.Truth
 		words        string
 	}{
-		"whole":           {func(*PodLists) {}, Yes, Unknown, "this node's and whole"},
-		"silent":          {func(l *PodLists) { l.API.Silent = "not answered" }, Unknown, Unknown, "not answered"},
-		"another node's":  {func(l *PodLists) { l.API.Own = nil }, Unknown, Unknown, "is n this node's name?"},
-		"without UIDs":    {func(l *PodLists) { l.API.Nameless = 1 }, Unknown, Unknown, "without a UID"},
-		"manifests":       {func(l *PodLists) { l.ManifestDoubt = "from a URL too" }, Unknown, Unknown, "from a URL too"},
-		"kubelet, static": {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Weigh() }, Yes, Yes, "the kubelet's list of 3 pods"},
+		"whole":           {func(*PodLists) {}, policy.Yes, policy.Unknown, "this node's and whole"},
+		"silent":          {func(l *PodLists) { l.API.Silent = "not answered" }, policy.Unknown, policy.Unknown, "not answered"},
+		"another node's":  {func(l *PodLists) { l.API.Own = nil }, policy.Unknown, policy.Unknown, "is n this node's name?"},
+		"without UIDs":    {func(l *PodLists) { l.API.Nameless = 1 }, policy.Unknown, policy.Unknown, "without a UID"},
+		"manifests":       {func(l *PodLists) { l.ManifestDoubt = "from a URL too" }, policy.Unknown, policy.Unknown, "from a URL too"},
+		"kubelet, static": {func(l *PodLists) { l.Kubelet = wholeKubelet(); l.Kubelet.Weigh() }, policy.Yes, policy.Yes, "the kubelet's list of 3 pods"},
 	} {
 		l := PodLists{Kubelet: KubeletList{PodList: PodList{Silent: "not asked"}}, API: wholeAPI()}
 		c.change(&l)
@@ -90,7 +91,7 @@ func TestAPIListWhole(t *testing.T) {
 }
 
 func TestUnwanted(t *testing.T) {
-	ending := KubeletGauges{Working: []WorkingPods{{Lifecycle: "terminating", Config: "runtime_only", Count: 1}}}
+	ending := policy.KubeletGauges{Working: []policy.WorkingPods{{Lifecycle: "terminating", Config: "runtime_only", Count: 1}}}
 	for name, c := range map[string]struct {
 		change func(*PodLists)
 		uid    parsers.PodUID
@@ -120,10 +121,10 @@ func TestUnwanted(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if err := OneLine(nil, nil); err != nil {
+	if err := policy.OneLine(nil, nil); err != nil {
 		t.Error(err)
 	}
-	if err := OneLine(errors.New("a"), nil, errors.New("b"), errors.New("a")); err.Error() != "a; b" {
+	if err := policy.OneLine(errors.New("a"), nil, errors.New("b"), errors.New("a")); err.Error() != "a; b" {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,136 @@
+package lists
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Manifest is a static pod's manifest, as far as it says whose it is.
+type Manifest struct {
+	File            string
+	Namespace, Name string
+	UID             string // metadata.uid, which the kubelet takes as it is; usually none
+}
+
+// StaticSandbox is a sandbox in which the runtime runs a static pod.
+type StaticSandbox struct {
+	UIDs    []string // at least one
+	Created int64    // nanoseconds since the epoch
+}
+
+// StaticPods is what the manifests of the kubelet that runs now say in one look.
+//
+// A static pod's UID is a hash of its decoded manifest, the node's name and the file's
+// path. What is hashed is the printed form of the kubelet's own Go type of a pod, which
+// gains fields with releases (kubernetes#67537), and the hash function has changed too; so
+// no other program can compute it, and whether a manifest owns a UID is found by names.
+type StaticPods struct {
+	Origin    string
+	Node      string // what the kubelet appends to the manifests' names
+	Manifests []Manifest
+	Unsure    string // why there may be more static pods than manifests
+	Err       error  // why a manifest could not be read
+}
+
+// Doubt says why there may be more manifests than were read, "" where there are not.
+func (s *StaticPods) Doubt() string {
+	if s.Err != nil {
+		return s.Err.Error()
+	}
+	return s.Unsure
+}
+
+// Fact answers whether a manifest owns the pod's UID, where running has the sandboxes of
+// static pods by name.
+func (s *StaticPods) Fact(e *policy.Evidence, running map[policy.PodName][]StaticSandbox) policy.Fact {
+	f := policy.Fact{Origin: s.Origin}
+	var maybe string
+	for _, m := range s.Manifests {
+		switch truth, words := m.owns(e, s.Node, running); truth {
+		case policy.Yes:
+			f.Truth, f.Detail = policy.Yes, words
+			return f
+		case policy.Unknown:
+			maybe = words
+		case policy.No:
+			if words != "" {
+				f.Detail = words
+			}
+		}
+	}
+	switch doubt := s.Doubt(); {
+	case len(e.UID) != StaticUIDLen:
+		f.Truth = policy.No // and no manifest states it: whatever could not be read, the kubelet gives no such UID
+	case doubt != "":
+		f.Detail = doubt
+	case maybe != "":
+		f.Detail = maybe
+	default:
+		f.Truth = policy.No
+	}
+	return f
+}
+
+// owns says whether the manifest owns the UID, with words for people.
+//
+// One that the runtime runs under another UID, in a sandbox younger than the directory,
+// does not: the directory has the UID that the same manifest had in an older kubelet, or
+// an older manifest of that name. The sandbox must be ready: a new UID's pod may wait
+// while the old one's sandbox is still listed.
+func (m Manifest) owns(e *policy.Evidence, node string, running map[policy.PodName][]StaticSandbox) (policy.Truth, string) {
+	switch {
+	case m.UID != "" && m.UID == string(e.UID):
+		return policy.Yes, m.File + " states this UID"
+	case m.UID != "", len(e.UID) != StaticUIDLen:
+		return policy.No, ""
+	}
+	fits := m.fits(e)
+	if e.CertainName && !fits {
+		return policy.No, ""
+	}
+	names := []policy.PodName{{Namespace: m.Namespace, Name: m.Name + "-" + node}}
+	if e.CertainName {
+		names = append(names, policy.PodName{Namespace: e.Namespace, Name: e.PodName})
+	}
+	for _, n := range names {
+		if uid := since(running[n], e); uid != "" {
+			return policy.No, fmt.Sprintf("%s is the manifest of %s, which the runtime runs under another UID: %s", m.File, n.Name, uid)
+		}
+	}
+	if fits {
+		return policy.Yes, m.File + " is this pod's manifest"
+	}
+	return policy.Unknown, "the pod's name is not known, and " + m.File + " may be its manifest"
+}
+
+// fits says whether the pod may have its name from the manifest: the kubelet appends the
+// node's name. A name without a namespace, from etc-hosts, counts as well.
+func (m Manifest) fits(e *policy.Evidence) bool {
+	return (e.Namespace == m.Namespace || e.Namespace == "") &&
+		(e.PodName == m.Name || strings.HasPrefix(e.PodName, m.Name+"-"))
+}
+
+// since returns the UID of a sandbox that is another pod's and was made after the
+// directory, "" where there is none or the directory's birth is not known.
+func since(sandboxes []StaticSandbox, e *policy.Evidence) string {
+	for _, s := range sandboxes {
+		if e.ID.Btime > 0 && s.Created > e.ID.Btime && !slices.Contains(s.UIDs, string(e.UID)) {
+			return s.UIDs[0]
+		}
+	}
+	return ""
+}
+
+// AnyStatic reports whether one of the UIDs is one that the kubelet itself gives.
+func AnyStatic(uids map[parsers.PodUID]bool) bool {
+	for uid := range uids {
+		if len(uid) == StaticUIDLen {
+			return true
+		}
+	}
+	return false
+}
