@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -129,7 +130,7 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	e.Facts.Set(policy.FactDirectory, policy.Yes, "fake", "")
 	e.Facts.Set(policy.FactContent, policy.Yes, "fake", "")
 	if p.leaf > 0 {
-		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: policy.ClassData, Entries: int64(p.leaf) + 1}}
+		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: contents.ClassData, Entries: int64(p.leaf) + 1}}
 	}
 	e.Unwanted, e.StateFiles = n.unwanted, p.stated
 	for i := range p.boxes {
@@ -307,7 +308,7 @@ func (n *fakeNode) clear(a policy.Action) policy.Outcome {
 		p.leaf--
 		made.leaf++
 	}
-	o.Result, o.ID, o.Left = policy.Done, made.id, []policy.Residue{{Path: a.Leaf, Class: policy.ClassData, Entries: int64(made.leaf)}}
+	o.Result, o.ID, o.Left = policy.Done, made.id, []policy.Residue{{Path: a.Leaf, Class: contents.ClassData, Entries: int64(made.leaf)}}
 	return o
 }
 
@@ -319,7 +320,7 @@ func (n *fakeNode) fill(a policy.Action) policy.Outcome {
 	case made == nil:
 		return o
 	case p == nil:
-		o.Result, o.ID, o.Left = policy.Partly, made.id, []policy.Residue{{Path: a.Leaf, Class: policy.ClassData, Entries: int64(made.leaf)}}
+		o.Result, o.ID, o.Left = policy.Partly, made.id, []policy.Residue{{Path: a.Leaf, Class: contents.ClassData, Entries: int64(made.leaf)}}
 		return o
 	}
 	for made.leaf > 0 {
@@ -343,15 +344,15 @@ func (n *fakeNode) take(a policy.Action) policy.Outcome {
 		o.Result, o.Err = policy.Failed, "operation not permitted"
 		return o
 	}
-	if p.ephemeral && !a.Take.Has(policy.ClassEphemeral) {
-		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: policy.ClassEphemeral}}
+	if p.ephemeral && !a.Take.Has(contents.ClassEphemeral) {
+		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: contents.ClassEphemeral}}
 		return o
 	}
 	for ; p.files > 0; p.files-- {
 		n.step()
 	}
-	if p.data && !a.Take.Has(policy.ClassData) {
-		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: policy.ClassData}}
+	if p.data && !a.Take.Has(contents.ClassData) {
+		o.Result, o.Left = policy.Partly, []policy.Residue{{Path: "volumes", Class: contents.ClassData}}
 		return o
 	}
 	n.step()

@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 var testNow = time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
@@ -58,13 +59,13 @@ func evidence(uid parsers.PodUID, namespace, name string, residue ...policy.Resi
 }
 
 var (
-	skeleton  = policy.Residue{Path: "etc-hosts", Class: policy.ClassSkeleton, Bytes: 4096, Entries: 1}
-	volData   = policy.Residue{Path: "volumes/kubernetes.io~csi/pvc-1/vol_data.json", Class: policy.ClassSkeleton, Bytes: 4096, Entries: 1}
-	projected = policy.Residue{Path: "volumes/kubernetes.io~projected/kube-api-access-x7x2k", Class: policy.ClassProjected, Bytes: 12288, Entries: 7}
-	scratch   = policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: policy.ClassEphemeral, Bytes: 73400320, Entries: 1200}
+	skeleton  = policy.Residue{Path: "etc-hosts", Class: contents.ClassSkeleton, Bytes: 4096, Entries: 1}
+	volData   = policy.Residue{Path: "volumes/kubernetes.io~csi/pvc-1/vol_data.json", Class: contents.ClassSkeleton, Bytes: 4096, Entries: 1}
+	projected = policy.Residue{Path: "volumes/kubernetes.io~projected/kube-api-access-x7x2k", Class: contents.ClassProjected, Bytes: 12288, Entries: 7}
+	scratch   = policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral, Bytes: 73400320, Entries: 1200}
 	data      = policy.Residue{
 		Path:  "volumes/kubernetes.io~local-volume/pgdata-with-a-name-that-is-much-longer-than-a-line-holds",
-		Class: policy.ClassData, Bytes: 5 << 30, Entries: 90000, Partial: true,
+		Class: contents.ClassData, Bytes: 5 << 30, Entries: 90000, Partial: true,
 	}
 )
 

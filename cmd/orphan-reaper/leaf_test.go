@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const testLeaf = "volumes/kubernetes.io~nfs/exports"
@@ -17,7 +18,7 @@ const testLeaf = "volumes/kubernetes.io~nfs/exports"
 // or after.
 func leafReport(cleared bool) reaper.Report {
 	r := only(testReport())
-	e := evidence(uidMounted, "db", "postgres-1", skeleton, policy.Residue{Path: testLeaf, Class: policy.ClassData, Bytes: 8192, Entries: 3})
+	e := evidence(uidMounted, "db", "postgres-1", skeleton, policy.Residue{Path: testLeaf, Class: contents.ClassData, Bytes: 8192, Entries: 3})
 	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812",
 		"the kubelet's volume manager cannot tear down /var/lib/kubelet/pods/"+string(uidMounted)+"/"+testLeaf+": it is not empty")
 	v := policy.Verdict{
@@ -29,7 +30,7 @@ func leafReport(cleared bool) reaper.Report {
 		return r
 	}
 	entry := string(uidMounted) + ".1795144455" + policy.LeafSuffix
-	left := []policy.Residue{{Path: testLeaf, Class: policy.ClassData, Bytes: 8192, Entries: 3}}
+	left := []policy.Residue{{Path: testLeaf, Class: contents.ClassData, Bytes: 8192, Entries: 3}}
 	r.Outcomes = []policy.Outcome{{
 		Action: policy.Action{Kind: policy.Clear, UID: uidMounted, Entry: entry, Leaf: testLeaf, Evidence: &e},
 		Result: policy.Done, Left: left,

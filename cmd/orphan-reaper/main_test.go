@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
@@ -147,7 +148,7 @@ func fakeDeps(env func(string) string) deps {
 			for _, uid := range uids {
 				outcomes = append(outcomes, policy.Outcome{
 					Action: policy.Action{Kind: policy.Purge, UID: uid, Entry: string(uid)}, Result: policy.Done,
-					Taken: map[policy.Class]policy.Tally{policy.ClassData: {Entries: 3, Bytes: 8192}},
+					Taken: map[contents.Class]policy.Tally{contents.ClassData: {Entries: 3, Bytes: 8192}},
 				})
 			}
 			return outcomes, fail()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 )
 
@@ -274,7 +275,7 @@ func TestCapabilitiesHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: policy.TakeAll}}})
+	r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: contents.TakeAll}}})
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", os.Getppid())); err == nil {
 		fmt.Println("process seen")
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -119,7 +120,7 @@ func sample(k policy.Kind) policy.Record {
 			{Reason: policy.ReasonHold},
 		},
 		Taken:   map[string]policy.Tally{"skeleton": {Entries: 5, Bytes: 20480}, "projected": {Entries: 9, Bytes: 3 << 20}},
-		Left:    []policy.Residue{{Path: "volumes/kubernetes.io~nfs/data", Class: policy.ClassData, Bytes: 5 << 30, Entries: 12, Partial: true}},
+		Left:    []policy.Residue{{Path: "volumes/kubernetes.io~nfs/data", Class: contents.ClassData, Bytes: 5 << 30, Entries: 12, Partial: true}},
 		VolData: map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": "{\n\"volumeHandle\":\"h\"}"},
 		Archive: "cni-20260102-030405-000", Pods: []string{"shop/cart-0", "shop/cart-1"}, Repaired: 2, Runtimes: []string{"containerd 1.6.20"},
 		Err: "cannot move: input/output error",

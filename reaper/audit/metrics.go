@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // namespace is the first word of every metric.
@@ -62,7 +63,7 @@ var (
 		parsers.ReportRmdirNotEmpty, parsers.ReportReadError, parsers.ReportOther, parsers.ReportTeardown,
 	}
 	decisions  = []policy.Decision{policy.Keep, policy.Wait, policy.Reap}
-	classes    = []policy.Class{policy.ClassData, policy.ClassEphemeral, policy.ClassProjected, policy.ClassSkeleton}
+	classes    = []contents.Class{contents.ClassData, contents.ClassEphemeral, contents.ClassProjected, contents.ClassSkeleton}
 	operations = []string{
 		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge), string(policy.RemoveSandbox),
 		OpLook, OpLedger, OpJournal, OpMetrics, OpCNI,
@@ -282,7 +283,7 @@ func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall
 
 // Quarantine takes in what lies in quarantine.
 func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {
-	byPhase, byClass := map[policy.Phase]int{}, map[policy.Class]int64{}
+	byPhase, byClass := map[policy.Phase]int{}, map[contents.Class]int64{}
 	for _, e := range entries {
 		if e.Phase.Over() {
 			continue

@@ -24,6 +24,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -70,8 +71,8 @@ func busy() *Metrics {
 	outcome := func(k policy.ActionKind, r policy.Result, left ...policy.Residue) policy.Outcome {
 		return policy.Outcome{Action: policy.Action{Kind: k}, Result: r, Left: left}
 	}
-	strip := outcome(policy.Strip, policy.Partly, policy.Residue{Class: policy.ClassData})
-	strip.Taken = map[policy.Class]policy.Tally{policy.ClassSkeleton: {Entries: 7, Bytes: 4096}}
+	strip := outcome(policy.Strip, policy.Partly, policy.Residue{Class: contents.ClassData})
+	strip.Taken = map[contents.Class]policy.Tally{contents.ClassSkeleton: {Entries: 7, Bytes: 4096}}
 	for _, o := range []policy.Outcome{
 		outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Gone),
 		outcome(policy.Park, policy.Refused), outcome(policy.Park, policy.Failed),
@@ -83,9 +84,9 @@ func busy() *Metrics {
 	}
 	m.Failure(OpLedger)
 	m.Quarantine(map[string]*policy.EntryState{
-		"a": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 100}, {Class: policy.ClassEphemeral, Bytes: 5}}},
-		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 1}}},
-		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: policy.ClassData, Bytes: 7777}}},
+		"a": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 100}, {Class: contents.ClassEphemeral, Bytes: 5}}},
+		"b": {Phase: policy.PhaseParked}, "c": {Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 1}}},
+		"d": {Phase: policy.PhaseGone, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 7777}}},
 	})
 	m.CNI(cniCensus())
 	m.Breaker(true)

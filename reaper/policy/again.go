@@ -151,8 +151,3 @@ func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict
 	}
 	return v
 }
-
-// MadeFirst says whether a kubelet makes this directory of a pod before there is any volume
-// (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
-// that is there, and nothing in it, nobody uses it.
-func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // A kubelet that has been restarted takes a dead pod's leftover volume directory for a
@@ -39,30 +40,6 @@ type VolumeTeardown struct {
 	Leaf string `json:"leaf,omitempty"`
 }
 
-// SplitLeaf returns the components of a directory in which a volume is mounted:
-//
-//	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
-//
-// and false for every other path. Projected payloads and emptyDir are left out: their
-// plugins remove what lies there by themselves, and never say that a directory was not empty
-// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that says so of an
-// emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.
-func SplitLeaf(leaf string) ([]string, bool) {
-	rel := strings.Split(leaf, "/")
-	for _, name := range rel {
-		if name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsRune(name, 0) {
-			return nil, false
-		}
-	}
-	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] || rel[1] == emptyDirPlugin || rel[1] == gitRepoPlugin {
-		return nil, false
-	}
-	if rel[1] == csiPlugin {
-		return rel, len(rel) == 4 && rel[3] == "mount"
-	}
-	return rel, len(rel) == 3
-}
-
 // add takes one tear-down error into what is known of a pod's volumes.
 func (h *Teardown) add(s parsers.Sighting, at Instant) {
 	h.At, h.Path = at, s.Path
@@ -70,7 +47,7 @@ func (h *Teardown) add(s parsers.Sighting, at Instant) {
 		h.Volumes = map[string]VolumeTeardown{}
 	}
 	v := VolumeTeardown{At: at}
-	if _, ok := SplitLeaf(s.Leaf); ok {
+	if _, ok := contents.SplitLeaf(s.Leaf); ok {
 		v.Leaf = s.Leaf
 	}
 	name := s.Volume

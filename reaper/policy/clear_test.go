@@ -3,46 +3,12 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
-
-func TestSplitLeaf(t *testing.T) {
-	for leaf, want := range map[string]bool{
-		"volumes/kubernetes.io~nfs/vol":                         true,
-		"volumes/kubernetes.io~local-volume/pv":                 true,
-		"volumes/kubernetes.io~empty-dir/e":                     false, // goes by itself; only a forged line says otherwise
-		"volumes/kubernetes.io~git-repo/e":                      false,
-		"volumes/kubernetes.io~csi/pv/mount":                    true,
-		"volumes/example.com~flex/vol":                          true,
-		"volumes/kubernetes.io~csi/pv":                          false, // vol_data.json lies there
-		"volumes/kubernetes.io~csi/pv/vol_data.json":            false,
-		"volumes/kubernetes.io~nfs/vol/mount":                   false,
-		"volumes/kubernetes.io~nfs/vol/a/b":                     false,
-		"volumes/kubernetes.io~nfs":                             false,
-		"volumes":                                               false,
-		"":                                                      false,
-		"/volumes/kubernetes.io~nfs/vol":                        false,
-		"volumes/kubernetes.io~nfs/vol/":                        false,
-		"volumes//vol":                                          false,
-		"volumes/kubernetes.io~nfs/..":                          false,
-		"volumes/../vol":                                        false,
-		"volumes/./vol":                                         false,
-		"volumes/kubernetes.io~nfs/a\x00b":                      false,
-		"volumes/kubernetes.io~nfs/" + strings.Repeat("x", 256): false,
-		"volumes/kubernetes.io~secret/token":                    false, // goes by itself
-		"volume-subpaths/vol/c/0":                               false,
-		"plugins/kubernetes.io~nfs/vol":                         false,
-		"volumeDevices/kubernetes.io~csi/pv":                    false,
-	} {
-		if rel, ok := SplitLeaf(leaf); ok != want || (ok && strings.Join(rel, "/") != leaf) {
-			t.Errorf("%q: %q %t, want %t", leaf, rel, ok, want)
-		}
-	}
-}
 
 // TestClearOnlyDead: nothing is cleared of a pod of which anything but the volume manager
 // does not say dead. Whatever lets a pod be cleared would let it be parked if the volume
@@ -162,7 +128,7 @@ func TestClearLedger(t *testing.T) {
 	s := deadScene()
 	a := Action{Kind: Clear, UID: testUID, Entry: "e.leaf", ID: s.ev.ID, Leaf: testLeaf}
 	made := DirID{7, 8, 9}
-	left := []Residue{{Path: testLeaf, Class: ClassData, Entries: 2}}
+	left := []Residue{{Path: testLeaf, Class: contents.ClassData, Entries: 2}}
 	for _, tc := range []struct {
 		out   Outcome
 		phase Phase

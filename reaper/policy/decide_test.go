@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // play is a node over several passes: Decide's plan is carried out on paper, by what the disk
@@ -68,7 +69,7 @@ func (p *play) do(t *testing.T, line string) {
 		p.pods[f[1]].Facts[i].Truth = v
 	case "leaf":
 		p.held[uidOf(f[1])] = true
-		p.pods[f[1]].Residue = []Residue{{Path: testLeaf, Class: ClassData, Entries: 2}}
+		p.pods[f[1]].Residue = []Residue{{Path: testLeaf, Class: contents.ClassData, Entries: 2}}
 	case "wait":
 		d, err := time.ParseDuration(f[1])
 		if err != nil {

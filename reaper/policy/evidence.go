@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // Instant is one moment on two clocks: the wall's, for people and for file times, and
@@ -82,10 +83,10 @@ type Node struct {
 
 // Residue is something that a dead pod left.
 type Residue struct {
-	Path    string `json:"path"` // relative to the pod directory, quoted where it is no clean UTF-8
-	Class   Class  `json:"class"`
-	Bytes   int64  `json:"bytes"`   // allocated bytes
-	Entries int64  `json:"entries"` // directory entries, itself included
+	Path    string         `json:"path"` // relative to the pod directory, quoted where it is no clean UTF-8
+	Class   contents.Class `json:"class"`
+	Bytes   int64          `json:"bytes"`   // allocated bytes
+	Entries int64          `json:"entries"` // directory entries, itself included
 	// Partial is true where there is more below Path than was counted.
 	Partial bool `json:"partial,omitempty"`
 }

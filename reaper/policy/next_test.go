@@ -3,6 +3,8 @@ package policy
 import (
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
@@ -12,7 +14,7 @@ func TestNoHurry(t *testing.T) {
 	observe := rules
 	observe.Observe = true
 	now := Instant{BootID: "b", Boot: 100 * time.Hour}
-	ephemeral := []EntryState{{Entry: "e", Phase: PhaseConfirmed, Left: []Residue{{Class: ClassEphemeral}}, ConfirmedAt: Instant{BootID: "b"}}}
+	ephemeral := []EntryState{{Entry: "e", Phase: PhaseConfirmed, Left: []Residue{{Class: contents.ClassEphemeral}}, ConfirmedAt: Instant{BootID: "b"}}}
 	parked := []EntryState{{Entry: "e", Phase: PhaseParked, Parked: Parked{At: Instant{BootID: "b"}}}}
 	looked := Ruling{Look: Look{Parked: []Evidence{{Entry: "e"}}}}
 	future := Ruling{Verdicts: []Verdict{{UID: testUID, Decision: Wait, Due: 10000 * time.Hour}}}

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // ParkedDecision is what JudgeParked says of a pod that was moved aside.
@@ -151,7 +153,7 @@ func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, bool) {
 	ephemeral := false
 	for _, l := range e.Left {
-		ephemeral = ephemeral || l.Class == ClassEphemeral
+		ephemeral = ephemeral || l.Class == contents.ClassEphemeral
 	}
 	if !ephemeral || e.Phase != PhaseConfirmed {
 		return 0, false
@@ -198,7 +200,7 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 		if s.Phase == PhaseParked {
 			return ParkedVerdict{Decision: ParkedPutBack}, &Action{Kind: PutBack}
 		}
-		return ParkedVerdict{Decision: ParkedStrip}, &Action{Kind: Strip, Take: TakeStrip}
+		return ParkedVerdict{Decision: ParkedStrip}, &Action{Kind: Strip, Take: contents.TakeStrip}
 	case Unknown:
 		return ParkedVerdict{Decision: ParkedWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}
@@ -212,7 +214,7 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 	v := JudgeParked(e, n, s.Parked, r, now)
 	switch v.Decision {
 	case ParkedStrip:
-		return v, &Action{Kind: Strip, Take: TakeStrip}
+		return v, &Action{Kind: Strip, Take: contents.TakeStrip}
 	case ParkedPutBack:
 		return v, &Action{Kind: PutBack}
 	case ParkedWait, ParkedConflict:
@@ -243,11 +245,11 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	case v.Decision != ParkedStrip:
 		return v, nil
 	case s.Phase == PhaseStripping:
-		return v, &Action{Kind: Strip, Take: TakeStrip}
+		return v, &Action{Kind: Strip, Take: contents.TakeStrip}
 	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
-		return v, &Action{Kind: Purge, Take: TakeAll}
+		return v, &Action{Kind: Purge, Take: contents.TakeAll}
 	}
-	return v, &Action{Kind: Purge, Take: TakeAged}
+	return v, &Action{Kind: Purge, Take: contents.TakeAged}
 }
 
 // Unproven says whether the pod still has to prove dead: one that waits only for a process

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the golden files")
@@ -187,7 +188,7 @@ func (s *scene) leaf(entries int64, ago time.Duration) {
 	s.ev.Facts.Set(FactTeardown, Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
 	s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactAnyNamed].Truth = No, No
 	s.ev.Leaves = []VolumeTeardown{{At: s.ago(ago), Leaf: testLeaf}}
-	s.ev.Residue = []Residue{{Path: testLeaf, Class: ClassData, Entries: entries}}
+	s.ev.Residue = []Residue{{Path: testLeaf, Class: contents.ClassData, Entries: entries}}
 }
 
 const testLeaf = "volumes/kubernetes.io~nfs/vol"

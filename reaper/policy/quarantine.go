@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // Quarantine is what is known of whether the quarantine is the one in which the ledger's
@@ -143,7 +144,7 @@ func ByPerson(meant []EntryState, rests []Evidence, kind ActionKind) []Batch {
 			Evidence: &Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Residue: s.Left},
 		}
 		if kind == Purge {
-			a.Take = TakeAll
+			a.Take = contents.TakeAll
 		}
 		if i < len(rests) {
 			a.Evidence.Facts = rests[i].Facts
@@ -206,7 +207,7 @@ const mostMerges = 8
 func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
 	cmds := []string{"diff -rq " + quote(elder) + " " + quote(live)}
 	for _, l := range left {
-		if l.Class != ClassData && l.Class != ClassEphemeral || strings.ContainsAny(l.Path, `"`) {
+		if l.Class != contents.ClassData && l.Class != contents.ClassEphemeral || strings.ContainsAny(l.Path, `"`) {
 			continue // what the kubelet makes anew, or a name that a shell would need help with
 		}
 		if len(cmds) > mostMerges {

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+
 // Reason is a word of the closed list that says why a pod is kept or waits: log text,
 // metric label and JSON value alike.
 type Reason string
@@ -155,5 +157,5 @@ func OutlookOf(d Decision, why []Why) Outlook {
 // itself, however much of it was counted; of what should have gone and was not seen to its end
 // nobody knows why it stays.
 func (r Residue) NeedsPerson() bool {
-	return r.Class == ClassData || r.Partial && r.Class != ClassEphemeral
+	return r.Class == contents.ClassData || r.Partial && r.Class != contents.ClassEphemeral
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
 
 // TestOutlook: exit code 3 is for what is kept and neither lives nor was asked for.
 func TestOutlook(t *testing.T) {
@@ -41,7 +45,7 @@ func TestOutlook(t *testing.T) {
 
 // TestNeedsPerson: what ends by itself asks for nobody.
 func TestNeedsPerson(t *testing.T) {
-	data, ephemeral := []Residue{{Class: ClassEphemeral}, {Class: ClassData}}, []Residue{{Class: ClassEphemeral}}
+	data, ephemeral := []Residue{{Class: contents.ClassEphemeral}, {Class: contents.ClassData}}, []Residue{{Class: contents.ClassEphemeral}}
 	for _, c := range []struct {
 		r    Record
 		want bool
@@ -51,9 +55,9 @@ func TestNeedsPerson(t *testing.T) {
 		{Record{Kind: KindKept, Decision: Wait, Why: []Why{{Reason: ReasonHold}}}, false},
 		{Record{Kind: KindStripped, Left: data}, true},
 		{Record{Kind: KindStripped, Left: ephemeral}, false},
-		{Record{Kind: KindStripped, Left: []Residue{{Class: ClassEphemeral, Partial: true}}}, false},
-		{Record{Kind: KindStripped, Left: []Residue{{Class: ClassData, Partial: true}}}, true},
-		{Record{Kind: KindStripped, Left: []Residue{{Class: ClassSkeleton, Partial: true}}}, true},
+		{Record{Kind: KindStripped, Left: []Residue{{Class: contents.ClassEphemeral, Partial: true}}}, false},
+		{Record{Kind: KindStripped, Left: []Residue{{Class: contents.ClassData, Partial: true}}}, true},
+		{Record{Kind: KindStripped, Left: []Residue{{Class: contents.ClassSkeleton, Partial: true}}}, true},
 		{Record{Kind: KindCleared}, true},
 		{Record{Kind: KindConflict}, true},
 		{Record{Kind: KindFailed}, true},

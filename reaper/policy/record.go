@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
@@ -85,7 +86,7 @@ func Undo(a Action) string { return "orphan-reaper quarantine restore " + string
 // Intent is the record that stands in the ledger before the action changes the disk.
 func Intent(a Action, n Node, now Instant) Record {
 	r := recordOf(a, n, now)
-	r.Kind, r.TakeAll = deedOf(a).intent, a.Kind == Purge && a.Take == TakeAll
+	r.Kind, r.TakeAll = deedOf(a).intent, a.Kind == Purge && a.Take == contents.TakeAll
 	if r.Kind.means().Restores {
 		r.Undo = Undo(a)
 	}
@@ -153,7 +154,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 		ByPerson: e.Phase == PhaseRestoring, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
 	}
 	if a.Kind == Strip {
-		a.Take = TakeStrip
+		a.Take = contents.TakeStrip
 	}
 	switch {
 	case do.record != "":
@@ -197,7 +198,7 @@ type Action struct {
 	// Leaf is what Clear is to empty, from the pod directory on, or where what lies in the
 	// entry came from.
 	Leaf string
-	Take ClassSet
+	Take contents.ClassSet
 	Why  []Why
 	// Sandbox is the one that RemoveSandbox is about.
 	Sandbox Sandbox
@@ -262,7 +263,7 @@ type Outcome struct {
 	Why    []Why  // for Refused and Failed: what stopped it
 	Err    string // for Refused and Failed: the error in words, with the path
 	// Taken is what was removed, by class; Left is what is still there.
-	Taken map[Class]Tally
+	Taken map[contents.Class]Tally
 	Left  []Residue
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string

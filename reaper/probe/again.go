@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // A directory that was made again while its elder was parked: does anything use it? Mounts
@@ -171,7 +172,7 @@ func (p *Probe) holdsMore(parent int, name string) policy.Fact {
 		return policy.Fact{Detail: err.Error()}
 	}
 	for _, d := range names {
-		if !policy.MadeFirst(d.Name) {
+		if !contents.MadeFirst(d.Name) {
 			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name)}
 		}
 		below, err := p.open.Dir(fd, d.Name)

@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
@@ -63,7 +64,7 @@ type content struct {
 
 type rowKey struct {
 	path  string
-	class policy.Class
+	class contents.Class
 }
 
 // walker reads one pod directory.
@@ -123,7 +124,7 @@ func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_
 	c := &content{byKey: map[rowKey]int{}}
 	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
 	c.note(st)
-	c.add(".", policy.ClassSkeleton, blocksOf(st), 1)
+	c.add(".", contents.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
 	slices.SortFunc(c.rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
 	return c
@@ -143,10 +144,10 @@ func (w *walker) mixed(fd int, rel []string) {
 	case len(rel) == 0:
 		// What another directory takes must not be taken from the volumes.
 		first(entries, "volumes")
-	case policy.IsCSIVolume(rel):
+	case contents.IsCSIVolume(rel):
 		// It tells the class of what lies beside it.
 		w.ephemeral = false
-		first(entries, policy.VolData)
+		first(entries, contents.VolData)
 	}
 	for _, d := range entries {
 		if err := w.ended(); err != nil {
@@ -175,7 +176,7 @@ var errSlow = errors.New("the disk is too slow: there was no time left for it")
 // containers/NAME gets a file at each restart of the container.
 func (w *walker) cut(rel []string, read int) {
 	if len(rel) > 0 && rel[0] != "volumes" {
-		i := w.add(top(rel, true), policy.ClassSkeleton, 0, 0)
+		i := w.add(top(rel, true), contents.ClassSkeleton, 0, 0)
 		w.rows[i].Partial = true
 		return
 	}
@@ -200,11 +201,11 @@ func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
 	if len(rel) == 3 && rel[0] == "volumes" {
 		w.volumes = append(w.volumes, volume{plugin: rel[1], name: rel[2], path: clean.Name(strings.Join(rel, "/"))})
 	}
-	if class, ok := policy.ClassInCSI(rel, w.ephemeral); ok {
+	if class, ok := contents.ClassInCSI(rel, w.ephemeral); ok {
 		w.uniform(fd, rel, class, &st)
 		return
 	}
-	w.add(top(rel, true), policy.ClassSkeleton, blocksOf(&st), 1)
+	w.add(top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
 	w.mixed(fd, rel)
 }
 
@@ -246,20 +247,20 @@ func (w *walker) file(parent int, rel []string, d beneath.Entry) {
 	w.note(&st)
 	kind := entryType(st.Mode)
 	size := int64(min(st.Size, 1<<62))
-	class := policy.ClassOf(rel, kind, size)
-	if policy.ByText(rel, kind, size) {
-		if text, err := w.open.ReadFile(parent, d.Name, policy.BiggestText); err == nil {
-			class = policy.ClassOfText(rel, text)
+	class := contents.ClassOf(rel, kind, size)
+	if contents.ByText(rel, kind, size) {
+		if text, err := w.open.ReadFile(parent, d.Name, contents.BiggestText); err == nil {
+			class = contents.ClassOfText(rel, text)
 		}
 	}
 	path := clean.Name(strings.Join(rel, "/"))
-	if class == policy.ClassSkeleton {
+	if class == contents.ClassSkeleton {
 		w.add(top(rel, false), class, blocksOf(&st), 1)
 	} else {
 		w.add(path, class, blocksOf(&st), 1)
 	}
 	switch {
-	case len(rel) == 4 && policy.IsCSIVolume(rel[:3]) && rel[3] == policy.VolData:
+	case len(rel) == 4 && contents.IsCSIVolume(rel[:3]) && rel[3] == contents.VolData:
 		w.keepVolData(parent, path)
 	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
 		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
@@ -275,7 +276,7 @@ func (w *walker) foreign(st *unix.Statx_t) bool {
 // keepVolData keeps the file's content: it names the volume that may still be staged, and
 // the record must hold it once the file is gone.
 func (w *walker) keepVolData(parent int, path string) {
-	text, err := w.open.ReadFile(parent, policy.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
+	text, err := w.open.ReadFile(parent, contents.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
 	w.kept += len(text)
 	if err != nil {
 		if w.badData == nil {
@@ -288,7 +289,7 @@ func (w *walker) keepVolData(parent int, path string) {
 		w.volData = map[string]string{}
 	}
 	w.volData[path] = string(text)
-	w.ephemeral = policy.EphemeralCSI(text)
+	w.ephemeral = contents.EphemeralCSI(text)
 }
 
 // list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
@@ -307,7 +308,7 @@ func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
 
 // add counts into the row of path and class; beyond mostRows into a row of the first
 // component, and then into one of them all, so that no tree makes an endless report.
-func (c *content) add(path string, class policy.Class, bytes, entries int64) int {
+func (c *content) add(path string, class contents.Class, bytes, entries int64) int {
 	k := rowKey{path, class}
 	i, ok := c.byKey[k]
 	if !ok && len(c.rows) >= mostRows {
@@ -365,14 +366,14 @@ func top(rel []string, dir bool) string {
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }
 
-func entryType(mode uint16) policy.EntryType {
+func entryType(mode uint16) contents.EntryType {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		return policy.TypeRegular
+		return contents.TypeRegular
 	case unix.S_IFLNK:
-		return policy.TypeSymlink
+		return contents.TypeSymlink
 	case unix.S_IFDIR:
-		return policy.TypeDirectory
+		return contents.TypeDirectory
 	}
-	return policy.TypeOther
+	return contents.TypeOther
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 func TestContentIsBounded(t *testing.T) {
@@ -96,7 +97,7 @@ func TestCountingIsShared(t *testing.T) {
 	for name, b := range map[string]bounds{"few": few, "late": late, "slow": slow} {
 		c := read(b)
 		i := slices.IndexFunc(c.rows, func(r policy.Residue) bool { return r.Path == "volumes/kubernetes.io~nfs/v" })
-		if c.err != nil || len(c.volData) != 1 || i < 0 || !c.rows[i].Partial || c.rows[i].Class != policy.ClassData {
+		if c.err != nil || len(c.volData) != 1 || i < 0 || !c.rows[i].Partial || c.rows[i].Class != contents.ClassData {
 			t.Errorf("%s: %v, %+v", name, c.err, c.rows)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
@@ -70,7 +71,7 @@ func TestLeftovers(t *testing.T) {
 			n.write(pod+"/other/userns", goodUserns)
 		}, dead(), ". skeleton, .123 data, other data, userns data"},
 		{"a userns too large", func(n *testNode, pod string) {
-			n.write(pod+"/userns", goodUserns+strings.Repeat(" ", policy.BiggestText))
+			n.write(pod+"/userns", goodUserns+strings.Repeat(" ", contents.BiggestText))
 		}, dead(), ". skeleton, userns data"},
 		{"empty volume directories", func(n *testNode, pod string) {
 			n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")

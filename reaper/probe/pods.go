@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // listing is the pods directory: its handle, and every name in it.
@@ -199,7 +200,7 @@ func (p *Probe) notOpened(out *podRead, r reading, parent int, err error) {
 		if st, err := beneath.StatName(parent, r.name); err == nil {
 			out.directory.Detail = "it is " + beneath.TypeName(st.Mode)
 			out.identify(&st)
-			out.content.add(".", policy.ClassData, blocksOf(&st), 1)
+			out.content.add(".", contents.ClassData, blocksOf(&st), 1)
 		}
 	default:
 		out.directory.Detail, out.ownMount.Detail = err.Error(), err.Error()

@@ -10,15 +10,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // uniform counts a tree of one class, as far as its own budget and the look's go. Only what is
 // data or ephemeral and holds nothing but directories, all of them seen, is skeleton.
-func (w *walker) uniform(fd int, rel []string, class policy.Class, st *unix.Statx_t) {
+func (w *walker) uniform(fd int, rel []string, class contents.Class, st *unix.Statx_t) {
 	t := tree{residue: policy.Residue{Entries: 1, Bytes: blocksOf(st)}, left: w.each}
 	w.count(fd, rel, 0, &t)
-	if class != policy.ClassProjected && !t.files && !t.residue.Partial {
-		class = policy.ClassSkeleton
+	if class != contents.ClassProjected && !t.files && !t.residue.Partial {
+		class = contents.ClassSkeleton
 	}
 	i := w.add(clean.Name(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
 	w.rows[i].Partial = w.rows[i].Partial || t.residue.Partial

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // livingVolumes are the pods that live and the CSI volumes that they have, with the staging paths
@@ -133,7 +134,7 @@ func (p *Probe) fileUser(dir int, name string) (fileUser, bool) {
 		return fileUser{}, false
 	}
 	defer beneath.Close(volume)
-	text, err := p.open.ReadFile(volume, policy.VolData, mostVolData)
+	text, err := p.open.ReadFile(volume, contents.VolData, mostVolData)
 	if err != nil {
 		return fileUser{}, false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // A directory that a kubelet has made again and uses is the truth: what is mounted in it
@@ -66,7 +67,7 @@ func stays(a policy.Action, err error) policy.Outcome {
 }
 
 // holdsMore says why parent/name is more than what a kubelet makes before there is any volume
-// (policy.MadeFirst); nil where it is not. It opens no more than two levels.
+// (contents.MadeFirst); nil where it is not. It opens no more than two levels.
 func (b *batch) holdsMore(parent int, name string) error {
 	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
 	switch {
@@ -87,7 +88,7 @@ func (b *batch) holdsMore(parent int, name string) error {
 		}
 		for _, e := range dents.list {
 			below := e.Name
-			if !policy.MadeFirst(below) {
+			if !contents.MadeFirst(below) {
 				return fmt.Errorf("%w: it holds %q", errUsed, below)
 			}
 			if err := b.holdsNothing(fd, below); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // leave is called when all that may go has gone from f. It removes f itself.
@@ -27,7 +28,7 @@ func (w *walker) leave(f *frame) error {
 			return err
 		}
 	}
-	if f.mode == judge && !w.take.Has(policy.ClassSkeleton) {
+	if f.mode == judge && !w.take.Has(contents.ClassSkeleton) {
 		f.kept = true
 	}
 	if !f.kept {

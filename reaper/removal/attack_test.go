@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // attackers change one directory of a pod's tree while it is removed. Each call of what
@@ -97,7 +98,7 @@ func TestAttackers(t *testing.T) {
 						}
 					})
 					onTmpfs(t)
-					tr, r, a := quarantined(t, no, policy.TakeAll)
+					tr, r, a := quarantined(t, no, contents.TakeAll)
 					a.Kind, a.ID = policy.Purge, policy.DirID{}
 					results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
 					n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
@@ -130,7 +131,7 @@ func TestAttackersBeatRemoveAll(t *testing.T) {
 	for _, at := range attackers[:2] {
 		t.Run(at.name, func(t *testing.T) {
 			onTmpfs(t)
-			tr, _, _ := quarantined(t, false, policy.TakeAll)
+			tr, _, _ := quarantined(t, false, contents.TakeAll)
 			underAttack(tr, at.attack, 100_000, func() bool {
 				_ = os.RemoveAll(tr.quar + "/" + entryA)
 				return len(tr.lost()) == 0

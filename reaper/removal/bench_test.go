@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -40,7 +41,7 @@ func BenchmarkRemovePods(b *testing.B) {
 			entry := string(uid) + ".1"
 			tr.build(dir+"/"+entry, podTree...)
 			tr.must(os.WriteFile(dir+"/"+entry+".json", []byte("{}"), 0o600))
-			actions[i] = policy.Action{Kind: policy.Purge, UID: uid, Entry: entry, ID: idAt(b, dir+"/"+entry), Take: policy.TakeAll}
+			actions[i] = policy.Action{Kind: policy.Purge, UID: uid, Entry: entry, ID: idAt(b, dir+"/"+entry), Take: contents.TakeAll}
 		}
 		return actions
 	})
@@ -80,7 +81,7 @@ func removeWide(b *testing.B, n int) {
 			tr.must(unix.Close(fd))
 		}
 		tr.must(os.WriteFile(dir+"/"+entryA+".json", []byte("{}"), 0o600))
-		return []policy.Action{{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: policy.TakeAll}}
+		return []policy.Action{{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: contents.TakeAll}}
 	})
 }
 

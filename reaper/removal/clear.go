@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 var (
@@ -39,7 +40,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 	if err := b.movable(); err != nil {
 		return refuse(a, policy.ReasonCannotMove, err)
 	}
-	rel, ok := policy.SplitLeaf(a.Leaf)
+	rel, ok := contents.SplitLeaf(a.Leaf)
 	switch {
 	case !ok:
 		return refuse(a, policy.ReasonCannotMove, beneath.PathError("openat2", b.leafPath(a), errLeaf))
@@ -307,7 +308,7 @@ func (b *batch) cleared(ctx context.Context, out policy.Outcome) policy.Outcome 
 	var rows policy.Outcome
 	w := &walker{b: b, entry: a.Entry, out: &rows} // which may take nothing, and so only looks
 	if err := w.start(ctx, entry, id); err != nil || len(rows.Left) == 0 {
-		rows.Left = []policy.Residue{{Path: quoted([]string{a.Leaf}), Class: policy.ClassData, Entries: 1, Partial: true}}
+		rows.Left = []policy.Residue{{Path: quoted([]string{a.Leaf}), Class: contents.ClassData, Entries: 1, Partial: true}}
 	}
 	out.Left = rows.Left
 	return out

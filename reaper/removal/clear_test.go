@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -57,7 +58,7 @@ func TestClear(t *testing.T) {
 					if o.ID != idAt(t, tr.quar+"/"+entryLeaf) {
 						t.Errorf("again %t: the outcome does not say which directory was made", again)
 					}
-					if len(o.Left) != 1 || o.Left[0].Path != leaf || o.Left[0].Class != policy.ClassData || o.Left[0].Entries < 2 {
+					if len(o.Left) != 1 || o.Left[0].Path != leaf || o.Left[0].Class != contents.ClassData || o.Left[0].Entries < 2 {
 						t.Errorf("again %t: left %+v", again, o.Left)
 					}
 				}
@@ -313,10 +314,10 @@ func TestTakeLeaf(t *testing.T) {
 		r, a := tr.open(false), tr.clearAction(leaf)
 		done := run1(t, r, a)
 		want(t, done, policy.Done, "")
-		a.Kind, a.Take, a.ID = policy.Purge, policy.TakeAged, done.ID
+		a.Kind, a.Take, a.ID = policy.Purge, contents.TakeAged, done.ID
 		want(t, run1(t, r, a), policy.Partly, "")
 		there(t, tr.quar+"/"+entryLeaf, true)
-		a.Take = policy.TakeAll
+		a.Take = contents.TakeAll
 		if o := run1(t, r, a); o.Result != policy.Done && o.Result != policy.Gone {
 			t.Errorf("%s: %+v", leaf, o)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // cutOff is what the helper process is to do, and before which change it is to die.
@@ -113,12 +114,12 @@ func TestCutOff(t *testing.T) {
 		},
 		"strip": func(t *testing.T) (*tree, []policy.Action) {
 			t.Helper()
-			tr, _, a := quarantined(t, false, policy.TakeStrip, fullPod...)
+			tr, _, a := quarantined(t, false, contents.TakeStrip, fullPod...)
 			return tr, []policy.Action{a}
 		},
 		"purge": func(t *testing.T) (*tree, []policy.Action) {
 			t.Helper()
-			tr, _, a := quarantined(t, false, policy.TakeAll, fullPod...)
+			tr, _, a := quarantined(t, false, contents.TakeAll, fullPod...)
 			a.Kind = policy.Purge
 			return tr, []policy.Action{a}
 		},
@@ -153,7 +154,7 @@ func TestCutOffAnywhere(t *testing.T) {
 		rounds = 200
 	}
 	build := func() (*tree, []policy.Action) {
-		tr, _, a := quarantined(t, false, policy.TakeAll, fullPod...)
+		tr, _, a := quarantined(t, false, contents.TakeAll, fullPod...)
 		for i := range 300 {
 			tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/x/%d/f 0", i))
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 )
 
 // ephemeralPod holds an ephemeral CSI volume, and all that may look like one and is a user's.
-func ephemeralPod(t *testing.T, no bool, take policy.ClassSet) (*tree, *Remover, policy.Action) {
+func ephemeralPod(t *testing.T, no bool, take contents.ClassSet) (*tree, *Remover, policy.Action) {
 	t.Helper()
 	const csi = "volumes/kubernetes.io~csi/"
 	tr, r, a := quarantined(t, no, take,
@@ -55,13 +56,13 @@ func TestTakeEphemeralCSI(t *testing.T) {
 		strip = append(strip, "volumes/kubernetes.io~csi/"+name)
 	}
 	for name, c := range map[string]struct {
-		take      policy.ClassSet
+		take      contents.ClassSet
 		left      []string
 		ephemeral []string
 	}{
-		"strip": {policy.TakeStrip, strip, []string{"both/mount", "both/vol_data.json", "secrets/mount", "secrets/vol_data.json"}},
+		"strip": {contents.TakeStrip, strip, []string{"both/mount", "both/vol_data.json", "secrets/mount", "secrets/vol_data.json"}},
 		// What a person has put beside it keeps the volume, and is then not tried for ever.
-		"aged": {policy.TakeAged, aged, nil},
+		"aged": {contents.TakeAged, aged, nil},
 	} {
 		for way, no := range ways {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestTakeEphemeralCSI(t *testing.T) {
 					}
 					var ephemeral []string
 					for _, l := range o.Left {
-						if l.Class == policy.ClassEphemeral {
+						if l.Class == contents.ClassEphemeral {
 							ephemeral = append(ephemeral, strings.TrimPrefix(l.Path, "volumes/kubernetes.io~csi/"))
 						}
 					}
@@ -95,7 +96,7 @@ func TestTakeEphemeralCSI(t *testing.T) {
 // be ephemeral.
 func TestEphemeralCSICutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
-		tr, r, a := quarantined(t, false, policy.TakeAged, "file volumes/kubernetes.io~csi/s/mount/a 9", "file volumes/kubernetes.io~csi/s/mount/b 9")
+		tr, r, a := quarantined(t, false, contents.TakeAged, "file volumes/kubernetes.io~csi/s/mount/a 9", "file volumes/kubernetes.io~csi/s/mount/b 9")
 		volData := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/s/vol_data.json"
 		tr.must(os.WriteFile(volData, []byte(ephemeralCSI), 0o600))
 		steps, killed := 0, false
@@ -120,7 +121,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 
 // TestUsernsIsSkeleton: the pod above, with nothing of a user's, goes to the last entry.
 func TestUsernsIsSkeleton(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeStrip, "file etc-hosts 20", "dir volumes/kubernetes.io~csi/s/mount")
+	tr, r, a := quarantined(t, false, contents.TakeStrip, "file etc-hosts 20", "dir volumes/kubernetes.io~csi/s/mount")
 	for name, text := range map[string]string{"userns": kubeletUserns, "volumes/kubernetes.io~csi/s/vol_data.json": ephemeralCSI} {
 		tr.must(os.WriteFile(tr.quar+"/"+entryA+"/"+name, []byte(text), 0o600))
 	}

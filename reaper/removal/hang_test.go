@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -39,7 +40,7 @@ func hungFUSE(t *testing.T, at string) {
 // TestHungFUSE: a dead mount anywhere below stops the pod and hangs nothing.
 func TestHungFUSE(t *testing.T) {
 	for _, at := range []string{"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~secret/s/m", "m", "volumes/kubernetes.io~empty-dir/e/a/b"} {
-		for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
+		for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
 			for way, no := range ways {
 				t.Run(way, func(t *testing.T) {
 					tr, r, a := quarantined(t, no, take, "dir "+at)
@@ -138,7 +139,7 @@ func TestNothingLeaks(t *testing.T) {
 // another mount namespace has. The removal here detaches the mount there, without an
 // error; what lies behind it lives. The caller's scan of all namespaces is the guard.
 func TestForeignNamespace(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
 	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
 	source := tr.canaryDir()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read line && grep -c "$2" /proc/self/mountinfo; true`, "sh", source, at)

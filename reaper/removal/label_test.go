@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -103,7 +104,7 @@ func TestLabelsStay(t *testing.T) {
 		was := label(t, tr.pods+"/"+string(uidA))
 		r := tr.open(false)
 		a := tr.parked(r)
-		a.Kind, a.Take = policy.Strip, policy.TakeStrip
+		a.Kind, a.Take = policy.Strip, contents.TakeStrip
 		want(t, run1(t, r, a), policy.Partly, "")
 		delete(was, "etc-hosts")
 		same(t, tr.quar+"/"+entryA, was)

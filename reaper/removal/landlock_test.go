@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -169,7 +170,7 @@ func attempted(t *testing.T, at attempt, confined bool) {
 // the same names lie. The kernel keeps what lies there; without Landlock it is lost.
 func TestConfinedMixUp(t *testing.T) {
 	for _, confined := range []bool{true, false} {
-		tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/f 10")
+		tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/f 10")
 		needLandlock(t, r)
 		if !confined {
 			testkit.Set(r.run, "handled", uint64(0))
@@ -215,7 +216,7 @@ func TestConfinedVersions(t *testing.T) {
 		}
 		testkit.Set(r.run, "handled", handled)
 		a := tr.parked(r)
-		a.Take = policy.TakeAll
+		a.Take = contents.TakeAll
 		want(t, run1(t, r, a), policy.Done, "")
 	}
 }

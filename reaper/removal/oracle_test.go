@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // The model of what may go, written apart from policy: a path is of the first class whose
@@ -36,17 +37,17 @@ func unitDepth(c []string) int {
 
 // model says which of the paths (with their kinds) must be left. A unit that holds nothing
 // but directories goes; one of which anything stays, stays whole.
-func model(kinds map[string]string, take policy.ClassSet) []string {
+func model(kinds map[string]string, take contents.ClassSet) []string {
 	left := map[string]bool{}
 	for p, kind := range kinds {
-		class := policy.ClassData
+		class := contents.ClassData
 		switch line := kind + " " + p; {
 		case modelSkeleton.MatchString(line) || modelSkeleton.MatchString("file "+p) && kind == "empty":
-			class = policy.ClassSkeleton
+			class = contents.ClassSkeleton
 		case modelProjected.MatchString(line):
-			class = policy.ClassProjected
+			class = contents.ClassProjected
 		case modelEphemeral.MatchString(line):
-			class = policy.ClassEphemeral
+			class = contents.ClassEphemeral
 		}
 		if kind == "dir" || take.Has(class) {
 			continue
@@ -75,7 +76,7 @@ func TestOracle(t *testing.T) {
 	}
 	for seed := range rounds {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-		take := []policy.ClassSet{policy.TakeStrip, policy.TakeAged, policy.TakeAll}[rnd.IntN(3)]
+		take := []contents.ClassSet{contents.TakeStrip, contents.TakeAged, contents.TakeAll}[rnd.IntN(3)]
 		kinds := randomTree(rnd)
 		specs := make([]string, 0, len(kinds))
 		for _, p := range slices.Sorted(maps.Keys(kinds)) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -227,7 +228,7 @@ func TestParkSwappedTwice(t *testing.T) {
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
 	there(t, tr.quar+"/"+o.Conflict+"/second", true)
 	there(t, tr.pods+"/"+string(uidA)+"/third", true)
-	o = run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAged})
+	o = run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: contents.TakeAged})
 	want(t, o, policy.Refused, policy.ReasonContentUnknown)
 }
 
@@ -331,7 +332,7 @@ func TestWhereAndList(t *testing.T) {
 	if _, err := nowhere.List(); err == nil {
 		t.Fatal("no error")
 	}
-	a := policy.Action{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: policy.TakeAll}
+	a := policy.Action{Kind: policy.Purge, UID: uidA, Entry: entryA, Take: contents.TakeAll}
 	want(t, run1(t, nowhere, a), policy.Refused, policy.ReasonRemoval)
 }
 

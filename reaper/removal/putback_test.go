@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 func TestPutBack(t *testing.T) {
@@ -69,12 +70,12 @@ func TestPutBackConflict(t *testing.T) {
 				there(t, tr.quar+"/"+o.Conflict+".json", true)
 				there(t, tr.quar+"/"+entryA, false)
 				there(t, tr.quar+"/"+entryA+".json", false)
-				for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAged} {
+				for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAged} {
 					p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
 					want(t, p, policy.Refused, policy.ReasonContentUnknown)
 				}
 				there(t, tr.quar+"/"+o.Conflict+"/volumes", true)
-				want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: policy.TakeAll}), policy.Done, "")
+				want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: contents.TakeAll}), policy.Done, "")
 				there(t, tr.quar+"/"+o.Conflict, false)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // isLeaf says whether the entry holds what lay in a leaf.
@@ -94,7 +95,7 @@ func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
 		return nil, -1, err
 	}
 	for {
-		if _, ok := policy.SplitLeaf(strings.Join(rel, "/")); ok {
+		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
 			return rel, at, nil
 		}
 		names, err := b.names(at)
@@ -194,7 +195,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 		}
 		fds = append(fds, fd)
 		// The leaf's own directory is the last of ours; should it hold anything, rmdir says so.
-		if _, ok := policy.SplitLeaf(strings.Join(rel, "/")); ok {
+		if _, ok := contents.SplitLeaf(strings.Join(rel, "/")); ok {
 			break
 		}
 		below, err := b.names(fd)

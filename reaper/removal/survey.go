@@ -7,6 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -35,12 +36,12 @@ func (w *walker) survey(f *frame, child frame) error {
 		beneath.Close(child.fd)
 		return err
 	}
-	if s.dirsOnly && !s.exhausted && w.take.Has(policy.ClassSkeleton) {
+	if s.dirsOnly && !s.exhausted && w.take.Has(contents.ClassSkeleton) {
 		if err := rewind(child.fd); err != nil {
 			beneath.Close(child.fd)
 			return w.stop(policy.ReasonRemoval, "lseek", f, child.name, err)
 		}
-		child.mode, child.class = prune, policy.ClassSkeleton
+		child.mode, child.class = prune, contents.ClassSkeleton
 		return w.push(child)
 	}
 	beneath.Close(child.fd)

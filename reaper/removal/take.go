@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -49,7 +50,7 @@ func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
 		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
-	case a.Take != policy.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
+	case a.Take != contents.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
 		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
 	}
 	b.buffer()
@@ -72,7 +73,7 @@ func (w *walker) start(ctx context.Context, entry string, id policy.DirID) error
 	if err != nil {
 		return &stopped{policy.ReasonRemoval, beneath.PathError("openat2", w.path(nil, ""), err)}
 	}
-	top := frame{fd: fd, name: entry, mode: judge, class: policy.ClassSkeleton}
+	top := frame{fd: fd, name: entry, mode: judge, class: contents.ClassSkeleton}
 	if err := w.known(&root, &top); err != nil {
 		beneath.Close(fd)
 		return err
@@ -95,9 +96,9 @@ func (w *walker) finish(err error) {
 			continue
 		}
 		if o.Taken == nil {
-			o.Taken = map[policy.Class]policy.Tally{}
+			o.Taken = map[contents.Class]policy.Tally{}
 		}
-		o.Taken[policy.Class(class)] = t
+		o.Taken[contents.Class(class)] = t
 		w.b.movedQuar = true
 	}
 	stop, isStop := errors.AsType[*stopped](err)
@@ -138,10 +139,10 @@ func (w *walker) file(f *frame, name string) error {
 	switch f.mode {
 	case whole:
 	case prune:
-		w.leftRow(f, name, policy.ClassData, &st)
+		w.leftRow(f, name, contents.ClassData, &st)
 		return nil
 	case judge:
-		if f.ephemeral && name == policy.VolData {
+		if f.ephemeral && name == contents.VolData {
 			f.putOff = true
 			return nil
 		}
@@ -155,7 +156,7 @@ func (w *walker) file(f *frame, name string) error {
 }
 
 // unlink removes one name of f that is no directory.
-func (w *walker) unlink(f *frame, name string, class policy.Class, st *unix.Statx_t) error {
+func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.Statx_t) error {
 	if w.b.r.guards.before != nil {
 		w.b.before("unlinkat", name)
 	}
@@ -187,13 +188,13 @@ func (w *walker) unlink(f *frame, name string, class policy.Class, st *unix.Stat
 
 // judged says the class of a name at a level where each has its own, and whether it goes.
 // A vol_data.json goes only when its content is in the outcome.
-func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, bool) {
+func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (contents.Class, bool) {
 	rel := w.rel(f, name)
-	class := policy.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
-	volData := class == policy.ClassSkeleton && name == policy.VolData && rel[0] == "volumes"
-	if policy.ByText(rel, typeOf(st.Mode), int64(st.Size)) { // as above
-		if content, err := w.b.r.open.ReadFile(f.fd, name, policy.BiggestText); err == nil {
-			class = policy.ClassOfText(rel, content)
+	class := contents.ClassOf(rel, typeOf(st.Mode), int64(st.Size)) // a file's size is an off_t
+	volData := class == contents.ClassSkeleton && name == contents.VolData && rel[0] == "volumes"
+	if contents.ByText(rel, typeOf(st.Mode), int64(st.Size)) { // as above
+		if content, err := w.b.r.open.ReadFile(f.fd, name, contents.BiggestText); err == nil {
+			class = contents.ClassOfText(rel, content)
 		}
 	}
 	goes := w.take.Has(class)
@@ -204,8 +205,8 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 				w.out.VolData = map[string]string{}
 			}
 			w.out.VolData[quoted(rel)] = string(content)
-		} else if w.take != policy.TakeAll {
-			class, goes = policy.ClassData, false
+		} else if w.take != contents.TakeAll {
+			class, goes = contents.ClassData, false
 		}
 	}
 	if !goes {
@@ -219,30 +220,30 @@ func (w *walker) judged(f *frame, name string, st *unix.Statx_t) (policy.Class, 
 func (w *walker) last(f *frame) error {
 	f.putOff, f.ephemeral = false, false
 	if !f.kept {
-		return w.file(f, policy.VolData)
+		return w.file(f, contents.VolData)
 	}
-	st, err := beneath.StatName(f.fd, policy.VolData)
+	st, err := beneath.StatName(f.fd, contents.VolData)
 	if err != nil {
 		return nil //nolint:nilerr // somebody took it
 	}
-	class := policy.ClassEphemeral
+	class := contents.ClassEphemeral
 	if w.take.Has(class) {
-		class = policy.ClassData
+		class = contents.ClassData
 	}
-	w.leftRow(f, policy.VolData, class, &st)
+	w.leftRow(f, contents.VolData, class, &st)
 	return nil
 }
 
-func typeOf(mode uint16) policy.EntryType {
+func typeOf(mode uint16) contents.EntryType {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		return policy.TypeRegular
+		return contents.TypeRegular
 	case unix.S_IFLNK:
-		return policy.TypeSymlink
+		return contents.TypeSymlink
 	case unix.S_IFDIR:
-		return policy.TypeDirectory
+		return contents.TypeDirectory
 	}
-	return policy.TypeOther
+	return contents.TypeOther
 }
 
 // note keeps the first error that stopped no more than one entry.
@@ -260,7 +261,7 @@ func (w *walker) leaveOne(f *frame, name string, err error) {
 }
 
 // leftRow tells of one file that stays.
-func (w *walker) leftRow(f *frame, name string, class policy.Class, st *unix.Statx_t) {
+func (w *walker) leftRow(f *frame, name string, class contents.Class, st *unix.Statx_t) {
 	f.kept = true
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: class, Entries: 1, Bytes: share(st)})
 }

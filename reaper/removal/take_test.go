@@ -13,11 +13,12 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // quarantined makes a tree whose pod uidA lies in quarantine, and the action to take of it.
-func quarantined(tb testing.TB, no bool, take policy.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
+func quarantined(tb testing.TB, no bool, take contents.ClassSet, specs ...string) (*tree, *Remover, policy.Action) {
 	tb.Helper()
 	tr := newTree(tb)
 	r := tr.open(no)
@@ -43,13 +44,14 @@ func TestTakeByClass(t *testing.T) {
 	up := []string{"volumes", "volumes/kubernetes.io~csi"}
 	cases := []struct {
 		name string
-		take policy.ClassSet
+		take contents.ClassSet
 		left []string
 		rows []string
 	}{
-		{"strip", policy.TakeStrip, slices.Concat(up, ephemeral, data, []string{"volumes/kubernetes.io~empty-dir"}), []string{"unknown", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~empty-dir/cache"}},
-		{"aged", policy.TakeAged, slices.Concat(up, data), []string{"unknown", "volumes/kubernetes.io~csi/db/mount"}},
-		{"all", policy.TakeAll, nil, nil},
+		{"strip", contents.TakeStrip, slices.Concat(up, ephemeral, data, []string{"volumes/kubernetes.io~empty-dir"}),
+			[]string{"unknown", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~empty-dir/cache"}},
+		{"aged", contents.TakeAged, slices.Concat(up, data), []string{"unknown", "volumes/kubernetes.io~csi/db/mount"}},
+		{"all", contents.TakeAll, nil, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +83,7 @@ func TestTakeByClass(t *testing.T) {
 					if !slices.Equal(rows, c.rows) {
 						t.Fatalf("rows %+v", o.Left)
 					}
-					if n := o.Taken[policy.ClassProjected]; n.Entries != 4 {
+					if n := o.Taken[contents.ClassProjected]; n.Entries != 4 {
 						t.Fatalf("projected %+v", n)
 					}
 					// Again: the same end.
@@ -98,27 +100,28 @@ func TestTakeByClass(t *testing.T) {
 }
 
 func TestTallies(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeStrip, fullPod...)
+	tr, r, a := quarantined(t, false, contents.TakeStrip, fullPod...)
 	o := run1(t, r, a)
 	for _, l := range o.Left {
 		switch l.Path {
 		case "volumes/kubernetes.io~csi/db/mount":
 			// Two names of one file count once: 9,000 bytes are three blocks, and the directory.
-			if l.Entries != 3 || l.Bytes != blocks(t, tr.quar+"/"+entryA+"/"+l.Path)+blocks(t, tr.quar+"/"+entryA+"/"+l.Path+"/data") || l.Class != policy.ClassData || l.Partial {
+			dir := tr.quar + "/" + entryA + "/" + l.Path
+			if l.Entries != 3 || l.Bytes != blocks(t, dir)+blocks(t, dir+"/data") || l.Class != contents.ClassData || l.Partial {
 				t.Errorf("%+v", l)
 			}
 		case "volumes/kubernetes.io~empty-dir/cache":
-			if l.Entries != 3 || l.Class != policy.ClassEphemeral {
+			if l.Entries != 3 || l.Class != contents.ClassEphemeral {
 				t.Errorf("%+v", l)
 			}
 		}
 	}
 	bytes := blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount/data") +
 		blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount")
-	a.Take = policy.TakeAll
+	a.Take = contents.TakeAll
 	o = run1(t, r, a)
 	want(t, o, policy.Done, "")
-	got := o.Taken[policy.ClassData]
+	got := o.Taken[contents.ClassData]
 	if got.Entries != 4 || got.Bytes != bytes {
 		t.Errorf("data %+v, want 4 entries and %d bytes", got, bytes)
 	}
@@ -139,10 +142,10 @@ func TestVolDataKept(t *testing.T) {
 	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
 		for way, no := range ways {
 			t.Run(way, func(t *testing.T) {
-				tr, r, a := quarantined(t, no, policy.TakeStrip, spec, "file "+path+"2 1")
+				tr, r, a := quarantined(t, no, contents.TakeStrip, spec, "file "+path+"2 1")
 				want(t, run1(t, r, a), policy.Partly, "")
 				there(t, tr.quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
-				a.Take = policy.TakeAll
+				a.Take = contents.TakeAll
 				want(t, run1(t, r, a), policy.Done, "")
 			})
 		}
@@ -154,7 +157,7 @@ func TestVolDataKept(t *testing.T) {
 func TestMountStops(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs", "bindfile", "overlay"} {
 		for _, at := range []string{"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m"} {
-			for _, take := range []policy.ClassSet{policy.TakeStrip, policy.TakeAll} {
+			for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
 				t.Run(fmt.Sprintf("%s %s %d", kind, strings.ReplaceAll(at, "/", "-"), take), func(t *testing.T) {
 					for way, no := range ways {
 						t.Run(way, func(t *testing.T) {
@@ -178,7 +181,7 @@ func TestMountStops(t *testing.T) {
 func TestGuardNoXdev(t *testing.T) {
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {
-			tr, r, a := quarantined(t, no, policy.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
+			tr, r, a := quarantined(t, no, contents.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
 			testkit.Set(r.open, "down", uint64(0))
 			testkit.Set(r.open, "same", func(_, _ int) bool { return true })
 			run1(t, r, a)
@@ -193,7 +196,7 @@ func TestGuardNoXdev(t *testing.T) {
 // TestBan: what os.RemoveAll does to the same tree, the reason why it is banned.
 func TestBan(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs"} {
-		tr, _, _ := quarantined(t, false, policy.TakeAll, kind+" volumes/kubernetes.io~csi/pv/mount")
+		tr, _, _ := quarantined(t, false, contents.TakeAll, kind+" volumes/kubernetes.io~csi/pv/mount")
 		_ = os.RemoveAll(tr.quar + "/" + entryA)
 		if len(tr.lost()) == 0 {
 			t.Fatalf("os.RemoveAll lost nothing behind a %s: the ban has lost its reason", kind)
@@ -207,7 +210,7 @@ func TestHostileNames(t *testing.T) {
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {
 			const e = "volumes/kubernetes.io~empty-dir/e/"
-			tr, r, a := quarantined(t, no, policy.TakeAged,
+			tr, r, a := quarantined(t, no, contents.TakeAged,
 				"file "+e+"new\nline 1", "dir "+e+"\xff\xfe", "file "+e+strings.Repeat("n", 255)+" 1", "dir "+e+strings.Repeat("é", 127),
 				"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
 				"fifo \xff\n")
@@ -228,7 +231,7 @@ func TestHostileNames(t *testing.T) {
 
 // TestImmutable: reported, never cleared, and the rest goes.
 func TestImmutable(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
 	fixed := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
 	if err := immutable(fixed, true); err != nil {
 		testkit.Skip(t, "nothing can be made immutable: ", err)
@@ -258,14 +261,14 @@ func TestDeep(t *testing.T) {
 	for way, no := range ways {
 		t.Run(way, func(t *testing.T) {
 			onTmpfs(t)
-			tr, r, a := quarantined(t, no, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
+			tr, r, a := quarantined(t, no, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
 			deep(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
 			few := unix.Rlimit{Cur: 128, Max: old.Max}
 			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 			o := run1(t, r, a)
 			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 			want(t, o, policy.Done, "")
-			if n := o.Taken[policy.ClassEphemeral].Entries; n != int64(levels)*3+1 {
+			if n := o.Taken[contents.ClassEphemeral].Entries; n != int64(levels)*3+1 {
 				t.Fatalf("%d entries", n)
 			}
 		})
@@ -293,7 +296,8 @@ func deep(t *testing.T, path string, levels int) {
 // TestDeepKept: a tree deeper than the window, with something at its bottom that cannot
 // go, is walked once and not for ever.
 func TestDeepKept(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
+	tr, r, a := quarantined(t, false, contents.TakeAll,
+		"dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
 	bottom := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
 	tr.must(os.WriteFile(bottom+"fixed", nil, 0o600))
 	if err := immutable(bottom+"fixed", true); err != nil {
@@ -319,7 +323,7 @@ func TestMovedAway(t *testing.T) {
 		{landlock: true, most: files, least: files - 10},
 		{most: 1},
 	} {
-		tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
+		tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
 		keep := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
 		for i := range files {
 			tr.must(os.WriteFile(fmt.Sprintf("%s/inner/%d", keep, i), nil, 0o600))
@@ -348,7 +352,7 @@ func TestMovedAway(t *testing.T) {
 // TestWriter: a directory into which somebody keeps writing is read again three times and
 // then left for later.
 func TestWriter(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
 	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
 	tries := 0
 	r.guards.before = outside(func(op, name string) {
@@ -370,7 +374,7 @@ func TestWriter(t *testing.T) {
 // TestPruneNeverTakesFiles: a tree of directories only, into which a file comes between
 // the look and the rmdir, keeps it.
 func TestPruneNeverTakesFiles(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
+	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
 	late := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
 	r.guards.before = outside(func(op, name string) {
 		if op == "rmdir" && (name == "b" || name == "a") {
@@ -385,16 +389,16 @@ func TestPruneNeverTakesFiles(t *testing.T) {
 }
 
 func TestNoManifest(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAged, "file etc-hosts 1")
+	tr, r, a := quarantined(t, false, contents.TakeAged, "file etc-hosts 1")
 	tr.must(os.Remove(tr.quar + "/" + entryA + ".json"))
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
 	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
-	a.Take = policy.TakeAll
+	a.Take = contents.TakeAll
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
 func TestTakeRefused(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "file etc-hosts 1")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "file etc-hosts 1")
 	other := a
 	other.ID.Ino++
 	want(t, run1(t, r, other), policy.Refused, policy.ReasonRemoval)
@@ -412,7 +416,7 @@ func TestTakeRefused(t *testing.T) {
 
 // TestCancelled: a walk ends with its context.
 func TestCancelled(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
 	for i := range 1000 {
 		tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/e/%d 0", i))
 	}
@@ -424,7 +428,7 @@ func TestCancelled(t *testing.T) {
 	})
 	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
-	if n := o.Taken[policy.ClassEphemeral].Entries; n != 1 {
+	if n := o.Taken[contents.ClassEphemeral].Entries; n != 1 {
 		t.Fatalf("%d taken", n)
 	}
 	r.guards.before = nil
@@ -432,7 +436,7 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	tr, r, a := quarantined(t, false, policy.TakeAll, "file etc-hosts 1", "file volumes/kubernetes.io~empty-dir/e/a 1")
+	tr, r, a := quarantined(t, false, contents.TakeAll, "file etc-hosts 1", "file volumes/kubernetes.io~empty-dir/e/a 1")
 	if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
 		testkit.Skip(t, "nothing can be mounted: ", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 const (
@@ -43,7 +44,7 @@ type frame struct {
 	id      policy.DirID
 	bytes   int64 // its own allocated bytes
 	mode    mode
-	class   policy.Class
+	class   contents.Class
 	pending []string // directories in it that were read and not yet entered
 	next    int
 	read    bool // to its end
@@ -58,7 +59,7 @@ type frame struct {
 type walker struct {
 	b     *batch
 	entry string
-	take  policy.ClassSet
+	take  contents.ClassSet
 	stack []frame
 	// closed is how many frames, from closedFrom on, have no descriptor.
 	closedFrom, closed int
@@ -157,10 +158,10 @@ func (w *walker) enter(f *frame, name string) error {
 	var rel []string
 	if f.mode == judge {
 		rel = w.rel(f, name)
-		class, uniform := policy.ClassInCSI(rel, f.ephemeral)
+		class, uniform := contents.ClassInCSI(rel, f.ephemeral)
 		switch {
 		case !uniform:
-			child.class = policy.ClassSkeleton
+			child.class = contents.ClassSkeleton
 		case w.take.Has(class):
 			child.mode, child.class = whole, class
 		default:
@@ -179,9 +180,9 @@ func (w *walker) enter(f *frame, name string) error {
 	if survey {
 		return w.survey(f, child)
 	}
-	if child.mode == judge && policy.IsCSIVolume(rel) {
-		content, err := w.b.r.open.ReadFile(child.fd, policy.VolData, maxVolData)
-		child.ephemeral = err == nil && policy.EphemeralCSI(content)
+	if child.mode == judge && contents.IsCSIVolume(rel) {
+		content, err := w.b.r.open.ReadFile(child.fd, contents.VolData, maxVolData)
+		child.ephemeral = err == nil && contents.EphemeralCSI(content)
 	}
 	return w.push(child)
 }
@@ -237,7 +238,7 @@ func (w *walker) push(child frame) error {
 	return nil
 }
 
-func (w *walker) count(class policy.Class, bytes int64) {
+func (w *walker) count(class contents.Class, bytes int64) {
 	w.tally[class].Add(policy.Tally{Entries: 1, Bytes: bytes})
 	w.removals++
 }

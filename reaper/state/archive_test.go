@@ -22,8 +22,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// contents are files as CNI leaves them, each a little different.
-func contents(n int) []cni.Content {
+// cniFiles are as CNI leaves them, each a little different.
+func cniFiles(n int) []cni.Content {
 	list := make([]cni.Content, n)
 	conf := strings.Repeat("eyJjbmlWZXJzaW9uIjoiMC40LjAiLCJuYW1lIjoiazhzLXBvZC1uZXR3b3JrIn0", 10)
 	for i := range list {
@@ -44,7 +44,7 @@ func contents(n int) []cni.Content {
 
 // odd are the names and values that an archive must not change.
 func odd() []cni.Content {
-	list := contents(8)
+	list := cniFiles(8)
 	list[0].File.Name = "net\nwork\xff\xfe \"'\\-x"
 	list[1].File.Name = strings.Repeat("\xc3", 255)
 	list[2].File.Dir, list[2].File.Kind, list[2].File.Name = "/mnt/"+strings.Repeat("deep/", 60)+"podnet", cni.Address, "fd00::1"
@@ -70,7 +70,7 @@ func TestArchive(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	want := odd()
-	left := contents(1)[0]
+	left := cniFiles(1)[0]
 	left.Err = "it changed"
 	testkit.Must(t, s.Archive("cni-1", append([]cni.Content{left}, want...)))
 	testkit.Must(t, s.Archive("cni-2", nil))
@@ -143,7 +143,7 @@ func TestArchiveNames(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	for _, f := range [][2]string{{"/d", ""}, {"/d", "."}, {"/d", ".."}, {"/d", "a/b"}, {"/d", "a\x00"}, {"d", "a"}, {"/d/../e", "a"}, {"/d/", "a"}, {"", "a"}, {"/", "a"}, {"/d\x00", "a"}} {
-		c := contents(2)
+		c := cniFiles(2)
 		c[1].File.Dir, c[1].File.Name = f[0], f[1]
 		if err := s.Archive("cni-1", c); err == nil {
 			t.Errorf("%q took", f)
@@ -157,8 +157,8 @@ func TestArchiveNames(t *testing.T) {
 	if list, err := s.Archives(); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
-	testkit.Must(t, s.Archive("cni-1", contents(1)))
-	if err := s.Archive("cni-1", contents(2)); !errors.Is(err, fs.ErrExist) {
+	testkit.Must(t, s.Archive("cni-1", cniFiles(1)))
+	if err := s.Archive("cni-1", cniFiles(2)); !errors.Is(err, fs.ErrExist) {
 		t.Error("replaced the last copy of something:", err)
 	}
 	testkit.Must(t, s.DropArchive("cni-1"))
@@ -175,7 +175,7 @@ func TestArchiveNames(t *testing.T) {
 func TestArchiveDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	testkit.Must(t, s.Archive("good", contents(3)))
+	testkit.Must(t, s.Archive("good", cniFiles(3)))
 	testkit.Must(t, s.Archive("bad", odd()))
 	whole := readFile(t, dir, "archive", "bad.tar.gz")
 	all, same := readAll(t, s, "bad"), 0
@@ -219,7 +219,7 @@ func TestArchiveDamaged(t *testing.T) {
 func TestArchiveNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	testkit.Must(t, s.Archive("cni-1", contents(1)))
+	testkit.Must(t, s.Archive("cni-1", cniFiles(1)))
 	f, err := os.OpenFile(filepath.Join(dir, "archive", "cni-2.tar.gz"), os.O_CREATE|os.O_WRONLY, 0o600)
 	testkit.Must(t, err)
 	newer, err := archive.New(time.Time{}, nil)
@@ -243,7 +243,7 @@ func TestArchiveNewer(t *testing.T) {
 // start takes the rest away.
 func TestArchiveCutOff(t *testing.T) {
 	dir := t.TempDir()
-	files := contents(1000)
+	files := cniFiles(1000)
 	for i := range 20 {
 		cmd, out := startWriter(t, dir, "archive", 1_000_000)
 		for range i % 4 {
@@ -275,7 +275,7 @@ func TestArchiveCutOff(t *testing.T) {
 func TestArchiveUnfinished(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	testkit.Must(t, s.Archive("cni-1", contents(1)))
+	testkit.Must(t, s.Archive("cni-1", cniFiles(1)))
 	testkit.Must(t, s.Close())
 	writeFile(t, []byte("half"), dir, "archive", "cni-2.tar.gz.tmp")
 	writeFile(t, []byte("a person's"), dir, "archive", "notes")
@@ -298,8 +298,8 @@ func TestArchiveDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k,mode=700"))
 	s := open(t, dir, Options{})
-	testkit.Must(t, s.Archive("cni-1", contents(10)))
-	big := contents(1)
+	testkit.Must(t, s.Archive("cni-1", cniFiles(10)))
+	big := cniFiles(1)
 	big[0].Data = make([]byte, 1<<20)
 	for i := range big[0].Data {
 		big[0].Data[i] = sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)})[0]
@@ -307,14 +307,14 @@ func TestArchiveDiskFull(t *testing.T) {
 	if err := s.Archive("cni-2", big); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	testkit.Must(t, s.Archive("cni-3", contents(10)))
+	testkit.Must(t, s.Archive("cni-3", cniFiles(10)))
 	if list, err := s.Archives(); err != nil || len(list) != 2 || list[1].Err != nil {
 		t.Error(list, err)
 	}
 	archives := filepath.Join(dir, "archive")
 	testkit.Must(t, unix.Mount(archives, archives, "", unix.MS_BIND, ""))
 	testkit.Must(t, unix.Mount("", archives, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	if err := s.Archive("cni-4", contents(1)); !errors.Is(err, unix.EROFS) {
+	if err := s.Archive("cni-4", cniFiles(1)); !errors.Is(err, unix.EROFS) {
 		t.Error(err)
 	}
 	if len(readAll(t, s, "cni-3")) != 10 {
@@ -330,7 +330,7 @@ func TestArchiveSymlink(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	s := open(t, dir, Options{})
 	testkit.Must(t, os.Symlink(other, filepath.Join(dir, "archive")))
-	if err := s.Archive("cni-1", contents(1)); err == nil {
+	if err := s.Archive("cni-1", cniFiles(1)); err == nil {
 		t.Error("followed it")
 	}
 }

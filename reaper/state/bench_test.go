@@ -74,7 +74,7 @@ func BenchmarkArchive(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	files := contents(4096)
+	files := cniFiles(4096)
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		b.Fatal(err)

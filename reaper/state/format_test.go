@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -75,7 +76,7 @@ func TestFormatV1(t *testing.T) {
 	}; !reflect.DeepEqual(phases, want) {
 		t.Errorf("entries %v, want %v", phases, want)
 	}
-	if held := s.Entries()[entry("1")]; held.Left[0].Class != policy.ClassData || held.ID.Ino != 9 || held.ConfirmedAt.Wall.Year() != 2026 {
+	if held := s.Entries()[entry("1")]; held.Left[0].Class != contents.ClassData || held.ID.Ino != 9 || held.ConfirmedAt.Wall.Year() != 2026 {
 		t.Errorf("what is held: %+v", held)
 	}
 	if s.BreakerOpen() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -47,7 +48,7 @@ func writer(arg string) error {
 	}
 	for i := range batches {
 		if name == "archive" {
-			if err := s.Archive(fmt.Sprint("cni-", i), contents(1000)); err != nil {
+			if err := s.Archive(fmt.Sprint("cni-", i), cniFiles(1000)); err != nil {
 				return err
 			}
 			fmt.Println(i)
@@ -126,7 +127,7 @@ func life(n int, until policy.Kind) []policy.Record {
 			r.VolData = map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": `{"driverName":"d","volumeHandle":"<&>"}`}
 		}
 		if k == policy.KindStripped {
-			r.Left = []policy.Residue{{Path: "volumes/x", Class: policy.ClassData, Bytes: 10, Entries: 1}}
+			r.Left = []policy.Residue{{Path: "volumes/x", Class: contents.ClassData, Bytes: 10, Entries: 1}}
 		}
 		rs = append(rs, r)
 		if k == until {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // TestGoesByTheBootClock: a wall clock that was set forward within a boot purges nothing, so the
@@ -13,7 +14,7 @@ func TestGoesByTheBootClock(t *testing.T) {
 	at := func(ago time.Duration) policy.Instant {
 		return policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC).Add(-ago), BootID: "b", Boot: 1000*time.Hour - ago}
 	}
-	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: policy.ClassEphemeral}
+	scratch := policy.Residue{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral}
 	e := policy.EntryState{Phase: policy.PhaseConfirmed, ConfirmedAt: at(time.Hour), Left: []policy.Residue{scratch}}
 	stepped := at(0)
 	stepped.Wall = stepped.Wall.Add(1000 * time.Hour)

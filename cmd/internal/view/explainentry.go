@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // entry explains a pod that is in quarantine, or was.
@@ -86,7 +87,7 @@ func (p *Printer) volData(files map[string]string) {
 	if len(files) == 0 {
 		return
 	}
-	p.Heading("What the record has kept of " + policy.VolData)
+	p.Heading("What the record has kept of " + contents.VolData)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		p.Printf("  %s\n", clean.Text(path))
 		// Unbroken, so that it can be copied back into a file.

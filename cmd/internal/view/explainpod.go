@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // explainer writes one pod for a person.
@@ -177,7 +178,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 
 // residue writes what each thing that the pod left is and what would become of it.
 func (x explainer) residue(rs []policy.Residue) {
-	used := map[policy.Class]bool{}
+	used := map[contents.Class]bool{}
 	for _, r := range rs {
 		used[r.Class] = true
 		text := human.Size(r.Bytes)
@@ -194,27 +195,27 @@ func (x explainer) residue(rs []policy.Residue) {
 		x.Item("  ", r.Class.String(), 11, "", path+"  ("+text+")")
 	}
 	x.Printf("\n")
-	for c := policy.ClassSkeleton; ; c-- {
+	for c := contents.ClassSkeleton; ; c-- {
 		if used[c] {
 			x.Item("  ", c.String(), 11, "", x.fate(c))
 		}
-		if c == policy.ClassData {
+		if c == contents.ClassData {
 			return
 		}
 	}
 }
 
 // fate says what becomes of a class.
-func (x explainer) fate(c policy.Class) string {
+func (x explainer) fate(c contents.Class) string {
 	switch c {
-	case policy.ClassSkeleton:
+	case contents.ClassSkeleton:
 		return fmt.Sprintf("empty directories and the kubelet's own files: removed after the confirm time of %s; vol_data.json's content stays in the "+
 			"record", human.Span(x.Confirm))
-	case policy.ClassProjected:
+	case contents.ClassProjected:
 		return fmt.Sprintf("copies of what the API server holds: removed after the confirm time of %s", human.Span(x.Confirm))
-	case policy.ClassEphemeral:
+	case contents.ClassEphemeral:
 		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", human.Span(x.Retention))
-	case policy.ClassData:
+	case contents.ClassData:
 	}
 	return "may be a user's: stays in quarantine until a person purges it"
 }

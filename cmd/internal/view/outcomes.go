@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // outcomeView is how one action by a person's word ended.
@@ -37,7 +38,7 @@ func NewOutcomes(outcomes []policy.Outcome) Outcomes {
 	return Outcomes{views}
 }
 
-func takenByName(taken map[policy.Class]policy.Tally) map[string]policy.Tally {
+func takenByName(taken map[contents.Class]policy.Tally) map[string]policy.Tally {
 	byName := map[string]policy.Tally{}
 	for class, t := range taken {
 		byName[class.String()] = t

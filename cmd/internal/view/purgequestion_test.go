@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // TestPurgeQuestion: what nobody has read is never called empty.
 func TestPurgeQuestion(t *testing.T) {
-	skeleton := policy.EntryState{Left: []policy.Residue{{Class: policy.ClassEphemeral, Entries: 2, Bytes: 8192}}}
-	data := policy.EntryState{Left: []policy.Residue{{Class: policy.ClassData, Entries: 1, Bytes: 4096}}}
+	skeleton := policy.EntryState{Left: []policy.Residue{{Class: contents.ClassEphemeral, Entries: 2, Bytes: 8192}}}
+	data := policy.EntryState{Left: []policy.Residue{{Class: contents.ClassData, Entries: 1, Bytes: 4096}}}
 	var unread policy.EntryState
 	for _, c := range []struct {
 		name    string

@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // AddOutcomes says of each pod how the sweep ended for it. A pod that the report's look
@@ -125,7 +126,7 @@ func outcomeWord(o policy.Outcome) string {
 // was counted; a directory of the kubelet's own that was not read to its end may hold anything.
 func wouldBecome(rs []policy.Residue) string {
 	for _, r := range rs {
-		if r.Partial && r.Class == policy.ClassSkeleton || !policy.TakeStrip.Has(r.Class) {
+		if r.Partial && r.Class == contents.ClassSkeleton || !contents.TakeStrip.Has(r.Class) {
 			return outcomeWouldQuarantine
 		}
 	}

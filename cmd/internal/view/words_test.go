@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // TestOutcomeWords holds the closed list of outcomes to what each end of an action means.
@@ -28,11 +29,11 @@ func TestOutcomeWords(t *testing.T) {
 		want    string
 	}{
 		{nil, outcomeWouldRemove},
-		{[]policy.Residue{{Class: policy.ClassSkeleton}, {Class: policy.ClassProjected}}, outcomeWouldRemove},
-		{[]policy.Residue{{Class: policy.ClassSkeleton}, {Class: policy.ClassEphemeral}}, outcomeWouldQuarantine},
-		{[]policy.Residue{{Class: policy.ClassData}}, outcomeWouldQuarantine},
-		{[]policy.Residue{{Class: policy.ClassSkeleton, Partial: true}}, outcomeWouldQuarantine},
-		{[]policy.Residue{{Class: policy.ClassProjected, Partial: true}}, outcomeWouldRemove},
+		{[]policy.Residue{{Class: contents.ClassSkeleton}, {Class: contents.ClassProjected}}, outcomeWouldRemove},
+		{[]policy.Residue{{Class: contents.ClassSkeleton}, {Class: contents.ClassEphemeral}}, outcomeWouldQuarantine},
+		{[]policy.Residue{{Class: contents.ClassData}}, outcomeWouldQuarantine},
+		{[]policy.Residue{{Class: contents.ClassSkeleton, Partial: true}}, outcomeWouldQuarantine},
+		{[]policy.Residue{{Class: contents.ClassProjected, Partial: true}}, outcomeWouldRemove},
 	} {
 		if got := wouldBecome(c.residue); got != c.want {
 			t.Errorf("%v: %s, want %s", c.residue, got, c.want)

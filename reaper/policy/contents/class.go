@@ -1,4 +1,4 @@
-package policy
+package contents
 
 import (
 	"bytes"
@@ -200,6 +200,35 @@ func ClassInCSI(rel []string, ephemeral bool) (Class, bool) {
 		class = ClassEphemeral
 	}
 	return class, ok
+}
+
+// MadeFirst says whether a kubelet makes this directory of a pod before there is any volume
+// (Kubelet.makePodDataDirs: the pod's directory, and below it these two). While no more than
+// that is there, and nothing in it, nobody uses it.
+func MadeFirst(name string) bool { return name == "volumes" || name == "plugins" }
+
+// SplitLeaf returns the components of a directory in which a volume is mounted:
+//
+//	volumes/PLUGIN/VOLUME, and for CSI volumes/kubernetes.io~csi/VOLUME/mount
+//
+// and false for every other path. Projected payloads and emptyDir are left out: their
+// plugins remove what lies there by themselves, and never say that a directory was not empty
+// (emptyDir.TearDownAt is os.RemoveAll, whose errors are unlinkat's). A line that says so of an
+// emptyDir is forged; and after a reboot that is all that a pod which comes back has on disk.
+func SplitLeaf(leaf string) ([]string, bool) {
+	rel := strings.Split(leaf, "/")
+	for _, name := range rel {
+		if name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsRune(name, 0) {
+			return nil, false
+		}
+	}
+	if len(rel) < 3 || rel[0] != "volumes" || projectedPlugins[rel[1]] || rel[1] == emptyDirPlugin || rel[1] == gitRepoPlugin {
+		return nil, false
+	}
+	if rel[1] == csiPlugin {
+		return rel, len(rel) == 4 && rel[3] == "mount"
+	}
+	return rel, len(rel) == 3
 }
 
 // ClassSet says which classes a removal may take.

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// TestPurgeIn: retention runs on the boot clock, over a reboot on the wall clock, and a
+// clock that was set back purges nothing.
+func TestPurgeIn(t *testing.T) {
+	s := deadScene()
+	e := EntryState{Phase: PhaseConfirmed, ConfirmedAt: s.ago(23 * time.Hour), Left: []Residue{{Class: contents.ClassEphemeral}}}
+	check := func(name string, want time.Duration, wantOK, pressed bool) {
+		t.Helper()
+		if got, ok := PurgeIn(e, s.rules, s.now, pressed); got != want || ok != wantOK {
+			t.Errorf("%s: %s, %t", name, got, ok)
+		}
+	}
+	check("an hour is left", time.Hour, true, false)
+	check("the disk is nearly full", pressedRetention-23*time.Hour, true, true)
+	e.ConfirmedAt.BootID = "boot-0"
+	check("over a reboot", time.Hour, true, false)
+	s.now.Boot = 3 * time.Minute
+	check("the machine has just booted", s.rules.Retention-3*time.Minute, true, false)
+	e.ConfirmedAt.Wall = s.now.Wall.AddDate(-50, 0, 0)
+	check("the clock was set after the boot", s.rules.Retention-3*time.Minute, true, false)
+	check("the same, and the disk is nearly full", pressedRetention-3*time.Minute, true, true)
+	e.ConfirmedAt.Wall = s.now.Wall.Add(time.Hour)
+	check("the clock was set back", 24*time.Hour, true, false)
+	e.Left = []Residue{{Class: contents.ClassData}}
+	check("data only", 0, false, false)
+	if Due(e, s.rules, s.now, true) {
+		t.Error("data is due")
+	}
+}
+
+// TestParkedUnreadable: a parked pod whose directory cannot be looked at stays where it is.
+func TestParkedUnreadable(t *testing.T) {
+	s := deadScene()
+	s.ev.Facts[FactDirectory] = Fact{}
+	s.ev.ID = DirID{}
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: DirID{1, 2, 3}, Parked: s.parked}, s.rules, s.now)
+	if a != nil || v.Decision != ParkedWait {
+		t.Errorf("%s, %+v", v.Decision, a)
+	}
+}
+
+// TestParkedOther: what lies under a parked pod's name and is not what was judged goes back, however
+// dead the pod is.
+func TestParkedOther(t *testing.T) {
+	s := deadScene()
+	id := s.ev.ID
+	for _, other := range []DirID{{id.Dev + 1, id.Ino, id.Btime}, {id.Dev, id.Ino + 1, id.Btime}, {id.Dev, id.Ino, id.Btime + 1}} {
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: other, Parked: s.parked}, s.rules, s.now)
+		if kindOfAction(a) != PutBack {
+			t.Errorf("another directory than %v: %+v", other, a)
+		}
+	}
+}
+
+// TestFinishNeverPutsBack: what is half stripped is finished, or waits; an old kubelet that
+// finds a half-cleared directory deletes through its binds.
+func TestFinishNeverPutsBack(t *testing.T) {
+	for _, phase := range []Phase{PhaseStripping, PhasePurging, PhaseConfirmed} {
+		allScenes(func(name string, s *scene) {
+			st := EntryState{Entry: "e", UID: testUID, Phase: phase, ID: s.ev.ID, Parked: s.parked}
+			_, a := JudgeEntry(s.ev, s.node, st, s.rules, s.now)
+			if a != nil && a.Kind == PutBack {
+				t.Errorf("%s, %s: put back", phase, name)
+			}
+			gone := s.ev.Facts[FactDirectory].Truth == No
+			if a != nil && !gone && (s.ev.Facts[FactMounted].Truth != No || s.ev.Facts[FactInUse].Truth != No) {
+				t.Errorf("%s, %s: %s although mounted or in use, or not known", phase, name, a.Kind)
+			}
+			if a != nil && a.Take.Has(contents.ClassData) {
+				t.Errorf("%s, %s: takes data", phase, name)
+			}
+		})
+	}
+}
+
+// TestParkedNotThere: a parked entry that a look does not find, or cannot look for, is not
+// on its way to being stripped: it was never confirmed.
+func TestParkedNotThere(t *testing.T) {
+	s := deadScene()
+	for truth, want := range map[Truth]ActionKind{Unknown: "", No: PutBack} {
+		s.ev.Facts[FactDirectory].Truth = truth
+		_, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseParked, ID: s.ev.ID, Parked: s.parked}, s.rules, s.now)
+		if got := kindOfAction(a); got != want {
+			t.Errorf("directory %s: %q, want %q", truth, got, want)
+		}
+	}
+}
+
+// TestStripCutShort: a strip that goes on after a crash stops at a sign of life, as a purge
+// of what was confirmed does: a static pod comes again with its UID.
+func TestStripCutShort(t *testing.T) {
+	for _, fact := range []FactName{FactRemade, FactSandbox, FactContainer, FactCgroup, FactKubeletFile, FactKubeletLists} {
+		for _, phase := range []Phase{PhaseStripping, PhaseConfirmed, PhasePurging} {
+			s := deadScene()
+			s.ev.Facts[fact].Truth = Yes
+			v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: phase, ID: s.ev.ID}, s.rules, s.now)
+			if a != nil || !v.Alive || v.Decision != ParkedConflict {
+				t.Errorf("%s, %s: %+v, %+v", fact, phase, v, a)
+			}
+		}
+	}
+}
+
+// TestStripCutShortWithoutAPodList: on a node whose kubelet has no pod list to show, a strip
+// that was cut short goes on.
+func TestStripCutShortWithoutAPodList(t *testing.T) {
+	s := deadScene()
+	s.ev.Facts[FactKubeletLists] = Fact{}
+	v, a := JudgeEntry(s.ev, s.node, EntryState{Phase: PhaseStripping, ID: s.ev.ID}, s.rules, s.now)
+	if kindOfAction(a) != Strip {
+		t.Errorf("%+v, %+v", v, a)
+	}
+}
+
+func kindOfAction(a *Action) ActionKind {
+	if a == nil {
+		return ""
+	}
+	return a.Kind
+}
+
+// TestRecordedFailures: what failed and still left a conflict in quarantine is told, and
+// what is neither here nor there is not called put back.
+func TestRecordedFailures(t *testing.T) {
+	o := Outcome{Action: Action{Kind: Park, UID: testUID, Entry: "e"}, Result: Failed, Conflict: "e.conflict"}
+	recs := Recorded(o, Node{}, Instant{})
+	if len(recs) != 2 || recs[0].Kind != KindFailed || recs[1].Kind != KindConflict || recs[1].Entry != "e.conflict" {
+		t.Errorf("a conflict in quarantine that the ledger does not know: %+v", recs)
+	}
+	o = Outcome{Action: Action{Kind: PutBack, UID: testUID, Entry: "e"}, Result: Gone}
+	if recs := Recorded(o, Node{}, Instant{}); recs[0].Kind != KindRemoved {
+		t.Errorf("not found, and told as %s", recs[0].Kind)
+	}
+}
