@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
 
 // namespace is the first word of every metric.
@@ -184,7 +185,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 		}
 	}
 	m.pods.Reset()
-	for state, n := range look.Inventory() {
+	for state, n := range inventory.Of(&look) {
 		m.pods.WithLabelValues(string(state)).Set(float64(n))
 	}
 	var sandbox time.Duration

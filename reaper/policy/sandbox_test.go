@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -276,57 +275,5 @@ func TestTerminatingIsLeftAlone(t *testing.T) {
 	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}
 	if v := s.judge(); v.Sandboxes == nil || v.For(ReasonTerminating) {
 		t.Errorf("with nothing to terminate: %+v", v)
-	}
-}
-
-func TestInventory(t *testing.T) {
-	dead, living, static, named := deadScene().ev, deadScene().ev, deadScene().ev, deadScene().ev
-	dead.Facts[FactNamed].Truth = No
-	living.Facts[FactNamed].Truth, living.Facts[FactSandbox].Truth, living.Facts[FactCgroup].Truth = No, Yes, Yes
-	living.Sandboxes = []Sandbox{{Ready: true}}
-	static.Facts[FactNamed].Truth, static.Facts[FactStaticPod].Truth = No, Yes
-	forgotten := stoppedScene().ev
-	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
-	whole := Look{
-		Pods: []Evidence{dead, living, static, named, {Name: "lost+found"}}, RuntimeOnly: []Evidence{forgotten},
-		InRuntime: new(2), KubeletLists: new(7), Node: runningScene().node,
-	}
-	all := Inventory{
-		PodsOnDisk: 4, PodsInRuntime: 2, PodsKnownToKubelet: 7, PodsOrphanedOnDisk: 2, PodsOrphanedInRuntime: 1, PodsTerminating: 1, PodsStatic: 1,
-	}
-	if got := whole.Inventory(); !maps.Equal(got, all) {
-		t.Errorf("%v, want %v", got, all)
-	}
-	if len(all) != len(InventoryStates()) {
-		t.Errorf("%d states", len(InventoryStates()))
-	}
-	for name, c := range map[string]struct {
-		change  func(*Look)
-		unknown []InventoryState
-	}{
-		"runtime":       {func(l *Look) { l.InRuntime = nil }, []InventoryState{PodsInRuntime, PodsOrphanedInRuntime}},
-		"kubelet":       {func(l *Look) { l.KubeletLists, l.Node.Gauges = nil, KubeletGauges{} }, []InventoryState{PodsKnownToKubelet, PodsTerminating}},
-		"one cgroup":    {func(l *Look) { l.Pods[0].Facts[FactCgroup].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk}},
-		"one manifest":  {func(l *Look) { l.Pods[0].Facts[FactStaticPod].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk, PodsStatic}},
-		"nobody's word": {func(l *Look) { l.RuntimeOnly[0].Unwanted, l.RuntimeOnly[0].Facts[FactNamed].Truth = "", No }, []InventoryState{PodsOrphanedInRuntime}},
-		// A forged line names a pod that lives: the count stays as it is.
-		"named and living": {func(l *Look) { l.Pods[1].Facts[FactNamed].Truth = Yes }, nil},
-		"named, with cgroup": {func(l *Look) {
-			l.Pods[0], l.Pods[1] = l.Pods[1], l.Pods[0]
-			l.Pods[0].Facts[FactNamed].Truth, l.Pods[0].Facts[FactSandbox].Truth = Yes, No
-		}, nil},
-		"named, no runtime": {func(l *Look) { l.Pods[3].Facts[FactSandbox].Truth = Unknown }, []InventoryState{PodsOrphanedOnDisk, PodsOrphanedInRuntime}},
-		"some pods":         {func(l *Look) { l.Partial = true }, InventoryStates()},
-	} {
-		l := whole
-		l.Pods, l.RuntimeOnly = slices.Clone(l.Pods), slices.Clone(l.RuntimeOnly)
-		c.change(&l)
-		want := maps.Clone(all)
-		for _, s := range c.unknown {
-			delete(want, s)
-		}
-		if got := l.Inventory(); !maps.Equal(got, want) {
-			t.Errorf("%s unknown: %v, want %v", name, got, want)
-		}
 	}
 }

@@ -48,8 +48,10 @@ func TestTakeByClass(t *testing.T) {
 		left []string
 		rows []string
 	}{
-		{"strip", contents.TakeStrip, slices.Concat(up, ephemeral, data, []string{"volumes/kubernetes.io~empty-dir"}),
-			[]string{"unknown", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~empty-dir/cache"}},
+		{
+			"strip", contents.TakeStrip, slices.Concat(up, ephemeral, data, []string{"volumes/kubernetes.io~empty-dir"}),
+			[]string{"unknown", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~empty-dir/cache"},
+		},
 		{"aged", contents.TakeAged, slices.Concat(up, data), []string{"unknown", "volumes/kubernetes.io~csi/db/mount"}},
 		{"all", contents.TakeAll, nil, nil},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
 
 // The words of "outcome" in sweep's output.
@@ -83,7 +84,7 @@ type nodeView struct {
 	OrphansOnDisk int                  `json:"orphans_on_disk"`
 	// Pods counts the node's pods by state; a state that is not known is left out, and all are
 	// where only some pods were asked for.
-	Pods policy.Inventory `json:"pods"`
+	Pods inventory.Counts `json:"pods"`
 }
 
 // factsView writes the facts in their own order; remade and used are asked of parked pods only.
@@ -175,7 +176,7 @@ func NewReport(r reaper.Report, c Context) Report {
 	n := r.Look.Node
 	v.Node = &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
-		Gauges: n.Gauges, Pods: r.Look.Inventory(),
+		Gauges: n.Gauges, Pods: inventory.Of(&r.Look),
 	}
 	for _, e := range r.Look.Pods {
 		if audit.Orphan(e) {

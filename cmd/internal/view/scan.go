@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
 
 // Scan is scan for a person: the table, the totals, and what to do.
@@ -68,7 +69,7 @@ func (p *Printer) inventory(n *nodeView) {
 		return
 	}
 	var words []string
-	for _, s := range policy.InventoryStates() {
+	for _, s := range inventory.States() {
 		if count, ok := n.Pods[s]; ok {
 			words = append(words, fmt.Sprintf("%d %s", count, strings.ReplaceAll(string(s), "_", " ")))
 		}

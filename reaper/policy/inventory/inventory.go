@@ -1,0 +1,142 @@
+package inventory
+
+import (
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Counts is how many pods are in which state, from one look. A state that is not known is not in
+// it: it is never a false 0.
+type Counts map[State]int
+
+// State is one of the states that Counts has. A pod may be in several.
+type State string
+
+// The states.
+const (
+	// OnDisk have a pod directory, InRuntime a sandbox or container in any state, and
+	// KnownToKubelet are those that the kubelet lists as wanted.
+	OnDisk         State = "on_disk"
+	InRuntime      State = "in_runtime"
+	KnownToKubelet State = "known_to_kubelet"
+	// OrphanedOnDisk have a directory, and the kubelet named them as orphans or nothing
+	// on the node knows them; OrphanedInRuntime have something in the runtime, and are
+	// wanted by nobody.
+	OrphanedOnDisk    State = "orphaned_on_disk"
+	OrphanedInRuntime State = "orphaned_in_runtime"
+	// Terminating are those that the kubelet terminates now, by its own count.
+	Terminating State = "terminating"
+	// Static have a directory, and a manifest owns their UID.
+	Static State = "static"
+)
+
+// States lists all states in the order in which people see them.
+func States() []State {
+	return []State{
+		OnDisk, InRuntime, KnownToKubelet, OrphanedOnDisk, OrphanedInRuntime, Terminating, Static,
+	}
+}
+
+// Of counts the pods of a look by state. The facts that the kubelet's log gives must have been
+// told to the look.
+func Of(l *policy.Look) Counts {
+	c := Counts{}
+	if l.Partial {
+		return c
+	}
+	on := 0
+	for i := range l.Pods {
+		if l.Pods[i].UID != "" {
+			on++
+		}
+	}
+	c[OnDisk] = on
+	c.count(OrphanedOnDisk, l.Pods, orphaned)
+	c.count(Static, l.Pods, func(e *policy.Evidence) policy.Truth { return e.Facts[policy.FactStaticPod].Truth })
+	if l.InRuntime != nil {
+		c[InRuntime] = *l.InRuntime
+		all := append(append([]policy.Evidence(nil), l.Pods...), l.RuntimeOnly...)
+		c.count(OrphanedInRuntime, all, orphanedInRuntime)
+	}
+	if l.KubeletLists != nil {
+		c[KnownToKubelet] = *l.KubeletLists
+	}
+	if n, ok := l.Node.Gauges.WorkingOn("terminating", ""); ok {
+		c[Terminating] = int(n)
+	}
+	return c
+}
+
+// count counts the pods of which is says Yes. One doubt is a doubt about the number.
+func (c Counts) count(s State, pods []policy.Evidence, is func(*policy.Evidence) policy.Truth) {
+	sum := 0
+	for i := range pods {
+		if pods[i].UID == "" {
+			continue
+		}
+		switch is(&pods[i]) {
+		case policy.Yes:
+			sum++
+		case policy.Unknown:
+			return
+		case policy.No:
+		}
+	}
+	c[s] = sum
+}
+
+// orphaned says whether a pod directory counts as an orphan's: nothing on the node shows that
+// the pod lives, no cgroup, and no sandbox or container that the runtime knows; and the
+// kubelet has named it, or it is in no list and no manifest owns it. To be named alone makes
+// no orphan: a pod can have a line written that names any other. It is for counting; policy.Judge
+// decides.
+func orphaned(e *policy.Evidence) policy.Truth {
+	f := &e.Facts
+	known := []policy.FactName{policy.FactCgroup, policy.FactSandbox, policy.FactContainer}
+	named := f[policy.FactNamed].Truth == policy.Yes
+	if !named {
+		known = append(known, policy.FactStaticPod)
+	}
+	result := policy.Yes
+	for _, n := range known {
+		switch f[n].Truth {
+		case policy.Yes:
+			return policy.No
+		case policy.Unknown:
+			result = policy.Unknown
+		case policy.No:
+		}
+	}
+	if named {
+		return result
+	}
+	if f[policy.FactKubeletLists].Truth == policy.Yes || f[policy.FactAPILists].Truth == policy.Yes {
+		return policy.No
+	}
+	return result
+}
+
+// orphanedInRuntime says whether the runtime has something of a pod that is not wanted. Of a
+// pod that has a cgroup or a sandbox that is ready nobody doubts that it is wanted, unless
+// a list says so; to be named alone, which a pod can bring about, counts where none is ready.
+func orphanedInRuntime(e *policy.Evidence) policy.Truth {
+	f := &e.Facts
+	switch {
+	case f[policy.FactSandbox].Truth == policy.No && f[policy.FactContainer].Truth == policy.No:
+		return policy.No
+	case f[policy.FactStaticPod].Truth == policy.Yes || f[policy.FactAPILists].Truth == policy.Yes:
+		return policy.No
+	case e.Unwanted != "":
+		return policy.Yes
+	case slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }):
+		return policy.No
+	case f[policy.FactSandbox].Truth != policy.Yes && f[policy.FactContainer].Truth != policy.Yes:
+		return policy.Unknown
+	case f[policy.FactNamed].Truth == policy.Yes:
+		return policy.Yes
+	case f[policy.FactKubeletLists].Truth == policy.Yes || f[policy.FactCgroup].Truth == policy.Yes:
+		return policy.No
+	}
+	return policy.Unknown
+}

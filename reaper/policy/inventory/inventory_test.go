@@ -1,0 +1,77 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// orphan is a pod of which everything says dead, and which the kubelet named.
+func orphan() policy.Evidence {
+	e := policy.Evidence{UID: "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"}
+	for n := range policy.NumFacts {
+		e.Facts.Set(n, policy.No, "test", "")
+	}
+	for _, n := range []policy.FactName{policy.FactDirectory, policy.FactContent, policy.FactNamed, policy.FactAnyNamed} {
+		e.Facts.Set(n, policy.Yes, "test", "")
+	}
+	return e
+}
+
+func TestInventory(t *testing.T) {
+	dead, living, static, named, forgotten := orphan(), orphan(), orphan(), orphan(), orphan()
+	dead.Facts[policy.FactNamed].Truth = policy.No
+	living.Facts[policy.FactNamed].Truth, living.Facts[policy.FactSandbox].Truth, living.Facts[policy.FactCgroup].Truth = policy.No, policy.Yes, policy.Yes
+	living.Sandboxes = []policy.Sandbox{{Ready: true}}
+	static.Facts[policy.FactNamed].Truth, static.Facts[policy.FactStaticPod].Truth = policy.No, policy.Yes
+	forgotten.Facts[policy.FactSandbox].Truth, forgotten.Facts[policy.FactContainer].Truth = policy.Yes, policy.Yes
+	forgotten.Sandboxes = []policy.Sandbox{{}}
+	forgotten.RuntimeOnly, forgotten.Unwanted = true, "the list has it not"
+	working := []policy.WorkingPods{{Lifecycle: "terminating", Config: "orphan", Count: 1}, {Lifecycle: "terminated", Config: "desired", Count: 9}}
+	whole := policy.Look{
+		Pods: []policy.Evidence{dead, living, static, named, {Name: "lost+found"}}, RuntimeOnly: []policy.Evidence{forgotten},
+		InRuntime: new(2), KubeletLists: new(7), Node: policy.Node{Gauges: policy.KubeletGauges{Working: working}},
+	}
+	all := Counts{
+		OnDisk: 4, InRuntime: 2, KnownToKubelet: 7, OrphanedOnDisk: 2, OrphanedInRuntime: 1, Terminating: 1, Static: 1,
+	}
+	if got := Of(&whole); !maps.Equal(got, all) {
+		t.Errorf("%v, want %v", got, all)
+	}
+	if len(all) != len(States()) {
+		t.Errorf("%d states", len(States()))
+	}
+	for name, c := range map[string]struct {
+		change  func(*policy.Look)
+		unknown []State
+	}{
+		"runtime":      {func(l *policy.Look) { l.InRuntime = nil }, []State{InRuntime, OrphanedInRuntime}},
+		"kubelet":      {func(l *policy.Look) { l.KubeletLists, l.Node.Gauges = nil, policy.KubeletGauges{} }, []State{KnownToKubelet, Terminating}},
+		"one cgroup":   {func(l *policy.Look) { l.Pods[0].Facts[policy.FactCgroup].Truth = policy.Unknown }, []State{OrphanedOnDisk}},
+		"one manifest": {func(l *policy.Look) { l.Pods[0].Facts[policy.FactStaticPod].Truth = policy.Unknown }, []State{OrphanedOnDisk, Static}},
+		"nobody's word": {func(l *policy.Look) {
+			l.RuntimeOnly[0].Unwanted, l.RuntimeOnly[0].Facts[policy.FactNamed].Truth = "", policy.No
+		}, []State{OrphanedInRuntime}},
+		// A forged line names a pod that lives: the count stays as it is.
+		"named and living": {func(l *policy.Look) { l.Pods[1].Facts[policy.FactNamed].Truth = policy.Yes }, nil},
+		"named, with cgroup": {func(l *policy.Look) {
+			l.Pods[0], l.Pods[1] = l.Pods[1], l.Pods[0]
+			l.Pods[0].Facts[policy.FactNamed].Truth, l.Pods[0].Facts[policy.FactSandbox].Truth = policy.Yes, policy.No
+		}, nil},
+		"named, no runtime": {func(l *policy.Look) { l.Pods[3].Facts[policy.FactSandbox].Truth = policy.Unknown }, []State{OrphanedOnDisk, OrphanedInRuntime}},
+		"some pods":         {func(l *policy.Look) { l.Partial = true }, States()},
+	} {
+		l := whole
+		l.Pods, l.RuntimeOnly = slices.Clone(l.Pods), slices.Clone(l.RuntimeOnly)
+		c.change(&l)
+		want := maps.Clone(all)
+		for _, s := range c.unknown {
+			delete(want, s)
+		}
+		if got := Of(&l); !maps.Equal(got, want) {
+			t.Errorf("%s unknown: %v, want %v", name, got, want)
+		}
+	}
+}
