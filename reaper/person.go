@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 )
 
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
@@ -58,7 +59,7 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	}
 	var rep Report
 	outs := finished
-	for _, batch := range policy.ByPerson(meant, look.Resting, kind) {
+	for _, batch := range person.Plan(meant, look.Resting, kind) {
 		outs = append(outs, r.execute(ctx, &rep, batch)...)
 	}
 	r.publish(&rep, nil)
@@ -101,7 +102,7 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	if may := look.Node.MayEnforce; may.Truth != policy.Yes {
 		return fmt.Errorf("cannot purge %s from here: %s", uid, may.Detail)
 	}
-	signs, lives := r.memory.LivesAgain(look, entries, r.Rules)
+	signs, lives := person.LivesAgain(&r.memory.Heard, look, entries, r.Rules)
 	if lives && !living {
 		return fmt.Errorf("the pod %w (%s), and what lies in quarantine may be what it misses; "+
 			"orphan-reaper explain %s shows how to merge the two", ErrLives, signs, uid)
@@ -130,12 +131,12 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, of(policy.Unlisted(names, r.Ledger.Entries()))...)
+		found = append(found, of(person.Unlisted(names, r.Ledger.Entries()))...)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("cannot find pod %s in quarantine: orphan-reaper quarantine list shows what is there", uid)
 	}
-	if meant := policy.Meant(found, kind); len(meant) > 0 {
+	if meant := person.Meant(found, kind); len(meant) > 0 {
 		return meant, nil
 	}
 	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)

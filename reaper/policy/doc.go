@@ -2,10 +2,13 @@
 //
 // One look goes in with what was known before it, values with reasons come out: Decide judges
 // every pod (Judge: Keep, Wait or Reap) and every entry of the quarantine (JudgeParked, Lives),
-// and plans what follows; Next says when to look again, ClassOf what may go and when, Fold and
-// Recover what the ledger's records mean. Nothing here makes a system call, reads the clock or
-// writes a log; whoever reads this package and reaper/removal has read the whole
-// safety argument.
+// and plans what follows; Next says when to look again, Fold and Recover what the ledger's records
+// mean. Nothing here or below makes a system call, reads the clock or writes a log; whoever reads
+// this package and reaper/removal has read the whole safety argument.
+//
+// Below it contents says of what class a thing in a pod directory is. Above it lists says which
+// pods a list lets go, person what a command means, inventory what is counted, and cni judges
+// what CNI leaves.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The

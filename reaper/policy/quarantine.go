@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,90 +89,6 @@ func (s EntryState) IsElder() bool { return !strings.Contains(s.Entry, ConflictS
 // ConflictSuffix ends the quarantine name of a directory that was made again and was not
 // used, so that it could change places with its elder.
 const ConflictSuffix = ".conflict"
-
-// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
-// not know: the state directory was lost, or this is another one. Which directory it was
-// is not known either, so only a person does something about it.
-func Unlisted(names []string, known map[string]*EntryState) []EntryState {
-	var entries []EntryState
-	for _, name := range names {
-		if e := known[name]; e != nil && e.Phase != PhaseGone {
-			continue
-		}
-		first, rest, _ := strings.Cut(name, ".")
-		uid, ok := parsers.ParsePodUID(first)
-		if !ok || rest == "" {
-			continue // not ours
-		}
-		e := EntryState{Entry: name, UID: uid, Phase: PhaseUnlisted}
-		if strings.Contains(rest, "conflict") {
-			e.Phase = PhaseConflict
-		}
-		entries = append(entries, e)
-	}
-	return entries
-}
-
-// Meant finds among the entries of one pod what a person means: to restore, the youngest entry
-// that is no conflict, the ledger's before others, or else the elder of one; to purge, all that
-// there are.
-func Meant(of []EntryState, kind ActionKind) []EntryState {
-	if kind == Purge {
-		return of
-	}
-	for _, e := range slices.Backward(of) {
-		if e.Phase != PhaseConflict {
-			return []EntryState{e}
-		}
-	}
-	for _, e := range slices.Backward(of) {
-		if e.IsElder() {
-			return []EntryState{e}
-		}
-	}
-	return nil
-}
-
-// ByPerson plans what a person asked for. rests is what a look saw of the entries, or of the
-// first of them.
-func ByPerson(meant []EntryState, rests []Evidence, kind ActionKind) []Batch {
-	actions := make([]Action, 0, len(meant))
-	for i, s := range meant {
-		a := Action{
-			Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, ByPerson: true, Parked: s.Parked.At,
-			Evidence: &Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Residue: s.Left},
-		}
-		if kind == Purge {
-			a.Take = contents.TakeAll
-		}
-		if i < len(rests) {
-			a.Evidence.Facts = rests[i].Facts
-		}
-		if s.Phase == PhaseConflict && !s.IsElder() {
-			a.ID = DirID{}
-		}
-		actions = append(actions, a)
-	}
-	return Batches(actions)
-}
-
-// LivesAgain says of entries that a look saw whether their pod lives again, and by what.
-func (m *Memory) LivesAgain(look Look, entries []EntryState, r Rules) (string, bool) {
-	for i := range look.Resting {
-		e := look.Resting[i]
-		m.Heard.TellParked(&e, look.Node, entries[i], look.At)
-		v := Lives(e, look.Node, entries[i], r, look.At)
-		if v.Decision != ParkedConflict {
-			continue
-		}
-		words := make([]string, 0, len(v.Why))
-		for _, w := range v.Why {
-			words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
-		}
-		return strings.Join(slices.Compact(words), "; "), true
-	}
-	return "", false
-}
 
 // Frozen is the record of an entry that stays in quarantine since its pod lives again: from
 // then on nothing but a person removes it.

@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -65,7 +66,7 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 	}
 	// Who may not read the quarantine is shown what the ledger knows.
 	if names, err := rem.List(); err == nil {
-		entries = append(entries, policy.Unlisted(names, known)...)
+		entries = append(entries, person.Unlisted(names, known)...)
 	}
 	slices.SortFunc(entries, func(a, b policy.EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
 	return entries, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
@@ -176,7 +177,7 @@ func tellUnlisted(r *reaper.Reaper, log *slog.Logger) {
 		log.Warn("cannot list the quarantine", slog.Any("error", err))
 		return
 	}
-	if n := len(policy.Unlisted(names, r.Ledger.Entries())); n > 0 {
+	if n := len(person.Unlisted(names, r.Ledger.Entries())); n > 0 {
 		log.Warn("the ledger does not know all that lies in quarantine; it is left alone: orphan-reaper quarantine list", slog.Int("entries", n))
 	}
 }

@@ -1,0 +1,95 @@
+package person
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// Unlisted returns the entries among names, which lie in quarantine, that the ledger does
+// not know: the state directory was lost, or this is another one. Which directory it was
+// is not known either, so only a person does something about it.
+func Unlisted(names []string, known map[string]*policy.EntryState) []policy.EntryState {
+	var entries []policy.EntryState
+	for _, name := range names {
+		if e := known[name]; e != nil && e.Phase != policy.PhaseGone {
+			continue
+		}
+		first, rest, _ := strings.Cut(name, ".")
+		uid, ok := parsers.ParsePodUID(first)
+		if !ok || rest == "" {
+			continue // not ours
+		}
+		e := policy.EntryState{Entry: name, UID: uid, Phase: policy.PhaseUnlisted}
+		if strings.Contains(rest, "conflict") {
+			e.Phase = policy.PhaseConflict
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// Meant finds among the entries of one pod what a person means: to restore, the youngest entry
+// that is no conflict, the ledger's before others, or else the elder of one; to purge, all that
+// there are.
+func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
+	if kind == policy.Purge {
+		return of
+	}
+	for _, e := range slices.Backward(of) {
+		if e.Phase != policy.PhaseConflict {
+			return []policy.EntryState{e}
+		}
+	}
+	for _, e := range slices.Backward(of) {
+		if e.IsElder() {
+			return []policy.EntryState{e}
+		}
+	}
+	return nil
+}
+
+// Plan plans what a person asked for. rests is what a look saw of the entries, or of the
+// first of them.
+func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Batch {
+	actions := make([]policy.Action, 0, len(meant))
+	for i, s := range meant {
+		a := policy.Action{
+			Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, ByPerson: true, Parked: s.Parked.At,
+			Evidence: &policy.Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Residue: s.Left},
+		}
+		if kind == policy.Purge {
+			a.Take = contents.TakeAll
+		}
+		if i < len(rests) {
+			a.Evidence.Facts = rests[i].Facts
+		}
+		if s.Phase == policy.PhaseConflict && !s.IsElder() {
+			a.ID = policy.DirID{}
+		}
+		actions = append(actions, a)
+	}
+	return policy.Batches(actions)
+}
+
+// LivesAgain says of entries that a look saw whether their pod lives again, and by what.
+func LivesAgain(h *policy.Heard, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
+	for i := range look.Resting {
+		e := look.Resting[i]
+		h.TellParked(&e, look.Node, entries[i], look.At)
+		v := policy.Lives(e, look.Node, entries[i], r, look.At)
+		if v.Decision != policy.ParkedConflict {
+			continue
+		}
+		words := make([]string, 0, len(v.Why))
+		for _, w := range v.Why {
+			words = append(words, strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Detail), ": "))
+		}
+		return strings.Join(slices.Compact(words), "; "), true
+	}
+	return "", false
+}
