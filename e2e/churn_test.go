@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -37,6 +39,12 @@ func TestChurn(t *testing.T) {
 	if len(versions) == 0 {
 		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
 	}
+	// A runtime that is killed while it starts a sandbox leaves the shim.
+	t.Cleanup(func() {
+		for _, pid := range machine.processes() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	})
 	n := newNode(t, machine, versions[0], 7)
 	n.restartKubelet(t)
 	c := &churn{
@@ -99,6 +107,8 @@ const (
 	plantEvery   = 5 * time.Second
 	disturbEvery = 40 * time.Second
 	forgeEvery   = 2 * time.Second
+	// within is how soon an orphan must be gone, from when its pod was no longer wanted.
+	within = hold + confirm + 2*time.Minute
 )
 
 // turn is one step of everything that goes on.
@@ -301,8 +311,11 @@ func (c *churn) check() {
 	}
 	for uid, since := range c.orphans {
 		if !exists(filepath.Join(c.n.pods, uid)) {
-			if !c.volumes[uid] {
-				c.slowest = max(c.slowest, time.Since(since))
+			if after := time.Since(since); !c.volumes[uid] {
+				c.slowest = max(c.slowest, after)
+				if after > within {
+					c.late(uid, after)
+				}
 			}
 			c.gone++
 			delete(c.orphans, uid)
@@ -314,6 +327,20 @@ func (c *churn) check() {
 		}
 		c.lastRSS, c.mostRSS = rss, max(c.mostRSS, rss)
 	}
+}
+
+// late says what kept an orphan that went later than it should.
+func (c *churn) late(uid string, after time.Duration) {
+	from := c.d.from
+	defer func() { c.d.from = from }()
+	c.d.from = 0
+	var b strings.Builder
+	for _, r := range c.d.of(uid) {
+		if r.At.Wall.After(time.Now().Add(-after)) {
+			fmt.Fprintf(&b, "\n  %s %s %v", r.At.Wall.Format(time.TimeOnly), r.Kind, r.Why)
+		}
+	}
+	c.t.Logf("%s went after %s:%s", uid, after.Round(time.Second), b.String())
 }
 
 // told reads on in the daemon's records.
@@ -384,7 +411,6 @@ func (c *churn) end() {
 			c.remove(l)
 		}
 	}
-	within := hold + confirm + 2*time.Minute
 	eventually(c.t, within, func() string {
 		c.check()
 		left := make([]string, 0, len(c.orphans))
