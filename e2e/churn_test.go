@@ -49,7 +49,7 @@ func TestChurn(t *testing.T) {
 	n.restartKubelet(t)
 	c := &churn{
 		t: t, n: n, d: n.reap(t), random: rand.New(rand.NewPCG(1, 2)), // the same pods in each run
-		alive: map[string]*life{}, orphans: map[string]time.Time{}, volumes: map[string]bool{}, started: time.Now(),
+		alive: map[string]*life{}, orphans: map[string]bool{}, free: map[string]time.Time{}, volumes: map[string]bool{}, started: time.Now(),
 	}
 	for _, p := range n.livingPods(t) {
 		l := &life{pod: p, from: time.Now(), ends: time.Now().Add(24 * time.Hour), born: map[string]string{}}
@@ -84,7 +84,8 @@ type churn struct {
 	alive   map[string]*life // by name
 	lives   []*life
 	steady  []*life              // those that live all the time
-	orphans map[string]time.Time // by UID: since when the kubelet cannot remove it
+	orphans map[string]bool      // by UID: what the kubelet cannot remove
+	free    map[string]time.Time // since when nothing keeps an orphan but the hold
 	volumes map[string]bool      // those in which a kubelet that starts finds a volume, and holds it
 	dead    []*life              // those that may come back
 	read    int64                // how far the daemon's records were read
@@ -107,7 +108,7 @@ const (
 	plantEvery   = 5 * time.Second
 	disturbEvery = 40 * time.Second
 	forgeEvery   = 2 * time.Second
-	// within is how soon an orphan must be gone, from when its pod was no longer wanted.
+	// within is how soon an orphan must be gone, from when nothing keeps it but the hold.
 	within = hold + confirm + 2*time.Minute
 )
 
@@ -188,6 +189,7 @@ func (c *churn) create() {
 	}
 	l.ends = l.from.Add(time.Duration(3+c.random.IntN(22)) * time.Second)
 	delete(c.orphans, l.pod.uid)
+	delete(c.free, l.pod.uid)
 	c.alive[l.pod.name], c.lives = l, append(c.lives, l)
 	if l.url {
 		c.serve()
@@ -217,7 +219,7 @@ func (c *churn) remove(l *life) {
 		write(c.t, filepath.Join(mkdir(c.t, filepath.Join(subpaths, "vol", "app", "0")), "data"), "a user's")
 	}
 	if exists(subpaths) { // of this life, or of one before it
-		c.orphans[l.pod.uid] = time.Now()
+		c.orphans[l.pod.uid] = true
 	}
 	l.to = time.Now()
 	if l.url {
@@ -234,7 +236,7 @@ func (c *churn) plant() {
 	uid := c.n.uid(fmt.Sprintf("%x0badf00-c4c4-4000-8000-%011x_", []int{1, 4, 0xd}[c.plants%3], c.plants))
 	kind := []string{"subpath with data", "volume-subpaths is a file", skeleton, dataFile}[c.plants%4]
 	c.n.plant(c.t, kind, uid)
-	c.orphans[uid] = time.Now()
+	c.orphans[uid] = true
 	c.volumes[uid] = kind == skeleton || kind == dataFile
 }
 
@@ -304,21 +306,15 @@ func (c *churn) check() {
 	}
 	lines := c.d.since(c.read)
 	for _, r := range c.told(lines) {
+		c.note(r)
 		if r.Kind == policy.KindParked || r.Kind == policy.KindCleared {
 			c.parked++
 			c.mayGo(r)
 		}
 	}
-	for uid, since := range c.orphans {
+	for uid := range c.orphans {
 		if !exists(filepath.Join(c.n.pods, uid)) {
-			if after := time.Since(since); !c.volumes[uid] {
-				c.slowest = max(c.slowest, after)
-				if after > within {
-					c.late(uid, after)
-				}
-			}
-			c.gone++
-			delete(c.orphans, uid)
+			c.left(uid)
 		}
 	}
 	if rss := residentKiB(c.d.cmd.Process.Pid); rss > 0 {
@@ -329,18 +325,39 @@ func (c *churn) check() {
 	}
 }
 
-// late says what kept an orphan that went later than it should.
-func (c *churn) late(uid string, after time.Duration) {
-	from := c.d.from
-	defer func() { c.d.from = from }()
-	c.d.from = 0
-	var b strings.Builder
-	for _, r := range c.d.of(uid) {
-		if r.At.Wall.After(time.Now().Add(-after)) {
-			fmt.Fprintf(&b, "\n  %s %s %v", r.At.Wall.Format(time.TimeOnly), r.Kind, r.Why)
+// note follows what the record says of an orphan: from when nothing keeps it but the hold, which
+// is where the daemon's time begins.
+func (c *churn) note(r policy.Record) {
+	uid := string(r.UID)
+	switch r.Kind {
+	case policy.KindKept:
+		if slices.ContainsFunc(r.Why, func(w policy.Why) bool { return w.Reason != policy.ReasonHold }) {
+			delete(c.free, uid)
+			return
 		}
+	case policy.KindParked:
+	case policy.KindPutBack:
+		delete(c.free, uid)
+		return
+	default:
+		return
 	}
-	c.t.Logf("%s went after %s:%s", uid, after.Round(time.Second), b.String())
+	if c.free[uid].IsZero() {
+		c.free[uid] = r.At.Wall
+	}
+}
+
+// left notes that an orphan is gone, and fails where that came late.
+func (c *churn) left(uid string) {
+	c.gone++
+	delete(c.orphans, uid)
+	if c.free[uid].IsZero() || c.volumes[uid] {
+		return // the kubelet has removed it, or held it
+	}
+	after := time.Since(c.free[uid])
+	if c.slowest = max(c.slowest, after); after > within {
+		c.t.Errorf("%s went %s after nothing kept it any more", uid, after.Round(time.Second))
+	}
 }
 
 // told reads on in the daemon's records.
