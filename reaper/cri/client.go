@@ -18,6 +18,10 @@ import (
 // CRI-O's grpc_max_send_msg_size is 80 MiB). More is an error, and so Unknown.
 const MaxAnswer = 80 << 20
 
+// MaxVerbose is more than a runtime tells of itself, or of one sandbox or container with its whole
+// OCI specification, environment and mounts.
+const MaxVerbose = 4 << 20
+
 // The services that answer the calls. Runtimes before containerd 1.6 and CRI-O 1.20 have
 // only the second. Its messages have the same fields on the wire for all that is used here,
 // so those of v1 serve for both.

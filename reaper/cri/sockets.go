@@ -59,6 +59,9 @@ type Sockets struct {
 	Err   error
 }
 
+// AdviceSet is what a person can do about the wrong socket.
+const AdviceSet = "if it is not the kubelet's, set --runtime-endpoint"
+
 // Explain adds to an error of one socket what can be done about it.
 func (s Sockets) Explain(path string, err error) error {
 	if s.Named {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -209,6 +210,17 @@ func IsDNSName(s string) bool {
 		return false
 	}
 	return strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// ShortID is how crictl and ctr show an ID.
+func ShortID(id string) string {
+	if len(id) > 12 {
+		id = id[:12]
+	}
+	if !IsDNSName(id) {
+		return strconv.Quote(id)
+	}
+	return id
 }
 
 // PodResources is what the kubelet's pod-resources socket listed: names, and no UIDs.

@@ -116,7 +116,7 @@ func enteredAddresses(place string, id nsID) (a entered) {
 	}
 	defer beneath.Close(proc)
 	done := make(chan struct{})
-	onOwnThread(func() {
+	bounded.OnOwnThread(func() {
 		defer close(done)
 		if a.err = unix.Setns(ns, unix.CLONE_NEWNET); a.err == nil {
 			a.found, a.err = addressesOf(proc, "thread-self")

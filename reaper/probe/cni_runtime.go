@@ -83,7 +83,7 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) cniRuntime {
 		r.lists.Truth, r.lists.Detail = policy.Unknown, r.err.Error()
 	case pods == 0:
 		r.lists.Truth = policy.No
-		r.lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + adviceSet
+		r.lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
 	}
 	return r
 }
@@ -103,14 +103,14 @@ func (r *cniRuntime) add(a cri.Lists) (pods int) {
 			}
 		}
 		r.sandboxes[s.GetId()] = a.Path
-		list(s.GetId(), ready, "sandbox "+shortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
+		list(s.GetId(), ready, "sandbox "+policy.ShortID(s.GetId())+" "+strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
 	}
 	for _, k := range a.Containers {
 		ready, of := policy.No, policy.Unknown
 		if k.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			ready, of = policy.Yes, policy.Yes
 		}
-		words := "container " + shortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
+		words := "container " + policy.ShortID(k.GetId()) + " " + strings.TrimPrefix(k.GetState().String(), "CONTAINER_")
 		list(k.GetId(), ready, words)
 		r.within[k.GetId()] = k.GetPodSandboxId()
 		// Its sandbox is there, whether that is listed or not.

@@ -12,9 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// Of one sandbox a runtime tells its whole OCI specification, with environment and mounts.
-const longSandbox = 4 << 20
-
 // mostAskedAtOnce is how many sandboxes a runtime is asked of at a time.
 const mostAskedAtOnce = 8
 
@@ -30,7 +27,7 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 	defer cancel()
 	found := map[string]string{}
 	for socket, ids := range bySocket {
-		conn, err := cri.Dial(socket, p.guard.Limit(), longSandbox)
+		conn, err := cri.Dial(socket, p.guard.Limit(), cri.MaxVerbose)
 		if err != nil {
 			continue
 		}
@@ -91,9 +88,6 @@ func netnsInInfo(info string) (path string, told bool) {
 	return "", true
 }
 
-// longStatus is more than any runtime has to say of its configuration.
-const longStatus = 4 << 20
-
 // toldConfDirs asks the runtime where its network configurations are, by Status with its
 // verbose flag, which containerd answers. A runtime that does not tell has none.
 func (p *Probe) toldConfDirs(ctx context.Context) []string {
@@ -106,7 +100,7 @@ func (p *Probe) toldConfDirs(ctx context.Context) []string {
 	}
 	var dirs []string
 	for _, path := range found.Paths {
-		conn, err := cri.Dial(path, p.guard.Limit(), longStatus)
+		conn, err := cri.Dial(path, p.guard.Limit(), cri.MaxVerbose)
 		if err != nil {
 			continue
 		}

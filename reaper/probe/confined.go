@@ -110,7 +110,7 @@ func (s *mountScan) askSpec(ctx context.Context, uid parsers.PodUID, id string) 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, socket := range s.kubelets().Sockets(cri.UsualSockets(s.cfg.NodeRoot)).Paths {
-		conn, err := cri.Dial(socket, limit, longSandbox)
+		conn, err := cri.Dial(socket, limit, cri.MaxVerbose)
 		if err != nil {
 			continue
 		}

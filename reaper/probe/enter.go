@@ -3,11 +3,11 @@ package probe
 import (
 	"bytes"
 	"errors"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
@@ -46,7 +46,7 @@ func (s *mountScan) enteredMounts(ns int) ([]byte, error) {
 // and the root that its thread had, whoever reads it.
 func enterMounts(ns int) (fd int, err error) {
 	done := make(chan struct{})
-	onOwnThread(func() {
+	bounded.OnOwnThread(func() {
 		defer close(done)
 		fd, err = mountinfoIn(ns)
 	})
@@ -70,24 +70,4 @@ func mountinfoIn(ns int) (int, error) {
 		return -1, err
 	}
 	return beneath.Retry(func() (int, error) { return unix.Openat(self, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
-}
-
-// onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
-// runtime throws the thread away with whatever namespace it is in. The process's first thread
-// cannot end and stands for the process in /proc, so it is not used.
-func onOwnThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		done := make(chan struct{})
-		onOwnThread(func() {
-			defer close(done)
-			f()
-		})
-		<-done
-		runtime.UnlockOSThread()
-	}()
 }

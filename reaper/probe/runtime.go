@@ -180,7 +180,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) runtimeAnswer 
 		r.Lists.Detail = r.SandboxErr.Error()
 	case c.pods == 0:
 		r.Lists.Truth = policy.No
-		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + adviceSet
+		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
 	default:
 		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
 	}
@@ -204,6 +204,3 @@ func networkReady(l cri.Lists) policy.Fact {
 	}
 	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }
-
-// adviceSet is what a person can do about the wrong socket.
-const adviceSet = "if it is not the kubelet's, set --runtime-endpoint"

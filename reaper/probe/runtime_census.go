@@ -93,7 +93,7 @@ func (c *census) add(a cri.Lists) {
 
 func (c *census) stranger(lost *[]string, id string, maps ...map[string]string) {
 	if cri.Marked(maps...) {
-		*lost = append(*lost, shortID(id))
+		*lost = append(*lost, policy.ShortID(id))
 		return
 	}
 	c.strangers++
@@ -145,22 +145,11 @@ func cleaned(names []string) []string {
 
 // words describes one of them, as "sandbox 02538aa466dd NOTREADY, created 3h ago".
 func (c *census) words(what, id, state string, created int64) string {
-	s := what + " " + shortID(id) + " " + state
+	s := what + " " + policy.ShortID(id) + " " + state
 	if age := c.now.Sub(time.Unix(0, created)); created > 0 && age >= 0 {
 		s += ", created " + roughly(age) + " ago"
 	}
 	return s
-}
-
-// shortID is how crictl and ctr show an ID.
-func shortID(id string) string {
-	if len(id) > 12 {
-		id = id[:12]
-	}
-	if !policy.IsDNSName(id) {
-		return fmt.Sprintf("%q", id)
-	}
-	return id
 }
 
 // roughly writes a duration in its largest unit.
