@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,19 +76,19 @@ func TestConfined(t *testing.T) {
 		"a runtime that answers with an error":    {fault: status.Error(codes.Internal, "x"), want: policy.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newCNINode(t)
+			n, runtime := runtimeNode(t)
 			k := fakecri.Pod{UID: string(uid), Namespace: "shop", Name: "web-0", Running: 1}.Containers()[0]
 			k.Id, k.PodSandboxId = container, box
 			if c.state != 0 {
 				k.State = c.state
 			}
-			n.cri.SetContainers(k)
+			runtime.SetContainers(k)
 			text := fmt.Sprintf(usualSpec, uid, container, box)
 			if c.old != "" && !strings.Contains(text, c.old) {
 				t.Fatalf("%q is not there", c.old)
 			}
-			n.cri.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
-			n.cri.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
+			runtime.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
+			runtime.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
 			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(20, "/", "/"), "7": line(40, "/", "/x"), "8": line(60, "/", "/x")})
 			inNamespaceFixture(t, n.cfg.ProcDir, "1", "mnt:[1]", "/", "/init.scope")
 			process, other := "7", "8"
@@ -133,3 +134,6 @@ func inNamespaceFixture(t *testing.T, procDir, pid, link, root, cgroup string) {
 	must(t, os.Symlink(root, filepath.Join(dir, "root")))
 	must(t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup+"\n"), 0o600))
 }
+
+// id makes a container ID of a name for it.
+func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }

@@ -8,11 +8,8 @@
 // leads a look astray; nothing but directories and a few known regular files is ever opened; and no
 // file system is asked for anything across a mount, since a dead one never answers.
 //
-// What CNI left is read in chunks (SweepCNI), so that 300,000 files need no more memory
-// than 8,192. The files of a chunk are listed and read first, then the runtime, the tasks,
-// the cgroups and the network namespaces are asked, all by the full container ID: a sandbox
-// that is made meanwhile is in the answers and not in the chunk. No namespace is ever
-// entered. Whoever will remove a file reads it once more before (ReadCNI).
+// What CNI left is read in chunks (SweepCNI), by a room of its own: the files of a chunk first,
+// and only then what is known of them is asked.
 //
 // Why this is fast: each source is read once per look, not once per pod, and pods are
 // found in what was read by looking their UIDs up in a hash table.

@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -105,6 +106,17 @@ func newNode(t *testing.T) *testNode {
 		child(t, nil, "/", "") // so that a process can be read besides ourselves
 	}
 	return n
+}
+
+// runtimeNode is a node with a runtime.
+func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
+	t.Helper()
+	n := newNode(t)
+	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), fakecri.Options{})
+	must(t, err)
+	t.Cleanup(s.Close)
+	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, s.Endpoint()
+	return n, s
 }
 
 func (n *testNode) path(rel string) string { return filepath.Join(n.dir, rel) }

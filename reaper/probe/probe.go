@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
@@ -135,8 +136,8 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.CNICacheDirs, []string{"/var/lib/cni"}},
 		{&cfg.CNIDataDirs, []string{"/var/lib/cni/networks"}},
 		{&cfg.NetnsDirs, []string{"/run/netns", "/var/run/netns"}},
-		{&cfg.CNITaskDirs, usualTaskDirs},
-		{&cfg.CNIStores, usualStores},
+		{&cfg.CNITaskDirs, cni.UsualTaskDirs},
+		{&cfg.CNIStores, cni.UsualStores},
 	} {
 		if *d.paths == nil {
 			*d.paths = cfg.usualAll(d.usual)

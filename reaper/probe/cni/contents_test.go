@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func (n *cniNode) files() []cni.File {
@@ -31,8 +32,8 @@ func TestReadCNI(t *testing.T) {
 		n.write("cni/multus/"+id("gone"), "[]")
 		n.address("cbr0", "fd00::9", id("gone"))
 		at := time.Now().Add(-48 * time.Hour).Truncate(time.Microsecond)
-		must(t, os.Chmod(n.path("cni/networks/cbr0/fd00::9"), 0o640))
-		must(t, os.Chtimes(n.path("cni/networks/cbr0/fd00::9"), at, at))
+		testkit.Must(t, os.Chmod(n.path("cni/networks/cbr0/fd00::9"), 0o640))
+		testkit.Must(t, os.Chtimes(n.path("cni/networks/cbr0/fd00::9"), at, at))
 		// Root has no other users in a user namespace of one, and not in every container the right.
 		owner := [2]uint32{uint32(os.Getuid()), uint32(os.Getgid())}
 		if os.Chown(n.path("cni/networks/cbr0/fd00::9"), 12, 34) == nil {
@@ -41,13 +42,13 @@ func TestReadCNI(t *testing.T) {
 			t.Error("REQUIRE_ROOT=1, and nothing can be given to other users")
 		}
 		files := n.files()
-		got := n.probe().ReadCNI(t.Context(), files)
+		got := n.reader().Contents(t.Context(), files)
 		if len(got) != 4 || len(files) != 4 {
 			t.Fatalf("%d contents of %d files", len(got), len(files))
 		}
 		for i, c := range got {
 			want, err := os.ReadFile(files[i].Dir + "/" + files[i].Name)
-			must(t, err)
+			testkit.Must(t, err)
 			if c.Err != "" || string(c.Data) != string(want) || c.File != files[i] {
 				t.Errorf("%s: error %q, data %q", files[i].Name, c.Err, c.Data)
 			}
@@ -70,26 +71,26 @@ func TestReadCNIChanged(t *testing.T) {
 		change func(n *cniNode)
 		want   string
 	}{
-		{"gone", func(n *cniNode) { must(n.t, os.Remove(n.path(path))) }, "no such file"},
+		{"gone", func(n *cniNode) { testkit.Must(n.t, os.Remove(n.path(path))) }, "no such file"},
 		{"the address was given out anew", func(n *cniNode) {
-			must(n.t, os.Remove(n.path(path)))
+			testkit.Must(n.t, os.Remove(n.path(path)))
 			n.write(path, id("new")+"\r\neth0")
 		}, "no longer what was judged"},
 		{"written in place", func(n *cniNode) { n.write(path, id("new")+"\r\neth0") }, "no longer what was judged"},
 		{"the same text again", func(n *cniNode) {
-			must(n.t, os.Rename(n.path(path), n.path("moved")))
+			testkit.Must(n.t, os.Rename(n.path(path), n.path("moved")))
 			n.write(path, id("gone")+"\r\neth0")
 		}, "no longer what was judged"},
 		{"a symlink", func(n *cniNode) {
-			must(n.t, os.Rename(n.path(path), n.path("moved")))
+			testkit.Must(n.t, os.Rename(n.path(path), n.path("moved")))
 			n.symlink(n.path("moved"), path)
 		}, "a symlink"},
 		{"a FIFO", func(n *cniNode) {
-			must(n.t, os.Remove(n.path(path)))
-			must(n.t, unix.Mkfifo(n.path(path), 0o600))
+			testkit.Must(n.t, os.Remove(n.path(path)))
+			testkit.Must(n.t, unix.Mkfifo(n.path(path), 0o600))
 		}, "a FIFO"},
 		{"its directory is a symlink", func(n *cniNode) {
-			must(n.t, os.Rename(n.path("cni/networks/cbr0"), n.path("moved")))
+			testkit.Must(n.t, os.Rename(n.path("cni/networks/cbr0"), n.path("moved")))
 			n.symlink(n.path("moved"), "cni/networks/cbr0")
 		}, "a symlink"},
 	} {
@@ -98,7 +99,7 @@ func TestReadCNIChanged(t *testing.T) {
 			n.address("cbr0", "10.244.0.9", id("gone"))
 			files := n.files()
 			c.change(n)
-			got := n.probe().ReadCNI(t.Context(), files)
+			got := n.reader().Contents(t.Context(), files)
 			if len(got) != 1 || !strings.Contains(got[0].Err, c.want) || got[0].Data != nil || got[0].File != files[0] {
 				t.Errorf("%+v, want an error with %q", got, c.want)
 			}
@@ -114,7 +115,7 @@ func TestReadCNIOfAnother(t *testing.T) {
 	files := n.files()
 	files[0].Container = id("another")
 	files = append(files, cni.File{Kind: cni.Cache, Dir: "/etc", Name: "passwd"})
-	got := n.probe().ReadCNI(t.Context(), files)
+	got := n.reader().Contents(t.Context(), files)
 	if got[0].Err != errChanged.Error() || !strings.Contains(got[1].Err, "below no cache directory") {
 		t.Errorf("%q and %q", got[0].Err, got[1].Err)
 	}
@@ -128,7 +129,7 @@ func TestReadCNIBudget(t *testing.T) {
 		ifName := "eth" + string(rune('0'+i))
 		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCNI-4096))
 	}
-	got := n.probe().ReadCNI(t.Context(), n.files())
+	got := n.reader().Contents(t.Context(), n.files())
 	later := slices.IndexFunc(got, func(c cni.Content) bool { return c.Later })
 	if later != 8 || len(got) != 10 || got[8].Err != "" || got[8].Data != nil || got[8].File.Name == "" || got[7].Data == nil {
 		t.Errorf("of %d, the first that is left is %d: %q", len(got), later, got[8].Err)

@@ -1,6 +1,7 @@
-package probe
+package cni
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,9 @@ import (
 // 300,000 files needs no more memory than one of 8,192.
 const cniChunk = 8192
 
-// CNISweep is one pass over the directories in which CNI leaves files: the addresses that
+func (r *Reader) chunk() int { return cmp.Or(r.Chunk, cniChunk) }
+
+// Sweep is one pass over the directories in which CNI leaves files: the addresses that
 // host-local has given out first, the caches of libcni last, since they tell whose the rest
 // is, and a chunk may be gone by the time the next is read. It is used by one goroutine.
 //
@@ -30,9 +33,8 @@ const cniChunk = 8192
 // Every answer is about a container ID, so that all files of one sandbox, its two addresses
 // among them, get the same answers in one chunk; and in different chunks, too, since an ID
 // that is gone never comes back, and one that was listed counts as listed for a hold.
-type CNISweep struct {
-	p     *Probe
-	chunk int
+type Sweep struct {
+	r     *Reader
 	dirs  []cniDir // those still to read, the first of which may be open
 	open  *cniOpen
 	conf  cniConf
@@ -76,40 +78,43 @@ type cniOpened struct {
 	*bounded.Handle
 }
 
-// SweepCNI begins a pass. Nothing is read until Next.
-func (p *Probe) SweepCNI() *CNISweep {
-	return &CNISweep{p: p, chunk: cniChunk, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
+// Sweep begins a pass. Nothing is read until Read.
+func (r *Reader) Sweep() *Sweep {
+	return &Sweep{r: r, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
 }
 
 // Close lets go of what the sweep holds open.
-func (s *CNISweep) Close() {
+func (s *Sweep) Close() {
 	if s.open != nil {
 		s.open.Drop()
 	}
 	s.open, s.dirs = nil, nil
 }
 
-// Next returns the next chunk, and false when all was read or ctx has ended. It returns in
-// bounded time whatever hangs: what has not answered by then is Unknown, and a directory
-// that hangs is left out and told.
-func (s *CNISweep) Next(ctx context.Context) (cni.Look, bool) {
+// Read reads the next chunk, and returns false when all was read or ctx has ended. It returns in
+// bounded time whatever hangs: a directory that hangs is left out and told. The caller closes the chunk.
+func (s *Sweep) Read(ctx context.Context) (*Chunk, bool) {
 	c := s.list(ctx)
-	defer c.close()
 	if ctx.Err() != nil || len(c.names)+len(s.errors) == 0 {
-		return cni.Look{}, false
+		c.Close()
+		return nil, false
 	}
 	if len(c.names) > 0 && s.conf.err != nil && !s.conf.told { // where CNI left nothing, nobody asks whose it is
 		s.complain(s.conf.err)
 		s.conf.told = true
 	}
 	s.readChunk(ctx, c)
-	known := s.ask(ctx, c)
-	look := s.judgeable(ctx, c, known)
-	return look, ctx.Err() == nil
+	return c, true
 }
 
-// cniPart is one chunk while it is read.
-type cniPart struct {
+// Look puts together what is known of the files of a chunk: what was asked since it was read, and
+// what this room finds at the node now. What does not answer in time is Unknown.
+func (s *Sweep) Look(ctx context.Context, c *Chunk, a Asked) cni.Look {
+	return s.judgeable(ctx, c, s.ask(ctx, c, a))
+}
+
+// Chunk is what was read of some files.
+type Chunk struct {
 	at     policy.Instant
 	dirs   []*cniOpened
 	names  []cniName
@@ -118,21 +123,30 @@ type cniPart struct {
 	caches bool       // it holds everything that libcni's caches hold
 }
 
-func (c *cniPart) close() {
+// Dir is a directory of the chunk, nil where it has none.
+func (c *Chunk) Dir() *bounded.Handle {
+	if len(c.dirs) == 0 {
+		return nil
+	}
+	return c.dirs[0].Handle
+}
+
+// Close lets go of the directories of the chunk.
+func (c *Chunk) Close() {
 	for _, d := range c.dirs {
 		d.Drop()
 	}
 }
 
 // list reads the names of the next chunk, from as many directories as it takes.
-func (s *CNISweep) list(ctx context.Context) *cniPart {
-	c := &cniPart{at: s.p.cfg.Clock.Now()}
+func (s *Sweep) list(ctx context.Context) *Chunk {
+	c := &Chunk{at: s.r.Now()}
 	if !s.begun {
 		s.begun = true
 		s.findDirs(ctx)
 	}
 	whole := !s.caches
-	for len(s.dirs) > 0 && len(c.names) < s.chunk && ctx.Err() == nil {
+	for len(s.dirs) > 0 && len(c.names) < s.r.chunk() && ctx.Err() == nil {
 		d := s.dirs[0]
 		s.caches = s.caches || d.kind == cni.Cache
 		if s.open == nil {
@@ -156,9 +170,9 @@ func (s *CNISweep) list(ctx context.Context) *cniPart {
 }
 
 // openDir opens one directory; nil where it is not there.
-func (s *CNISweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
-	a, err := bounded.Do(ctx, s.p.guard, "cni "+d.path, func() openedCNI {
-		fd, err := openCNIDir(s.p.open, d)
+func (s *Sweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
+	a, err := bounded.Do(ctx, s.r.Guard, "cni "+d.path, func() openedCNI {
+		fd, err := openCNIDir(s.r.Open, d)
 		if err != nil {
 			return openedCNI{err: err}
 		}
@@ -214,16 +228,16 @@ func openCNIDir(o *beneath.Opener, d cniDir) (int, error) {
 }
 
 // listSome reads names into the chunk and says whether the directory has ended.
-func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, error) {
+func (s *Sweep) listSome(ctx context.Context, c *Chunk, d cniDir) (bool, error) {
 	type some struct {
 		names []beneath.Entry
 		rest  beneath.Names
 		end   bool
 		err   error
 	}
-	open, room := s.open, s.chunk-len(c.names)
+	open, room := s.open, s.r.chunk()-len(c.names)
 	before := open.names
-	a, err := bounded.On(ctx, s.p.guard, "cni "+d.path, open.Handle, func(int) (a some) {
+	a, err := bounded.On(ctx, s.r.Guard, "cni "+d.path, open.Handle, func(int) (a some) {
 		a.rest = before
 		for len(a.names) < room {
 			e, ok, err := a.rest.Next()
@@ -258,7 +272,7 @@ func (s *CNISweep) listSome(ctx context.Context, c *cniPart, d cniDir) (bool, er
 // mostCNIErrors bounds the words of one look.
 const mostCNIErrors = 50
 
-func (s *CNISweep) complain(errs ...error) {
+func (s *Sweep) complain(errs ...error) {
 	for _, err := range errs {
 		if err == nil || len(s.errors) > mostCNIErrors || slices.Contains(s.errors, err.Error()) {
 			continue

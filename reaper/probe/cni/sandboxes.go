@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
@@ -18,16 +17,16 @@ const mostAskedAtOnce = 8
 // sandboxNetns asks for the network namespaces of some sandboxes, which are given with their
 // sockets, by PodSandboxStatus with its verbose flag. What a runtime does not tell within the
 // patience is left out; "" is a sandbox without a namespace of its own, as with hostNetwork.
-func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[string]string {
+func (r *Reader) sandboxNetns(ctx context.Context, ids map[string]string) map[string]string {
 	bySocket := map[string][]string{}
 	for id, socket := range ids {
 		bySocket[socket] = append(bySocket[socket], id)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.guard.Limit())
+	ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit())
 	defer cancel()
 	found := map[string]string{}
 	for socket, ids := range bySocket {
-		conn, err := cri.Dial(socket, p.guard.Limit(), cri.MaxVerbose)
+		conn, err := cri.Dial(socket, r.Guard.Limit(), cri.MaxVerbose)
 		if err != nil {
 			continue
 		}
@@ -37,12 +36,12 @@ func (p *Probe) sandboxNetns(ctx context.Context, ids map[string]string) map[str
 		for range mostAskedAtOnce {
 			wg.Go(func() {
 				for id := range next {
-					var r runtimeapi.PodSandboxStatusResponse
-					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &r)
-					if err != nil || r.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
+					var st runtimeapi.PodSandboxStatusResponse
+					err := conn.Call(ctx, "PodSandboxStatus", &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true}, &st)
+					if err != nil || st.GetStatus().GetId() != id { // runtimes take the beginning of an ID, too
 						continue
 					}
-					if path, ok := netnsInInfo(r.GetInfo()["info"]); ok {
+					if path, ok := netnsInInfo(st.GetInfo()["info"]); ok {
 						mu.Lock()
 						found[id] = path
 						mu.Unlock()
@@ -90,23 +89,16 @@ func netnsInInfo(info string) (path string, told bool) {
 
 // toldConfDirs asks the runtime where its network configurations are, by Status with its
 // verbose flag, which containerd answers. A runtime that does not tell has none.
-func (p *Probe) toldConfDirs(ctx context.Context) []string {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
-		return nil
-	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(cri.UsualSockets(p.cfg.NodeRoot)) })
-	if err != nil || found.Err != nil {
-		return nil
-	}
+func (r *Reader) toldConfDirs(ctx context.Context) []string {
 	var dirs []string
-	for _, path := range found.Paths {
-		conn, err := cri.Dial(path, p.guard.Limit(), cri.MaxVerbose)
+	for _, path := range r.Sockets {
+		conn, err := cri.Dial(path, r.Guard.Limit(), cri.MaxVerbose)
 		if err != nil {
 			continue
 		}
-		var r runtimeapi.StatusResponse
-		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &r) == nil {
-			dirs = append(dirs, confDirsIn(r.GetInfo())...)
+		var st runtimeapi.StatusResponse
+		if conn.Call(ctx, "Status", &runtimeapi.StatusRequest{Verbose: true}, &st) == nil {
+			dirs = append(dirs, confDirsIn(st.GetInfo())...)
 		}
 		conn.Close()
 	}

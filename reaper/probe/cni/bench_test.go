@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -19,7 +20,7 @@ import (
 
 // benchCNI makes a node with count stale cache files of 1.5 KiB, as Multus leaves them, and
 // 250 pods that live, with a reservation of each pod's.
-func benchCNI(b *testing.B, count int) *Probe {
+func benchCNI(b *testing.B, count int) *cniNode {
 	b.Helper()
 	const live = 250
 	dir := b.TempDir()
@@ -53,15 +54,13 @@ func benchCNI(b *testing.B, count int) *Probe {
 		}
 	}
 	s.SetSandboxes(sandboxes...)
-	p, err := New(Config{
-		NodeRoot: dir, RootDir: dir, CgroupRoot: dir + "/cgroup", ProcDir: dir + "/proc", RuntimeEndpoint: s.Endpoint(), Clock: realClock{},
-		NodeNamespacesSelf: true, CNICacheDirs: []string{dir + "/cni"}, CNIDataDirs: []string{dir + "/cni/networks"},
-		CNIConfDir: dir + "/net.d", NetnsDirs: []string{dir + "/netns"}, CNIStores: []string{}, CNITaskDirs: []string{dir + "/task"},
-	})
-	if err != nil {
-		b.Fatal(err)
+	return &cniNode{
+		t: b, dir: dir, cri: s, cgroupRoot: dir + "/cgroup", patience: time.Minute,
+		cfg: Reader{
+			NodeRoot: dir, ProcDir: dir + "/proc", Now: realClock{}.Now, CacheDirs: []string{dir + "/cni"}, DataDirs: []string{dir + "/cni/networks"},
+			ConfDir: dir + "/net.d", NetnsDirs: []string{dir + "/netns"}, TaskDirs: []string{dir + "/task"},
+		},
 	}
-	return p
 }
 
 // BenchmarkSweepCNI reads and judges all there is, chunk after chunk, and reports the most
@@ -72,10 +71,10 @@ func BenchmarkSweepCNI(b *testing.B) {
 			if count > 100_000 && os.Getenv("ORPHAN_REAPER_LONG") == "" {
 				b.Skip("set ORPHAN_REAPER_LONG=1 for 300,000 files")
 			}
-			p := benchCNI(b, count)
+			n := benchCNI(b, count)
 			resetPeak(b)
 			for b.Loop() {
-				s := p.SweepCNI()
+				s := n.begin()
 				dead := 0
 				for look, ok := s.Next(b.Context()); ok; look, ok = s.Next(b.Context()) {
 					for _, f := range look.Files {
@@ -98,8 +97,8 @@ func BenchmarkSweepCNI(b *testing.B) {
 // BenchmarkScriptCNI is StarlingX's way for the same: processes for each file.
 func BenchmarkScriptCNI(b *testing.B) {
 	const count = 500
-	p := benchCNI(b, count)
-	results := filepath.Join(p.cfg.CNICacheDirs[0], "results")
+	n := benchCNI(b, count)
+	results := filepath.Join(n.cfg.CacheDirs[0], "results")
 	entries, err := os.ReadDir(results)
 	if err != nil {
 		b.Fatal(err)

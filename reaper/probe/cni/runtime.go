@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -40,18 +40,12 @@ type cniListed struct {
 	path  string // of the socket that lists it
 }
 
-// askRuntimeIDs asks for all sandboxes and containers in every state. It must be called
-// after the files were read.
-func (p *Probe) askRuntimeIDs(ctx context.Context) cniRuntime {
-	answers, found, err := p.askSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot))
-	if err != nil {
-		r := cniRuntime{lists: policy.Fact{Detail: err.Error()}}
-		if !errors.Is(err, errNotAsked) {
-			r.err = err
-		}
-		return r
+// listedIDs takes over what the runtimes have answered.
+func listedIDs(a Asked) cniRuntime {
+	if a.Unasked != nil {
+		return cniRuntime{lists: policy.Fact{Detail: a.Unasked.Error()}}
 	}
-	return mergeIDs(answers, found)
+	return mergeIDs(a.Lists, a.Sockets)
 }
 
 func mergeIDs(answers []cri.Lists, found cri.Sockets) cniRuntime {
@@ -139,22 +133,22 @@ const longVersion = 1 << 10
 // askVersions asks the runtimes for their versions: where a cache file is broken, it is the
 // version that says whether the runtime stumbles over it. It is for people: no verdict waits
 // for it, and that it fails is no failure of the look.
-func (p *Probe) askVersions(ctx context.Context, r *cniRuntime) {
-	told := make([]string, len(r.paths))
+func (r *Reader) askVersions(ctx context.Context, k *cniRuntime) {
+	told := make([]string, len(k.paths))
 	var wg sync.WaitGroup
-	for i, path := range r.paths {
-		wg.Go(func() { told[i] = p.version(ctx, path) })
+	for i, path := range k.paths {
+		wg.Go(func() { told[i] = r.version(ctx, path) })
 	}
 	wg.Wait()
-	r.versions = map[string]string{}
-	for i, path := range r.paths {
-		r.versions[path] = told[i]
+	k.versions = map[string]string{}
+	for i, path := range k.paths {
+		k.versions[path] = told[i]
 	}
 }
 
 // version returns the runtime's name and version for people, in words where it does not tell.
-func (p *Probe) version(ctx context.Context, path string) string {
-	conn, err := cri.Dial(path, p.guard.Limit(), longVersion)
+func (r *Reader) version(ctx context.Context, path string) string {
+	conn, err := cri.Dial(path, r.Guard.Limit(), longVersion)
 	if err == nil {
 		defer conn.Close()
 		var v runtimeapi.VersionResponse

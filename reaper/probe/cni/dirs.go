@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"bytes"
@@ -41,47 +41,46 @@ func cacheDir(base string, kind cnipolicy.Kind, names []string) cniDir {
 
 // findDirs says what there is to read: the caches, and the networks that host-local has
 // given addresses of.
-func (s *CNISweep) findDirs(ctx context.Context) {
-	cfg := &s.p.cfg
-	s.conf = s.p.readCNIConf(ctx)
+func (s *Sweep) findDirs(ctx context.Context) {
+	s.conf = s.r.readCNIConf(ctx)
 	var bases []string
-	for _, base := range slices.Concat(cfg.CNIDataDirs, s.conf.dataDirs) {
+	for _, base := range slices.Concat(s.r.DataDirs, s.conf.dataDirs) {
 		base = filepath.Clean(base)
 		if !filepath.IsAbs(base) || slices.Contains(bases, base) {
 			continue
 		}
 		bases = append(bases, base)
-		networks, err := s.p.networks(ctx, base)
+		networks, err := s.r.networks(ctx, base)
 		s.complain(err)
 		for _, name := range networks {
 			s.dirs = append(s.dirs, cniDir{cnipolicy.Address, base, []string{name}, filepath.Join(base, name)})
 		}
 	}
 	for _, c := range cniCaches {
-		for _, base := range cfg.CNICacheDirs {
+		for _, base := range s.r.CacheDirs {
 			s.dirs = append(s.dirs, cacheDir(base, c.kind, c.names))
 		}
 	}
 }
 
-// CNIDirs returns the directories in and below which CNI keeps its files: those that were
+// Dirs returns the directories in and below which CNI keeps its files: those that were
 // configured, and every dataDir that a network configuration names.
-func (p *Probe) CNIDirs() []string {
-	conf := p.readCNIConf(context.Background())
-	return slices.Concat(p.cfg.CNICacheDirs, p.cfg.CNIDataDirs, conf.dataDirs)
+func (r *Reader) Dirs() []string {
+	conf := r.readCNIConf(context.Background())
+	return slices.Concat(r.CacheDirs, r.DataDirs, conf.dataDirs)
 }
 
 // mostNetworks bounds the networks of one data directory.
 const mostNetworks = 10_000
 
 // networks returns the names of host-local's networks, sorted.
-func (p *Probe) networks(ctx context.Context, base string) ([]string, error) {
+func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
 	type answer struct {
 		names []string
 		err   error
 	}
-	a, err := bounded.Do(ctx, p.guard, "cni "+base, func() (a answer) {
-		fd, err := openCNIDir(p.open, cniDir{base: base})
+	a, err := bounded.Do(ctx, r.Guard, "cni "+base, func() (a answer) {
+		fd, err := openCNIDir(r.Open, cniDir{base: base})
 		if err != nil {
 			return answer{err: err}
 		}
@@ -142,12 +141,16 @@ var usualConfDirs = []string{
 
 // confDirs are the directories of network configurations: the one that was named; else the
 // usual one, those of distributions, and those that the runtime tells.
-func (p *Probe) confDirs(ctx context.Context) []string {
-	dirs := []string{p.cfg.CNIConfDir}
-	if p.cfg.CNIConfDirSet {
+func (r *Reader) confDirs(ctx context.Context) []string {
+	dirs := []string{r.ConfDir}
+	if r.ConfDirSet {
 		return dirs
 	}
-	for _, dir := range slices.Concat(p.cfg.usualAll(usualConfDirs), p.toldConfDirs(ctx)) {
+	var more []string
+	for _, dir := range usualConfDirs {
+		more = append(more, filepath.Join("/", r.NodeRoot, dir))
+	}
+	for _, dir := range append(more, r.toldConfDirs(ctx)...) {
 		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
@@ -157,12 +160,12 @@ func (p *Probe) confDirs(ctx context.Context) []string {
 
 // readCNIConf reads every configuration that libcni would (ConfFiles: .conf, .conflist and
 // .json). Where no directory is there, that is an error: then nothing is known.
-func (p *Probe) readCNIConf(ctx context.Context) cniConf {
-	all := cniConf{networks: map[string]bool{}, dirs: p.confDirs(ctx)}
+func (r *Reader) readCNIConf(ctx context.Context) cniConf {
+	all := cniConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := bounded.Do(ctx, p.guard, "cni "+dir, func() cniConf { return readConfDir(p.open, dir) })
+		c, err := bounded.Do(ctx, r.Guard, "cni "+dir, func() cniConf { return readConfDir(r.Open, dir) })
 		if err != nil {
 			c.err = err
 		}

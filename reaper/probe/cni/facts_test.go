@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"os"
@@ -33,8 +33,8 @@ func TestCNIAlive(t *testing.T) {
 		{"a cgroup below a pod's", func(n *cniNode) { n.mkdir("cgroup/kubepods/pod" + string(newUID()) + "/" + gone) }, policy.Yes, "the cgroup "},
 		{"a cgroup outside of the pods'", func(n *cniNode) { n.mkdir("cgroup/machine.slice/libpod-" + gone + ".scope/container") }, policy.Yes, "libpod-"},
 		{"a cgroup with a longer name", func(n *cniNode) { n.mkdir("cgroup/kubepods.slice/crio-" + gone + "0.scope") }, policy.No, ""},
-		{"no kubepods", func(n *cniNode) { must(n.t, os.Remove(n.path("cgroup/kubepods.slice"))) }, policy.Unknown, "no kubepods hierarchy"},
-		{"no cgroups", func(n *cniNode) { n.cfg.CgroupRoot = n.path("none") }, policy.Unknown, "cannot read the cgroups"},
+		{"no kubepods", func(n *cniNode) { testkit.Must(n.t, os.Remove(n.path("cgroup/kubepods.slice"))) }, policy.Unknown, "no kubepods hierarchy"},
+		{"no cgroups", func(n *cniNode) { n.cgroupRoot = n.path("none") }, policy.Unknown, "cannot read the cgroups"},
 		{"tasks that cannot be read", func(n *cniNode) { n.symlink("a-loop", "run/task"); n.symlink("task", "run/a-loop") }, policy.Unknown, "cannot read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCNIForeign(t *testing.T) {
 			n.write("net.d/87-podman.conflist.bak", `{"name":"podman","plugins":[{"type":"bridge"}]}`)
 		}, policy.Yes, policy.Yes},
 		{"a configuration that cannot be parsed", "podman", "other", func(n *cniNode) { n.write("net.d/1.conf", "{") }, policy.Unknown, policy.Unknown},
-		{"no configuration directory", "podman", "other", func(n *cniNode) { n.cfg.CNIConfDir = n.path("none") }, policy.Unknown, policy.Unknown},
+		{"no configuration directory", "podman", "other", func(n *cniNode) { n.cfg.ConfDir = n.path("none") }, policy.Unknown, policy.Unknown},
 		{"Podman has it", "cbr0", string(newUID()), func(n *cniNode) { n.mkdir("storage/overlay-containers/" + gone) }, policy.Yes, policy.Yes},
 		{"Docker has it", "cbr0", "other", func(n *cniNode) { n.mkdir("docker/containers/" + gone) }, policy.Yes, policy.Yes},
 		{"it runs in another namespace of containerd", "cbr0", "other", func(n *cniNode) { n.mkdir("run/task/default/" + gone) }, policy.Yes, policy.Yes},
@@ -138,9 +138,9 @@ func TestCNINetns(t *testing.T) {
 		{"gone", "%/var/run/netns/x", nil, policy.No, ""},
 		{"there", "%/run/netns/x", func(n *cniNode) { n.write("run/netns/x", "") }, policy.Yes, "exists"},
 		{"there, by the other name", "%/var/run/netns/x", func(n *cniNode) { n.write("run/netns/x", "") }, policy.Yes, "exists"},
-		{"no directory of namespaces", "%/run/netns/x", func(n *cniNode) { must(n.t, os.Remove(n.path("run/netns"))) }, policy.No, ""},
+		{"no directory of namespaces", "%/run/netns/x", func(n *cniNode) { testkit.Must(n.t, os.Remove(n.path("run/netns"))) }, policy.No, ""},
 		{"namespaces that cannot be read", "%/run/netns/x", func(n *cniNode) {
-			must(n.t, os.Remove(n.path("run/netns")))
+			testkit.Must(n.t, os.Remove(n.path("run/netns")))
 			n.symlink("netns", "run/netns")
 		}, policy.Unknown, "cannot read the network namespaces"},
 		{"a process's, gone", "/proc/4194305/ns/net", nil, policy.No, ""},
@@ -176,8 +176,8 @@ func TestCNINetns(t *testing.T) {
 func (n *cniNode) process(pid int) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "ns")
-	must(n.t, os.MkdirAll(dir, 0o755))
-	must(n.t, os.WriteFile(filepath.Join(dir, "net"), nil, 0o600))
+	testkit.Must(n.t, os.MkdirAll(dir, 0o755))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "net"), nil, 0o600))
 }
 
 // TestCNINetnsOfAnEarlierBoot is a process number that has been given out anew.
@@ -186,9 +186,9 @@ func TestCNINetnsOfAnEarlierBoot(t *testing.T) {
 	n.process(300)
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), "/proc/300/ns/net")
 	now := realClock{}.Now()
-	n.cfg.Clock = laterClock{2 * time.Hour, time.Minute}
+	n.cfg.Now = laterClock{2 * time.Hour, time.Minute}.Now
 	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.No})
-	n.cfg.Clock = laterClock{2 * time.Hour, now.Boot + 2*time.Hour + 24*time.Hour}
+	n.cfg.Now = laterClock{2 * time.Hour, now.Boot + 2*time.Hour + 24*time.Hour}.Now
 	checkCNI(t, cniFile(t, n.sweep(), name), cniFacts{cni.Netns: policy.Yes})
 }
 
@@ -223,7 +223,7 @@ func TestCNINetnsUntold(t *testing.T) {
 			n.write("cni/results/other-"+id("a live pod")+"-eth0", cacheText("cbr0", id("a live pod"), "eth0", "", n.netns("x")))
 		}, policy.Unknown},
 		{"they cannot be read", func(n *cniNode) {
-			must(n.t, os.Remove(n.path("run/netns")))
+			testkit.Must(n.t, os.Remove(n.path("run/netns")))
 			n.symlink("netns", "run/netns")
 		}, policy.Unknown},
 	} {
@@ -245,8 +245,8 @@ func TestCNINetnsUntold(t *testing.T) {
 // file's sandbox, since a runtime makes it before it calls the plugin; how long it has been
 // there is read from its inode, which is made when it is bound at the latest.
 func TestCNINetnsReal(t *testing.T) {
-	needRoot(t)
-	if !inNamespace(t) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n := newCNINode(t)
@@ -260,7 +260,7 @@ func TestCNINetnsReal(t *testing.T) {
 			}
 			done <- err
 		}()
-		must(t, <-done)
+		testkit.Must(t, <-done)
 		t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/"+name), unix.MNT_DETACH) })
 	}
 	bind("cni-1")
@@ -268,15 +268,15 @@ func TestCNINetnsReal(t *testing.T) {
 	n.address("cbr0", "10.244.0.8", id("young"))
 	n.address("cbr0", "10.244.0.9", id("old"))
 	checkCNI(t, cniFile(t, n.sweep(), told), goneFacts(cniFacts{cni.Netns: policy.Yes}))
-	must(t, os.Remove(n.path("cni/results/"+told)))
+	testkit.Must(t, os.Remove(n.path("cni/results/"+told)))
 
-	p := n.probe()
-	set := p.netnsSet(t.Context())
+	r := n.reader()
+	set := r.netnsSet(t.Context())
 	made := set.have[n.path("run/netns/cni-1")]
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Fatalf("the namespace has been there since %s", made)
 	}
-	f := chunkFacts{s: p.SweepCNI(), k: &cniKnown{netns: set}}
+	f := chunkFacts{s: r.Sweep(), k: &cniKnown{netns: set}}
 	f.findUnclaimed()
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
@@ -289,8 +289,8 @@ func TestCNINetnsReal(t *testing.T) {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
 	// What was bound is gone: the file below it is not the namespace, but it was made as late.
-	must(t, unix.Unmount(n.path("run/netns/cni-1"), unix.MNT_DETACH))
-	must(t, os.Remove(n.path("run/netns/cni-1")))
+	testkit.Must(t, unix.Unmount(n.path("run/netns/cni-1"), unix.MNT_DETACH))
+	testkit.Must(t, os.Remove(n.path("run/netns/cni-1")))
 	for _, name := range []string{"10.244.0.8", "10.244.0.9"} {
 		checkCNI(t, cniFile(t, n.sweep(), name), goneFacts(nil))
 	}
@@ -343,7 +343,7 @@ func TestCNITwoPods(t *testing.T) {
 // TestCNIOldestNamespace: of several that nobody claims, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
-	f := chunkFacts{s: n.probe().SweepCNI(), k: &cniKnown{}}
+	f := chunkFacts{s: n.reader().Sweep(), k: &cniKnown{}}
 	f.k.netns.have = map[string]time.Time{
 		"/run/netns/a": testkit.Noon, "/run/netns/b": testkit.Noon.Add(-48 * time.Hour),
 		"/run/netns/c": testkit.Noon.Add(-time.Hour),

@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"errors"
@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // inNetns puts a process of a container's cgroup into the namespace that is bound at name, as
@@ -29,14 +30,14 @@ import (
 func (n *cniNode) inNetns(pid int, name, container string) {
 	n.t.Helper()
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid))
-	must(n.t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
-	must(n.t, os.MkdirAll(filepath.Join(dir, "net"), 0o755))
-	must(n.t, os.Link(n.path("run/netns/"+name), filepath.Join(dir, "ns/net")))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
+	testkit.Must(n.t, os.MkdirAll(filepath.Join(dir, "net"), 0o755))
+	testkit.Must(n.t, os.Link(n.path("run/netns/"+name), filepath.Join(dir, "ns/net")))
 	cgroup := "0::/system.slice/ssh.service\n"
 	if container != "" {
 		cgroup = "0::/kubepods.slice/kubepods-pod1.slice/crio-" + container + ".scope\n"
 	}
-	must(n.t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup), 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup), 0o600))
 }
 
 // addressesIn says what the process's namespace has, as Linux 6.1 writes it.
@@ -45,8 +46,8 @@ func (n *cniNode) addressesIn(pid int, v4, v6 string) {
 	dir := filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid), "net")
 	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n" +
 		"     |-- " + v4 + "\n        /32 host LOCAL\n     |-- 10.244.0.255\n        /32 link BROADCAST\n"
-	must(n.t, os.WriteFile(filepath.Join(dir, "fib_trie"), []byte(trie), 0o600))
-	must(n.t, os.WriteFile(filepath.Join(dir, "if_inet6"), []byte(v6+" 02 40 20 80     eth0\n"), 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "fib_trie"), []byte(trie), 0o600))
+	testkit.Must(n.t, os.WriteFile(filepath.Join(dir, "if_inet6"), []byte(v6+" 02 40 20 80     eth0\n"), 0o600))
 }
 
 // crioInfo is what CRI-O 1.34 tells of a sandbox besides, cut to what counts.
@@ -158,23 +159,23 @@ func TestCNINamespaceOfOthers(t *testing.T) {
 	// Another one, of which nothing can be told, keeps them all.
 	n.write("run/netns/another", "")
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
-	must(t, os.Remove(n.path("run/netns/another")))
+	testkit.Must(t, os.Remove(n.path("run/netns/another")))
 	// Addresses that cannot be read are any.
-	must(t, os.Remove(filepath.Join(n.cfg.ProcDir, "300/net/fib_trie")))
+	testkit.Must(t, os.Remove(filepath.Join(n.cfg.ProcDir, "300/net/fib_trie")))
 	checkCNI(t, cniFile(t, n.sweep(), "10.244.0.9"), cniFacts{cni.Netns: policy.Unknown})
 }
 
 // TestCNIAddressesReal reads a real namespace's addresses by a process in it.
 func TestCNIAddressesReal(t *testing.T) {
-	needRoot(t)
-	if !inNamespace(t) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
 		return
 	}
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	defer beneath.Close(proc)
 	got, err := addressesOf(proc, "self")
-	must(t, err)
+	testkit.Must(t, err)
 	interfaces := hostAddresses(t)
 	for _, a := range interfaces {
 		if !got[a] {
@@ -189,13 +190,13 @@ func TestCNIAddressesReal(t *testing.T) {
 // TestCNILeakedNamespace: a namespace that is left over, without a process, keeps the addresses that it
 // has, where this process may enter it.
 func TestCNILeakedNamespace(t *testing.T) {
-	needRoot(t)
-	if !inNamespace(t) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n := newCNINode(t)
 	n.write("run/netns/leaked", "")
-	must(t, leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}))
+	testkit.Must(t, leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}))
 	t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/leaked"), unix.MNT_DETACH) })
 	n.address("cbr0", "10.244.0.8", id("gone"))
 	n.address("cbr0", "10.244.0.9", id("gone"))
@@ -241,7 +242,7 @@ func TestCNIReusedPID(t *testing.T) {
 	started := func(n *cniNode, ago time.Duration) {
 		start := (realClock{}.Now().Boot - ago) / (10 * time.Millisecond)
 		text := fmt.Sprintf("300 (x) S 1%s %d 0\n", " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", start)
-		must(n.t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "300/stat"), []byte(text), 0o600))
+		testkit.Must(n.t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "300/stat"), []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		name   string
@@ -271,10 +272,10 @@ func TestCNIReusedPID(t *testing.T) {
 func hostAddresses(t *testing.T) (all []netip.Addr) {
 	t.Helper()
 	interfaces, err := net.InterfaceAddrs()
-	must(t, err)
+	testkit.Must(t, err)
 	for _, i := range interfaces {
 		prefix, err := netip.ParsePrefix(i.String())
-		must(t, err)
+		testkit.Must(t, err)
 		all = append(all, prefix.Addr().WithZone(""))
 	}
 	return all
@@ -295,11 +296,11 @@ func TestCNIConfDirs(t *testing.T) {
 		}, policy.No},
 		{"K3s, and another was named", func(n *cniNode) {
 			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
-			n.cfg.CNIConfDirSet = true
+			n.cfg.ConfDirSet = true
 		}, policy.Yes},
 		{"K3s, and the usual one is not there", func(n *cniNode) {
 			n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", fmt.Sprintf(conf, n.path("data")))
-			n.cfg.CNIConfDir = n.path("none")
+			n.cfg.ConfDir = n.path("none")
 		}, policy.No},
 		{"K3s, whose file is broken", func(n *cniNode) { n.write("var/lib/rancher/k3s/agent/etc/cni/net.d/10-flannel.conf", "{") }, policy.Unknown},
 		{"containerd says where it has loaded them from", func(n *cniNode) {
@@ -324,7 +325,7 @@ func TestCNIConfDirs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)
 			c.change(n)
-			n.cfg.CNIDataDirs = append(n.cfg.CNIDataDirs, n.path("data"))
+			n.cfg.DataDirs = append(n.cfg.DataDirs, n.path("data"))
 			n.write("data/elsewhere/10.42.0.9", id("gone"))
 			checkCNI(t, cniFile(t, n.sweep(), "10.42.0.9"), cniFacts{cni.Foreign: c.want})
 		})

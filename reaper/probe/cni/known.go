@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -17,15 +17,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 )
 
-// usualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
+// UsualTaskDirs have an entry for each container that runs: containerd's bundles (shim v2,
 // and v1 before containerd 2.0) and its runc's states, by namespace, also of the
 // distributions that bring their own containerd; those of runc and crun without containerd;
 // and the run directories of CRI-O and Podman. All are on tmpfs.
-var usualTaskDirs = func() []string {
+var UsualTaskDirs = func() []string {
 	dirs := []string{"/run/runc", "/run/crun", "/run/containers/storage/*-containers", "/run/docker/runtime-runc/*"}
 	for _, state := range [...]string{
 		"/run/containerd", "/run/k3s/containerd", "/run/k0s/containerd", "/var/snap/microk8s/common/run/containerd",
@@ -35,11 +33,11 @@ var usualTaskDirs = func() []string {
 	return dirs
 }()
 
-// usualStores have an entry for each container of another engine. One that runs is found by
+// UsualStores have an entry for each container of another engine. One that runs is found by
 // its task or cgroup wherever its store is, and one that has ended has no network any more
 // (each of these engines tears it down when the container stops); so a store that is
 // elsewhere hides nothing that lives.
-var usualStores = []string{
+var UsualStores = []string{
 	"/var/lib/docker/containers",
 	"/var/lib/containers/storage/*-containers", // Podman's and CRI-O's: what CRI-O has and does not list, it will remove itself
 	"/var/lib/nerdctl/*/containers/*",
@@ -54,53 +52,30 @@ type cniKnown struct {
 	node    policy.Node
 	tasks   idDirs
 	stores  idDirs
-	cgroups cgroup.IDs
+	cgroups Cgroups
 	netns   netnsSet
 }
 
-// ask asks everything at once; each part has its own time and its own error.
-func (s *CNISweep) ask(ctx context.Context, c *cniPart) *cniKnown {
-	k, p := &cniKnown{}, s.p
-	var found kubelet.Answer
+// ask asks the rest at once; each part has its own time and its own error.
+func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *cniKnown {
+	k, r := &cniKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		k.runtime = p.askRuntimeIDs(ctx)
 		if slices.ContainsFunc(c.files, brokenCache) {
-			p.askVersions(ctx, &k.runtime)
+			r.askVersions(ctx, &k.runtime)
 		}
 	})
-	wg.Go(func() { found = p.kubelets().Find(ctx) })
-	wg.Go(func() { k.cgroups = p.cgroups().ContainerIDs(ctx) })
-	wg.Go(func() { k.tasks = p.idDirs(ctx, p.cfg.CNITaskDirs) })
-	wg.Go(func() { k.stores = p.idDirs(ctx, p.cfg.CNIStores) })
-	wg.Go(func() { k.netns = p.netnsSet(ctx) })
+	wg.Go(func() { k.tasks = r.idDirs(ctx, r.TaskDirs) })
+	wg.Go(func() { k.stores = r.idDirs(ctx, r.Stores) })
+	wg.Go(func() { k.netns = r.netnsSet(ctx) })
 	wg.Wait()
-	k.node = policy.Node{
-		Kubelet: found.Runs, RuntimeLists: k.runtime.lists, FreeBytes: -1, FreeInodes: -1, Agrees: found.Agrees,
-	}
-	if found.Running != nil {
-		k.node.KubeletID = found.Running.ID
-	}
-	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
-		s.complain(errors.New(found.Runs.Detail))
-	}
-	if len(c.dirs) > 0 {
-		k.node.MayEnforce = p.mayEnforceOn(ctx, c.dirs[0].Handle, found.Runs)
-	}
+	k.node.RuntimeLists = k.runtime.lists
+	s.complain(a.Errors...)
 	s.complain(k.runtime.err, k.cgroups.Err, k.tasks.err, k.stores.err, k.netns.err)
 	return k
 }
 
 func brokenCache(f cnipolicy.File) bool { return f.Broken && f.Kind == cnipolicy.Cache }
-
-// mayEnforceOn asks for the file system of an open directory.
-func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
-	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
-	if err != nil {
-		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
-	}
-	return f
-}
 
 // idDirs are the container IDs that some directories have an entry for.
 type idDirs struct {
@@ -120,11 +95,11 @@ const (
 )
 
 // idDirs reads directories with an entry for each container.
-func (p *Probe) idDirs(ctx context.Context, patterns []string) idDirs {
+func (r *Reader) idDirs(ctx context.Context, patterns []string) idDirs {
 	all := idDirs{found: map[string]idDir{}}
 	var errs []error
 	for _, pattern := range patterns {
-		got, err := bounded.Do(ctx, p.guard, "ids "+pattern, func() idDirs {
+		got, err := bounded.Do(ctx, r.Guard, "ids "+pattern, func() idDirs {
 			d := idDirs{found: map[string]idDir{}, buf: make([]byte, 32<<10)}
 			d.read("/", strings.Split(strings.Trim(filepath.Clean(pattern), "/"), "/"), "")
 			return d

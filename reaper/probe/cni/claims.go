@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func (f *chunkFacts) untold() bool {
 // sandboxes; and of a sandbox of which it does not tell, the processes are asked which they
 // are in. What is nobody's then is asked for its addresses.
 func (f *chunkFacts) claimLiving(ctx context.Context) {
-	p := f.s.p
+	r := f.s.r
 	f.claimByRuntime(ctx)
 	f.findUnclaimed()
 	wanted := map[nsID]string{}
@@ -52,7 +52,7 @@ func (f *chunkFacts) claimLiving(ctx context.Context) {
 	if len(wanted) == 0 {
 		return
 	}
-	in, err := bounded.Do(ctx, p.guard, "processes' network namespaces", func() netProcesses { return p.netProcesses(ctx, wanted) })
+	in, err := bounded.Do(ctx, r.Guard, "processes' network namespaces", func() netProcesses { return r.netProcesses(ctx, wanted) })
 	if err != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (f *chunkFacts) enterUnclaimed(ctx context.Context) {
 			continue
 		}
 		left--
-		addresses, err := bounded.Do(ctx, f.s.p.guard, "namespace "+u.place, func() entered { return enteredAddresses(u.place, f.k.netns.ids[u.place]) })
+		addresses, err := bounded.Do(ctx, f.s.r.Guard, "namespace "+u.place, func() entered { return enteredAddresses(u.place, f.k.netns.ids[u.place]) })
 		if err != nil || errors.Is(addresses.err, unix.EPERM) {
 			return
 		}
@@ -148,7 +148,7 @@ func (f *chunkFacts) claimByRuntime(ctx context.Context) {
 			ask[id], s.asked[id] = socket, true
 		}
 	}
-	for id, path := range s.p.sandboxNetns(ctx, ask) {
+	for id, path := range s.r.sandboxNetns(ctx, ask) {
 		s.told[id] = true
 		if place, ok := f.k.netns.place(path); ok {
 			s.claims[place] = true
@@ -173,15 +173,15 @@ const mostAddressed = 256
 // netProcesses reads which of the wanted namespaces a process is in, and what addresses those
 // have. A process that cannot be read tells nothing. It takes no capability but the one to read
 // the links of others' processes (PTRACE_MODE_READ): nobody enters a namespace.
-func (p *Probe) netProcesses(ctx context.Context, wanted map[nsID]string) netProcesses {
+func (r *Reader) netProcesses(ctx context.Context, wanted map[nsID]string) netProcesses {
 	all := netProcesses{containers: map[string]string{}, addresses: map[string]map[netip.Addr]bool{}}
-	proc, err := procfs.Open(p.cfg.ProcDir)
+	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		return all
 	}
 	defer beneath.Close(proc)
 	all.node, _ = netnsOf(proc, "1")
-	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) bool {
+	_, err = procfs.Each(ctx, r.ProcDir, proc, func(pid string) bool {
 		id, err := netnsOf(proc, pid)
 		if err != nil {
 			return procfs.Vanished(err)
@@ -315,7 +315,7 @@ func (f *chunkFacts) startOf(path string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	st, err := procfs.StatOf(f.s.p.cfg.ProcDir, n)
+	st, err := procfs.StatOf(f.s.r.ProcDir, n)
 	if err != nil {
 		return time.Time{}
 	}

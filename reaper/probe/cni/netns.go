@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"cmp"
@@ -38,11 +38,11 @@ type nsID struct{ dev, ino uint64 }
 
 const mostNetns = 100_000
 
-func (p *Probe) netnsSet(ctx context.Context) netnsSet {
-	n, err := bounded.Do(ctx, p.guard, "network namespaces", func() netnsSet {
+func (r *Reader) netnsSet(ctx context.Context) netnsSet {
+	n, err := bounded.Do(ctx, r.Guard, "network namespaces", func() netnsSet {
 		n := netnsSet{dirs: map[string]string{}, have: map[string]time.Time{}, ids: map[string]nsID{}}
 		seen := map[[2]uint64]string{}
-		for _, dir := range p.cfg.NetnsDirs {
+		for _, dir := range r.NetnsDirs {
 			n.read(filepath.Clean(dir), seen)
 		}
 		return n
@@ -131,7 +131,7 @@ func (f *chunkFacts) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
 		}
 		return fact
 	}
-	fact := policy.Fact{Origin: strings.Join(f.s.p.cfg.NetnsDirs, ", ")}
+	fact := policy.Fact{Origin: strings.Join(f.s.r.NetnsDirs, ", ")}
 	switch {
 	case n.err != nil:
 		fact.Detail = n.err.Error()
@@ -218,8 +218,8 @@ func (f *chunkFacts) findElsewhere(ctx context.Context) {
 	if len(ask) == 0 {
 		return
 	}
-	p := f.s.p
-	facts, err := bounded.Do(ctx, p.guard, "namespaces elsewhere", func() map[string]elsewhereFact { return f.statNamespaces(ask) })
+	r := f.s.r
+	facts, err := bounded.Do(ctx, r.Guard, "namespaces elsewhere", func() map[string]elsewhereFact { return f.statNamespaces(ask) })
 	for _, path := range ask {
 		if err != nil {
 			facts = map[string]elsewhereFact{path: {Fact: policy.Fact{Origin: path, Detail: err.Error()}}}
@@ -229,8 +229,8 @@ func (f *chunkFacts) findElsewhere(ctx context.Context) {
 }
 
 func (f *chunkFacts) statNamespaces(paths []string) map[string]elsewhereFact {
-	p := f.s.p
-	proc, err := procfs.Open(p.cfg.ProcDir)
+	r := f.s.r
+	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		proc = -1
 	}
@@ -239,7 +239,7 @@ func (f *chunkFacts) statNamespaces(paths []string) map[string]elsewhereFact {
 	for _, path := range paths {
 		at := path
 		if isProc(path) {
-			at = p.cfg.ProcDir + strings.TrimPrefix(path, "/proc")
+			at = r.ProcDir + strings.TrimPrefix(path, "/proc")
 		}
 		fact := elsewhereFact{Fact: policy.Fact{Truth: policy.Yes, Origin: path, Detail: "the network namespace " + clean.Name(path) + " exists"}}
 		switch _, err := beneath.StatName(unix.AT_FDCWD, at); {

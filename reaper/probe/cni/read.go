@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -44,7 +44,7 @@ type readBatch struct {
 }
 
 // readChunk reads the files of the chunk.
-func (s *CNISweep) readChunk(ctx context.Context, c *cniPart) {
+func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 	c.files = make([]cnipolicy.File, len(c.names))
 	c.extra = make([]cniExtra, len(c.names))
 	var next atomic.Int64
@@ -55,7 +55,7 @@ func (s *CNISweep) readChunk(ctx context.Context, c *cniPart) {
 		wg.Go(func() {
 			for i := int(next.Add(1) - 1); i < len(starts)-1; i = int(next.Add(1) - 1) {
 				from, to := starts[i], starts[i+1]
-				s.p.readBatch(ctx, c, from, to, worker, hung)
+				s.r.readBatch(ctx, c, from, to, worker, hung)
 			}
 		})
 	}
@@ -101,20 +101,20 @@ func (h *hungDirs) add(d *cniOpened, err error) {
 }
 
 // readBatch reads the files of names[from:to], all of one directory.
-func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int, hung *hungDirs) {
+func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, hung *hungDirs) {
 	d := c.names[from].dir
 	names := c.names[from:to]
 	var read readBatch
 	err := hung.of(d)
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
-		read, err = bounded.On(ctx, p.guard, key, d.Handle, func(fd int) readBatch {
-			r := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
+		read, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
+			b := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
 			var buf []byte
 			for i, e := range names {
-				r.files[i], r.extra[i], buf = p.readCNIFile(fd, &d.cniDir, e.Entry, buf)
+				b.files[i], b.extra[i], buf = r.readCNIFile(fd, &d.cniDir, e.Entry, buf)
 			}
-			return r
+			return b
 		})
 		if err != nil {
 			hung.add(d, err)
@@ -133,7 +133,7 @@ func (p *Probe) readBatch(ctx context.Context, c *cniPart, from, to, worker int,
 }
 
 // readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (p *Probe) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (cnipolicy.File, cniExtra, []byte) {
+func (r *Reader) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (cnipolicy.File, cniExtra, []byte) {
 	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
 	var x cniExtra
 	if _, ok := cni.ParseHostLocal(e.Name, nil); d.kind == cnipolicy.Address && !ok {
@@ -144,7 +144,7 @@ func (p *Probe) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (cn
 		tie(&f, &x, nil)
 		return f, x, buf
 	}
-	fd, st, err := p.open.RootFile(dir, e.Name, e.Kind)
+	fd, st, err := r.Open.RootFile(dir, e.Name, e.Kind)
 	switch {
 	case beneath.Gone(err):
 		x.gone = true

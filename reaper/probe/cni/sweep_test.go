@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"errors"
@@ -20,6 +20,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestSweepCNI has one file of each kind, of a pod that is gone and of one that lives.
@@ -92,16 +93,16 @@ func TestSweepCNIOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCNINode(t)
 			n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
-			s := n.probe().SweepCNI()
+			s := n.begin()
 			defer s.Close()
 			add := func() {
 				n.sandbox(born, true)
 				n.cache("cbr0", born, "eth0", string(newUID()), n.netns("new"))
 			}
-			var part *cniPart
-			var known *cniKnown
+			var part *Chunk
+			var asked Asked
 			read := func() { part = s.list(t.Context()); s.readChunk(t.Context(), part) }
-			ask := func() { known = s.ask(t.Context(), &cniPart{}) }
+			ask := func() { asked = n.asked(t.Context()) }
 			if c.swapped {
 				ask()
 				add()
@@ -111,8 +112,8 @@ func TestSweepCNIOrder(t *testing.T) {
 				add()
 				ask()
 			}
-			look := s.judgeable(t.Context(), part, known)
-			part.close()
+			look := s.Look(t.Context(), part, asked)
+			part.Close()
 			lost := 0
 			for _, f := range look.Files {
 				if f.Container == born && f.Facts[cni.Listed].Truth == policy.No {
@@ -150,7 +151,7 @@ func TestSweepCNIRuntime(t *testing.T) {
 		{"no sandboxes", fail(fakecri.ListPodSandbox, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")}), policy.Unknown, unknown},
 		{"no containers", fail(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "x")}), policy.Unknown, unknown},
 		{"it hangs", fail(fakecri.ListPodSandbox, fakecri.Fault{Hang: true}), policy.Unknown, unknown},
-		{"not asked", func(n *cniNode) { n.cfg.Waive = true }, policy.Unknown, unknown},
+		{"not asked", func(n *cniNode) { n.waive = true }, policy.Unknown, unknown},
 		{"nobody listens", func(n *cniNode) { n.cri.Close() }, policy.Unknown, unknown},
 		{"a container of it runs, its sandbox is not listed", func(n *cniNode) { n.container(id("c"), gone, true) }, policy.Yes, nil},
 		{"a container of it has ended", func(n *cniNode) { n.container(id("c"), gone, false) }, policy.Yes, nil},
@@ -323,7 +324,7 @@ func TestSweepCNIUntied(t *testing.T) {
 	n.write("elsewhere", good)
 	n.symlink(n.path("elsewhere"), "cni/results/cbr0-"+a+"-symlink")
 	n.mkdir("cni/results/cbr0-" + a + "-directory")
-	must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+a+"-fifo"), 0o600))
+	testkit.Must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+a+"-fifo"), 0o600))
 	device := "cni/results/cbr0-" + a + "-device"
 	if err := unix.Mknod(n.path(device), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 		n.mkdir(device) // only root makes devices
@@ -379,15 +380,15 @@ func TestSweepCNIOpensNothingElse(t *testing.T) {
 	n := newCNINode(t)
 	n.mkdir("cni/results")
 	n.write("cni/networks/cbr0/kmsg", id("a"))
-	must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+id("a")+"-eth0"), 0o600))
-	must(t, unix.Mkfifo(n.path("cni/networks/cbr0/10.0.0.1"), 0o600))
+	testkit.Must(t, unix.Mkfifo(n.path("cni/results/cbr0-"+id("a")+"-eth0"), 0o600))
+	testkit.Must(t, unix.Mkfifo(n.path("cni/networks/cbr0/10.0.0.1"), 0o600))
 	paths := []string{"cni/networks/cbr0/kmsg", "cni/results/cbr0-" + id("a") + "-eth0", "cni/networks/cbr0/10.0.0.1"}
 	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	must(t, err)
+	testkit.Must(t, err)
 	defer beneath.Close(watch)
 	for _, path := range paths {
 		_, err = unix.InotifyAddWatch(watch, n.path(path), unix.IN_OPEN|unix.IN_ACCESS)
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	looks := n.sweep()
 	if len(looks) != 1 || len(looks[0].Files) != len(paths) {
@@ -406,8 +407,8 @@ func TestSweepCNIMemory(t *testing.T) {
 	for i := range files {
 		n.write("cni/multus/"+id(strconv.Itoa(i)), "[]")
 	}
-	s := n.probe().SweepCNI()
-	s.chunk = chunk
+	n.chunk = chunk
+	s := n.begin()
 	defer s.Close()
 	var first, most uint64
 	seen := 0
@@ -438,10 +439,10 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	n.write("cni/multus/"+id("gone"), "[]")
 	n.mkdir("cni/multus/results")
 	n.write("cni/multus/results/n-"+id("gone")+"-net1", cacheText("n", id("gone"), "net1", string(newUID()), n.netns("gone")))
-	p := n.probe()
-	stick(t, p.guard, "cni "+n.path("cni/networks/stuck"))
+	r := n.reader()
+	stick(t, r.Guard, "cni "+n.path("cni/networks/stuck"))
 	n.address("stuck", "10.0.0.1", id("gone"))
-	looks := sweepAll(t, p.SweepCNI())
+	looks := sweepAll(t, sweeping{r.Sweep(), n})
 	if len(looks) != 1 || len(looks[0].Files) != 2 || len(looks[0].Errors) != 4 {
 		t.Fatalf("%d looks, %d files, errors %q", len(looks), len(looks[0].Files), looks[0].Errors)
 	}
@@ -460,11 +461,11 @@ func TestSweepCNIHangs(t *testing.T) {
 	n := newCNINode(t)
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
 	n.address("cbr0", "10.244.0.9", id("gone"))
-	p := n.probe()
+	r := n.reader()
 	for worker := range 4 {
-		stick(t, p.guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
+		stick(t, r.Guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
 	}
-	looks := sweepAll(t, p.SweepCNI())
+	looks := sweepAll(t, sweeping{r.Sweep(), n})
 	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})
 	checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
 	if len(looks[0].Errors) != 1 {
@@ -476,13 +477,13 @@ func TestSweepCNIHangs(t *testing.T) {
 func TestSweepCNIVanishes(t *testing.T) {
 	n := newCNINode(t)
 	name := n.cache("cbr0", id("gone"), "eth0", string(newUID()), n.netns("gone"))
-	s := n.probe().SweepCNI()
+	s := n.begin()
 	defer s.Close()
 	part := s.list(t.Context())
-	defer part.close()
-	must(t, os.Remove(n.path("cni/results/"+name)))
+	defer part.Close()
+	testkit.Must(t, os.Remove(n.path("cni/results/"+name)))
 	s.readChunk(t.Context(), part)
-	if look := s.judgeable(t.Context(), part, s.ask(t.Context(), part)); len(look.Files) != 0 || len(look.Errors) != 0 {
+	if look := s.Look(t.Context(), part, n.asked(t.Context())); len(look.Files) != 0 || len(look.Errors) != 0 {
 		t.Errorf("%+v", look)
 	}
 }
@@ -498,9 +499,9 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 	n.address("cbr0", "fd00::9", id("gone"))
 	n.write("cni/multus/"+id("gone"), "[]")
 	n.write("cni/flannel/"+id("gone"), `{"name":"cbr0","type":"bridge"}`)
-	s := n.probe().SweepCNI()
+	n.chunk = 1
+	s := n.begin()
 	defer s.Close()
-	s.chunk = 1
 	files := 0
 	for look, ok := s.Next(t.Context()); ok; look, ok = s.Next(t.Context()) {
 		for _, f := range look.Files {
@@ -509,7 +510,7 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 			if f.UID != uid {
 				t.Errorf("%s is of the pod %q", f.Name, f.UID)
 			}
-			must(t, os.Remove(f.Dir+"/"+f.Name))
+			testkit.Must(t, os.Remove(f.Dir+"/"+f.Name))
 		}
 	}
 	if files != 5 {
@@ -521,10 +522,9 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 func TestSweepCNIRecorded(t *testing.T) {
 	const recorded = "02538aa466dd8640b990107e22f160c010b0e9bcf46b0b50f2e8b61d5818f8e6"
 	n := newCNINode(t)
-	n.cfg.NetnsDirs = nil // the usual ones, which its files name
 	for file, name := range map[string]string{"eth0.json": "labnet-" + recorded + "-eth0", "lo.json": "cni-loopback-" + recorded + "-lo"} {
-		text, err := os.ReadFile("../../testdata/recorded/cni/" + file)
-		must(t, err)
+		text, err := os.ReadFile("../../../testdata/recorded/cni/" + file)
+		testkit.Must(t, err)
 		n.write("cni/results/"+name, string(text))
 	}
 	n.address("labnet", "10.244.0.8", recorded)

@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -18,17 +18,17 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// mostContent bounds what one ReadCNI holds in memory; it is 10,000 usual cache files.
+// mostContent bounds what one Contents holds in memory; it is 10,000 usual cache files.
 const mostContent = 16 << 20
 
 var errChanged = errors.New("it is no longer what was judged")
 
-// ReadCNI reads files that were judged once more, with all that a restore needs. The
+// Contents reads files that were judged once more, with all that a restore needs. The
 // answer has one entry for each file, in the same order. Err says of a file that it is
 // gone, that it is another or has been written since, or that it no longer is of the same
 // container; such a file is left alone. Later says that the answer is large enough without
 // the file: it was not read, and belongs into the next batch.
-func (p *Probe) ReadCNI(ctx context.Context, files []cni.File) []cni.Content {
+func (r *Reader) Contents(ctx context.Context, files []cni.File) []cni.Content {
 	out := make([]cni.Content, 0, len(files))
 	room := int64(mostContent)
 	for from := 0; from < len(files); {
@@ -38,7 +38,7 @@ func (p *Probe) ReadCNI(ctx context.Context, files []cni.File) []cni.Content {
 		}
 		batch := slices.Clone(files[from:to]) // a read that hangs must not see what becomes of files
 		from = to
-		read, err := p.readContents(ctx, batch, room)
+		read, err := r.readContents(ctx, batch, room)
 		for i, f := range batch {
 			if err != nil {
 				out = append(out, cni.Content{File: f, Err: err.Error()})
@@ -52,8 +52,8 @@ func (p *Probe) ReadCNI(ctx context.Context, files []cni.File) []cni.Content {
 }
 
 // readContents reads files of one directory.
-func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) ([]cni.Content, error) {
-	d, err := p.cniDirOf(&files[0])
+func (r *Reader) readContents(ctx context.Context, files []cni.File, room int64) ([]cni.Content, error) {
+	d, err := r.cniDirOf(&files[0])
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 		contents []cni.Content
 		err      error
 	}
-	a, err := bounded.Do(ctx, p.guard, "cni contents "+d.path, func() (a answer) {
-		fd, err := openCNIDir(p.open, d)
+	a, err := bounded.Do(ctx, r.Guard, "cni contents "+d.path, func() (a answer) {
+		fd, err := openCNIDir(r.Open, d)
 		if err != nil {
 			a.err = err
 			return a
@@ -72,7 +72,7 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 		a.contents = make([]cni.Content, 0, len(files))
 		for _, f := range files {
 			c := cni.Content{File: f}
-			if err := p.readContent(fd, &c, left); err != nil {
+			if err := r.readContent(fd, &c, left); err != nil {
 				c = cni.Content{File: f, Err: err.Error()}
 			}
 			left -= int64(len(c.Data))
@@ -90,11 +90,11 @@ func (p *Probe) readContents(ctx context.Context, files []cni.File, room int64) 
 }
 
 // cniDirOf finds the directory of a file, to open it as the sweep did.
-func (p *Probe) cniDirOf(f *cni.File) (cniDir, error) {
+func (r *Reader) cniDirOf(f *cni.File) (cniDir, error) {
 	if f.Kind == cni.Address {
 		return cniDir{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}, f.Dir}, nil
 	}
-	for _, base := range p.cfg.CNICacheDirs {
+	for _, base := range r.CacheDirs {
 		for _, c := range cniCaches {
 			d := cacheDir(base, c.kind, c.names)
 			if d.kind == f.Kind && d.path == f.Dir {
@@ -106,8 +106,8 @@ func (p *Probe) cniDirOf(f *cni.File) (cniDir, error) {
 }
 
 // readContent reads one file and compares it with what was judged.
-func (p *Probe) readContent(dir int, c *cni.Content, room int64) error {
-	fd, st, err := p.open.RootFile(dir, c.File.Name, unix.DT_UNKNOWN)
+func (r *Reader) readContent(dir int, c *cni.Content, room int64) error {
+	fd, st, err := r.Open.RootFile(dir, c.File.Name, unix.DT_UNKNOWN)
 	if err != nil {
 		return err
 	}

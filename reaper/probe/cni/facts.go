@@ -1,4 +1,4 @@
-package probe
+package cni
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func (o *cniOwner) add(f *cni.File, x *cniExtra) {
 
 // chunkFacts puts the facts of one chunk together.
 type chunkFacts struct {
-	s         *CNISweep
+	s         *Sweep
 	k         *cniKnown
 	at        policy.Instant
 	owners    map[string]*cniOwner
@@ -51,7 +51,7 @@ type chunkFacts struct {
 }
 
 // judgeable makes a look of a chunk.
-func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) cni.Look {
+func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *cniKnown) cni.Look {
 	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
 	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
 	f.add(c, nil)
@@ -92,7 +92,7 @@ func (s *CNISweep) judgeable(ctx context.Context, c *cniPart, k *cniKnown) cni.L
 
 // add takes in what the files of a chunk tell about their containers; only of those
 // wanted, where some are.
-func (f *chunkFacts) add(c *cniPart, wanted map[string]bool) {
+func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 	for i := range c.files {
 		file, x := &c.files[i], &c.extra[i]
 		if x.gone || file.Facts[cni.Tied].Truth != policy.Yes {
@@ -133,9 +133,9 @@ func (f *chunkFacts) missing() map[string]bool {
 // lookUp reads the cache files of some containers, and of all that the runtime lists: they
 // tell whose the namespaces are that are there. It goes through the names of the caches
 // again, which costs less than to remember 300,000 of them.
-func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown) *cniPart {
-	c := &cniPart{}
-	defer c.close()
+func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown) *Chunk {
+	c := &Chunk{}
+	defer c.Close()
 	wanted := func(name string) (yes bool) {
 		cniparsers.EachContainerID(name, func(id string) {
 			_, listed := k.runtime.ids[id]
@@ -143,7 +143,7 @@ func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKn
 		})
 		return yes
 	}
-	for _, base := range s.p.cfg.CNICacheDirs {
+	for _, base := range s.r.CacheDirs {
 		for _, cache := range cniCaches {
 			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
 			case cni.Cache:
@@ -162,13 +162,13 @@ func (s *CNISweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKn
 const mostLookedUp = 4 * cniChunk
 
 // lookUpIn adds the wanted names of one cache.
-func (s *CNISweep) lookUpIn(ctx context.Context, c *cniPart, d cniDir, wanted func(string) bool) error {
+func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d cniDir, wanted func(string) bool) error {
 	type answer struct {
 		openedCNI
 		names []beneath.Entry
 	}
-	a, err := bounded.Do(ctx, s.p.guard, "cni lookup "+d.path, func() (a answer) {
-		fd, err := openCNIDir(s.p.open, d)
+	a, err := bounded.Do(ctx, s.r.Guard, "cni lookup "+d.path, func() (a answer) {
+		fd, err := openCNIDir(s.r.Open, d)
 		if err != nil {
 			a.err = err
 			return a

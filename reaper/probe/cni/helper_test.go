@@ -1,10 +1,14 @@
-package probe
+package cni
 
 import (
+	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,9 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -30,31 +39,135 @@ func (realClock) Now() policy.Instant {
 
 // cniNode is a node with CNI's directories and a runtime.
 type cniNode struct {
-	*testNode
+	t          testing.TB
+	dir        string
+	cfg        Reader
+	cgroupRoot string
+	waive      bool // no runtime is asked
+	fallback   bool // without openat2
+	patience   time.Duration
+	chunk      int
 	cri        *fakecri.Server
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
-	chunk      int
 }
 
 func newCNINode(t *testing.T) *cniNode {
 	t.Helper()
-	n := &cniNode{testNode: newNode(t), chunk: cniChunk}
+	n := &cniNode{t: t, dir: t.TempDir(), patience: 20 * time.Second, chunk: cniChunk}
 	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), fakecri.Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(s.Close)
-	n.cri = s
-	n.cfg.Waive, n.cfg.RuntimeEndpoint, n.cfg.ProcDir, n.cfg.Clock = false, s.Endpoint(), testkit.ProcTree(t), realClock{}
-	n.cfg.CNICacheDirs, n.cfg.CNIDataDirs = []string{n.path("cni")}, []string{n.path("cni/networks")}
-	n.cfg.CNIConfDir = n.path("net.d")
-	n.cfg.NetnsDirs = []string{n.path("run/netns"), n.path("var/run/netns")}
-	n.cfg.CNITaskDirs = []string{n.path("run/task/*"), n.path("run/runc")}
-	n.cfg.CNIStores = []string{n.path("storage/*-containers"), n.path("docker/containers")}
-	n.mkdir("run/netns", "var", "cni")
+	n.cri, n.cgroupRoot = s, n.path("cgroup")
+	n.cfg = Reader{
+		NodeRoot: n.dir, CacheDirs: []string{n.path("cni")}, DataDirs: []string{n.path("cni/networks")}, ConfDir: n.path("net.d"),
+		NetnsDirs: []string{n.path("run/netns"), n.path("var/run/netns")}, TaskDirs: []string{n.path("run/task/*"), n.path("run/runc")},
+		Stores: []string{n.path("storage/*-containers"), n.path("docker/containers")}, ProcDir: testkit.ProcTree(t), Now: realClock{}.Now,
+	}
+	n.mkdir("cgroup/kubepods.slice", "run/netns", "var", "cni")
 	n.symlink("../run", "var/run")
 	n.write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local","dataDir":"`+n.path("cni/networks")+`"}}]}`)
 	n.sandbox(id("a live pod"), true)
 	return n
+}
+
+func (n *cniNode) path(rel string) string { return filepath.Join(n.dir, rel) }
+
+func (n *cniNode) mkdir(rels ...string) {
+	n.t.Helper()
+	for _, rel := range rels {
+		testkit.Must(n.t, os.MkdirAll(n.path(rel), 0o755))
+	}
+}
+
+func (n *cniNode) write(rel, text string) {
+	n.t.Helper()
+	n.mkdir(filepath.Dir(rel))
+	testkit.Must(n.t, os.WriteFile(n.path(rel), []byte(text), 0o600))
+}
+
+func (n *cniNode) symlink(target, rel string) {
+	n.t.Helper()
+	n.mkdir(filepath.Dir(rel))
+	testkit.Must(n.t, os.Symlink(target, n.path(rel)))
+}
+
+// reader is a Reader of the node as it is configured now.
+func (n *cniNode) reader() *Reader {
+	n.t.Helper()
+	r := n.cfg
+	open, err := beneath.New(n.fallback)
+	testkit.Must(n.t, err)
+	if !n.fallback && open.Fallback() != nil {
+		testkit.Skip(n.t, "needs openat2: ", open.Fallback())
+	}
+	r.Open, r.Guard, r.Chunk = open, &bounded.Guard{Patience: n.patience}, n.chunk
+	if !n.waive && !r.ConfDirSet {
+		r.Sockets = n.sockets().Paths
+	}
+	return &r
+}
+
+func (n *cniNode) sockets() cri.Sockets {
+	return cri.NamedSocket(n.cri.Endpoint(), "--runtime-endpoint")
+}
+
+// asked asks what probe asks: the node's own namespaces are seen, and no kubelet is looked for.
+func (n *cniNode) asked(ctx context.Context) Asked {
+	cgroups := cgroup.Reader{Root: n.cgroupRoot, Guard: &bounded.Guard{Patience: n.patience}}
+	yes := policy.Fact{Truth: policy.Yes}
+	a := Asked{Node: policy.Node{MayEnforce: yes, Agrees: yes}, Cgroups: Cgroups(cgroups.ContainerIDs(ctx)), Sockets: n.sockets()}
+	if n.waive {
+		a.Unasked = errors.New("not asked")
+		return a
+	}
+	for _, path := range a.Sockets.Paths {
+		a.Lists = append(a.Lists, cri.List(ctx, path, n.patience, cri.MaxAnswer))
+	}
+	return a
+}
+
+// sweeping is a sweep that asks after each chunk was read, as probe does.
+type sweeping struct {
+	*Sweep
+
+	n *cniNode
+}
+
+func (n *cniNode) begin() sweeping { return sweeping{n.reader().Sweep(), n} }
+
+func (s sweeping) Next(ctx context.Context) (cni.Look, bool) {
+	c, ok := s.Read(ctx)
+	if !ok {
+		return cni.Look{}, false
+	}
+	defer c.Close()
+	return s.Look(ctx, c, s.n.asked(ctx)), ctx.Err() == nil
+}
+
+// stick leaves a goroutine behind that has begun the work of a key, until the test ends.
+func stick(t *testing.T, g *bounded.Guard, key string) {
+	t.Helper()
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	hang := func() struct{} { <-release; return struct{}{} }
+	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
+		t.Fatalf("%s is not free: %v", key, err)
+	}
+}
+
+func newUID() parsers.PodUID {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	uid, _ := parsers.ParsePodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+	return uid
+}
+
+func wantDetail(t *testing.T, f policy.Fact, part string) {
+	t.Helper()
+	if !strings.Contains(f.Detail, part) {
+		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
+	}
 }
 
 // id makes a container ID of a name for it.
@@ -115,17 +228,15 @@ func (n *cniNode) netns(name string) string { return n.path("var/run/netns/" + n
 // sweep returns all looks of one sweep.
 func (n *cniNode) sweep() []cni.Look {
 	n.t.Helper()
-	s := n.probe().SweepCNI()
-	s.chunk = n.chunk
-	return sweepAll(n.t, s)
+	return sweepAll(n.t, n.begin())
 }
 
-func sweepAll(t *testing.T, s *CNISweep) []cni.Look {
-	t.Helper()
+func sweepAll(tb testing.TB, s sweeping) []cni.Look {
+	tb.Helper()
 	defer s.Close()
 	var looks []cni.Look
 	for {
-		look, ok := s.Next(t.Context())
+		look, ok := s.Next(tb.Context())
 		if !ok {
 			return looks
 		}

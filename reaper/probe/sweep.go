@@ -1,0 +1,114 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+)
+
+// cni reads what CNI left. The runtimes at sockets are asked where their network configurations are.
+func (p *Probe) cni(sockets []string) *cni.Reader {
+	c := &p.cfg
+	return &cni.Reader{
+		CacheDirs: c.CNICacheDirs, DataDirs: c.CNIDataDirs, ConfDir: c.CNIConfDir, ConfDirSet: c.CNIConfDirSet, NodeRoot: c.NodeRoot,
+		Sockets: sockets, NetnsDirs: c.NetnsDirs, TaskDirs: c.CNITaskDirs, Stores: c.CNIStores,
+		ProcDir: c.ProcDir, Now: c.Clock.Now, Open: p.open, Guard: p.guard,
+	}
+}
+
+// confSockets are the sockets of those runtimes, none where the operator chose the directory.
+func (p *Probe) confSockets(ctx context.Context) []string {
+	if p.cfg.CNIConfDirSet || p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
+		return nil
+	}
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(cri.UsualSockets(p.cfg.NodeRoot)) })
+	if err != nil || found.Err != nil {
+		return nil
+	}
+	return found.Paths
+}
+
+// CNIDirs returns the directories in and below which CNI keeps its files.
+func (p *Probe) CNIDirs() []string {
+	return p.cni(p.confSockets(context.Background())).Dirs()
+}
+
+// ReadCNI reads files that were judged once more, with all that a restore needs.
+func (p *Probe) ReadCNI(ctx context.Context, files []cnipolicy.File) []cnipolicy.Content {
+	return p.cni(nil).Contents(ctx, files)
+}
+
+// CNISweep is one pass over what CNI left. It is used by one goroutine.
+type CNISweep struct {
+	p     *Probe
+	sweep *cni.Sweep
+}
+
+// SweepCNI begins a pass. Nothing is read until Next.
+func (p *Probe) SweepCNI() *CNISweep { return &CNISweep{p: p} }
+
+// Close lets go of what the sweep holds open.
+func (s *CNISweep) Close() {
+	if s.sweep != nil {
+		s.sweep.Close()
+	}
+}
+
+// Next returns the next chunk, and false when all was read or ctx has ended. It returns in
+// bounded time whatever hangs: what has not answered by then is Unknown.
+//
+// Each chunk is read before anything is asked, so that no answer is older than its files.
+func (s *CNISweep) Next(ctx context.Context) (cnipolicy.Look, bool) {
+	if s.sweep == nil {
+		s.sweep = s.p.cni(s.p.confSockets(ctx)).Sweep()
+	}
+	chunk, ok := s.sweep.Read(ctx)
+	if !ok {
+		return cnipolicy.Look{}, false
+	}
+	defer chunk.Close()
+	look := s.sweep.Look(ctx, chunk, s.p.askForCNI(ctx, chunk.Dir()))
+	return look, ctx.Err() == nil
+}
+
+// askForCNI asks the other rooms at once; each part has its own time and its own error.
+func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) cni.Asked {
+	var a cni.Asked
+	var found kubelet.Answer
+	var wg sync.WaitGroup
+	wg.Go(func() { a.Lists, a.Sockets, a.Unasked = p.askSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot)) })
+	wg.Go(func() { found = p.kubelets().Find(ctx) })
+	wg.Go(func() { a.Cgroups = cni.Cgroups(p.cgroups().ContainerIDs(ctx)) })
+	wg.Wait()
+	a.Node = policy.Node{Kubelet: found.Runs, FreeBytes: -1, FreeInodes: -1, Agrees: found.Agrees}
+	if found.Running != nil {
+		a.Node.KubeletID = found.Running.ID
+	}
+	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
+		a.Errors = append(a.Errors, errors.New(found.Runs.Detail))
+	}
+	if a.Unasked != nil && !errors.Is(a.Unasked, errNotAsked) {
+		a.Errors = append(a.Errors, a.Unasked)
+	}
+	if dir != nil {
+		a.Node.MayEnforce = p.mayEnforceOn(ctx, dir, found.Runs)
+	}
+	return a
+}
+
+// mayEnforceOn asks for the file system of an open directory.
+func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
+	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
+	if err != nil {
+		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
+	}
+	return f
+}
