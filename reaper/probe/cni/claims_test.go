@@ -102,7 +102,7 @@ func TestCNIClaims(t *testing.T) {
 		{"the node's own", func(n *cniNode) { n.inNetns(1, "x", "") }, policy.No},
 		{"no cache file of the dead: its own is there", func(n *cniNode) { n.inNetns(300, "x", gone) }, policy.Unknown},
 	} {
-		for _, chunk := range []int{1, cniChunk} {
+		for _, chunk := range []int{1, usualChunk} {
 			t.Run(c.name, func(t *testing.T) {
 				n := newCNINode(t)
 				n.chunk = chunk
@@ -358,7 +358,7 @@ func TestCNIAttachments(t *testing.T) {
 			n.mkdir("docker/containers/" + gone)
 		}, policy.Yes},
 	} {
-		for _, chunk := range []int{1, cniChunk} {
+		for _, chunk := range []int{1, usualChunk} {
 			t.Run(c.name, func(t *testing.T) {
 				n := newCNINode(t)
 				n.chunk = chunk

@@ -33,7 +33,7 @@ func (r *Reader) Contents(ctx context.Context, files []cni.File) []cni.Content {
 	room := int64(mostContent)
 	for from := 0; from < len(files); {
 		to := from + 1
-		for to < len(files) && to-from < cniBatch && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
+		for to < len(files) && to-from < batchSize && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
 			to++
 		}
 		batch := slices.Clone(files[from:to]) // a read that hangs must not see what becomes of files
@@ -53,7 +53,7 @@ func (r *Reader) Contents(ctx context.Context, files []cni.File) []cni.Content {
 
 // readContents reads files of one directory.
 func (r *Reader) readContents(ctx context.Context, files []cni.File, room int64) ([]cni.Content, error) {
-	d, err := r.cniDirOf(&files[0])
+	d, err := r.dirOf(&files[0])
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (r *Reader) readContents(ctx context.Context, files []cni.File, room int64)
 		err      error
 	}
 	a, err := bounded.Do(ctx, r.Guard, "cni contents "+d.path, func() (a answer) {
-		fd, err := openCNIDir(r.Open, d)
+		fd, err := openDirectory(r.Open, d)
 		if err != nil {
 			a.err = err
 			return a
@@ -89,20 +89,20 @@ func (r *Reader) readContents(ctx context.Context, files []cni.File, room int64)
 	return a.contents, nil
 }
 
-// cniDirOf finds the directory of a file, to open it as the sweep did.
-func (r *Reader) cniDirOf(f *cni.File) (cniDir, error) {
+// dirOf finds the directory of a file, to open it as the sweep did.
+func (r *Reader) dirOf(f *cni.File) (directory, error) {
 	if f.Kind == cni.Address {
-		return cniDir{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}, f.Dir}, nil
+		return directory{f.Kind, filepath.Dir(f.Dir), []string{filepath.Base(f.Dir)}, f.Dir}, nil
 	}
 	for _, base := range r.CacheDirs {
-		for _, c := range cniCaches {
+		for _, c := range cacheDirs {
 			d := cacheDir(base, c.kind, c.names)
 			if d.kind == f.Kind && d.path == f.Dir {
 				return d, nil
 			}
 		}
 	}
-	return cniDir{}, fmt.Errorf("%s is below no cache directory", clean.Name(f.Dir))
+	return directory{}, fmt.Errorf("%s is below no cache directory", clean.Name(f.Dir))
 }
 
 // readContent reads one file and compares it with what was judged.
@@ -119,11 +119,11 @@ func (r *Reader) readContent(dir int, c *cni.Content, room int64) error {
 		c.Later = true
 		return nil
 	}
-	text, err := beneath.ReadAll(fd, c.File.ID.Size, longCNI)
+	text, err := beneath.ReadAll(fd, c.File.ID.Size, longCache)
 	if err != nil {
 		return beneath.PathError("read", c.File.Name, err)
 	}
-	now, x := cni.File{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, cniExtra{}
+	now, x := cni.File{Kind: c.File.Kind, Dir: c.File.Dir, Name: c.File.Name}, fileExtra{}
 	tie(&now, &x, text)
 	if int64(len(text)) != c.File.ID.Size || now.Facts[cni.Tied].Truth != policy.Yes ||
 		now.Container != c.File.Container || now.Broken != c.File.Broken {

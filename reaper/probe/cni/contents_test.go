@@ -127,7 +127,7 @@ func TestReadCNIBudget(t *testing.T) {
 	text := cacheText("cbr0", id("gone"), "%", string(newUID()), n.netns("x"))
 	for i := range 10 {
 		ifName := "eth" + string(rune('0'+i))
-		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCNI-4096))
+		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCache-4096))
 	}
 	got := n.reader().Contents(t.Context(), n.files())
 	later := slices.IndexFunc(got, func(c cni.Content) bool { return c.Later })

@@ -20,11 +20,11 @@ import (
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// cniCaches are the caches below a cache directory: libcni's own; that of the kubelet's
+// cacheDirs are the caches below a cache directory: libcni's own; that of the kubelet's
 // dockershim and of cri-dockerd (--cni-cache-dir, kubernetes PR 78908); that of Multus since
 // 3.7.2; and the delegates of Multus and flannel, in a file for each sandbox. They are read
 // in this order.
-var cniCaches = [...]struct {
+var cacheDirs = [...]struct {
 	kind  cnipolicy.Kind
 	names []string
 }{
@@ -35,14 +35,14 @@ var cniCaches = [...]struct {
 	{cnipolicy.Cache, []string{"multus", "results"}},
 }
 
-func cacheDir(base string, kind cnipolicy.Kind, names []string) cniDir {
-	return cniDir{kind, base, names, filepath.Join(base, filepath.Join(names...))}
+func cacheDir(base string, kind cnipolicy.Kind, names []string) directory {
+	return directory{kind, base, names, filepath.Join(base, filepath.Join(names...))}
 }
 
 // findDirs says what there is to read: the caches, and the networks that host-local has
 // given addresses of.
 func (s *Sweep) findDirs(ctx context.Context) {
-	s.conf = s.r.readCNIConf(ctx)
+	s.conf = s.r.readConfs(ctx)
 	var bases []string
 	for _, base := range slices.Concat(s.r.DataDirs, s.conf.dataDirs) {
 		base = filepath.Clean(base)
@@ -53,10 +53,10 @@ func (s *Sweep) findDirs(ctx context.Context) {
 		networks, err := s.r.networks(ctx, base)
 		s.complain(err)
 		for _, name := range networks {
-			s.dirs = append(s.dirs, cniDir{cnipolicy.Address, base, []string{name}, filepath.Join(base, name)})
+			s.dirs = append(s.dirs, directory{cnipolicy.Address, base, []string{name}, filepath.Join(base, name)})
 		}
 	}
-	for _, c := range cniCaches {
+	for _, c := range cacheDirs {
 		for _, base := range s.r.CacheDirs {
 			s.dirs = append(s.dirs, cacheDir(base, c.kind, c.names))
 		}
@@ -66,7 +66,7 @@ func (s *Sweep) findDirs(ctx context.Context) {
 // Dirs returns the directories in and below which CNI keeps its files: those that were
 // configured, and every dataDir that a network configuration names.
 func (r *Reader) Dirs() []string {
-	conf := r.readCNIConf(context.Background())
+	conf := r.readConfs(context.Background())
 	return slices.Concat(r.CacheDirs, r.DataDirs, conf.dataDirs)
 }
 
@@ -80,7 +80,7 @@ func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
 		err   error
 	}
 	a, err := bounded.Do(ctx, r.Guard, "cni "+base, func() (a answer) {
-		fd, err := openCNIDir(r.Open, cniDir{base: base})
+		fd, err := openDirectory(r.Open, directory{base: base})
 		if err != nil {
 			return answer{err: err}
 		}
@@ -105,8 +105,8 @@ func (r *Reader) networks(ctx context.Context, base string) ([]string, error) {
 	return a.names, fmt.Errorf("cannot read the networks in %s: %w", clean.Name(base), err)
 }
 
-// skipsCNI says that a name is part of the store and no reservation or result.
-func skipsCNI(d cniDir, e beneath.Entry) bool {
+// skips says that a name is part of the store and no reservation or result.
+func skips(d directory, e beneath.Entry) bool {
 	switch d.kind {
 	case cnipolicy.Address:
 		return e.Name == "lock" || strings.HasPrefix(e.Name, "last_reserved_ip.")
@@ -117,8 +117,8 @@ func skipsCNI(d cniDir, e beneath.Entry) bool {
 	return false
 }
 
-// cniConf is what the network configurations of the node name.
-type cniConf struct {
+// netConf is what the network configurations of the node name.
+type netConf struct {
 	networks map[string]bool
 	dataDirs []string
 	dirs     []string // that were read
@@ -158,14 +158,14 @@ func (r *Reader) confDirs(ctx context.Context) []string {
 	return dirs
 }
 
-// readCNIConf reads every configuration that libcni would (ConfFiles: .conf, .conflist and
+// readConfs reads every configuration that libcni would (ConfFiles: .conf, .conflist and
 // .json). Where no directory is there, that is an error: then nothing is known.
-func (r *Reader) readCNIConf(ctx context.Context) cniConf {
-	all := cniConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
+func (r *Reader) readConfs(ctx context.Context) netConf {
+	all := netConf{networks: map[string]bool{}, dirs: r.confDirs(ctx)}
 	var missing error
 	read := 0
 	for _, dir := range all.dirs {
-		c, err := bounded.Do(ctx, r.Guard, "cni "+dir, func() cniConf { return readConfDir(r.Open, dir) })
+		c, err := bounded.Do(ctx, r.Guard, "cni "+dir, func() netConf { return readConfDir(r.Open, dir) })
 		if err != nil {
 			c.err = err
 		}
@@ -186,9 +186,9 @@ func (r *Reader) readCNIConf(ctx context.Context) cniConf {
 	return all
 }
 
-func readConfDir(o *beneath.Opener, dir string) cniConf {
-	c := cniConf{networks: map[string]bool{}}
-	fd, err := openCNIDir(o, cniDir{base: dir})
+func readConfDir(o *beneath.Opener, dir string) netConf {
+	c := netConf{networks: map[string]bool{}}
+	fd, err := openDirectory(o, directory{base: dir})
 	if beneath.Gone(err) {
 		c.missing = err
 		return c
@@ -213,7 +213,7 @@ func readConfDir(o *beneath.Opener, dir string) cniConf {
 
 // readAll reads the configurations of a directory; network is that of a list's folder. It
 // returns the networks that name no plugin.
-func (c *cniConf) readAll(dir int, network string) (folders []string) {
+func (c *netConf) readAll(dir int, network string) (folders []string) {
 	entries, err := beneath.List(dir, mostConfs)
 	c.fail(network, err)
 	for _, d := range entries {
@@ -251,7 +251,7 @@ func (c *cniConf) readAll(dir int, network string) (folders []string) {
 }
 
 // fail keeps the first error.
-func (c *cniConf) fail(name string, err error) {
+func (c *netConf) fail(name string, err error) {
 	if c.err == nil && err != nil && !beneath.Gone(err) {
 		c.err = fmt.Errorf("%s: %w", clean.Name(name), err)
 	}

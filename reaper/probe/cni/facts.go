@@ -15,8 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// cniOwner is what the files of one container ID tell together.
-type cniOwner struct {
+// owner is what the files of one container ID tell together.
+type owner struct {
 	uid            parsers.PodUID
 	namespace, pod string
 	netns          []string
@@ -25,7 +25,7 @@ type cniOwner struct {
 	disagree       bool // two files name two pods
 }
 
-func (o *cniOwner) add(f *cni.File, x *cniExtra) {
+func (o *owner) add(f *cni.File, x *fileExtra) {
 	// Nobody but the kubelet's runtime calls Multus.
 	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != "" || f.Kind == cni.Multus
 	if x.netns != "" && !slices.Contains(o.netns, x.netns) {
@@ -43,17 +43,17 @@ func (o *cniOwner) add(f *cni.File, x *cniExtra) {
 // chunkFacts puts the facts of one chunk together.
 type chunkFacts struct {
 	s         *Sweep
-	k         *cniKnown
+	k         *chunkKnown
 	at        policy.Instant
-	owners    map[string]*cniOwner
+	owners    map[string]*owner
 	elsewhere map[string]elsewhereFact // namespaces outside of NetnsDirs, by path
 	unclaimed []unclaimed              // the namespaces in NetnsDirs that are nobody's that is known
 }
 
 // judgeable makes a look of a chunk.
-func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *cniKnown) cni.Look {
+func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look {
 	look := cni.Look{At: c.at, Node: k.node, Listed: k.runtime.all(), Live: map[cni.Kind]policy.Tally{}, InUse: map[string]int64{}}
-	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*cniOwner{}}
+	f := chunkFacts{s: s, k: k, at: c.at, owners: map[string]*owner{}}
 	f.add(c, nil)
 	if !c.caches {
 		if missing := f.missing(); len(missing) > 0 {
@@ -111,7 +111,7 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 		}
 		o := f.owners[file.Container]
 		if o == nil {
-			o = &cniOwner{}
+			o = &owner{}
 			f.owners[file.Container] = o
 		}
 		o.add(file, x)
@@ -133,7 +133,7 @@ func (f *chunkFacts) missing() map[string]bool {
 // lookUp reads the cache files of some containers, and of all that the runtime lists: they
 // tell whose the namespaces are that are there. It goes through the names of the caches
 // again, which costs less than to remember 300,000 of them.
-func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown) *Chunk {
+func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *chunkKnown) *Chunk {
 	c := &Chunk{}
 	defer c.Close()
 	wanted := func(name string) (yes bool) {
@@ -144,7 +144,7 @@ func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown
 		return yes
 	}
 	for _, base := range s.r.CacheDirs {
-		for _, cache := range cniCaches {
+		for _, cache := range cacheDirs {
 			switch dir := cacheDir(base, cache.kind, cache.names); cache.kind {
 			case cni.Cache:
 				s.complain(s.lookUpIn(ctx, c, dir, wanted))
@@ -159,21 +159,21 @@ func (s *Sweep) lookUp(ctx context.Context, missing map[string]bool, k *cniKnown
 }
 
 // mostLookedUp bounds the files that are read for one chunk: four of each container in it.
-const mostLookedUp = 4 * cniChunk
+const mostLookedUp = 4 * usualChunk
 
 // lookUpIn adds the wanted names of one cache.
-func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d cniDir, wanted func(string) bool) error {
+func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d directory, wanted func(string) bool) error {
 	type answer struct {
-		openedCNI
+		openedDir
 		names []beneath.Entry
 	}
 	a, err := bounded.Do(ctx, s.r.Guard, "cni lookup "+d.path, func() (a answer) {
-		fd, err := openCNIDir(s.r.Open, d)
+		fd, err := openDirectory(s.r.Open, d)
 		if err != nil {
 			a.err = err
 			return a
 		}
-		a.open = &cniOpen{Handle: bounded.NewHandle(fd)}
+		a.open = &currentDir{Handle: bounded.NewHandle(fd)}
 		a.err = beneath.EachName(fd, make([]byte, 64<<10), func(e beneath.Entry) bool {
 			if wanted(e.Name) {
 				a.names = append(a.names, e)
@@ -186,10 +186,10 @@ func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d cniDir, wanted func(st
 		err = a.err
 	}
 	if a.open != nil {
-		o := &cniOpened{d, a.open.Handle}
+		o := &heldDir{d, a.open.Handle}
 		c.dirs = append(c.dirs, o)
 		for _, e := range a.names {
-			c.names = append(c.names, cniName{e, o})
+			c.names = append(c.names, chunkName{e, o})
 		}
 	}
 	if err == nil || beneath.Gone(err) {
@@ -249,7 +249,7 @@ func (f *chunkFacts) alive(id string) policy.Fact {
 // file of the container says so, the node's configuration must name the network, or a cache
 // file of another pod: a network attachment stands at the API server only, and with Multus's
 // cache of its last pod the network is forgotten here. A host-local store may be shared.
-func (f *chunkFacts) foreign(o *cniOwner, file *cni.File) policy.Fact {
+func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
 	k, conf := f.k, &f.s.conf
 	if d, ok := k.stores.found[file.Container]; ok {
 		detail := "another engine has a container of this ID in " + clean.Name(d.path)

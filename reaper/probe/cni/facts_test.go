@@ -276,16 +276,16 @@ func TestCNINetnsReal(t *testing.T) {
 	if age := time.Since(made); age < 0 || age > time.Minute {
 		t.Fatalf("the namespace has been there since %s", made)
 	}
-	f := chunkFacts{s: r.Sweep(), k: &cniKnown{netns: set}}
+	f := chunkFacts{s: r.Sweep(), k: &chunkKnown{netns: set}}
 	f.findUnclaimed()
 	for age, want := range map[time.Duration]policy.Truth{
 		0: policy.Unknown, -time.Hour: policy.Unknown, 59 * time.Minute: policy.Unknown, 61 * time.Minute: policy.No, 24 * time.Hour: policy.No,
 	} {
-		if got := f.netns(&cniOwner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
+		if got := f.netns(&owner{}, &cni.File{Changed: made.Add(-age)}); got.Truth != want {
 			t.Errorf("of a file %s older than the namespace, netns is %s, want %s", age, got.Truth, want)
 		}
 	}
-	if got := f.netns(&cniOwner{}, &cni.File{}); got.Truth != policy.Unknown {
+	if got := f.netns(&owner{}, &cni.File{}); got.Truth != policy.Unknown {
 		t.Errorf("of a file of no age, netns is %s", got.Truth)
 	}
 	// What was bound is gone: the file below it is not the namespace, but it was made as late.
@@ -299,7 +299,7 @@ func TestCNINetnsReal(t *testing.T) {
 // TestCNIDualStack is the two addresses of a sandbox, in one network, in two, and in two
 // chunks: they have the same facts.
 func TestCNIDualStack(t *testing.T) {
-	for _, chunk := range []int{1, cniChunk} {
+	for _, chunk := range []int{1, usualChunk} {
 		for name, networks := range map[string][2]string{"one network": {"cbr0", "cbr0"}, "two": {"cbr0", "v6"}} {
 			t.Run(name+" "+strconv.Itoa(chunk), func(t *testing.T) {
 				n := newCNINode(t)
@@ -343,18 +343,18 @@ func TestCNITwoPods(t *testing.T) {
 // TestCNIOldestNamespace: of several that nobody claims, the oldest decides.
 func TestCNIOldestNamespace(t *testing.T) {
 	n := newCNINode(t)
-	f := chunkFacts{s: n.reader().Sweep(), k: &cniKnown{}}
+	f := chunkFacts{s: n.reader().Sweep(), k: &chunkKnown{}}
 	f.k.netns.have = map[string]time.Time{
 		"/run/netns/a": testkit.Noon, "/run/netns/b": testkit.Noon.Add(-48 * time.Hour),
 		"/run/netns/c": testkit.Noon.Add(-time.Hour),
 	}
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
+	if got := f.netns(&owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.Unknown {
 		t.Errorf("netns is %s", got.Truth)
 	}
 	f.s.claims["/run/netns/b"] = true
 	f.findUnclaimed()
-	if got := f.netns(&cniOwner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
+	if got := f.netns(&owner{}, &cni.File{Changed: testkit.Noon.Add(-24 * time.Hour)}); got.Truth != policy.No {
 		t.Errorf("netns is %s (%s)", got.Truth, got.Detail)
 	}
 }

@@ -54,7 +54,7 @@ type cniNode struct {
 
 func newCNINode(t *testing.T) *cniNode {
 	t.Helper()
-	n := &cniNode{t: t, dir: t.TempDir(), patience: 20 * time.Second, chunk: cniChunk}
+	n := &cniNode{t: t, dir: t.TempDir(), patience: 20 * time.Second, chunk: usualChunk}
 	s, err := fakecri.Start(t.Context(), filepath.Join(t.TempDir(), "s"), fakecri.Options{})
 	testkit.Must(t, err)
 	t.Cleanup(s.Close)

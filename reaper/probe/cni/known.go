@@ -46,9 +46,9 @@ var UsualStores = []string{
 // criNamespace is where containerd keeps what its CRI made; any other is another engine's.
 const criNamespace = "k8s.io"
 
-// cniKnown is what was asked about the node after a chunk was read.
-type cniKnown struct {
-	runtime cniRuntime
+// chunkKnown is what was asked about the node after a chunk was read.
+type chunkKnown struct {
+	runtime runtimeIDs
 	node    policy.Node
 	tasks   idDirs
 	stores  idDirs
@@ -57,8 +57,8 @@ type cniKnown struct {
 }
 
 // ask asks the rest at once; each part has its own time and its own error.
-func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *cniKnown {
-	k, r := &cniKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
+func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
+	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if slices.ContainsFunc(c.files, brokenCache) {

@@ -116,7 +116,7 @@ func (n *netnsSet) place(path string) (string, bool) {
 const netnsMargin = time.Hour
 
 // netns says whether the network namespace of the file's container is there.
-func (f *chunkFacts) netns(o *cniOwner, file *cnipolicy.File) policy.Fact {
+func (f *chunkFacts) netns(o *owner, file *cnipolicy.File) policy.Fact {
 	n, changed := &f.k.netns, file.Changed
 	if len(o.netns) > 0 {
 		fact := policy.Fact{Truth: policy.No, Origin: o.netns[0]}

@@ -19,18 +19,18 @@ import (
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// cniBatch is how many files are read at a time: so many are read within the patience even
+// batchSize is how many files are read at a time: so many are read within the patience even
 // from a disk that takes ten milliseconds for each.
-const cniBatch = 512
+const batchSize = 512
 
 // The longest files that are read; a reservation has 70 bytes or so.
 const (
-	longCNI     = cni.MaxFile
+	longCache   = cni.MaxFile
 	longAddress = 4 << 10
 )
 
-// cniExtra is what was read of a file besides what policy is told.
-type cniExtra struct {
+// fileExtra is what was read of a file besides what policy is told.
+type fileExtra struct {
 	netns   string // the path of its network namespace, where it tells
 	gone    bool
 	sandbox bool // the runtime that wrote it calls its container a pod's sandbox
@@ -40,13 +40,13 @@ type cniExtra struct {
 // readBatch is a batch that was read.
 type readBatch struct {
 	files []cnipolicy.File
-	extra []cniExtra
+	extra []fileExtra
 }
 
 // readChunk reads the files of the chunk.
 func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 	c.files = make([]cnipolicy.File, len(c.names))
-	c.extra = make([]cniExtra, len(c.names))
+	c.extra = make([]fileExtra, len(c.names))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	starts := batches(c.names)
@@ -64,13 +64,13 @@ func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 }
 
 // batches cuts the names into batches of one directory each.
-func batches(names []cniName) []int {
+func batches(names []chunkName) []int {
 	var starts []int
 	for i := range names {
 		if len(starts) == 0 {
 			starts = append(starts, 0)
 		}
-		if from := starts[len(starts)-1]; i > from && (i-from == cniBatch || names[i].dir != names[from].dir) {
+		if from := starts[len(starts)-1]; i > from && (i-from == batchSize || names[i].dir != names[from].dir) {
 			starts = append(starts, i)
 		}
 	}
@@ -80,21 +80,21 @@ func batches(names []cniName) []int {
 // hungDirs are the directories of a chunk that did not answer: the rest of each is left.
 type hungDirs struct {
 	mu   sync.Mutex
-	dirs map[*cniOpened]error
+	dirs map[*heldDir]error
 	errs []error
 }
 
-func (h *hungDirs) of(d *cniOpened) error {
+func (h *hungDirs) of(d *heldDir) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.dirs[d]
 }
 
-func (h *hungDirs) add(d *cniOpened, err error) {
+func (h *hungDirs) add(d *heldDir, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dirs == nil {
-		h.dirs = map[*cniOpened]error{}
+		h.dirs = map[*heldDir]error{}
 	}
 	h.dirs[d] = err
 	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean.Name(d.path), err))
@@ -109,10 +109,10 @@ func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, 
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
 		read, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
-			b := readBatch{make([]cnipolicy.File, len(names)), make([]cniExtra, len(names))}
+			b := readBatch{make([]cnipolicy.File, len(names)), make([]fileExtra, len(names))}
 			var buf []byte
 			for i, e := range names {
-				b.files[i], b.extra[i], buf = r.readCNIFile(fd, &d.cniDir, e.Entry, buf)
+				b.files[i], b.extra[i], buf = r.readFile(fd, &d.directory, e.Entry, buf)
 			}
 			return b
 		})
@@ -132,10 +132,10 @@ func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, 
 	}
 }
 
-// readCNIFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (r *Reader) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (cnipolicy.File, cniExtra, []byte) {
+// readFile reads one file and says whose it is. buf is scratch, which it gives back.
+func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte) (cnipolicy.File, fileExtra, []byte) {
 	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
-	var x cniExtra
+	var x fileExtra
 	if _, ok := cni.ParseHostLocal(e.Name, nil); d.kind == cnipolicy.Address && !ok {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
 		st, err := beneath.StatName(dir, e.Name)
@@ -160,7 +160,7 @@ func (r *Reader) readCNIFile(dir int, d *cniDir, e beneath.Entry, buf []byte) (c
 	}
 	defer beneath.Close(fd)
 	f.ID, f.Changed = fileID(&st), fileChanged(&st)
-	limit := int64(longCNI)
+	limit := int64(longCache)
 	if d.kind == cnipolicy.Address {
 		limit = longAddress
 	}

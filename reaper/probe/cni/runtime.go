@@ -16,10 +16,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// cniRuntime is what the runtimes list, by full ID. Here it does not matter whose a sandbox
+// runtimeIDs is what the runtimes list, by full ID. Here it does not matter whose a sandbox
 // or container is: one that no pod owns has an address, too.
-type cniRuntime struct {
-	ids map[string]cniListed
+type runtimeIDs struct {
+	ids map[string]listedID
 	// lists is Node.RuntimeLists; Yes where each runtime has answered both questions wholly,
 	// in time, and with at least one pod's sandbox.
 	lists  policy.Fact
@@ -33,23 +33,23 @@ type cniRuntime struct {
 	sandboxes, within map[string]string
 }
 
-// cniListed is one that is listed.
-type cniListed struct {
+// listedID is one that is listed.
+type listedID struct {
 	words string
 	ready policy.Truth
 	path  string // of the socket that lists it
 }
 
 // listedIDs takes over what the runtimes have answered.
-func listedIDs(a Asked) cniRuntime {
+func listedIDs(a Asked) runtimeIDs {
 	if a.Unasked != nil {
-		return cniRuntime{lists: policy.Fact{Detail: a.Unasked.Error()}}
+		return runtimeIDs{lists: policy.Fact{Detail: a.Unasked.Error()}}
 	}
 	return mergeIDs(a.Lists, a.Sockets)
 }
 
-func mergeIDs(answers []cri.Lists, found cri.Sockets) cniRuntime {
-	r := cniRuntime{ids: map[string]cniListed{}, sandboxes: map[string]string{}, within: map[string]string{}}
+func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
+	r := runtimeIDs{ids: map[string]listedID{}, sandboxes: map[string]string{}, within: map[string]string{}}
 	var origins []string
 	var errs []error
 	pods := 0
@@ -83,8 +83,8 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) cniRuntime {
 }
 
 // add takes the answer of one socket and returns how many sandboxes in it are pods'.
-func (r *cniRuntime) add(a cri.Lists) (pods int) {
-	list := func(id string, ready policy.Truth, words string) { r.list(id, cniListed{words, ready, a.Path}) }
+func (r *runtimeIDs) add(a cri.Lists) (pods int) {
+	list := func(id string, ready policy.Truth, words string) { r.list(id, listedID{words, ready, a.Path}) }
 	for _, s := range a.Sandboxes {
 		if len(cri.PodNames(s)) > 0 {
 			pods++
@@ -116,7 +116,7 @@ func (r *cniRuntime) add(a cri.Lists) (pods int) {
 }
 
 // list takes one in. What has two states is the livelier one.
-func (r *cniRuntime) list(id string, l cniListed) {
+func (r *runtimeIDs) list(id string, l listedID) {
 	if id == "" {
 		return
 	}
@@ -133,7 +133,7 @@ const longVersion = 1 << 10
 // askVersions asks the runtimes for their versions: where a cache file is broken, it is the
 // version that says whether the runtime stumbles over it. It is for people: no verdict waits
 // for it, and that it fails is no failure of the look.
-func (r *Reader) askVersions(ctx context.Context, k *cniRuntime) {
+func (r *Reader) askVersions(ctx context.Context, k *runtimeIDs) {
 	told := make([]string, len(k.paths))
 	var wg sync.WaitGroup
 	for i, path := range k.paths {
@@ -165,7 +165,7 @@ func (r *Reader) version(ctx context.Context, path string) string {
 }
 
 // version names the runtime of a container: the one that lists it, or where none does, all.
-func (r *cniRuntime) version(id string) string {
+func (r *runtimeIDs) version(id string) string {
 	if l, ok := r.ids[id]; ok {
 		return r.versions[l.path]
 	}
@@ -177,10 +177,10 @@ func (r *cniRuntime) version(id string) string {
 }
 
 // all returns the IDs, sorted.
-func (r *cniRuntime) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
+func (r *runtimeIDs) all() []string { return slices.Sorted(maps.Keys(r.ids)) }
 
 // facts says whether the ID is listed, and whether as ready.
-func (r *cniRuntime) facts(id string) (listed, ready policy.Fact) {
+func (r *runtimeIDs) facts(id string) (listed, ready policy.Fact) {
 	listed, ready = policy.Fact{Origin: r.origin}, policy.Fact{Origin: r.origin}
 	if l, ok := r.ids[id]; ok {
 		listed.Truth, listed.Detail = policy.Yes, l.words

@@ -16,13 +16,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// cniChunk is how many names are read before anything is asked. A chunk costs one question
+// usualChunk is how many names are read before anything is asked. A chunk costs one question
 // to the runtime, the cgroups and so on (some 50 ms on a busy node), and about a KiB for
 // each of its files: 8,192 make the questions cheaper than the reading, and a sweep of
 // 300,000 files needs no more memory than one of 8,192.
-const cniChunk = 8192
+const usualChunk = 8192
 
-func (r *Reader) chunk() int { return cmp.Or(r.Chunk, cniChunk) }
+func (r *Reader) chunk() int { return cmp.Or(r.Chunk, usualChunk) }
 
 // Sweep is one pass over the directories in which CNI leaves files: the addresses that
 // host-local has given out first, the caches of libcni last, since they tell whose the rest
@@ -35,9 +35,9 @@ func (r *Reader) chunk() int { return cmp.Or(r.Chunk, cniChunk) }
 // that is gone never comes back, and one that was listed counts as listed for a hold.
 type Sweep struct {
 	r     *Reader
-	dirs  []cniDir // those still to read, the first of which may be open
-	open  *cniOpen
-	conf  cniConf
+	dirs  []directory // those still to read, the first of which may be open
+	open  *currentDir
+	conf  netConf
 	begun bool
 	// claims are the namespaces in NetnsDirs that are a container's, as a cache file says, or
 	// one that lives, as the runtime or its processes show.
@@ -50,8 +50,8 @@ type Sweep struct {
 	errors      []string
 }
 
-// cniDir is one directory of a sweep.
-type cniDir struct {
+// directory is one directory of a sweep.
+type directory struct {
 	kind cni.Kind
 	// base was named by the administrator and may lie behind symlinks; names below it are
 	// taken one step at a time.
@@ -60,21 +60,21 @@ type cniDir struct {
 	path  string // base and names, as it is told to people
 }
 
-// cniOpen is the directory that is read now.
-type cniOpen struct {
+// currentDir is the directory that is read now.
+type currentDir struct {
 	*bounded.Handle
 	names beneath.Names
 }
 
-// cniName is one name of a chunk.
-type cniName struct {
+// chunkName is one name of a chunk.
+type chunkName struct {
 	beneath.Entry
-	dir *cniOpened
+	dir *heldDir
 }
 
-// cniOpened is a directory of a chunk, held until the chunk is done.
-type cniOpened struct {
-	cniDir
+// heldDir is a directory of a chunk, held until the chunk is done.
+type heldDir struct {
+	directory
 	*bounded.Handle
 }
 
@@ -116,11 +116,11 @@ func (s *Sweep) Look(ctx context.Context, c *Chunk, a Asked) cni.Look {
 // Chunk is what was read of some files.
 type Chunk struct {
 	at     policy.Instant
-	dirs   []*cniOpened
-	names  []cniName
+	dirs   []*heldDir
+	names  []chunkName
 	files  []cni.File
-	extra  []cniExtra // of the file of the same index
-	caches bool       // it holds everything that libcni's caches hold
+	extra  []fileExtra // of the file of the same index
+	caches bool        // it holds everything that libcni's caches hold
 }
 
 // Dir is a directory of the chunk, nil where it has none.
@@ -170,13 +170,13 @@ func (s *Sweep) list(ctx context.Context) *Chunk {
 }
 
 // openDir opens one directory; nil where it is not there.
-func (s *Sweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
-	a, err := bounded.Do(ctx, s.r.Guard, "cni "+d.path, func() openedCNI {
-		fd, err := openCNIDir(s.r.Open, d)
+func (s *Sweep) openDir(ctx context.Context, d directory) (*currentDir, error) {
+	a, err := bounded.Do(ctx, s.r.Guard, "cni "+d.path, func() openedDir {
+		fd, err := openDirectory(s.r.Open, d)
 		if err != nil {
-			return openedCNI{err: err}
+			return openedDir{err: err}
 		}
-		return openedCNI{open: &cniOpen{Handle: bounded.NewHandle(fd), names: beneath.NamesOf(fd, make([]byte, 32<<10))}}
+		return openedDir{open: &currentDir{Handle: bounded.NewHandle(fd), names: beneath.NamesOf(fd, make([]byte, 32<<10))}}
 	})
 	if err == nil {
 		err = a.err
@@ -190,21 +190,21 @@ func (s *Sweep) openDir(ctx context.Context, d cniDir) (*cniOpen, error) {
 	return a.open, nil
 }
 
-// openedCNI is an open directory or why there is none.
-type openedCNI struct {
-	open *cniOpen
+// openedDir is an open directory or why there is none.
+type openedDir struct {
+	open *currentDir
 	err  error
 }
 
-func (o openedCNI) Discard() {
+func (o openedDir) Discard() {
 	if o.open != nil {
 		o.open.Drop()
 	}
 }
 
-// openCNIDir opens the base by its path and steps down through no symlink. Each step may
+// openDirectory opens the base by its path and steps down through no symlink. Each step may
 // be a mount point: some nodes keep the caches on a tmpfs, so that a boot clears them.
-func openCNIDir(o *beneath.Opener, d cniDir) (int, error) {
+func openDirectory(o *beneath.Opener, d directory) (int, error) {
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(d.base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -228,7 +228,7 @@ func openCNIDir(o *beneath.Opener, d cniDir) (int, error) {
 }
 
 // listSome reads names into the chunk and says whether the directory has ended.
-func (s *Sweep) listSome(ctx context.Context, c *Chunk, d cniDir) (bool, error) {
+func (s *Sweep) listSome(ctx context.Context, c *Chunk, d directory) (bool, error) {
 	type some struct {
 		names []beneath.Entry
 		rest  beneath.Names
@@ -245,7 +245,7 @@ func (s *Sweep) listSome(ctx context.Context, c *Chunk, d cniDir) (bool, error) 
 				a.end, a.err = err == nil, err
 				break
 			}
-			if !skipsCNI(d, e) {
+			if !skips(d, e) {
 				a.names = append(a.names, e)
 			}
 		}
@@ -256,11 +256,11 @@ func (s *Sweep) listSome(ctx context.Context, c *Chunk, d cniDir) (bool, error) 
 	}
 	if len(a.names) > 0 {
 		open.Hold()
-		o := &cniOpened{cniDir: d, Handle: open.Handle}
+		o := &heldDir{directory: d, Handle: open.Handle}
 		c.dirs = append(c.dirs, o)
 		c.names = slices.Grow(c.names, len(a.names))
 		for _, e := range a.names {
-			c.names = append(c.names, cniName{e, o})
+			c.names = append(c.names, chunkName{e, o})
 		}
 	}
 	if err != nil {
@@ -269,15 +269,15 @@ func (s *Sweep) listSome(ctx context.Context, c *Chunk, d cniDir) (bool, error) 
 	return a.end, err
 }
 
-// mostCNIErrors bounds the words of one look.
-const mostCNIErrors = 50
+// mostErrors bounds the words of one look.
+const mostErrors = 50
 
 func (s *Sweep) complain(errs ...error) {
 	for _, err := range errs {
-		if err == nil || len(s.errors) > mostCNIErrors || slices.Contains(s.errors, err.Error()) {
+		if err == nil || len(s.errors) > mostErrors || slices.Contains(s.errors, err.Error()) {
 			continue
 		}
-		if len(s.errors) == mostCNIErrors {
+		if len(s.errors) == mostErrors {
 			err = errors.New("and more that could not be read")
 		}
 		s.errors = append(s.errors, err.Error())

@@ -334,7 +334,7 @@ func TestSweepCNIUntied(t *testing.T) {
 	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // no whole ID
 	n.write("cni/results/cbr0-cnitool-77383ca0-eth0", cacheText("cbr0", "cnitool-77383ca0", "eth0", "", ""))
 	n.write("cni/results/bomb", strings.Repeat("[", 1<<20))
-	n.write("cni/results/cbr0-"+a+"-huge", strings.Repeat("x", longCNI+1))
+	n.write("cni/results/cbr0-"+a+"-huge", strings.Repeat("x", longCache+1))
 	n.write("cni/multus/"+strings.ToUpper(a), "[]")
 	n.write("cni/networks/cbr0/10.244.0.3", "")
 	n.write("cni/networks/cbr0/10.244.0.4", a[:12]+"\r\neth0")

@@ -9,7 +9,7 @@ import (
 )
 
 // tie says which container a file belongs to, by what is in it.
-func tie(f *cnipolicy.File, x *cniExtra, text []byte) {
+func tie(f *cnipolicy.File, x *fileExtra, text []byte) {
 	switch f.Kind {
 	case cnipolicy.Cache:
 		tieCache(f, x, cni.ParseCache(f.Name, text))
@@ -28,7 +28,7 @@ func tie(f *cnipolicy.File, x *cniExtra, text []byte) {
 
 // tieCache takes over what a cache file says. Only whole IDs are taken: nothing is ever
 // compared by a prefix.
-func tieCache(f *cnipolicy.File, x *cniExtra, told cni.File) {
+func tieCache(f *cnipolicy.File, x *fileExtra, told cni.File) {
 	f.Container, f.Network, f.IfName = told.ContainerID, told.Network, told.IfName
 	f.UID, f.Namespace, f.PodName = told.PodUID, told.PodNamespace, told.PodName
 	f.Broken = told.Kind == cni.Empty || told.Kind == cni.Unreadable
