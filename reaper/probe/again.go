@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,25 +20,10 @@ import (
 // and open files are told from those of the elder by the name: that one is UID.n by now,
 // in every path that the kernel shows. A text that is neither counts as a use.
 
-// bare says whether the text holds the UID as it is, and not as the beginning of the name of
-// a quarantine entry.
-func bare(text []byte, uid parsers.PodUID) bool {
-	for {
-		i := bytes.Index(text, []byte(uid))
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(uid):]
-		if len(text) == 0 || text[0] != '.' {
-			return true
-		}
-	}
-}
-
 // MountsParked says for each UID whether a mount of any namespace names what lies of the pod
 // in quarantine. It returns in bounded time; what is not known by then is Unknown.
 func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	w := wanted{}
+	w := parsers.PodSet{}
 	for _, uid := range uids {
 		w[uid] = true
 	}
@@ -106,7 +90,7 @@ func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u
 		f.Detail = words
 		return f
 	}
-	if words := u.pods[uid]; words != "" && bare([]byte(words), uid) {
+	if words := u.pods[uid]; words != "" && parsers.BareUID([]byte(words), uid) {
 		f.Detail = words
 		return f
 	}
@@ -134,7 +118,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	}
 	defer l.root.Drop()
 	defer l.pods.Drop()
-	w := wanted{uid: true}
+	w := parsers.PodSet{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
 	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w, nil), p.openFiles(ctx, l.pods, nil, w))

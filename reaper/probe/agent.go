@@ -1,11 +1,10 @@
 package probe
 
 import (
-	"io"
-	"os"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // An agent with a hostPath of the node's root, and the usual propagation (None), has a copy of
@@ -19,7 +18,7 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	if !ok || h.view == nil || h.view.pid == "1" || h.view.held != "" {
 		return ""
 	}
-	owner, ok := podOfProcess(l.probe.cfg.ProcDir + "/" + h.view.pid + "/cgroup")
+	owner, ok := podOfProcess(l.probe.cfg.ProcDir, h.view.pid)
 	if !ok || owner == uid {
 		return ""
 	}
@@ -33,8 +32,8 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 }
 
 // podOfProcess reads which pod's cgroup a process is in.
-func podOfProcess(path string) (parsers.PodUID, bool) {
-	text, ok := readCgroup(path)
+func podOfProcess(procDir, pid string) (parsers.PodUID, bool) {
+	text, ok := procfs.Cgroup(procDir, pid)
 	if !ok {
 		return "", false
 	}
@@ -46,14 +45,4 @@ func podOfProcess(path string) (parsers.PodUID, bool) {
 		}
 	}
 	return "", false
-}
-
-func readCgroup(path string) (string, bool) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", false
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	return string(text), err == nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
@@ -172,7 +173,7 @@ func BenchmarkParts(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: wanted{}}
+	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: parsers.PodSet{}}
 	if l.listing, err = p.list(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func BenchmarkScan(b *testing.B) {
 	for i := range 10_000 {
 		text = fmt.Appendf(text, "%d 1 0:%d / /run/containerd/io.containerd.runtime.v2.task/k8s.io/%064x/rootfs rw,relatime shared:%d - overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/%d/fs\n", i, i, i, i, i)
 	}
-	w := wanted{}
+	w := parsers.PodSet{}
 	for range benchOrphans {
 		w[newUID()] = true
 	}

@@ -30,7 +30,7 @@ const (
 	mostBlocks   = 100_000
 )
 
-func (p *Probe) blocks(ctx context.Context, root *bounded.Handle, w wanted) *blocks {
+func (p *Probe) blocks(ctx context.Context, root *bounded.Handle, w parsers.PodSet) *blocks {
 	b, err := bounded.On(ctx, p.guard, "block volumes", root, func(fd int) *blocks { return p.readBlocks(fd, w) })
 	if err != nil {
 		return &blocks{err: fmt.Errorf("cannot list the block volumes: %w", err)}
@@ -40,7 +40,7 @@ func (p *Probe) blocks(ctx context.Context, root *bounded.Handle, w wanted) *blo
 
 // readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
 // wanted UID, in all layouts at once. Nothing there is opened but directories.
-func (p *Probe) readBlocks(root int, w wanted) *blocks {
+func (p *Probe) readBlocks(root int, w parsers.PodSet) *blocks {
 	b := &blocks{pods: map[parsers.PodUID]string{}, csi: map[parsers.PodUID][]blockEntry{}}
 	left := mostBlocks
 	dir, err := p.open.Walk(root, "plugins", "kubernetes.io")
@@ -69,7 +69,7 @@ func (p *Probe) readBlocks(root int, w wanted) *blocks {
 }
 
 // list takes dir over.
-func (b *blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w wanted) error {
+func (b *blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w parsers.PodSet) error {
 	defer beneath.Close(dir)
 	entries, err := beneath.List(dir, *left)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *blocks) list(o *beneath.Opener, dir int, path string, depth int, left *
 	*left -= len(entries)
 	for _, d := range entries {
 		at := path + "/" + d.Name
-		if uid, ok := w.component([]byte(d.Name)); ok {
+		if uid, ok := w.Component([]byte(d.Name)); ok {
 			volume, ok := csiBlock(at)
 			if _, known := b.pods[uid]; ok && d.Name == string(uid) && (!known || b.csi[uid] != nil) {
 				b.csi[uid] = append(b.csi[uid], blockEntry{volume, bareFile(o, dir, d.Name)})

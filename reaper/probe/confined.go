@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // Before Linux 6.13 nobody can read a mount namespace of which every process has another root. Any
@@ -59,7 +60,7 @@ var kernelMade = map[string]bool{"proc": true, "sysfs": true, "tmpfs": true, "de
 // confined reports whether nothing of another pod can be mounted in the namespace that the link
 // names, of which the view shows a part.
 func (s *mountScan) confined(ctx context.Context, v *mountView, link string) bool {
-	uid, id, ok := containerOfProcess(s.cfg.ProcDir + "/" + v.pid + "/cgroup")
+	uid, id, ok := containerOfProcess(s.cfg.ProcDir, v.pid)
 	if !ok {
 		return false
 	}
@@ -153,8 +154,8 @@ const fullID = 64
 
 // containerOfProcess reads which pod's container a process is in: podUID/ID, or with systemd
 // …-podUID.slice/cri-containerd-ID.scope. What comes below may be the container's own making.
-func containerOfProcess(file string) (parsers.PodUID, string, bool) {
-	text, ok := readCgroup(file)
+func containerOfProcess(procDir, pid string) (parsers.PodUID, string, bool) {
+	text, ok := procfs.Cgroup(procDir, pid)
 	if !ok {
 		return "", "", false
 	}

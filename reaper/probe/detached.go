@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +32,7 @@ const nullDevice = "/dev/null"
 
 // opens notes on which mount a file is that a process has open by a path.
 func (s *useScan) opens(pid, fd string, path []byte) {
-	if isMountNamespace(path) {
+	if procfs.IsMountNamespace(path) {
 		s.detached.namespaces[string(path)] = pid + "/fd/" + fd
 	}
 	if len(path) == 0 || path[0] != '/' || string(path) == nullDevice {
@@ -211,8 +210,7 @@ func (d *detachedScan) places() {
 // the mounts: so the process's own is read once more.
 func (d *detachedScan) add(pid, what string, st *unix.Statx_t) {
 	text, err := os.ReadFile(d.cfg.ProcDir + "/" + pid + "/mountinfo")
-	t := mountTable{text: text}
-	if _, there := t.find([]byte(strconv.FormatUint(st.Mnt_id, 10))); err == nil && there {
+	if err == nil && procfs.HasMount(text, st.Mnt_id) {
 		return
 	}
 	d.found[idOf(st)] = stray{process: pid, path: "a file on a detached mount", what: what, sure: true, nameless: true}

@@ -88,13 +88,13 @@ func TestDetachedBinds(t *testing.T) {
 		p := n.probe()
 		l, err := p.list(t.Context())
 		must(t, err)
-		u := p.openFiles(t.Context(), l.pods, nil, wanted{})
+		u := p.openFiles(t.Context(), l.pods, nil, parsers.PodSet{})
 		var st unix.Statx_t
 		must(t, statLinkTo(n.path(dir(held["open file"])+"/f"), &st))
 		if _, ok := u.strays[idOf(&st)]; ok || u.err != nil {
 			t.Errorf("seen by its path, %v", u.err)
 		}
-		p.detached(t.Context(), p.mounts(t.Context(), wanted{}, nil), u)
+		p.detached(t.Context(), p.mounts(t.Context(), parsers.PodSet{}, nil), u)
 		if _, ok := u.strays[idOf(&st)]; !ok {
 			t.Error("not seen by its mount")
 		}
@@ -123,10 +123,10 @@ func TestYoungMounts(t *testing.T) {
 	p := n.probe()
 	l, err := p.list(t.Context())
 	must(t, err)
-	m := p.mounts(t.Context(), wanted{}, nil)
+	m := p.mounts(t.Context(), parsers.PodSet{}, nil)
 	n.mount("x", "y")
 	young := strconv.Itoa(child(t, nil, n.path("y"), "exec 7<f"))
-	u := p.openFiles(t.Context(), l.pods, nil, wanted{})
+	u := p.openFiles(t.Context(), l.pods, nil, parsers.PodSet{})
 	p.detached(t.Context(), m, u)
 	for _, held := range u.strays {
 		if held.process == young && held.nameless {

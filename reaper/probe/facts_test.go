@@ -140,27 +140,6 @@ func TestStateFiles(t *testing.T) {
 	}
 }
 
-func TestScanFindsUIDsAnywhere(t *testing.T) {
-	uid, static := newUID(), newStaticUID()
-	w := wanted{uid: true, static: true}
-	for text, want := range map[string]int{
-		"":                                     0,
-		string(uid):                            1,
-		"podabc" + string(uid) + "def":         1,
-		string(static) + string(uid):           2,
-		strings.ToUpper(string(uid)):           0,
-		string(uid)[:35] + "\n" + "0":          0,
-		"-" + string(static) + "-":             1,
-		strings.Repeat("0123456789abcdef", 64): 0,
-	} {
-		found := map[parsers.PodUID]bool{}
-		w.scan([]byte(text), func(uid parsers.PodUID) { found[uid] = true })
-		if len(found) != want {
-			t.Errorf("%q: found %v, want %d", text, found, want)
-		}
-	}
-}
-
 func TestInUse(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -214,7 +193,7 @@ func TestInUseAlone(t *testing.T) {
 		n.mkdir("proc/" + self)
 		n.symlink(self, "proc/self")
 		n.cfg.ProcDir = n.path("proc")
-		if f := n.probe().readOpenFiles(t.Context(), nil, nil, wanted{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
+		if f := n.probe().readOpenFiles(t.Context(), nil, nil, parsers.PodSet{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
 			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
 		}
 	}

@@ -27,14 +27,14 @@ type spot struct {
 }
 
 // spots cuts a path at each wanted UID in it.
-func (w wanted) spots(path string) []spot {
+func spots(w parsers.PodSet, path string) []spot {
 	var found []spot
 	for start := 0; start < len(path); {
 		end := len(path)
 		if i := strings.IndexByte(path[start:], '/'); i >= 0 {
 			end = start + i
 		}
-		if uid, ok := w.component([]byte(path[start:end])); ok {
+		if uid, ok := w.Component([]byte(path[start:end])); ok {
 			found = append(found, spot{uid, path[:start], path[start:end], strings.TrimPrefix(path[end:], "/")})
 		}
 		start = end + 1

@@ -40,7 +40,7 @@ func TestNamedElsewhere(t *testing.T) {
 			check(t, find(t, look, machine), dead())
 			// With the names compared and nothing else, both would be kept.
 			for _, uid := range []parsers.PodUID{uid, machine} {
-				if len(look.Pods) != 2 || len((wanted{uid: true}).spots(n.path("x/"+string(uid)+"/f"))) != 1 {
+				if len(look.Pods) != 2 || len(spots(parsers.PodSet{uid: true}, n.path("x/"+string(uid)+"/f"))) != 1 {
 					t.Errorf("the paths do not name %s", uid)
 				}
 			}
@@ -132,7 +132,7 @@ func TestHintInDoubt(t *testing.T) {
 		for range mostHints + 1 {
 			openTest(t, n.path("x/"+string(uid)+"/f"))
 		}
-		s := newScan(t, n, wanted{uid: true})
+		s := newScan(t, n, parsers.PodSet{uid: true})
 		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {
 			t.Errorf("%v, %q and %q, want a doubt", err, s.pods[uid], s.doubts[uid])
 		}

@@ -55,7 +55,7 @@ func (u *openFiles) fact(uid parsers.PodUID, procDir string) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-func (p *Probe) openFiles(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
+func (p *Probe) openFiles(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
 	var wg sync.WaitGroup
 	var m *openFiles
 	wg.Go(func() { m = p.mapped(ctx, pods, quarantine, w) })
@@ -89,7 +89,7 @@ func newOpenFiles(err error) *openFiles {
 	}
 }
 
-func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
+func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
 	quarantine.Hold()
 	u, err := bounded.On(ctx, p.guard, "processes", pods, func(int) *openFiles {
 		defer quarantine.Drop()
@@ -106,7 +106,7 @@ func (p *Probe) opened(ctx context.Context, pods, quarantine *bounded.Handle, w 
 
 // readOpenFiles reads the links of every process. Reading a link asks the process's own
 // tables, never the file system behind it, so it does not hang on a dead one.
-func (p *Probe) readOpenFiles(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
+func (p *Probe) readOpenFiles(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return newOpenFiles(err)
@@ -152,7 +152,7 @@ func (p *Probe) readOpenFiles(ctx context.Context, pods, quarantine *bounded.Han
 // useScan is one pass over all processes.
 type useScan struct {
 	*openFiles
-	wanted  wanted
+	wanted  parsers.PodSet
 	proc    int
 	procDir string
 	ours    bool                   // the proc directory is that of this process's PID namespace
@@ -164,7 +164,7 @@ type useScan struct {
 	link    [4096]byte
 }
 
-func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w wanted) *useScan {
+func (p *Probe) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w parsers.PodSet) *useScan {
 	s := &useScan{
 		openFiles: newOpenFiles(nil), wanted: w, proc: proc, procDir: p.cfg.ProcDir,
 		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{},
@@ -267,14 +267,13 @@ func (s *useScan) look(dir int, pid, name, what string) error {
 		s.opens(pid, name, s.link[:n])
 	}
 	var found [4]parsers.PodUID
-	uids := s.wanted.find(found[:0], s.link[:n])
+	uids := s.wanted.InPath(found[:0], s.link[:n])
 	if len(uids) == 0 {
 		return nil
 	}
 	for _, uid := range uids {
-		if s.again[uid] == "" && bare(s.link[:n], uid) {
-			v := mountView{pid: pid}
-			s.again[uid] = "PID " + v.who(s.procDir) + " has " + clean.Name(string(s.link[:n])) + " as " + what
+		if s.again[uid] == "" && parsers.BareUID(s.link[:n], uid) {
+			s.again[uid] = "PID " + procfs.Who(s.procDir, pid) + " has " + clean.Name(string(s.link[:n])) + " as " + what
 		}
 	}
 	if dir != s.proc {
@@ -303,11 +302,10 @@ const mostHints = 1000
 // hint follows up a path that names pods. The path may change meanwhile, as that of every file
 // of a pod does when it is parked: then the new one is followed.
 func (s *useScan) hint(l link, path, what string) {
-	v := mountView{pid: l.process}
-	words := func() string { return "PID " + v.who(s.procDir) + " has " + clean.Name(path) + " as " + what }
+	words := func() string { return "PID " + procfs.Who(s.procDir, l.process) + " has " + clean.Name(path) + " as " + what }
 	for range 3 {
 		var doubts []parsers.PodUID
-		for _, at := range s.wanted.spots(path) {
+		for _, at := range spots(s.wanted, path) {
 			if s.pods[at.uid] != "" || s.doubts[at.uid] != "" {
 				continue
 			}
@@ -335,7 +333,7 @@ func (s *useScan) hint(l link, path, what string) {
 		}
 		path = now
 	}
-	for _, at := range s.wanted.spots(path) {
+	for _, at := range spots(s.wanted, path) {
 		s.doubts[at.uid] = words() + ", and the path changes all the time"
 	}
 }

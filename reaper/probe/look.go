@@ -30,7 +30,7 @@ type gathering struct {
 	quarantine *bounded.Handle // nil where there is none
 	csi        *bounded.Handle // plugins/kubernetes.io/csi, nil where there is none
 	csiErr     error
-	wanted     wanted
+	wanted     parsers.PodSet
 	partial    bool // only some pods were asked for
 
 	runtime      runtimeAnswer
@@ -71,7 +71,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		}
 		return policy.Look{At: at}, err
 	}
-	l := &gathering{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: wanted{}, partial: len(only) > 0}
+	l := &gathering{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: parsers.PodSet{}, partial: len(only) > 0}
 	defer l.close()
 	pods := l.choose(only)
 	l.openHandles(ctx)

@@ -75,7 +75,7 @@ func (s *useScan) loop(device, number, path string) error {
 // kernelHolds follows up a file that the kernel itself holds open, by its path and, where it is
 // known, its inode. It says whether the path leads somewhere.
 func (s *useScan) kernelHolds(words, path string, id inode, known bool) bool {
-	for _, at := range s.wanted.spots(path) {
+	for _, at := range spots(s.wanted, path) {
 		switch s.kernelHoldsAt(at, id, known) {
 		case policy.Yes:
 			s.pods[at.uid] = words

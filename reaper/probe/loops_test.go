@@ -40,7 +40,7 @@ func TestLoopDevice(t *testing.T) {
 		n.write("block/loop4/loop/backing_file", "/nowhere/f\n")
 		check(t, n.one(other), dead())
 		// On a machine of its own:
-		s := newScan(t, n, wanted{other: true})
+		s := newScan(t, n, parsers.PodSet{other: true})
 		if err := s.loops(&n.cfg, false); !errors.Is(err, errDevice) || !strings.Contains(err.Error(), "loop4 has /nowhere/f, which is not there") {
 			t.Errorf("%v", err)
 		}
@@ -96,7 +96,7 @@ func TestLoopByInode(t *testing.T) {
 	})
 	t.Run("the device cannot be opened", func(t *testing.T) {
 		n.cfg.DevDir = n.path("dev")
-		s := newScan(t, n, wanted{uid: true})
+		s := newScan(t, n, parsers.PodSet{uid: true})
 		if err := s.loops(&n.cfg, false); !errors.Is(err, errDevice) {
 			t.Errorf("%v", err)
 		}

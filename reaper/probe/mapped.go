@@ -56,7 +56,7 @@ const biggestMaps = 512 << 20
 
 // mapped reads what each process has mapped. That waits for a process that changes its mappings
 // and hangs meanwhile, so it is a part of its own: its error names the process.
-func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted) *openFiles {
+func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
 	var now atomic.Value
 	now.Store("")
 	quarantine.Hold()
@@ -72,13 +72,12 @@ func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w 
 		if pid == "" {
 			return newOpenFiles(fmt.Errorf("cannot read what processes have mapped: %w", err))
 		}
-		v := mountView{pid: pid}
-		return newOpenFiles(fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", v.who(p.cfg.ProcDir), err))
+		return newOpenFiles(fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", procfs.Who(p.cfg.ProcDir, pid), err))
 	}
 	return u
 }
 
-func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w wanted, now *atomic.Value) *openFiles {
+func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet, now *atomic.Value) *openFiles {
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
 		return newOpenFiles(err)
@@ -127,7 +126,7 @@ func (s *useScan) maps(pid string) (ended bool, err error) {
 			continue
 		}
 		last = m
-		if len(s.wanted.find(found[:0], m.path)) > 0 {
+		if len(s.wanted.InPath(found[:0], m.path)) > 0 {
 			s.hint(link{process: pid}, string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'})), "a mapped file")
 			continue
 		}

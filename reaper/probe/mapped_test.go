@@ -52,7 +52,7 @@ func TestMapped(t *testing.T) {
 		p := n.probe()
 		l, err := p.list(t.Context())
 		must(t, err)
-		u := p.opened(t.Context(), l.pods, nil, wanted{deleted: true, alias: true, linked: true, detached: true})
+		u := p.opened(t.Context(), l.pods, nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
 		if len(u.pods)+len(u.doubts)+len(u.strays) > 0 || u.err != nil {
 			t.Errorf("the open files alone show %+v", u)
 		}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A line of /proc/PID/mountinfo, proc_pid_mountinfo(5):
@@ -42,42 +42,9 @@ func (h hit) words(procDir string) string {
 
 var pluginsDir = []byte("/plugins/")
 
-// wanted are the pods that a look asks about.
-type wanted map[parsers.PodUID]bool
-
-// find appends the wanted UIDs that are a component of path, or begin one that goes on
-// with a dot: a quarantine entry is UID.n. The lengths come first, they rule out nearly
-// all components of a node's mounts at the price of finding the slashes.
-func (w wanted) find(found []parsers.PodUID, path []byte) []parsers.PodUID {
-	for len(path) >= 32 {
-		part := path
-		if i := bytes.IndexByte(path, '/'); i >= 0 {
-			part, path = path[:i], path[i+1:]
-		} else {
-			path = nil
-		}
-		if uid, ok := w.component(part); ok {
-			found = append(found, uid)
-		}
-	}
-	return found
-}
-
-func (w wanted) component(part []byte) (parsers.PodUID, bool) {
-	for _, n := range [...]int{36, 32} {
-		if len(part) == n || len(part) > n && part[n] == '.' {
-			// The map is asked with the bytes themselves; only a hit makes a string.
-			if w[parsers.PodUID(part[:n])] {
-				return parsers.PodUID(part[:n]), true
-			}
-		}
-	}
-	return "", false
-}
-
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
 // a plugins directory, and looks closer at those only.
-func (m *mountMap) scanMounts(v *mountView, text []byte, w wanted) error {
+func (m *mountMap) scanMounts(v *mountView, text []byte, w parsers.PodSet) error {
 	var uids []parsers.PodUID
 	table := mountTable{text: text}
 	for line := range bytes.Lines(text) {
@@ -92,15 +59,15 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w wanted) error {
 		if !v.whole && string(l.target) == "/" {
 			v.whole = true
 		}
-		if l.root[0] == 'm' && isMountNamespace(l.root) {
+		if l.root[0] == 'm' && procfs.IsMountNamespace(l.root) {
 			if _, ok := m.pinned[string(l.root)]; !ok {
-				m.pinned[string(l.root)] = pin{view: v, target: unescape(l.target)}
+				m.pinned[string(l.root)] = pin{view: v, target: procfs.Unescape(l.target)}
 			}
 		}
 		plugins := bytes.Contains(l.target, pluginsDir) || bytes.Contains(l.root, pluginsDir)
-		uids = w.find(w.find(uids[:0], l.target), l.root)
+		uids = w.InPath(w.InPath(uids[:0], l.target), l.root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
-		w.scan(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
+		w.InText(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
 		if len(uids) == 0 && bytes.Contains(l.rest, overlayType) {
 			m.addOverlay(v, &l)
 		}
@@ -110,14 +77,14 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w wanted) error {
 		if len(l.fsType()) == 0 {
 			return errors.New("a line without a file system")
 		}
-		h := hit{view: v, root: unescape(l.root), target: unescape(l.target), fsType: unescape(l.fsType())}
+		h := hit{view: v, root: procfs.Unescape(l.root), target: procfs.Unescape(l.target), fsType: procfs.Unescape(l.fsType())}
 		for _, uid := range uids {
 			// One is enough to keep it. The node's own is the one to tell people of.
 			old, known := m.pods[uid]
 			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(&l, &table, &m.where, uid) {
 				m.pods[uid] = h
 			}
-			if _, known := m.again[uid]; !known && bare(line, uid) {
+			if _, known := m.again[uid]; !known && parsers.BareUID(line, uid) {
 				m.again[uid] = h
 			}
 			if _, known := m.elder[uid]; !known && bytes.Contains(line, []byte(string(uid)+".")) {
@@ -129,22 +96,6 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w wanted) error {
 		}
 	}
 	return nil
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(field []byte) string {
-	var b strings.Builder
-	for i := 0; i < len(field); i++ {
-		if field[i] == '\\' && i+3 < len(field) {
-			if n, err := strconv.ParseUint(string(field[i+1:i+4]), 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(field[i])
-	}
-	return b.String()
 }
 
 // addPlugin files what is mounted below plugins/ under every name that a pod's volume

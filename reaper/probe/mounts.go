@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
@@ -32,21 +30,12 @@ type mountView struct {
 	held   string                          // what holds the namespace, where no process is in it
 }
 
-// who names the process, with its command where that can be read.
-func (v *mountView) who(procDir string) string {
-	b, err := os.ReadFile(procDir + "/" + v.pid + "/comm")
-	if err != nil || len(b) > 64 {
-		return v.pid
-	}
-	return fmt.Sprintf("%s (%s)", v.pid, clean.Name(string(bytes.TrimSpace(b))))
-}
-
 // words names the mount namespace, for people.
 func (v *mountView) words(procDir string) string {
 	if v.held != "" {
 		return "the mount namespace that " + v.held + " holds"
 	}
-	return "the mount namespace of PID " + v.who(procDir)
+	return "the mount namespace of PID " + procfs.Who(procDir, v.pid)
 }
 
 // mountMap is what all mount namespaces say about the wanted pods and staged volumes.
@@ -109,7 +98,7 @@ func (m *mountMap) fact(uid parsers.PodUID, procDir string) policy.Fact {
 // Mounts says for each UID whether a mount of any namespace names it. It returns in
 // bounded time; what is not known by then is Unknown.
 func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	w := wanted{}
+	w := parsers.PodSet{}
 	for _, uid := range uids {
 		w[uid] = true
 	}
@@ -122,7 +111,7 @@ func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.P
 }
 
 // mounts reads all of them, and those of the namespaces of which only a descriptor is known.
-func (p *Probe) mounts(ctx context.Context, w wanted, held map[string]string) *mountMap {
+func (p *Probe) mounts(ctx context.Context, w parsers.PodSet, held map[string]string) *mountMap {
 	m, err := bounded.Do(ctx, p.guard, "mounts", func() *mountMap { return p.readMounts(ctx, w, held) })
 	if err != nil {
 		return &mountMap{err: fmt.Errorf("cannot read the mounts: %w", err)}
@@ -135,7 +124,7 @@ func (p *Probe) mounts(ctx context.Context, w wanted, held map[string]string) *m
 // the same in two processes only where they share the namespace. The whole line is the
 // key, so that a process with another root is a view of its own, and a namespace that
 // takes over the mount ID of one that ended during the scan is not taken for it.
-func (p *Probe) readMounts(ctx context.Context, w wanted, held map[string]string) *mountMap {
+func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet, held map[string]string) *mountMap {
 	m := newMountMap()
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	if err != nil {
@@ -192,7 +181,7 @@ const firstBlock = 512
 
 // process reads the mounts that a process sees, and those that a thread of it sees in a
 // mount namespace of its own. The error is one of vanished where nothing could be read.
-func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
+func (s *mountScan) process(m *mountMap, pid string, w parsers.PodSet) error {
 	first := s.thread(m, pid, w)
 	if first != nil && !procfs.Vanished(first) {
 		return first
@@ -219,7 +208,7 @@ func (s *mountScan) process(m *mountMap, pid string, w wanted) error {
 
 // thread reads the beginning of one mountinfo, and all of it where the view is new. The
 // name is that of a process or a thread, below the proc directory.
-func (s *mountScan) thread(m *mountMap, pid string, w wanted) error {
+func (s *mountScan) thread(m *mountMap, pid string, w parsers.PodSet) error {
 	fd, err := s.open1(pid)
 	if err != nil {
 		return err

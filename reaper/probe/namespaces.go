@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
@@ -18,7 +19,7 @@ import (
 // unseen looks for the mount namespaces of which every process has another root: mountinfo
 // shows nothing outside that root. They are read by the file of the namespace. The link needs
 // CAP_SYS_PTRACE; where it cannot be read, the process counts as a view of its own and no more.
-func (s *mountScan) unseen(ctx context.Context, m *mountMap, w wanted) error {
+func (s *mountScan) unseen(ctx context.Context, m *mountMap, w parsers.PodSet) error {
 	var links map[string]bool
 	for _, v := range slices.Clone(s.views) {
 		if v.whole {
@@ -43,7 +44,7 @@ func (s *mountScan) unseen(ctx context.Context, m *mountMap, w wanted) error {
 			m.confined++
 		default:
 			return fmt.Errorf("the mounts outside the root of PID %s, %s, are hidden: no process of its mount namespace has another root, and %w",
-				v.who(s.cfg.ProcDir), rootWords(v.root), err)
+				procfs.Who(s.cfg.ProcDir, v.pid), rootWords(v.root), err)
 		}
 	}
 	return nil
@@ -61,7 +62,7 @@ func rootWords(root string) string {
 }
 
 // readNamespace reads a mount namespace by a file of it, a path below the proc directory.
-func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w wanted) error {
+func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w parsers.PodSet) error {
 	fd, err := openNamespace(s.proc, path)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w want
 	return s.readOpenNamespace(m, v, fd, w)
 }
 
-func (s *mountScan) readOpenNamespace(m *mountMap, v *mountView, fd int, w wanted) error {
+func (s *mountScan) readOpenNamespace(m *mountMap, v *mountView, fd int, w parsers.PodSet) error {
 	text, err := s.byFile(fd)
 	if errors.Is(err, errNoNamespaces) {
 		if entered, cannot := s.enteredMounts(fd); cannot == nil {
@@ -115,7 +116,7 @@ type pin struct {
 
 // openNamespaces reads the mounts once more where a process holds a mount namespace open that no
 // process is in and that is bound nowhere.
-func (p *Probe) openNamespaces(ctx context.Context, m *mountMap, held map[string]string, w wanted) *mountMap {
+func (p *Probe) openNamespaces(ctx context.Context, m *mountMap, held map[string]string, w parsers.PodSet) *mountMap {
 	if len(held) == 0 {
 		return m
 	}
@@ -146,7 +147,7 @@ const snapsDir = "/run/snapd/ns/"
 // those that are bound elsewhere than in the namespace of PID 1: anybody can bind some in a
 // mount namespace of his own, and must not make every mount of the node unknown by that.
 // docs/held.md says so.
-func (s *mountScan) pins(m *mountMap, w wanted) error {
+func (s *mountScan) pins(m *mountMap, w parsers.PodSet) error {
 	read := map[string]bool{}
 	var refused error
 	// What is read may hold the file of another one, which is not reachable by a path here.
@@ -160,7 +161,7 @@ func (s *mountScan) pins(m *mountMap, w wanted) error {
 		p := m.pinned[inode]
 		v := &mountView{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
 		if p.fd != "" {
-			v.held = "PID " + p.view.who(s.cfg.ProcDir)
+			v.held = "PID " + procfs.Who(s.cfg.ProcDir, p.view.pid)
 		}
 		err := s.readPinned(m, v, p, inode, w)
 		if err == nil || p.fd != "" && procfs.Vanished(err) {
@@ -200,7 +201,7 @@ func (s *mountScan) at(v *mountView, target string) (int, error) {
 }
 
 // readPinned reads the namespace by the bind of its file.
-func (s *mountScan) readPinned(m *mountMap, v *mountView, p pin, inode string, w wanted) error {
+func (s *mountScan) readPinned(m *mountMap, v *mountView, p pin, inode string, w parsers.PodSet) error {
 	if p.fd != "" {
 		return s.readNamespace(m, v, p.fd, w)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A process shows in its mountinfo only what is mounted below its root. Of a mount namespace
@@ -184,7 +185,7 @@ func openNamespace(proc int, path string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if !isMountNamespace(buf[:n]) {
+	if !procfs.IsMountNamespace(buf[:n]) {
 		return -1, errNoNamespace
 	}
 	fd, err := beneath.Retry(func() (int, error) {
@@ -213,6 +214,3 @@ func isNamespace(fd int, inode string) bool {
 }
 
 var errNoNamespace = errors.New("it is no mount namespace")
-
-// isMountNamespace: what a link to such a file reads, and field 4 of a bind of one.
-func isMountNamespace(link []byte) bool { return bytes.HasPrefix(link, []byte("mnt:[")) }

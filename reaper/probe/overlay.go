@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // An overlay's options name its layers as whoever mounted it saw them: relative to where it
@@ -35,10 +36,10 @@ func topLayer(l *mountLine) string {
 		name, value, _ := bytes.Cut(opt, []byte{'='})
 		switch string(name) {
 		case "upperdir":
-			return unescape(value)
+			return procfs.Unescape(value)
 		case "lowerdir", "lowerdir+":
 			if lower == "" {
-				lower, _, _ = strings.Cut(unescape(value), ":")
+				lower, _, _ = strings.Cut(procfs.Unescape(value), ":")
 			}
 		}
 	}
@@ -50,7 +51,7 @@ var overlayType = []byte(" - overlay ")
 // addOverlay remembers one overlay file system once.
 func (m *mountMap) addOverlay(v *mountView, l *mountLine) {
 	if _, ok := m.overlays[string(l.dev)]; !ok {
-		m.overlays[string(l.dev)] = overlayMount{v, unescape(l.target), topLayer(l)}
+		m.overlays[string(l.dev)] = overlayMount{v, procfs.Unescape(l.target), topLayer(l)}
 	}
 }
 
@@ -60,7 +61,7 @@ const mostLayerDirs = 50_000
 // layers looks for the overlays whose topmost layer lies in a wanted pod. One whose text leads to
 // that layer is known to be elsewhere, and one that was not found is not looked for again: a
 // layer stays where it is while it is one.
-func (s *mountScan) layers(ctx context.Context, m *mountMap, w wanted) {
+func (s *mountScan) layers(ctx context.Context, m *mountMap, w parsers.PodSet) {
 	sought, keys := map[uint64]overlayMount{}, map[uint64]string{}
 	for dev, o := range m.overlays {
 		held, err := s.at(o.view, o.target)
@@ -126,7 +127,7 @@ type layerSearch struct {
 
 // pods looks through those directories of one parent that belong to a wanted pod of which no
 // mount is known.
-func (f *layerSearch) pods(parent string, w wanted) {
+func (f *layerSearch) pods(parent string, w parsers.PodSet) {
 	dir, err := beneath.Retry(func() (int, error) { return unix.Open(parent, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return // the look says so
@@ -137,7 +138,7 @@ func (f *layerSearch) pods(parent string, w wanted) {
 		return
 	}
 	for _, d := range names {
-		uid, ok := w.component([]byte(d.Name))
+		uid, ok := w.Component([]byte(d.Name))
 		if _, mounted := f.m.pods[uid]; !ok || mounted {
 			continue
 		}

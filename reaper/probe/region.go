@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A line of mountinfo says of a mount where in its file system it begins (field 4), and where it
@@ -97,11 +98,11 @@ func (s *mountScan) region(dir string) (region, error) {
 	}
 	t := mountTable{text: text}
 	l, ok := t.find([]byte(strconv.Itoa(key.mount)))
-	below, under := relative(key.path, unescape(l.target))
+	below, under := relative(key.path, procfs.Unescape(l.target))
 	if !ok || !under {
 		return region{}, unix.EINVAL
 	}
-	found := region{string(l.dev), path.Join(unescape(l.root), below), string(l.fsType())}
+	found := region{string(l.dev), path.Join(procfs.Unescape(l.root), below), string(l.fsType())}
 	s.regionsOf.Store(key, found)
 	return found, nil
 }
@@ -210,16 +211,16 @@ func (t *mountTable) mountPoint(l *mountLine, in []region) (bearing, string) {
 	if !ok {
 		return unplaced, ""
 	}
-	below, ok := relative(unescape(l.target), unescape(p.target))
+	below, ok := relative(procfs.Unescape(l.target), procfs.Unescape(p.target))
 	if !ok {
 		return unplaced, ""
 	}
-	return place(p.dev, p.fsType(), path.Join(unescape(p.root), below), in)
+	return place(p.dev, p.fsType(), path.Join(procfs.Unescape(p.root), below), in)
 }
 
 // origin says where the root of the mount lies.
 func (l *mountLine) origin(in []region) (bearing, string) {
-	return place(l.dev, l.fsType(), unescape(l.root), in)
+	return place(l.dev, l.fsType(), procfs.Unescape(l.root), in)
 }
 
 // concerns says whether the line is about a mount of the pod, or of something in it. What is
@@ -228,15 +229,15 @@ func (v *mountView) concerns(l *mountLine, t *mountTable, r *regions, uid parser
 	if len(r.pods) == 0 {
 		return true
 	}
-	in := wanted{uid: true}
+	in := parsers.PodSet{uid: true}
 	named := func(b bearing, below string, text []byte) bool {
 		switch b {
 		case within: // the pod's directory, or its name in quarantine
 			first, _, _ := strings.Cut(below, "/")
-			_, ok := in.component([]byte(first))
+			_, ok := in.Component([]byte(first))
 			return ok
 		case unplaced:
-			return !v.foreign(r) && len(in.find(nil, text)) > 0
+			return !v.foreign(r) && len(in.InPath(nil, text)) > 0
 		case elsewhere:
 		}
 		return false
@@ -251,7 +252,7 @@ func (v *mountView) concerns(l *mountLine, t *mountTable, r *regions, uid parser
 	}
 	found := false
 	if !v.foreign(r) {
-		in.scan(l.rest, func(parsers.PodUID) { found = true })
+		in.InText(l.rest, func(parsers.PodUID) { found = true })
 	}
 	return found
 }

@@ -20,7 +20,7 @@ func byText(t *testing.T, pid int, uid parsers.PodUID) *mountMap {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
 	must(t, err)
 	m := newMountMap()
-	must(t, m.scanMounts(&mountView{pid: strconv.Itoa(pid)}, text, wanted{uid: true}))
+	must(t, m.scanMounts(&mountView{pid: strconv.Itoa(pid)}, text, parsers.PodSet{uid: true}))
 	return m
 }
 

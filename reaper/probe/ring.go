@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // ringLink is what a descriptor of an io_uring links to.
@@ -76,8 +77,8 @@ func (s *useScan) ringHolds(pid, fd string, files []byte) {
 	var found [4]parsers.PodUID
 	for line := range bytes.Lines(files) {
 		_, path, ok := bytes.Cut(bytes.TrimRight(line, "\n"), []byte(": "))
-		if ok && len(s.wanted.find(found[:0], path)) > 0 {
-			s.hint(link{process: pid}, unescape(path), "a file of the io_uring "+fd)
+		if ok && len(s.wanted.InPath(found[:0], path)) > 0 {
+			s.hint(link{process: pid}, procfs.Unescape(path), "a file of the io_uring "+fd)
 		}
 	}
 }

@@ -42,6 +42,7 @@ type runtimeAnswer struct {
 	// Network says whether all of them call the pods' network ready.
 	Network policy.Fact
 	Err     error // both errors, for Look.Errors
+	sockets []string
 }
 
 // tell sets the two facts that only the runtime can give, and the pod's name.
@@ -106,29 +107,27 @@ func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
 
 func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {
 	answers, found, err := p.askSockets(ctx, usual)
-	if err != nil {
-		a := unanswered(err)
-		if errors.Is(err, errNotAsked) {
-			a.Err = nil // it is a choice, no failure
-		}
-		return a
+	var a runtimeAnswer
+	switch {
+	case err == nil:
+		a = merge(answers, found, p.cfg.Clock.Now().Wall)
+	case errors.Is(err, errNotAsked):
+		a = unanswered(err)
+		a.Err = nil // it is a choice, no failure
+	default:
+		a = unanswered(err)
 	}
-	return merge(answers, found, p.cfg.Clock.Now().Wall)
+	a.sockets = found.Paths
+	return a
 }
 
 var errNotAsked = errors.New("not asked: --runtime-endpoint none")
 
 // askSockets finds the sockets and asks all of them at once.
 func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cri.Sockets, error) {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
-		return nil, cri.Sockets{}, errNotAsked
-	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(usual) })
-	if err == nil {
-		err = found.Err
-	}
+	found, err := p.findSockets(ctx, usual)
 	if err != nil {
-		return nil, found, fmt.Errorf("cannot find the runtime: %w", err)
+		return nil, found, err
 	}
 	answers := make([]cri.Lists, len(found.Paths))
 	var wg sync.WaitGroup
@@ -137,6 +136,20 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cr
 	}
 	wg.Wait()
 	return answers, found, nil
+}
+
+func (p *Probe) findSockets(ctx context.Context, usual []string) (cri.Sockets, error) {
+	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
+		return cri.Sockets{}, errNotAsked
+	}
+	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(usual) })
+	if err == nil {
+		err = found.Err
+	}
+	if err != nil {
+		return found, fmt.Errorf("cannot find the runtime: %w", err)
+	}
+	return found, nil
 }
 
 // merge makes one answer of those of all sockets. A socket that speaks no CRI is left

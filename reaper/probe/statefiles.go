@@ -64,7 +64,7 @@ func (s *inStateFiles) files(uid parsers.PodUID) []policy.StateFile {
 	return s.pods[uid]
 }
 
-func (p *Probe) stateFiles(ctx context.Context, root *bounded.Handle, w wanted) *inStateFiles {
+func (p *Probe) stateFiles(ctx context.Context, root *bounded.Handle, w parsers.PodSet) *inStateFiles {
 	s, err := bounded.On(ctx, p.guard, "state files", root, func(fd int) *inStateFiles { return p.readStateFiles(fd, w) })
 	if err != nil {
 		return &inStateFiles{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
@@ -72,7 +72,7 @@ func (p *Probe) stateFiles(ctx context.Context, root *bounded.Handle, w wanted) 
 	return s
 }
 
-func (p *Probe) readStateFiles(root int, w wanted) *inStateFiles {
+func (p *Probe) readStateFiles(root int, w parsers.PodSet) *inStateFiles {
 	s := &inStateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
 	for _, file := range stateFiles {
 		text, written, err := p.readBelow(root, file, biggestStateFile)
@@ -93,11 +93,11 @@ func (p *Probe) readStateFiles(root int, w wanted) *inStateFiles {
 }
 
 // add takes in one file, or why it could not be read. A file that is not there names nobody.
-func (s *inStateFiles) add(file policy.StateFile, text []byte, err error, w wanted) {
+func (s *inStateFiles) add(file policy.StateFile, text []byte, err error, w parsers.PodSet) {
 	switch {
 	case err == nil:
 		s.read++
-		w.scan(text, func(uid parsers.PodUID) {
+		w.InText(text, func(uid parsers.PodUID) {
 			if !slices.Contains(s.pods[uid], file) {
 				s.pods[uid] = append(s.pods[uid], file)
 			}
@@ -121,32 +121,3 @@ func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, time.Time
 	}
 	return p.open.ReadDated(parent, name, limit)
 }
-
-// scan finds every wanted UID in text, whatever stands around it: the "d" of "podUID" is
-// a hexadecimal digit too, so each window of a run of such bytes is looked up.
-func (w wanted) scan(text []byte, found func(parsers.PodUID)) {
-	for i := 0; i < len(text); {
-		if !uidByte[text[i]] {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && uidByte[text[i]] {
-			i++
-		}
-		for run := text[start:i]; len(run) >= 32; run = run[1:] {
-			for _, n := range [...]int{36, 32} {
-				if len(run) >= n && w[parsers.PodUID(run[:n])] {
-					found(parsers.PodUID(run[:n]))
-				}
-			}
-		}
-	}
-}
-
-var uidByte = func() (t [256]bool) {
-	for _, c := range "0123456789abcdef-" {
-		t[c] = true
-	}
-	return t
-}()

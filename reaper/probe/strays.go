@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // stray is a file of the pods' file system that something holds, and whose path names no pod.
@@ -134,8 +135,7 @@ func (h stray) words(procDir string) string {
 	if h.process == "" {
 		return h.what
 	}
-	v := mountView{pid: h.process}
-	return "PID " + v.who(procDir) + " has " + clean.Name(h.path) + " as " + h.what
+	return "PID " + procfs.Who(procDir, h.process) + " has " + clean.Name(h.path) + " as " + h.what
 }
 
 // note remembers what the walk met.

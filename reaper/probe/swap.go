@@ -7,6 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // swaps finds the files in pods that are swap space. The kernel holds them, and refuses to
@@ -30,7 +31,7 @@ func (s *useScan) swaps(list string) error {
 		if len(f) < 2 || string(f[1]) != "file" {
 			continue
 		}
-		path := unescape(f[0])
+		path := procfs.Unescape(f[0])
 		id, err := s.places.ask("swap: "+path, func() answered { return s.places.statBelow("/", path) })
 		s.kernelHolds(fmt.Sprintf("%s is swap space, and the kernel lets nobody remove it: swapoff '%[1]s'", clean.Name(path)), path, id, err == nil)
 	}

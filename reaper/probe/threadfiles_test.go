@@ -155,7 +155,7 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
 		wantDetail(t, e.Facts[policy.FactInUse], "PID "+pids[how])
 		// The guard off: the descriptors of the processes, as they were read before.
-		s := newScan(t, n, wanted{uid: true})
+		s := newScan(t, n, parsers.PodSet{uid: true})
 		if _, _, err := s.files(pids[how]); err != nil || s.pods[uid] != "" && how != "a file of a ring" {
 			t.Errorf("%s: %v, and the process shows %q by itself", how, err, s.pods[uid])
 		}
@@ -164,7 +164,7 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 }
 
 // newScan is a scan of a node's processes that is at its beginning.
-func newScan(t *testing.T, n *testNode, w wanted) *useScan {
+func newScan(t *testing.T, n *testNode, w parsers.PodSet) *useScan {
 	t.Helper()
 	p := n.probe()
 	list, err := p.list(t.Context())
@@ -219,7 +219,7 @@ func TestRingBusy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n.write("proc/7/fdinfo/3", c.text)
 			n.write(n.pod(uid)+"/f", "x")
-			s := newScan(t, n, wanted{uid: true})
+			s := newScan(t, n, parsers.PodSet{uid: true})
 			if err := s.ring("7", "3"); !errors.Is(err, c.err) || c.err == nil && err != nil {
 				t.Errorf("%v, want %v", err, c.err)
 			}

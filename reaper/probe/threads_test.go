@@ -192,7 +192,7 @@ func TestChain(t *testing.T) {
 		if f := p.Mounts(t.Context(), []parsers.PodUID{bound})[bound]; f.Truth == policy.No {
 			t.Fatalf("the bind is missed: %+v", f)
 		}
-		if f := p.openFiles(t.Context(), pods.pods, nil, wanted{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
+		if f := p.openFiles(t.Context(), pods.pods, nil, parsers.PodSet{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
 			t.Fatalf("the working directory is missed: %+v", f)
 		}
 	}

@@ -72,7 +72,7 @@ func (s *useScan) table(f io.Reader, pids []string) error {
 			continue
 		}
 		path := lines.Bytes()[i:]
-		if len(s.wanted.find(nil, path)) > 0 {
+		if len(s.wanted.InPath(nil, path)) > 0 {
 			s.socket(string(path), pids)
 		}
 	}
@@ -81,7 +81,7 @@ func (s *useScan) table(f io.Reader, pids []string) error {
 
 // socket answers for one path.
 func (s *useScan) socket(path string, pids []string) {
-	for _, at := range s.wanted.spots(path) {
+	for _, at := range spots(s.wanted, path) {
 		if s.pods[at.uid] != "" || !s.places.isSocket(at) {
 			continue
 		}
