@@ -14,31 +14,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 )
 
 // A directory that was made again while its elder was parked: does anything use it? Mounts
 // and open files are told from those of the elder by the name: that one is UID.n by now,
 // in every path that the kernel shows. A text that is neither counts as a use.
-
-// MountsParked says for each UID whether a mount of any namespace names what lies of the pod
-// in quarantine. It returns in bounded time; what is not known by then is Unknown.
-func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	w := parsers.PodSet{}
-	for _, uid := range uids {
-		w[uid] = true
-	}
-	m := p.mounts(ctx, w, nil)
-	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
-	for _, uid := range uids {
-		if h, ok := m.elder[uid]; ok {
-			m.pods[uid] = h
-		} else if _, ok := m.again[uid]; ok { // the pod's own
-			delete(m.pods, uid)
-		}
-		facts[uid] = m.fact(uid, p.cfg.ProcDir)
-	}
-	return facts
-}
 
 // split takes the entries that rest out of those that are parked, and wants the pods of both.
 func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.EntryState) {
@@ -80,10 +61,10 @@ func (l *gathering) used(uid parsers.PodUID) policy.Fact {
 	return l.probe.usedFact(uid, l.again[uid], l.mounts, l.openFiles)
 }
 
-func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u *openFiles) policy.Fact {
+func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mounts.Answer, u *openFiles) policy.Fact {
 	f := policy.Fact{Truth: policy.Yes, Origin: content.Origin}
-	if h, ok := m.again[uid]; ok {
-		f.Detail = h.words(p.cfg.ProcDir)
+	if h, ok := m.Again[uid]; ok {
+		f.Detail = h.Words()
 		return f
 	}
 	if words, ok := u.again[uid]; ok {
@@ -97,12 +78,12 @@ func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mountMap, u
 	switch {
 	case content.Truth != policy.No:
 		return content
-	case m.unsure[uid] != "":
-		return policy.Fact{Origin: content.Origin, Detail: m.unsure[uid]}
+	case m.Unsure[uid] != "":
+		return policy.Fact{Origin: content.Origin, Detail: m.Unsure[uid]}
 	case u.doubts[uid] != "":
 		return policy.Fact{Origin: content.Origin, Detail: u.doubts[uid]}
-	case m.err != nil:
-		return policy.Fact{Origin: content.Origin, Detail: m.err.Error()}
+	case m.Err != nil:
+		return policy.Fact{Origin: content.Origin, Detail: m.Err.Error()}
 	case u.err != nil:
 		return policy.Fact{Origin: content.Origin, Detail: u.err.Error()}
 	}
@@ -121,7 +102,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := parsers.PodSet{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
-	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.mounts(ctx, w, nil), p.openFiles(ctx, l.pods, nil, w))
+	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.readMounts(ctx, w), p.openFiles(ctx, l.pods, nil, w))
 	runtime.tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

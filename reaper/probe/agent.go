@@ -14,11 +14,15 @@ import (
 // agent says which other pod's process keeps a mount that the namespace of PID 1 has not, "" where
 // none does. The cgroup names the pod, and the runtime or the log directory its name.
 func (l *gathering) agent(uid parsers.PodUID) string {
-	h, ok := l.mounts.pods[uid]
-	if !ok || h.view == nil || h.view.pid == "1" || h.view.held != "" {
+	h, ok := l.mounts.Pods[uid]
+	if !ok {
 		return ""
 	}
-	owner, ok := podOfProcess(l.probe.cfg.ProcDir, h.view.pid)
+	pid, in := h.PID()
+	if !in || pid == "1" {
+		return ""
+	}
+	owner, ok := podOfProcess(l.probe.cfg.ProcDir, pid)
 	if !ok || owner == uid {
 		return ""
 	}

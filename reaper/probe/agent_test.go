@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestAgent: a mount that only a process of another pod has is told with that pod's name, since
@@ -15,7 +16,7 @@ import (
 // told as it was.
 func TestAgent(t *testing.T) {
 	uid, agent, unnamed := newUID(), newUID(), newUID()
-	mount := line(61, "/", "/host/var/lib/kubelet/pods/"+string(uid)+"/volumes/v")
+	mount := testkit.MountLine(61, "/", "/host/var/lib/kubelet/pods/"+string(uid)+"/volumes/v")
 	slice := func(pod string) string {
 		return "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-0123.scope\n"
 	}
@@ -30,7 +31,7 @@ func TestAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.mkdir(n.pod(uid), fmt.Sprintf("logs/monitoring_agent-x7k2p_%s", agent))
-			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(20, "/", "/") + c.one, "7": line(60, "/", "/") + c.other})
+			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(20, "/", "/") + c.one, "7": testkit.MountLine(60, "/", "/") + c.other})
 			must(t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "7", "cgroup"), []byte(c.cgroup), 0o600))
 			f := n.one(uid).Facts[policy.FactMounted]
 			if f.Truth != policy.Yes || strings.Contains(f.Detail, "restart that pod") != (c.want != "") || !strings.Contains(f.Detail, c.want) {

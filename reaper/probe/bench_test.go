@@ -192,7 +192,7 @@ func BenchmarkParts(b *testing.B) {
 			list.root.Drop()
 			list.pods.Drop()
 		}},
-		{"mounts", func() { p.mounts(b.Context(), l.wanted, nil) }},
+		{"mounts", func() { p.readMounts(b.Context(), l.wanted) }},
 		{"processes", func() { p.openFiles(b.Context(), l.pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups().Pods(b.Context()) }},
 		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
@@ -205,24 +205,5 @@ func BenchmarkParts(b *testing.B) {
 				part.run()
 			}
 		})
-	}
-}
-
-// BenchmarkScan is the search alone, over a mountinfo of a container host.
-func BenchmarkScan(b *testing.B) {
-	var text []byte
-	for i := range 10_000 {
-		text = fmt.Appendf(text, "%d 1 0:%d / /run/containerd/io.containerd.runtime.v2.task/k8s.io/%064x/rootfs rw,relatime shared:%d - overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/%d/fs\n", i, i, i, i, i)
-	}
-	w := parsers.PodSet{}
-	for range benchOrphans {
-		w[newUID()] = true
-	}
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		m := newMountMap()
-		if err := m.scanMounts(&mountView{}, text, w); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

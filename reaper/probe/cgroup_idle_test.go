@@ -3,7 +3,6 @@ package probe
 import (
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -42,24 +41,5 @@ func TestCgroupIdle(t *testing.T) {
 				t.Errorf("idle is %t, want %t", e.CgroupIdle, tt.want)
 			}
 		})
-	}
-}
-
-// TestUmount: the command is for a mount below the pod's directory, in the namespace in which it is.
-func TestUmount(t *testing.T) {
-	uid := newUID()
-	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
-	for target, want := range map[string]string{
-		below:                       "nsenter -t 7 -m umount '" + below + "'",
-		"/data":                     "",
-		"/pods/" + string(newUID()): "",
-	} {
-		m := &mountMap{pods: map[parsers.PodUID]hit{uid: {target: target, view: &mountView{pid: "7"}}}}
-		if got := m.umount(uid); got != want {
-			t.Errorf("%s: %s, want %s", target, got, want)
-		}
-	}
-	if got := (&mountMap{}).umount(uid); got != "" {
-		t.Errorf("without a mount: %s", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -77,12 +78,12 @@ func mountOfFD(info int, name string) (uint64, error) {
 
 // detached adds the files on detached mounts to the strays. Mounts that could not be read at all
 // would make every mount a detached one.
-func (p *Probe) detached(ctx context.Context, m *mountMap, u *openFiles) {
-	if len(m.ids) == 0 {
+func (p *Probe) detached(ctx context.Context, m *mounts.Answer, u *openFiles) {
+	if len(m.IDs) == 0 {
 		return
 	}
-	slices.Sort(m.ids)
-	d := detachedScan{Probe: p, ctx: ctx, known: m.ids, held: u.detached, devs: u.devs}
+	slices.Sort(m.IDs)
+	d := detachedScan{Probe: p, ctx: ctx, known: m.IDs, held: u.detached, devs: u.devs}
 	found, err := bounded.Do(ctx, p.guard, "detached mounts", d.find)
 	if err != nil {
 		return // what hangs is on another file system than the pods', which answers

@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // detachedTree is how TestHolder is asked for openTree, whose path is a directory.
@@ -94,7 +95,7 @@ func TestDetachedBinds(t *testing.T) {
 		if _, ok := u.strays[idOf(&st)]; ok || u.err != nil {
 			t.Errorf("seen by its path, %v", u.err)
 		}
-		p.detached(t.Context(), p.mounts(t.Context(), parsers.PodSet{}, nil), u)
+		p.detached(t.Context(), p.readMounts(t.Context(), parsers.PodSet{}), u)
 		if _, ok := u.strays[idOf(&st)]; !ok {
 			t.Error("not seen by its mount")
 		}
@@ -123,7 +124,7 @@ func TestYoungMounts(t *testing.T) {
 	p := n.probe()
 	l, err := p.list(t.Context())
 	must(t, err)
-	m := p.mounts(t.Context(), parsers.PodSet{}, nil)
+	m := p.readMounts(t.Context(), parsers.PodSet{})
 	n.mount("x", "y")
 	young := strconv.Itoa(child(t, nil, n.path("y"), "exec 7<f"))
 	u := p.openFiles(t.Context(), l.pods, nil, parsers.PodSet{})
@@ -141,17 +142,17 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	needByFile(t)
+	testkit.NeedKernel(t, 6, 13)
 	n, held, other := newNode(t), newUID(), newUID()
 	vol := n.pod(held) + "/volumes/kubernetes.io~empty-dir/tmp"
 	n.mkdir(vol, n.pod(other))
 	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
-	e := n.oneWith(held, nsMounts)
+	e := n.oneWith(held, byFile)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
 	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs) in the mount namespace that PID ")
-	check(t, n.oneWith(other, nsMounts), dead())
+	check(t, n.oneWith(other, byFile), dead())
 	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
-	e = n.oneWith(held, oldKernel)
+	e = n.oneWith(held, !byFile)
 	check(t, e, dead()) // lost without the guard, and told
 	if o := e.Facts[policy.FactMounted].Origin; o != "/proc/*/mountinfo, "+fmt.Sprint(views(t, o))+" mount namespaces, 1 without a process not read" {
 		t.Errorf("what was not read is not told: %s", o)

@@ -302,7 +302,9 @@ const mostHints = 1000
 // hint follows up a path that names pods. The path may change meanwhile, as that of every file
 // of a pod does when it is parked: then the new one is followed.
 func (s *useScan) hint(l link, path, what string) {
-	words := func() string { return "PID " + procfs.Who(s.procDir, l.process) + " has " + clean.Name(path) + " as " + what }
+	words := func() string {
+		return "PID " + procfs.Who(s.procDir, l.process) + " has " + clean.Name(path) + " as " + what
+	}
 	for range 3 {
 		var doubts []parsers.PodUID
 		for _, at := range spots(s.wanted, path) {

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
@@ -35,7 +36,7 @@ type gathering struct {
 
 	runtime      runtimeAnswer
 	node         policy.Node
-	mounts       *mountMap
+	mounts       *mounts.Answer
 	cgroups      *cgroup.Answer
 	inStateFiles *inStateFiles
 	static       *kubelet.StaticPods
@@ -100,7 +101,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	l.count(&look)
 	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
-		slog.Int("mount_namespaces", len(l.mounts.views)), slog.Int("errors", len(l.errors)))
+		slog.Int("mount_namespaces", l.mounts.Namespaces()), slog.Int("errors", len(l.errors)))
 	return look, nil
 }
 
@@ -193,7 +194,7 @@ func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) [
 // gather asks everything at once. Each part has its own time and its own error.
 func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	p := l.probe
-	var wg, mounts sync.WaitGroup
+	var wg, mounted sync.WaitGroup
 	var found kubelet.Answer
 	asked := make(chan struct{})
 	wg.Go(func() {
@@ -221,15 +222,15 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	})
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
-	mounts.Go(func() { <-asked; l.mounts = p.mounts(ctx, l.wanted, nil) })
+	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.sockets) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.stateFiles(ctx, l.root, l.wanted) })
 	wg.Go(func() { <-asked; l.openFiles = p.openFiles(ctx, l.pods, l.quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
 	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
-		mounts.Wait()
+		mounted.Wait()
 		for i := range all {
-			if _, mounted := l.mounts.pods[all[i].uid]; mounted {
+			if _, ok := l.mounts.Pods[all[i].uid]; ok {
 				all[i].skip = "not read: something is mounted below it, and there is no openat2"
 			}
 		}
@@ -237,9 +238,9 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	<-listed
 	l.passOver(all)
 	reads := p.readAll(ctx, all, l.csi)
-	mounts.Wait()
+	mounted.Wait()
 	wg.Wait()
-	l.mounts = p.openNamespaces(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted)
+	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted, l.runtime.sockets)
 	p.detached(ctx, l.mounts, l.openFiles)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.Pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
@@ -248,7 +249,7 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.err, l.cgroups.Err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
@@ -381,7 +382,7 @@ func (l *gathering) fill(e *policy.Evidence, r *podRead) {
 	e.ID, e.Changed = r.id, r.changed
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
 	f[policy.FactContent], e.Unread = r.fact(), r.alive != ""
-	f[policy.FactMounted] = l.mounts.fact(e.UID, p.cfg.ProcDir)
+	f[policy.FactMounted] = l.mounts.Fact(e.UID)
 	f[policy.FactMounted].Detail += l.agent(e.UID)
 	if c := r.content; c != nil {
 		e.Residue, e.VolData = c.rows, c.volData
@@ -393,7 +394,7 @@ func (l *gathering) fill(e *policy.Evidence, r *podRead) {
 		f[policy.FactMounted] = r.ownMount
 	}
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
-	e.Umount = l.mounts.umount(e.UID)
+	e.Umount = l.mounts.Umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.fact(e.UID, l.rootDir), l.inStateFiles.files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.inUse(e.UID, r)

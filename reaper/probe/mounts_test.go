@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,93 +157,6 @@ func TestZombies(t *testing.T) {
 		t.Fatalf("a zombie's mountinfo gives %v", err)
 	}
 	check(t, n.one(uid), dead())
-}
-
-// procFixture is a proc directory made of files.
-func procFixture(t *testing.T, mountinfo map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for pid, text := range mountinfo {
-		must(t, os.MkdirAll(filepath.Join(dir, pid), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, pid, "mountinfo"), []byte(text), 0o600))
-	}
-	return dir
-}
-
-func line(id int, root, target string) string {
-	return fmt.Sprintf("%d 1 8:1 %s %s rw,relatime shared:1 - ext4 /dev/sda1 rw\n", id, root, target)
-}
-
-func TestMountsFromFixtures(t *testing.T) {
-	uid, static := newUID(), newStaticUID()
-	rootLine := line(20, "/", "/")
-	pods := "/var/lib/kubelet/pods/"
-	long := strings.Repeat("x", 70<<10)
-	cases := []struct {
-		name   string
-		proc   map[string]string
-		spoil  string // a PID whose mountinfo is a directory
-		want   policy.Truth
-		static policy.Truth
-		detail string
-	}{
-		{"none", map[string]string{"1": rootLine}, "", policy.No, policy.No, ""},
-		{"mount point", map[string]string{"1": rootLine + line(21, "/", pods+string(uid)+"/volumes/x/y")}, "", policy.Yes, policy.No, "PID 1"},
-		{"the pod directory itself", map[string]string{"1": rootLine + line(21, "/", pods+string(static))}, "", policy.No, policy.Yes, ""},
-		{"root", map[string]string{"1": rootLine, "7": line(30, "/", "/") + line(31, "/pods/"+string(uid)+"/volumes/a/b//deleted", "/data")}, "", policy.Yes, policy.No, "mounted at /data"},
-		{"both in one line", map[string]string{"1": rootLine + line(21, "/"+string(uid), "/a/"+string(static))}, "", policy.Yes, policy.Yes, ""},
-		{"two in one path", map[string]string{"1": rootLine + line(21, "/", "/"+string(uid)+"/"+string(static))}, "", policy.Yes, policy.Yes, ""},
-		{"quarantine entry", map[string]string{"1": rootLine + line(21, "/", "/q/"+string(uid)+".12/v")}, "", policy.Yes, policy.No, ""},
-		{"escapes beside it", map[string]string{"1": rootLine + line(21, "/", `/my\040disk/`+string(uid)+`/a\134b`)}, "", policy.Yes, policy.No, `/my disk/`},
-		{"near misses", map[string]string{"1": rootLine + line(21, "/", "/q/x"+string(uid)) + line(22, "/", "/q/"+string(uid)+"x/y") +
-			line(23, "/", `/q/`+string(uid)+`\040`) + line(24, "/", "/q/"+string(uid)[:35])}, "", policy.No, policy.No, ""},
-		{"the source", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1", "/pods/"+string(uid)+"/d", 1)}, "", policy.Yes, policy.No, "mounted at /x"},
-		{"an overlay's upper directory", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1 rw", "o rw,lowerdir=/l:/pods/"+
-			string(static)+",upperdir=/pods/"+string(uid)+`\134:/u,workdir=/w`, 1)}, "", policy.Yes, policy.Yes, "mounted at /x"},
-		{"same mount, another root", map[string]string{"1": rootLine, "2": line(20, "/sub", "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
-		{"long first line", map[string]string{"1": line(20, "/"+strings.Repeat("y", 3000), "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
-		{"a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long) + line(22, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
-		{"a UID at the end of a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long+"/"+string(uid))}, "", policy.Yes, policy.No, ""},
-		{"a bad line", map[string]string{"1": rootLine + "21 1 8:1 /\n"}, "", policy.Unknown, policy.Unknown, "a line without"},
-		{"a hit that cannot be parsed", map[string]string{"1": rootLine + "21 1 8:1 / /" + string(uid) + " rw\n"}, "", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 1"},
-		{"a file that cannot be read", map[string]string{"1": rootLine, "8": ""}, "8", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 8"},
-		{"a hit and a file that cannot be read", map[string]string{"1": rootLine + line(22, "/", "/"+string(uid)), "8": ""}, "8", policy.Yes, policy.Unknown, ""},
-		{"no PID 1", map[string]string{"3": rootLine}, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
-		{"no process", nil, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
-		{"nothing mounted below a root", map[string]string{"1": rootLine, "5": ""}, "", policy.No, policy.No, ""},
-		{"more than one block", map[string]string{"1": rootLine + strings.Repeat(line(9, "/", "/filler"), 5000) + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
-	}
-	for _, c := range cases {
-		for _, rereads := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/rereads=%v", c.name, rereads), func(t *testing.T) {
-				n := newNode(t)
-				n.cfg.ProcDir = procFixture(t, c.proc)
-				if c.spoil != "" {
-					f := filepath.Join(n.cfg.ProcDir, c.spoil, "mountinfo")
-					must(t, os.Remove(f))
-					must(t, os.Mkdir(f, 0o755))
-				}
-				p := n.probe()
-				p.rereads = rereads
-				got := p.Mounts(t.Context(), []parsers.PodUID{uid, static})
-				if got[uid].Truth != c.want || got[static].Truth != c.static {
-					t.Errorf("mounted is %+v and %+v, want %s and %s", got[uid], got[static], c.want, c.static)
-				}
-				wantDetail(t, got[uid], c.detail)
-			})
-		}
-	}
-}
-
-// TestNamespacesAreReadOnce: equal first lines are one namespace.
-func TestNamespacesAreReadOnce(t *testing.T) {
-	n, uid := newNode(t), newUID()
-	one, two := line(20, "/", "/")+line(21, "/", "/a"), line(40, "/", "/")+line(41, "/", "/a")
-	n.cfg.ProcDir = procFixture(t, map[string]string{"1": one, "2": one, "3": two, "4": one})
-	f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
-	if f.Truth != policy.No || !strings.Contains(f.Origin, "2 mount namespaces") {
-		t.Errorf("mounted is %+v, want no from 2 mount namespaces", f)
-	}
 }
 
 func TestMountsWithoutProc(t *testing.T) {

@@ -166,6 +166,7 @@ func (n *testNode) probe() *Probe {
 	}
 	if n.fallback {
 		p.open, err = beneath.New(true)
+		p.mounts.Open = p.open
 		must(n.t, err)
 	} else if p.open.Fallback() != nil {
 		skipWithout(n.t, "openat2", unix.ENOSYS)

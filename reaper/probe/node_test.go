@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestMayEnforce(t *testing.T) {
@@ -56,7 +57,7 @@ func TestMayEnforce(t *testing.T) {
 			if c.host != "" {
 				files["1"] = c.host
 			}
-			n.cfg.ProcDir = procFixture(t, files)
+			n.cfg.ProcDir = testkit.ProcMounts(t, files)
 			if c.pidNS != "" {
 				must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
 				must(t, os.Symlink(c.pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
@@ -169,7 +170,7 @@ func TestFileMountIsSeen(t *testing.T) {
 	n.write("elsewhere", strings.Repeat("x", 1<<20))
 	n.write(n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
 	n.mount("elsewhere", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f")
-	n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")}) // mountinfo does not tell
+	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo does not tell
 	e := n.one(uid)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
 	for _, r := range e.Residue {
@@ -190,7 +191,7 @@ func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
 			n.mount("", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/deep/er")
-			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")})
+			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")})
 			e := n.one(uid)
 			check(t, e, facts{policy.FactMounted: policy.Yes, policy.FactOwnMount: policy.No})
 			wantDetail(t, e.Facts[policy.FactMounted], "volumes/kubernetes.io~nfs/v/deep/er")

@@ -3,20 +3,21 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
@@ -83,15 +84,8 @@ type Probe struct {
 	entries int
 	// stat is beneath.Stat, which the tests replace: few machines have a btrfs.
 	stat func(fd int) (unix.Statx_t, error)
-	// rereads is set on kernels that may lose lines of mountinfo under churn.
-	rereads bool
-	// regionsOf has where directories lie in their file systems, by regionKey.
-	regionsOf sync.Map
-	// outside has the overlays whose topmost layer is in no pod.
-	outside sync.Map
-	// byFile reads a mount namespace by an open file of it, and enter opens mountinfo in it.
-	byFile func(ns int) ([]byte, error)
-	enter  func(ns int) (fd int, err error)
+	// mounts remembers where directories and overlays lie.
+	mounts *mounts.Reader
 }
 
 // usual is where one of the usual places is.
@@ -153,23 +147,11 @@ func New(cfg Config) (*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
+	guard := &bounded.Guard{}
 	return &Probe{
-		cfg: cfg, open: open, guard: &bounded.Guard{}, entries: mostEntries,
-		rereads: kernelOlderThan(5, 8), stat: beneath.Stat, byFile: nsMounts, enter: enterMounts,
+		cfg: cfg, open: open, guard: guard, entries: mostEntries, stat: beneath.Stat,
+		mounts: &mounts.Reader{ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard},
 	}, nil
-}
-
-// kernelOlderThan reads the release that uname gives; what cannot be read counts as old.
-func kernelOlderThan(major, minor int) bool {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return true
-	}
-	var a, b int
-	if n, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 || err != nil {
-		return true
-	}
-	return a < major || a == major && b < minor
 }
 
 // kubelets looks for the node's kubelet.
@@ -197,4 +179,35 @@ func (p *Probe) lists() *podlists.Reader {
 // cgroups reads the cgroup file systems.
 func (p *Probe) cgroups() *cgroup.Reader {
 	return &cgroup.Reader{Root: p.cfg.CgroupRoot, Guard: p.guard}
+}
+
+// readMounts reads the mounts where no look has found the runtime's sockets.
+func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet) *mounts.Answer {
+	found, _ := p.findSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot)) // without them a confined container is not known
+	return p.mounts.Read(ctx, w, found.Paths)
+}
+
+// Mounts says for each UID whether a mount of any namespace names it. It returns in
+// bounded time; what is not known by then is Unknown.
+func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	return p.mountFacts(ctx, uids, (*mounts.Answer).Fact)
+}
+
+// MountsParked says for each UID whether a mount of any namespace names what lies of the pod
+// in quarantine. It returns in bounded time; what is not known by then is Unknown.
+func (p *Probe) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	return p.mountFacts(ctx, uids, (*mounts.Answer).Parked)
+}
+
+func (p *Probe) mountFacts(ctx context.Context, uids []parsers.PodUID, fact func(*mounts.Answer, parsers.PodUID) policy.Fact) map[parsers.PodUID]policy.Fact {
+	w := parsers.PodSet{}
+	for _, uid := range uids {
+		w[uid] = true
+	}
+	m := p.readMounts(ctx, w)
+	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
+	for _, uid := range uids {
+		facts[uid] = fact(m, uid)
+	}
+	return facts
 }

@@ -41,8 +41,8 @@ type runtimeAnswer struct {
 	Origin                   string // the sockets
 	// Network says whether all of them call the pods' network ready.
 	Network policy.Fact
-	Err     error // both errors, for Look.Errors
-	sockets []string
+	Err     error    // both errors, for Look.Errors
+	sockets []string // those that were found
 }
 
 // tell sets the two facts that only the runtime can give, and the pod's name.
@@ -138,6 +138,7 @@ func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cr
 	return answers, found, nil
 }
 
+// findSockets finds the runtimes that are to be asked.
 func (p *Probe) findSockets(ctx context.Context, usual []string) (cri.Sockets, error) {
 	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
 		return cri.Sockets{}, errNotAsked

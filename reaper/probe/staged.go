@@ -146,8 +146,8 @@ func (l *gathering) stagedFact(uid parsers.PodUID, r *podRead) policy.Fact {
 	if what, ok := l.stagedInTree(r); ok {
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: what}
 	}
-	_, csiMounts := l.mounts.below[csiDir]
-	for _, err := range [...]error{r.err, l.mounts.err, l.blocks.err, l.csiErr} {
+	_, csiMounts := l.mounts.Below[csiDir]
+	for _, err := range [...]error{r.err, l.mounts.Err, l.blocks.err, l.csiErr} {
 		if err != nil {
 			return policy.Fact{Origin: origin, Detail: err.Error()}
 		}
@@ -193,8 +193,9 @@ func (l *gathering) staged(r *podRead) []stagedAt {
 		all = append(all, stagedAt{path, "plugins/" + clean.Name(path) + " is a mount point" + unstage(l.rootDir+"/plugins/"+path, "1")})
 	}
 	for _, path := range r.staging.paths {
-		if h, ok := l.mounts.below[path]; ok && !slices.Contains(r.staging.mounted, path) {
-			all = append(all, stagedAt{path, "staged: " + h.words(l.probe.cfg.ProcDir) + unstage(h.target, h.view.pid)})
+		if h, ok := l.mounts.Below[path]; ok && !slices.Contains(r.staging.mounted, path) {
+			pid, _ := h.PID()
+			all = append(all, stagedAt{path, "staged: " + h.Words() + unstage(h.Target, pid)})
 		}
 	}
 	return all
@@ -219,8 +220,8 @@ func (l *gathering) stagedInTree(r *podRead) (string, bool) {
 		if !strings.HasPrefix(plugin, "kubernetes.io/") {
 			plugin = "kubernetes.io/flexvolume" // vendor~driver
 		}
-		if h, ok := l.mounts.named[plugin+"\x00"+v.name]; ok && plugin != csiDir {
-			return "staged: " + h.words(l.probe.cfg.ProcDir), true
+		if h, ok := l.mounts.InPlugin(plugin, v.name); ok && plugin != csiDir {
+			return "staged: " + h.Words(), true
 		}
 	}
 	return "", false

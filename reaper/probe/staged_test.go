@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestStaged(t *testing.T) {
@@ -133,7 +134,7 @@ func TestStagedSeenOnlyByTheWalk(t *testing.T) {
 			n, uid := mode(t), newUID()
 			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
-			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(1, "/", "/")})
+			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")})
 			check(t, n.one(uid), facts{policy.FactMounted: policy.No, policy.FactStaged: policy.Yes})
 		})
 	}

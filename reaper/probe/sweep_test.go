@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,3 +74,6 @@ func TestSweepCNI(t *testing.T) {
 		})
 	}
 }
+
+// id makes a container ID of a name for it.
+func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // threadEnv makes a copy of the test binary have a thread that binds SOURCE on TARGET in a mount
@@ -112,7 +113,7 @@ func TestChrootedOntoMount(t *testing.T) {
 // was not there when the processes were listed.
 func TestEachProcess(t *testing.T) {
 	n := newNode(t)
-	n.cfg.ProcDir = procFixture(t, map[string]string{"1": "", "5": "", "self": ""})
+	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
 	start := func(pid int) { must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)), 0o755)) }
 	p := n.probe()
 	proc, err := procfs.Open(p.cfg.ProcDir)

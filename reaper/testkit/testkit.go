@@ -55,6 +55,19 @@ func NeedUsers(tb testing.TB) {
 	}
 }
 
+// NeedKernel skips where the kernel is older.
+func NeedKernel(tb testing.TB, major, minor int) {
+	tb.Helper()
+	var u unix.Utsname
+	Must(tb, unix.Uname(&u))
+	var a, b int
+	_, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b)
+	Must(tb, err)
+	if a < major || a == major && b < minor {
+		Skip(tb, fmt.Sprintf("this needs Linux %d.%d", major, minor))
+	}
+}
+
 // NeedCommand returns the path of a command that make test installs.
 func NeedCommand(tb testing.TB, name string) string {
 	tb.Helper()

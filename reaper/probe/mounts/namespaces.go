@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // unseen looks for the mount namespaces of which every process has another root: mountinfo
 // shows nothing outside that root. They are read by the file of the namespace. The link needs
 // CAP_SYS_PTRACE; where it cannot be read, the process counts as a view of its own and no more.
-func (s *mountScan) unseen(ctx context.Context, m *mountMap, w parsers.PodSet) error {
+func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 	var links map[string]bool
 	for _, v := range slices.Clone(s.views) {
 		if v.whole {
@@ -35,7 +35,7 @@ func (s *mountScan) unseen(ctx context.Context, m *mountMap, w parsers.PodSet) e
 		if links[link] {
 			continue
 		}
-		whole := &mountView{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
+		whole := &view{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
 		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
 		case err == nil:
 			links[link] = true
@@ -44,7 +44,7 @@ func (s *mountScan) unseen(ctx context.Context, m *mountMap, w parsers.PodSet) e
 			m.confined++
 		default:
 			return fmt.Errorf("the mounts outside the root of PID %s, %s, are hidden: no process of its mount namespace has another root, and %w",
-				procfs.Who(s.cfg.ProcDir, v.pid), rootWords(v.root), err)
+				procfs.Who(s.ProcDir, v.pid), rootWords(v.root), err)
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func rootWords(root string) string {
 }
 
 // readNamespace reads a mount namespace by a file of it, a path below the proc directory.
-func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w parsers.PodSet) error {
+func (s *scan) readNamespace(m *Answer, v *view, path string, w parsers.PodSet) error {
 	fd, err := openNamespace(s.proc, path)
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (s *mountScan) readNamespace(m *mountMap, v *mountView, path string, w pars
 	return s.readOpenNamespace(m, v, fd, w)
 }
 
-func (s *mountScan) readOpenNamespace(m *mountMap, v *mountView, fd int, w parsers.PodSet) error {
-	text, err := s.byFile(fd)
+func (s *scan) readOpenNamespace(m *Answer, v *view, fd int, w parsers.PodSet) error {
+	text, err := s.list(fd)
 	if errors.Is(err, errNoNamespaces) {
 		if entered, cannot := s.enteredMounts(fd); cannot == nil {
 			text, err = entered, nil
@@ -89,7 +89,7 @@ func (s *mountScan) readOpenNamespace(m *mountMap, v *mountView, fd int, w parse
 // A line for "/" does not tell: the new root may be a mount point. The link goes up to the
 // namespace's root, since ours is not on the way; pivot_root(2) leaves "/". The error is that
 // of a process that has ended.
-func (s *mountScan) root(pid string) (string, error) {
+func (s *scan) root(pid string) (string, error) {
 	var buf [1024]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/root", buf[:]) })
 	if err != nil {
@@ -109,23 +109,23 @@ func (s *mountScan) root(pid string) (string, error) {
 
 // pin is what holds a mount namespace: a bind of its file, or a descriptor of it.
 type pin struct {
-	view   *mountView
+	view   *view
 	target string // where it is bound
 	fd     string // a descriptor of it, below the proc directory
 }
 
-// openNamespaces reads the mounts once more where a process holds a mount namespace open that no
+// ReadHeld reads the mounts once more where a process holds a mount namespace open that no
 // process is in and that is bound nowhere.
-func (p *Probe) openNamespaces(ctx context.Context, m *mountMap, held map[string]string, w parsers.PodSet) *mountMap {
+func (r *Reader) ReadHeld(ctx context.Context, m *Answer, held map[string]string, w parsers.PodSet, sockets []string) *Answer {
 	if len(held) == 0 {
 		return m
 	}
-	proc, err := procfs.Open(p.cfg.ProcDir)
+	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		return m
 	}
 	defer beneath.Close(proc)
-	s := mountScan{Probe: p, proc: proc, views: m.views}
+	s := scan{Reader: r, proc: proc, views: m.views}
 	known := s.allNamespaces()
 	missing := maps.Clone(held)
 	maps.DeleteFunc(missing, func(link, _ string) bool {
@@ -135,7 +135,7 @@ func (p *Probe) openNamespaces(ctx context.Context, m *mountMap, held map[string
 	if len(missing) == 0 {
 		return m
 	}
-	return p.mounts(ctx, w, missing)
+	return r.read(ctx, w, sockets, missing)
 }
 
 // snapsDir is where snapd binds the mount namespace of each snap that has run, on every
@@ -147,7 +147,7 @@ const snapsDir = "/run/snapd/ns/"
 // those that are bound elsewhere than in the namespace of PID 1: anybody can bind some in a
 // mount namespace of his own, and must not make every mount of the node unknown by that.
 // docs/held.md says so.
-func (s *mountScan) pins(m *mountMap, w parsers.PodSet) error {
+func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 	read := map[string]bool{}
 	var refused error
 	// What is read may hold the file of another one, which is not reachable by a path here.
@@ -159,9 +159,9 @@ func (s *mountScan) pins(m *mountMap, w parsers.PodSet) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &mountView{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
+		v := &view{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
 		if p.fd != "" {
-			v.held = "PID " + procfs.Who(s.cfg.ProcDir, p.view.pid)
+			v.held = "PID " + procfs.Who(s.ProcDir, p.view.pid)
 		}
 		err := s.readPinned(m, v, p, inode, w)
 		if err == nil || p.fd != "" && procfs.Vanished(err) {
@@ -181,7 +181,7 @@ const resolveCached = 0x20
 // at holds a mount point of a view by O_PATH, from the root of the process that shows it.
 // RESOLVE_CACHED asks no file system on the way: it may be anybody's FUSE, and a mount point is
 // always cached.
-func (s *mountScan) at(v *mountView, target string) (int, error) {
+func (s *scan) at(v *view, target string) (int, error) {
 	up := ""
 	if v.byFile { // its paths begin at the namespace's root, where ".." ends
 		up = strings.Repeat("/..", 1000)
@@ -201,7 +201,7 @@ func (s *mountScan) at(v *mountView, target string) (int, error) {
 }
 
 // readPinned reads the namespace by the bind of its file.
-func (s *mountScan) readPinned(m *mountMap, v *mountView, p pin, inode string, w parsers.PodSet) error {
+func (s *scan) readPinned(m *Answer, v *view, p pin, inode string, w parsers.PodSet) error {
 	if p.fd != "" {
 		return s.readNamespace(m, v, p.fd, w)
 	}
@@ -227,7 +227,7 @@ func (s *mountScan) readPinned(m *mountMap, v *mountView, p pin, inode string, w
 }
 
 // allNamespaces are those that a process is in, and that were read therefore.
-func (s *mountScan) allNamespaces() map[string]bool {
+func (s *scan) allNamespaces() map[string]bool {
 	links := map[string]bool{}
 	for _, v := range s.views {
 		if link, ok := s.namespace(v.pid); ok {

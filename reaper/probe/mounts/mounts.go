@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -17,9 +18,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// mountView is one process's mountinfo that stands for all that show the same mounts, or what the
+// view is one process's mountinfo that stands for all that show the same mounts, or what the
 // kernel says of a mount namespace by a file of it.
-type mountView struct {
+type view struct {
 	pid   string
 	whole bool   // it has a line for "/", and the process is not known to be chrooted
 	root  string // the process's root, where it is another than that of its mount namespace
@@ -31,46 +32,57 @@ type mountView struct {
 }
 
 // words names the mount namespace, for people.
-func (v *mountView) words(procDir string) string {
+func (v *view) words(procDir string) string {
 	if v.held != "" {
 		return "the mount namespace that " + v.held + " holds"
 	}
 	return "the mount namespace of PID " + procfs.Who(procDir, v.pid)
 }
 
-// mountMap is what all mount namespaces say about the wanted pods and staged volumes.
-type mountMap struct {
-	pods     map[parsers.PodUID]hit
-	again    map[parsers.PodUID]hit // by a name that is the UID itself, and so not in quarantine
-	elder    map[parsers.PodUID]hit // by the name of a quarantine entry
-	below    map[string]hit         // by each path below plugins/ with a mount at it or below it
-	named    map[string]hit         // by plugin, NUL and path component
+// Answer is what all mount namespaces say about the wanted pods and staged volumes.
+type Answer struct {
+	Pods   map[parsers.PodUID]Hit    // a mount that names the pod, or an entry of it in quarantine
+	Again  map[parsers.PodUID]Hit    // by a name that is the UID itself, and so not in quarantine
+	Below  map[string]Hit            // by each path below plugins/ with a mount at it or below it
+	Unsure map[parsers.PodUID]string // why it is not known of one pod
+	IDs    []uint64                  // of all mounts that were read
+	Err    error                     // something could not be read: what was not found is not known
+
+	elder    map[parsers.PodUID]Hit // by the name of a quarantine entry
+	named    map[string]Hit         // by plugin, NUL and path component
 	seen     map[string]bool        // paths below plugins/ that are filed already
-	views    []*mountView
-	ids      []uint64 // of all mounts that were read
+	views    []*view
 	where    regions
-	overlays map[string]overlayMount   // by device
-	unsure   map[parsers.PodUID]string // why it is not known of one pod
+	overlays map[string]overlayMount // by device
 	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
 	// unread how many of them could not be read.
 	pinned map[string]pin
 	unread int
 	// confined is how many namespaces can have nothing of another pod, by what the runtime told.
 	confined int
-	err      error // something could not be read: what was not found is not known
+	procDir  string
 }
 
-func newMountMap() *mountMap {
-	return &mountMap{
-		pods: map[parsers.PodUID]hit{}, again: map[parsers.PodUID]hit{}, elder: map[parsers.PodUID]hit{},
-		below: map[string]hit{}, named: map[string]hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
-		overlays: map[string]overlayMount{}, unsure: map[parsers.PodUID]string{},
+func newAnswer(procDir string) *Answer {
+	return &Answer{
+		Pods: map[parsers.PodUID]Hit{}, Again: map[parsers.PodUID]Hit{}, elder: map[parsers.PodUID]Hit{},
+		Below: map[string]Hit{}, named: map[string]Hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
+		overlays: map[string]overlayMount{}, Unsure: map[parsers.PodUID]string{}, procDir: procDir,
 	}
 }
 
+// Namespaces is how many mount namespaces were read.
+func (m *Answer) Namespaces() int { return len(m.views) }
+
+// InPlugin returns a mount of a volume plugin of the kubelet's own tree whose path has a volume's name.
+func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
+	h, ok := m.named[plugin+"\x00"+volume]
+	return h, ok
+}
+
 // origin says what was read.
-func (m *mountMap) origin(procDir string) string {
-	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", procDir, len(m.views))
+func (m *Answer) origin() string {
+	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", m.procDir, len(m.views))
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
 	}
@@ -80,63 +92,82 @@ func (m *mountMap) origin(procDir string) string {
 	return s
 }
 
-// fact answers for one pod.
-func (m *mountMap) fact(uid parsers.PodUID, procDir string) policy.Fact {
-	origin := m.origin(procDir)
-	if h, ok := m.pods[uid]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: h.words(procDir)}
+// Fact answers for one pod.
+func (m *Answer) Fact(uid parsers.PodUID) policy.Fact {
+	h, ok := m.Pods[uid]
+	return m.fact(uid, h, ok)
+}
+
+// Parked answers for what lies of the pod in quarantine. A mount of the pod that was made again is its own.
+func (m *Answer) Parked(uid parsers.PodUID) policy.Fact {
+	if h, ok := m.elder[uid]; ok {
+		return m.fact(uid, h, true)
 	}
-	if m.err != nil {
-		return policy.Fact{Origin: origin, Detail: m.err.Error()}
+	h, ok := m.Pods[uid]
+	_, again := m.Again[uid]
+	return m.fact(uid, h, ok && !again)
+}
+
+func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
+	origin := m.origin()
+	if mounted {
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: h.Words()}
 	}
-	if why, ok := m.unsure[uid]; ok {
+	if m.Err != nil {
+		return policy.Fact{Origin: origin, Detail: m.Err.Error()}
+	}
+	if why, ok := m.Unsure[uid]; ok {
 		return policy.Fact{Origin: origin, Detail: why}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }
 
-// Mounts says for each UID whether a mount of any namespace names it. It returns in
-// bounded time; what is not known by then is Unknown.
-func (p *Probe) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
-	w := parsers.PodSet{}
-	for _, uid := range uids {
-		w[uid] = true
-	}
-	m := p.mounts(ctx, w, nil)
-	facts := make(map[parsers.PodUID]policy.Fact, len(uids))
-	for _, uid := range uids {
-		facts[uid] = m.fact(uid, p.cfg.ProcDir)
-	}
-	return facts
+// Reader reads the mounts. It is kept between looks, since it remembers what stays as it is.
+type Reader struct {
+	ProcDir                string
+	RootDir, QuarantineDir string // where pods and the kubelet's plugins lie, and parked pods
+	Open                   *beneath.Opener
+	Guard                  *bounded.Guard
+
+	regionsOf sync.Map // where directories lie in their file systems, by regionKey
+	outside   sync.Map // the overlays whose topmost layer is in no pod
+	// Tests have an older kernel with these, or fewer capabilities.
+	rereads, noListing, noEntering bool
 }
 
-// mounts reads all of them, and those of the namespaces of which only a descriptor is known.
-func (p *Probe) mounts(ctx context.Context, w parsers.PodSet, held map[string]string) *mountMap {
-	m, err := bounded.Do(ctx, p.guard, "mounts", func() *mountMap { return p.readMounts(ctx, w, held) })
+// Read reads the mounts of all namespaces for the pods of w. The sockets are those of runtimes
+// that tell of a container. It returns in bounded time.
+func (r *Reader) Read(ctx context.Context, w parsers.PodSet, sockets []string) *Answer {
+	return r.read(ctx, w, sockets, nil)
+}
+
+// read also reads the namespaces of which only a descriptor is known: held has them as mnt:[N].
+func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
+	m, err := bounded.Do(ctx, r.Guard, "mounts", func() *Answer { return r.readAll(ctx, w, sockets, held) })
 	if err != nil {
-		return &mountMap{err: fmt.Errorf("cannot read the mounts: %w", err)}
+		return &Answer{Err: fmt.Errorf("cannot read the mounts: %w", err), procDir: r.ProcDir}
 	}
 	return m
 }
 
-// readMounts reads the mounts of all mount namespaces that are known. They are told
+// readAll reads the mounts of all mount namespaces that are known. They are told
 // apart by the first line of mountinfo, which needs no capability: the mount ID in it is
 // the same in two processes only where they share the namespace. The whole line is the
 // key, so that a process with another root is a view of its own, and a namespace that
 // takes over the mount ID of one that ended during the scan is not taken for it.
-func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet, held map[string]string) *mountMap {
-	m := newMountMap()
-	proc, err := procfs.Open(p.cfg.ProcDir)
+func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
+	m := newAnswer(r.ProcDir)
+	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
-		m.err = err
+		m.Err = err
 		return m
 	}
 	defer beneath.Close(proc)
-	s := mountScan{Probe: p, proc: proc, known: map[string]bool{}, buf: make([]byte, 64<<10)}
+	s := scan{Reader: r, proc: proc, sockets: sockets, known: map[string]bool{}, buf: make([]byte, 64<<10)}
 	m.where = s.findRegions()
 	first := false
 	var unread error
-	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
+	_, err = procfs.Each(ctx, r.ProcDir, proc, func(pid string) (ended bool) {
 		err := s.process(m, pid, w)
 		if err != nil && !procfs.Vanished(err) {
 			unread = fmt.Errorf("cannot read the mounts of PID %s: %w", pid, err)
@@ -144,35 +175,36 @@ func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet, held map[strin
 		first = first || err == nil && pid == "1"
 		return procfs.Vanished(err)
 	})
-	m.err = cmp.Or(err, unread)
-	if !first && m.err == nil {
-		m.err = fmt.Errorf("PID 1 is not seen in %s", p.cfg.ProcDir)
+	m.Err = cmp.Or(err, unread)
+	if !first && m.Err == nil {
+		m.Err = fmt.Errorf("PID 1 is not seen in %s", r.ProcDir)
 	}
-	if m.err == nil {
-		m.err = s.unseen(ctx, m, w)
+	if m.Err == nil {
+		m.Err = s.unseen(ctx, m, w)
 	}
 	for link, fd := range held {
 		if _, ok := m.pinned[link]; !ok {
 			pid, _, _ := strings.Cut(fd, "/")
-			m.pinned[link] = pin{view: &mountView{pid: pid}, fd: fd}
+			m.pinned[link] = pin{view: &view{pid: pid}, fd: fd}
 		}
 	}
-	if err := s.pins(m, w); m.err == nil {
-		m.err = err
+	if err := s.pins(m, w); m.Err == nil {
+		m.Err = err
 	}
 	s.layers(ctx, m, w)
 	m.views = s.views
 	return m
 }
 
-// mountScan is one pass over all processes.
-type mountScan struct {
-	*Probe
-	proc  int
-	known map[string]bool // by first line
-	views []*mountView
-	buf   []byte
-	specs map[string]*spec // by container, nil where the runtime did not tell
+// scan is one pass over all processes.
+type scan struct {
+	*Reader
+	proc    int
+	known   map[string]bool // by first line
+	views   []*view
+	buf     []byte
+	sockets []string         // of runtimes
+	specs   map[string]*spec // by container, nil where the runtime did not tell
 }
 
 // firstBlock is enough for the first line of nearly every mountinfo; the kernel makes no
@@ -181,7 +213,7 @@ const firstBlock = 512
 
 // process reads the mounts that a process sees, and those that a thread of it sees in a
 // mount namespace of its own. The error is one of vanished where nothing could be read.
-func (s *mountScan) process(m *mountMap, pid string, w parsers.PodSet) error {
+func (s *scan) process(m *Answer, pid string, w parsers.PodSet) error {
 	first := s.thread(m, pid, w)
 	if first != nil && !procfs.Vanished(first) {
 		return first
@@ -208,7 +240,7 @@ func (s *mountScan) process(m *mountMap, pid string, w parsers.PodSet) error {
 
 // thread reads the beginning of one mountinfo, and all of it where the view is new. The
 // name is that of a process or a thread, below the proc directory.
-func (s *mountScan) thread(m *mountMap, pid string, w parsers.PodSet) error {
+func (s *scan) thread(m *Answer, pid string, w parsers.PodSet) error {
 	fd, err := s.open1(pid)
 	if err != nil {
 		return err
@@ -238,20 +270,20 @@ func (s *mountScan) thread(m *mountMap, pid string, w parsers.PodSet) error {
 	}
 	s.known[string(line)] = true
 	text, err := s.rest(fd, n)
-	if err == nil && s.rereads {
+	if err == nil && s.losesLines() {
 		text, err = s.agreed(pid, text)
 	}
 	if err != nil {
 		return err
 	}
-	v := &mountView{pid: pid, userOf: s.userNamespace}
+	v := &view{pid: pid, userOf: s.userNamespace}
 	s.views = append(s.views, v)
 	err = m.scanMounts(v, text, w)
 	v.root, v.whole = root, v.whole && root == ""
 	return err
 }
 
-func (s *mountScan) wholeNamespaces() map[string]bool {
+func (s *scan) wholeNamespaces() map[string]bool {
 	links := map[string]bool{}
 	for _, v := range s.views {
 		if link, ok := s.namespace(v.pid); ok && v.whole {
@@ -261,7 +293,7 @@ func (s *mountScan) wholeNamespaces() map[string]bool {
 	return links
 }
 
-func (s *mountScan) namespace(pid string) (string, bool) {
+func (s *scan) namespace(pid string) (string, bool) {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/mnt", buf[:]) })
 	if err != nil {
@@ -270,14 +302,14 @@ func (s *mountScan) namespace(pid string) (string, bool) {
 	return string(buf[:n]), true
 }
 
-func (s *mountScan) open1(pid string) (int, error) {
+func (s *scan) open1(pid string) (int, error) {
 	return beneath.Retry(func() (int, error) {
 		return unix.Openat(s.proc, pid+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	})
 }
 
 // fill reads from fd into buf[from:to], at most once, and returns where it got to.
-func (s *mountScan) fill(fd, from, to int) (int, error) {
+func (s *scan) fill(fd, from, to int) (int, error) {
 	if to > len(s.buf) {
 		s.buf = append(s.buf, make([]byte, max(to-len(s.buf), len(s.buf)))...)
 	}
@@ -292,7 +324,7 @@ func (s *mountScan) fill(fd, from, to int) (int, error) {
 // for one namespace, at 300 bytes).
 const biggestMountinfo = 128 << 20
 
-func (s *mountScan) rest(fd, from int) ([]byte, error) {
+func (s *scan) rest(fd, from int) ([]byte, error) {
 	for {
 		if from >= biggestMountinfo {
 			return nil, errors.New("mountinfo is longer than 128 MiB")
@@ -310,7 +342,7 @@ func (s *mountScan) rest(fd, from int) ([]byte, error) {
 
 // agreed reads until two readings agree: before Linux 5.8 a mount that comes or goes
 // between two reads can hide another (fixed by 9f6c61f96f2d).
-func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
+func (s *scan) agreed(pid string, text []byte) ([]byte, error) {
 	last := bytes.Clone(text)
 	for range 5 {
 		fd, err := s.open1(pid)
@@ -330,12 +362,30 @@ func (s *mountScan) agreed(pid string, text []byte) ([]byte, error) {
 	return nil, errChanging
 }
 
-// umount is the command that takes the pod's mount away, "" where there is none. What a container
+// Umount is the command that takes the pod's mount away, "" where there is none. What a container
 // has mounted at a path of its own goes with the container.
-func (m *mountMap) umount(uid parsers.PodUID) string {
-	h, ok := m.pods[uid]
-	if !ok || !strings.Contains(h.target, "/pods/"+string(uid)+"/") {
+func (m *Answer) Umount(uid parsers.PodUID) string {
+	h, ok := m.Pods[uid]
+	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
 		return ""
 	}
-	return policy.UmountCommand(h.target, h.view.pid)
+	return policy.UmountCommand(h.Target, h.view.pid)
+}
+
+// losesLines is true on kernels that may lose lines of mountinfo under churn.
+func (r *Reader) losesLines() bool { return r.rereads || oldMountinfo() }
+
+var oldMountinfo = sync.OnceValue(func() bool { return kernelOlderThan(5, 8) })
+
+// kernelOlderThan reads the release that uname gives; what cannot be read counts as old.
+func kernelOlderThan(major, minor int) bool {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return true
+	}
+	var a, b int
+	if n, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 || err != nil {
+		return true
+	}
+	return a < major || a == major && b < minor
 }

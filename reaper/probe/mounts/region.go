@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -48,13 +48,13 @@ type regionKey struct {
 
 // findRegions asks for the mount of each of the directories, and what mountinfo says of that.
 // Where that is not known none is, and a name in a path counts.
-func (s *mountScan) findRegions() regions {
+func (s *scan) findRegions() regions {
 	var r regions
 	for _, d := range []struct {
 		path string
 		to   *[]region
 	}{
-		{s.cfg.RootDir + "/pods", &r.pods}, {s.cfg.QuarantineDir, &r.pods}, {s.cfg.RootDir + "/plugins", &r.plugins},
+		{s.RootDir + "/pods", &r.pods}, {s.QuarantineDir, &r.pods}, {s.RootDir + "/plugins", &r.plugins},
 	} {
 		found, err := s.region(d.path)
 		if err == nil {
@@ -68,7 +68,7 @@ func (s *mountScan) findRegions() regions {
 }
 
 // region finds one directory. Its handle is opened by O_PATH: the file system is not asked.
-func (s *mountScan) region(dir string) (region, error) {
+func (s *scan) region(dir string) (region, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return region{}, err
@@ -92,7 +92,7 @@ func (s *mountScan) region(dir string) (region, error) {
 	if known, ok := s.regionsOf.Load(key); ok {
 		return known.(region), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	text, err := os.ReadFile(s.cfg.ProcDir + "/self/mountinfo")
+	text, err := os.ReadFile(s.ProcDir + "/self/mountinfo")
 	if err != nil {
 		return region{}, unix.EINVAL
 	}
@@ -225,7 +225,7 @@ func (l *mountLine) origin(in []region) (bearing, string) {
 
 // concerns says whether the line is about a mount of the pod, or of something in it. What is
 // known of neither side by its device counts where no stranger can have written it.
-func (v *mountView) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
+func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
 		return true
 	}
@@ -259,7 +259,7 @@ func (v *mountView) concerns(l *mountLine, t *mountTable, r *regions, uid parser
 
 // staged says whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
-func (v *mountView) staged(l *mountLine, t *mountTable, r *regions) bool {
+func (v *view) staged(l *mountLine, t *mountTable, r *regions) bool {
 	if len(r.plugins) == 0 || !v.foreign(r) {
 		return true
 	}
@@ -272,7 +272,7 @@ func (v *mountView) staged(l *mountLine, t *mountTable, r *regions) bool {
 
 // foreign says whether the process that shows the view is in another user namespace than we
 // are, where it takes no privilege of the node's to mount.
-func (v *mountView) foreign(r *regions) bool {
+func (v *view) foreign(r *regions) bool {
 	if r.user == "" || v.userOf == nil {
 		return false
 	}
@@ -283,7 +283,7 @@ func (v *mountView) foreign(r *regions) bool {
 	return v.user != r.user
 }
 
-func (s *mountScan) userNamespace(pid string) (string, bool) {
+func (s *scan) userNamespace(pid string) (string, bool) {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
 	if err != nil {

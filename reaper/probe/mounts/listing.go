@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -96,6 +96,13 @@ func nsMounts(ns int) ([]byte, error) {
 		return nil, errNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
 	}
 	return text, nil
+}
+
+func (s *scan) list(ns int) ([]byte, error) {
+	if s.noListing {
+		return nil, noNamespaces(unix.EINVAL)
+	}
+	return nsMounts(ns)
 }
 
 func listmount(ns int, last uint64, ids []uint64) (int, error) {

@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"crypto/sha256"
@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // usualSpec is what containerd tells of a container without privileges, in short. It has places
@@ -29,6 +29,9 @@ const usualSpec = `{"pid":7,"sandboxID":"%[3]s","runtimeSpec":{"hooks":{"prestar
 		{"destination":"/dev/shm","type":"bind","source":"/run/containerd/io.containerd.grpc.v1.cri/sandboxes/%[3]s/shm","options":["rbind"]},
 		{"destination":"/data","type":"bind","source":"/var/lib/containerd/io.containerd.grpc.v1.cri/containers/%[2]s/volumes/v","options":["rbind"]}
 	]}}`
+
+// id makes a container ID of a name for it.
+func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
 
 // TestConfined: on a kernel that lists no namespace by its file, a container without privileges
 // that has changed its root keeps nothing of the node. Whatever is not known of it does.
@@ -76,21 +79,24 @@ func TestConfined(t *testing.T) {
 		"a runtime that answers with an error":    {fault: status.Error(codes.Internal, "x"), want: policy.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, runtime := runtimeNode(t)
+			socket := filepath.Join(t.TempDir(), "s")
+			server, err := fakecri.Start(t.Context(), socket, fakecri.Options{})
+			testkit.Must(t, err)
+			t.Cleanup(server.Close)
 			k := fakecri.Pod{UID: string(uid), Namespace: "shop", Name: "web-0", Running: 1}.Containers()[0]
 			k.Id, k.PodSandboxId = container, box
 			if c.state != 0 {
 				k.State = c.state
 			}
-			runtime.SetContainers(k)
+			server.SetContainers(k)
 			text := fmt.Sprintf(usualSpec, uid, container, box)
 			if c.old != "" && !strings.Contains(text, c.old) {
 				t.Fatalf("%q is not there", c.old)
 			}
-			runtime.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
-			runtime.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
-			n.cfg.ProcDir = procFixture(t, map[string]string{"1": line(20, "/", "/"), "7": line(40, "/", "/x"), "8": line(60, "/", "/x")})
-			inNamespaceFixture(t, n.cfg.ProcDir, "1", "mnt:[1]", "/", "/init.scope")
+			server.SetInfo(container, map[string]string{"info": strings.Replace(text, c.old, c.new, 1)})
+			server.SetFault(fakecri.ContainerStatus, fakecri.Fault{Err: c.fault})
+			r := reader(t, testkit.ProcMounts(t, map[string]string{"1": line(20, "/", "/"), "7": line(40, "/", "/x"), "8": line(60, "/", "/x")}))
+			inNamespaceFixture(t, r.ProcDir, "1", "mnt:[1]", "/", "/init.scope")
 			process, other := "7", "8"
 			if c.later {
 				process, other = other, process
@@ -103,22 +109,19 @@ func TestConfined(t *testing.T) {
 			if root == "" {
 				root = "/jail"
 			}
-			inNamespaceFixture(t, n.cfg.ProcDir, process, "mnt:[5]", root, cgroup)
+			inNamespaceFixture(t, r.ProcDir, process, "mnt:[5]", root, cgroup)
 			if c.later {
-				inNamespaceFixture(t, n.cfg.ProcDir, other, "mnt:[1]", "/", "0::/")
+				inNamespaceFixture(t, r.ProcDir, other, "mnt:[1]", "/", "0::/")
 			} else {
-				must(t, os.RemoveAll(filepath.Join(n.cfg.ProcDir, other)))
+				testkit.Must(t, os.RemoveAll(filepath.Join(r.ProcDir, other)))
 			}
-			p := n.probe()
-			p.byFile, p.enter = oldKernel, notEntered
-			f := p.Mounts(t.Context(), []parsers.PodUID{newUID()})
-			for _, f := range f {
-				if f.Truth != c.want {
-					t.Errorf("mounted is %s (%s), want %s", f.Truth, f.Detail, c.want)
-				}
-				if told := strings.Contains(f.Origin, "1 known by their container"); told != (c.want == policy.No) {
-					t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
-				}
+			r.noListing, r.noEntering = true, true
+			f := r.Read(t.Context(), nil, []string{socket}).Fact(newUID())
+			if f.Truth != c.want {
+				t.Errorf("mounted is %s (%s), want %s", f.Truth, f.Detail, c.want)
+			}
+			if told := strings.Contains(f.Origin, "1 known by their container"); told != (c.want == policy.No) {
+				t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
 			}
 		})
 	}
@@ -128,12 +131,9 @@ func TestConfined(t *testing.T) {
 func inNamespaceFixture(t *testing.T, procDir, pid, link, root, cgroup string) {
 	t.Helper()
 	dir := filepath.Join(procDir, pid)
-	must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "ns", link), nil, 0o600))
-	must(t, os.Symlink(link, filepath.Join(dir, "ns", "mnt")))
-	must(t, os.Symlink(root, filepath.Join(dir, "root")))
-	must(t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup+"\n"), 0o600))
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "ns", link), nil, 0o600))
+	testkit.Must(t, os.Symlink(link, filepath.Join(dir, "ns", "mnt")))
+	testkit.Must(t, os.Symlink(root, filepath.Join(dir, "root")))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "cgroup"), []byte(cgroup+"\n"), 0o600))
 }
-
-// id makes a container ID of a name for it.
-func id(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }

@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -23,28 +23,33 @@ import (
 // Space, tab, newline, backslash and # are written as octal escapes, so neither a slash
 // nor a UID is ever changed by them, and both can be searched for in the raw bytes.
 
-// hit is a mount that names a pod or a place below the kubelet's plugins directory.
-type hit struct {
-	view   *mountView
-	root   string
-	target string
-	fsType string
+// Hit is a mount that names a pod or a place below the kubelet's plugins directory.
+type Hit struct {
+	Target  string // where it is mounted
+	view    *view
+	root    string
+	fsType  string
+	procDir string
 }
 
-// words says where the mount is, for people. comm is read only now, for what is shown.
-func (h hit) words(procDir string) string {
-	at := "mounted at " + clean.Name(h.target)
+// PID returns a process that shows the mount, and whether that is in its mount namespace itself:
+// something else may hold that, a bind of its file or a descriptor.
+func (h Hit) PID() (pid string, in bool) { return h.view.pid, h.view.held == "" }
+
+// Words says where the mount is, for people. comm is read only now, for what is shown.
+func (h Hit) Words() string {
+	at := "mounted at " + clean.Name(h.Target)
 	if h.root != "/" {
 		at += ", from " + clean.Name(h.root)
 	}
-	return fmt.Sprintf("%s (%s) in %s", at, clean.Name(h.fsType), h.view.words(procDir))
+	return fmt.Sprintf("%s (%s) in %s", at, clean.Name(h.fsType), h.view.words(h.procDir))
 }
 
 var pluginsDir = []byte("/plugins/")
 
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
 // a plugins directory, and looks closer at those only.
-func (m *mountMap) scanMounts(v *mountView, text []byte, w parsers.PodSet) error {
+func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
 	var uids []parsers.PodUID
 	table := mountTable{text: text}
 	for line := range bytes.Lines(text) {
@@ -54,7 +59,7 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w parsers.PodSet) error
 			return errors.New("a line without root and mount point")
 		}
 		if id, ok := l.number(); ok {
-			m.ids = append(m.ids, id)
+			m.IDs = append(m.IDs, id)
 		}
 		if !v.whole && string(l.target) == "/" {
 			v.whole = true
@@ -77,15 +82,15 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w parsers.PodSet) error
 		if len(l.fsType()) == 0 {
 			return errors.New("a line without a file system")
 		}
-		h := hit{view: v, root: procfs.Unescape(l.root), target: procfs.Unescape(l.target), fsType: procfs.Unescape(l.fsType())}
+		h := Hit{Target: procfs.Unescape(l.target), view: v, root: procfs.Unescape(l.root), fsType: procfs.Unescape(l.fsType()), procDir: m.procDir}
 		for _, uid := range uids {
 			// One is enough to keep it. The node's own is the one to tell people of.
-			old, known := m.pods[uid]
+			old, known := m.Pods[uid]
 			if (!known || v.pid == "1" && old.view.pid != "1") && v.concerns(&l, &table, &m.where, uid) {
-				m.pods[uid] = h
+				m.Pods[uid] = h
 			}
-			if _, known := m.again[uid]; !known && parsers.BareUID(line, uid) {
-				m.again[uid] = h
+			if _, known := m.Again[uid]; !known && parsers.BareUID(line, uid) {
+				m.Again[uid] = h
 			}
 			if _, known := m.elder[uid]; !known && bytes.Contains(line, []byte(string(uid)+".")) {
 				m.elder[uid] = h
@@ -103,8 +108,8 @@ func (m *mountMap) scanMounts(v *mountView, text []byte, w parsers.PodSet) error
 // kubelet's own tree the pair of plugin and path component, since they put the volume's
 // name at differing depths. The plugins directory is found by its name, not by the root
 // directory's path: a CSI driver's container may see it elsewhere.
-func (m *mountMap) addPlugin(h hit) {
-	for _, path := range [...]string{h.target, h.root} {
+func (m *Answer) addPlugin(h Hit) {
+	for _, path := range [...]string{h.Target, h.root} {
 		path = strings.TrimSuffix(path, "//deleted")
 		for {
 			_, tail, ok := strings.Cut(path, string(pluginsDir))
@@ -117,21 +122,21 @@ func (m *mountMap) addPlugin(h hit) {
 	}
 }
 
-func (m *mountMap) addTail(tail string, h hit) {
+func (m *Answer) addTail(tail string, h Hit) {
 	if m.seen[tail] {
 		return
 	}
 	m.seen[tail] = true
 	parts := strings.Split(tail, "/")
 	for i := range parts {
-		addFirst(m.below, strings.Join(parts[:i+1], "/"), h)
+		addFirst(m.Below, strings.Join(parts[:i+1], "/"), h)
 		if i >= 2 {
 			addFirst(m.named, parts[0]+"/"+parts[1]+"\x00"+parts[i], h)
 		}
 	}
 }
 
-func addFirst(to map[string]hit, key string, h hit) {
+func addFirst(to map[string]Hit, key string, h Hit) {
 	if _, ok := to[key]; !ok {
 		to[key] = h
 	}

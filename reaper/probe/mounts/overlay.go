@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 
 // overlayMount is an overlay of which no option names a wanted pod.
 type overlayMount struct {
-	view        *mountView
+	view        *view
 	target, top string
 }
 
@@ -49,11 +49,14 @@ func topLayer(l *mountLine) string {
 var overlayType = []byte(" - overlay ")
 
 // addOverlay remembers one overlay file system once.
-func (m *mountMap) addOverlay(v *mountView, l *mountLine) {
+func (m *Answer) addOverlay(v *view, l *mountLine) {
 	if _, ok := m.overlays[string(l.dev)]; !ok {
 		m.overlays[string(l.dev)] = overlayMount{v, procfs.Unescape(l.target), topLayer(l)}
 	}
 }
+
+// mostPods bounds a directory of pods; a node runs some hundred.
+const mostPods = 1_000_000
 
 // mostLayerDirs bounds the directories that are looked into for layers in one scan.
 const mostLayerDirs = 50_000
@@ -61,7 +64,7 @@ const mostLayerDirs = 50_000
 // layers looks for the overlays whose topmost layer lies in a wanted pod. One whose text leads to
 // that layer is known to be elsewhere, and one that was not found is not looked for again: a
 // layer stays where it is while it is one.
-func (s *mountScan) layers(ctx context.Context, m *mountMap, w parsers.PodSet) {
+func (s *scan) layers(ctx context.Context, m *Answer, w parsers.PodSet) {
 	sought, keys := map[uint64]overlayMount{}, map[uint64]string{}
 	for dev, o := range m.overlays {
 		held, err := s.at(o.view, o.target)
@@ -86,12 +89,12 @@ func (s *mountScan) layers(ctx context.Context, m *mountMap, w parsers.PodSet) {
 	if len(sought) == 0 {
 		return
 	}
-	f := layerSearch{mountScan: s, ctx: ctx, m: m, sought: sought, found: map[uint64]bool{}, left: mostLayerDirs}
-	for _, dir := range [...]string{s.cfg.RootDir + "/pods", s.cfg.QuarantineDir} {
+	f := layerSearch{scan: s, ctx: ctx, m: m, sought: sought, found: map[uint64]bool{}, left: mostLayerDirs}
+	for _, dir := range [...]string{s.RootDir + "/pods", s.QuarantineDir} {
 		f.pods(dir, w)
 	}
 	for ino, key := range keys {
-		if !f.found[ino] && f.left > 0 && len(m.unsure) == 0 {
+		if !f.found[ino] && f.left > 0 && len(m.Unsure) == 0 {
 			s.outside.Store(key, true)
 		}
 	}
@@ -117,9 +120,9 @@ func leadsTo(top string, ino uint64) bool {
 }
 
 type layerSearch struct {
-	*mountScan
+	*scan
 	ctx    context.Context //nolint:containedctx // of one scan
-	m      *mountMap
+	m      *Answer
 	sought map[uint64]overlayMount
 	found  map[uint64]bool
 	left   int
@@ -133,17 +136,17 @@ func (f *layerSearch) pods(parent string, w parsers.PodSet) {
 		return // the look says so
 	}
 	defer beneath.Close(dir)
-	names, err := beneath.List(dir, mostNames)
+	names, err := beneath.List(dir, mostPods)
 	if err != nil {
 		return
 	}
 	for _, d := range names {
 		uid, ok := w.Component([]byte(d.Name))
-		if _, mounted := f.m.pods[uid]; !ok || mounted {
+		if _, mounted := f.m.Pods[uid]; !ok || mounted {
 			continue
 		}
 		if err := f.dir(dir, d.Name, uid); err != nil {
-			f.m.unsure[uid] = "an overlay may have a layer in it: " + err.Error()
+			f.m.Unsure[uid] = "an overlay may have a layer in it: " + err.Error()
 		}
 	}
 }
@@ -154,7 +157,7 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 	if f.left--; f.left < 0 || f.ctx.Err() != nil {
 		return errLayers
 	}
-	fd, err := f.open.Dir(parent, name)
+	fd, err := f.Open.Dir(parent, name)
 	switch {
 	case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
 		return nil // what is mounted there is another mount's matter
@@ -167,7 +170,7 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 		return err
 	}
 	if o, ok := f.sought[st.Ino]; ok && f.sameFileSystem(o, fd) {
-		f.m.pods[uid] = hit{view: o.view, root: "/", target: o.target, fsType: "overlay"}
+		f.m.Pods[uid] = Hit{Target: o.target, view: o.view, root: "/", fsType: "overlay", procDir: f.m.procDir}
 		f.found[st.Ino] = true
 		return nil
 	}
@@ -182,7 +185,7 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 		if err := f.dir(fd, d.Name, uid); err != nil {
 			return err
 		}
-		if _, ok := f.m.pods[uid]; ok {
+		if _, ok := f.m.Pods[uid]; ok {
 			return nil
 		}
 	}
@@ -201,7 +204,7 @@ func (f *layerSearch) sameFileSystem(o overlayMount, fd int) bool {
 		beneath.Close(held)
 		return true
 	}
-	same, err := bounded.Within(f.ctx, f.guard, "overlay", f.guard.Limit()/8, func() bool {
+	same, err := bounded.Within(f.ctx, f.Guard, "overlay", f.Guard.Limit()/8, func() bool {
 		defer beneath.Close(held)
 		var a unix.Statfs_t
 		return unix.Fstatfs(held, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files

@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"context"
@@ -59,8 +59,8 @@ var kernelMade = map[string]bool{"proc": true, "sysfs": true, "tmpfs": true, "de
 
 // confined reports whether nothing of another pod can be mounted in the namespace that the link
 // names, of which the view shows a part.
-func (s *mountScan) confined(ctx context.Context, v *mountView, link string) bool {
-	uid, id, ok := containerOfProcess(s.cfg.ProcDir, v.pid)
+func (s *scan) confined(ctx context.Context, v *view, link string) bool {
+	uid, id, ok := containerOfProcess(s.ProcDir, v.pid)
 	if !ok {
 		return false
 	}
@@ -103,14 +103,11 @@ func (c *spec) confines(own []string, root string, first bool) bool {
 }
 
 // askSpec asks the runtime for a container that runs; nil where it does not tell all that counts.
-func (s *mountScan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
-	if s.cfg.Waive || s.cfg.RuntimeEndpoint == cri.EndpointNone {
-		return nil
-	}
-	limit := s.guard.Limit() / 8
+func (s *scan) askSpec(ctx context.Context, uid parsers.PodUID, id string) *spec {
+	limit := s.Guard.Limit() / 8
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for _, socket := range s.kubelets().Sockets(cri.UsualSockets(s.cfg.NodeRoot)).Paths {
+	for _, socket := range s.sockets {
 		conn, err := cri.Dial(socket, limit, cri.MaxVerbose)
 		if err != nil {
 			continue

@@ -1,4 +1,4 @@
-package probe
+package mounts
 
 import (
 	"bytes"
@@ -20,14 +20,14 @@ var errChanging = errors.New("no two readings agree")
 
 // enteredMounts returns the mountinfo of the mount namespace whose file is open, seen from the
 // namespace's root.
-func (s *mountScan) enteredMounts(ns int) ([]byte, error) {
-	fd, err := s.enter(ns)
+func (s *scan) enteredMounts(ns int) ([]byte, error) {
+	fd, err := s.open(ns)
 	if err != nil {
 		return nil, err
 	}
 	defer beneath.Close(fd)
 	text, err := s.rest(fd, 0)
-	if err != nil || !s.rereads {
+	if err != nil || !s.losesLines() {
 		return text, err
 	}
 	for range 5 {
@@ -40,6 +40,13 @@ func (s *mountScan) enteredMounts(ns int) ([]byte, error) {
 		}
 	}
 	return nil, errChanging
+}
+
+func (s *scan) open(ns int) (int, error) {
+	if s.noEntering {
+		return -1, unix.EPERM
+	}
+	return enterMounts(ns)
 }
 
 // enterMounts opens mountinfo in a mount namespace. An open mountinfo stays that of the namespace

@@ -1,0 +1,166 @@
+package mounts
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// reader reads the processes of a proc directory and no pods.
+func reader(t *testing.T, procDir string) *Reader {
+	t.Helper()
+	open, err := beneath.New(false)
+	testkit.Must(t, err)
+	dir := t.TempDir()
+	return &Reader{ProcDir: procDir, RootDir: dir, QuarantineDir: dir + "/orphan-reaper", Open: open, Guard: &bounded.Guard{}}
+}
+
+// line is a line of mountinfo.
+var line = testkit.MountLine
+
+func newUID() parsers.PodUID {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
+
+func wantDetail(t *testing.T, f policy.Fact, part string) {
+	t.Helper()
+	if !strings.Contains(f.Detail, part) {
+		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
+	}
+}
+
+func TestMountsFromFixtures(t *testing.T) {
+	uid, static := newUID(), parsers.PodUID(strings.ReplaceAll(string(newUID()), "-", ""))
+	rootLine := line(20, "/", "/")
+	pods := "/var/lib/kubelet/pods/"
+	long := strings.Repeat("x", 70<<10)
+	cases := []struct {
+		name   string
+		proc   map[string]string
+		spoil  string // a PID whose mountinfo is a directory
+		want   policy.Truth
+		static policy.Truth
+		detail string
+	}{
+		{"none", map[string]string{"1": rootLine}, "", policy.No, policy.No, ""},
+		{"mount point", map[string]string{"1": rootLine + line(21, "/", pods+string(uid)+"/volumes/x/y")}, "", policy.Yes, policy.No, "PID 1"},
+		{"the pod directory itself", map[string]string{"1": rootLine + line(21, "/", pods+string(static))}, "", policy.No, policy.Yes, ""},
+		{
+			"root",
+			map[string]string{"1": rootLine, "7": line(30, "/", "/") + line(31, "/pods/"+string(uid)+"/volumes/a/b//deleted", "/data")},
+			"", policy.Yes, policy.No, "mounted at /data",
+		},
+		{"both in one line", map[string]string{"1": rootLine + line(21, "/"+string(uid), "/a/"+string(static))}, "", policy.Yes, policy.Yes, ""},
+		{"two in one path", map[string]string{"1": rootLine + line(21, "/", "/"+string(uid)+"/"+string(static))}, "", policy.Yes, policy.Yes, ""},
+		{"quarantine entry", map[string]string{"1": rootLine + line(21, "/", "/q/"+string(uid)+".12/v")}, "", policy.Yes, policy.No, ""},
+		{"escapes beside it", map[string]string{"1": rootLine + line(21, "/", `/my\040disk/`+string(uid)+`/a\134b`)}, "", policy.Yes, policy.No, `/my disk/`},
+		{"near misses", map[string]string{"1": rootLine + line(21, "/", "/q/x"+string(uid)) + line(22, "/", "/q/"+string(uid)+"x/y") +
+			line(23, "/", `/q/`+string(uid)+`\040`) + line(24, "/", "/q/"+string(uid)[:35])}, "", policy.No, policy.No, ""},
+		{
+			"the source",
+			map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1", "/pods/"+string(uid)+"/d", 1)},
+			"", policy.Yes, policy.No, "mounted at /x",
+		},
+		{"an overlay's upper directory", map[string]string{"1": rootLine + strings.Replace(line(21, "/", "/x"), "/dev/sda1 rw", "o rw,lowerdir=/l:/pods/"+
+			string(static)+",upperdir=/pods/"+string(uid)+`\134:/u,workdir=/w`, 1)}, "", policy.Yes, policy.Yes, "mounted at /x"},
+		{"same mount, another root", map[string]string{"1": rootLine, "2": line(20, "/sub", "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"long first line", map[string]string{"1": line(20, "/"+strings.Repeat("y", 3000), "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long) + line(22, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"a UID at the end of a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long+"/"+string(uid))}, "", policy.Yes, policy.No, ""},
+		{"a bad line", map[string]string{"1": rootLine + "21 1 8:1 /\n"}, "", policy.Unknown, policy.Unknown, "a line without"},
+		{
+			"a hit that cannot be parsed",
+			map[string]string{"1": rootLine + "21 1 8:1 / /" + string(uid) + " rw\n"},
+			"", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 1",
+		},
+		{"a file that cannot be read", map[string]string{"1": rootLine, "8": ""}, "8", policy.Unknown, policy.Unknown, "cannot read the mounts of PID 8"},
+		{"a hit and a file that cannot be read", map[string]string{"1": rootLine + line(22, "/", "/"+string(uid)), "8": ""}, "8", policy.Yes, policy.Unknown, ""},
+		{"no PID 1", map[string]string{"3": rootLine}, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
+		{"no process", nil, "", policy.Unknown, policy.Unknown, "PID 1 is not seen"},
+		{"nothing mounted below a root", map[string]string{"1": rootLine, "5": ""}, "", policy.No, policy.No, ""},
+		{
+			"more than one block",
+			map[string]string{"1": rootLine + strings.Repeat(line(9, "/", "/filler"), 5000) + line(21, "/", "/"+string(uid))},
+			"", policy.Yes, policy.No, "",
+		},
+	}
+	for _, c := range cases {
+		for _, rereads := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/rereads=%v", c.name, rereads), func(t *testing.T) {
+				r := reader(t, testkit.ProcMounts(t, c.proc))
+				if c.spoil != "" {
+					f := filepath.Join(r.ProcDir, c.spoil, "mountinfo")
+					testkit.Must(t, os.Remove(f))
+					testkit.Must(t, os.Mkdir(f, 0o755))
+				}
+				r.rereads = rereads
+				got := r.Read(t.Context(), parsers.PodSet{uid: true, static: true}, nil)
+				if got.Fact(uid).Truth != c.want || got.Fact(static).Truth != c.static {
+					t.Errorf("mounted is %+v and %+v, want %s and %s", got.Fact(uid), got.Fact(static), c.want, c.static)
+				}
+				wantDetail(t, got.Fact(uid), c.detail)
+			})
+		}
+	}
+}
+
+// TestNamespacesAreReadOnce: equal first lines are one namespace.
+func TestNamespacesAreReadOnce(t *testing.T) {
+	uid := newUID()
+	one, two := line(20, "/", "/")+line(21, "/", "/a"), line(40, "/", "/")+line(41, "/", "/a")
+	r := reader(t, testkit.ProcMounts(t, map[string]string{"1": one, "2": one, "3": two, "4": one}))
+	f := r.Read(t.Context(), parsers.PodSet{uid: true}, nil).Fact(uid)
+	if f.Truth != policy.No || !strings.Contains(f.Origin, "2 mount namespaces") {
+		t.Errorf("mounted is %+v, want no from 2 mount namespaces", f)
+	}
+}
+
+// TestUmount: the command is for a mount below the pod's directory, in the namespace in which it is.
+func TestUmount(t *testing.T) {
+	uid := newUID()
+	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
+	for target, want := range map[string]string{
+		below:                       "nsenter -t 7 -m umount '" + below + "'",
+		"/data":                     "",
+		"/pods/" + string(newUID()): "",
+	} {
+		m := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: target, view: &view{pid: "7"}}}}
+		if got := m.Umount(uid); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+	if got := (&Answer{}).Umount(uid); got != "" {
+		t.Errorf("without a mount: %s", got)
+	}
+}
+
+// BenchmarkScan is the search alone, over a mountinfo of a container host.
+func BenchmarkScan(b *testing.B) {
+	var text []byte
+	for i := range 10_000 {
+		text = fmt.Appendf(text, "%d 1 0:%d / /run/containerd/io.containerd.runtime.v2.task/k8s.io/%064x/rootfs rw,relatime shared:%d - ", i, i, i, i)
+		text = fmt.Appendf(text, "overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/%d/fs\n", i)
+	}
+	w := parsers.PodSet{}
+	for range 1000 {
+		w[newUID()] = true
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		m := newAnswer("/proc")
+		if err := m.scanMounts(&view{}, text, w); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
