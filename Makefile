@@ -108,7 +108,7 @@ e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd 
 CHURN_PODS ?= 3000
 
 .PHONY: churn
-churn: e2e-runtime e2e-kubelets ## Churn CHURN_PODS (3000) pods beside a real kubelet while all around them fails: an hour or two
+churn: e2e-runtime e2e-kubelets ## Churn CHURN_PODS (3000) pods beside a real kubelet while all around them fails: an hour
 	cd e2e && E2E_VERSIONS='$(firstword $(E2E_VERSIONS))' CHURN_PODS='$(CHURN_PODS)' go test -v -count=1 -timeout 12h -run '^TestChurn$$' $(TESTFLAGS) .
 
 # The Debian releases that the packages are tried on, each with its own systemd.
