@@ -11,9 +11,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// carryOut carries out the plan: what is in quarantine first, then, unless one of those turned
-// out to live, what is new; then one mount scan for all that was moved. The runtime comes last,
-// since it may take minutes, and what is parked was judged, and must be scanned, before that.
+// carryOut carries out the plan: what is in quarantine first, then what is new, and one mount scan
+// for all that was moved. The runtime comes last, since it may take minutes, and what is parked was
+// judged, and must be scanned, before that. Decide has left out what is new where a parked pod lives.
 func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
 	if r.Remover == nil {
 		return
@@ -27,11 +27,17 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
 	if plan.Breaker != nil {
 		r.stop(rep, *plan.Breaker)
 	}
-	late, ok := r.judgeParked(ctx, rep, plan.Parked)
-	if ok && (!late || r.memory.Proven) { // else the first pod has not proved dead after all, so no other follows it
-		r.take(ctx, rep, plan.Take)
+	if !r.carryOutParked(ctx, rep, plan.Parked) || r.Ledger.BreakerOpen() {
+		return
 	}
+	if plan.Strips() && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
+		return
+	}
+	r.parkAndClear(ctx, rep, plan.Take)
 	for _, batch := range plan.Sandboxes {
+		if r.Ledger.BreakerOpen() { // what was just moved has turned out to live
+			return
+		}
 		outs := r.execute(ctx, rep, batch)
 		if outs == nil || slices.ContainsFunc(outs, policy.Outcome.NotBegun) {
 			return
@@ -39,25 +45,28 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
 	}
 }
 
-// judgeParked takes further what lies in quarantine, after one more scan of the mounts for what is
-// removed. It is late where that kept anything back, and not ok where the ledger cannot be
-// written.
-func (r *Reaper) judgeParked(ctx context.Context, rep *Report, batches []policy.Batch) (late, ok bool) {
+// carryOutParked takes further what lies in quarantine, after one more scan of the mounts for what is
+// removed. It reports whether the ledger could be written.
+func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []policy.Batch) bool {
 	for _, batch := range batches {
 		if removes := uidsOf(batch.Actions, policy.Action.Removes); len(removes) > 0 {
-			left := batch.Unmounted(r.Prober.Mounts(ctx, removes))
-			late, batch = late || len(left.Actions) < len(batch.Actions), left
+			batch = batch.Unmounted(r.Prober.Mounts(ctx, removes))
 		}
-		if len(batch.Actions) > 0 && r.execute(ctx, rep, batch) == nil {
-			return late, false
+		if len(batch.Actions) == 0 {
+			continue
 		}
+		outs := r.execute(ctx, rep, batch)
+		if outs == nil {
+			return false
+		}
+		r.stopIfMadeAgain(rep, outs)
 	}
-	return late, true
+	return true
 }
 
-// take parks and clears, and then scans the mounts of all namespaces once more for all that was
-// moved.
-func (r *Reaper) take(ctx context.Context, rep *Report, batches []policy.Batch) {
+// parkAndClear moves what is new, and then scans the mounts of all namespaces once more for all that
+// was moved.
+func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy.Batch) {
 	var moved []policy.Outcome
 	for _, batch := range batches {
 		outs := r.execute(ctx, rep, batch)
@@ -75,12 +84,16 @@ func (r *Reaper) take(ctx context.Context, rep *Report, batches []policy.Batch) 
 	}
 	for _, batch := range policy.PutBacks(moved, r.Prober.Mounts(ctx, uids)) {
 		// The pods go back even when the daemon is told to stop.
-		outs := r.execute(context.WithoutCancel(ctx), rep, batch)
-		if i := slices.IndexFunc(outs, func(o policy.Outcome) bool { return o.Conflict != "" }); i >= 0 {
-			// Made again within the moment in which it was parked: it lived.
-			a := outs[i].Action
-			r.stop(rep, policy.Record{Kind: policy.KindBreaker, UID: a.UID, Namespace: a.Evidence.Namespace, PodName: a.Evidence.PodName, Why: outs[i].Why})
-		}
+		r.stopIfMadeAgain(rep, r.execute(context.WithoutCancel(ctx), rep, batch))
+	}
+}
+
+// stopIfMadeAgain opens the breaker where a pod that went back met a directory that its kubelet had
+// made again since the look: it lived.
+func (r *Reaper) stopIfMadeAgain(rep *Report, outs []policy.Outcome) {
+	if i := slices.IndexFunc(outs, func(o policy.Outcome) bool { return o.Action.Kind == policy.PutBack && o.Conflict != "" }); i >= 0 {
+		a := outs[i].Action
+		r.stop(rep, policy.Record{Kind: policy.KindBreaker, UID: a.UID, Namespace: a.Evidence.Namespace, PodName: a.Evidence.PodName, Why: outs[i].Why})
 	}
 }
 

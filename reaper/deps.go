@@ -24,7 +24,7 @@ type Prober interface {
 	MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
 }
 
-// Remover is the only thing that changes the disk outside our own state directory.
+// Remover is the only thing that changes the disk but for our own files: the state directory and the metrics.
 type Remover interface {
 	// Execute carries out the batch and says for each action how it ended, in order. It
 	// stops early only where ctx ends; actions that were not begun are then Refused.

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -93,6 +94,62 @@ func TestSandboxGated(t *testing.T) {
 		if !rep.Verdicts[0].For(policy.ReasonSandboxOrphaned) || !rep.RuntimeOnly[0].For(policy.ReasonSandboxOrphaned) {
 			t.Errorf("%s: %+v, %+v", name, rep.Verdicts[0], rep.RuntimeOnly[0])
 		}
+	}
+}
+
+// remadeNode has a kubelet that makes the directory of a pod again in the moment in which it is parked.
+type remadeNode struct {
+	*fakeNode
+	pod int
+}
+
+func (n remadeNode) Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	if slices.Contains(uids, uidOf(n.pod)) && n.pods[uidOf(n.pod)] == nil {
+		n.add(n.pod, nil).used = policy.Yes
+	}
+	return n.fakeNode.Mounts(ctx, uids)
+}
+
+// TestSandboxStopped: what opens the breaker in a pass stops the removal of sandboxes that the same
+// pass has planned.
+func TestSandboxStopped(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	n.scans[uidOf(1)] = policy.Fact{Truth: policy.Yes, Detail: "mounted at the last moment"}
+	n.forgotten = map[parsers.PodUID]*fakePod{uidOf(7): {boxes: 1}}
+	rules := sandboxRules()
+	rules.Hold, rules.Confirm = 0, 0
+	r := n.reaper(t, rules)
+	r.memory.Proven = true
+	r.Prober = remadeNode{n, 1}
+	mustPass(t, r, n.claim(1))
+	if !n.BreakerOpen() || n.asked != 0 {
+		t.Errorf("breaker open: %v, the runtime was asked %d times", n.BreakerOpen(), n.asked)
+	}
+}
+
+// TestFirstNotProved: the first pod cannot be stripped. Until it can, no other is parked, and the
+// runtime removes no sandbox.
+func TestFirstNotProved(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	rules := sandboxRules()
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	other := n.add(2, nil)
+	n.forgotten = map[parsers.PodUID]*fakePod{uidOf(7): {boxes: 1}}
+	n.stays = true
+	n.pass(rules.Confirm)
+	mustPass(t, r, n.claim(2))
+	if n.pods[uidOf(2)] != other || n.asked != 0 || r.memory.Proven {
+		t.Fatalf("pods %v, the runtime was asked %d times", n.pods, n.asked)
+	}
+	n.stays = false
+	n.pass(time.Hour)
+	mustPass(t, r, n.claim(2))
+	if n.pods[uidOf(2)] != nil || n.asked == 0 {
+		t.Errorf("after the first proved dead: pods %v, the runtime was asked %d times", n.pods, n.asked)
 	}
 }
 

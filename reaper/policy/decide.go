@@ -51,6 +51,13 @@ func (p Plan) Actions() []Action {
 	return all
 }
 
+// Strips reports whether the plan strips an entry: by that the first pod proves dead.
+func (p Plan) Strips() bool {
+	return slices.ContainsFunc(p.Parked, func(b Batch) bool {
+		return slices.ContainsFunc(b.Actions, func(a Action) bool { return a.Kind == Strip })
+	})
+}
+
 // Decide judges every pod of a look and every entry of the quarantine, and plans what follows.
 // It is pure: what it is given it does not change, and the same values give the same ruling.
 func Decide(c Case) Ruling {
@@ -166,8 +173,9 @@ func (d *Ruling) judgeEntries(c Case) Gate {
 		}
 	}
 	d.Plan.Parked = Batches(settled)
-	if !m.Proven && slices.ContainsFunc(settled, func(a Action) bool { return a.Kind == Strip }) {
-		// The first pod is confirmed by what this look saw; the rest may follow it at once.
+	if !m.Proven && d.Plan.Strips() {
+		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
+		// strip is held back or refused: the loop asks Memory.Proven before it takes any.
 		gate.Proven, gate.InWork = true, 0
 	}
 	return gate
