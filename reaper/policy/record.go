@@ -115,6 +115,9 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 		r.Taken[class.String()] = t
 	}
 	r.Kind = after(o)
+	if o.Stopped && r.Kind == KindFailed {
+		return nil // nothing has failed: the intent stays open, and the next start goes on with it
+	}
 	if o.ID != (DirID{}) {
 		r.ID = o.ID
 	}
@@ -272,6 +275,8 @@ type Outcome struct {
 	// Conflict is the quarantine name of the directory that had been made again. Where it is
 	// the action's own entry, that one stays as the conflict, and the newer is left alone.
 	Conflict string
+	// Stopped is set where the program was told to end before the action had ended.
+	Stopped bool
 }
 
 // Ended reports whether the action reached its goal: nothing is left to do for it.

@@ -10,3 +10,20 @@ func TestFullName(t *testing.T) {
 		}
 	}
 }
+
+// TestStoppedIsNoFailure: a program that is told to end calls no person for what it has not begun.
+func TestStoppedIsNoFailure(t *testing.T) {
+	for _, c := range []struct {
+		kind    ActionKind
+		stopped bool
+		want    Kind
+	}{{Strip, true, ""}, {Purge, true, ""}, {PutBack, true, ""}, {Strip, false, KindFailed}, {Park, true, KindNotParked}} {
+		var got Kind
+		for _, r := range Recorded(Outcome{Action: Action{Kind: c.kind, UID: "u"}, Result: Refused, Stopped: c.stopped}, Node{}, Instant{}) {
+			got = r.Kind
+		}
+		if got != c.want {
+			t.Errorf("%s, stopped: %v: told %q, want %q", c.kind, c.stopped, got, c.want)
+		}
+	}
+}

@@ -28,7 +28,7 @@ import (
 func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
 	out := make([]policy.Outcome, len(plan.Actions))
 	for i, a := range plan.Actions {
-		out[i] = refuse(a, policy.ReasonRemoval, confine.ErrNotBegun)
+		out[i] = notBegun(a, confine.ErrNotBegun)
 	}
 	if len(plan.Actions) == 0 {
 		return out
@@ -84,10 +84,11 @@ func (b *batch) run(ctx context.Context) {
 	for _, i := range b.order() {
 		a := b.actions[i]
 		if err := ctx.Err(); err != nil {
-			b.outcomes[i] = refuse(a, policy.ReasonRemoval, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
+			b.outcomes[i] = notBegun(a, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
 			continue
 		}
 		b.outcomes[i] = b.one(ctx, a)
+		b.outcomes[i].Stopped = ctx.Err() != nil && !b.outcomes[i].Ended()
 	}
 	b.dropStrays()
 	b.sync()
@@ -181,6 +182,13 @@ func (b *batch) before(op, name string) {
 	if b.r.guards.before != nil {
 		b.r.guards.before(op, name)
 	}
+}
+
+// notBegun is the outcome of an action that ctx stopped before its first step.
+func notBegun(a policy.Action, err error) policy.Outcome {
+	o := refuse(a, policy.ReasonRemoval, err)
+	o.Stopped = true
+	return o
 }
 
 func refuse(a policy.Action, reason policy.Reason, err error) policy.Outcome {

@@ -403,12 +403,17 @@ func TestTakeRefused(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file etc-hosts 1")
 	other := a
 	other.ID.Ino++
-	want(t, run1(t, r, other), policy.Refused, policy.ReasonRemoval)
+	o := run1(t, r, other)
+	if want(t, o, policy.Refused, policy.ReasonRemoval); o.Stopped {
+		t.Error("a refusal counts as a stop")
+	}
 	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, o := range r.Execute(ctx, policy.Batch{Actions: []policy.Action{a, a}}) {
-		want(t, o, policy.Refused, policy.ReasonRemoval)
+		if want(t, o, policy.Refused, policy.ReasonRemoval); !o.Stopped {
+			t.Error("a stop counts as a failure")
+		}
 	}
 	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
 	tr.must(os.RemoveAll(tr.quar + "/" + entryA))
@@ -430,8 +435,8 @@ func TestCancelled(t *testing.T) {
 	})
 	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
-	if n := o.Taken[contents.ClassEphemeral].Entries; n != 1 {
-		t.Fatalf("%d taken", n)
+	if n := o.Taken[contents.ClassEphemeral].Entries; n != 1 || !o.Stopped {
+		t.Fatalf("%d taken, stopped: %v", n, o.Stopped)
 	}
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
