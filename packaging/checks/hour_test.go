@@ -9,7 +9,7 @@ import (
 )
 
 // hourLines is what somebody who has not seen the code reads in an hour, with care.
-const hourLines = 2500
+const hourLines = 2650
 
 // TestHour: the reading list of docs/why-it-is-safe.md is no longer than it says, row by row and
 // in all.

@@ -141,7 +141,7 @@ func Lives(e Evidence, n Node, s EntryState, r Rules, now Instant) ParkedVerdict
 		case f.Truth == Yes:
 			v.turn(ParkedConflict, rule.alive, f.Detail)
 			v.Alive = v.Alive || rule.breaker
-		case r.silent(rule.fact), rule.waivable && r.Waive:
+		case r.onlyYesCounts(rule.fact), rule.waivable && r.Waive:
 		case s.Phase == PhaseStripping || rule.doubt && (rule.unknown != ReasonRuntimeUnknown || n.RuntimeLists.Truth != No):
 			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
 		}

@@ -4,7 +4,8 @@
 // every pod (Judge: Keep, Wait or Reap) and every entry of the quarantine (JudgeParked, Lives),
 // and plans what follows; Next says when to look again, Fold and Recover what the ledger's records
 // mean. Nothing here or below makes a system call, reads the clock or writes a log; whoever reads
-// this package and reaper/removal has read the whole safety argument.
+// this package, reaper/beneath, reaper/removal and the order of steps in reaper/carryout.go has read
+// the whole safety argument.
 //
 // Below it contents says of what class a thing in a pod directory is. Above it lists says which
 // pods a list lets go, person what a command means, inventory what is counted, and cni judges
@@ -12,7 +13,7 @@
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The
-// one exception is a source that most nodes lack, of which only the word "alive" counts.
+// exceptions are Rules.onlyYesCounts, Rules.Waive, and Lives, each with its reason there.
 // Reasons are a union: one source that says alive wins over all that say dead.
 //
 // A pod that the kubelet's volume manager holds never goes. Where the volume manager's own

@@ -27,7 +27,7 @@ type Heard struct {
 	// Full is set once more pods were held than are remembered: of any other it is not known.
 	Full bool `json:"full,omitempty"`
 
-	bytes int // of Held, as heldSize counts
+	bytes int // of Teardowns, as teardownSize counts
 }
 
 // mostHeard bounds what is remembered of each kind: a file's lines can be forged. A kubelet
@@ -209,7 +209,7 @@ func (h *Heard) Add(claims []Claim, n Node, now Instant) {
 	}
 }
 
-// Tell sets the facts that only the kubelet's log can give: named, swept and held, and the
+// Tell sets the facts that only the kubelet's log can give: FactNamed, FactAnyNamed and FactTeardown, and the
 // leaves. With no kubelet running all of them stay unknown.
 func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
 	if n.Kubelet.Truth != Yes || h.Kubelet != n.KubeletID {

@@ -73,11 +73,11 @@ func (r rule) asked(e *Evidence) bool {
 	return true
 }
 
-// silent says whether the silence of a source is no doubt about the others: most nodes do
-// not have it, and only a yes of it counts. This is the one place where Unknown does not
-// keep, and such a fact must never be the ground for letting a pod go. An API server that
-// was named keeps by its silence, unless the operator chose otherwise.
-func (r Rules) silent(n FactName) bool {
+// onlyYesCounts reports of which sources only a yes counts: the kubelet's lists, its pod-resources
+// socket, and an API server unless the operator needs it. Unknown keeps for every other fact, but
+// for those that Rules.Waive leaves out, and in Lives, which takes nothing from a pod that was not
+// confirmed dead. None of these may be the ground for letting a pod go.
+func (r Rules) onlyYesCounts(n FactName) bool {
 	return n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !r.NeedAPI
 }
 
@@ -176,7 +176,7 @@ func (j *judgement) apply(rule rule, need unless) {
 			need = unlessCleared
 		}
 		j.object(rule.decision, rule.alive, f.Detail, need)
-	case j.r.silent(rule.fact), rule.waivable && j.r.Waive:
+	case j.r.onlyYesCounts(rule.fact), rule.waivable && j.r.Waive:
 	case j.doubts(rule):
 		j.object(Keep, rule.unknown, unknownDetail(rule.fact, f), unlessDoubt)
 	case rule.unknown == ReasonRuntimeUnknown && j.n.RuntimeLists.Truth == No:
@@ -189,7 +189,7 @@ func (j *judgement) apply(rule rule, need unless) {
 // doubts reports whether the rule meets a doubt that is about the node and not about this pod.
 // A runtime that lists nothing has answered.
 func (j *judgement) doubts(rule rule) bool {
-	return rule.shared && j.e.Facts[rule.fact].Truth == Unknown && !j.r.silent(rule.fact) && (!rule.waivable || !j.r.Waive) &&
+	return rule.shared && j.e.Facts[rule.fact].Truth == Unknown && !j.r.onlyYesCounts(rule.fact) && (!rule.waivable || !j.r.Waive) &&
 		(rule.unknown != ReasonRuntimeUnknown || j.n.RuntimeLists.Truth != No)
 }
 
@@ -200,6 +200,9 @@ func (j *judgement) doubts(rule rule) bool {
 //	the stopped sandboxes alone       Wait for their removal where that is allowed, else Keep
 //	doubts about the node alone       Keep, and the hold pauses
 //	anything else                     Keep, or Wait where all that objects ends by itself
+//
+// stands: something objects that nothing can lift. need: what would lift all the others. good:
+// nothing objects. forgotten: only stopped sandboxes object.
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)

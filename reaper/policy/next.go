@@ -115,7 +115,7 @@ func (s *schedule) nextTry() time.Duration {
 	return min(wait, lookSoon)
 }
 
-// untilPurge is when to look at a held entry that is purged after left. One that was due
+// untilPurge is when to look at a confirmed entry that is purged after left. One that was due
 // in this pass already and was left alone (in use, mode observe) is not asked at once again.
 func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 	due := slices.ContainsFunc(s.Look.Parked, func(e Evidence) bool { return e.Entry == entry })

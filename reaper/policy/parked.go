@@ -41,8 +41,9 @@ type ParkedVerdict struct {
 // judgement that it was not wanted before was right all the same: see returned.
 //
 // life says that the fact is a sign of life for as long as anything of the pod lies in
-// quarantine, and doubt that its Unknown keeps what was confirmed dead. A mount and an open
-// file are no such sign: a person may look into the quarantine. They only wait.
+// quarantine, and doubt that its Unknown keeps what was confirmed dead. A mount puts a pod back
+// while it waits for its confirm time, and an open file makes it wait. Once it is confirmed both only
+// make it wait: a person may look into the quarantine.
 var parkedRules = [...]struct {
 	fact     FactName
 	alive    Reason
@@ -80,7 +81,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 		case f.Truth == Yes:
 			v.turn(rule.settle, rule.alive, f.Detail)
 			v.Alive = v.Alive || rule.breaker
-		case r.silent(rule.fact), rule.waivable && r.Waive:
+		case r.onlyYesCounts(rule.fact), rule.waivable && r.Waive:
 		default:
 			v.turn(ParkedWait, rule.unknown, unknownDetail(rule.fact, f))
 		}
@@ -148,7 +149,7 @@ func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	return stageOf(e.Phase).due || ephemeral && left <= 0
 }
 
-// PurgeIn says how long the ephemeral data of a held entry still stays, and false where it
+// PurgeIn says how long the ephemeral data of a confirmed entry still stays, and false where it
 // holds none.
 func PurgeIn(e EntryState, r Rules, now Instant, pressed bool) (time.Duration, bool) {
 	ephemeral := false
@@ -224,9 +225,9 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 
 // finish goes on with what was begun, or purges what is due, once nothing is mounted or in
 // use there and the pod shows no sign of life: a strip that was cut short may be days old,
-// and a static pod comes again with its UID. What is half stripped is never put back: an
-// old kubelet that finds a half-cleared directory deletes through its binds. It waits for a
-// person.
+// and a static pod comes again with its UID. An entry whose strip was begun is never put back, also
+// where nothing was removed yet: nobody knows how much is gone, and an old kubelet that finds a
+// half-cleared directory deletes through its binds. It waits for a person.
 func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	for _, rule := range parkedRules {

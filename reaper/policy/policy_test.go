@@ -279,7 +279,7 @@ func TestDoubtKeeps(t *testing.T) {
 			before := Judge(s.ev, s.node, s.hold, s.rules, s.now)
 			parked := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now)
 			for n := range NumFacts {
-				if s.rules.silent(n) {
+				if s.rules.onlyYesCounts(n) {
 					continue // TestSilentFacts
 				}
 				if waive && waivable(n) {
@@ -349,7 +349,7 @@ func TestSilentFacts(t *testing.T) {
 	for n := range NumFacts {
 		for _, need := range []bool{false, true} {
 			want := n == FactKubeletLists || n == FactPodResources || n == FactAPILists && !need
-			if (Rules{NeedAPI: need}).silent(n) != want {
+			if (Rules{NeedAPI: need}).onlyYesCounts(n) != want {
 				t.Errorf("%s, NeedAPI %t: the silence counts otherwise than said", n, need)
 			}
 		}
@@ -459,7 +459,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		for _, r := range alone() {
 			if tr := s.ev.Facts[r.fact].Truth; tr != r.dead && (!s.rules.Waive || !r.waivable || tr != Unknown) &&
-				(!s.rules.silent(r.fact) || tr != Unknown) {
+				(!s.rules.onlyYesCounts(r.fact) || tr != Unknown) {
 				t.Fatalf("reaped with %s %s", r.fact, tr)
 			}
 		}
@@ -472,7 +472,7 @@ func FuzzJudge(f *testing.F) {
 				continue
 			}
 			if w := Judge(e, s.node, s.hold, s.rules, s.now); w.Decision == Reap && s.ev.Facts[n].Truth != Unknown &&
-				n != FactRemade && n != FactUsed && n != FactNamed && n != FactAnyNamed && n != FactReleased && !s.rules.silent(n) {
+				n != FactRemade && n != FactUsed && n != FactNamed && n != FactAnyNamed && n != FactReleased && !s.rules.onlyYesCounts(n) {
 				t.Fatalf("reaped without knowing %s", n)
 			}
 		}

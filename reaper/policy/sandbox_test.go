@@ -114,7 +114,7 @@ func TestSandboxDoubtKeeps(t *testing.T) {
 				s := stoppedScene()
 				s.ev.RuntimeOnly = only
 				s.ev.Facts[rule.fact].Truth = truth
-				goes := truth == rule.dead || truth == Unknown && s.rules.silent(rule.fact)
+				goes := truth == rule.dead || truth == Unknown && s.rules.onlyYesCounts(rule.fact)
 				if v := s.judge(); (v.Sandboxes != nil) != goes || v.Decision == Reap {
 					t.Errorf("only in the runtime %v, %s %s: %s %v", only, rule.fact, truth, v.Decision, v.Why)
 				}

@@ -38,7 +38,7 @@ func letGo(f Facts) bool { return f[FactNamed].Truth == Yes || f[FactReleased].T
 //
 // It returns what would have to be otherwise for that, nothing where it is so, and false where
 // nothing would help.
-func (j *judgement) silent() (unless, bool) {
+func (j *judgement) silenceLetsGo() (unless, bool) {
 	f := &j.e.Facts
 	var need unless
 	if f[FactAnyNamed].Truth != Yes {
@@ -62,10 +62,10 @@ func (j *judgement) kubelet() {
 	if j.n.Kubelet.Truth != Yes || letGo(*f) {
 		return
 	}
-	need, ok := j.silent()
+	need, ok := j.silenceLetsGo()
 	switch {
 	case !ok:
-		need = 0
+		need = 0 // nothing would help: an objection that stands
 	case need == 0:
 		return
 	}
@@ -124,7 +124,7 @@ func networkReady(n Node, r Rules, now Instant) string {
 	return ""
 }
 
-// NetworkGate makes of swept an Unknown while the pod network is not ready, and for a confirm
+// NetworkGate makes FactAnyNamed Unknown while the pod network is not ready, and for a confirm
 // after that.
 func NetworkGate(e *Evidence, n Node, r Rules, now Instant) {
 	f := &e.Facts[FactAnyNamed]

@@ -1,5 +1,5 @@
-// Package removal is the only code of orphan-reaper that changes anything outside its own
-// state directory: it moves pod directories, or what lies in one volume directory of them,
+// Package removal is the only code of orphan-reaper that changes anything but our own
+// files, which are the state directory and the metrics: it moves pod directories, or what lies in one volume directory of them,
 // to quarantine and back, removes in quarantine what a plan says may go, and removes and
 // writes back the files that CNI leaves. It reaps directories, not child processes.
 //
