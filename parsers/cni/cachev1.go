@@ -120,17 +120,31 @@ func (r *cacheV1) readArgs() {
 // a namespace. A backslash may begin one.
 func (r *cacheV1) readInterfaces() {
 	var result struct {
-		Interfaces []struct {
-			Sandbox copies `json:"sandbox"`
-		} `json:"interfaces"`
+		Interfaces faces `json:"interfaces"`
 	}
 	_ = json.Unmarshal(r.Result.lit, &result) // what has another type has no namespace
 	for _, face := range result.Interfaces {
-		if v := face.Sandbox; v.isText() && (v.lit[1] == '/' || v.lit[1] == '\\') {
+		v := face.Sandbox
+		if v.isText() && (v.lit[1] == '/' || v.lit[1] == '\\') {
 			r.sandboxes.add(v.lit)
-			r.sandboxes.differ = r.sandboxes.differ || v.differ
 		}
+		r.sandboxes.differ = r.sandboxes.differ || v.differ
 	}
+}
+
+// faces are the interfaces of a result, of all copies of the key: encoding/json would keep the last.
+type faces []struct {
+	Sandbox copies `json:"sandbox"`
+}
+
+// UnmarshalJSON adds one more copy.
+func (f *faces) UnmarshalJSON(lit []byte) error {
+	var more []struct {
+		Sandbox copies `json:"sandbox"`
+	}
+	err := json.Unmarshal(lit, &more)
+	*f = append(*f, more...)
+	return err
 }
 
 // twice reports whether a key comes twice.
@@ -233,8 +247,8 @@ func (r *cacheV1) tieArgs(f *File) Untied {
 	netns := r.NetNS
 	if r.sandboxes.times > 0 {
 		netns.add(r.sandboxes.lit)
-		netns.differ = netns.differ || r.sandboxes.differ
 	}
+	netns.differ = netns.differ || r.sandboxes.differ
 	if netns.differ {
 		return UntiedContradiction
 	}

@@ -48,7 +48,16 @@ func TestHostileCNICaches(t *testing.T) {
 			`{"kind":"cniCacheV1","containerId":"` + boxID + `","ifName":"eth0","networkName":"n","cniArgs":null}`,
 			File{Kind: CacheV1, Untied: UntiedContent},
 		},
-		"escaped namespace":          {add(`"result":{"interfaces":[{"sandbox":"\/run\u002fnetns/x"}]}`), inNetNS},
+		"escaped namespace": {add(`"result":{"interfaces":[{"sandbox":"\/run\u002fnetns/x"}]}`), inNetNS},
+		"interfaces twice": {
+			add(`"result":{"interfaces":[{"sandbox":"/run/netns/x"}],"interfaces":[]}`), inNetNS,
+		},
+		"interfaces twice, another namespace": {
+			add(`"result":{"interfaces":[{"sandbox":"/run/netns/y"}],"interfaces":[{"sandbox":"/run/netns/x"}]}`), untied(CacheV1, UntiedContradiction),
+		},
+		"a namespace taken back": {
+			add(`"result":{"interfaces":[{"sandbox":"/run/netns/x","sandbox":""}]}`), untied(CacheV1, UntiedContradiction),
+		},
 		"escaped key":                {replace(`"ifName"`, `"\u0069fName"`), whole},
 		"BOM":                        {"\ufeff" + v1, byName(Unreadable)},
 		"trailing garbage":           {v1 + "}", byName(Unreadable)},
