@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
@@ -78,7 +79,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	logs := source.Follow(ctx, all, from, log, metrics.Source)
 	again := time.NewTicker(relook)
 	defer again.Stop()
-	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg) })
+	var guard bounded.Guard
+	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg, &guard) })
 	d := &reaper.Daemon{
 		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
@@ -29,7 +30,7 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	if journald {
 		all = append(all, newJournal(cfg, units, log))
 	}
-	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), laterFiles(ctx, cfg)...) {
+	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), laterFiles(ctx, cfg, &bounded.Guard{})...) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
@@ -40,12 +41,17 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 const relook = 10 * time.Minute
 
 // laterFiles are the files to follow beside the journal: those that are a kubelet's standard error,
-// and the usual ones that are written while the journal is not.
-func laterFiles(ctx context.Context, cfg config.Config) []string {
+// and the usual ones that are written while the journal is not. Those may lie on a file system that
+// hangs: the guard is to be the same in each call, so that one is waited for once.
+func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []string {
 	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
 		return nil
 	}
-	return append(kubelet.Logs(ctx, procDir), source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles)...)
+	usual, err := bounded.Do(ctx, guard, "log files", func() []string { return source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles) })
+	if err != nil {
+		usual = nil
+	}
+	return append(kubelet.Logs(ctx, procDir), usual...)
 }
 
 func newJournal(cfg config.Config, units *source.Units, log *slog.Logger) *source.Journal {
