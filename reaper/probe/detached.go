@@ -1,8 +1,10 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -84,11 +86,12 @@ func (p *Probe) detached(ctx context.Context, m *mounts.Answer, u *openFiles) {
 	}
 	slices.Sort(m.IDs)
 	d := detachedScan{Probe: p, ctx: ctx, known: m.IDs, held: u.detached, devs: u.devs}
-	found, err := bounded.Do(ctx, p.guard, "detached mounts", d.find)
-	if err != nil {
-		return // what hangs is on another file system than the pods', which answers
+	a, err := bounded.Do(ctx, p.guard, "detached mounts", d.find)
+	if err = cmp.Or(err, a.err); err != nil {
+		u.err = cmp.Or(u.err, fmt.Errorf("cannot look for files on detached mounts: %w", err))
+		return
 	}
-	for id, held := range found {
+	for id, held := range a.found {
 		u.stray(id, held)
 	}
 }
@@ -106,11 +109,17 @@ type detachedScan struct {
 // mostWaits bounds how many files are waited for. A server that is gone is why people detach mounts.
 const mostWaits = 3
 
-func (d *detachedScan) find() map[inode]stray {
+// detachedAnswer is what was found, and why it may not be all.
+type detachedAnswer struct {
+	found map[inode]stray
+	err   error
+}
+
+func (d *detachedScan) find() detachedAnswer {
 	d.found = map[inode]stray{}
 	proc, err := procfs.Open(d.cfg.ProcDir)
 	if err != nil {
-		return nil
+		return detachedAnswer{err: err}
 	}
 	defer beneath.Close(proc)
 	for _, id := range slices.Sorted(maps.Keys(d.held.mounts)) {
@@ -121,7 +130,7 @@ func (d *detachedScan) find() map[inode]stray {
 		}
 	}
 	d.places()
-	return d.found
+	return detachedAnswer{found: d.found}
 }
 
 func (d *detachedScan) attached(id uint64) bool {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -175,4 +177,14 @@ func holdNamespace(t *testing.T, script string) {
 	must(t, unix.Mkfifo(fifo, 0o600))
 	inner := script + "; echo \\$\\$ >'" + fifo + "'; read -r line <'" + fifo + "'"
 	child(t, nil, "/", "unshare -m sh -c \""+inner+"\" & read -r pid <'"+fifo+"'; exec 7</proc/$pid/ns/mnt; echo >'"+fifo+"'; wait")
+}
+
+// TestDetachedNotAsked: where the processes cannot be asked, no pod is known to be free of them.
+func TestDetachedNotAsked(t *testing.T) {
+	p := &Probe{cfg: Config{ProcDir: t.TempDir() + "/gone"}, guard: &bounded.Guard{}}
+	u := &openFiles{detached: detachedFiles{mounts: map[uint64][]string{7: {"1"}}}}
+	p.detached(t.Context(), &mounts.Answer{IDs: []uint64{1}}, u)
+	if f := u.fact(newUID(), p.cfg.ProcDir); u.err == nil || f.Truth != policy.Unknown {
+		t.Errorf("%v, in use is %s", u.err, f.Truth)
+	}
 }

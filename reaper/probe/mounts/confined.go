@@ -57,12 +57,12 @@ var harmless = map[string]bool{
 // kernelMade are file systems that have nothing of another one in them.
 var kernelMade = map[string]bool{"proc": true, "sysfs": true, "tmpfs": true, "devpts": true, "mqueue": true, "cgroup": true, "cgroup2": true}
 
-// confined reports whether nothing of another pod can be mounted in the namespace that the link
-// names, of which the view shows a part.
-func (s *scan) confined(ctx context.Context, v *view, link string) bool {
+// confined returns the pod of which alone something can be mounted in the namespace that the link
+// names, of which the view shows a part, and false where there is none.
+func (s *scan) confined(ctx context.Context, v *view, link string) (parsers.PodUID, bool) {
 	uid, id, ok := containerOfProcess(s.ProcDir, v.pid)
 	if !ok {
-		return false
+		return "", false
 	}
 	c, known := s.specs[id]
 	if !known {
@@ -73,10 +73,10 @@ func (s *scan) confined(ctx context.Context, v *view, link string) bool {
 		s.specs[id] = c
 	}
 	if c == nil {
-		return false
+		return "", false
 	}
 	init, ok := s.namespace(strconv.Itoa(c.PID))
-	return ok && c.confines([]string{string(uid), id, c.SandboxID}, v.root, init == link)
+	return uid, ok && c.confines([]string{string(uid), id, c.SandboxID}, v.root, init == link)
 }
 
 // confines: own are the names that the directories of the pod, the container and its sandbox have.

@@ -116,11 +116,15 @@ func TestConfined(t *testing.T) {
 				testkit.Must(t, os.RemoveAll(filepath.Join(r.ProcDir, other)))
 			}
 			r.noListing, r.noEntering = true, true
-			f := r.Read(t.Context(), nil, []string{socket}).Fact(newUID())
+			m := r.Read(t.Context(), nil, []string{socket})
+			f := m.Fact(newUID())
 			if f.Truth != c.want {
 				t.Errorf("mounted is %s (%s), want %s", f.Truth, f.Detail, c.want)
 			}
-			if told := strings.Contains(f.Origin, "1 known by their container"); told != (c.want == policy.No) {
+			if own := m.Fact(uid); own.Truth != policy.Unknown {
+				t.Errorf("the pod's own mounts, which are hidden, are %s", own.Truth)
+			}
+			if told := strings.Contains(f.Origin, "containers of 1 pods known by the runtime"); told != (c.want == policy.No) {
 				t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
 			}
 		})

@@ -58,15 +58,16 @@ type Answer struct {
 	// unread how many of them could not be read.
 	pinned map[string]pin
 	unread int
-	// confined is how many namespaces can have nothing of another pod, by what the runtime told.
-	confined int
+	// confined are the pods with a container whose mount namespace was not read, and can have nothing
+	// of another pod, by what the runtime told.
+	confined map[parsers.PodUID]bool
 	procDir  string
 }
 
 func newAnswer(procDir string) *Answer {
 	return &Answer{
 		Pods: map[parsers.PodUID]Hit{}, Again: map[parsers.PodUID]Hit{}, elder: map[parsers.PodUID]Hit{},
-		Below: map[string]Hit{}, named: map[string]Hit{}, seen: map[string]bool{}, pinned: map[string]pin{},
+		Below: map[string]Hit{}, named: map[string]Hit{}, seen: map[string]bool{}, pinned: map[string]pin{}, confined: map[parsers.PodUID]bool{},
 		overlays: map[string]overlayMount{}, Unsure: map[parsers.PodUID]string{}, procDir: procDir,
 	}
 }
@@ -86,8 +87,8 @@ func (m *Answer) origin() string {
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
 	}
-	if m.confined > 0 {
-		s += fmt.Sprintf(", %d known by their container", m.confined)
+	if len(m.confined) > 0 {
+		s += fmt.Sprintf(", containers of %d pods known by the runtime", len(m.confined))
 	}
 	return s
 }
@@ -118,6 +119,9 @@ func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
 	}
 	if why, ok := m.Unsure[uid]; ok {
 		return policy.Fact{Origin: origin, Detail: why}
+	}
+	if m.confined[uid] {
+		return policy.Fact{Origin: origin, Detail: "a chrooted process hides the mounts of one of its own containers"}
 	}
 	return policy.Fact{Truth: policy.No, Origin: origin}
 }

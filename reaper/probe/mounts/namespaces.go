@@ -36,13 +36,16 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 			continue
 		}
 		whole := &view{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
-		switch err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w); {
+		err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w)
+		switch {
 		case err == nil:
 			links[link] = true
 		case procfs.Vanished(err) || procfs.Ended(s.proc, v.pid, err):
-		case s.confined(ctx, v, link):
-			m.confined++
 		default:
+			if uid, ok := s.confined(ctx, v, link); ok {
+				m.confined[uid] = true
+				continue
+			}
 			return fmt.Errorf("the mounts outside the root of PID %s, %s, are hidden: no process of its mount namespace has another root, and %w",
 				procfs.Who(s.ProcDir, v.pid), rootWords(v.root), err)
 		}
