@@ -30,7 +30,8 @@ func newSources(ctx context.Context, cfg config.Config, units *source.Units, log
 	if journald {
 		all = append(all, newJournal(cfg, units, log))
 	}
-	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), laterFiles(ctx, cfg, &bounded.Guard{})...) {
+	later := laterFiles(ctx, cfg, &bounded.Guard{})
+	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), later...) {
 		all = append(all, source.NewFile(source.FileOptions{Path: path, Logger: log}))
 	}
 	return all
