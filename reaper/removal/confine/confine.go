@@ -10,11 +10,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
-	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 var (
@@ -54,7 +54,7 @@ func (r *Runner) Run(ctx context.Context, run func()) error {
 		return ErrNotBegun
 	}
 	done := make(chan struct{})
-	onOwnThread(func() {
+	bounded.OnOwnThread(func() {
 		defer func() { <-r.busy }()
 		defer close(done)
 		run()
@@ -73,24 +73,4 @@ func (r *Runner) Run(ctx context.Context, run func()) error {
 	}
 	r.log.WarnContext(ctx, "a file system does not answer, the batch is given up")
 	return ErrNoAnswer
-}
-
-// onOwnThread runs f on an OS thread that ends with it: the goroutine never unlocks, so the
-// runtime throws the thread away with whatever it has put itself under. The process's first
-// thread cannot end and stands for the process in /proc, so it is not used.
-func onOwnThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		done := make(chan struct{})
-		onOwnThread(func() {
-			defer close(done)
-			f()
-		})
-		<-done
-		runtime.UnlockOSThread()
-	}()
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
 
 // TestOwnThread: each batch has a thread that nothing else uses, and never the first one,
@@ -12,7 +14,7 @@ func TestOwnThread(t *testing.T) {
 	seen := map[int]bool{}
 	for range 20 {
 		tid := make(chan int)
-		onOwnThread(func() { tid <- unix.Gettid() })
+		bounded.OnOwnThread(func() { tid <- unix.Gettid() })
 		id := <-tid
 		if id == unix.Getpid() || id == unix.Gettid() && seen[id] {
 			t.Fatalf("thread %d", id)
