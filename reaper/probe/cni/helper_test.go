@@ -66,7 +66,8 @@ func newCNINode(t *testing.T) *cniNode {
 	}
 	n.mkdir("cgroup/kubepods.slice", "run/netns", "var", "cni")
 	n.symlink("../run", "var/run")
-	n.write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"bridge","ipam":{"type":"host-local","dataDir":"`+n.path("cni/networks")+`"}}]}`)
+	n.write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"cbr0","plugins":[`+
+		`{"type":"bridge","ipam":{"type":"host-local","dataDir":"`+n.path("cni/networks")+`"}}]}`)
 	n.sandbox(id("a live pod"), true)
 	return n
 }
