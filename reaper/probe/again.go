@@ -14,7 +14,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 )
 
 // A directory that was made again while its elder was parked: does anything use it? Mounts
@@ -58,36 +57,7 @@ func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 // used puts together what shows that a directory that was made again is used, but for what
 // the runtime says.
 func (l *gathering) used(uid parsers.PodUID) policy.Fact {
-	return l.probe.usedFact(uid, l.again[uid], l.mounts, l.openFiles)
-}
-
-func (p *Probe) usedFact(uid parsers.PodUID, content policy.Fact, m *mounts.Answer, u *openFiles) policy.Fact {
-	f := policy.Fact{Truth: policy.Yes, Origin: content.Origin}
-	if h, ok := m.Again[uid]; ok {
-		f.Detail = h.Words()
-		return f
-	}
-	if words, ok := u.again[uid]; ok {
-		f.Detail = words
-		return f
-	}
-	if words := u.pods[uid]; words != "" && parsers.BareUID([]byte(words), uid) {
-		f.Detail = words
-		return f
-	}
-	switch {
-	case content.Truth != policy.No:
-		return content
-	case m.Unsure[uid] != "":
-		return policy.Fact{Origin: content.Origin, Detail: m.Unsure[uid]}
-	case u.doubts[uid] != "":
-		return policy.Fact{Origin: content.Origin, Detail: u.doubts[uid]}
-	case m.Err != nil:
-		return policy.Fact{Origin: content.Origin, Detail: m.Err.Error()}
-	case u.err != nil:
-		return policy.Fact{Origin: content.Origin, Detail: u.err.Error()}
-	}
-	return content
+	return policy.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.use(uid))
 }
 
 // Used asks, at this moment and outside of a look, whether anything uses pods/UID, which was
@@ -102,7 +72,8 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := parsers.PodSet{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
-	e.Facts[policy.FactUsed] = p.usedFact(uid, p.againFact(ctx, l.pods, uid), p.readMounts(ctx, w), p.openFiles(ctx, l.pods, nil, w))
+	content, m, files := p.againFact(ctx, l.pods, uid), p.readMounts(ctx, w), p.openFiles(ctx, l.pods, nil, w)
+	e.Facts[policy.FactUsed] = policy.UsedAgain(content, m.Use(uid), files.use(uid))
 	runtime.tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

@@ -377,3 +377,16 @@ func entryType(mode uint16) contents.EntryType {
 	}
 	return contents.TypeOther
 }
+
+// note remembers what the walk met.
+func (c *content) note(st *unix.Statx_t) { c.inodes = append(c.inodes, st.Ino) }
+
+// whole says whether the walk met all that lies there.
+func (c *content) whole() bool {
+	for _, row := range c.rows {
+		if row.Partial {
+			return false
+		}
+	}
+	return c.err == nil && c.unlisted == nil
+}

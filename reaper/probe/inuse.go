@@ -34,25 +34,26 @@ type openFiles struct {
 	err      error
 }
 
-// fact: a process that cannot be read is counted and shown, and does not keep by itself;
-// where no process but ourselves could be read, nothing is known.
+// fact answers for a pod by the paths that name it.
 func (u *openFiles) fact(uid parsers.PodUID, procDir string) policy.Fact {
-	origin := fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", procDir, u.read)
-	if who, ok := u.pods[uid]; ok {
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: who}
+	return u.fileUse(uid).Fact(u.origin(procDir))
+}
+
+func (u *openFiles) origin(procDir string) string {
+	return fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", procDir, u.read)
+}
+
+func (u *openFiles) fileUse(uid parsers.PodUID) policy.FileUse {
+	return policy.FileUse{User: u.pods[uid], Doubt: u.doubts[uid], Err: u.err, Read: u.read, Refused: u.refused, Alone: u.alone}
+}
+
+// use answers for a directory that was made again: what is held of its elder has another name.
+func (u *openFiles) use(uid parsers.PodUID) policy.NewUse {
+	again := policy.NewUse{User: u.again[uid], Doubt: u.doubts[uid], Err: u.err}
+	if words := u.pods[uid]; again.User == "" && parsers.BareUID([]byte(words), uid) {
+		again.User = words
 	}
-	if what, ok := u.doubts[uid]; ok {
-		return policy.Fact{Origin: origin, Detail: what}
-	}
-	switch {
-	case u.err != nil:
-		return policy.Fact{Origin: origin, Detail: u.err.Error()}
-	case u.read == 0 && !u.alone:
-		return policy.Fact{Origin: origin, Detail: "no other process could be read"}
-	case u.refused > 0:
-		return policy.Fact{Truth: policy.No, Origin: origin, Detail: fmt.Sprintf("processes that could not be read: %d", u.refused)}
-	}
-	return policy.Fact{Truth: policy.No, Origin: origin}
+	return again
 }
 
 func (p *Probe) openFiles(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
@@ -79,7 +80,7 @@ func (p *Probe) openFiles(ctx context.Context, pods, quarantine *bounded.Handle,
 // part says whether the node may be a part of a machine.
 func (p *Probe) part() bool {
 	link, err := os.Readlink(p.cfg.ProcDir + "/self/ns/pid")
-	return p.cfg.NodeNamespacesSelf || err == nil && link != initialPIDNamespace
+	return p.cfg.NodeNamespacesSelf || err == nil && link != procfs.InitialPIDNamespace
 }
 
 func newOpenFiles(err error) *openFiles {

@@ -14,6 +14,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
+// mostDevices bounds the block devices of a node.
+const mostDevices = 100_000
+
 // loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
 // process does. sysfs-block-loop: backing_file is there while the device has one.
 //
@@ -32,7 +35,7 @@ func (s *useScan) loops(cfg *Config, part bool) error {
 		return beneath.PathError("open", dir, err)
 	}
 	defer beneath.Close(fd)
-	entries, err := beneath.List(fd, mostBlocks)
+	entries, err := beneath.List(fd, mostDevices)
 	if err != nil {
 		return beneath.PathError("getdents64", dir, err)
 	}

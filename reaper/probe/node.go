@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // node puts together what one look found out about the node itself.
@@ -62,9 +63,6 @@ func free(fd int) (space, inodes float64) {
 	return space, inodes
 }
 
-// initialPIDNamespace is PROC_PID_INIT_INO of linux/proc_ns.h, the same on every machine.
-const initialPIDNamespace = "pid:[4026531836]"
-
 // mayEnforce says whether this process sees the node's own processes and mounts. From a
 // private mount namespace, rmdir of a directory that is a mount point on the host succeeds
 // and detaches the host's mount: who cannot see a mount must not remove anything.
@@ -78,7 +76,7 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, fd int) policy.Fact {
 		f.Detail = fmt.Sprintf("cannot tell this process's PID namespace: %v", err)
 		return f
 	}
-	if link != initialPIDNamespace && kubelet.Truth != policy.Yes {
+	if link != procfs.InitialPIDNamespace && kubelet.Truth != policy.Yes {
 		f.Truth = policy.No
 		f.Detail = "this is neither the host's PID namespace nor one where a kubelet runs; run on the host " +
 			"(in a container: host PID namespace), or set --node-namespaces self where these are the node"

@@ -12,11 +12,14 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestMayEnforce(t *testing.T) {
+	const initial = procfs.InitialPIDNamespace
 	const (
+		jail     = "20 1 8:1 /jail / rw - ext4 /dev/sda1 rw\n"
 		hostRoot = "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
 		hostPods = "21 20 8:2 / /var/lib/kubelet rw shared:9 - ext4 /dev/sdb1 rw\n"
 		private  = "40 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
@@ -34,20 +37,20 @@ func TestMayEnforce(t *testing.T) {
 		want      policy.Truth
 		detail    string
 	}{
-		{"on the host", initialPIDNamespace, policy.Fact{}, hostRoot + hostPods, hostRoot + hostPods, false, policy.Yes, "of PID 1"},
-		{"slave", initialPIDNamespace, policy.Fact{}, slave, hostRoot, false, policy.Yes, "a slave"},
-		{"peer", initialPIDNamespace, policy.Fact{}, peer, hostRoot, false, policy.Yes, "a slave"},
-		{"private", initialPIDNamespace, policy.Fact{}, private, hostRoot, false, policy.No, "a mount namespace of its own"},
-		{"slave of another", initialPIDNamespace, policy.Fact{}, stranger, hostRoot, false, policy.No, "a mount namespace of its own"},
-		{"slave of what the host does not share", initialPIDNamespace, policy.Fact{}, slave, strings.Replace(hostRoot, "shared:1", "master:1", 1), false, policy.No, ""},
-		{"another root", initialPIDNamespace, policy.Fact{}, "20 1 8:1 /jail / rw - ext4 /dev/sda1 rw\n", strings.Replace(hostRoot, " / / ", " / /jail ", 1), false, policy.No, ""},
-		{"no root mount", initialPIDNamespace, policy.Fact{}, "41 1 8:1 / /proc rw shared:1 - proc proc rw\n", hostRoot, false, policy.No, ""},
+		{"on the host", initial, policy.Fact{}, hostRoot + hostPods, hostRoot + hostPods, false, policy.Yes, "of PID 1"},
+		{"slave", initial, policy.Fact{}, slave, hostRoot, false, policy.Yes, "a slave"},
+		{"peer", initial, policy.Fact{}, peer, hostRoot, false, policy.Yes, "a slave"},
+		{"private", initial, policy.Fact{}, private, hostRoot, false, policy.No, "a mount namespace of its own"},
+		{"slave of another", initial, policy.Fact{}, stranger, hostRoot, false, policy.No, "a mount namespace of its own"},
+		{"slave of what the host does not share", initial, policy.Fact{}, slave, strings.Replace(hostRoot, "shared:1", "master:1", 1), false, policy.No, ""},
+		{"another root", initial, policy.Fact{}, jail, strings.Replace(hostRoot, " / / ", " / /jail ", 1), false, policy.No, ""},
+		{"no root mount", initial, policy.Fact{}, "41 1 8:1 / /proc rw shared:1 - proc proc rw\n", hostRoot, false, policy.No, ""},
 		{"own PID namespace", "pid:[4026532999]", policy.Fact{}, hostRoot, hostRoot, false, policy.No, "PID namespace"},
 		{"own PID namespace with a kubelet", "pid:[4026532999]", kubelet, hostRoot, hostRoot, false, policy.Yes, ""},
 		{"self", "pid:[4026532999]", policy.Fact{}, private, hostRoot, true, policy.Yes, "self"},
 		{"no PID namespace link", "", policy.Fact{}, hostRoot, hostRoot, false, policy.Unknown, "PID namespace"},
-		{"no PID 1", initialPIDNamespace, policy.Fact{}, hostRoot, "", false, policy.Unknown, "PID 1"},
-		{"PID 1 with junk", initialPIDNamespace, policy.Fact{}, hostRoot, "junk\n", false, policy.Unknown, "PID 1"},
+		{"no PID 1", initial, policy.Fact{}, hostRoot, "", false, policy.Unknown, "PID 1"},
+		{"PID 1 with junk", initial, policy.Fact{}, hostRoot, "junk\n", false, policy.Unknown, "PID 1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -95,40 +95,42 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 // inUse answers for a pod whose directory was read.
 func (l *gathering) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
 	procDir := l.probe.cfg.ProcDir
-	f := l.openFiles.fact(uid, procDir)
-	if f.Truth == policy.Yes || r.content == nil || len(l.openFiles.strays) == 0 {
-		return f
+	use := l.openFiles.fileUse(uid)
+	if use.User == "" && r.content != nil && len(l.openFiles.strays) > 0 {
+		l.openFiles.met(&use, r.id.Dev, r.content, procDir)
 	}
-	doubt := ""
-	for _, ino := range r.content.inodes {
-		held, ok := l.openFiles.strays[inode{r.id.Dev, ino}]
+	return use.Fact(l.openFiles.origin(procDir))
+}
+
+// met adds the strays that the walk of a pod's directory on a device met, and those that it may
+// have passed over.
+func (u *openFiles) met(use *policy.FileUse, dev uint64, c *content, procDir string) {
+	for _, ino := range c.inodes {
+		held, ok := u.strays[inode{dev, ino}]
 		if !ok {
 			continue
 		}
 		truth := policy.Yes
 		if !held.sure {
-			truth = l.openFiles.places.leads(held.process, held.path, inode{r.id.Dev, ino})
+			truth = u.places.leads(held.process, held.path, inode{dev, ino})
 		}
 		switch truth {
 		case policy.Yes:
-			f.Truth, f.Detail = policy.Yes, held.words(procDir)
-			return f
+			use.User = held.words(procDir)
+			return
 		case policy.Unknown:
-			doubt = held.words(procDir) + ", and nobody can tell whether that is this pod's"
+			use.Stray = held.words(procDir) + ", and nobody can tell whether that is this pod's"
 		case policy.No:
 		}
 	}
-	if doubt == "" && !r.content.whole() {
-		for id, held := range l.openFiles.strays {
-			if held.nameless && id.dev == r.id.Dev {
-				doubt = held.words(procDir) + ", and not all of this pod's files were looked at"
-			}
+	if use.Stray != "" || c.whole() {
+		return
+	}
+	for id, held := range u.strays {
+		if held.nameless && id.dev == dev {
+			use.Stray = held.words(procDir) + ", and not all of this pod's files were looked at"
 		}
 	}
-	if doubt != "" && f.Truth == policy.No {
-		f.Truth, f.Detail = policy.Unknown, doubt
-	}
-	return f
 }
 
 func (h stray) words(procDir string) string {
@@ -136,17 +138,4 @@ func (h stray) words(procDir string) string {
 		return h.what
 	}
 	return "PID " + procfs.Who(procDir, h.process) + " has " + clean.Name(h.path) + " as " + h.what
-}
-
-// note remembers what the walk met.
-func (c *content) note(st *unix.Statx_t) { c.inodes = append(c.inodes, st.Ino) }
-
-// whole says whether the walk met all that lies there.
-func (c *content) whole() bool {
-	for _, row := range c.rows {
-		if row.Partial {
-			return false
-		}
-	}
-	return c.err == nil && c.unlisted == nil
 }

@@ -109,6 +109,15 @@ func (m *Answer) Parked(uid parsers.PodUID) policy.Fact {
 	return m.fact(uid, h, ok && !again)
 }
 
+// Use answers for a directory that was made again: a mount of its elder has another name.
+func (m *Answer) Use(uid parsers.PodUID) policy.NewUse {
+	u := policy.NewUse{Doubt: m.Unsure[uid], Err: m.Err}
+	if h, ok := m.Again[uid]; ok {
+		u.User = h.Words()
+	}
+	return u
+}
+
 func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
 	origin := m.origin()
 	if mounted {

@@ -38,6 +38,10 @@ func HasMount(text []byte, id uint64) bool {
 	return false
 }
 
+// InitialPIDNamespace is what a link to the machine's first PID namespace reads: PROC_PID_INIT_INO
+// of linux/proc_ns.h, the same on every machine.
+const InitialPIDNamespace = "pid:[4026531836]"
+
 // IsMountNamespace reports whether a text is what a link to the file of a mount namespace reads,
 // and field 4 of a bind of one in mountinfo.
 func IsMountNamespace(link []byte) bool { return bytes.HasPrefix(link, []byte("mnt:[")) }

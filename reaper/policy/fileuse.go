@@ -1,0 +1,75 @@
+package policy
+
+import "fmt"
+
+// FileUse is what a look at all processes found on the use of the files of one pod.
+type FileUse struct {
+	User  string // who uses one
+	Doubt string // who names the pod, and may use one
+	Err   error  // why not all could be asked
+	// Stray is who uses a file of the pod's file system that may be one that was not looked at.
+	Stray string
+	// Read and Refused count the other processes that could be asked and those that could not.
+	Read, Refused int
+	// Alone says that there is no other process.
+	Alone bool
+}
+
+// Fact answers whether the pod's files are in use. A process that cannot be asked is counted and
+// shown, and does not keep by itself; where no other process could be asked, nothing is known.
+func (u FileUse) Fact(origin string) Fact {
+	f := Fact{Origin: origin}
+	switch {
+	case u.User != "":
+		f.Truth, f.Detail = Yes, u.User
+	case u.Doubt != "":
+		f.Detail = u.Doubt
+	case u.Err != nil:
+		f.Detail = u.Err.Error()
+	case u.Read == 0 && !u.Alone:
+		f.Detail = "no other process could be read"
+	case u.Stray != "":
+		f.Detail = u.Stray
+	case u.Refused > 0:
+		f.Truth, f.Detail = No, fmt.Sprintf("processes that could not be read: %d", u.Refused)
+	default:
+		f.Truth = No
+	}
+	return f
+}
+
+// NewUse is what one source says on the use of a directory that was made again. What it says of
+// the elder, which has another name by now, is left out.
+type NewUse struct {
+	User  string // who uses it
+	Doubt string // why that is not known of this pod
+	Err   error  // why not all could be asked
+}
+
+// UsedAgain puts together what shows that a directory that was made again is used, but for what
+// the runtime says (FactUsed). content says whether it holds more than a kubelet makes first.
+func UsedAgain(content Fact, sources ...NewUse) Fact {
+	f := Fact{Origin: content.Origin}
+	for _, s := range sources {
+		if s.User != "" {
+			f.Truth, f.Detail = Yes, s.User
+			return f
+		}
+	}
+	if content.Truth != No {
+		return content
+	}
+	for _, s := range sources {
+		if s.Doubt != "" {
+			f.Detail = s.Doubt
+			return f
+		}
+	}
+	for _, s := range sources {
+		if s.Err != nil {
+			f.Detail = s.Err.Error()
+			return f
+		}
+	}
+	return content
+}
