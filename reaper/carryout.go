@@ -9,12 +9,13 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // carryOut carries out the plan: what is in quarantine first, then what is new, and one mount scan
 // for all that was moved. The runtime comes last, since it may take minutes, and what is parked was
 // judged, and must be scanned, before that. Decide has left out what is new where a parked pod lives.
-func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan policy.Plan) {
+func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
 	}

@@ -4,7 +4,7 @@
 //
 //	enter     the lock, the same quarantine as before, and what a crash cut short
 //	look      Prober.Look, by what the ledger has in work
-//	decide    policy.Decide: every rule is there, and none is here
+//	decide    decide.Decide: every rule is there, and none is here
 //	carryOut  ledger, disk, ledger, with a scan of the mounts before and after
 //	remember  what the next pass starts from
 //	publish   records and metrics, for people

@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -408,7 +409,7 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 	switch v := v.(type) {
 	case *memory:
 		if m, ok := n.files[name].(memory); ok {
-			*v = memory{Memory: policy.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
+			*v = memory{Memory: decide.Memory{Holds: maps.Clone(m.Holds), Told: maps.Clone(m.Told), NetworkDown: m.NetworkDown}, CNI: m.CNI}
 			v.CNI.Older.IDs, v.CNI.Younger.IDs = maps.Clone(m.CNI.Older.IDs), maps.Clone(m.CNI.Younger.IDs)
 		}
 	case *quarantineParent:

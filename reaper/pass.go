@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
@@ -37,7 +38,7 @@ type Reaper struct {
 
 // memory is what a pass leaves for the next, with what is remembered of CNI beside it.
 type memory struct {
-	policy.Memory
+	decide.Memory
 	CNI cni.Listings `json:"cni,omitzero"`
 }
 
@@ -82,13 +83,13 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	}
 	start := r.Clock.Now()
 	r.doing.Store("looking at the node")
-	look, err := r.Prober.Look(ctx, policy.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
+	look, err := r.Prober.Look(ctx, decide.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
 	if err != nil {
 		return Report{}, err
 	}
 	look.Errors = append(problems, look.Errors...)
 	was := r.memory.Memory
-	d := policy.Decide(policy.Case{
+	d := decide.Decide(decide.Case{
 		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.Ledger.BreakerOpen(),
 		Rules: r.Rules, Only: len(opt.Only) > 0, DryRun: opt.DryRun,
 	})
@@ -131,7 +132,7 @@ func (r *Reaper) enter(ctx context.Context) (leave func(), err error) {
 
 // sweepCNI sweeps over the CNI directories where that is due, or a pod was just taken.
 func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
-	if r.CNI == nil || !opt.CNI && !policy.Stripped(rep.Outcomes) {
+	if r.CNI == nil || !opt.CNI && !decide.Stripped(rep.Outcomes) {
 		return
 	}
 	r.doing.Store("sweeping the files of CNI")
@@ -141,7 +142,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 }
 
 // remember saves what this pass leaves for the next, where it differs from what was.
-func (r *Reaper) remember(rep *Report, opt Options, was policy.Memory) {
+func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	now := &r.memory.Memory
 	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Names, was.Names) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {

@@ -14,14 +14,14 @@ type Gate struct {
 	InWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// takeOf turns the verdicts of one look into batches, and adds to the verdicts that are Reap, or
+// TakeOf turns the verdicts of one look into batches, and adds to the verdicts that are Reap, or
 // have leaves to clear or sandboxes to remove, and are not planned the reason for that. entry
 // names what is taken of a pod in quarantine, each time anew.
 //
 // A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
 // that is taken: it was judged by the same eyes. Sandboxes have batches of their own, and their
 // pods' directories come not before another look.
-func takeOf(
+func TakeOf(
 	ev []Evidence, verdicts []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string,
 ) (take, sandboxes []Batch) {
 	limit := len(verdicts)

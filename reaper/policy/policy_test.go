@@ -119,12 +119,6 @@ func (s *scene) set(t *testing.T, line string) {
 		s.node.Agrees = Fact{Truth: truth(), Detail: "--runtime-endpoint is another socket than the kubelet's"}
 	case "rules hold":
 		s.rules.Hold = dur()
-	case "rules most":
-		if _, err := fmt.Sscan(arg(2), &s.rules.MaxPerLook); err != nil {
-			t.Fatal(err)
-		}
-	case "rules confirm":
-		s.rules.Confirm = dur()
 	case "rules observe":
 		s.rules.Observe = true
 	case "name is":
@@ -178,7 +172,7 @@ func (s *scene) say(parked bool) string {
 
 // planned lists all that is planned, sandboxes first.
 func planned(ev []Evidence, vs []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Batch {
-	take, sandboxes := takeOf(ev, vs, n, g, r, entry)
+	take, sandboxes := TakeOf(ev, vs, n, g, r, entry)
 	return append(sandboxes, take...)
 }
 

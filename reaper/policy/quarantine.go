@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -51,35 +50,6 @@ func Listed(all map[string]*EntryState) []EntryState {
 	}
 	slices.SortFunc(in, func(a, b EntryState) int { return cmp.Compare(a.Entry, b.Entry) })
 	return in
-}
-
-// InWork lists the quarantine entries that a pass may take further, and those that rest:
-// their pods may live again for as long as anything of them is left.
-func InWork(all map[string]*EntryState, r Rules, now Instant, pressed bool) []EntryState {
-	var in []EntryState
-	for _, e := range Listed(all) {
-		e.Rests = !Due(e, r, now, pressed)
-		if !e.Rests || e.Phase == PhaseConfirmed {
-			in = append(in, e)
-		}
-	}
-	return in
-}
-
-// freeEntry names a pod in quarantine: by the time, or by the next number that no entry has.
-// The clock may have been set back, and a pod may come twice in one second; an intent under
-// the name of another entry would take its place in the ledger.
-func freeEntry(uid parsers.PodUID, kind ActionKind, at int64, taken func(string) bool) string {
-	suffix := ""
-	if kind == Clear {
-		suffix = LeafSuffix
-	}
-	for ; ; at++ {
-		name := string(uid) + "." + strconv.FormatInt(at, 10) + suffix
-		if !taken(name) {
-			return name
-		}
-	}
 }
 
 // IsElder says whether an entry in conflict is what the pod had before, and not what its

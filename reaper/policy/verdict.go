@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -158,4 +159,23 @@ func (v *Verdict) For(reason Reason) bool {
 		}
 	}
 	return false
+}
+
+// Signature is what makes two refusals the same: the reasons, not the seconds in their
+// details, and of a pod that is kept not those that end by themselves. Of a pod that lives it
+// is always the same: which of the facts show that changes all the time, and a pod that has
+// itself named by forged lines must not buy a record or a look for each change.
+func (v *Verdict) Signature() string {
+	if v.Living() {
+		return "living"
+	}
+	words := []string{string(v.Decision)}
+	for _, w := range v.Why {
+		passing := w.Reason == ReasonYoung || w.Reason == ReasonHold || w.Reason == ReasonKubeletStarting
+		if v.Decision != Keep || !passing {
+			words = append(words, string(w.Reason))
+		}
+	}
+	slices.Sort(words[1:])
+	return strings.Join(words, " ")
 }

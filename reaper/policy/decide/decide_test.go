@@ -1,4 +1,4 @@
-package policy
+package decide
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
@@ -21,9 +22,9 @@ import (
 // would answer, and folded as the ledger does.
 type play struct {
 	*scene
-	pods    map[string]*Evidence // in the pods directory, by the number of the pod
+	pods    map[string]*policy.Evidence // in the pods directory, by the number of the pod
 	memory  Memory
-	entries map[string]*EntryState
+	entries map[string]*policy.EntryState
 	breaker bool
 	refused map[string]bool // the kernel refuses what is to be done with this pod
 	mounted map[parsers.PodUID]bool
@@ -35,7 +36,7 @@ func newPlay() *play {
 	s := deadScene()
 	s.rules.MaxPerLook = 10
 	return &play{
-		scene: s, pods: map[string]*Evidence{}, entries: map[string]*EntryState{}, refused: map[string]bool{},
+		scene: s, pods: map[string]*policy.Evidence{}, entries: map[string]*policy.EntryState{}, refused: map[string]bool{},
 		mounted: map[parsers.PodUID]bool{}, held: map[parsers.PodUID]bool{},
 	}
 }
@@ -61,20 +62,12 @@ func (p *play) do(t *testing.T, line string) {
 			p.pods[strconv.Itoa(i+1)] = &e
 		}
 	case "fact":
-		var v Truth
-		i := slices.Index(factNames[:], f[2])
-		if err := v.UnmarshalText([]byte(f[3])); err != nil || i < 0 {
-			t.Fatalf("no such line: %s", line)
-		}
-		p.pods[f[1]].Facts[i].Truth = v
+		p.pods[f[1]].Facts[factOf(t, f[2])].Truth = truthOf(t, f[3])
 	case "leaf":
 		p.held[uidOf(f[1])] = true
-		p.pods[f[1]].Residue = []Residue{{Path: testLeaf, Class: contents.ClassData, Entries: 2}}
+		p.pods[f[1]].Residue = []policy.Residue{{Path: testLeaf, Class: contents.ClassData, Entries: 2}}
 	case "wait":
-		d, err := time.ParseDuration(f[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := durationOf(t, f[1])
 		p.now.Wall, p.now.Boot = p.now.Wall.Add(d), p.now.Boot+d
 	case "restart":
 		p.memory = Memory{Holds: p.memory.Holds, Told: p.memory.Told, Heard: p.memory.Heard}
@@ -91,15 +84,83 @@ func (p *play) do(t *testing.T, line string) {
 		p.breaker = false
 	case "look":
 		p.look(t)
+	case "kubelet", "agrees", "enforce":
+		p.setNode(t, f)
+	case "rules":
+		p.setRules(t, f)
 	default:
-		p.set(t, line)
+		t.Fatalf("no such line: %s", line)
 	}
+}
+
+// setNode takes one line about the node: "kubelet runs no", "enforce may no" ...
+func (p *play) setNode(t *testing.T, f []string) {
+	t.Helper()
+	switch f[0] + " " + f[1] {
+	case "kubelet restarted":
+		p.node.KubeletID = policy.KubeletID{PID: 4711, Start: p.now.Boot - durationOf(t, f[2])}
+	case "kubelet runs":
+		p.node.Kubelet.Truth = truthOf(t, f[2])
+	case "agrees is":
+		p.node.Agrees.Truth = truthOf(t, f[2])
+	case "enforce may":
+		p.node.MayEnforce.Truth = truthOf(t, f[2])
+	default:
+		t.Fatalf("no such line: %s", f)
+	}
+}
+
+// setRules takes one line about the rules: "rules hold 0s" ...
+func (p *play) setRules(t *testing.T, f []string) {
+	t.Helper()
+	switch f[1] {
+	case "hold":
+		p.rules.Hold = durationOf(t, f[2])
+	case "observe":
+		p.rules.Observe = true
+	case "most":
+		n, err := strconv.Atoi(f[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.rules.MaxPerLook = n
+	default:
+		t.Fatalf("no such line: %s", f)
+	}
+}
+
+func durationOf(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func truthOf(t *testing.T, s string) (v policy.Truth) {
+	t.Helper()
+	if err := v.UnmarshalText([]byte(s)); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func factOf(t *testing.T, name string) policy.FactName {
+	t.Helper()
+	for n := range policy.NumFacts {
+		if n.String() == name {
+			return n
+		}
+	}
+	t.Fatalf("no such fact: %s", name)
+	return 0
 }
 
 // look takes one pass.
 func (p *play) look(t *testing.T) {
 	t.Helper()
-	look := Look{At: p.now, Node: p.node}
+	look := policy.Look{At: p.now, Node: p.node}
 	for _, pod := range slices.Sorted(maps.Keys(p.pods)) {
 		look.Pods = append(look.Pods, *p.pods[pod])
 	}
@@ -107,7 +168,7 @@ func (p *play) look(t *testing.T) {
 		e := deadScene().ev
 		e.UID, e.Entry, e.ID = s.UID, s.Entry, s.ID
 		if p.pods[podOf(s.UID)] != nil {
-			e.Facts.Set(FactRemade, Yes, "test", "there is a pods/UID again")
+			e.Facts.Set(policy.FactRemade, policy.Yes, "test", "there is a pods/UID again")
 		}
 		if s.Rests {
 			look.Resting = append(look.Resting, e)
@@ -115,12 +176,15 @@ func (p *play) look(t *testing.T) {
 			look.Parked = append(look.Parked, e)
 		}
 	}
-	p.memory.Heard = Heard{Kubelet: p.node.KubeletID, BootID: p.now.BootID, Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]Teardown{}}
+	p.memory.Heard = policy.Heard{
+		Kubelet: p.node.KubeletID, BootID: p.now.BootID,
+		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]policy.Teardown{},
+	}
 	for pod := range p.pods {
 		uid := uidOf(pod)
 		p.memory.Heard.Named[uid] = !p.held[uid]
 		if p.held[uid] {
-			p.memory.Heard.Teardowns[uid] = Teardown{At: p.now, Volumes: map[string]VolumeTeardown{"vol": {At: p.now, Leaf: testLeaf}}}
+			p.memory.Heard.Teardowns[uid] = policy.Teardown{At: p.now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.now, Leaf: testLeaf}}}
 		}
 	}
 	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.rules}
@@ -141,7 +205,7 @@ func (p *play) look(t *testing.T) {
 	}
 	for _, r := range d.Plan.Frozen {
 		fmt.Fprintf(&p.said, "  -> %s %s\n", r.Kind, podOf(r.UID))
-		Fold(p.entries, r)
+		policy.Fold(p.entries, r)
 	}
 	if d.Plan.Breaker != nil && !p.breaker {
 		p.breaker = true
@@ -153,57 +217,57 @@ func (p *play) look(t *testing.T) {
 	fmt.Fprintf(&p.said, "  next in %s, pending %t\n", next, pending)
 }
 
-func (d Ruling) nextAfter(p *play, outs []Outcome) (time.Duration, bool) {
+func (d Ruling) nextAfter(p *play, outs []policy.Outcome) (time.Duration, bool) {
 	d.Memory = p.memory
-	return d.Next(outs, Listed(p.entries), p.rules, p.now)
+	return d.Next(outs, policy.Listed(p.entries), p.rules, p.now)
 }
 
 // carryOut does what the loop does, in its order.
-func (p *play) carryOut(plan Plan) (outs []Outcome) {
-	mounts := map[parsers.PodUID]Fact{}
+func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
+	mounts := map[parsers.PodUID]policy.Fact{}
 	for _, e := range p.entries {
-		mounts[e.UID] = Fact{Truth: No}
+		mounts[e.UID] = policy.Fact{Truth: policy.No}
 	}
 	for pod := range p.pods {
-		mounts[uidOf(pod)] = Fact{Truth: No}
+		mounts[uidOf(pod)] = policy.Fact{Truth: policy.No}
 	}
 	for uid := range p.mounted {
-		mounts[uid] = Fact{Truth: Yes, Detail: "mounted since the look"}
+		mounts[uid] = policy.Fact{Truth: policy.Yes, Detail: "mounted since the look"}
 	}
 	for _, b := range plan.Parked {
 		outs = append(outs, p.execute(b.Unmounted(mounts))...)
 	}
-	var moved []Outcome
+	var moved []policy.Outcome
 	for _, b := range plan.Take {
 		moved = append(moved, p.execute(b)...)
 	}
 	outs = append(outs, moved...)
-	for _, b := range PutBacks(slices.DeleteFunc(moved, func(o Outcome) bool { return !o.Moved() }), mounts) {
+	for _, b := range policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), mounts) {
 		outs = append(outs, p.execute(b)...)
 	}
 	return outs
 }
 
-func (p *play) execute(b Batch) (outs []Outcome) {
+func (p *play) execute(b policy.Batch) (outs []policy.Outcome) {
 	for _, a := range b.Actions {
 		pod := podOf(a.UID)
-		o := Outcome{Action: a, Result: Done}
+		o := policy.Outcome{Action: a, Result: policy.Done}
 		switch {
 		case p.refused[pod]:
-			o.Result, o.Why = Refused, []Why{{ReasonCannotMove, "the kernel refuses it"}}
-		case a.Kind == Park:
+			o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "the kernel refuses it"}}
+		case a.Kind == policy.Park:
 			delete(p.pods, pod)
-		case a.Kind == PutBack:
+		case a.Kind == policy.PutBack:
 			e := deadScene().ev
 			e.UID, e.Name, e.ID = a.UID, string(a.UID), a.ID
 			p.pods[pod] = &e
-		case a.Kind == Clear:
+		case a.Kind == policy.Clear:
 			p.pods[pod].Residue = nil
 		}
 		fmt.Fprintf(&p.said, "  -> %s %s %s\n", a.Kind, pod, o.Result)
-		Fold(p.entries, Intent(a, p.node, p.now))
-		for _, r := range Recorded(o, p.node, p.now) {
-			Fold(p.entries, r)
+		policy.Fold(p.entries, policy.Intent(a, p.node, p.now))
+		for _, r := range policy.Recorded(o, p.node, p.now) {
+			policy.Fold(p.entries, r)
 		}
 		outs = append(outs, o)
 	}
@@ -211,10 +275,10 @@ func (p *play) execute(b Batch) (outs []Outcome) {
 	return outs
 }
 
-// TestPlays runs the plays of testdata/plays: each line is done and repeated, and what the
+// TestPlays runs the plays of testdata: each line is done and repeated, and what the
 // rules said and planned stands below it, indented.
 func TestPlays(t *testing.T) {
-	const file = "testdata/plays/decide.txtar"
+	const file = "testdata/plays.txtar"
 	ar, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,27 +1,26 @@
-package policy
+package decide
 
 import (
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
 // with the process.
 type Memory struct {
-	Holds map[parsers.PodUID]Hold `json:"holds"`
+	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Told is the last refusal that was told of a pod: told again only when it changes.
 	Told map[parsers.PodUID]string `json:"told"`
 	// Names are those of the pods that have a directory, as long as somebody told them.
-	Names map[parsers.PodUID]PodName `json:"names,omitempty"`
+	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// NetworkDown is when a look last saw the pods' network not ready.
-	NetworkDown Instant `json:"network_down,omitzero"`
+	NetworkDown policy.Instant `json:"network_down,omitzero"`
 
 	// Heard is what the kubelet that runs has said. It is saved by itself.
-	Heard Heard `json:"-"`
+	Heard policy.Heard `json:"-"`
 	// Proven: one pod has been parked and confirmed since the start.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
@@ -49,7 +48,7 @@ func (m *Memory) copied(heard bool) Memory {
 // refusal is a step that the kernel or the file system refused. Trying again at every look
 // would fill the ledger with the same words.
 type refusal struct {
-	why  []Why
+	why  []policy.Why
 	next time.Duration // not to be tried before, on the boot clock
 	gap  time.Duration
 }
@@ -63,7 +62,7 @@ const (
 )
 
 // again returns the refusal after another one, for which people are told why.
-func (no refusal) again(first time.Duration, why []Why, now time.Duration) refusal {
+func (no refusal) again(first time.Duration, why []policy.Why, now time.Duration) refusal {
 	gap := no.gap
 	if gap == 0 {
 		gap = first
@@ -73,14 +72,16 @@ func (no refusal) again(first time.Duration, why []Why, now time.Duration) refus
 
 // TooSoon says whether the last step with the entry failed not long ago. Each try writes to
 // the ledger, which drops nothing of an entry that is there.
-func (m *Memory) TooSoon(entry string, now Instant) bool { return now.Boot < m.stuck[entry].next }
+func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
+	return now.Boot < m.stuck[entry].next
+}
 
 // backOff keeps the pods whose last try was refused, until it is time for another.
-func (m *Memory) backOff(now Instant, all ...[]Verdict) {
+func (m *Memory) backOff(now policy.Instant, all ...[]policy.Verdict) {
 	for _, verdicts := range all {
 		for i := range verdicts {
 			v := &verdicts[i]
-			if no, ok := m.refused[v.UID]; ok && v.goes() && now.Boot < no.next {
+			if no, ok := m.refused[v.UID]; ok && goes(v) && now.Boot < no.next {
 				v.Refuse(no.why)
 			}
 		}
@@ -89,26 +90,26 @@ func (m *Memory) backOff(now Instant, all ...[]Verdict) {
 
 // Ended takes in how actions ended: what was refused is not tried at every look, a cleared pod
 // is its kubelet's to finish, and a stripped one has proved dead.
-func (m *Memory) Ended(outs []Outcome, now Instant) {
+func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
 	}
 	for _, o := range outs {
-		uid, refused := o.Action.UID, o.Result == Refused || o.Result == Failed
+		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
 		switch o.Action.Kind {
-		case Park:
-			refused = o.Result == Refused
-		case Clear:
-			if o.Result == Done {
+		case policy.Park:
+			refused = o.Result == policy.Refused
+		case policy.Clear:
+			if o.Result == policy.Done {
 				// What appears in the leaf from now on is another story.
 				m.cleared[uid] = now.Boot
 				delete(m.Holds, uid)
 			}
-		case RemoveSandbox:
+		case policy.RemoveSandbox:
 			if o.NotBegun() {
 				continue // its turn comes at the next look
 			}
-		case PutBack, Strip, Purge:
+		case policy.PutBack, policy.Strip, policy.Purge:
 			m.entryEnded(o, refused, now)
 			continue
 		}
@@ -121,11 +122,11 @@ func (m *Memory) Ended(outs []Outcome, now Instant) {
 }
 
 // entryEnded takes in how an action on an entry of the quarantine ended.
-func (m *Memory) entryEnded(o Outcome, refused bool, now Instant) {
+func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) {
 	switch {
-	case o.Action.Kind == PutBack:
+	case o.Action.Kind == policy.PutBack:
 		delete(m.cleared, o.Action.UID)
-	case o.Action.Kind == Strip && (o.Result == Done || o.Result == Partly):
+	case o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly):
 		m.Proven = true
 	}
 	if entry := o.Action.Entry; refused {
@@ -140,10 +141,10 @@ func (m *Memory) entryEnded(o Outcome, refused bool, now Instant) {
 const kubeletFinishes = 5 * time.Minute
 
 // unfinished counts the pods of which a leaf was cleared and that the kubelet still holds.
-func (m *Memory) unfinished(verdicts []Verdict, now Instant, only bool) int {
+func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only bool) int {
 	held := map[parsers.PodUID]bool{}
 	for i := range verdicts {
-		held[verdicts[i].UID] = verdicts[i].For(ReasonKubeletHolds)
+		held[verdicts[i].UID] = verdicts[i].For(policy.ReasonKubeletHolds)
 	}
 	for uid, at := range m.cleared {
 		holds, seen := held[uid]
@@ -157,31 +158,14 @@ func (m *Memory) unfinished(verdicts []Verdict, now Instant, only bool) int {
 // News says whether people are to be told why a pod is kept or waits, and the words by which to
 // remember it: once for each set of reasons. Pods that plainly live are not worth a word unless
 // the kubelet's log named them, and the slow start is over in a moment.
-func (m *Memory) News(v *Verdict, named bool) (string, bool) {
+func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
 	last, known := m.Told[v.UID]
 	now := v.Signature()
-	silent := v.UID == "" || !known && v.Living() && !named || v.goes() || v.For(ReasonLimit)
+	silent := v.UID == "" || !known && v.Living() && !named || goes(v) || v.For(policy.ReasonLimit)
 	return now, !silent && now != last
 }
 
-// Signature is what makes two refusals the same: the reasons, not the seconds in their
-// details, and of a pod that is kept not those that end by themselves. Of a pod that lives it
-// is always the same: which of the facts show that changes all the time, and a pod that has
-// itself named by forged lines must not buy a record or a look for each change.
-func (v *Verdict) Signature() string {
-	if v.Living() {
-		return "living"
-	}
-	words := []string{string(v.Decision)}
-	for _, w := range v.Why {
-		passing := w.Reason == ReasonYoung || w.Reason == ReasonHold || w.Reason == ReasonKubeletStarting
-		if v.Decision != Keep || !passing {
-			words = append(words, string(w.Reason))
-		}
-	}
-	slices.Sort(words[1:])
-	return strings.Join(words, " ")
-}
-
 // goes says whether anything of the pod is to be taken.
-func (v *Verdict) goes() bool { return v.Decision == Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0 }
+func goes(v *policy.Verdict) bool {
+	return v.Decision == policy.Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0
+}

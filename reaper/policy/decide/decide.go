@@ -1,31 +1,32 @@
-package policy
+package decide
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Case is all that Decide weighs.
 type Case struct {
-	Look    Look
-	Claims  []Claim // what the log has said since the last pass
+	Look    policy.Look
+	Claims  []policy.Claim // what the log has said since the last pass
 	Memory  Memory
-	Entries map[string]*EntryState // what the ledger knows of
-	Breaker bool                   // the ledger's: enforcing has stopped, and no person has said go on
-	Rules   Rules
+	Entries map[string]*policy.EntryState // what the ledger knows of
+	Breaker bool                          // the ledger's: enforcing has stopped, and no person has said go on
+	Rules   policy.Rules
 	Only    bool // only some pods were asked for: what is known of the others stays
 	DryRun  bool // the slow start is left out, so that the plan shows all that would go in the end
 }
 
 // Ruling is what Decide says of one look.
 type Ruling struct {
-	Look        Look            // with the facts that log, ledger and memory give
-	Verdicts    []Verdict       // one for each of Look.Pods
-	RuntimeOnly []Verdict       // one for each of Look.RuntimeOnly
-	Parked      []ParkedVerdict // one for each of Look.Parked
-	Resting     []ParkedVerdict // one for each of Look.Resting: whether the pod lives again
+	Look        policy.Look            // with the facts that log, ledger and memory give
+	Verdicts    []policy.Verdict       // one for each of Look.Pods
+	RuntimeOnly []policy.Verdict       // one for each of Look.RuntimeOnly
+	Parked      []policy.ParkedVerdict // one for each of Look.Parked
+	Resting     []policy.ParkedVerdict // one for each of Look.Resting: whether the pod lives again
 	Plan        Plan
 	Memory      Memory
 }
@@ -34,17 +35,17 @@ type Ruling struct {
 type Plan struct {
 	// Frozen says which entries stay in quarantine, since their pods live again. It moves
 	// nothing, so mode observe and an open breaker do not forbid it.
-	Frozen []Record
+	Frozen []policy.Record
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
-	Breaker   *Record
-	Parked    []Batch // on what lies in quarantine
-	Take      []Batch // of the pods directory
-	Sandboxes []Batch // asked of the runtime, which may take minutes
+	Breaker   *policy.Record
+	Parked    []policy.Batch // on what lies in quarantine
+	Take      []policy.Batch // of the pods directory
+	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
 }
 
 // Actions lists all that the plan would do, as a dry run prints it.
-func (p Plan) Actions() []Action {
-	var all []Action
+func (p Plan) Actions() []policy.Action {
+	var all []policy.Action
 	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Take) {
 		all = append(all, b.Actions...)
 	}
@@ -53,8 +54,8 @@ func (p Plan) Actions() []Action {
 
 // Strips reports whether the plan strips an entry: by that the first pod proves dead.
 func (p Plan) Strips() bool {
-	return slices.ContainsFunc(p.Parked, func(b Batch) bool {
-		return slices.ContainsFunc(b.Actions, func(a Action) bool { return a.Kind == Strip })
+	return slices.ContainsFunc(p.Parked, func(b policy.Batch) bool {
+		return slices.ContainsFunc(b.Actions, func(a policy.Action) bool { return a.Kind == policy.Strip })
 	})
 }
 
@@ -74,27 +75,27 @@ func Decide(c Case) Ruling {
 // judge fills in the facts that the log and the ledger give, and judges every pod.
 func (d *Ruling) judge(c Case) {
 	look, m := &d.Look, &d.Memory
-	if look.Node.Network.Truth != Yes && !c.Rules.Waive {
+	if look.Node.Network.Truth != policy.Yes && !c.Rules.Waive {
 		m.NetworkDown = look.At
 	}
 	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
-	m.Heard.Add(Known(c.Claims, d.here(c)), look.Node, look.At)
-	m.Names = look.FillNames(c.Memory.Names)
-	restored := map[parsers.PodUID]*EntryState{}
+	m.Heard.Add(policy.Known(c.Claims, d.here(c)), look.Node, look.At)
+	m.Names = fillNames(look, c.Memory.Names)
+	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range c.Entries {
 		if e.Restored {
 			restored[e.UID] = e
 		}
 	}
-	judge := func(pods []Evidence) []Verdict {
-		verdicts := make([]Verdict, len(pods))
+	judge := func(pods []policy.Evidence) []policy.Verdict {
+		verdicts := make([]policy.Verdict, len(pods))
 		for i := range pods {
 			e := &pods[i]
 			m.Heard.Tell(e, look.Node, look.At)
-			look.TellResources(e)
-			NetworkGate(e, look.Node, c.Rules, look.At)
-			e.tellRestored(restored[e.UID])
-			verdicts[i] = Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)
+			tellResources(look, e)
+			policy.NetworkGate(e, look.Node, c.Rules, look.At)
+			tellRestored(e, restored[e.UID])
+			verdicts[i] = policy.Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)
 		}
 		return verdicts
 	}
@@ -102,12 +103,12 @@ func (d *Ruling) judge(c Case) {
 }
 
 // tellRestored sets the fact restored, and the name where what told it was removed before.
-func (e *Evidence) tellRestored(was *EntryState) {
+func tellRestored(e *policy.Evidence, was *policy.EntryState) {
 	if was == nil {
-		e.Facts.Set(FactRestored, No, "ledger", "")
+		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
 		return
 	}
-	e.Facts.Set(FactRestored, Yes, "ledger", "a person restored it from quarantine")
+	e.Facts.Set(policy.FactRestored, policy.Yes, "ledger", "a person restored it from quarantine")
 	if e.PodName == "" {
 		e.Namespace, e.PodName = was.Namespace, was.PodName
 	}
@@ -120,7 +121,7 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 	if now == nil {
 		now = map[parsers.PodUID]bool{}
 	}
-	for _, pods := range [...][]Evidence{c.Look.Pods, c.Look.RuntimeOnly} {
+	for _, pods := range [...][]policy.Evidence{c.Look.Pods, c.Look.RuntimeOnly} {
 		for i := range pods {
 			now[pods[i].UID] = true
 		}
@@ -137,16 +138,16 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 }
 
 // judgeEntries judges what lies in quarantine, and returns what that means for what may be taken.
-func (d *Ruling) judgeEntries(c Case) Gate {
+func (d *Ruling) judgeEntries(c Case) policy.Gate {
 	look, m := &d.Look, &d.Memory
-	gate := Gate{Breaker: c.Breaker, Proven: m.Proven || c.DryRun}
-	var settled []Action
+	gate := policy.Gate{Breaker: c.Breaker, Proven: m.Proven || c.DryRun}
+	var settled []policy.Action
 	for i := range look.Parked {
-		e, v := &look.Parked[i], ParkedVerdict{Decision: ParkedWait}
+		e, v := &look.Parked[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
-			var action *Action
-			v, action = JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
+			var action *policy.Action
+			v, action = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
 			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
 				settled = append(settled, *action)
 			}
@@ -158,21 +159,21 @@ func (d *Ruling) judgeEntries(c Case) Gate {
 		d.Parked = append(d.Parked, v)
 	}
 	for i := range look.Resting {
-		e, v := &look.Resting[i], ParkedVerdict{Decision: ParkedWait}
+		e, v := &look.Resting[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
-			v = Lives(*e, look.Node, *state, c.Rules, look.At)
+			v = policy.Lives(*e, look.Node, *state, c.Rules, look.At)
 			d.back(c, e, state, v)
 		}
 		d.Resting = append(d.Resting, v)
 	}
 	if gate.Breaker = gate.Breaker || d.Plan.Breaker != nil; gate.Breaker {
-		settled = Undoing(settled)
+		settled = policy.Undoing(settled)
 		for i := range d.Parked {
 			d.Parked[i].Stop()
 		}
 	}
-	d.Plan.Parked = Batches(settled)
+	d.Plan.Parked = policy.Batches(settled)
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is held back or refused: the loop asks Memory.Proven before it takes any.
@@ -183,28 +184,28 @@ func (d *Ruling) judgeEntries(c Case) Gate {
 
 // back writes down what it means that a pod lives of which something lies in quarantine: its
 // entry stays there, and where it was judged wrongly, nothing more is taken of any.
-func (d *Ruling) back(c Case, e *Evidence, state *EntryState, v ParkedVerdict) {
-	if v.Decision == ParkedConflict {
-		d.Plan.Frozen = append(d.Plan.Frozen, Frozen(*e, *state, v, d.Look.Node, d.Look.At))
+func (d *Ruling) back(c Case, e *policy.Evidence, state *policy.EntryState, v policy.ParkedVerdict) {
+	if v.Decision == policy.ParkedConflict {
+		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(*e, *state, v, d.Look.Node, d.Look.At))
 	}
 	if !v.Alive || d.Plan.Breaker != nil {
 		return
 	}
-	d.Plan.Breaker = &Record{Kind: KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
-	if c.Rules.Observe && v.Decision == ParkedPutBack {
-		d.Plan.Breaker.Undo = Undo(Action{UID: e.UID}) // it does not go back by itself
+	d.Plan.Breaker = &policy.Record{Kind: policy.KindBreaker, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Why: v.Why}
+	if c.Rules.Observe && v.Decision == policy.ParkedPutBack {
+		d.Plan.Breaker.Undo = policy.Undo(policy.Action{UID: e.UID}) // it does not go back by itself
 	}
 }
 
 // take plans what to park and to clear, and what the runtime is to remove.
-func (d *Ruling) take(c Case, gate Gate) {
+func (d *Ruling) take(c Case, gate policy.Gate) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
 		gate.InWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
 	ev, verdicts := slices.Concat(d.Look.Pods, d.Look.RuntimeOnly), slices.Concat(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Take, d.Plan.Sandboxes = takeOf(ev, verdicts, d.Look.Node, gate, c.Rules, func(uid parsers.PodUID, kind ActionKind) string {
+	d.Plan.Take, d.Plan.Sandboxes = policy.TakeOf(ev, verdicts, d.Look.Node, gate, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name
@@ -215,20 +216,20 @@ func (d *Ruling) take(c Case, gate Gate) {
 // remember keeps the holds of all pods that this look has seen.
 func (d *Ruling) remember(c Case) {
 	m := &d.Memory
-	m.Holds, m.Told = map[parsers.PodUID]Hold{}, map[parsers.PodUID]string{}
+	m.Holds, m.Told = map[parsers.PodUID]policy.Hold{}, map[parsers.PodUID]string{}
 	if c.Only { // what this look has not seen stays
 		maps.Copy(m.Holds, c.Memory.Holds)
 		maps.Copy(m.Told, c.Memory.Told)
 		names := maps.Clone(c.Memory.Names)
 		if names == nil {
-			names = map[parsers.PodUID]PodName{}
+			names = map[parsers.PodUID]policy.PodName{}
 		}
 		maps.Copy(names, m.Names)
 		m.Names = names
 	}
 	for _, v := range slices.Concat(d.Verdicts, d.RuntimeOnly) {
 		delete(m.Holds, v.UID)
-		if v.UID != "" && v.Hold != (Hold{}) {
+		if v.UID != "" && v.Hold != (policy.Hold{}) {
 			m.Holds[v.UID] = v.Hold
 		}
 		if t, ok := c.Memory.Told[v.UID]; ok {

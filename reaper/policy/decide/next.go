@@ -1,8 +1,10 @@
-package policy
+package decide
 
 import (
 	"slices"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // How soon to look again where nothing but a look can tell whether something changed.
@@ -15,8 +17,8 @@ const (
 // schedule gathers when to look again.
 type schedule struct {
 	*Ruling
-	outs    []Outcome
-	entries []EntryState
+	outs    []policy.Outcome
+	entries []policy.EntryState
 	next    time.Duration
 	pending bool
 }
@@ -29,7 +31,7 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 // Next says how long from now to look again although nobody calls, and whether waiting for that
 // can take a pod further. outs are how the plan's actions ended, entries what is in quarantine
 // now.
-func (d *Ruling) Next(outs []Outcome, entries []EntryState, r Rules, now Instant) (time.Duration, bool) {
+func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
 	for i := range d.Verdicts {
 		s.pod(&d.Verdicts[i], r)
@@ -40,15 +42,15 @@ func (d *Ruling) Next(outs []Outcome, entries []EntryState, r Rules, now Instant
 	for i := range entries {
 		s.entry(&entries[i], r, now)
 	}
-	if s.ended(func(o Outcome) bool {
-		return o.Action.Kind == PutBack && len(o.Action.Why) > 0 && o.Action.Why[0].Reason == ReasonMountsUnknown
+	if s.ended(func(o policy.Outcome) bool {
+		return o.Action.Kind == policy.PutBack && len(o.Action.Why) > 0 && o.Action.Why[0].Reason == policy.ReasonMountsUnknown
 	}) {
 		s.soon(lookSoon, true) // the scan after parking could not be made: nothing is said against the pod
 	}
-	if s.ended(func(o Outcome) bool { return o.Action.Kind == RemoveSandbox && o.Result == Done }) {
+	if s.ended(func(o policy.Outcome) bool { return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done }) {
 		s.soon(0, true) // the pod's hold begins with a look that sees it without the sandbox
 	}
-	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.For(ReasonLimit) }) {
+	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) }) {
 		// The first pod after a start has been confirmed. What was taken may let the next one go,
 		// and the kubelet names the next at once.
 		s.soon(0, false)
@@ -57,30 +59,30 @@ func (d *Ruling) Next(outs []Outcome, entries []EntryState, r Rules, now Instant
 }
 
 // pod says when time alone could change the verdict on a pod.
-func (s *schedule) pod(v *Verdict, r Rules) {
+func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 	if v.Again > 0 {
 		s.soon(v.Again, false)
 	}
 	switch {
 	case v.UID == "" || v.Living():
-	case v.Decision == Wait && v.Due > 0:
+	case v.Decision == policy.Wait && v.Due > 0:
 		// Longer than any rule waits: a time stamp of a clock that was set back since.
 		s.soon(v.Due, v.Due <= max(r.Hold, r.Settle))
-	case v.Decision == Wait && v.For(ReasonLimit):
+	case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
 		if !s.confirming() {
 			s.soon(s.nextTry(), true)
 		}
-	case v.Decision == Wait:
+	case v.Decision == policy.Wait:
 		s.soon(lookSoon, false)
-	case v.Decision == Keep:
+	case v.Decision == policy.Keep:
 		s.soon(lookAgain, false)
 	}
 }
 
 // entry says when a look could take an entry of the quarantine further.
-func (s *schedule) entry(e *EntryState, r Rules, now Instant) {
+func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instant) {
 	switch {
-	case e.Phase == PhaseParked:
+	case e.Phase == policy.PhaseParked:
 		since, ok := now.Since(e.Parked.At)
 		switch {
 		case r.Observe: // it stays where it is
@@ -92,8 +94,8 @@ func (s *schedule) entry(e *EntryState, r Rules, now Instant) {
 		default: // something keeps it from being settled, and may do so for ever
 			s.soon(lookSoon, false)
 		}
-	case e.Phase == PhaseConfirmed:
-		if left, ok := PurgeIn(*e, r, now, s.Look.Node.Pressed()); ok {
+	case e.Phase == policy.PhaseConfirmed:
+		if left, ok := policy.PurgeIn(*e, r, now, s.Look.Node.Pressed()); ok {
 			s.soon(s.untilPurge(e.Entry, left), false)
 		}
 	case e.Phase.Intent():
@@ -101,14 +103,14 @@ func (s *schedule) entry(e *EntryState, r Rules, now Instant) {
 	}
 }
 
-func (s *schedule) ended(as func(Outcome) bool) bool { return slices.ContainsFunc(s.outs, as) }
+func (s *schedule) ended(as func(policy.Outcome) bool) bool { return slices.ContainsFunc(s.outs, as) }
 
 // nextTry is when to try another pod after the one that was to go first could not be moved:
 // soon, and the later the more of them there are, since then the cause is not the pod's.
 func (s *schedule) nextTry() time.Duration {
 	wait := time.Second
 	for i := range s.Verdicts {
-		if s.Verdicts[i].For(ReasonCannotMove) && wait < lookSoon {
+		if s.Verdicts[i].For(policy.ReasonCannotMove) && wait < lookSoon {
 			wait *= 2
 		}
 	}
@@ -118,8 +120,8 @@ func (s *schedule) nextTry() time.Duration {
 // untilPurge is when to look at a confirmed entry that is purged after left. One that was due
 // in this pass already and was left alone (in use, mode observe) is not asked at once again.
 func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
-	due := slices.ContainsFunc(s.Look.Parked, func(e Evidence) bool { return e.Entry == entry })
-	acted := s.ended(func(o Outcome) bool { return o.Action.Entry == entry })
+	due := slices.ContainsFunc(s.Look.Parked, func(e policy.Evidence) bool { return e.Entry == entry })
+	acted := s.ended(func(o policy.Outcome) bool { return o.Action.Entry == entry })
 	if left <= 0 && due && !acted {
 		return lookAgain
 	}
@@ -129,17 +131,19 @@ func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 // confirming: a parked pod waits for its confirm time, or a cleared one for its kubelet, and
 // others for it.
 func (s *schedule) confirming() bool {
-	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e EntryState) bool { return e.Phase == PhaseParked })
+	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
 }
 
 // justParked: with no confirm time the pod can be confirmed by a look right now.
 func (s *schedule) justParked(entry string) bool {
-	return s.ended(func(o Outcome) bool { return o.Action.Entry == entry && o.Action.Kind == Park && o.Result == Done })
+	return s.ended(func(o policy.Outcome) bool {
+		return o.Action.Entry == entry && o.Action.Kind == policy.Park && o.Result == policy.Done
+	})
 }
 
 // Stripped reports whether a confirmed pod was taken.
-func Stripped(outs []Outcome) bool {
-	return slices.ContainsFunc(outs, func(o Outcome) bool {
-		return o.Action.Kind == Strip && (o.Result == Done || o.Result == Partly)
+func Stripped(outs []policy.Outcome) bool {
+	return slices.ContainsFunc(outs, func(o policy.Outcome) bool {
+		return o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly)
 	})
 }

@@ -1,9 +1,10 @@
-package policy
+package decide
 
 import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
@@ -13,15 +14,17 @@ func TestNoHurry(t *testing.T) {
 	rules := deadScene().rules
 	observe := rules
 	observe.Observe = true
-	now := Instant{BootID: "b", Boot: 100 * time.Hour}
-	ephemeral := []EntryState{{Entry: "e", Phase: PhaseConfirmed, Left: []Residue{{Class: contents.ClassEphemeral}}, ConfirmedAt: Instant{BootID: "b"}}}
-	parked := []EntryState{{Entry: "e", Phase: PhaseParked, Parked: Parked{At: Instant{BootID: "b"}}}}
-	looked := Ruling{Look: Look{Parked: []Evidence{{Entry: "e"}}}}
-	future := Ruling{Verdicts: []Verdict{{UID: testUID, Decision: Wait, Due: 10000 * time.Hour}}}
+	now := policy.Instant{BootID: "b", Boot: 100 * time.Hour}
+	ephemeral := []policy.EntryState{{
+		Entry: "e", Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Class: contents.ClassEphemeral}}, ConfirmedAt: policy.Instant{BootID: "b"},
+	}}
+	parked := []policy.EntryState{{Entry: "e", Phase: policy.PhaseParked, Parked: policy.Parked{At: policy.Instant{BootID: "b"}}}}
+	looked := Ruling{Look: policy.Look{Parked: []policy.Evidence{{Entry: "e"}}}}
+	future := Ruling{Verdicts: []policy.Verdict{{UID: testUID, Decision: policy.Wait, Due: 10000 * time.Hour}}}
 	for name, tt := range map[string]struct {
 		d       Ruling
-		entries []EntryState
-		rules   Rules
+		entries []policy.EntryState
+		rules   policy.Rules
 		least   time.Duration
 	}{
 		"parked and in use":                {looked, parked, rules, lookSoon},

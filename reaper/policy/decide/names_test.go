@@ -1,0 +1,79 @@
+package decide
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+var webName = policy.PodName{Namespace: "shop", Name: "web-0"}
+
+// TestTellResources: a name that the kubelet lists keeps the pod of that name from being let go by
+// silence, unless another pod is known by it. That it lists it not lets nothing go.
+func TestTellResources(t *testing.T) {
+	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
+	listed := map[policy.PodName]bool{webName: true}
+	tests := []struct {
+		name      string
+		resources *policy.PodResources
+		uids      []parsers.PodUID
+		uncertain bool
+		want      policy.Truth
+		decision  policy.Decision
+	}{
+		{"listed", &policy.PodResources{Names: listed}, nil, false, policy.Yes, policy.Keep},
+		{"listed, and known by its own name only", &policy.PodResources{Names: listed}, []parsers.PodUID{testUID}, false, policy.Yes, policy.Keep},
+		{"its successor has the name", &policy.PodResources{Names: listed}, []parsers.PodUID{testUID, other}, false, policy.No, policy.Reap},
+		{"not listed", &policy.PodResources{Names: map[policy.PodName]bool{{Namespace: "shop", Name: "web-1"}: true}}, nil, false, policy.No, policy.Reap},
+		{"another namespace's", &policy.PodResources{Names: map[policy.PodName]bool{{Namespace: "test", Name: "web-0"}: true}}, nil, false, policy.No, policy.Reap},
+		{"nobody knows its name", &policy.PodResources{Names: listed}, nil, true, policy.Unknown, policy.Reap},
+		{"silent", &policy.PodResources{Names: listed, Silent: "no answer in time"}, nil, false, policy.Unknown, policy.Reap},
+		{"not asked", nil, nil, false, policy.Unknown, policy.Reap},
+	}
+	for _, tt := range tests {
+		s := deadScene()
+		s.ev.Facts.Set(policy.FactNamed, policy.No, "", "")
+		s.ev.Namespace, s.ev.PodName, s.ev.CertainName = webName.Namespace, webName.Name, !tt.uncertain
+		l := policy.Look{Resources: tt.resources, UIDs: map[policy.PodName][]parsers.PodUID{webName: tt.uids}}
+		tellResources(&l, &s.ev)
+		v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now)
+		got := s.ev.Facts[policy.FactPodResources].Truth
+		if got != tt.want || v.Decision != tt.decision || v.For(policy.ReasonPodResources) != (tt.want == policy.Yes) {
+			t.Errorf("%s: %s, %s %v; want %s, %s", tt.name, got, v.Decision, v.Why, tt.want, tt.decision)
+		}
+		s.ev.Facts.Set(policy.FactNamed, policy.Yes, "", "")
+		if v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != policy.Reap {
+			t.Errorf("%s: the kubelet named the pod itself, and it is kept: %v", tt.name, v.Why)
+		}
+		s.ev.Facts.Set(policy.FactNamed, policy.No, "", "")
+		s.ev.Facts.Set(policy.FactAnyNamed, policy.No, "", "")
+		if v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != policy.Keep {
+			t.Errorf("%s: nobody let the pod go, and it goes", tt.name)
+		}
+	}
+}
+
+// TestFillNames: a name is remembered for as long as the pod has a directory, and only where it is
+// the pod's own.
+func TestFillNames(t *testing.T) {
+	pod := func(uid, name string, certain bool) policy.Evidence {
+		return policy.Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
+	}
+	l := policy.Look{Pods: []policy.Evidence{pod("a", "web-0", true), pod("b", "host-name", false), pod("", "", false)}}
+	names := fillNames(&l, map[parsers.PodUID]policy.PodName{"c": {Namespace: "shop", Name: "gone"}})
+	if want := (map[parsers.PodUID]policy.PodName{"a": {Namespace: "shop", Name: "web-0"}}); !maps.Equal(names, want) {
+		t.Errorf("remembered %v, want %v", names, want)
+	}
+	l = policy.Look{Pods: []policy.Evidence{pod("a", "host-name", false), {UID: "b"}}}
+	if names = fillNames(&l, names); len(names) != 1 {
+		t.Errorf("remembered %v", names)
+	}
+	if e := l.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName {
+		t.Errorf("its name is %s/%s", e.Namespace, e.PodName)
+	}
+	if e := l.Pods[1]; e.PodName != "" || e.CertainName {
+		t.Errorf("a pod that nobody named is called %s", e.PodName)
+	}
+}
