@@ -174,10 +174,10 @@ func BenchmarkParts(b *testing.B) {
 		b.Fatal(err)
 	}
 	l := &gathering{probe: p, rootDir: cfg.RootDir, wanted: parsers.PodSet{}}
-	if l.listing, err = p.list(b.Context()); err != nil {
+	if l.Dirs, err = p.dirs.List(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	pods := l.choose(nil)
 	all := l.readings(pods, nil)
 	for _, part := range []struct {
@@ -185,18 +185,17 @@ func BenchmarkParts(b *testing.B) {
 		run  func()
 	}{
 		{"list", func() {
-			list, err := p.list(b.Context())
+			list, err := p.dirs.List(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			list.root.Drop()
-			list.pods.Drop()
+			list.Close()
 		}},
 		{"mounts", func() { p.readMounts(b.Context(), l.wanted) }},
-		{"processes", func() { p.openFiles(b.Context(), l.pods, nil, l.wanted) }},
+		{"processes", func() { p.openFiles(b.Context(), l.Pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups().Pods(b.Context()) }},
 		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
-		{"pods", func() { p.readAll(b.Context(), all, nil) }},
+		{"pods", func() { p.dirs.Read(b.Context(), l.Dirs, all) }},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -89,9 +89,9 @@ func TestDetachedBinds(t *testing.T) {
 
 	t.Run("lost without their mounts", func(t *testing.T) {
 		p := n.probe()
-		l, err := p.list(t.Context())
+		l, err := p.dirs.List(t.Context())
 		must(t, err)
-		u := p.openFiles(t.Context(), l.pods, nil, parsers.PodSet{})
+		u := p.openFiles(t.Context(), l.Pods, nil, parsers.PodSet{})
 		var st unix.Statx_t
 		must(t, statLinkTo(n.path(dir(held["open file"])+"/f"), &st))
 		if _, ok := u.strays[idOf(&st)]; ok || u.err != nil {
@@ -124,12 +124,12 @@ func TestYoungMounts(t *testing.T) {
 	n.write("x/f", "x")
 	n.mkdir("y")
 	p := n.probe()
-	l, err := p.list(t.Context())
+	l, err := p.dirs.List(t.Context())
 	must(t, err)
 	m := p.readMounts(t.Context(), parsers.PodSet{})
 	n.mount("x", "y")
 	young := strconv.Itoa(child(t, nil, n.path("y"), "exec 7<f"))
-	u := p.openFiles(t.Context(), l.pods, nil, parsers.PodSet{})
+	u := p.openFiles(t.Context(), l.Pods, nil, parsers.PodSet{})
 	p.detached(t.Context(), m, u)
 	for _, held := range u.strays {
 		if held.process == young && held.nameless {

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,69 +73,6 @@ func TestCgroups(t *testing.T) {
 		n.mkdir(n.pod(uid), "cgroup/"+strings.Repeat("d/", 34))
 		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
 	})
-}
-
-func TestStateFiles(t *testing.T) {
-	for _, file := range stateFiles {
-		t.Run(file, func(t *testing.T) {
-			n, uid, other := newNode(t), newUID(), newStaticUID()
-			n.mkdir(n.pod(uid), n.pod(other))
-			n.write("kubelet/"+file, `{"entries":{"pod`+string(uid)+`":{"c":"0-3"},"x":"`+string(newUID())+`"}}`)
-			look := n.look()
-			check(t, find(t, look, uid), but(facts{policy.FactKubeletFile: policy.Yes}))
-			wantDetail(t, find(t, look, uid).Facts[policy.FactKubeletFile], file)
-			check(t, find(t, look, other), dead())
-		})
-	}
-	t.Run("several name it, and when they were written", func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		written := time.Unix(1_600_000_000, 0)
-		want := []policy.StateFile{{Name: "allocated_pods_state", Written: written}, {Name: "cpu_manager_state", Written: written.Add(time.Hour)}}
-		for _, f := range want {
-			n.write("kubelet/"+f.Name, string(uid)+" "+string(uid))
-			must(t, os.Chtimes(n.path("kubelet/"+f.Name), f.Written, f.Written))
-		}
-		e := n.one(uid)
-		if !slices.Equal(e.StateFiles, want) {
-			t.Errorf("state files %v, want %v", e.StateFiles, want)
-		}
-		wantDetail(t, e.Facts[policy.FactKubeletFile], "allocated_pods_state and cpu_manager_state")
-		n.mkdir("kubelet/dra_manager_state") // it might name the pod, too
-		if e := n.one(uid); e.StateFiles != nil || e.Facts[policy.FactKubeletFile].Truth != policy.Yes {
-			t.Errorf("with one that cannot be read: %v, %v", e.Facts[policy.FactKubeletFile], e.StateFiles)
-		}
-	})
-	t.Run("the checkpoint that is in one place whatever the root directory", func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		n.write("device-plugins/"+deviceCheckpoint, string(uid))
-		check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Yes}))
-	})
-	spoil := map[string]func(n *testNode){
-		"the checkpoint is a directory": func(n *testNode) { n.mkdir("device-plugins/" + deviceCheckpoint) },
-		"a directory":                   func(n *testNode) { n.mkdir("kubelet/cpu_manager_state") },
-		"a symlink":                     func(n *testNode) { n.symlink("/etc/passwd", "kubelet/cpu_manager_state") },
-		"a FIFO":                        func(n *testNode) { must(n.t, unix.Mkfifo(n.path("kubelet/cpu_manager_state"), 0o600)) },
-		"too long": func(n *testNode) {
-			n.write("kubelet/cpu_manager_state", "")
-			must(n.t, os.Truncate(n.path("kubelet/cpu_manager_state"), biggestStateFile+1))
-		},
-		"the directory is a file": func(n *testNode) { n.write("kubelet/device-plugins", "") },
-	}
-	for name, f := range spoil {
-		t.Run(name, func(t *testing.T) {
-			for name, mode := range modes {
-				t.Run(name, func(t *testing.T) {
-					n := mode(t)
-					uid := newUID()
-					n.mkdir(n.pod(uid))
-					f(n)
-					check(t, n.one(uid), but(facts{policy.FactKubeletFile: policy.Unknown}))
-				})
-			}
-		})
-	}
 }
 
 func TestInUse(t *testing.T) {
@@ -310,9 +245,6 @@ func TestNames(t *testing.T) {
 		if e := find(t, look, uid); e.Namespace != want.Namespace || e.PodName != want.Name {
 			t.Errorf("the name is %s/%s, want %+v", e.Namespace, e.PodName, want)
 		}
-	}
-	if got := hostsName([]byte("# Kubernetes-managed hosts file.\n10.0.0.1\t\x1b[31mred\n")); got != (policy.PodName{}) {
-		t.Errorf("a name that is none was taken: %+v", got)
 	}
 }
 

@@ -109,10 +109,10 @@ func TestHintInDoubt(t *testing.T) {
 		n, uid := newNode(t), newUID()
 		n.write(n.pod(uid)+"/f", "x")
 		p := n.probe()
-		l, err := p.list(t.Context())
+		l, err := p.dirs.List(t.Context())
 		must(t, err)
 		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
-		s := places{open: p.open, pods: l.pods, procDir: "/proc", ctx: t.Context(), guard: p.guard}
+		s := places{open: p.open, pods: l.Pods, procDir: "/proc", ctx: t.Context(), guard: p.guard}
 		self := link{"self", "self/fd/0"}
 		if truth := s.holds(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)

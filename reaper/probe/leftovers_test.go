@@ -167,20 +167,6 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestChangedIsTheLater: a file system may tell a birth after the last change, where the
-// clock was set back in between.
-func TestChangedIsTheLater(t *testing.T) {
-	for _, c := range []struct{ born, changed, want int64 }{{5, 9, 9}, {9, 5, 9}} {
-		var out podRead
-		out.identify(&unix.Statx_t{
-			Mask: unix.STATX_BTIME, Btime: unix.StatxTimestamp{Sec: c.born}, Ctime: unix.StatxTimestamp{Sec: c.changed},
-		})
-		if out.changed.Unix() != c.want || out.id.Btime != c.born*1e9 {
-			t.Errorf("born %d, changed %d: %v, %+v", c.born, c.changed, out.changed.Unix(), out.id)
-		}
-	}
-}
-
 func TestNamesThatAreNoPodDirectory(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {

@@ -5,21 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
@@ -27,25 +23,22 @@ import (
 type gathering struct {
 	probe   *Probe
 	rootDir string // the root directory as configured, for people
-	listing
-	quarantine *bounded.Handle // nil where there is none
-	csi        *bounded.Handle // plugins/kubernetes.io/csi, nil where there is none
-	csiErr     error
-	wanted     parsers.PodSet
-	partial    bool // only some pods were asked for
+	*poddir.Dirs
+	wanted  parsers.PodSet
+	partial bool // only some pods were asked for
 
 	runtime      runtimeAnswer
 	node         policy.Node
 	mounts       *mounts.Answer
 	cgroups      *cgroup.Answer
-	inStateFiles *inStateFiles
+	inStateFiles *poddir.StateFiles
 	static       *kubelet.StaticPods
 	podList      *podlists.KubeletAnswer
 	api          *podlists.APIAnswer
 	openFiles    *openFiles
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
-	blocks       *blocks
-	holders      livingVolumes
+	blocks       *poddir.Blocks
+	holders      poddir.Users
 	logs         *lists.PodLogs
 	listed       *policy.PodResources
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
@@ -62,7 +55,7 @@ type gathering struct {
 // than the listing: a pod that appears in between is then not in the look at all.
 func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	at := p.cfg.Clock.Now()
-	list, err := p.list(ctx)
+	dirs, err := p.dirs.List(ctx)
 	if err != nil {
 		switch k := p.kubelets().Find(ctx); {
 		case k.Moved != nil:
@@ -72,10 +65,12 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		}
 		return policy.Look{At: at}, err
 	}
-	l := &gathering{probe: p, rootDir: p.cfg.RootDir, listing: list, wanted: parsers.PodSet{}, partial: len(only) > 0}
-	defer l.close()
+	l := &gathering{probe: p, rootDir: p.cfg.RootDir, Dirs: dirs, wanted: parsers.PodSet{}, partial: len(only) > 0}
+	defer l.Close()
 	pods := l.choose(only)
-	l.openHandles(ctx)
+	quarantine, csi := p.dirs.OpenBeside(ctx, l.Dirs)
+	l.complain(quarantine)
+	l.complain(csi)
 	parked, resting := l.split(parked)
 	all := l.readings(pods, parked)
 	reads := l.gather(ctx, all)
@@ -85,7 +80,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	}
 	look := policy.Look{At: at, Node: l.node}
 	for i, d := range pods {
-		if !reads[i].gone { // the kubelet was faster
+		if !reads[i].Gone { // the kubelet was faster
 			look.Pods = append(look.Pods, l.evidence(d.Name, reads[i]))
 		}
 	}
@@ -93,7 +88,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
 	}
 	for _, e := range resting {
-		look.Resting = append(look.Resting, l.parkedEvidence(e, l.unopened(e)))
+		look.Resting = append(look.Resting, l.parkedEvidence(e, p.dirs.Resting(e)))
 	}
 	look.RuntimeOnly, look.Partial = l.runtimeOnly(slices.Concat(parked, resting)), l.partial
 	look.Listed = l.allListed()
@@ -105,28 +100,21 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	return look, nil
 }
 
-func (l *gathering) close() {
-	l.root.Drop()
-	l.pods.Drop()
-	l.quarantine.Drop()
-	l.csi.Drop()
-}
-
 // choose returns the entries to look at.
 func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	if len(only) == 0 {
-		for _, d := range l.names {
+		for _, d := range l.Names {
 			if uid, ok := parsers.ParsePodUID(d.Name); ok {
 				l.wanted[uid] = true
 			}
 		}
-		return l.names
+		return l.Names
 	}
 	for _, uid := range only {
 		l.wanted[uid] = true
 	}
 	var chosen []beneath.Entry
-	for _, d := range l.names {
+	for _, d := range l.Names {
 		if l.wanted[parsers.PodUID(d.Name)] {
 			chosen = append(chosen, d)
 		}
@@ -134,65 +122,21 @@ func (l *gathering) choose(only []parsers.PodUID) []beneath.Entry {
 	return chosen
 }
 
-// handles is what openBeside opens; a nil handle is one that is not there.
-type handles struct {
-	quarantine, csi *bounded.Handle
-	err, csiErr     error
-}
-
-func (b handles) Discard() {
-	b.quarantine.Drop()
-	b.csi.Drop()
-}
-
-// openHandles opens what a look needs besides the pods directory.
-func (l *gathering) openHandles(ctx context.Context) {
-	p := l.probe
-	a, err := bounded.On(ctx, p.guard, "quarantine", l.root, func(root int) (a handles) {
-		fd, err := beneath.Retry(func() (int, error) {
-			return unix.Open(p.cfg.QuarantineDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		})
-		if err == nil {
-			a.quarantine = bounded.NewHandle(fd)
-		} else if !beneath.Gone(err) {
-			a.err = fmt.Errorf("cannot open the quarantine: %w", beneath.PathError("open", p.cfg.QuarantineDir, err))
-		}
-		fd, err = p.open.Walk(root, "plugins", "kubernetes.io", "csi")
-		if err == nil {
-			a.csi = bounded.NewHandle(fd)
-		} else if !beneath.Gone(err) {
-			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
-		}
-		return a
-	})
-	if err != nil {
-		a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", csiDir, err)
-	}
-	l.quarantine, l.csi, l.csiErr = a.quarantine, a.csi, a.csiErr
-	l.complain(a.err)
-	l.complain(a.csiErr)
-}
-
 // readings lists the directories to read: the pods' and then the parked pods'.
-func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) []reading {
-	all := make([]reading, 0, len(pods)+len(parked))
+func (l *gathering) readings(pods []beneath.Entry, parked []policy.EntryState) []poddir.Dir {
+	all := make([]poddir.Dir, 0, len(pods)+len(parked))
 	for _, d := range pods {
-		r := reading{parent: l.pods, name: d.Name, kind: d.Kind, origin: l.rootDir + "/pods/" + clean.Name(d.Name), hosts: true}
-		r.uid, _ = parsers.ParsePodUID(d.Name)
-		all = append(all, r)
+		all = append(all, l.probe.dirs.Pod(l.Dirs, d))
 	}
 	for _, e := range parked {
 		l.wanted[e.UID] = true
-		all = append(all, reading{
-			parent: l.quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData, uid: e.UID,
-			origin: filepath.Join(l.probe.cfg.QuarantineDir, clean.Name(e.Entry)), hosts: e.PodName == "",
-		})
+		all = append(all, l.probe.dirs.Parked(l.Dirs, e))
 	}
 	return all
 }
 
 // gather asks everything at once. Each part has its own time and its own error.
-func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
+func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answer {
 	p := l.probe
 	var wg, mounted sync.WaitGroup
 	var found kubelet.Answer
@@ -223,21 +167,21 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.sockets) })
-	wg.Go(func() { <-asked; l.inStateFiles = p.stateFiles(ctx, l.root, l.wanted) })
-	wg.Go(func() { <-asked; l.openFiles = p.openFiles(ctx, l.pods, l.quarantine, l.wanted) })
-	wg.Go(func() { <-asked; l.blocks = p.blocks(ctx, l.root, l.wanted) })
+	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
+	wg.Go(func() { <-asked; l.openFiles = p.openFiles(ctx, l.Pods, l.Quarantine, l.wanted) })
+	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
 	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
 		mounted.Wait()
 		for i := range all {
-			if _, ok := l.mounts.Pods[all[i].uid]; ok {
-				all[i].skip = "not read: something is mounted below it, and there is no openat2"
+			if _, ok := l.mounts.Pods[all[i].UID]; ok {
+				all[i].Skip = "not read: something is mounted below it, and there is no openat2"
 			}
 		}
 	}
 	<-listed
 	l.passOver(all)
-	reads := p.readAll(ctx, all, l.csi)
+	reads := p.dirs.Read(ctx, l.Dirs, all)
 	mounted.Wait()
 	wg.Wait()
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted, l.runtime.sockets)
@@ -249,7 +193,7 @@ func (l *gathering) gather(ctx context.Context, all []reading) []*podRead {
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.err, l.openFiles.err, l.blocks.err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.err, l.blocks.Err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
@@ -278,17 +222,17 @@ func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podl
 // passOver leaves out the content of the pods that plainly live: the runtime has a sandbox of
 // theirs that is ready, or a process is in their cgroup. They are kept in any case, and a walk
 // of each costs more than all else of the look. Whoever asks for some pods gets their content.
-func (l *gathering) passOver(all []reading) {
+func (l *gathering) passOver(all []poddir.Dir) {
 	if l.partial {
 		return
 	}
 	for i := range all {
 		switch r := &all[i]; {
-		case r.parent != l.pods: // a parked pod
-		case l.runtime.Ready[r.uid]:
-			r.alive = "not read: the pod lives, its sandbox is ready"
-		case l.cgroups.Busy[r.uid]:
-			r.alive = "not read: the pod lives, a process is in its cgroup"
+		case r.Parked:
+		case l.runtime.Ready[r.UID]:
+			r.Alive = "not read: the pod lives, its sandbox is ready"
+		case l.cgroups.Busy[r.UID]:
+			r.Alive = "not read: the pod lives, a process is in its cgroup"
 		}
 	}
 }
@@ -302,14 +246,10 @@ func (l *gathering) complain(err error) {
 // mostComplaints bounds the errors of single pods in one look.
 const mostComplaints = 50
 
-func (l *gathering) complainOfPods(reads []*podRead) {
+func (l *gathering) complainOfPods(reads []*poddir.Answer) {
 	more := 0
 	for _, r := range reads {
-		err := r.err
-		if err == nil && r.content != nil && r.content.err != nil {
-			err = fmt.Errorf("%s: %w", r.directory.Origin, r.content.err)
-		}
-		switch {
+		switch err := r.Complaint(); {
 		case err == nil:
 		case len(l.errors) < mostComplaints:
 			l.complain(err)
@@ -323,7 +263,7 @@ func (l *gathering) complainOfPods(reads []*podRead) {
 }
 
 // evidence puts together what is known about one entry of the pods directory.
-func (l *gathering) evidence(name string, r *podRead) policy.Evidence {
+func (l *gathering) evidence(name string, r *poddir.Answer) policy.Evidence {
 	uid, ok := parsers.ParsePodUID(name)
 	if !ok {
 		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
@@ -334,11 +274,11 @@ func (l *gathering) evidence(name string, r *podRead) policy.Evidence {
 }
 
 // parkedEvidence does so for a parked pod.
-func (l *gathering) parkedEvidence(p policy.EntryState, r *podRead) policy.Evidence {
+func (l *gathering) parkedEvidence(p policy.EntryState, r *poddir.Answer) policy.Evidence {
 	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
 	l.fill(&e, r)
 	remade := policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods"}
-	if kind, ok := l.lists(string(p.UID)); ok {
+	if kind, ok := l.Kind(string(p.UID)); ok {
 		remade.Truth = policy.Yes
 		remade.Detail = fmt.Sprintf("%s/pods/%s is there again (%s)", l.rootDir, p.UID, kindName(kind))
 	}
@@ -355,8 +295,8 @@ func kindName(kind uint8) string {
 
 // allListed returns the pods of the listing and of the runtime.
 func (l *gathering) allListed() map[parsers.PodUID]bool {
-	all := make(map[parsers.PodUID]bool, len(l.names))
-	for _, d := range l.names {
+	all := make(map[parsers.PodUID]bool, len(l.Names))
+	for _, d := range l.Names {
 		if uid, ok := parsers.ParsePodUID(d.Name); ok {
 			all[uid] = true
 		}
@@ -367,35 +307,26 @@ func (l *gathering) allListed() map[parsers.PodUID]bool {
 	return all
 }
 
-// lists says whether the pods directory held name when it was listed.
-func (l *gathering) lists(name string) (uint8, bool) {
-	i, ok := l.find(name)
-	if !ok {
-		return 0, false
-	}
-	return l.names[i].Kind, true
-}
-
 // fill sets the facts that every pod has, and what tells people which pod it is.
-func (l *gathering) fill(e *policy.Evidence, r *podRead) {
+func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	p, f, lists := l.probe, &e.Facts, l.podLists()
-	e.ID, e.Changed = r.id, r.changed
-	f[policy.FactDirectory], f[policy.FactOwnMount] = r.directory, r.ownMount
-	f[policy.FactContent], e.Unread = r.fact(), r.alive != ""
+	e.ID, e.Changed = r.ID, r.Changed
+	f[policy.FactDirectory], f[policy.FactOwnMount] = r.Directory, r.OwnMount
+	f[policy.FactContent], e.Unread = r.Fact(), r.Alive != ""
 	f[policy.FactMounted] = l.mounts.Fact(e.UID)
 	f[policy.FactMounted].Detail += l.agent(e.UID)
-	if c := r.content; c != nil {
-		e.Residue, e.VolData = c.rows, c.volData
-		if c.mount != "" && f[policy.FactMounted].Truth != policy.Yes {
-			f[policy.FactMounted] = policy.Fact{Truth: policy.Yes, Origin: r.directory.Origin, Detail: "mounted at " + c.mount + " below it"}
+	if c := r.Content; c != nil {
+		e.Residue, e.VolData = c.Rows, c.VolData
+		if c.Mount != "" && f[policy.FactMounted].Truth != policy.Yes {
+			f[policy.FactMounted] = policy.Fact{Truth: policy.Yes, Origin: r.Directory.Origin, Detail: "mounted at " + c.Mount + " below it"}
 		}
 	}
-	if r.ownMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
-		f[policy.FactMounted] = r.ownMount
+	if r.OwnMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
+		f[policy.FactMounted] = r.OwnMount
 	}
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
 	e.Umount = l.mounts.Umount(e.UID)
-	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.fact(e.UID, l.rootDir), l.inStateFiles.files(e.UID)
+	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
 	f[policy.FactInUse] = l.inUse(e.UID, r)
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
@@ -414,13 +345,13 @@ func (l *gathering) podLists() *lists.PodLists {
 	}
 }
 
-func (l *gathering) name(e *policy.Evidence, r *podRead) {
+func (l *gathering) name(e *policy.Evidence, r *poddir.Answer) {
 	if e.PodName != "" {
 		return
 	}
 	name, ok := l.logs.Names[e.UID]
-	if !ok && r.content != nil {
-		name = hostsName(r.content.hosts)
+	if !ok && r.Content != nil {
+		name = r.Content.PodName
 	}
 	e.Namespace, e.PodName = name.Namespace, name.Name
 }

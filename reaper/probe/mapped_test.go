@@ -50,9 +50,9 @@ func TestMapped(t *testing.T) {
 	check(t, find(t, look, other), dead())
 	t.Run("the guard off", func(t *testing.T) {
 		p := n.probe()
-		l, err := p.list(t.Context())
+		l, err := p.dirs.List(t.Context())
 		must(t, err)
-		u := p.opened(t.Context(), l.pods, nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
+		u := p.opened(t.Context(), l.Pods, nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
 		if len(u.pods)+len(u.doubts)+len(u.strays) > 0 || u.err != nil {
 			t.Errorf("the open files alone show %+v", u)
 		}

@@ -29,9 +29,9 @@ func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) po
 		enforce       policy.Fact
 		bytes, inodes float64
 	}
-	on := l.quarantine
+	on := l.Quarantine
 	if on == nil {
-		on = l.pods
+		on = l.Pods
 	}
 	a, err := bounded.On(ctx, p.guard, "node", on, func(fd int) (a answer) {
 		a.enforce = p.mayEnforce(found.Runs, fd)

@@ -90,7 +90,7 @@ type testNode struct {
 	// fallback looks without openat2.
 	fallback bool
 	patience time.Duration
-	most     int // entries of one pod that are counted; 0 is the usual number
+	most     int // entries of one directory that are counted; 0 is the usual number
 }
 
 func newNode(t *testing.T) *testNode {
@@ -160,13 +160,10 @@ func (n *testNode) probe() *Probe {
 	n.t.Helper()
 	p, err := New(n.cfg)
 	must(n.t, err)
-	p.guard.Patience = n.patience
-	if n.most > 0 {
-		p.entries = n.most
-	}
+	p.guard.Patience, p.dirs.Entries = n.patience, n.most
 	if n.fallback {
 		p.open, err = beneath.New(true)
-		p.mounts.Open = p.open
+		p.mounts.Open, p.dirs.Open = p.open, p.open
 		must(n.t, err)
 	} else if p.open.Fallback() != nil {
 		skipWithout(n.t, "openat2", unix.ENOSYS)

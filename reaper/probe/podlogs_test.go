@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
 
 // TestPodLogs: what the log directory says of one pod.
@@ -54,8 +55,8 @@ func TestPodLogsCleaned(t *testing.T) {
 		e.Facts.Set(policy.FactContent, policy.Yes, "", "")
 		return e
 	}
-	l := &gathering{logs: &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
-	l.names = []beneath.Entry{{Name: string(runs)}}
+	dirs := &poddir.Dirs{Names: []beneath.Entry{{Name: string(runs)}}}
+	l := &gathering{Dirs: dirs, logs: &lists.PodLogs{Dir: "/var/log/pods", Pods: map[parsers.PodUID]bool{runs: true}}}
 	l.runtime.Ready = map[parsers.PodUID]bool{runs: true, foreign: true}
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
@@ -18,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
 
@@ -80,12 +79,10 @@ type Probe struct {
 	cfg   Config
 	open  *beneath.Opener
 	guard *bounded.Guard
-	// entries is how many entries of one pod are counted.
-	entries int
-	// stat is beneath.Stat, which the tests replace: few machines have a btrfs.
-	stat func(fd int) (unix.Statx_t, error)
 	// mounts remembers where directories and overlays lie.
 	mounts *mounts.Reader
+	// dirs reads the directories of pods.
+	dirs *poddir.Reader
 }
 
 // usual is where one of the usual places is.
@@ -149,8 +146,11 @@ func New(cfg Config) (*Probe, error) {
 	}
 	guard := &bounded.Guard{}
 	return &Probe{
-		cfg: cfg, open: open, guard: guard, entries: mostEntries, stat: beneath.Stat,
+		cfg: cfg, open: open, guard: guard,
 		mounts: &mounts.Reader{ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard},
+		dirs: &poddir.Reader{
+			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, DevicePlugins: cfg.DevicePlugins, Open: open, Guard: guard,
+		},
 	}, nil
 }
 

@@ -90,7 +90,7 @@ func uidsOf(names []string) []parsers.PodUID {
 // them; everything else says that it lives.
 func (l *gathering) wantDetached() {
 	for uid := range l.runtime.Pods {
-		if _, ok := l.lists(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
+		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
 			l.detached = append(l.detached, uid)
 		}
 	}
@@ -109,10 +109,7 @@ func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
 			continue
 		}
 		e := policy.Evidence{Name: string(uid), UID: uid, RuntimeOnly: true}
-		r := &podRead{gone: true, content: &content{}}
-		r.directory = policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods", Detail: "it is not there"}
-		r.ownMount = policy.Fact{Truth: policy.No, Origin: r.directory.Origin}
-		l.fill(&e, r)
+		l.fill(&e, l.probe.dirs.Absent())
 		only = append(only, e)
 	}
 	return only

@@ -13,6 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+// mostInVolData is what poddir reads of a vol_data.json.
+const mostInVolData = 1 << 20
+
 func TestStaged(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -64,7 +67,7 @@ func TestStaged(t *testing.T) {
 			n.mount("", csi+"d/0123/globalmount")
 		}, policy.Unknown, ""},
 		{"huge vol_data.json, CSI in use", func(n *testNode, pod, _ string) {
-			volume(n, pod, goodVolData+strings.Repeat(" ", mostVolData))
+			volume(n, pod, goodVolData+strings.Repeat(" ", mostInVolData))
 			n.mount("", csi+"d/0123/globalmount")
 		}, policy.Unknown, "longer than"},
 		{"no vol_data.json, old layout by its name", func(n *testNode, pod, _ string) {

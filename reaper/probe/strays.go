@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -93,19 +94,19 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 }
 
 // inUse answers for a pod whose directory was read.
-func (l *gathering) inUse(uid parsers.PodUID, r *podRead) policy.Fact {
+func (l *gathering) inUse(uid parsers.PodUID, r *poddir.Answer) policy.Fact {
 	procDir := l.probe.cfg.ProcDir
 	use := l.openFiles.fileUse(uid)
-	if use.User == "" && r.content != nil && len(l.openFiles.strays) > 0 {
-		l.openFiles.met(&use, r.id.Dev, r.content, procDir)
+	if use.User == "" && r.Content != nil && len(l.openFiles.strays) > 0 {
+		l.openFiles.met(&use, r.ID.Dev, r.Content, procDir)
 	}
 	return use.Fact(l.openFiles.origin(procDir))
 }
 
 // met adds the strays that the walk of a pod's directory on a device met, and those that it may
 // have passed over.
-func (u *openFiles) met(use *policy.FileUse, dev uint64, c *content, procDir string) {
-	for _, ino := range c.inodes {
+func (u *openFiles) met(use *policy.FileUse, dev uint64, c *poddir.Content, procDir string) {
+	for _, ino := range c.Inodes {
 		held, ok := u.strays[inode{dev, ino}]
 		if !ok {
 			continue
@@ -123,7 +124,7 @@ func (u *openFiles) met(use *policy.FileUse, dev uint64, c *content, procDir str
 		case policy.No:
 		}
 	}
-	if use.Stray != "" || c.whole() {
+	if use.Stray != "" || c.Whole() {
 		return
 	}
 	for id, held := range u.strays {

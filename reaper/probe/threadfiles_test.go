@@ -167,16 +167,15 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 func newScan(t *testing.T, n *testNode, w parsers.PodSet) *useScan {
 	t.Helper()
 	p := n.probe()
-	list, err := p.list(t.Context())
+	list, err := p.dirs.List(t.Context())
 	must(t, err)
 	proc, err := procfs.Open(p.cfg.ProcDir)
 	must(t, err)
 	t.Cleanup(func() {
 		beneath.Close(proc)
-		list.root.Drop()
-		list.pods.Drop()
+		list.Close()
 	})
-	return p.newScan(t.Context(), proc, list.pods, nil, w)
+	return p.newScan(t.Context(), proc, list.Pods, nil, w)
 }
 
 // TestRingElsewhere: a ring has only the path of its files. It is followed from the mount

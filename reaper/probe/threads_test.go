@@ -187,13 +187,13 @@ func TestChain(t *testing.T) {
 		n.path(n.pod(bound)), n.path("target"), n.path("next"), n.path("target")))
 	t.Cleanup(func() { n.write("stop", "") })
 	p := n.probe()
-	pods, err := p.list(t.Context())
+	pods, err := p.dirs.List(t.Context())
 	must(t, err)
 	for range 100 {
 		if f := p.Mounts(t.Context(), []parsers.PodUID{bound})[bound]; f.Truth == policy.No {
 			t.Fatalf("the bind is missed: %+v", f)
 		}
-		if f := p.openFiles(t.Context(), pods.pods, nil, parsers.PodSet{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
+		if f := p.openFiles(t.Context(), pods.Pods, nil, parsers.PodSet{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
 			t.Fatalf("the working directory is missed: %+v", f)
 		}
 	}

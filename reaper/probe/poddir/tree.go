@@ -1,4 +1,4 @@
-package probe
+package poddir
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func (w *walker) uniform(fd int, rel []string, class contents.Class, st *unix.St
 		class = contents.ClassSkeleton
 	}
 	i := w.add(clean.Name(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
-	w.rows[i].Partial = w.rows[i].Partial || t.residue.Partial
+	w.Rows[i].Partial = w.Rows[i].Partial || t.residue.Partial
 }
 
 type tree struct {

@@ -1,4 +1,4 @@
-package probe
+package poddir
 
 import (
 	"context"
@@ -37,30 +37,42 @@ const (
 	mostVolDatas = 8 << 20
 )
 
-// volume is one directory below volumes/.
-type volume struct {
-	plugin string // as the kubelet writes it: kubernetes.io~csi
-	name   string
-	path   string
+// Volume is one directory below volumes/.
+type Volume struct {
+	Plugin string // as the kubelet writes it: kubernetes.io~csi
+	Name   string
 }
 
-// content is what the walk of one pod directory found.
-type content struct {
-	rows    []policy.Residue
-	byKey   map[rowKey]int
-	volumes []volume
-	volData map[string]string
-	// badData holds by path why a vol_data.json could not be read.
-	badData map[string]error
-	inodes  []uint64 // of all that was met, on the directory's device
-	kept    int      // bytes in volData
-	hosts   []byte   // etc-hosts, when it was asked for
-	mount   string   // the first mount point that was met
-	err     error
-	// unlisted is the error where the skeleton itself was not read to its end: then it is not
+// Content is what the walk of one pod directory found.
+type Content struct {
+	Rows    []policy.Residue
+	Volumes []Volume
+	VolData map[string]string // by path, vol_data.json as it is
+	Inodes  []uint64          // of all that was met, on the directory's device
+	PodName policy.PodName    // by etc-hosts, where that was asked for and tells
+	Mount   string            // the first mount point that was met
+	Err     error
+	// Unlisted is the error where the skeleton itself was not read to its end: then it is not
 	// known which volumes the pod has.
-	unlisted error
+	Unlisted error
+
+	byKey   map[rowKey]int
+	badData map[string]error // by path, why a vol_data.json could not be read
+	kept    int              // bytes in VolData
 }
+
+// Whole says whether the walk met all that lies there.
+func (c *Content) Whole() bool {
+	for _, row := range c.Rows {
+		if row.Partial {
+			return false
+		}
+	}
+	return c.Err == nil && c.Unlisted == nil
+}
+
+// note remembers what the walk met.
+func (c *Content) note(st *unix.Statx_t) { c.Inodes = append(c.Inodes, st.Ino) }
 
 type rowKey struct {
 	path  string
@@ -69,7 +81,7 @@ type rowKey struct {
 
 // walker reads one pod directory.
 type walker struct {
-	*content
+	*Content
 	bounds
 	open  *beneath.Opener
 	ended func() error // the context's: why to stop, or nil
@@ -120,13 +132,13 @@ func (w *walker) room() int {
 
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json, etc-hosts and userns, nothing else.
-func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *content {
-	c := &content{byKey: map[rowKey]int{}}
-	w := walker{content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
+func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
+	c := &Content{byKey: map[rowKey]int{}}
+	w := walker{Content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
 	c.note(st)
 	c.add(".", contents.ClassSkeleton, blocksOf(st), 1)
 	w.mixed(fd, nil)
-	slices.SortFunc(c.rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(c.Rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
 	return c
 }
 
@@ -177,7 +189,7 @@ var errSlow = errors.New("the disk is too slow: there was no time left for it")
 func (w *walker) cut(rel []string, read int) {
 	if len(rel) > 0 && rel[0] != "volumes" {
 		i := w.add(top(rel, true), contents.ClassSkeleton, 0, 0)
-		w.rows[i].Partial = true
+		w.Rows[i].Partial = true
 		return
 	}
 	path := "'" + strings.ReplaceAll(clean.Name(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
@@ -199,7 +211,7 @@ func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
 	}
 	defer beneath.Close(fd)
 	if len(rel) == 3 && rel[0] == "volumes" {
-		w.volumes = append(w.volumes, volume{plugin: rel[1], name: rel[2], path: clean.Name(strings.Join(rel, "/"))})
+		w.Volumes = append(w.Volumes, Volume{Plugin: rel[1], Name: rel[2]})
 	}
 	if class, ok := contents.ClassInCSI(rel, w.ephemeral); ok {
 		w.uniform(fd, rel, class, &st)
@@ -264,7 +276,7 @@ func (w *walker) file(parent int, rel []string, d beneath.Entry) {
 		w.keepVolData(parent, path)
 	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
 		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
-			w.hosts = text
+			w.PodName = hostsName(text)
 		}
 	}
 }
@@ -285,10 +297,10 @@ func (w *walker) keepVolData(parent int, path string) {
 		w.badData[path] = err
 		return
 	}
-	if w.volData == nil {
-		w.volData = map[string]string{}
+	if w.VolData == nil {
+		w.VolData = map[string]string{}
 	}
-	w.volData[path] = string(text)
+	w.VolData[path] = string(text)
 	w.ephemeral = contents.EphemeralCSI(text)
 }
 
@@ -308,43 +320,43 @@ func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
 
 // add counts into the row of path and class; beyond mostRows into a row of the first
 // component, and then into one of them all, so that no tree makes an endless report.
-func (c *content) add(path string, class contents.Class, bytes, entries int64) int {
+func (c *Content) add(path string, class contents.Class, bytes, entries int64) int {
 	k := rowKey{path, class}
 	i, ok := c.byKey[k]
-	if !ok && len(c.rows) >= mostRows {
+	if !ok && len(c.Rows) >= mostRows {
 		first, _, below := strings.Cut(path, "/")
-		if k.path = "..."; below && len(c.rows) < mostRows+mostRows/4 {
+		if k.path = "..."; below && len(c.Rows) < mostRows+mostRows/4 {
 			k.path = strings.Trim(first, `"`) + "/..."
 		}
 		i, ok = c.byKey[k]
 	}
 	if !ok {
-		i = len(c.rows)
-		c.rows = append(c.rows, policy.Residue{Path: k.path, Class: class})
+		i = len(c.Rows)
+		c.Rows = append(c.Rows, policy.Residue{Path: k.path, Class: class})
 		c.byKey[k] = i
 	}
-	c.rows[i].Bytes += bytes
-	c.rows[i].Entries += entries
+	c.Rows[i].Bytes += bytes
+	c.Rows[i].Entries += entries
 	return i
 }
 
-func (c *content) crossed(rel []string) {
-	if c.mount == "" {
-		c.mount = clean.Name(strings.Join(rel, "/"))
+func (c *Content) crossed(rel []string) {
+	if c.Mount == "" {
+		c.Mount = clean.Name(strings.Join(rel, "/"))
 	}
 }
 
 // fail keeps the first error; what vanished meanwhile is no error.
-func (c *content) fail(rel []string, err error) {
-	if c.err == nil && !beneath.Gone(err) {
-		c.err = fmt.Errorf("cannot read %s: %w", clean.Name(strings.Join(append([]string{"."}, rel...), "/")), err)
+func (c *Content) fail(rel []string, err error) {
+	if c.Err == nil && !beneath.Gone(err) {
+		c.Err = fmt.Errorf("cannot read %s: %w", clean.Name(strings.Join(append([]string{"."}, rel...), "/")), err)
 	}
 }
 
 // unread is fail for the skeleton itself.
-func (c *content) unread(rel []string, err error) {
-	if c.fail(rel, err); c.unlisted == nil && !beneath.Gone(err) {
-		c.unlisted = c.err
+func (c *Content) unread(rel []string, err error) {
+	if c.fail(rel, err); c.Unlisted == nil && !beneath.Gone(err) {
+		c.Unlisted = c.Err
 	}
 }
 
@@ -376,17 +388,4 @@ func entryType(mode uint16) contents.EntryType {
 		return contents.TypeDirectory
 	}
 	return contents.TypeOther
-}
-
-// note remembers what the walk met.
-func (c *content) note(st *unix.Statx_t) { c.inodes = append(c.inodes, st.Ino) }
-
-// whole says whether the walk met all that lies there.
-func (c *content) whole() bool {
-	for _, row := range c.rows {
-		if row.Partial {
-			return false
-		}
-	}
-	return c.err == nil && c.unlisted == nil
 }

@@ -1,4 +1,4 @@
-package probe
+package poddir
 
 import (
 	"context"
@@ -30,14 +30,16 @@ const deviceCheckpoint = "kubelet_internal_checkpoint"
 // biggestStateFile bounds what is read; a real one has some 100 KiB.
 const biggestStateFile = 64 << 20
 
-// inStateFiles is what the state files say about the wanted pods.
-type inStateFiles struct {
+// StateFiles is what the state files say about the wanted pods.
+type StateFiles struct {
+	Err error // why not all of them are known
+
 	pods map[parsers.PodUID][]policy.StateFile // the files that name it
 	read int
-	err  error
 }
 
-func (s *inStateFiles) fact(uid parsers.PodUID, root string) policy.Fact {
+// Fact answers whether the kubelet still names the pod.
+func (s *StateFiles) Fact(uid parsers.PodUID, root string) policy.Fact {
 	if files := s.pods[uid]; len(files) > 0 {
 		origin := files[0].Name
 		if !filepath.IsAbs(origin) {
@@ -49,51 +51,52 @@ func (s *inStateFiles) fact(uid parsers.PodUID, root string) policy.Fact {
 		}
 		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: "the kubelet's " + strings.Join(names, " and ") + " names it"}
 	}
-	if s.err != nil {
-		return policy.Fact{Origin: root, Detail: s.err.Error()}
+	if s.Err != nil {
+		return policy.Fact{Origin: root, Detail: s.Err.Error()}
 	}
 	return policy.Fact{Truth: policy.No, Origin: fmt.Sprintf("%s, %d state files", root, s.read)}
 }
 
-// files returns the files that name the pod, where all could be read: one that could not may
+// Files returns the files that name the pod, where all could be read: one that could not may
 // name it, too.
-func (s *inStateFiles) files(uid parsers.PodUID) []policy.StateFile {
-	if s.err != nil {
+func (s *StateFiles) Files(uid parsers.PodUID) []policy.StateFile {
+	if s.Err != nil {
 		return nil
 	}
 	return s.pods[uid]
 }
 
-func (p *Probe) stateFiles(ctx context.Context, root *bounded.Handle, w parsers.PodSet) *inStateFiles {
-	s, err := bounded.On(ctx, p.guard, "state files", root, func(fd int) *inStateFiles { return p.readStateFiles(fd, w) })
+// StateFiles reads them, for the pods of w.
+func (r *Reader) StateFiles(ctx context.Context, d *Dirs, w parsers.PodSet) *StateFiles {
+	s, err := bounded.On(ctx, r.Guard, "state files", d.Root, func(fd int) *StateFiles { return r.readStateFiles(fd, w) })
 	if err != nil {
-		return &inStateFiles{err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
+		return &StateFiles{Err: fmt.Errorf("cannot read the kubelet's state files: %w", err)}
 	}
 	return s
 }
 
-func (p *Probe) readStateFiles(root int, w parsers.PodSet) *inStateFiles {
-	s := &inStateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
+func (r *Reader) readStateFiles(root int, w parsers.PodSet) *StateFiles {
+	s := &StateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
 	for _, file := range stateFiles {
-		text, written, err := p.readBelow(root, file, biggestStateFile)
+		text, written, err := r.readBelow(root, file, biggestStateFile)
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
 	}
-	if p.cfg.DevicePlugins == filepath.Join(p.cfg.RootDir, "device-plugins") {
+	if r.DevicePlugins == filepath.Join(r.RootDir, "device-plugins") {
 		return s // it is among them
 	}
-	fd, err := unix.Open(p.cfg.DevicePlugins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(r.DevicePlugins, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		s.add(policy.StateFile{Name: p.cfg.DevicePlugins}, nil, err, w)
+		s.add(policy.StateFile{Name: r.DevicePlugins}, nil, err, w)
 		return s
 	}
 	defer beneath.Close(fd)
-	text, written, err := p.open.ReadDated(fd, deviceCheckpoint, biggestStateFile)
-	s.add(policy.StateFile{Name: filepath.Join(p.cfg.DevicePlugins, deviceCheckpoint), Written: written}, text, err, w)
+	text, written, err := r.Open.ReadDated(fd, deviceCheckpoint, biggestStateFile)
+	s.add(policy.StateFile{Name: filepath.Join(r.DevicePlugins, deviceCheckpoint), Written: written}, text, err, w)
 	return s
 }
 
 // add takes in one file, or why it could not be read. A file that is not there names nobody.
-func (s *inStateFiles) add(file policy.StateFile, text []byte, err error, w parsers.PodSet) {
+func (s *StateFiles) add(file policy.StateFile, text []byte, err error, w parsers.PodSet) {
 	switch {
 	case err == nil:
 		s.read++
@@ -102,22 +105,22 @@ func (s *inStateFiles) add(file policy.StateFile, text []byte, err error, w pars
 				s.pods[uid] = append(s.pods[uid], file)
 			}
 		})
-	case !beneath.Gone(err) && s.err == nil:
-		s.err = fmt.Errorf("cannot read the kubelet's %s: %w", file.Name, err)
+	case !beneath.Gone(err) && s.Err == nil:
+		s.Err = fmt.Errorf("cannot read the kubelet's %s: %w", file.Name, err)
 	}
 }
 
 // readBelow reads a regular file some names below root.
-func (p *Probe) readBelow(root int, path string, limit int64) ([]byte, time.Time, error) {
+func (r *Reader) readBelow(root int, path string, limit int64) ([]byte, time.Time, error) {
 	dir, name := filepath.Split(path)
 	parent := root
 	if dir != "" {
-		fd, err := p.open.Walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
+		fd, err := r.Open.Walk(root, strings.Split(strings.TrimSuffix(dir, "/"), "/")...)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
 		defer beneath.Close(fd)
 		parent = fd
 	}
-	return p.open.ReadDated(parent, name, limit)
+	return r.Open.ReadDated(parent, name, limit)
 }

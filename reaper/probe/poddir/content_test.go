@@ -1,4 +1,4 @@
-package probe
+package poddir
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestContentIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			const mostEntries = 300
-			n.most = mostEntries
+			n.Entries = mostEntries
 			many, manyDirs, deep, wide := newUID(), newUID(), newUID(), newUID()
 			for i := range mostEntries + 50 {
 				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(many), i), "")
@@ -45,7 +45,7 @@ func TestContentIsBounded(t *testing.T) {
 				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/full/%05d", n.pod(full), i), "")
 			}
 			n.write(n.pod(full)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-			look := n.look()
+			look := n.read()
 			for uid, want := range map[parsers.PodUID]string{
 				// What was not seen to the end is never called skeleton.
 				many: ". skeleton, volumes/kubernetes.io~nfs/v data partial", manyDirs: ". skeleton, volumes/kubernetes.io~nfs/v data partial",
@@ -53,21 +53,22 @@ func TestContentIsBounded(t *testing.T) {
 				full: ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, " +
 					"volumes/kubernetes.io~empty-dir/full ephemeral partial, volumes/kubernetes.io~nfs/full data partial",
 			} {
-				e := find(t, look, uid)
-				check(t, e, dead())
-				if got := rows(e); got != want {
+				wantRead(t, look[uid])
+				if got := rows(look[uid]); got != want {
 					t.Errorf("residue is %s, want %s", got, want)
 				}
 			}
-			if e := find(t, look, full); e.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData {
-				t.Errorf("the volume beside a full one is not known: %v", e.VolData)
+			if c := look[full].Content; c.VolData["volumes/kubernetes.io~csi/pv-1/vol_data.json"] != goodVolData {
+				t.Errorf("the volume beside a full one is not known: %v", c.VolData)
 			}
 			for _, uid := range []parsers.PodUID{wide, volumes} {
-				e := find(t, look, uid)
-				check(t, e, but(facts{policy.FactContent: policy.Unknown, policy.FactStaged: policy.Unknown}))
-				wantDetail(t, e.Facts[policy.FactContent], "ls -U '"+n.path(n.pod(uid)))
-				if len(e.Residue) > mostRows+4 {
-					t.Errorf("%d rows", len(e.Residue))
+				a := look[uid]
+				if a.Fact().Truth != policy.Unknown || a.Content.Unlisted == nil {
+					t.Errorf("%+v, and of its volumes %v", a.Fact(), a.Content.Unlisted)
+				}
+				wantDetail(t, a.Fact(), "ls -U '"+n.path(n.pod(uid)))
+				if len(a.Content.Rows) > mostRows+4 {
+					t.Errorf("%d rows", len(a.Content.Rows))
 				}
 			}
 		})
@@ -77,18 +78,17 @@ func TestContentIsBounded(t *testing.T) {
 // TestCountingIsShared: what one look counts has an end, whatever lies there. No verdict waits
 // for it, and the skeleton is read all the same.
 func TestCountingIsShared(t *testing.T) {
-	n, uid := newNode(t), newUID()
+	n, uid := newTree(t), newUID()
 	for i := range 20 {
 		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(uid), i), "")
 	}
 	n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 	dir := openTest(t, n.path(n.pod(uid)))
-	st, err := beneath.Stat(int(dir.Fd()))
-	must(t, err)
-	read := func(b bounds) *content {
+	st := statOf(t, dir)
+	read := func(b bounds) *Content {
 		_, err := dir.Seek(0, 0)
 		must(t, err)
-		return readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, b)
+		return readContent(t.Context(), n.Open, int(dir.Fd()), &st, b)
 	}
 	few, late, slow := testBounds(t), testBounds(t), testBounds(t)
 	few.counts.left.Store(10)
@@ -96,9 +96,9 @@ func TestCountingIsShared(t *testing.T) {
 	slow.until = time.Time{}
 	for name, b := range map[string]bounds{"few": few, "late": late, "slow": slow} {
 		c := read(b)
-		i := slices.IndexFunc(c.rows, func(r policy.Residue) bool { return r.Path == "volumes/kubernetes.io~nfs/v" })
-		if c.err != nil || len(c.volData) != 1 || i < 0 || !c.rows[i].Partial || c.rows[i].Class != contents.ClassData {
-			t.Errorf("%s: %v, %+v", name, c.err, c.rows)
+		i := slices.IndexFunc(c.Rows, func(r policy.Residue) bool { return r.Path == "volumes/kubernetes.io~nfs/v" })
+		if c.Err != nil || len(c.VolData) != 1 || i < 0 || !c.Rows[i].Partial || c.Rows[i].Class != contents.ClassData {
+			t.Errorf("%s: %v, %+v", name, c.Err, c.Rows)
 		}
 	}
 }
@@ -106,17 +106,16 @@ func TestCountingIsShared(t *testing.T) {
 // TestVolDataIsBounded: what is held of a pod's vol_data.json has an end, and what is beyond it is
 // not known.
 func TestVolDataIsBounded(t *testing.T) {
-	n, uid := newNode(t), newUID()
+	n, uid := newTree(t), newUID()
 	long := goodVolData + strings.Repeat(" ", mostVolData-len(goodVolData))
 	for i := range mostVolDatas/mostVolData + 2 {
 		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~csi/pv-%d/vol_data.json", n.pod(uid), i), long)
 	}
-	e := n.one(uid)
-	if len(e.VolData) != mostVolDatas/mostVolData {
-		t.Errorf("%d are held", len(e.VolData))
+	a := n.read()[uid]
+	if len(a.Content.VolData) != mostVolDatas/mostVolData || a.Staging.Unclear == "" {
+		t.Errorf("%d are held, %+v", len(a.Content.VolData), a.Staging)
 	}
-	// Nothing is staged here, so that does not keep it.
-	check(t, e, dead())
+	wantRead(t, a) // where nothing is staged, that does not keep it
 }
 
 func testBounds(t *testing.T) bounds {
@@ -125,10 +124,10 @@ func testBounds(t *testing.T) bounds {
 }
 
 func TestContentCounts(t *testing.T) {
-	n, uid := newNode(t), newUID()
+	n, uid := newTree(t), newUID()
 	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/tmp/a/b", strings.Repeat("x", 10_000))
 	n.write(n.pod(uid)+"/containers/c/0", "")
-	for _, r := range n.one(uid).Residue {
+	for _, r := range n.read()[uid].Content.Rows {
 		want := map[string]int64{".": 3, "containers": 3, "volumes/kubernetes.io~empty-dir/tmp": 3}[r.Path]
 		if r.Entries != want || r.Path == "volumes/kubernetes.io~empty-dir/tmp" && r.Bytes < 10_000 {
 			t.Errorf("%+v, want %d entries", r, want)
@@ -145,12 +144,11 @@ func TestSubvolume(t *testing.T) {
 			uid := newUID()
 			n.mkdir(n.pod(uid) + "/volumes")
 			dir := openTest(t, n.path(n.pod(uid)))
-			st, err := beneath.Stat(int(dir.Fd()))
-			must(t, err)
+			st := statOf(t, dir)
 			st.Dev_minor++
-			c := readContent(t.Context(), n.probe().open, int(dir.Fd()), &st, testBounds(t))
-			if !errors.Is(c.err, errSubvolume) || len(c.volumes) > 0 {
-				t.Errorf("the subvolume was entered: %v, %+v", c.err, c.rows)
+			c := readContent(t.Context(), n.Open, int(dir.Fd()), &st, testBounds(t))
+			if !errors.Is(c.Err, errSubvolume) || len(c.Volumes) > 0 {
+				t.Errorf("the subvolume was entered: %v, %+v", c.Err, c.Rows)
 			}
 		})
 	}
@@ -159,44 +157,42 @@ func TestSubvolume(t *testing.T) {
 // TestPodIsSubvolume: a pod directory that is one was moved, and then refused by rmdir for ever.
 // Here the directories above seem to be on another device, as they are then.
 func TestPodIsSubvolume(t *testing.T) {
-	n, uid, parked := newNode(t), newUID(), newUID()
+	n, uid, parked := newTree(t), newUID(), newUID()
 	n.mkdir(n.pod(uid), "kubelet/orphan-reaper/"+string(parked)+".1")
-	check(t, n.one(uid), dead()) // the guard off
-	p := n.probe()
-	p.stat = func(fd int) (unix.Statx_t, error) {
+	entry := policy.EntryState{Entry: string(parked) + ".1", UID: parked}
+	wantRead(t, n.read(entry)[uid]) // the guard off
+	n.stat = func(fd int) (unix.Statx_t, error) {
 		st, err := beneath.Stat(fd)
 		st.Dev_minor++
 		return st, err
 	}
-	look, err := p.Look(t.Context(), []policy.EntryState{{Entry: string(parked) + ".1", UID: parked}}, nil)
-	must(t, err)
-	for path, e := range map[string]policy.Evidence{
-		n.path(n.pod(uid)): find(t, look, uid), n.path("kubelet/orphan-reaper/" + string(parked) + ".1"): look.Parked[0],
-	} {
-		check(t, e, facts{policy.FactContent: policy.Unknown, policy.FactDirectory: policy.Yes, policy.FactMounted: policy.No})
-		wantDetail(t, e.Facts[policy.FactContent], "then btrfs subvolume delete '"+path+"'")
+	look := n.read(entry)
+	for path, a := range map[string]*Answer{n.path(n.pod(uid)): look[uid], n.path("kubelet/orphan-reaper/" + entry.Entry): look[parked]} {
+		if a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Yes {
+			t.Errorf("%+v, the directory %+v", a.Fact(), a.Directory)
+		}
+		wantDetail(t, a.Fact(), "then btrfs subvolume delete '"+path+"'")
 	}
 }
 
 func TestContentStopsWithItsTime(t *testing.T) {
-	n, uid := newNode(t), newUID()
+	n, uid := newTree(t), newUID()
 	n.mkdir(n.pod(uid) + "/volumes")
 	dir := openTest(t, n.path(n.pod(uid)))
-	st, err := beneath.Stat(int(dir.Fd()))
-	must(t, err)
+	st := statOf(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c := readContent(ctx, n.probe().open, int(dir.Fd()), &st, testBounds(t)); c.err == nil {
+	if c := readContent(ctx, n.Open, int(dir.Fd()), &st, testBounds(t)); c.Err == nil {
 		t.Error("a walk without time left says that it saw everything")
 	}
-	look, err := n.probe().Look(ctx, nil, nil)
-	if err == nil || len(look.Pods) > 0 {
-		t.Errorf("a look without time gives %d pods, %v", len(look.Pods), err)
+	d := n.open()
+	if a := n.Read(ctx, d, []Dir{n.Pod(d, d.Names[0])})[0]; a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Unknown {
+		t.Errorf("a reading without time left: %+v, %+v", a.Fact(), a.Directory)
 	}
 }
 
 func TestSmallBuffer(t *testing.T) {
-	n := newNode(t)
+	n := newTree(t)
 	for i := range 500 {
 		n.mkdir(fmt.Sprintf("many/%s%03d", strings.Repeat("n", 200), i))
 	}
@@ -213,27 +209,25 @@ func TestSmallBuffer(t *testing.T) {
 
 // TestHungPods: pods that hang cost the look bounded time, and no other pod its facts.
 func TestHungPods(t *testing.T) {
-	n, first, second := newNode(t), newUID(), newUID()
+	n, first, second := newTree(t), newUID(), newUID()
 	n.mkdir(n.pod(first), n.pod(second))
-	p := n.probe()
-	list, err := p.list(t.Context())
-	must(t, err)
-	var all []reading
-	for _, d := range list.names {
-		all = append(all, reading{parent: list.pods, name: d.Name, kind: d.Kind, origin: d.Name, uid: parsers.PodUID(d.Name)})
+	dirs := n.open()
+	var all []Dir
+	for _, d := range dirs.Names {
+		all = append(all, n.Pod(dirs, d))
 	}
 	// The first is stuck since an earlier look.
-	stick(t, p.guard, all[0].origin)
-	reads := p.readAll(t.Context(), all, nil)
-	if reads[0].fact().Truth != policy.Unknown || reads[0].directory.Truth != policy.Unknown {
-		t.Errorf("a stuck pod was read: %+v", reads[0].directory)
+	stick(t, n.Guard, all[0].origin)
+	reads := n.Read(t.Context(), dirs, all)
+	if reads[0].Fact().Truth != policy.Unknown || reads[0].Directory.Truth != policy.Unknown {
+		t.Errorf("a stuck pod was read: %+v", reads[0].Directory)
 	}
-	if reads[1].fact().Truth != policy.Yes {
-		t.Errorf("the other pod was not read: %+v", reads[1].fact())
+	if reads[1].Fact().Truth != policy.Yes {
+		t.Errorf("the other pod was not read: %+v", reads[1].Fact())
 	}
-	list.root.Drop()
-	list.pods.Drop()
-	if _, err := beneath.Stat(list.pods.FD); !errors.Is(err, unix.EBADF) {
+	dirs.Root.Drop()
+	dirs.Pods.Drop()
+	if _, err := beneath.Stat(dirs.Pods.FD); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the handle is still in use: %v", err)
 	}
 }

@@ -1,0 +1,82 @@
+package poddir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// MadeAgain says whether pods/UID holds more than a kubelet makes before there is any volume:
+// pods/UID, pods/UID/volumes and pods/UID/plugins, all empty (Kubelet.makePodDataDirs).
+// Whatever else lies there is somebody's: the directory is younger than the parking, since
+// that took the name away, and so is all that is in it.
+func (r *Reader) MadeAgain(ctx context.Context, d *Dirs, uid parsers.PodUID) policy.Fact {
+	origin := filepath.Join(r.RootDir, "pods", string(uid))
+	f, err := bounded.On(ctx, r.Guard, origin, d.Pods, func(fd int) policy.Fact { return r.holdsMore(fd, string(uid)) })
+	if err != nil {
+		f = policy.Fact{Detail: err.Error()}
+	}
+	f.Origin = origin
+	return f
+}
+
+func (r *Reader) holdsMore(parent int, name string) policy.Fact {
+	fd, err := r.Open.Dir(parent, name)
+	switch {
+	case beneath.Gone(err):
+		return policy.Fact{Truth: policy.No, Detail: "it is gone again"}
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return policy.Fact{Truth: policy.Yes, Detail: "it is no directory, or a mount point"}
+	case err != nil:
+		return policy.Fact{Detail: err.Error()}
+	}
+	defer beneath.Close(fd)
+	names, err := firstNames(fd)
+	if err != nil {
+		return policy.Fact{Detail: err.Error()}
+	}
+	for _, d := range names {
+		if !contents.MadeFirst(d.Name) {
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name)}
+		}
+		below, err := r.Open.Dir(fd, d.Name)
+		if err != nil {
+			if beneath.Gone(err) {
+				continue
+			}
+			return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("%s in it is no directory, or a mount point", clean.Name(d.Name))}
+		}
+		in, err := firstNames(below)
+		beneath.Close(below)
+		switch {
+		case err != nil:
+			return policy.Fact{Detail: err.Error()}
+		case len(in) > 0:
+			return policy.Fact{Truth: policy.Yes, Detail: "it holds " + clean.Name(d.Name+"/"+in[0].Name)}
+		}
+	}
+	return policy.Fact{Truth: policy.No}
+}
+
+// firstNames lists no more of a directory than it takes.
+func firstNames(fd int) ([]beneath.Entry, error) {
+	var names []beneath.Entry
+	err := beneath.EachName(fd, make([]byte, 4096), func(d beneath.Entry) bool {
+		names = append(names, d)
+		return len(names) < 3
+	})
+	if errors.Is(err, beneath.ErrTooMany) {
+		err = nil // one more than the kubelet makes is enough
+	}
+	return names, err
+}

@@ -1,0 +1,146 @@
+package poddir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+)
+
+// Blocks are the pods that a block volume is published or mapped for.
+type Blocks struct {
+	Pods map[parsers.PodUID]string // by words for people
+	// CSI has the entries of those pods all of whose entries are of CSI block volumes.
+	CSI map[parsers.PodUID][]BlockEntry
+	Err error
+}
+
+// BlockEntry is a CSI block volume's entry for one pod below plugins/kubernetes.io/csi.
+type BlockEntry struct {
+	Name string // the volume's
+	// Bare is true where nothing is left at it but the file that was mounted on.
+	Bare bool
+}
+
+// deepestBlock: plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID, and
+// …/volumeDevices/SPEC/dev/UID; in the kubelet's own tree …/volumeDevices/VOLUME/UID,
+// where VOLUME may hold slashes.
+const (
+	deepestBlock = 6
+	mostBlocks   = 100_000
+)
+
+// Blocks finds the block volumes of the pods of w.
+func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks {
+	b, err := bounded.On(ctx, r.Guard, "block volumes", d.Root, func(fd int) *Blocks { return r.readBlocks(fd, w) })
+	if err != nil {
+		return &Blocks{Err: fmt.Errorf("cannot list the block volumes: %w", err)}
+	}
+	return b
+}
+
+// readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
+// wanted UID, in all layouts at once. Nothing there is opened but directories.
+func (r *Reader) readBlocks(root int, w parsers.PodSet) *Blocks {
+	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]BlockEntry{}}
+	left := mostBlocks
+	dir, err := r.Open.Walk(root, "plugins", "kubernetes.io")
+	if err == nil {
+		var plugins []beneath.Entry
+		plugins, err = beneath.List(dir, mostBlocks)
+		for _, d := range plugins {
+			if err != nil {
+				break
+			}
+			var devices int
+			devices, err = r.Open.Walk(dir, d.Name, "volumeDevices")
+			if err == nil {
+				err = b.list(r.Open, devices, d.Name+"/volumeDevices", deepestBlock, &left, w)
+			}
+			if beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+				err = nil
+			}
+		}
+		beneath.Close(dir)
+	}
+	if err != nil && !beneath.Gone(err) {
+		b.Err = fmt.Errorf("cannot list the block volumes: %w", err)
+	}
+	return b
+}
+
+// list takes dir over.
+func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w parsers.PodSet) error {
+	defer beneath.Close(dir)
+	entries, err := beneath.List(dir, *left)
+	if err != nil {
+		return beneath.PathError("getdents", path, err)
+	}
+	*left -= len(entries)
+	for _, d := range entries {
+		at := path + "/" + d.Name
+		if uid, ok := w.Component([]byte(d.Name)); ok {
+			volume, ok := csiBlock(at)
+			if _, known := b.Pods[uid]; ok && d.Name == string(uid) && (!known || b.CSI[uid] != nil) {
+				b.CSI[uid] = append(b.CSI[uid], BlockEntry{volume, bareFile(o, dir, d.Name)})
+			} else {
+				delete(b.CSI, uid)
+			}
+			b.Pods[uid] = "plugins/kubernetes.io/" + clean.Name(at) + " exists"
+			continue
+		}
+		if at == "csi/volumeDevices/staging" {
+			continue // by volume, not by pod, and laid out as each driver likes
+		}
+		if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
+			continue
+		}
+		if depth == 0 {
+			return beneath.PathError("open", at, errors.New("deeper than any block volume of "+strconv.Itoa(deepestBlock)+" levels"))
+		}
+		next, err := o.Dir(dir, d.Name)
+		switch {
+		case err == nil:
+			err = b.list(o, next, at, depth-1, left, w)
+		case beneath.Gone(err), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+			// What a driver mounted there is its own; the kubelet makes the entry beside it.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// csiBlock recognises such an entry by its path below plugins/kubernetes.io.
+func csiBlock(path string) (name string, ok bool) {
+	parts := strings.Split(path, "/")
+	switch {
+	case len(parts) != 5 || parts[0] != "csi" || parts[1] != "volumeDevices":
+	case parts[2] == "publish":
+		return parts[3], true
+	case parts[3] == "dev":
+		return parts[2], true
+	}
+	return "", false
+}
+
+// bareFile reports whether the entry is an empty regular file and no mount point.
+func bareFile(o *beneath.Opener, parent int, name string) bool {
+	fd, err := o.Step(parent, name, beneath.Hold)
+	if err != nil {
+		return false
+	}
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
+}

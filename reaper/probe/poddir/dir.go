@@ -1,0 +1,190 @@
+package poddir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Dir is one directory to read: a pod's, or a parked pod's in quarantine.
+type Dir struct {
+	UID    parsers.PodUID // "" where the name is none: nothing is looked at
+	Parked bool           // it is an entry of the quarantine
+	Skip   string         // why the content must not be walked
+	Alive  string         // why it need not be
+
+	parent   *bounded.Handle
+	name     string
+	kind     uint8
+	origin   string
+	hosts    bool              // read etc-hosts
+	recorded map[string]string // vol_data.json that the record holds
+	counts   *counting
+}
+
+// Pod is an entry of the pods directory.
+func (r *Reader) Pod(d *Dirs, e beneath.Entry) Dir {
+	uid, _ := parsers.ParsePodUID(e.Name)
+	return Dir{UID: uid, parent: d.Pods, name: e.Name, kind: e.Kind, origin: r.RootDir + "/pods/" + clean.Name(e.Name), hosts: true}
+}
+
+// Parked is an entry of the quarantine. Its pod's name may stand in the record.
+func (r *Reader) Parked(d *Dirs, e policy.EntryState) Dir {
+	return Dir{
+		UID: e.UID, Parked: true, parent: d.Quarantine, name: e.Entry, kind: unix.DT_DIR, recorded: e.VolData,
+		origin: r.quarantined(e), hosts: e.PodName == "",
+	}
+}
+
+// quarantined is where a parked pod lies, for people.
+func (r *Reader) quarantined(e policy.EntryState) string {
+	return filepath.Join(r.QuarantineDir, clean.Name(e.Entry))
+}
+
+// mostHangs is how many pods of one look may hang before the rest is left to the next
+// look, which passes them over: a look ends in bounded time whatever hangs.
+const mostHangs = 4
+
+// Read reads the directories, each guarded for itself, so that one that hangs costs
+// nobody else's facts.
+func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
+	out := make([]*Answer, len(all))
+	var next, hangs atomic.Int64
+	var wg sync.WaitGroup
+	inTime, cancel := context.WithTimeout(ctx, r.Guard.Limit())
+	defer cancel()
+	counts := newCounting(inTime)
+	for range min(4, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
+				d := all[i]
+				d.counts = counts
+				if d.UID == "" {
+					out[i] = &Answer{}
+					continue
+				}
+				if d.parent == nil {
+					// No quarantine, or none that could be opened: a disk that is not mounted, or
+					// another --quarantine-dir. It does not mean that the entry is gone.
+					out[i] = unread(d, errNoQuarantine)
+					continue
+				}
+				err := context.Cause(ctx)
+				if err == nil && hangs.Load() >= mostHangs {
+					err = errors.New("not read, since other pods hang")
+				}
+				if err == nil {
+					out[i], err = r.readGuarded(ctx, d, dirs.csi)
+				}
+				if errors.Is(err, bounded.ErrHangs) {
+					hangs.Add(1)
+				}
+				if err != nil {
+					out[i] = unread(d, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+var errNoQuarantine = errors.New("the quarantine cannot be opened")
+
+func (r *Reader) readGuarded(ctx context.Context, d Dir, csi *bounded.Handle) (*Answer, error) {
+	if csi != nil {
+		csi.Hold()
+	}
+	read, err := bounded.On(ctx, r.Guard, d.origin, d.parent, func(fd int) *Answer {
+		defer csi.Drop()
+		// A walk that is slow and does not hang ends by itself, before it counts as hung.
+		ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit()*3/4)
+		defer cancel()
+		return r.read(ctx, d, fd, csi)
+	})
+	if errors.Is(err, bounded.ErrStuck) {
+		csi.Drop()
+	}
+	return read, err
+}
+
+var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// read opens and walks one directory.
+func (r *Reader) read(ctx context.Context, d Dir, parent int, csi *bounded.Handle) *Answer {
+	out := &Answer{}
+	out.Directory.Origin, out.OwnMount.Origin = d.origin, d.origin
+	fd, err := r.Open.Dir(parent, d.name)
+	if err != nil {
+		r.notOpened(out, d, parent, err)
+		return out
+	}
+	defer beneath.Close(fd)
+	st, err := beneath.Stat(fd)
+	if err != nil {
+		out.Err = beneath.PathError("statx", d.name, err)
+		out.Directory.Detail, out.OwnMount.Detail = out.Err.Error(), out.Err.Error()
+		return out
+	}
+	out.Directory.Truth, out.OwnMount.Truth = policy.Yes, policy.No
+	out.identify(&st)
+	if d.Alive != "" {
+		out.Alive = d.Alive
+		return out
+	}
+	if out.Err = r.subvolume(parent, &st, d.origin); out.Err != nil {
+		return out
+	}
+	if d.Skip != "" {
+		out.Err = errors.New(d.Skip)
+		return out
+	}
+	buf, ok := scratch.Get().(*[32 << 10]byte)
+	if !ok {
+		buf = new([32 << 10]byte)
+	}
+	defer scratch.Put(buf)
+	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
+	until := time.Now().Add(r.Guard.Limit() / 4) //nolint:forbidigo // as a context's deadline
+	out.Content = readContent(ctx, r.Open, fd, &st, bounds{
+		buf: buf[:], each: cmp.Or(r.Entries, mostEntries), counts: d.counts, until: until, etc: d.hosts, origin: d.origin,
+	})
+	dir := -1
+	if csi != nil {
+		dir = csi.FD
+	}
+	out.Staging = stagingOf(r.Open, dir, out.Content, d.recorded)
+	return out
+}
+
+// subvolume says why a directory that was opened across no mount is not one like others: it has
+// another device than the one above. rename(2) moves a subvolume of btrfs, and rmdir(2) refuses it.
+func (r *Reader) subvolume(parent int, st *unix.Statx_t, path string) error {
+	stat := r.stat
+	if stat == nil {
+		stat = beneath.Stat
+	}
+	above, err := stat(parent)
+	if err != nil {
+		return beneath.PathError("statx", path, err)
+	}
+	if beneath.DevOf(&above) == beneath.DevOf(st) {
+		return nil
+	}
+	return fmt.Errorf("%s is a btrfs subvolume, which is not removed as a directory is: see whose data it has, "+
+		"then btrfs subvolume delete '%[1]s'", path)
+}

@@ -1,0 +1,156 @@
+package poddir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+)
+
+// Reader reads the directories of pods, and what the kubelet keeps beside them.
+type Reader struct {
+	RootDir, QuarantineDir string
+	// DevicePlugins is where the device plugins' checkpoint is whatever the root directory is.
+	DevicePlugins string
+	Entries       int // how many of one directory are counted; 0 is the usual number
+	Open          *beneath.Opener
+	Guard         *bounded.Guard
+
+	// stat is beneath.Stat where it is nil. The tests replace it: few machines have a btrfs.
+	stat func(fd int) (unix.Statx_t, error)
+}
+
+// Dirs are the directories that one look holds open, and every name in that of the pods.
+type Dirs struct {
+	Root, Pods *bounded.Handle
+	Quarantine *bounded.Handle // nil where there is none
+	Names      []beneath.Entry // of the pods directory, sorted
+
+	csi    *bounded.Handle // plugins/kubernetes.io/csi, nil where there is none
+	csiErr error
+}
+
+// Close lets go of all of them.
+func (d *Dirs) Close() {
+	d.Root.Drop()
+	d.Pods.Drop()
+	d.Quarantine.Drop()
+	d.csi.Drop()
+}
+
+// Kind says whether the pods directory held name when it was listed, and of what type (DT_…) it was.
+func (d *Dirs) Kind(name string) (uint8, bool) {
+	i, ok := slices.BinarySearchFunc(d.Names, name, func(e beneath.Entry, name string) int { return strings.Compare(e.Name, name) })
+	if !ok {
+		return 0, false
+	}
+	return d.Names[i].Kind, true
+}
+
+// listed are the directories or why they could not be opened.
+type listed struct {
+	*Dirs
+	err error
+}
+
+func (l listed) Discard() {
+	if l.Dirs != nil {
+		l.Close()
+	}
+}
+
+// mostNames bounds the pods directory; a node runs some hundred pods.
+const mostNames = 1_000_000
+
+// List opens the root directory, which the administrator chose and which may lie behind a
+// symlink, and below it the pods directory, which must be none. pods may be a mount point:
+// some nodes give it a disk of its own.
+func (r *Reader) List(ctx context.Context) (*Dirs, error) {
+	a, err := bounded.Do(ctx, r.Guard, "pods directory", func() listed {
+		d, err := r.readListing()
+		return listed{d, err}
+	})
+	if err = cmp.Or(err, a.err); err != nil {
+		return nil, fmt.Errorf("cannot list the pods directory %s/pods: %w", r.RootDir, err)
+	}
+	return a.Dirs, nil
+}
+
+func (r *Reader) readListing() (*Dirs, error) {
+	root, err := openNamed(r.RootDir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dirs{Root: root}
+	fd, err := r.Open.Cross(root.FD, "pods")
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		if st, serr := beneath.StatName(root.FD, "pods"); serr == nil {
+			err = fmt.Errorf("it is %s: %w", beneath.TypeName(st.Mode), err)
+		}
+	}
+	if err == nil {
+		d.Pods = bounded.NewHandle(fd)
+		d.Names, err = beneath.List(fd, mostNames)
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	slices.SortFunc(d.Names, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return d, nil
+}
+
+// openNamed opens a directory that the administrator chose.
+func openNamed(path string) (*bounded.Handle, error) {
+	fd, err := beneath.Retry(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bounded.NewHandle(fd), nil
+}
+
+// beside is what OpenBeside opens; a nil handle is one that is not there.
+type beside struct {
+	quarantine, csi *bounded.Handle
+	err, csiErr     error
+}
+
+func (b beside) Discard() {
+	b.quarantine.Drop()
+	b.csi.Drop()
+}
+
+// OpenBeside opens what a look needs besides the pods directory: the quarantine, and the
+// directory in which CSI volumes are staged. It returns why one that is there could not be opened.
+func (r *Reader) OpenBeside(ctx context.Context, d *Dirs) (quarantine, csi error) {
+	a, err := bounded.On(ctx, r.Guard, "quarantine", d.Root, func(root int) (a beside) {
+		h, err := openNamed(r.QuarantineDir)
+		if a.quarantine = h; err != nil && !beneath.Gone(err) {
+			a.err = fmt.Errorf("cannot open the quarantine: %w", beneath.PathError("open", r.QuarantineDir, err))
+		}
+		fd, err := r.Open.Walk(root, "plugins", "kubernetes.io", "csi")
+		if err == nil {
+			a.csi = bounded.NewHandle(fd)
+		} else if !beneath.Gone(err) {
+			a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", CSIDir, err)
+		}
+		return a
+	})
+	if err != nil {
+		a.csiErr = fmt.Errorf("cannot open plugins/%s: %w", CSIDir, err)
+	}
+	d.Quarantine, d.csi, d.csiErr = a.quarantine, a.csi, a.csiErr
+	return a.err, a.csiErr
+}
+
+// NotOpened says why the directory in which CSI volumes are staged is not known.
+func (d *Dirs) NotOpened() error { return d.csiErr }
