@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // fakeCNI is the CNI directories and the archive of a fakeNode, in memory. It plays the
@@ -495,7 +496,7 @@ func TestCNIAfterThePod(t *testing.T) {
 	n.leave(1, time.Hour)
 	other := n.leave(2, time.Hour)
 	r := n.reaper(t, cniRules())
-	rep, err := r.Pass(context.Background(), Options{CNI: true, Claims: []policy.Claim{n.claim(1)}})
+	rep, err := r.Pass(context.Background(), Options{CNI: true, Claims: []heard.Claim{n.claim(1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -516,7 +517,7 @@ func TestCNIDoesNotRepeat(t *testing.T) {
 	r := n.reaper(t, cniRules())
 	swept := 0
 	rep, err := r.Sweep(context.Background(), SweepOptions{
-		Options: Options{Claims: []policy.Claim{n.claim(1)}},
+		Options: Options{Claims: []heard.Claim{n.claim(1)}},
 		Sleep: func(_ context.Context, d time.Duration) error {
 			n.pass(d)
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // Daemon runs passes when the log, the clock or a person asks for one.
@@ -51,7 +52,7 @@ const checkpointEvery = time.Minute
 
 type passed struct {
 	rep    Report
-	claims []policy.Claim
+	claims []heard.Claim
 	err    error
 }
 
@@ -151,7 +152,7 @@ func (d *Daemon) recovered(now time.Duration) {
 	d.slow = 0
 }
 
-func (d *Daemon) pass(ctx context.Context, claims []policy.Claim, done chan<- passed) {
+func (d *Daemon) pass(ctx context.Context, claims []heard.Claim, done chan<- passed) {
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI.Swept {
 		d.cniDue = d.Clock.Now().Boot + rep.CNI.Due()
@@ -165,7 +166,7 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 		return
 	}
 	d.Meter.Sighting(s.Report)
-	p.sighted(policy.Claim{Sighting: s, At: d.Clock.Now()})
+	p.sighted(heard.Claim{Sighting: s, At: d.Clock.Now()})
 }
 
 func (d *Daemon) ended(p *pending, end passed) {

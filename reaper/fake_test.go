@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -416,8 +417,8 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 		if h, ok := n.files[name].(quarantineParent); ok {
 			*v = h
 		}
-	case *policy.Heard:
-		if h, ok := n.files[name].(policy.Heard); ok {
+	case *heard.Heard:
+		if h, ok := n.files[name].(heard.Heard); ok {
 			*v = h
 		}
 	}
@@ -441,14 +442,14 @@ func (n *fakeNode) kinds(uid parsers.PodUID) []policy.Kind {
 }
 
 // claim is the kubelet's own word, by journald's trusted fields.
-func (n *fakeNode) claim(i int) policy.Claim {
-	return policy.Claim{At: n.now, Sighting: parsers.Sighting{
+func (n *fakeNode) claim(i int) heard.Claim {
+	return heard.Claim{At: n.now, Sighting: parsers.Sighting{
 		UID: uidOf(i), Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: n.node.KubeletID.PID, Trusted: true, Whole: true, Time: n.now.Wall,
 	}}
 }
 
 // held is the kubelet's word that the pod's leaf is not empty.
-func (n *fakeNode) held(i int) policy.Claim {
+func (n *fakeNode) held(i int) heard.Claim {
 	c := n.claim(i)
 	c.Sighting.Report, c.Sighting.Volume, c.Sighting.Leaf = parsers.ReportTeardown, "v", fakeLeaf
 	return c

@@ -6,13 +6,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // TestFormatOfMemory: what an older program remembered of holds and of the kubelet's words is
 // read whole, and written the same.
 func TestFormatOfMemory(t *testing.T) {
-	for name, v := range map[string]any{"holds": new(memory), "heard": new(policy.Heard), "home": new(quarantineParent)} {
+	for name, v := range map[string]any{"holds": new(memory), "heard": new(heard.Heard), "home": new(quarantineParent)} {
 		b, err := os.ReadFile("state/testdata/v1/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
@@ -60,7 +61,7 @@ func (r *Reaper) Load() error {
 
 // Options say what one pass is for.
 type Options struct {
-	Claims []policy.Claim   // what the log has said since the last pass
+	Claims []heard.Claim    // what the log has said since the last pass
 	Only   []parsers.PodUID // empty: the whole pods directory
 	DryRun bool             // the same way, without the last step and without a trace
 	CNI    bool             // sweep over the CNI directories as well

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // pending gathers sightings until the next look and says when that is due. It knows time
 // only as what is passed in, on CLOCK_BOOTTIME.
 type pending struct {
-	claims map[claimKey]policy.Claim
+	claims map[claimKey]heard.Claim
 	room   [2]room // of the claims: others', and those by trusted fields
 	known  map[parsers.PodUID]*knownPod
 	due    time.Duration // when to look; 0: nothing asks for a look
@@ -65,10 +65,10 @@ type knownPod struct {
 }
 
 // sighted takes one sighting.
-func (p *pending) sighted(c policy.Claim) {
+func (p *pending) sighted(c heard.Claim) {
 	s := c.Sighting
 	if p.claims == nil {
-		p.claims = map[claimKey]policy.Claim{}
+		p.claims = map[claimKey]heard.Claim{}
 	}
 	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted, s.Whole, s.JSON}
 	if last, ok := p.claims[key]; p.roomFor(key).take(c, last, ok) {
@@ -99,7 +99,7 @@ func (p *pending) roomFor(key claimKey) *room {
 }
 
 // take reports whether there is room for a claim, which may be instead of another.
-func (r *room) take(c, last policy.Claim, instead bool) bool {
+func (r *room) take(c, last heard.Claim, instead bool) bool {
 	n, claims := r.bytes+c.Size(), r.claims+1
 	if instead {
 		n, claims = n-last.Size(), r.claims
@@ -119,8 +119,8 @@ func (p *pending) ask(when time.Duration) {
 }
 
 // take empties the claims for a look that begins now.
-func (p *pending) take() []policy.Claim {
-	claims := make([]policy.Claim, 0, len(p.claims))
+func (p *pending) take() []heard.Claim {
+	claims := make([]heard.Claim, 0, len(p.claims))
 	for _, c := range p.claims {
 		claims = append(claims, c)
 	}
@@ -129,7 +129,7 @@ func (p *pending) take() []policy.Claim {
 }
 
 // lookEnded learns from the report of the look that has just ended.
-func (p *pending) lookEnded(rep Report, claims []policy.Claim, now time.Duration) {
+func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration) {
 	fresh := len(rep.Outcomes) > 0
 	known := make(map[parsers.PodUID]*knownPod, len(rep.Verdicts))
 	for _, v := range rep.Verdicts {
@@ -187,7 +187,7 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 
 // living puts off the looks on account of pods that live, after one that found what it was asked
 // for to live. Where such a pod lives no more, the lines are worth a look again.
-func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []policy.Claim, now time.Duration) {
+func (p *pending) living(known map[parsers.PodUID]*knownPod, claims []heard.Claim, now time.Duration) {
 	lives := false
 	for _, c := range claims {
 		is, was := known[c.Sighting.UID], p.known[c.Sighting.UID]

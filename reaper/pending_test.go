@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // TestPendingFlood: forged lines can neither fill the memory nor push out the kubelet's own.
@@ -22,9 +23,9 @@ func TestPendingFlood(t *testing.T) {
 		for n := range 3 * maxClaims {
 			s := forged
 			s.UID, s.Volume = uidOf(n%7), fmt.Sprintf("%0256d", n)
-			p.sighted(policy.Claim{Sighting: s, At: at})
+			p.sighted(heard.Claim{Sighting: s, At: at})
 		}
-		own := policy.Claim{At: at, Sighting: parsers.Sighting{UID: uidOf(1), Trusted: true, Whole: true, PID: 3416}}
+		own := heard.Claim{At: at, Sighting: parsers.Sighting{UID: uidOf(1), Trusted: true, Whole: true, PID: 3416}}
 		p.sighted(own)
 		claims := p.take()
 		bytes, found := 0, false
@@ -67,7 +68,7 @@ func TestPendingLiving(t *testing.T) {
 	}
 	for s := range 3600 {
 		now += time.Second
-		p.sighted(policy.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(s % pods)}})
+		p.sighted(heard.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(s % pods)}})
 		if p.due <= now {
 			look()
 		}
@@ -82,7 +83,7 @@ func TestPendingLiving(t *testing.T) {
 		if now += time.Second; now > 22*time.Hour {
 			t.Fatal("a pod that died is never looked at")
 		}
-		p.sighted(policy.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(0)}})
+		p.sighted(heard.Claim{At: policy.Instant{Boot: now}, Sighting: parsers.Sighting{UID: uidOf(0)}})
 		if p.due <= now {
 			look()
 		}

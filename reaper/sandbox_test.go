@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 func sandboxRules() policy.Rules {
@@ -81,7 +82,7 @@ func TestSandboxGated(t *testing.T) {
 		n := newFakeNode()
 		n.add(1, nil).boxes = 1
 		n.forgotten = map[parsers.PodUID]*fakePod{uidOf(7): {boxes: 1}}
-		rules, opt := sandboxRules(), Options{Claims: []policy.Claim{n.claim(1)}}
+		rules, opt := sandboxRules(), Options{Claims: []heard.Claim{n.claim(1)}}
 		rules.Hold, rules.Confirm = 0, 0
 		change(n, &rules, &opt)
 		rep, err := n.reaper(t, rules).Pass(t.Context(), opt)

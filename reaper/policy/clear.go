@@ -1,14 +1,6 @@
 package policy
 
-import (
-	"maps"
-	"slices"
-	"strings"
-	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
-)
+import "time"
 
 // A kubelet that has been restarted takes a dead pod's leftover volume directory for a
 // volume of its own, and where something lies in it tries for ever to remove it:
@@ -24,13 +16,9 @@ import (
 // the ledger: exchanging it with the pod's directory would take that one away.
 const LeafSuffix = ".leaf"
 
-// lastWord is for how long the kubelet's last word on a volume stands for what it does now:
+// LastWord is for how long the kubelet's last word on a volume stands for what it does now:
 // it repeats itself at least every 2 min 2 s.
-const lastWord = 5 * time.Minute
-
-// mostVolumes bounds what is remembered of one pod: a file's lines can be forged. Of a pod
-// with more volumes that fail nothing is cleared.
-const mostVolumes = 16
+const LastWord = 5 * time.Minute
 
 // VolumeTeardown is the kubelet's last word on one volume that it cannot tear down.
 type VolumeTeardown struct {
@@ -38,54 +26,6 @@ type VolumeTeardown struct {
 	// Leaf is the directory that was not empty, from the pod directory on; "" where the
 	// error was any other, or names no directory that may be touched.
 	Leaf string `json:"leaf,omitempty"`
-}
-
-// add takes one tear-down error into what is known of a pod's volumes.
-func (h *Teardown) add(s parsers.Sighting, at Instant) {
-	h.At, h.Path = at, s.Path
-	if h.Volumes = maps.Clone(h.Volumes); h.Volumes == nil {
-		h.Volumes = map[string]VolumeTeardown{}
-	}
-	v := VolumeTeardown{At: at}
-	if _, ok := contents.SplitLeaf(s.Leaf); ok {
-		v.Leaf = s.Leaf
-	}
-	name := s.Volume
-	if _, ok := h.Volumes[name]; !ok && len(h.Volumes) >= mostVolumes {
-		name, v.Leaf = "", "" // one too many: a volume without a leaf
-	}
-	h.Volumes[name] = v
-}
-
-// size is about how many bytes the names and paths take.
-func (h Teardown) size() int {
-	n := len(h.Path)
-	for name, v := range h.Volumes {
-		n += 128 + len(name) + len(v.Leaf)
-	}
-	return n
-}
-
-// bare is a pod that is held by a volume of which no more is known.
-func (h Teardown) bare(at Instant) Teardown {
-	return Teardown{At: at, Volumes: map[string]VolumeTeardown{"": {At: at}}}
-}
-
-// leaves are the directories that the kubelet cannot remove since they are not empty, or
-// none where it fails for any other reason, too. An error that it no longer repeats is over.
-func (h Teardown) leaves(now Instant) []VolumeTeardown {
-	var all []VolumeTeardown
-	for _, v := range h.Volumes {
-		if since, ok := now.Since(v.At); v.Leaf == "" && ok && since > lastWord {
-			continue
-		}
-		if v.Leaf == "" {
-			return nil
-		}
-		all = append(all, v)
-	}
-	slices.SortFunc(all, func(a, b VolumeTeardown) int { return strings.Compare(a.Leaf, b.Leaf) })
-	return all
 }
 
 // clear says of a pod that the volume manager holds what is said of the others: whether
@@ -119,7 +59,7 @@ func (j *judgement) clear(v Verdict) Verdict {
 		}
 	}
 	switch {
-	case len(full) == 0 && (word < 0 || word > lastWord):
+	case len(full) == 0 && (word < 0 || word > LastWord):
 		return v // nothing is in its way, and it says nothing more: a matter for a person
 	case len(full) == 0: // it has yet to try again
 		return Verdict{UID: v.UID, Name: v.Name, Decision: Wait, Why: []Why{held}}

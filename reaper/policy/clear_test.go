@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -44,60 +43,6 @@ func TestClearOnlyDead(t *testing.T) {
 	})
 	if cleared == 0 {
 		t.Error("nothing was ever cleared")
-	}
-}
-
-// TestClearNoLeaf: an error of any other kind, on any volume of the pod, clears nothing.
-func TestClearNoLeaf(t *testing.T) {
-	teardown := func(volume, leaf string) parsers.Sighting {
-		return parsers.Sighting{UID: testUID, Report: parsers.ReportTeardown, Path: "/p", Volume: volume, Leaf: leaf, Whole: true}
-	}
-	other := "volumes/kubernetes.io~nfs/other"
-	for name, tc := range map[string]struct {
-		said []parsers.Sighting
-		ago  time.Duration // of all but the last
-		want []string
-	}{
-		"not empty":                   {[]parsers.Sighting{teardown("v", testLeaf)}, 0, []string{testLeaf}},
-		"two volumes":                 {[]parsers.Sighting{teardown("v", testLeaf), teardown("w", other)}, 0, []string{other, testLeaf}},
-		"another error":               {[]parsers.Sighting{teardown("v", "")}, 0, nil},
-		"another error since":         {[]parsers.Sighting{teardown("v", testLeaf), teardown("v", "")}, 0, nil},
-		"another error before":        {[]parsers.Sighting{teardown("v", ""), teardown("v", testLeaf)}, 0, []string{testLeaf}},
-		"another volume's error":      {[]parsers.Sighting{teardown("w", ""), teardown("v", testLeaf)}, 0, nil},
-		"another volume's, not since": {[]parsers.Sighting{teardown("w", ""), teardown("v", testLeaf)}, 10 * time.Minute, []string{testLeaf}},
-		"no leaf":                     {[]parsers.Sighting{teardown("v", "volume-subpaths/v/c/0")}, 0, nil},
-	} {
-		s := deadScene()
-		var h Heard
-		h.Add(nil, s.node, s.now)
-		for i, said := range tc.said {
-			said.PID = s.node.KubeletID.PID
-			at := s.ago(tc.ago)
-			if i == len(tc.said)-1 {
-				at = s.now
-			}
-			h.Add([]Claim{{Sighting: said, At: at}}, s.node, s.now)
-		}
-		h.Tell(&s.ev, s.node, s.now)
-		var got []string
-		for _, leaf := range s.ev.Leaves {
-			got = append(got, leaf.Leaf)
-		}
-		if !slices.Equal(got, tc.want) || s.ev.Facts[FactTeardown].Truth != Yes {
-			t.Errorf("%s: %q, held %s; want %q", name, got, s.ev.Facts[FactTeardown].Truth, tc.want)
-		}
-	}
-}
-
-// TestClearBounded: a pod with more volumes than are remembered is not cleared.
-func TestClearBounded(t *testing.T) {
-	s := deadScene()
-	var held Teardown
-	for i := range mostVolumes + 10 {
-		held.add(parsers.Sighting{Volume: fmt.Sprint(i), Leaf: testLeaf}, s.now)
-	}
-	if len(held.Volumes) > mostVolumes+1 || held.leaves(s.now) != nil {
-		t.Errorf("%d volumes, leaves %v", len(held.Volumes), held.leaves(s.now))
 	}
 }
 

@@ -3,12 +3,13 @@
 // It judges one pod (Judge: Keep, Wait or Reap) or one entry of the quarantine (JudgeEntry,
 // Lives), says how much of what may go is taken at once (TakeOf), and what the ledger's records
 // mean (Fold, Recover). Nothing here or below makes a system call, reads the clock or writes a
-// log; whoever reads this package, decide below it, reaper/beneath, reaper/removal and the order of
+// log; whoever reads this package, decide, heard, reaper/beneath, reaper/removal and the order of
 // steps in reaper/carryout.go has read the whole safety argument.
 //
 // It imports contents, which says of what class a thing in a pod directory is. The others import
-// it: decide goes through all pods and entries of one look, lists says which pods a list lets go,
-// person what a command means, inventory what is counted, and cni judges what CNI leaves.
+// it: decide goes through all pods and entries of one look, heard says what the kubelet's log
+// proves, lists which pods a list lets go, person what a command means, inventory what is counted,
+// and cni judges what CNI leaves.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The

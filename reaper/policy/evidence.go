@@ -92,6 +92,12 @@ type Residue struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
+// StateFile is a file of the kubelet's own that names the pod.
+type StateFile struct {
+	Name    string    // its path below the kubelet's root directory, or an absolute one
+	Written time.Time // when it was written last, by the wall clock
+}
+
 // Evidence is all that one look found out about one entry of the pods directory, or
 // about one parked pod.
 type Evidence struct {

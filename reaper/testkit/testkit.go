@@ -1,5 +1,5 @@
 // Package testkit has what the tests of several rooms need: a mount namespace of their own,
-// and the one way to skip. Only tests import it.
+// the one way to skip, a pod that is dead in every respect. Only tests import it.
 package testkit
 
 import (

@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
@@ -27,7 +28,7 @@ const (
 // hear returns what the logs say, for a command that runs once: what is said now, and what
 // the journal has of the kubelet since it started. Nothing is remembered, so the logs
 // are read as on a first start.
-func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []policy.Claim {
+func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
 	if cfg.Waive() {
 		return nil // there is no kubelet whose word could count
 	}
@@ -45,7 +46,7 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
-				said.add(policy.Claim{Sighting: s, At: clock.Now()})
+				said.add(heard.Claim{Sighting: s, At: clock.Now()})
 			}
 		case line, more := <-recalled:
 			if !more {
@@ -53,7 +54,7 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 				continue
 			}
 			if s, ok := parseOld(line); ok && !s.Time.IsZero() {
-				said.add(policy.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
+				said.add(heard.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
 			}
 		case <-listening:
 			listening = nil
@@ -91,7 +92,7 @@ func before(now policy.Instant, at time.Time) policy.Instant {
 
 // gathered holds the last claim of each kind: for each pod and volume, for each process that may
 // have made it, and for what makes it evidence. A forged line cannot push out the kubelet's own.
-type gathered map[gatheredKey]policy.Claim
+type gathered map[gatheredKey]heard.Claim
 
 type gatheredKey struct {
 	uid                            parsers.PodUID
@@ -100,7 +101,7 @@ type gatheredKey struct {
 	teardown, trusted, whole, json bool
 }
 
-func (g gathered) add(c policy.Claim) {
+func (g gathered) add(c heard.Claim) {
 	s := c.Sighting
 	key := gatheredKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON}
 	if last, ok := g[key]; (ok && last.At.Boot < c.At.Boot) || (!ok && len(g) < maxClaims) {
@@ -108,8 +109,8 @@ func (g gathered) add(c policy.Claim) {
 	}
 }
 
-func (g gathered) claims() []policy.Claim {
-	all := make([]policy.Claim, 0, len(g))
+func (g gathered) claims() []heard.Claim {
+	all := make([]heard.Claim, 0, len(g))
 	for _, c := range g {
 		all = append(all, c)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // TestGathered: of what was said the last word counts, in whatever order it was read, and a
@@ -13,10 +14,10 @@ import (
 func TestGathered(t *testing.T) {
 	testNow := time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
 	now := policy.Instant{Wall: testNow, Boot: 100 * time.Hour, BootID: "b"}
-	line := func(ago time.Duration, change func(*parsers.Sighting)) policy.Claim {
+	line := func(ago time.Duration, change func(*parsers.Sighting)) heard.Claim {
 		s := parsers.Sighting{UID: "0badf00d-0001-4aaa-8bbb-cccc00000001", PID: 42, Trusted: true, Whole: true, Time: testNow.Add(-ago)}
 		change(&s)
-		return policy.Claim{Sighting: s, At: before(now, s.Time)}
+		return heard.Claim{Sighting: s, At: before(now, s.Time)}
 	}
 	same := func(*parsers.Sighting) {}
 	said := gathered{}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // Case is all that Decide weighs.
 type Case struct {
 	Look    policy.Look
-	Claims  []policy.Claim // what the log has said since the last pass
+	Claims  []heard.Claim // what the log has said since the last pass
 	Memory  Memory
 	Entries map[string]*policy.EntryState // what the ledger knows of
 	Breaker bool                          // the ledger's: enforcing has stopped, and no person has said go on
@@ -79,7 +80,7 @@ func (d *Ruling) judge(c Case) {
 		m.NetworkDown = look.At
 	}
 	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
-	m.Heard.Add(policy.Known(c.Claims, d.here(c)), look.Node, look.At)
+	m.Heard.Add(heard.Known(c.Claims, d.here(c)), look.Node, look.At)
 	m.Names = fillNames(look, c.Memory.Names)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range c.Entries {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -16,12 +17,16 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
+
+var update = flag.Bool("update", os.Getenv("UPDATE_GOLDEN") != "", "rewrite the golden files")
 
 // play is a node over several passes: Decide's plan is carried out on paper, by what the disk
 // would answer, and folded as the ledger does.
 type play struct {
-	*scene
+	*testkit.Scene
 	pods    map[string]*policy.Evidence // in the pods directory, by the number of the pod
 	memory  Memory
 	entries map[string]*policy.EntryState
@@ -33,10 +38,10 @@ type play struct {
 }
 
 func newPlay() *play {
-	s := deadScene()
-	s.rules.MaxPerLook = 10
+	s := testkit.DeadPod()
+	s.Rules.MaxPerLook = 10
 	return &play{
-		scene: s, pods: map[string]*policy.Evidence{}, entries: map[string]*policy.EntryState{}, refused: map[string]bool{},
+		Scene: s, pods: map[string]*policy.Evidence{}, entries: map[string]*policy.EntryState{}, refused: map[string]bool{},
 		mounted: map[parsers.PodUID]bool{}, held: map[parsers.PodUID]bool{},
 	}
 }
@@ -56,7 +61,7 @@ func (p *play) do(t *testing.T, line string) {
 	case "pods":
 		n, _ := strconv.Atoi(f[1])
 		for i := range n {
-			e := deadScene().ev
+			e := testkit.DeadPod().Pod
 			e.UID = uidOf(strconv.Itoa(i + 1))
 			e.Name, e.ID.Ino = string(e.UID), uint64(i)+1
 			p.pods[strconv.Itoa(i+1)] = &e
@@ -65,10 +70,10 @@ func (p *play) do(t *testing.T, line string) {
 		p.pods[f[1]].Facts[factOf(t, f[2])].Truth = truthOf(t, f[3])
 	case "leaf":
 		p.held[uidOf(f[1])] = true
-		p.pods[f[1]].Residue = []policy.Residue{{Path: testLeaf, Class: contents.ClassData, Entries: 2}}
+		p.pods[f[1]].Residue = []policy.Residue{{Path: testkit.Leaf, Class: contents.ClassData, Entries: 2}}
 	case "wait":
 		d := durationOf(t, f[1])
-		p.now.Wall, p.now.Boot = p.now.Wall.Add(d), p.now.Boot+d
+		p.Now.Wall, p.Now.Boot = p.Now.Wall.Add(d), p.Now.Boot+d
 	case "restart":
 		p.memory = Memory{Holds: p.memory.Holds, Told: p.memory.Told, Heard: p.memory.Heard}
 	case "refuse":
@@ -76,7 +81,7 @@ func (p *play) do(t *testing.T, line string) {
 	case "mount": // between the look and the move
 		p.mounted[uidOf(f[1])] = true
 	case "made-again":
-		e := deadScene().ev
+		e := testkit.DeadPod().Pod
 		e.UID, e.ID.Ino = uidOf(f[1]), 99
 		e.Name = string(e.UID)
 		p.pods[f[1]] = &e
@@ -98,13 +103,13 @@ func (p *play) setNode(t *testing.T, f []string) {
 	t.Helper()
 	switch f[0] + " " + f[1] {
 	case "kubelet restarted":
-		p.node.KubeletID = policy.KubeletID{PID: 4711, Start: p.now.Boot - durationOf(t, f[2])}
+		p.Node.KubeletID = policy.KubeletID{PID: 4711, Start: p.Now.Boot - durationOf(t, f[2])}
 	case "kubelet runs":
-		p.node.Kubelet.Truth = truthOf(t, f[2])
+		p.Node.Kubelet.Truth = truthOf(t, f[2])
 	case "agrees is":
-		p.node.Agrees.Truth = truthOf(t, f[2])
+		p.Node.Agrees.Truth = truthOf(t, f[2])
 	case "enforce may":
-		p.node.MayEnforce.Truth = truthOf(t, f[2])
+		p.Node.MayEnforce.Truth = truthOf(t, f[2])
 	default:
 		t.Fatalf("no such line: %s", f)
 	}
@@ -115,15 +120,15 @@ func (p *play) setRules(t *testing.T, f []string) {
 	t.Helper()
 	switch f[1] {
 	case "hold":
-		p.rules.Hold = durationOf(t, f[2])
+		p.Rules.Hold = durationOf(t, f[2])
 	case "observe":
-		p.rules.Observe = true
+		p.Rules.Observe = true
 	case "most":
 		n, err := strconv.Atoi(f[2])
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.rules.MaxPerLook = n
+		p.Rules.MaxPerLook = n
 	default:
 		t.Fatalf("no such line: %s", f)
 	}
@@ -160,12 +165,12 @@ func factOf(t *testing.T, name string) policy.FactName {
 // look takes one pass.
 func (p *play) look(t *testing.T) {
 	t.Helper()
-	look := policy.Look{At: p.now, Node: p.node}
+	look := policy.Look{At: p.Now, Node: p.Node}
 	for _, pod := range slices.Sorted(maps.Keys(p.pods)) {
 		look.Pods = append(look.Pods, *p.pods[pod])
 	}
-	for _, s := range InWork(p.entries, p.rules, p.now, p.memory.Pressed) {
-		e := deadScene().ev
+	for _, s := range InWork(p.entries, p.Rules, p.Now, p.memory.Pressed) {
+		e := testkit.DeadPod().Pod
 		e.UID, e.Entry, e.ID = s.UID, s.Entry, s.ID
 		if p.pods[podOf(s.UID)] != nil {
 			e.Facts.Set(policy.FactRemade, policy.Yes, "test", "there is a pods/UID again")
@@ -176,18 +181,18 @@ func (p *play) look(t *testing.T) {
 			look.Parked = append(look.Parked, e)
 		}
 	}
-	p.memory.Heard = policy.Heard{
-		Kubelet: p.node.KubeletID, BootID: p.now.BootID,
-		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]policy.Teardown{},
+	p.memory.Heard = heard.Heard{
+		Kubelet: p.Node.KubeletID, BootID: p.Now.BootID,
+		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]heard.Teardown{},
 	}
 	for pod := range p.pods {
 		uid := uidOf(pod)
 		p.memory.Heard.Named[uid] = !p.held[uid]
 		if p.held[uid] {
-			p.memory.Heard.Teardowns[uid] = policy.Teardown{At: p.now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.now, Leaf: testLeaf}}}
+			p.memory.Heard.Teardowns[uid] = heard.Teardown{At: p.Now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.Now, Leaf: testkit.Leaf}}}
 		}
 	}
-	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.rules}
+	c := Case{Look: look, Memory: p.memory, Entries: p.entries, Breaker: p.breaker, Rules: p.Rules}
 	d := Decide(c)
 	if again := Decide(c); !reflect.DeepEqual(d, again) {
 		t.Errorf("the same case is decided otherwise the second time:\n%+v\n%+v", d, again)
@@ -219,7 +224,7 @@ func (p *play) look(t *testing.T) {
 
 func (d Ruling) nextAfter(p *play, outs []policy.Outcome) (time.Duration, bool) {
 	d.Memory = p.memory
-	return d.Next(outs, policy.Listed(p.entries), p.rules, p.now)
+	return d.Next(outs, policy.Listed(p.entries), p.Rules, p.Now)
 }
 
 // carryOut does what the loop does, in its order.
@@ -258,20 +263,20 @@ func (p *play) execute(b policy.Batch) (outs []policy.Outcome) {
 		case a.Kind == policy.Park:
 			delete(p.pods, pod)
 		case a.Kind == policy.PutBack:
-			e := deadScene().ev
+			e := testkit.DeadPod().Pod
 			e.UID, e.Name, e.ID = a.UID, string(a.UID), a.ID
 			p.pods[pod] = &e
 		case a.Kind == policy.Clear:
 			p.pods[pod].Residue = nil
 		}
 		fmt.Fprintf(&p.said, "  -> %s %s %s\n", a.Kind, pod, o.Result)
-		policy.Fold(p.entries, policy.Intent(a, p.node, p.now))
-		for _, r := range policy.Recorded(o, p.node, p.now) {
+		policy.Fold(p.entries, policy.Intent(a, p.Node, p.Now))
+		for _, r := range policy.Recorded(o, p.Node, p.Now) {
 			policy.Fold(p.entries, r)
 		}
 		outs = append(outs, o)
 	}
-	p.memory.Ended(outs, p.now)
+	p.memory.Ended(outs, p.Now)
 	return outs
 }
 

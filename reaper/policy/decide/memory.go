@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
@@ -20,7 +21,7 @@ type Memory struct {
 	NetworkDown policy.Instant `json:"network_down,omitzero"`
 
 	// Heard is what the kubelet that runs has said. It is saved by itself.
-	Heard policy.Heard `json:"-"`
+	Heard heard.Heard `json:"-"`
 	// Proven: one pod has been parked and confirmed since the start.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
@@ -36,10 +37,10 @@ type Memory struct {
 
 // copied returns a memory that can be changed without changing m. What is made anew by each
 // ruling is shared.
-func (m *Memory) copied(heard bool) Memory {
+func (m *Memory) copied(claims bool) Memory {
 	c := *m
 	c.cleared = maps.Clone(m.cleared)
-	if heard {
+	if claims {
 		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
 	}
 	return c

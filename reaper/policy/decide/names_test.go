@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 var webName = policy.PodName{Namespace: "shop", Name: "web-0"}
@@ -24,8 +25,8 @@ func TestTellResources(t *testing.T) {
 		decision  policy.Decision
 	}{
 		{"listed", &policy.PodResources{Names: listed}, nil, false, policy.Yes, policy.Keep},
-		{"listed, and known by its own name only", &policy.PodResources{Names: listed}, []parsers.PodUID{testUID}, false, policy.Yes, policy.Keep},
-		{"its successor has the name", &policy.PodResources{Names: listed}, []parsers.PodUID{testUID, other}, false, policy.No, policy.Reap},
+		{"listed, and known by its own name only", &policy.PodResources{Names: listed}, []parsers.PodUID{testkit.PodUID}, false, policy.Yes, policy.Keep},
+		{"its successor has the name", &policy.PodResources{Names: listed}, []parsers.PodUID{testkit.PodUID, other}, false, policy.No, policy.Reap},
 		{"not listed", &policy.PodResources{Names: map[policy.PodName]bool{{Namespace: "shop", Name: "web-1"}: true}}, nil, false, policy.No, policy.Reap},
 		{"another namespace's", &policy.PodResources{Names: map[policy.PodName]bool{{Namespace: "test", Name: "web-0"}: true}}, nil, false, policy.No, policy.Reap},
 		{"nobody knows its name", &policy.PodResources{Names: listed}, nil, true, policy.Unknown, policy.Reap},
@@ -33,23 +34,23 @@ func TestTellResources(t *testing.T) {
 		{"not asked", nil, nil, false, policy.Unknown, policy.Reap},
 	}
 	for _, tt := range tests {
-		s := deadScene()
-		s.ev.Facts.Set(policy.FactNamed, policy.No, "", "")
-		s.ev.Namespace, s.ev.PodName, s.ev.CertainName = webName.Namespace, webName.Name, !tt.uncertain
+		s := testkit.DeadPod()
+		s.Pod.Facts.Set(policy.FactNamed, policy.No, "", "")
+		s.Pod.Namespace, s.Pod.PodName, s.Pod.CertainName = webName.Namespace, webName.Name, !tt.uncertain
 		l := policy.Look{Resources: tt.resources, UIDs: map[policy.PodName][]parsers.PodUID{webName: tt.uids}}
-		tellResources(&l, &s.ev)
-		v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now)
-		got := s.ev.Facts[policy.FactPodResources].Truth
+		tellResources(&l, &s.Pod)
+		v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
+		got := s.Pod.Facts[policy.FactPodResources].Truth
 		if got != tt.want || v.Decision != tt.decision || v.For(policy.ReasonPodResources) != (tt.want == policy.Yes) {
 			t.Errorf("%s: %s, %s %v; want %s, %s", tt.name, got, v.Decision, v.Why, tt.want, tt.decision)
 		}
-		s.ev.Facts.Set(policy.FactNamed, policy.Yes, "", "")
-		if v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != policy.Reap {
+		s.Pod.Facts.Set(policy.FactNamed, policy.Yes, "", "")
+		if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Reap {
 			t.Errorf("%s: the kubelet named the pod itself, and it is kept: %v", tt.name, v.Why)
 		}
-		s.ev.Facts.Set(policy.FactNamed, policy.No, "", "")
-		s.ev.Facts.Set(policy.FactAnyNamed, policy.No, "", "")
-		if v := policy.Judge(s.ev, s.node, s.hold, s.rules, s.now); v.Decision != policy.Keep {
+		s.Pod.Facts.Set(policy.FactNamed, policy.No, "", "")
+		s.Pod.Facts.Set(policy.FactAnyNamed, policy.No, "", "")
+		if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Keep {
 			t.Errorf("%s: nobody let the pod go, and it goes", tt.name)
 		}
 	}

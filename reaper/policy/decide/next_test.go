@@ -6,12 +6,13 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {
-	rules := deadScene().rules
+	rules := testkit.DeadPod().Rules
 	observe := rules
 	observe.Observe = true
 	now := policy.Instant{BootID: "b", Boot: 100 * time.Hour}
@@ -20,7 +21,7 @@ func TestNoHurry(t *testing.T) {
 	}}
 	parked := []policy.EntryState{{Entry: "e", Phase: policy.PhaseParked, Parked: policy.Parked{At: policy.Instant{BootID: "b"}}}}
 	looked := Ruling{Look: policy.Look{Parked: []policy.Evidence{{Entry: "e"}}}}
-	future := Ruling{Verdicts: []policy.Verdict{{UID: testUID, Decision: policy.Wait, Due: 10000 * time.Hour}}}
+	future := Ruling{Verdicts: []policy.Verdict{{UID: testkit.PodUID, Decision: policy.Wait, Due: 10000 * time.Hour}}}
 	for name, tt := range map[string]struct {
 		d       Ruling
 		entries []policy.EntryState

@@ -6,19 +6,11 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // orphan is a pod of which everything says dead, and which the kubelet named.
-func orphan() policy.Evidence {
-	e := policy.Evidence{UID: "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"}
-	for n := range policy.NumFacts {
-		e.Facts.Set(n, policy.No, "test", "")
-	}
-	for _, n := range []policy.FactName{policy.FactDirectory, policy.FactContent, policy.FactNamed, policy.FactAnyNamed} {
-		e.Facts.Set(n, policy.Yes, "test", "")
-	}
-	return e
-}
+func orphan() policy.Evidence { return testkit.DeadPod().Pod }
 
 func TestInventory(t *testing.T) {
 	dead, living, static, named, forgotten := orphan(), orphan(), orphan(), orphan(), orphan()

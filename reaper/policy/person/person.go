@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
 // Unlisted returns the entries among names, which lie in quarantine, that the ledger does
@@ -77,7 +78,7 @@ func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.Action
 }
 
 // LivesAgain says of entries that a look saw whether their pod lives again, and by what.
-func LivesAgain(h *policy.Heard, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
+func LivesAgain(h *heard.Heard, look policy.Look, entries []policy.EntryState, r policy.Rules) (string, bool) {
 	for i := range look.Resting {
 		e := look.Resting[i]
 		h.TellParked(&e, look.Node, entries[i], look.At)

@@ -1,4 +1,4 @@
-package policy
+package heard
 
 import (
 	"encoding/json"
@@ -7,24 +7,26 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestHeardBounds: however many lines with however long names come, what is kept of them is
 // bounded, and each pod that they name is known to be held.
 func TestHeardBounds(t *testing.T) {
-	s := deadScene()
+	s := testkit.DeadPod()
 	var h Heard
 	const pods, volumes = 1000, 2 * mostVolumes
 	uid := func(n int) parsers.PodUID { return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", n)) }
 	for n := range pods {
 		var claims []Claim
 		for v := range volumes {
-			claims = append(claims, Claim{At: s.now, Sighting: parsers.Sighting{
-				UID: uid(n), Report: parsers.ReportTeardown, PID: s.node.KubeletID.PID, Whole: true,
+			claims = append(claims, Claim{At: s.Now, Sighting: parsers.Sighting{
+				UID: uid(n), Report: parsers.ReportTeardown, PID: s.Node.KubeletID.PID, Whole: true,
 				Path: strings.Repeat("p", 1024), Volume: fmt.Sprintf("%0256d", v), Leaf: fmt.Sprintf("volumes/kubernetes.io~nfs/%0250d", v),
 			}})
 		}
-		h.Add(claims, s.node, s.now)
+		h.Add(claims, s.Node, s.Now)
 	}
 	if size := h.teardownSize(); size > mostTeardownBytes+pods*256 {
 		t.Errorf("%d bytes are kept", size)
@@ -34,21 +36,23 @@ func TestHeardBounds(t *testing.T) {
 		t.Errorf("%d bytes are saved, %v", len(text), err)
 	}
 	for n := range pods {
-		e := Evidence{UID: uid(n)}
-		h.Tell(&e, s.node, s.now)
-		if e.Facts[FactTeardown].Truth != Yes {
+		e := policy.Evidence{UID: uid(n)}
+		h.Tell(&e, s.Node, s.Now)
+		if e.Facts[policy.FactTeardown].Truth != policy.Yes {
 			t.Fatalf("pod %d is not known to be held", n)
 		}
 	}
 	// What an older version saved: the same, without bounds.
-	old := Heard{Kubelet: s.node.KubeletID, BootID: s.now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
+	old := Heard{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Teardowns: map[parsers.PodUID]Teardown{}}
 	for n := range 100 {
-		old.Teardowns[uid(n)] = Teardown{At: s.now, Volumes: map[string]VolumeTeardown{strings.Repeat("v", 60<<10): {At: s.now, Leaf: "volumes/kubernetes.io~nfs/v"}}}
+		old.Teardowns[uid(n)] = Teardown{At: s.Now, Volumes: map[string]policy.VolumeTeardown{
+			strings.Repeat("v", 60<<10): {At: s.Now, Leaf: "volumes/kubernetes.io~nfs/v"},
+		}}
 	}
 	old.Bound()
-	e := Evidence{UID: uid(1)}
-	old.Tell(&e, s.node, s.now)
-	if size := old.teardownSize(); size > mostTeardownBytes || e.Facts[FactTeardown].Truth != Yes || e.Leaves != nil {
-		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[FactTeardown].Truth, e.Leaves)
+	e := policy.Evidence{UID: uid(1)}
+	old.Tell(&e, s.Node, s.Now)
+	if size := old.teardownSize(); size > mostTeardownBytes || e.Facts[policy.FactTeardown].Truth != policy.Yes || e.Leaves != nil {
+		t.Errorf("%d bytes are kept, held %v, leaves %v", size, e.Facts[policy.FactTeardown].Truth, e.Leaves)
 	}
 }

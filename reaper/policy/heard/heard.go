@@ -1,29 +1,29 @@
-package policy
+package heard
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // Heard is what one run of a kubelet has said in its log about orphans, as far as its
 // lines count as evidence. It is kept across our own restarts and begins anew with each
 // kubelet.
 type Heard struct {
-	Kubelet KubeletID               `json:"kubelet"`
+	Kubelet policy.KubeletID        `json:"kubelet"`
 	BootID  string                  `json:"boot_id"`
 	Named   map[parsers.PodUID]bool `json:"named,omitempty"`
 	// NamedAt is when it named each of them last.
-	NamedAt   map[parsers.PodUID]Instant  `json:"named_at,omitempty"`
-	Teardowns map[parsers.PodUID]Teardown `json:"held,omitempty"`
+	NamedAt   map[parsers.PodUID]policy.Instant `json:"named_at,omitempty"`
+	Teardowns map[parsers.PodUID]Teardown       `json:"held,omitempty"`
 	// Last is when it said anything of either kind, and Since the beginning of an unbroken row
 	// of such words: we were there, and so was its log.
-	Last  Instant `json:"last,omitzero"`
-	Since Instant `json:"since,omitzero"`
+	Last  policy.Instant `json:"last,omitzero"`
+	Since policy.Instant `json:"since,omitzero"`
 	// Full is set once more pods were held than are remembered: of any other it is not known.
 	Full bool `json:"full,omitempty"`
 
@@ -58,14 +58,6 @@ func (h *Heard) Bound() {
 	h.bytes = h.teardownSize()
 }
 
-// Teardown is the kubelet's last word on a volume that its volume manager cannot tear down.
-type Teardown struct {
-	At   Instant `json:"at"`
-	Path string  `json:"path,omitempty"` // the volume path it named
-	// Volumes holds the last word on each volume, by the kubelet's name for it.
-	Volumes map[string]VolumeTeardown `json:"volumes,omitempty"`
-}
-
 // silence is how long a kubelet that still holds a volume never leaves it unmentioned: it
 // tries again after 2 min 2 s at the latest (exponentialbackoff.maxDurationBeforeRetry).
 const silence = 10 * time.Minute
@@ -75,7 +67,7 @@ const silence = 10 * time.Minute
 const unbroken = 6 * time.Minute
 
 // listen notes that the kubelet was heard.
-func (h *Heard) listen(at Instant) {
+func (h *Heard) listen(at policy.Instant) {
 	gap, ok := at.Since(h.Last)
 	if !ok && at.BootID == h.Last.BootID {
 		return // an older one, read late
@@ -96,71 +88,10 @@ func (h *Heard) over(by Teardown) bool {
 	return ok && here && min(since, listened) > silence
 }
 
-// Claim is one sighting that counts once the kubelet that made it is known to run.
-type Claim struct {
-	Sighting parsers.Sighting
-	At       Instant // when we read it
-}
-
-// Size is about how many bytes a claim takes in memory.
-func (c Claim) Size() int {
-	const fixed = 512 // the two structs, and what a map adds
-	s := c.Sighting
-	return fixed + len(s.UID) + len(s.Path) + len(s.Volume) + len(s.Leaf) + len(s.Program) + len(s.BootID)
-}
-
-// startSlack is how far the start of a process, which /proc/PID/stat gives in ticks of
-// 10 ms against the boot clock, may lie after the first line that the process wrote.
-const startSlack = 2 * time.Second
-
-// Evident says whether the claim is the word of the kubelet k of this boot: by
-// journald's trusted fields, or by its PID, in a whole line that cannot be older than it, in
-// the format that it writes. A pod chooses what its probe prints, and so how the rest of
-// a line begins that journald cut in two.
-func (c Claim) Evident(k KubeletID, format LogFormat, now Instant) bool {
-	s := c.Sighting
-	if !s.Whole || !inFormat(s, format) {
-		return false
-	}
-	if k.PID == 0 || s.PID != k.PID || c.At.BootID != now.BootID {
-		return false
-	}
-	if s.BootID != "" && s.BootID != strings.ReplaceAll(now.BootID, "-", "") {
-		return false
-	}
-	start := now.Wall.Add(k.Start - now.Boot - startSlack)
-	if !s.Time.IsZero() {
-		// A time to come is one of a clock that has been set back since: a line of another
-		// boot, in which another kubelet may have had this PID. A machine without a battery
-		// clock boots into its own past.
-		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
-	}
-	// A line without a certain time counts only where it was read as it was written.
-	return !s.CatchUp && c.At.Boot >= k.Start
-}
-
-// inFormat says whether the kubelet writes such lines. JSON holds no PID of its own: only
-// journald's fields say then whose it is, and only a kubelet that is known to write JSON
-// writes it at a line's beginning.
-func inFormat(s parsers.Sighting, format LogFormat) bool {
-	if s.JSON {
-		return s.Trusted && format == LogJSON
-	}
-	return format != LogJSON
-}
-
-// Known returns those of the claims that name a pod which this node has. Whoever can make a
-// line can make up a UID, and a line about a pod that was never here says neither that the
-// kubelet's sources are ready nor anything else. A pod that the kubelet itself removed between
-// its line and the look is no longer here either: its line is not missed.
-func Known(claims []Claim, has map[parsers.PodUID]bool) []Claim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !has[c.Sighting.UID] })
-}
-
 // Add takes the claims that are evident for the kubelet that runs now, and forgets what
 // another kubelet said.
-func (h *Heard) Add(claims []Claim, n Node, now Instant) {
-	if n.Kubelet.Truth != Yes {
+func (h *Heard) Add(claims []Claim, n policy.Node, now policy.Instant) {
+	if n.Kubelet.Truth != policy.Yes {
 		return
 	}
 	if h.Kubelet != n.KubeletID || h.BootID != now.BootID {
@@ -209,35 +140,50 @@ func (h *Heard) Add(claims []Claim, n Node, now Instant) {
 	}
 }
 
+// name notes that the kubelet named the pod as an orphan, and when it did so last.
+func (h *Heard) name(c Claim) {
+	uid := c.Sighting.UID
+	if h.Named == nil {
+		h.Named = map[parsers.PodUID]bool{}
+	}
+	h.Named[uid] = true
+	if h.NamedAt == nil {
+		h.NamedAt = map[parsers.PodUID]policy.Instant{}
+	}
+	if at := c.written(); at.Boot >= h.NamedAt[uid].Boot {
+		h.NamedAt[uid] = at
+	}
+}
+
 // Tell sets the facts that only the kubelet's log can give: FactNamed, FactAnyNamed and FactTeardown, and the
 // leaves. With no kubelet running all of them stay unknown.
-func (h *Heard) Tell(e *Evidence, n Node, now Instant) {
-	if n.Kubelet.Truth != Yes || h.Kubelet != n.KubeletID {
+func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
+	if n.Kubelet.Truth != policy.Yes || h.Kubelet != n.KubeletID {
 		return
 	}
 	origin := fmt.Sprintf("log of the kubelet, PID %d", h.Kubelet.PID)
-	named, swept, held := No, No, No
+	named, swept, held := policy.No, policy.No, policy.No
 	if h.Named[e.UID] {
-		named = Yes
+		named = policy.Yes
 	}
 	if len(h.Named) > 0 {
-		swept = Yes
+		swept = policy.Yes
 	}
 	var detail string
 	if h.Full {
-		held, detail = Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
+		held, detail = policy.Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}
 	switch by, ok := h.Teardowns[e.UID]; {
 	case ok && h.over(by):
-		held, detail = No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
+		held, detail = policy.No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
 	case ok:
-		held, detail = Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
+		held, detail = policy.Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
 		if e.Leaves = by.leaves(now); e.Leaves != nil {
 			detail += ": it is not empty"
 		}
 	}
-	e.Facts.Set(FactNamed, named, origin, "")
-	e.Facts.Set(FactAnyNamed, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
-	e.Facts.Set(FactTeardown, held, origin, detail)
+	e.Facts.Set(policy.FactNamed, named, origin, "")
+	e.Facts.Set(policy.FactAnyNamed, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
+	e.Facts.Set(policy.FactTeardown, held, origin, detail)
 	h.discount(e, now)
 }

@@ -1,18 +1,12 @@
-package policy
+package heard
 
 import (
 	"fmt"
 	"path"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
-
-// StateFile is a file of the kubelet's own that names the pod.
-type StateFile struct {
-	Name    string    // its path below the kubelet's root directory, or an absolute one
-	Written time.Time // when it was written last, by the wall clock
-}
 
 // goesStale has the state files that name a pod which the kubelet has let go, until something
 // else makes the kubelet write them (source of 1.19, 1.21, 1.24, 1.27, 1.30, 1.33, 1.34, 1.36):
@@ -36,18 +30,18 @@ var goesStale = map[string]bool{
 const staleSlack = 2 * time.Second
 
 // stale reports whether all files that name the pod are of those that go stale.
-func (e *Evidence) stale() bool {
+func stale(e *policy.Evidence) bool {
 	for _, f := range e.StateFiles {
 		if !goesStale[path.Base(f.Name)] {
 			return false
 		}
 	}
-	return len(e.StateFiles) > 0 && e.Facts[FactKubeletFile].Truth == Yes
+	return len(e.StateFiles) > 0 && e.Facts[policy.FactKubeletFile].Truth == policy.Yes
 }
 
 // unwrittenSince reports whether none of the files that name the pod was written after at. Both
 // clocks must say so: the wall clock may have been set meanwhile.
-func (e *Evidence) unwrittenSince(at, now Instant) bool {
+func unwrittenSince(e *policy.Evidence, at, now policy.Instant) bool {
 	since, ok := now.Since(at)
 	for _, f := range e.StateFiles {
 		if age := now.Wall.Sub(f.Written); !ok || !f.Written.Add(staleSlack).Before(at.Wall) || since+staleSlack >= age {
@@ -58,13 +52,13 @@ func (e *Evidence) unwrittenSince(at, now Instant) bool {
 }
 
 // discount makes the fact kubelet_file a no.
-func (e *Evidence) discount(since string) {
-	f := &e.Facts[FactKubeletFile]
-	f.Truth = No
-	f.Detail += fmt.Sprintf(", as it was last written at %s; %s", e.lastWritten().UTC().Format(time.RFC3339), since)
+func discount(e *policy.Evidence, since string) {
+	f := &e.Facts[policy.FactKubeletFile]
+	f.Truth = policy.No
+	f.Detail += fmt.Sprintf(", as it was last written at %s; %s", lastWritten(e).UTC().Format(time.RFC3339), since)
 }
 
-func (e *Evidence) lastWritten() time.Time {
+func lastWritten(e *policy.Evidence) time.Time {
 	var last time.Time
 	for _, f := range e.StateFiles {
 		if f.Written.After(last) {
@@ -74,35 +68,11 @@ func (e *Evidence) lastWritten() time.Time {
 	return last
 }
 
-// written is when the line was written, as far as it tells: we may have read it later.
-func (c Claim) written() Instant {
-	at := c.At
-	if late := at.Wall.Sub(c.Sighting.Time); !c.Sighting.Time.IsZero() && late > 0 {
-		at.Wall, at.Boot = c.Sighting.Time, max(0, at.Boot-late)
-	}
-	return at
-}
-
-// name notes that the kubelet named the pod as an orphan, and when it did so last.
-func (h *Heard) name(c Claim) {
-	uid := c.Sighting.UID
-	if h.Named == nil {
-		h.Named = map[parsers.PodUID]bool{}
-	}
-	h.Named[uid] = true
-	if h.NamedAt == nil {
-		h.NamedAt = map[parsers.PodUID]Instant{}
-	}
-	if at := c.written(); at.Boot >= h.NamedAt[uid].Boot {
-		h.NamedAt[uid] = at
-	}
-}
-
 // discount takes the word of a state file back that has gone stale: the kubelet that runs has
 // named the pod as an orphan since the file was written. It names no pod that it knows.
-func (h *Heard) discount(e *Evidence, now Instant) {
-	if at, ok := h.NamedAt[e.UID]; ok && e.stale() && e.unwrittenSince(at, now) {
-		e.discount("the kubelet has named the pod as an orphan since")
+func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
+	if at, ok := h.NamedAt[e.UID]; ok && stale(e) && unwrittenSince(e, at, now) {
+		discount(e, "the kubelet has named the pod as an orphan since")
 	}
 }
 
@@ -114,20 +84,20 @@ const rewritten = 5 * time.Minute
 // life: of a state file that goes stale only what was written since the pod was parked is one.
 // A kubelet that has started since writes what it read at its start, so nobody knows whether
 // it has taken the pod in: such a file then says nothing.
-func (h *Heard) TellParked(e *Evidence, n Node, s EntryState, now Instant) {
-	if n.Kubelet.Truth == Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
-		e.Facts[FactNamed].Truth = Yes
+func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
+	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
+		e.Facts[policy.FactNamed].Truth = policy.Yes
 	}
-	if !e.stale() {
+	if !stale(e) {
 		return
 	}
 	parked := s.Parked.At
 	parked.Wall, parked.Boot = parked.Wall.Add(-rewritten), parked.Boot-rewritten
 	switch {
-	case e.unwrittenSince(parked, now):
-		e.discount("the pod was parked after that")
-	case n.Kubelet.Truth != Yes || n.KubeletID != s.Parked.Kubelet:
-		e.Facts[FactKubeletFile].Truth = Unknown
+	case unwrittenSince(e, parked, now):
+		discount(e, "the pod was parked after that")
+	case n.Kubelet.Truth != policy.Yes || n.KubeletID != s.Parked.Kubelet:
+		e.Facts[policy.FactKubeletFile].Truth = policy.Unknown
 	case h.Kubelet == n.KubeletID:
 		h.discount(e, now)
 	}

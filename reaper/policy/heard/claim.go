@@ -1,0 +1,80 @@
+package heard
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Claim is one sighting that counts once the kubelet that made it is known to run.
+type Claim struct {
+	Sighting parsers.Sighting
+	At       policy.Instant // when we read it
+}
+
+// Size is about how many bytes a claim takes in memory.
+func (c Claim) Size() int {
+	const fixed = 512 // the two structs, and what a map adds
+	s := c.Sighting
+	return fixed + len(s.UID) + len(s.Path) + len(s.Volume) + len(s.Leaf) + len(s.Program) + len(s.BootID)
+}
+
+// startSlack is how far the start of a process, which /proc/PID/stat gives in ticks of
+// 10 ms against the boot clock, may lie after the first line that the process wrote.
+const startSlack = 2 * time.Second
+
+// Evident says whether the claim is the word of the kubelet k of this boot: by
+// journald's trusted fields, or by its PID, in a whole line that cannot be older than it, in
+// the format that it writes. A pod chooses what its probe prints, and so how the rest of
+// a line begins that journald cut in two.
+func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.Instant) bool {
+	s := c.Sighting
+	if !s.Whole || !inFormat(s, format) {
+		return false
+	}
+	if k.PID == 0 || s.PID != k.PID || c.At.BootID != now.BootID {
+		return false
+	}
+	if s.BootID != "" && s.BootID != strings.ReplaceAll(now.BootID, "-", "") {
+		return false
+	}
+	start := now.Wall.Add(k.Start - now.Boot - startSlack)
+	if !s.Time.IsZero() {
+		// A time to come is one of a clock that has been set back since: a line of another
+		// boot, in which another kubelet may have had this PID. A machine without a battery
+		// clock boots into its own past.
+		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
+	}
+	// A line without a certain time counts only where it was read as it was written.
+	return !s.CatchUp && c.At.Boot >= k.Start
+}
+
+// inFormat says whether the kubelet writes such lines. JSON holds no PID of its own: only
+// journald's fields say then whose it is, and only a kubelet that is known to write JSON
+// writes it at a line's beginning.
+func inFormat(s parsers.Sighting, format policy.LogFormat) bool {
+	if s.JSON {
+		return s.Trusted && format == policy.LogJSON
+	}
+	return format != policy.LogJSON
+}
+
+// written is when the line was written, as far as it tells: we may have read it later.
+func (c Claim) written() policy.Instant {
+	at := c.At
+	if late := at.Wall.Sub(c.Sighting.Time); !c.Sighting.Time.IsZero() && late > 0 {
+		at.Wall, at.Boot = c.Sighting.Time, max(0, at.Boot-late)
+	}
+	return at
+}
+
+// Known returns those of the claims that name a pod which this node has. Whoever can make a
+// line can make up a UID, and a line about a pod that was never here says neither that the
+// kubelet's sources are ready nor anything else. A pod that the kubelet itself removed between
+// its line and the look is no longer here either: its line is not missed.
+func Known(claims []Claim, has map[parsers.PodUID]bool) []Claim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !has[c.Sighting.UID] })
+}

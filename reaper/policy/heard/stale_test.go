@@ -1,0 +1,177 @@
+package heard
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// inFiles is a pod that is dead but for the state files that name it, written so long ago.
+func inFiles(written time.Duration, files ...string) *testkit.Scene {
+	s := testkit.DeadPod()
+	s.Pod.Facts.Set(policy.FactKubeletFile, policy.Yes, "/var/lib/kubelet", "the kubelet's file names it")
+	for _, f := range files {
+		s.Pod.StateFiles = append(s.Pod.StateFiles, policy.StateFile{Name: f, Written: s.Now.Wall.Add(-written)})
+	}
+	return s
+}
+
+// namedAgo is what the kubelet that runs said of the pod, so long ago.
+func namedAgo(s *testkit.Scene, ago time.Duration) *Heard {
+	var h Heard
+	h.Add([]Claim{{At: s.Ago(ago), Sighting: parsers.Sighting{UID: testkit.PodUID, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
+	return &h
+}
+
+// TestStaleStateFile: a file that the kubelet writes only when it takes in another pod names
+// one that it has let go; until the kubelet that runs has named the pod since, it keeps.
+func TestStaleStateFile(t *testing.T) {
+	const hour = time.Hour
+	tests := []struct {
+		name    string
+		written time.Duration // ago
+		files   []string
+		named   time.Duration // ago; 0 is never
+		change  func(s *testkit.Scene, h *Heard)
+		want    policy.Decision
+	}{
+		{name: "named since", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Reap},
+		{name: "both of 1.33", written: hour, files: []string{"allocated_pods_state", "actuated_pods_state"}, named: time.Minute, want: policy.Reap},
+		{name: "device plugins", written: hour, files: []string{"device-plugins/kubelet_internal_checkpoint"}, named: time.Minute, want: policy.Reap},
+		{name: "device plugins, elsewhere", written: hour, files: []string{"/d/kubelet_internal_checkpoint"}, named: time.Minute, want: policy.Reap},
+		{name: "left by 1.32", written: 1000 * hour, files: []string{"pod_status_manager_state"}, named: time.Minute, want: policy.Reap},
+		{name: "memory manager", written: hour, files: []string{"memory_manager_state"}, named: time.Minute, want: policy.Reap},
+		{name: "never named", written: hour, files: []string{"allocated_pods_state"}, want: policy.Keep},
+		{name: "written since it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: hour, want: policy.Keep},
+		{name: "written as it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Keep},
+		{
+			name: "one of two was written since", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
+			change: func(s *testkit.Scene, _ *Heard) {
+				s.Pod.StateFiles = append(s.Pod.StateFiles, policy.StateFile{Name: "actuated_pods_state", Written: s.Now.Wall.Add(-time.Minute)})
+			}, want: policy.Keep,
+		},
+		{name: "a file that the kubelet keeps true", written: hour, files: []string{"cpu_manager_state"}, named: time.Minute, want: policy.Keep},
+		{name: "such a one besides", written: hour, files: []string{"allocated_pods_state", "dra_manager_state"}, named: time.Minute, want: policy.Keep},
+		{name: "a file that nobody knows", written: hour, files: []string{"tomorrows_state"}, named: time.Minute, want: policy.Keep},
+		{name: "another file could not be read", written: hour, named: time.Minute, want: policy.Keep},
+		{
+			name: "the clock was set forward after it was written", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
+			change: func(_ *testkit.Scene, h *Heard) { // named at 11:50, written at 11:55, then an hour on
+				at := h.NamedAt[testkit.PodUID]
+				at.Wall = at.Wall.Add(-2 * hour)
+				h.NamedAt[testkit.PodUID] = at
+			}, want: policy.Keep,
+		},
+		{
+			name: "the clock was set back after it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
+			change: func(_ *testkit.Scene, h *Heard) { // named at 12:50, then an hour back, written at 11:59
+				at := h.NamedAt[testkit.PodUID]
+				at.Wall = at.Wall.Add(hour)
+				h.NamedAt[testkit.PodUID] = at
+			}, want: policy.Keep,
+		},
+		{name: "of a time to come", written: -hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Keep},
+		{
+			name: "another kubelet named it", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
+			change: func(s *testkit.Scene, _ *Heard) {
+				s.Node.KubeletID.PID++
+				s.Pod.Facts.Set(policy.FactReleased, policy.Yes, "", "")
+			}, want: policy.Keep,
+		},
+		{
+			name: "of the state of an older version, without times", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
+			change: func(_ *testkit.Scene, h *Heard) { h.NamedAt = nil }, want: policy.Keep,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := inFiles(tt.written, tt.files...)
+			var h Heard
+			h.Add(nil, s.Node, s.Now)
+			if tt.named > 0 {
+				h = *namedAgo(s, tt.named)
+			}
+			if tt.change != nil {
+				tt.change(s, &h)
+			}
+			if v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletFile) {
+				t.Fatalf("without the kubelet's word: %s %v, want keep for %s", v.Decision, v.Why, policy.ReasonKubeletFile)
+			}
+			h.Tell(&s.Pod, s.Node, s.Now)
+			v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
+			if v.Decision != tt.want || v.For(policy.ReasonKubeletFile) != (tt.want == policy.Keep) {
+				t.Errorf("%s %v, want %s", v.Decision, v.Why, tt.want)
+			}
+			if tt.want == policy.Reap {
+				if v := policy.Judge(s.Pod, s.Node, policy.Hold{}, s.Rules, s.Now); v.Decision != policy.Wait || !v.For(policy.ReasonHold) {
+					t.Errorf("at the first look: %s %v, want wait for %s", v.Decision, v.Why, policy.ReasonHold)
+				}
+			}
+		})
+	}
+}
+
+// TestStaleStateFileParked: a parked pod does not live because of a file that named it before.
+// One that was written since is a sign of life, unless another kubelet has started and written
+// what it read.
+func TestStaleStateFileParked(t *testing.T) {
+	tests := []struct {
+		name    string
+		written time.Duration // ago; the pod was parked 30 minutes ago
+		file    string
+		kubelet bool // another kubelet runs
+		named   time.Duration
+		want    policy.Truth
+	}{
+		{"as it was", 40 * time.Minute, "allocated_pods_state", false, 0, policy.No},
+		{"as it was, under another kubelet", 40 * time.Minute, "allocated_pods_state", true, 0, policy.No},
+		{"written and named while the hold ran", 34 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.No},
+		{"written since", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Yes},
+		{"written since, by another kubelet", 20 * time.Minute, "allocated_pods_state", true, 0, policy.Unknown},
+		{"a file that the kubelet keeps true", 40 * time.Minute, "cpu_manager_state", false, 33 * time.Minute, policy.Yes},
+		{"the same, under another kubelet", 40 * time.Minute, "cpu_manager_state", true, 0, policy.Yes},
+	}
+	for _, tt := range tests {
+		s := inFiles(tt.written, tt.file)
+		state := policy.EntryState{UID: testkit.PodUID, Phase: policy.PhaseParked, Parked: policy.Parked{At: s.Ago(30 * time.Minute), Kubelet: s.Node.KubeletID}}
+		var h Heard
+		if tt.named > 0 {
+			h = *namedAgo(s, tt.named)
+		}
+		if tt.kubelet {
+			s.Node.KubeletID = policy.KubeletID{PID: 4711, Start: s.Now.Boot - 25*time.Minute}
+		}
+		h.TellParked(&s.Pod, s.Node, state, s.Now)
+		v := policy.JudgeParked(s.Pod, s.Node, state.Parked, s.Rules, s.Now)
+		if got := s.Pod.Facts[policy.FactKubeletFile].Truth; got != tt.want || v.Alive != (tt.want == policy.Yes) {
+			t.Errorf("%s: %s, alive %t, want %s", tt.name, got, v.Alive, tt.want)
+		}
+	}
+}
+
+// TestWhenNamed: the latest naming counts, by the time at which the line was written; it is
+// kept in the state beside what older versions read.
+func TestWhenNamed(t *testing.T) {
+	s := testkit.DeadPod()
+	h := namedAgo(s, 10*time.Minute)
+	late := Claim{At: s.Now, Sighting: parsers.Sighting{UID: testkit.PodUID, PID: s.Node.KubeletID.PID, Whole: true, Time: s.Now.Wall.Add(-4 * time.Minute)}}
+	h.Add([]Claim{late}, s.Node, s.Now)
+	want := s.Ago(4 * time.Minute)
+	if got := h.NamedAt[testkit.PodUID]; got != want {
+		t.Errorf("named at %v, want %v", got, want)
+	}
+	late.Sighting.Time = s.Now.Wall.Add(-8 * time.Minute)
+	h.Add([]Claim{late}, s.Node, s.Now)
+	if got := h.NamedAt[testkit.PodUID]; got != want {
+		t.Errorf("an older line moved it to %v", got)
+	}
+	text, err := json.Marshal(h)
+	if err != nil || !strings.Contains(string(text), `"named":{"`+string(testkit.PodUID)+`":true}`) || !strings.Contains(string(text), `"named_at"`) {
+		t.Errorf("the state is %s, error %v", text, err)
+	}
+}
