@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // A directory that a kubelet has made again and uses always wins: what is mounted in it
@@ -130,7 +131,7 @@ func (b *batch) usedAfter(a policy.Action) error {
 // exchangedBack takes an exchange back: something came to the newer directory meanwhile.
 func (b *batch) exchangedBack(a policy.Action, why error) policy.Outcome {
 	b.before("renameat2", string(a.UID))
-	err := renameat(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
+	err := change.Renameat2(b.h.quar, a.Entry, b.h.pods, string(a.UID), unix.RENAME_EXCHANGE)
 	if err == nil {
 		return stays(a, why)
 	}

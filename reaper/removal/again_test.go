@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestAgainUsed: what was made again of a parked pod and is used stays where it is, with its
@@ -28,7 +29,7 @@ func TestAgainUsed(t *testing.T) {
 		"a container that only they see": {specs: []string{"dir volumes", "dir plugins"}, used: policy.Yes},
 	}
 	for name, c := range cases {
-		for way, no := range ways {
+		for way, no := range testkit.Ways {
 			for _, guard := range []bool{true, false} {
 				t.Run(name+", "+way+map[bool]string{true: "", false: ", guard off"}[guard], func(t *testing.T) {
 					tr := newTree(t, "file volumes/kubernetes.io~empty-dir/cache/old 1")
@@ -38,28 +39,28 @@ func TestAgainUsed(t *testing.T) {
 					}
 					a := tr.parked(r)
 					a.Kind = policy.PutBack
-					tr.pod(uidA, c.specs...)
-					newer := idAt(t, tr.pods+"/"+string(uidA))
+					tr.Pod(uidA, c.specs...)
+					newer := idAt(t, tr.Pods+"/"+string(uidA))
 					r.guards.used = guard
 					o := run1(t, r, a)
 					if !guard {
 						want(t, o, policy.Conflict, "")
-						if idAt(t, tr.quar+"/"+o.Conflict) != newer {
+						if idAt(t, tr.Quar+"/"+o.Conflict) != newer {
 							t.Fatal("the guard is off and nothing was lost")
 						}
 						// Back, so that the mount behind the canary is found where it was.
-						tr.must(unix.Renameat2(unix.AT_FDCWD, tr.quar+"/"+o.Conflict, unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
+						tr.Must(unix.Renameat2(unix.AT_FDCWD, tr.Quar+"/"+o.Conflict, unix.AT_FDCWD, tr.Pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
 						return
 					}
 					want(t, o, policy.Refused, policy.ReasonRemade)
 					if o.Conflict != entryA {
 						t.Errorf("the conflict is %q, not the elder", o.Conflict)
 					}
-					if idAt(t, tr.pods+"/"+string(uidA)) != newer {
+					if idAt(t, tr.Pods+"/"+string(uidA)) != newer {
 						t.Error("the living directory was moved")
 					}
-					there(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/cache/old", true)
-					there(t, tr.quar+"/"+entryA+".json", true)
+					testkit.There(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/cache/old", true)
+					testkit.There(t, tr.Quar+"/"+entryA+".json", true)
 				})
 			}
 		}
@@ -80,16 +81,16 @@ func TestAgainUnknown(t *testing.T) {
 		a := tr.parked(r)
 		a.Kind = policy.PutBack
 		r.used = used
-		tr.pod(uidA, "dir volumes")
+		tr.Pod(uidA, "dir volumes")
 		o := run1(t, r, a)
 		want(t, o, policy.Refused, policy.ReasonRemade)
 		if o.Conflict != "" {
 			t.Errorf("%s: a conflict: %q", name, o.Conflict)
 		}
-		there(t, tr.pods+"/"+string(uidA)+"/volumes", true)
-		there(t, tr.quar+"/"+entryA+"/old", true)
-		tr.must(os.RemoveAll(tr.pods + "/" + string(uidA)))
-		tr.must(os.Rename(tr.quar+"/"+entryA, tr.pods+"/"+string(uidA)))
+		testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes", true)
+		testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
+		tr.Must(os.RemoveAll(tr.Pods + "/" + string(uidA)))
+		tr.Must(os.Rename(tr.Quar+"/"+entryA, tr.Pods+"/"+string(uidA)))
 	}
 }
 
@@ -100,15 +101,15 @@ func TestAgainRace(t *testing.T) {
 	r := tr.open(false)
 	a := tr.parked(r)
 	a.Kind = policy.PutBack
-	tr.pod(uidA, "dir volumes")
-	newer := idAt(t, tr.pods+"/"+string(uidA))
+	tr.Pod(uidA, "dir volumes")
+	newer := idAt(t, tr.Pods+"/"+string(uidA))
 	renames := 0
-	r.guards.before = outside(func(op, name string) {
+	r.guards.before = testkit.Outside(func(op, name string) {
 		if op != "renameat2" || name != string(uidA) {
 			return
 		}
 		if renames++; renames == 2 { // the first is the one that replaces nothing, and fails
-			tr.one(tr.pods+"/"+string(uidA), "dir volumes/kubernetes.io~empty-dir/cache")
+			tr.One(tr.Pods+"/"+string(uidA), "dir volumes/kubernetes.io~empty-dir/cache")
 		}
 	})
 	o := run1(t, r, a)
@@ -116,8 +117,8 @@ func TestAgainRace(t *testing.T) {
 	if renames != 3 || o.Conflict != entryA {
 		t.Fatalf("%d renames, %+v", renames, o)
 	}
-	if idAt(t, tr.pods+"/"+string(uidA)) != newer {
+	if idAt(t, tr.Pods+"/"+string(uidA)) != newer {
 		t.Fatal("the living directory did not come back")
 	}
-	there(t, tr.quar+"/"+entryA+"/old", true)
+	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
 }

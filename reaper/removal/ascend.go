@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // leave is called when all that may go has gone from f. It removes f itself.
@@ -53,18 +54,18 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 	if w.b.r.guards.before != nil {
 		w.b.before("rmdir", f.name)
 	}
-	err = unlinkat(up, f.name, unix.AT_REMOVEDIR)
+	err = change.Unlinkat(up, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
 		w.count(f.class, f.bytes)
 		return false, nil
-	case is(err, unix.ENOENT, unix.ENOTDIR):
+	case change.Is(err, unix.ENOENT, unix.ENOTDIR):
 		// Removed by somebody is well. Moved is not: whatever else is held may be elsewhere.
 		if st, err := beneath.Stat(f.fd); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
 		return false, w.stop(policy.ReasonRemoval, "unlinkat", f, "", errMoved)
-	case is(err, unix.ENOTEMPTY, unix.EEXIST):
+	case change.Is(err, unix.ENOTEMPTY, unix.EEXIST):
 		if f.mode == prune {
 			// It held nothing but directories a moment ago. What came is not ours to take.
 			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
@@ -79,9 +80,9 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 		}
 		f.read = false
 		return true, nil
-	case is(err, unix.EBUSY):
+	case change.Is(err, unix.EBUSY):
 		return false, w.stop(policy.ReasonMounted, "unlinkat", f, "", err)
-	case is(err, unix.EPERM, unix.EACCES):
+	case change.Is(err, unix.EPERM, unix.EACCES):
 		w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), err))
 		return false, nil
 	default:

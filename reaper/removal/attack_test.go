@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // attackers change one directory of a pod's tree while it is removed. Each call of what
@@ -29,18 +30,18 @@ var attackers = []struct {
 }
 
 // bindToggler binds a directory of canaries over the target, which may be held open.
-func bindToggler(tr *tree) func(string) bool { return mountToggler(tr.canaryDir(), "") }
+func bindToggler(tr *tree) func(string) bool { return mountToggler(tr.CanaryDir(), "") }
 
 // tmpfsToggler does the same with the root of a tmpfs that holds a canary.
 func tmpfsToggler(tr *tree) func(string) bool {
-	home := tr.outside + "/tmpfs"
-	tr.mount("tmpfs", home)
+	home := tr.Outside + "/tmpfs"
+	tr.Mount("tmpfs", home)
 	return mountToggler(home, "")
 }
 
 // bindFileToggler binds a canary over a file of the target.
 func bindFileToggler(tr *tree) func(string) bool {
-	return mountToggler(tr.canaryDir()+"/canary", "/f")
+	return mountToggler(tr.CanaryDir()+"/canary", "/f")
 }
 
 func mountToggler(source, below string) func(string) bool {
@@ -54,13 +55,13 @@ func mountToggler(source, below string) func(string) bool {
 
 // symlinkToggler exchanges the target with a link to canaries.
 func symlinkToggler(tr *tree) func(string) bool {
-	canaries := tr.canaryDir()
-	return exchanger(tr.outside+"/link", func(mine string) { tr.must(os.Symlink(canaries, mine)) })
+	canaries := tr.CanaryDir()
+	return exchanger(tr.Outside+"/link", func(mine string) { tr.Must(os.Symlink(canaries, mine)) })
 }
 
 // directoryToggler exchanges the target with a directory of the attacker's.
 func directoryToggler(tr *tree) func(string) bool {
-	return exchanger(tr.outside+"/dir", func(mine string) { tr.mkdir(mine + "/own") })
+	return exchanger(tr.Outside+"/dir", func(mine string) { tr.Mkdir(mine + "/own") })
 }
 
 func exchanger(mine string, build func(string)) func(string) bool {
@@ -84,10 +85,10 @@ func exchanger(mine string, build func(string)) func(string) bool {
 // TestAttackers: zero canaries lost, and only outcomes that are allowed.
 func TestAttackers(t *testing.T) {
 	toggles := 1000
-	if long() {
+	if testkit.Long() {
 		toggles = 20_000
 	}
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			all, want := 0, toggles
 			for _, at := range attackers {
@@ -97,7 +98,7 @@ func TestAttackers(t *testing.T) {
 							want -= toggles / len(attackers)
 						}
 					})
-					onTmpfs(t)
+					testkit.OnTmpfs(t)
 					tr, r, a := quarantined(t, no, contents.TakeAll)
 					a.Kind, a.ID = policy.Purge, policy.DirID{}
 					results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
@@ -111,7 +112,7 @@ func TestAttackers(t *testing.T) {
 						return !t.Failed()
 					})
 					all += n
-					tr.check()
+					tr.Check()
 					t.Logf("%d toggles, outcomes %v %v", n, results, reasons)
 					if results[policy.Done] == 0 {
 						t.Error("nothing was ever removed")
@@ -130,16 +131,16 @@ func TestAttackers(t *testing.T) {
 func TestAttackersBeatRemoveAll(t *testing.T) {
 	for _, at := range attackers[:2] {
 		t.Run(at.name, func(t *testing.T) {
-			onTmpfs(t)
+			testkit.OnTmpfs(t)
 			tr, _, _ := quarantined(t, false, contents.TakeAll)
 			underAttack(tr, at.attack, 100_000, func() bool {
-				_ = os.RemoveAll(tr.quar + "/" + entryA)
-				return len(tr.lost()) == 0
+				_ = os.RemoveAll(tr.Quar + "/" + entryA)
+				return len(tr.Lost()) == 0
 			})
-			if len(tr.lost()) == 0 {
+			if len(tr.Lost()) == 0 {
 				t.Fatal("os.RemoveAll lost nothing: these attackers prove nothing")
 			}
-			tr.canaries = nil
+			tr.Canaries = nil
 		})
 	}
 }
@@ -151,8 +152,8 @@ const targets = 32
 // the attacker works on it, until it has toggled often enough or remove says stop. Only
 // toggles made while remove runs count.
 func underAttack(tr *tree, attack func(*tree) func(string) bool, toggles int, remove func() bool) int {
-	tr.t.Helper()
-	entry := tr.quar + "/" + entryA
+	tr.T.Helper()
+	entry := tr.Quar + "/" + entryA
 	dir := entry + "/volumes/kubernetes.io~empty-dir/e"
 	toggle := attack(tr)
 	n := 0
@@ -199,26 +200,26 @@ func allowed(t *testing.T, o policy.Outcome) {
 // directory while it is parked and put back. Whatever has the name, no content is lost.
 func TestAttackedPark(t *testing.T) {
 	rounds := 300
-	if long() {
+	if testkit.Long() {
 		rounds = 5000
 	}
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
-			onTmpfs(t)
+			testkit.OnTmpfs(t)
 			tr := newTree(t, "file mine 1")
 			r := tr.open(no)
-			living := tr.base + "/living"
-			tr.canaryFile(living + "/canary")
-			tr.canaries = tr.canaries[:len(tr.canaries)-1]
-			tr.must(os.Symlink(tr.canaryDir(), tr.base+"/link"))
+			living := tr.Base + "/living"
+			tr.Canary(living + "/canary")
+			tr.Canaries = tr.Canaries[:len(tr.Canaries)-1]
+			tr.Must(os.Symlink(tr.CanaryDir(), tr.Base+"/link"))
 			a := tr.parkAction(uidA)
 			ctx, cancel := context.WithCancel(context.Background())
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					for _, with := range []string{living, tr.base + "/link"} {
-						if unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) == nil {
-							for ctx.Err() == nil && unix.Renameat2(unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) != nil {
+					for _, with := range []string{living, tr.Base + "/link"} {
+						if unix.Renameat2(unix.AT_FDCWD, tr.Pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) == nil {
+							for ctx.Err() == nil && unix.Renameat2(unix.AT_FDCWD, tr.Pods+"/"+string(uidA), unix.AT_FDCWD, with, unix.RENAME_EXCHANGE) != nil {
 								continue
 							}
 						}
@@ -230,7 +231,7 @@ func TestAttackedPark(t *testing.T) {
 				o := run1(t, r, a)
 				results[o.Result]++
 				if o.Result == policy.Done {
-					there(t, tr.quar+"/"+entryA+"/mine", true)
+					testkit.There(t, tr.Quar+"/"+entryA+"/mine", true)
 					back := a
 					back.Kind = policy.PutBack
 					if o := run1(t, r, back); o.Result == policy.Failed {
@@ -245,7 +246,7 @@ func TestAttackedPark(t *testing.T) {
 				t.Error("never parked")
 			}
 			mine, canaries := 0, 0
-			for _, p := range listing(t, tr.base) {
+			for _, p := range testkit.Listing(t, tr.Base) {
 				switch filepath.Base(p) {
 				case "mine":
 					mine++

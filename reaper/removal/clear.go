@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 var (
@@ -78,7 +79,7 @@ func (b *batch) clearLeaf(ctx context.Context, a policy.Action) policy.Outcome {
 		err = b.stillThere(a, rel, leaf)
 	}
 	if err == nil {
-		err = errors.Join(fsync(dest), fsync(leaf))
+		err = errors.Join(change.Fsync(dest), change.Fsync(leaf))
 	}
 	if err != nil {
 		return b.unclear(a, leaf, dest, err)
@@ -178,7 +179,7 @@ func (b *batch) make(parent int, name string) (int, error) {
 	}
 	fd, err := b.r.open.Step(parent, name, beneath.ReadDir)
 	if err == nil {
-		err = fsync(parent)
+		err = change.Fsync(parent)
 	}
 	if err != nil {
 		beneath.Close(fd)
@@ -240,7 +241,7 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if is(err, unix.EXDEV) {
+	if change.Is(err, unix.EXDEV) {
 		return fmt.Errorf("something was mounted on it meanwhile: %w", beneath.PathError("openat2", b.leafPath(a), unix.EBUSY))
 	}
 	if err != nil {
@@ -290,7 +291,7 @@ func (b *batch) fill(from, leaf int) error {
 			return err
 		}
 	}
-	return errors.Join(fsync(leaf), fsync(from))
+	return errors.Join(change.Fsync(leaf), change.Fsync(from))
 }
 
 // cleared says what lies in the entry now.

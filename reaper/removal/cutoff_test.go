@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // cutOff is what the helper process is to do, and before which change it is to die.
@@ -22,61 +19,21 @@ type cutOff struct {
 	Pods    string
 	Actions []policy.Action
 	Kill    int
-	// CNI, where there are any, are taken, or restored, instead.
-	CNI     []cni.Content
-	CNIDir  string
-	Restore bool
 }
 
-// cutOffHelper runs a plan and kills itself, as kill -9 would, before its Kill-th change.
+// cutOffHelper runs a plan and kills itself before its Kill-th change.
 func cutOffHelper() int {
 	var c cutOff
 	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
 		return 2
 	}
-	r, err := Open(Config{PodsDir: c.Pods, Used: unused, CNIDirs: func() []string { return []string{c.CNIDir} }})
+	r, err := Open(Config{PodsDir: c.Pods, Used: unused})
 	if err != nil {
 		return 2
 	}
-	n := 0
-	r.guards.before = outside(func(string, string) {
-		if n++; n == c.Kill {
-			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
-			select {}
-		}
-	})
-	switch {
-	case c.CNI == nil:
-		r.Execute(context.Background(), policy.Batch{Actions: c.Actions})
-	case c.Restore:
-		r.RestoreCNI(context.Background(), c.CNI)
-	default:
-		r.TakeCNI(context.Background(), c.CNI)
-	}
+	r.guards.before = testkit.KillBefore(c.Kill)
+	r.Execute(context.Background(), policy.Batch{Actions: c.Actions})
 	return 0
-}
-
-// helper runs the plan in a process that dies; it says whether it died.
-func helper(t *testing.T, c cutOff, after time.Duration) bool {
-	t.Helper()
-	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-	cmd.Env = append(os.Environ(), envCutOff+"="+string(b))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-	}
-	err = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code > 0 {
-		t.Fatalf("helper: exit %d", code)
-	}
-	return err != nil
 }
 
 // TestCutOff kills before each change of each kind of action, runs again, and compares
@@ -126,14 +83,14 @@ func TestCutOff(t *testing.T) {
 	}
 	for name, build := range cases {
 		t.Run(name, func(t *testing.T) {
-			onTmpfs(t)
+			testkit.OnTmpfs(t)
 			tr, actions := build(t)
 			run(t, tr.open(false), actions...)
-			end := strings.Join(listing(t, tr.root), "\n")
+			end := strings.Join(testkit.Listing(t, tr.Root), "\n")
 			tr.movedB()
 			for kill := 1; ; kill++ {
 				tr, actions := build(t)
-				died := helper(t, cutOff{Pods: tr.pods, Actions: actions, Kill: kill}, 0)
+				died := testkit.Dies(t, envCutOff, cutOff{Pods: tr.Pods, Actions: actions, Kill: kill}, 0)
 				finished(t, tr, actions, end, fmt.Sprintf("killed before change %d", kill))
 				if !died {
 					if kill < 3 {
@@ -148,26 +105,26 @@ func TestCutOff(t *testing.T) {
 
 // TestCutOffAnywhere kills at times that are not chosen, so in the middle of calls too.
 func TestCutOffAnywhere(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	rounds := 15
-	if long() {
+	if testkit.Long() {
 		rounds = 200
 	}
 	build := func() (*tree, []policy.Action) {
 		tr, _, a := quarantined(t, false, contents.TakeAll, fullPod...)
 		for i := range 300 {
-			tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/x/%d/f 0", i))
+			tr.One(tr.Quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/x/%d/f 0", i))
 		}
 		return tr, []policy.Action{a, tr.parkAction(uidB)}
 	}
 	tr, actions := build()
 	run(t, tr.open(false), actions...)
-	end := strings.Join(listing(t, tr.root), "\n")
+	end := strings.Join(testkit.Listing(t, tr.Root), "\n")
 	tr.movedB()
 	died := 0
 	for i := range rounds {
 		tr, actions := build()
-		if helper(t, cutOff{Pods: tr.pods, Actions: actions}, time.Duration(3+i%20)*time.Millisecond) {
+		if testkit.Dies(t, envCutOff, cutOff{Pods: tr.Pods, Actions: actions}, time.Duration(3+i%20)*time.Millisecond) {
 			died++
 		}
 		finished(t, tr, actions, end, fmt.Sprintf("round %d", i))
@@ -185,12 +142,12 @@ func cutPutBack(t *testing.T, remade, known bool) (*tree, []policy.Action) {
 	}
 	if remade {
 		// The file system's clock is coarse, and the newer directory is known by its birth.
-		old := idAt(t, tr.quar+"/"+entryA)
+		old := idAt(t, tr.Quar+"/"+entryA)
 		if old.Btime == 0 {
 			t.Skip("this file system knows no birth times")
 		}
-		for tr.pod(uidA, "dir volumes"); idAt(t, tr.pods+"/"+string(uidA)).Btime <= old.Btime; tr.pod(uidA, "dir volumes") {
-			tr.must(os.RemoveAll(tr.pods + "/" + string(uidA)))
+		for tr.Pod(uidA, "dir volumes"); idAt(t, tr.Pods+"/"+string(uidA)).Btime <= old.Btime; tr.Pod(uidA, "dir volumes") {
+			tr.Must(os.RemoveAll(tr.Pods + "/" + string(uidA)))
 		}
 	}
 	return tr, []policy.Action{a}
@@ -210,10 +167,10 @@ func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		there(t, tr.pods+"/"+string(actions[i].UID), inPods)
-		there(t, tr.quar+"/"+actions[i].Entry, inQuar)
+		testkit.There(t, tr.Pods+"/"+string(actions[i].UID), inPods)
+		testkit.There(t, tr.Quar+"/"+actions[i].Entry, inQuar)
 	}
-	if got := strings.Join(listing(t, tr.root), "\n"); got != end {
+	if got := strings.Join(testkit.Listing(t, tr.Root), "\n"); got != end {
 		t.Fatalf("%s, and run again:\n%s\nwant:\n%s", when, got, end)
 	}
 	tr.movedB()
@@ -221,10 +178,7 @@ func finished(t *testing.T, tr *tree, actions []policy.Action, end, when string)
 
 // movedB takes account of uidB, which holds a canary, having been parked by the test.
 func (tr *tree) movedB() {
-	for i := range tr.canaries {
-		c := &tr.canaries[i]
-		if _, err := os.Lstat(tr.quar + "/" + string(uidB) + ".1"); err == nil {
-			c.path = strings.Replace(c.path, tr.pods+"/"+string(uidB)+"/", tr.quar+"/"+string(uidB)+".1/", 1)
-		}
+	if _, err := os.Lstat(tr.Quar + "/" + string(uidB) + ".1"); err == nil {
+		tr.Moved(tr.Pods+"/"+string(uidB)+"/", tr.Quar+"/"+string(uidB)+".1/")
 	}
 }

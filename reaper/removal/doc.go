@@ -6,8 +6,8 @@
 // It decides nothing: policy says what may go, and the caller has looked at the mounts of
 // all namespaces before each step. It never unmounts, never clears an attribute, never
 // follows a link, never opens what is no directory (but for a vol_data.json, whose content
-// the record keeps, and CNI's files, which are compared with their archive), and removes
-// nothing outside quarantine but those files.
+// the record keeps, and CNI's files, see package cni), and removes nothing outside quarantine but
+// those files.
 //
 // Why it is safe:
 //
@@ -39,24 +39,9 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
-// One action changes no file: RemoveSandbox, see package sandbox.
-//
-// CNI's files are removed where they are, since the directories may be on any file system,
-// so they have no quarantine: the caller has archived and synced them. Besides the above:
-//
-//   - A file goes only while device, inode, size, change time and content are those of the
-//     archive, from a directory at or below one that is configured. A mount on the way to it
-//     is right there, a symbolic link below the configured directory is not.
-//   - A cache file has no lock, so it is moved aside within its directory before the last
-//     look: what a program writes anew meanwhile is found by that look and moved back, or
-//     gets the name for itself. What remains is a program that opened the old file before it
-//     was moved, without truncating it, and writes after the last look; no CNI library does.
-//   - An address goes under the lock that host-local itself takes, in the way of old and of
-//     new versions, read again under it. The lock file is made where it is missing, as the
-//     plugin does, and never unlinked; its directory is never made. A lock that is not to be
-//     had within seconds is told with its holder, and stays the holder's.
-//   - What is written back is written under another name, and gets its own by a rename that
-//     replaces nothing.
+// One action changes no file: RemoveSandbox, see package sandbox. CNI's files are removed where
+// they are: see package cni. The system calls that unlink and rename stand in package
+// internal/change, and nowhere else.
 //
 // What can block: any call on a file system that does not answer. Park, Clear and PutBack touch
 // the file system of the pods directory only, Strip and Purge likewise, since openat2 with

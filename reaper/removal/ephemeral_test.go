@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const (
@@ -31,7 +32,7 @@ func ephemeralPod(t *testing.T, no bool, take contents.ClassSet) (*tree, *Remove
 		csi + "forged/vol_data.json": persistentCSI, csi + "forged/mount/vol_data.json": ephemeralCSI, "canary": ephemeralCSI,
 		"userns": kubeletUserns, ".123": "", ".124": kubeletUserns, ".125": "mine", "big/userns": kubeletUserns,
 	} {
-		tr.must(os.WriteFile(tr.quar+"/"+entryA+"/"+name, []byte(text), 0o600))
+		tr.Must(os.WriteFile(tr.Quar+"/"+entryA+"/"+name, []byte(text), 0o600))
 	}
 	return tr, r, a
 }
@@ -64,13 +65,13 @@ func TestTakeEphemeralCSI(t *testing.T) {
 		// What a person has put beside it keeps the volume, and is then not tried for ever.
 		"aged": {contents.TakeAged, aged, nil},
 	} {
-		for way, no := range ways {
+		for way, no := range testkit.Ways {
 			t.Run(name+" "+way, func(t *testing.T) {
 				tr, r, a := ephemeralPod(t, no, c.take)
 				for range 2 { // the second time as after a crash
 					o := run1(t, r, a)
 					want(t, o, policy.Partly, "")
-					left := listing(t, tr.quar+"/"+entryA)
+					left := testkit.Listing(t, tr.Quar+"/"+entryA)
 					slices.Sort(left)
 					slices.Sort(c.left)
 					if !slices.Equal(left, c.left) {
@@ -97,8 +98,8 @@ func TestTakeEphemeralCSI(t *testing.T) {
 func TestEphemeralCSICutOff(t *testing.T) {
 	for cut := 1; ; cut++ {
 		tr, r, a := quarantined(t, false, contents.TakeAged, "file volumes/kubernetes.io~csi/s/mount/a 9", "file volumes/kubernetes.io~csi/s/mount/b 9")
-		volData := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/s/vol_data.json"
-		tr.must(os.WriteFile(volData, []byte(ephemeralCSI), 0o600))
+		volData := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/s/vol_data.json"
+		tr.Must(os.WriteFile(volData, []byte(ephemeralCSI), 0o600))
 		steps, killed := 0, false
 		ctx, cancel := context.WithCancel(t.Context())
 		r.guards.before = func(string, string) {
@@ -123,7 +124,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 func TestUsernsIsSkeleton(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "file etc-hosts 20", "dir volumes/kubernetes.io~csi/s/mount")
 	for name, text := range map[string]string{"userns": kubeletUserns, "volumes/kubernetes.io~csi/s/vol_data.json": ephemeralCSI} {
-		tr.must(os.WriteFile(tr.quar+"/"+entryA+"/"+name, []byte(text), 0o600))
+		tr.Must(os.WriteFile(tr.Quar+"/"+entryA+"/"+name, []byte(text), 0o600))
 	}
 	o := run1(t, r, a)
 	want(t, o, policy.Done, "")

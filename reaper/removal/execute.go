@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/sandbox"
 )
 
@@ -155,12 +156,12 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 func (b *batch) sync() {
 	var err error
 	if b.movedQuar {
-		if e := fsync(b.h.quar); e != nil {
+		if e := change.Fsync(b.h.quar); e != nil {
 			err = beneath.PathError("fsync", b.r.quarPath(""), e)
 		}
 	}
 	if b.movedPods {
-		if e := fsync(b.h.pods); e != nil {
+		if e := change.Fsync(b.h.pods); e != nil {
 			err = errors.Join(err, beneath.PathError("fsync", b.r.podsPath(""), e))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // handles are the directories of one batch. Each has an error of its own: what lies in
@@ -110,7 +111,7 @@ func syncDirOf(at int) error {
 		return err
 	}
 	defer beneath.Close(fd)
-	return fsync(fd)
+	return change.Fsync(fd)
 }
 
 func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {

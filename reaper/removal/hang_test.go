@@ -41,10 +41,10 @@ func hungFUSE(t *testing.T, at string) {
 func TestHungFUSE(t *testing.T) {
 	for _, at := range []string{"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~secret/s/m", "m", "volumes/kubernetes.io~empty-dir/e/a/b"} {
 		for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
-			for way, no := range ways {
+			for way, no := range testkit.Ways {
 				t.Run(way, func(t *testing.T) {
 					tr, r, a := quarantined(t, no, take, "dir "+at)
-					hungFUSE(t, tr.quar+"/"+entryA+"/"+at)
+					hungFUSE(t, tr.Quar+"/"+entryA+"/"+at)
 					done := make(chan policy.Outcome, 1)
 					go func() { done <- r.Execute(context.Background(), policy.Batch{Actions: []policy.Action{a}})[0] }()
 					select {
@@ -63,12 +63,12 @@ func TestHungFUSE(t *testing.T) {
 
 // TestHungPod: the pod directory itself, and the name in pods/ to which it should go back.
 func TestHungPod(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			tr := newTree(t)
 			r := tr.open(no)
 			a := tr.parkAction(uidA)
-			hungFUSE(t, tr.pods+"/"+string(uidA))
+			hungFUSE(t, tr.Pods+"/"+string(uidA))
 			want(t, run1(t, r, a), policy.Refused, policy.ReasonMounted)
 			if inPods, inQuar, err := r.Where(uidA, entryA); !inPods || inQuar || err != nil {
 				t.Fatal(inPods, inQuar, err)
@@ -84,7 +84,7 @@ func TestStuckBatch(t *testing.T) {
 	r := tr.open(false)
 	testkit.Set(r.run, "grace", time.Millisecond)
 	hang, hangs := make(chan struct{}), make(chan struct{})
-	r.guards.before = outside(func(op, _ string) {
+	r.guards.before = testkit.Outside(func(op, _ string) {
 		if op == "openat" {
 			close(hangs)
 			<-hang
@@ -101,15 +101,15 @@ func TestStuckBatch(t *testing.T) {
 	want(t, r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
 	testkit.Must(t, r.run.Run(context.Background(), func() {})) // its thread has ended
-	there(t, tr.pods+"/"+string(uidA)+"/etc-hosts", true)
-	there(t, tr.quar+"/"+entryA+".json", false)
+	testkit.There(t, tr.Pods+"/"+string(uidA)+"/etc-hosts", true)
+	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
 // TestNothingLeaks: no thread, goroutine or descriptor stays after a batch.
 func TestNothingLeaks(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
 	a := tr.parked(r)
@@ -120,7 +120,7 @@ func TestNothingLeaks(t *testing.T) {
 		}
 		return len(names)
 	}
-	threads, fds := tasks(), openFDs(t)
+	threads, fds := tasks(), testkit.OpenFDs(t)
 	for range 100 {
 		a.Kind = policy.PutBack
 		want(t, run1(t, r, a), policy.Done, "")
@@ -130,7 +130,7 @@ func TestNothingLeaks(t *testing.T) {
 	if now := tasks(); now > threads+10 {
 		t.Errorf("%d threads, %d before", now, threads)
 	}
-	if now := openFDs(t); now > fds {
+	if now := testkit.OpenFDs(t); now > fds {
 		t.Errorf("%d descriptors, %d before", now, fds)
 	}
 }
@@ -140,14 +140,14 @@ func TestNothingLeaks(t *testing.T) {
 // error; what lies behind it lives. The caller's scan of all namespaces is the guard.
 func TestForeignNamespace(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
-	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
-	source := tr.canaryDir()
+	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
+	source := tr.CanaryDir()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read line && grep -c "$2" /proc/self/mountinfo; true`, "sh", source, at)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	in, err := cmd.StdinPipe()
-	tr.must(err)
+	tr.Must(err)
 	out, err := cmd.StdoutPipe()
-	tr.must(err)
+	tr.Must(err)
 	if err := cmd.Start(); err != nil {
 		testkit.Skip(t, "no second namespace: ", err)
 	}
@@ -159,12 +159,12 @@ func TestForeignNamespace(t *testing.T) {
 	}
 	want(t, run1(t, r, a), policy.Done, "")
 	_, err = in.Write([]byte("\n"))
-	tr.must(err)
+	tr.Must(err)
 	n, _ = out.Read(buf)
 	if got := strings.TrimSpace(string(buf[:n])); got != "0" {
 		t.Errorf("the other namespace still has %s mounts; the kernel does better than we say", got)
 	}
-	tr.must(cmd.Wait())
+	tr.Must(cmd.Wait())
 }
 
 // TestTwoProcesses: a second one that works in the same quarantine is refused.
@@ -173,7 +173,7 @@ func TestTwoProcesses(t *testing.T) {
 	r, other := tr.open(false), tr.open(true)
 	a := tr.parked(r)
 	a.Kind = policy.PutBack
-	r.guards.before = outside(func(string, string) {
+	r.guards.before = testkit.Outside(func(string, string) {
 		r.guards.before = nil
 		want(t, run1(t, other, a), policy.Refused, policy.ReasonRemoval)
 	})

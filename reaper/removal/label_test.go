@@ -72,47 +72,47 @@ func TestLabelsStay(t *testing.T) {
 		}
 	}
 	t.Run("park and put back", func(t *testing.T) {
-		onTmpfs(t)
+		testkit.OnTmpfs(t)
 		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10", "link volumes/kubernetes.io~nfs/share/l nowhere")
-		pod := tr.pods + "/" + string(uidA)
+		pod := tr.Pods + "/" + string(uidA)
 		was := label(t, pod)
 		r := tr.open(false)
 		a := tr.parked(r)
-		same(t, tr.quar+"/"+entryA, was)
+		same(t, tr.Quar+"/"+entryA, was)
 		a.Kind = policy.PutBack
 		want(t, run1(t, r, a), policy.Done, "")
 		same(t, pod, was)
 	})
 	t.Run("made again", func(t *testing.T) {
-		onTmpfs(t)
+		testkit.OnTmpfs(t)
 		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10")
-		pod := tr.pods + "/" + string(uidA)
+		pod := tr.Pods + "/" + string(uidA)
 		was := label(t, pod)
 		r := tr.open(false)
 		a := tr.parked(r)
 		a.Kind = policy.PutBack
-		tr.pod(uidA, "dir volumes", "dir plugins")
+		tr.Pod(uidA, "dir volumes", "dir plugins")
 		newer := label(t, pod)
 		o := run1(t, r, a)
 		want(t, o, policy.Conflict, "")
 		same(t, pod, was)
-		same(t, tr.quar+"/"+o.Conflict, newer)
+		same(t, tr.Quar+"/"+o.Conflict, newer)
 	})
 	t.Run("strip", func(t *testing.T) {
-		onTmpfs(t)
+		testkit.OnTmpfs(t)
 		tr := newTree(t, "file etc-hosts 1", "file volumes/kubernetes.io~nfs/share/data 10")
-		was := label(t, tr.pods+"/"+string(uidA))
+		was := label(t, tr.Pods+"/"+string(uidA))
 		r := tr.open(false)
 		a := tr.parked(r)
 		a.Kind, a.Take = policy.Strip, contents.TakeStrip
 		want(t, run1(t, r, a), policy.Partly, "")
 		delete(was, "etc-hosts")
-		same(t, tr.quar+"/"+entryA, was)
+		same(t, tr.Quar+"/"+entryA, was)
 	})
 	t.Run("a leaf", func(t *testing.T) {
-		onTmpfs(t)
+		testkit.OnTmpfs(t)
 		tr := newTree(t, heldPod...)
-		pod := tr.pods + "/" + string(uidA)
+		pod := tr.Pods + "/" + string(uidA)
 		was := label(t, pod)
 		content := labels(t, pod+"/"+leafNFS)
 		delete(content, ".")
@@ -120,7 +120,7 @@ func TestLabelsStay(t *testing.T) {
 		want(t, run1(t, r, a), policy.Done, "")
 		for path, l := range content {
 			var buf [256]byte
-			n, err := unix.Lgetxattr(filepath.Join(tr.quar, entryLeaf, leafNFS, path), selinux, buf[:])
+			n, err := unix.Lgetxattr(filepath.Join(tr.Quar, entryLeaf, leafNFS, path), selinux, buf[:])
 			if err != nil || string(buf[:n]) != l {
 				t.Errorf("%s in quarantine: %q, %v, was %q", path, buf[:max(n, 0)], err, l)
 			}

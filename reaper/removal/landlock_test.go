@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -31,41 +32,10 @@ type attempt struct {
 	try  func(x *elsewhere) error
 }
 
-// elsewhere is a directory beside the kubelet's, with a file "f", an empty directory "d" and
-// handles that were opened before the batch began.
+// elsewhere is a directory beside the kubelet's, and where the kubelet's are.
 type elsewhere struct {
-	dir, pods, quar string
-	dirFD, writeFD  int
-}
-
-func makeElsewhere(tr *tree, name string) *elsewhere {
-	x := &elsewhere{dir: tr.base + "/" + name, pods: tr.pods, quar: tr.quar}
-	tr.mkdir(x.dir + "/d")
-	tr.must(os.WriteFile(x.dir+"/f", []byte("precious"), 0o600))
-	var err error
-	x.dirFD, err = unix.Open(x.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	tr.must(err)
-	x.writeFD, err = unix.Open(x.dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	tr.must(err)
-	return x
-}
-
-func (x *elsewhere) close() {
-	beneath.Close(x.dirFD)
-	beneath.Close(x.writeFD)
-}
-
-// changed says what is no longer as it was made.
-func (x *elsewhere) changed() string {
-	b, err := os.ReadFile(x.dir + "/f")
-	if err != nil || string(b) != "precious" {
-		return fmt.Sprintf("f: %q, %v", b, err)
-	}
-	entries, err := os.ReadDir(x.dir)
-	if err != nil || len(entries) != 2 {
-		return fmt.Sprintf("%v, %v", entries, err)
-	}
-	return ""
+	*testkit.Elsewhere
+	pods, quar string
 }
 
 // opened opens and closes.
@@ -78,36 +48,36 @@ func opened(path string, flags int) error {
 }
 
 var attempts = []attempt{
-	{"unlink", func(x *elsewhere) error { return unix.Unlink(x.dir + "/f") }},
-	{"unlink by a handle", func(x *elsewhere) error { return unix.Unlinkat(x.dirFD, "f", 0) }},
-	{"unlink by an O_PATH handle", func(x *elsewhere) error { return unix.Unlinkat(x.writeFD, "f", 0) }},
+	{"unlink", func(x *elsewhere) error { return unix.Unlink(x.Dir + "/f") }},
+	{"unlink by a handle", func(x *elsewhere) error { return unix.Unlinkat(x.DirFD, "f", 0) }},
+	{"unlink by an O_PATH handle", func(x *elsewhere) error { return unix.Unlinkat(x.WriteFD, "f", 0) }},
 	{"unlink by a link in quarantine", func(x *elsewhere) error { return unix.Unlink(x.quar + "/leads-away/f") }},
-	{"unlink by /proc", func(x *elsewhere) error { return unix.Unlink(fmt.Sprintf("/proc/self/fd/%d/f", x.dirFD)) }},
-	{"unlink by ..", func(x *elsewhere) error { return unix.Unlink(x.quar + "/../../" + filepath.Base(x.dir) + "/f") }},
-	{"rmdir", func(x *elsewhere) error { return unix.Rmdir(x.dir + "/d") }},
-	{"mkdir", func(x *elsewhere) error { return unix.Mkdir(x.dir+"/new", 0o700) }},
-	{"symlink", func(x *elsewhere) error { return unix.Symlink("f", x.dir+"/new") }},
-	{"mknod", func(x *elsewhere) error { return unix.Mknod(x.dir+"/new", unix.S_IFIFO|0o600, 0) }},
-	{"create", func(x *elsewhere) error { return opened(x.dir+"/new", unix.O_WRONLY|unix.O_CREAT) }},
-	{"write", func(x *elsewhere) error { return opened(x.dir+"/f", unix.O_WRONLY) }},
+	{"unlink by /proc", func(x *elsewhere) error { return unix.Unlink(fmt.Sprintf("/proc/self/fd/%d/f", x.DirFD)) }},
+	{"unlink by ..", func(x *elsewhere) error { return unix.Unlink(x.quar + "/../../" + filepath.Base(x.Dir) + "/f") }},
+	{"rmdir", func(x *elsewhere) error { return unix.Rmdir(x.Dir + "/d") }},
+	{"mkdir", func(x *elsewhere) error { return unix.Mkdir(x.Dir+"/new", 0o700) }},
+	{"symlink", func(x *elsewhere) error { return unix.Symlink("f", x.Dir+"/new") }},
+	{"mknod", func(x *elsewhere) error { return unix.Mknod(x.Dir+"/new", unix.S_IFIFO|0o600, 0) }},
+	{"create", func(x *elsewhere) error { return opened(x.Dir+"/new", unix.O_WRONLY|unix.O_CREAT) }},
+	{"write", func(x *elsewhere) error { return opened(x.Dir+"/f", unix.O_WRONLY) }},
 	{"write by a handle", func(x *elsewhere) error {
-		fd, err := unix.Openat(x.dirFD, "f", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(x.DirFD, "f", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err == nil {
 			beneath.Close(fd)
 		}
 		return err
 	}},
-	{"truncate", func(x *elsewhere) error { return unix.Truncate(x.dir+"/f", 0) }},
-	{"read", func(x *elsewhere) error { return opened(x.dir+"/f", unix.O_RDONLY) }},
-	{"list", func(x *elsewhere) error { return opened(x.dir, unix.O_RDONLY|unix.O_DIRECTORY) }},
-	{"rename there", func(x *elsewhere) error { return unix.Rename(x.dir+"/f", x.dir+"/g") }},
-	{"rename into quarantine", func(x *elsewhere) error { return unix.Rename(x.dir+"/d", x.quar+"/d") }},
-	{"rename out of quarantine", func(x *elsewhere) error { return unix.Rename(x.quar+"/mine", x.dir+"/mine") }},
-	{"rename out of pods", func(x *elsewhere) error { return unix.Rename(x.pods+"/another", x.dir+"/b") }},
+	{"truncate", func(x *elsewhere) error { return unix.Truncate(x.Dir+"/f", 0) }},
+	{"read", func(x *elsewhere) error { return opened(x.Dir+"/f", unix.O_RDONLY) }},
+	{"list", func(x *elsewhere) error { return opened(x.Dir, unix.O_RDONLY|unix.O_DIRECTORY) }},
+	{"rename there", func(x *elsewhere) error { return unix.Rename(x.Dir+"/f", x.Dir+"/g") }},
+	{"rename into quarantine", func(x *elsewhere) error { return unix.Rename(x.Dir+"/d", x.quar+"/d") }},
+	{"rename out of quarantine", func(x *elsewhere) error { return unix.Rename(x.quar+"/mine", x.Dir+"/mine") }},
+	{"rename out of pods", func(x *elsewhere) error { return unix.Rename(x.pods+"/another", x.Dir+"/b") }},
 	{"exchange", func(x *elsewhere) error {
-		return unix.Renameat2(unix.AT_FDCWD, x.quar+"/mine", unix.AT_FDCWD, x.dir+"/d", unix.RENAME_EXCHANGE)
+		return unix.Renameat2(unix.AT_FDCWD, x.quar+"/mine", unix.AT_FDCWD, x.Dir+"/d", unix.RENAME_EXCHANGE)
 	}},
-	{"link into quarantine", func(x *elsewhere) error { return unix.Link(x.dir+"/f", x.quar+"/f") }},
+	{"link into quarantine", func(x *elsewhere) error { return unix.Link(x.Dir+"/f", x.quar+"/f") }},
 	{"truncate in quarantine", func(x *elsewhere) error { return unix.Truncate(x.quar+"/mine/file", 0) }},
 }
 
@@ -130,17 +100,17 @@ func attempted(t *testing.T, at attempt, confined bool) {
 	if !confined {
 		testkit.Set(r.run, "handled", uint64(0))
 	}
-	x := makeElsewhere(tr, "elsewhere")
-	defer x.close()
-	tr.mkdir(tr.pods + "/another")
-	tr.mkdir(tr.quar + "/mine")
-	tr.must(os.Chmod(tr.quar, 0o700))
-	tr.must(os.WriteFile(tr.quar+"/mine/file", []byte("1"), 0o600))
-	tr.must(os.Symlink(x.dir, tr.quar+"/leads-away"))
+	x := &elsewhere{tr.Elsewhere("elsewhere"), tr.Pods, tr.Quar}
+	defer x.Close()
+	tr.Mkdir(tr.Pods + "/another")
+	tr.Mkdir(tr.Quar + "/mine")
+	tr.Must(os.Chmod(tr.Quar, 0o700))
+	tr.Must(os.WriteFile(tr.Quar+"/mine/file", []byte("1"), 0o600))
+	tr.Must(os.Symlink(x.Dir, tr.Quar+"/leads-away"))
 	tried := false
-	other := outside(func(string, string) {
-		tr.must(os.Mkdir(x.dir+"/by another thread", 0o700))
-		tr.must(os.Remove(x.dir + "/by another thread"))
+	other := testkit.Outside(func(string, string) {
+		tr.Must(os.Mkdir(x.Dir+"/by another thread", 0o700))
+		tr.Must(os.Remove(x.Dir + "/by another thread"))
 	})
 	r.guards.before = func(op, name string) {
 		if op != "renameat2" || tried {
@@ -149,18 +119,18 @@ func attempted(t *testing.T, at attempt, confined bool) {
 		tried = true
 		err := at.try(x)
 		switch {
-		case confined && !is(err, unix.EACCES, unix.EXDEV):
+		case confined && !change.Is(err, unix.EACCES, unix.EXDEV):
 			t.Errorf("it was not refused: %v", err)
 		case !confined && err != nil:
 			t.Errorf("it was refused without Landlock: %v", err)
 		}
-		if err := errors.Join(unix.Mkdir(tr.quar+"/inside", 0o700), unix.Rmdir(tr.quar+"/inside")); err != nil {
+		if err := errors.Join(unix.Mkdir(tr.Quar+"/inside", 0o700), unix.Rmdir(tr.Quar+"/inside")); err != nil {
 			t.Errorf("in quarantine: %v", err)
 		}
 		other(op, name)
 	}
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
-	if what := x.changed(); !tried || confined && what != "" {
+	if what := x.Changed(); !tried || confined && what != "" {
 		t.Errorf("tried %v: %s", tried, what)
 	}
 }
@@ -175,17 +145,17 @@ func TestConfinedMixUp(t *testing.T) {
 		if !confined {
 			testkit.Set(r.run, "handled", uint64(0))
 		}
-		x := makeElsewhere(tr, "elsewhere")
+		x := &elsewhere{tr.Elsewhere("elsewhere"), tr.Pods, tr.Quar}
 		mixed := false
 		r.guards.before = func(op, name string) {
 			if op == "unlinkat" && name == "f" && !mixed {
 				mixed = true
-				tr.must(unix.Dup3(x.dirFD, descriptorOf(t, "/e"), unix.O_CLOEXEC))
+				tr.Must(unix.Dup3(x.DirFD, descriptorOf(t, "/e"), unix.O_CLOEXEC))
 			}
 		}
 		run1(t, r, a)
-		x.close()
-		if what := x.changed(); !mixed || (what == "") != confined {
+		x.Close()
+		if what := x.Changed(); !mixed || (what == "") != confined {
 			t.Errorf("confined %v: %q", confined, what)
 		}
 	}
@@ -225,8 +195,8 @@ func TestConfinedVersions(t *testing.T) {
 // change, and in words.
 func TestConfineFails(t *testing.T) {
 	tr := newTree(t, "file volumes/x/one 10")
-	tr.mkdir(tr.quar)
-	tr.must(os.Chmod(tr.quar, 0o700))
+	tr.Mkdir(tr.Quar)
+	tr.Must(os.Chmod(tr.Quar, 0o700))
 	r := tr.open(false)
 	needLandlock(t, r)
 	testkit.Set(r.run, "handled", uint64(1<<63)) // no kernel knows it
@@ -237,47 +207,7 @@ func TestConfineFails(t *testing.T) {
 	if !strings.Contains(o.Err, "Landlock") || !strings.Contains(o.Err, "landlock_create_ruleset") || changes != 0 {
 		t.Errorf("%d changes: %s", changes, o.Err)
 	}
-	there(t, tr.pods+"/"+string(uidA)+"/volumes/x/one", true)
-
-	x := newCNI(t, false)
-	testkit.Set(x.r.run, "handled", uint64(1<<63))
-	c := x.cache(1)
-	ended(t, x.take(c), policy.Refused, "Landlock")
-	there(t, c.File.Dir+"/"+c.File.Name, true)
-}
-
-// TestConfinedCNI: where CNI's files are taken, files may be made and removed, and nothing
-// else: no directory, and nothing in the directory beside.
-func TestConfinedCNI(t *testing.T) {
-	x := newCNI(t, false)
-	needLandlock(t, x.r)
-	c := x.cache(1)
-	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
-	away := makeElsewhere(x.tree, "elsewhere")
-	defer away.close()
-	tried := false
-	x.r.guards.before = func(op, _ string) {
-		if op != "renameat2" {
-			return
-		}
-		tried = true
-		for what, err := range map[string]error{
-			"mkdir":           unix.Mkdir(x.results+"/new", 0o700),
-			"mknod":           unix.Mknod(x.results+"/new", unix.S_IFIFO|0o600, 0),
-			"unlink away":     unix.Unlink(away.dir + "/f"),
-			"rename away":     unix.Rename(x.results+"/"+c.File.Name, away.dir+"/g"),
-			"unlink in pods":  unix.Unlink(x.pods + "/" + string(uidB) + "/volumes/kubernetes.io~csi/db/mount/beside"),
-			"another CNI dir": unix.Unlink(x.network + "/lock"),
-		} {
-			if !is(err, unix.EACCES, unix.EXDEV) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-	}
-	ended(t, x.take(c), policy.Done)
-	if what := away.changed(); !tried || what != "" {
-		t.Errorf("tried %v: %s", tried, what)
-	}
+	testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes/x/one", true)
 }
 
 // TestMeans: what people are told of the ways the Remover is held.

@@ -9,9 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
-
-const newFile = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // writeManifest lays the manifest beside the place where the entry will be. It is not
 // synced: the ledger is, and this is for a person who has lost it.
@@ -33,12 +32,7 @@ func (b *batch) writeManifest(a policy.Action) error {
 	if err != nil {
 		return explain(beneath.PathError("openat", b.r.quarPath(name), err))
 	}
-	err = writeAll(fd, a.Manifest)
-	// A full file system may say so at close only (NFS, quota).
-	if e := unix.Close(fd); err == nil && e != nil && !errors.Is(e, unix.EINTR) {
-		err = e
-	}
-	if err != nil {
+	if err := change.Close(fd, change.Write(fd, a.Manifest)); err != nil {
 		b.dropManifest(a.Entry)
 		return explain(beneath.PathError("write", b.r.quarPath(name), err))
 	}
@@ -47,18 +41,7 @@ func (b *batch) writeManifest(a policy.Action) error {
 
 func (b *batch) create(name string) (int, error) {
 	b.before("openat", name)
-	return beneath.Retry(func() (int, error) { return unix.Openat(b.h.quar, name, newFile, 0o600) })
-}
-
-func writeAll(fd int, p []byte) error {
-	for len(p) > 0 {
-		n, err := beneath.Retry(func() (int, error) { return unix.Write(fd, p) })
-		if err != nil {
-			return err
-		}
-		p = p[n:]
-	}
-	return nil
+	return change.Create(b.h.quar, name)
 }
 
 // dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a
@@ -88,7 +71,7 @@ func (b *batch) dropStrays() {
 func (b *batch) dropManifest(entry string) {
 	name := entry + manifestSuffix
 	b.before("unlinkat", name)
-	switch err := unlinkat(b.h.quar, name, 0); {
+	switch err := change.Unlinkat(b.h.quar, name, 0); {
 	case err == nil:
 		b.movedQuar = true
 	case !errors.Is(err, unix.ENOENT):

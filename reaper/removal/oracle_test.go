@@ -12,6 +12,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // The model of what may go, written apart from policy: a path is of the first class whose
@@ -69,9 +70,9 @@ func model(kinds map[string]string, take contents.ClassSet) []string {
 // TestOracle compares the walk of random trees with the model; with a mount somewhere, the
 // pod must be left at it, with everything that the model leaves.
 func TestOracle(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	rounds := 60
-	if long() {
+	if testkit.Long() {
 		rounds = 1000
 	}
 	for seed := range rounds {
@@ -88,10 +89,10 @@ func TestOracle(t *testing.T) {
 		mounted := rnd.IntN(4) == 0
 		if mounted {
 			dirs := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(p string) bool { return kinds[p] != "dir" })
-			tr.one(tr.quar+"/"+entryA, []string{"bind ", "tmpfs "}[rnd.IntN(2)]+dirs[rnd.IntN(len(dirs))])
+			tr.One(tr.Quar+"/"+entryA, []string{"bind ", "tmpfs "}[rnd.IntN(2)]+dirs[rnd.IntN(len(dirs))])
 		}
 		o := run1(t, r, a)
-		left := listing(t, tr.quar+"/"+entryA)
+		left := testkit.Listing(t, tr.Quar+"/"+entryA)
 		slices.Sort(left)
 		switch {
 		case mounted:
@@ -103,12 +104,12 @@ func TestOracle(t *testing.T) {
 					t.Fatalf("seed %d: %s is gone", seed, p)
 				}
 			}
-			tr.check()
+			tr.Check()
 		case !slices.Equal(left, want):
 			t.Fatalf("seed %d take %03b:\nleft  %q\nmodel %q\nwas   %q\n%+v", seed, take, left, want, specs, o)
 		}
-		unmountBelow(t, tr.base)
-		tr.canaries = slices.DeleteFunc(tr.canaries, func(c canary) bool { return c.mountPoint != "" })
+		testkit.UnmountBelow(t, tr.Base)
+		tr.Canaries = slices.DeleteFunc(tr.Canaries, func(c testkit.Canary) bool { return c.MountPoint != "" })
 	}
 }
 

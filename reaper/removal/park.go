@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 var (
@@ -113,16 +114,16 @@ func (b *batch) movable() error {
 // rename moves and never replaces.
 func (b *batch) rename(from int, name string, to int, as string) error {
 	b.before("renameat2", as)
-	return renameat(from, name, to, as, b.r.guards.noreplace)
+	return change.Renameat2(from, name, to, as, b.r.guards.noreplace)
 }
 
 // refuseStep is for a step to a directory that could not be taken.
 func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outcome {
 	wrapped := beneath.PathError("openat2", path, err)
 	switch {
-	case is(err, unix.EXDEV):
+	case change.Is(err, unix.EXDEV):
 		return refuse(a, policy.ReasonMounted, fmt.Errorf("it is a mount point: %w", wrapped))
-	case is(err, unix.ENOTDIR, unix.ELOOP):
+	case change.Is(err, unix.ENOTDIR, unix.ELOOP):
 		return refuse(a, policy.ReasonNotADirectory, wrapped)
 	}
 	return refuse(a, policy.ReasonCannotMove, wrapped)
@@ -130,24 +131,8 @@ func (b *batch) refuseStep(a policy.Action, path string, err error) policy.Outco
 
 // explain adds what a person can do about it.
 func explain(err error) error {
-	var hint string
-	switch {
-	case errors.Is(err, unix.EXDEV):
-		hint = "set --quarantine-dir to a directory on the mount of the pods directory"
-	case errors.Is(err, unix.EBUSY):
-		hint = "something is mounted on it; unmount it first"
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		hint = "it may be immutable (lsattr -d), or this process lacks CAP_DAC_OVERRIDE and CAP_FOWNER"
-	case errors.Is(err, unix.EROFS):
-		hint = "the file system is read-only"
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		hint = "the file system is full"
-	case errors.Is(err, unix.EEXIST):
-		hint = "the name is taken"
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		hint = "this file system cannot rename without replacing"
-	default:
-		return err
+	if errors.Is(err, unix.EXDEV) {
+		return fmt.Errorf("%w (set --quarantine-dir to a directory on the mount of the pods directory)", err)
 	}
-	return fmt.Errorf("%w (%s)", err, hint)
+	return change.Explain(err)
 }

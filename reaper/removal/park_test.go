@@ -14,21 +14,21 @@ import (
 )
 
 func TestPark(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			tr := newTree(t, "file volumes/kubernetes.io~csi/db/mount/data 10", "link l", "file \xff\n 1")
-			before := listing(t, tr.pods+"/"+string(uidA))
+			before := testkit.Listing(t, tr.Pods+"/"+string(uidA))
 			r := tr.open(no)
 			a := tr.parkAction(uidA)
 			want(t, run1(t, r, a), policy.Done, "")
-			there(t, tr.pods+"/"+string(uidA), false)
-			if after := listing(t, tr.quar+"/"+entryA); strings.Join(before, "|") != strings.Join(after, "|") {
+			testkit.There(t, tr.Pods+"/"+string(uidA), false)
+			if after := testkit.Listing(t, tr.Quar+"/"+entryA); strings.Join(before, "|") != strings.Join(after, "|") {
 				t.Fatalf("parked %q, was %q", after, before)
 			}
-			if b, _ := os.ReadFile(tr.quar + "/" + entryA + ".json"); string(b) != string(a.Manifest) {
+			if b, _ := os.ReadFile(tr.Quar + "/" + entryA + ".json"); string(b) != string(a.Manifest) {
 				t.Fatalf("manifest %q", b)
 			}
-			if fi, _ := os.Stat(tr.quar); fi.Mode().Perm() != 0o700 {
+			if fi, _ := os.Stat(tr.Quar); fi.Mode().Perm() != 0o700 {
 				t.Fatalf("quarantine has mode %v", fi.Mode())
 			}
 			inPods, inQuar, err := r.Where(uidA, entryA)
@@ -41,7 +41,7 @@ func TestPark(t *testing.T) {
 
 			// Again, as after a crash: the same end. Also when the pod was made again.
 			want(t, run1(t, r, a), policy.Done, "")
-			tr.canaryFile(tr.pods + "/" + string(uidA) + "/etc-hosts")
+			tr.Canary(tr.Pods + "/" + string(uidA) + "/etc-hosts")
 			want(t, run1(t, r, a), policy.Done, "")
 			if inPods, inQuar, err = r.Where(uidA, entryA); !inPods || !inQuar || err != nil {
 				t.Fatal(inPods, inQuar, err)
@@ -52,7 +52,7 @@ func TestPark(t *testing.T) {
 
 // TestParkRefused: what is refused stays as it was, and no manifest is left.
 func TestParkRefused(t *testing.T) {
-	pod := func(tr *tree) string { return tr.pods + "/" + string(uidA) }
+	pod := func(tr *tree) string { return tr.Pods + "/" + string(uidA) }
 	cases := []struct {
 		name   string
 		setup  func(tr *tree, a *policy.Action)
@@ -60,63 +60,63 @@ func TestParkRefused(t *testing.T) {
 		reason policy.Reason
 		words  string
 	}{
-		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(pod(tr))) }, policy.Gone, "", ""},
+		{"gone", func(tr *tree, _ *policy.Action) { tr.Must(os.Remove(pod(tr))) }, policy.Gone, "", ""},
 		{"other directory", func(_ *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
 		{"other birth", func(_ *tree, a *policy.Action) { a.ID.Btime++ }, policy.Refused, policy.ReasonCannotMove, "another directory"},
 		{"no identity", func(_ *tree, a *policy.Action) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove, ""},
 		{"file", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Remove(pod(tr)))
-			tr.one(tr.pods, "file "+string(uidA)+" 1")
+			tr.Must(os.Remove(pod(tr)))
+			tr.One(tr.Pods, "file "+string(uidA)+" 1")
 		}, policy.Refused, policy.ReasonNotADirectory, ""},
 		{"link", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Remove(pod(tr)))
-			tr.one(tr.pods, "link "+string(uidA))
+			tr.Must(os.Remove(pod(tr)))
+			tr.One(tr.Pods, "link "+string(uidA))
 		}, policy.Refused, policy.ReasonNotADirectory, ""},
 		{"fifo", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Remove(pod(tr)))
-			tr.one(tr.pods, "fifo "+string(uidA))
+			tr.Must(os.Remove(pod(tr)))
+			tr.One(tr.Pods, "fifo "+string(uidA))
 		}, policy.Refused, policy.ReasonNotADirectory, ""},
-		{"own tmpfs", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonMounted, "mount point"},
+		{"own tmpfs", func(tr *tree, _ *policy.Action) { tr.One(tr.Pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonMounted, "mount point"},
 		{"own bind", func(tr *tree, a *policy.Action) {
-			tr.one(tr.pods, "bind "+string(uidA))
-			a.ID = idAt(tr.t, pod(tr))
+			tr.One(tr.Pods, "bind "+string(uidA))
+			a.ID = idAt(tr.T, pod(tr))
 		}, policy.Refused, policy.ReasonMounted, "mount point"},
 		{"immutable", func(tr *tree, _ *policy.Action) {
-			if err := immutable(pod(tr), true); err != nil {
-				testkit.Skip(tr.t, "nothing can be made immutable: ", err)
+			if err := testkit.Immutable(pod(tr), true); err != nil {
+				testkit.Skip(tr.T, "nothing can be made immutable: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "lsattr"},
 		{"entry taken", func(tr *tree, _ *policy.Action) {
-			tr.mkdir(tr.quar)
-			tr.must(os.Chmod(tr.quar, 0o700))
-			tr.canaryFile(tr.quar + "/" + entryA + "/mine")
+			tr.Mkdir(tr.Quar)
+			tr.Must(os.Chmod(tr.Quar, 0o700))
+			tr.Canary(tr.Quar + "/" + entryA + "/mine")
 		}, policy.Refused, policy.ReasonCannotMove, "another directory"},
 		{"read-only", func(tr *tree, _ *policy.Action) {
-			tr.mkdir(tr.quar)
-			tr.must(os.Chmod(tr.quar, 0o700))
-			if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
-				testkit.Skip(tr.t, "nothing can be mounted: ", err)
+			tr.Mkdir(tr.Quar)
+			tr.Must(os.Chmod(tr.Quar, 0o700))
+			if err := unix.Mount(tr.Base, tr.Base, "", unix.MS_BIND, ""); err != nil {
+				testkit.Skip(tr.T, "nothing can be mounted: ", err)
 			}
-			tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+			tr.Must(unix.Mount("", tr.Base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		}, policy.Refused, policy.ReasonCannotMove, "read-only"},
 		{"quarantine on another mount", func(tr *tree, _ *policy.Action) {
-			tr.mkdir(tr.quar)
-			if err := unix.Mount("tmpfs", tr.quar, "tmpfs", 0, "mode=700"); err != nil {
-				testkit.Skip(tr.t, "nothing can be mounted: ", err)
+			tr.Mkdir(tr.Quar)
+			if err := unix.Mount("tmpfs", tr.Quar, "tmpfs", 0, "mode=700"); err != nil {
+				testkit.Skip(tr.T, "nothing can be mounted: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "--quarantine-dir"},
-		{"quarantine is a link", func(tr *tree, _ *policy.Action) { tr.one(tr.root, "link orphan-reaper") }, policy.Refused, policy.ReasonCannotMove, ""},
-		{"quarantine is a file", func(tr *tree, _ *policy.Action) { tr.one(tr.root, "file orphan-reaper 0") }, policy.Refused, policy.ReasonCannotMove, ""},
-		{"quarantine is open and used", func(tr *tree, _ *policy.Action) { tr.canaryFile(tr.quar + "/other") }, policy.Refused, policy.ReasonCannotMove, "chmod 0700"},
+		{"quarantine is a link", func(tr *tree, _ *policy.Action) { tr.One(tr.Root, "link orphan-reaper") }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"quarantine is a file", func(tr *tree, _ *policy.Action) { tr.One(tr.Root, "file orphan-reaper 0") }, policy.Refused, policy.ReasonCannotMove, ""},
+		{"quarantine is open and used", func(tr *tree, _ *policy.Action) { tr.Canary(tr.Quar + "/other") }, policy.Refused, policy.ReasonCannotMove, "chmod 0700"},
 		{"quarantine is another user's", func(tr *tree, _ *policy.Action) {
-			tr.mkdir(tr.quar)
-			if err := os.Chown(tr.quar, 4711, 0); err != nil {
-				testkit.Skip(tr.t, "no other user here: ", err)
+			tr.Mkdir(tr.Quar)
+			if err := os.Chown(tr.Quar, 4711, 0); err != nil {
+				testkit.Skip(tr.T, "no other user here: ", err)
 			}
 		}, policy.Refused, policy.ReasonCannotMove, "4711"},
 		{"pods is a link", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Rename(tr.pods, tr.root+"/elsewhere"))
-			tr.must(os.Symlink("elsewhere", tr.pods))
+			tr.Must(os.Rename(tr.Pods, tr.Root+"/elsewhere"))
+			tr.Must(os.Symlink("elsewhere", tr.Pods))
 		}, policy.Refused, policy.ReasonCannotMove, ""},
 		{"bad uid", func(_ *tree, a *policy.Action) { a.UID = "../x" }, policy.Refused, policy.ReasonInvalidUID, ""},
 		{"slash in entry", func(_ *tree, a *policy.Action) { a.Entry = entryA + "/../../x" }, policy.Refused, policy.ReasonInvalidUID, ""},
@@ -128,21 +128,21 @@ func TestParkRefused(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for way, no := range ways {
+			for way, no := range testkit.Ways {
 				t.Run(way, func(t *testing.T) {
 					tr := newTree(t)
 					a := tr.parkAction(uidA)
 					c.setup(tr, &a)
-					before := listing(t, tr.pods)
+					before := testkit.Listing(t, tr.Pods)
 					o := run1(t, tr.open(no), a)
 					want(t, o, c.result, c.reason)
 					if !strings.Contains(o.Err, c.words) {
 						t.Fatalf("%q does not say %q", o.Err, c.words)
 					}
-					if after := listing(t, tr.pods); strings.Join(before, "|") != strings.Join(after, "|") {
+					if after := testkit.Listing(t, tr.Pods); strings.Join(before, "|") != strings.Join(after, "|") {
 						t.Fatalf("%q, was %q", after, before)
 					}
-					there(t, tr.quar+"/"+entryA+".json", false)
+					testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 				})
 			}
 		})
@@ -158,11 +158,11 @@ func TestParkDiskFull(t *testing.T) {
 	a := tr.parkAction(uidA)
 	a.Manifest = make([]byte, 1<<20)
 	want(t, run1(t, tr.open(false), a), policy.Refused, policy.ReasonCannotMove)
-	there(t, tr.quar+"/"+entryA+".json", false)
-	there(t, tr.pods+"/"+string(uidA), true)
-	tr.check()
-	tr.canaries = nil
-	unmountBelow(t, base)
+	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
+	testkit.There(t, tr.Pods+"/"+string(uidA), true)
+	tr.Check()
+	tr.Canaries = nil
+	testkit.UnmountBelow(t, base)
 }
 
 // TestParkCarriesMounts: a mount below a parked directory goes with it, and back with it.
@@ -170,12 +170,12 @@ func TestParkCarriesMounts(t *testing.T) {
 	tr := newTree(t, "bind volumes/kubernetes.io~csi/db/mount", "tmpfs volumes/kubernetes.io~empty-dir/mem")
 	r := tr.open(false)
 	a := tr.parked(r)
-	if lost := tr.lost(); len(lost) == 0 {
+	if lost := tr.Lost(); len(lost) == 0 {
 		t.Fatal("the mounts should have moved")
 	}
 	a.Kind, a.Manifest = policy.PutBack, nil
 	want(t, run1(t, r, a), policy.Done, "")
-	if lost := tr.lost(); len(lost) > 0 {
+	if lost := tr.Lost(); len(lost) > 0 {
 		t.Fatalf("lost after putting back: %q", lost)
 	}
 }
@@ -185,28 +185,28 @@ func TestParkCarriesMounts(t *testing.T) {
 func TestParkSwapped(t *testing.T) {
 	for _, guard := range []bool{true, false} {
 		tr := newTree(t, "dir volumes")
-		tr.pod("0a1b2c3d-0000-4000-8000-00000000000c", "file living 1")
+		tr.Pod("0a1b2c3d-0000-4000-8000-00000000000c", "file living 1")
 		r := tr.open(false)
 		if !guard {
 			r.guards.same = func(_, _ policy.DirID) bool { return true }
 		}
-		living := tr.pods + "/0a1b2c3d-0000-4000-8000-00000000000c"
+		living := tr.Pods + "/0a1b2c3d-0000-4000-8000-00000000000c"
 		swaps := 0
-		r.guards.before = outside(func(op, name string) {
+		r.guards.before = testkit.Outside(func(op, name string) {
 			if op == "renameat2" && name == entryA && swaps == 0 {
 				swaps++
-				tr.must(unix.Renameat2(unix.AT_FDCWD, living, unix.AT_FDCWD, tr.pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
+				tr.Must(unix.Renameat2(unix.AT_FDCWD, living, unix.AT_FDCWD, tr.Pods+"/"+string(uidA), unix.RENAME_EXCHANGE))
 			}
 		})
 		o := run1(t, r, tr.parkAction(uidA))
 		if guard {
 			want(t, o, policy.Refused, policy.ReasonCannotMove)
-			there(t, tr.quar+"/"+entryA+".json", false)
+			testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 		} else if o.Result != policy.Done {
 			t.Fatalf("%+v", o)
 		}
-		there(t, tr.pods+"/"+string(uidA)+"/living", guard)
-		there(t, tr.quar+"/"+entryA, !guard)
+		testkit.There(t, tr.Pods+"/"+string(uidA)+"/living", guard)
+		testkit.There(t, tr.Quar+"/"+entryA, !guard)
 	}
 }
 
@@ -215,19 +215,19 @@ func TestParkSwapped(t *testing.T) {
 func TestParkSwappedTwice(t *testing.T) {
 	tr := newTree(t, "dir volumes")
 	r := tr.open(false)
-	r.guards.before = outside(func(op, name string) {
+	r.guards.before = testkit.Outside(func(op, name string) {
 		switch {
 		case op == "renameat2" && name == entryA:
-			tr.must(os.Rename(tr.pods+"/"+string(uidA), tr.base+"/aside"))
-			tr.pod(uidA, "file second 1")
+			tr.Must(os.Rename(tr.Pods+"/"+string(uidA), tr.Base+"/aside"))
+			tr.Pod(uidA, "file second 1")
 		case op == "renameat2" && name == string(uidA):
-			tr.pod(uidA, "file third 1")
+			tr.Pod(uidA, "file third 1")
 		}
 	})
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
-	there(t, tr.quar+"/"+o.Conflict+"/second", true)
-	there(t, tr.pods+"/"+string(uidA)+"/third", true)
+	testkit.There(t, tr.Quar+"/"+o.Conflict+"/second", true)
+	testkit.There(t, tr.Pods+"/"+string(uidA)+"/third", true)
 	o = run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: contents.TakeAged})
 	want(t, o, policy.Refused, policy.ReasonContentUnknown)
 }
@@ -237,31 +237,31 @@ func TestPodsReplaced(t *testing.T) {
 	tr := newTree(t)
 	r := tr.open(false)
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
-	tr.must(os.Rename(tr.pods, tr.root+"/old"))
+	tr.Must(os.Rename(tr.Pods, tr.Root+"/old"))
 	if _, _, err := r.Where(uidA, entryA); err == nil {
 		t.Fatal("no error without a pods directory")
 	}
-	tr.pod(uidA, "file new 1")
+	tr.Pod(uidA, "file new 1")
 	a := tr.parkAction(uidA)
 	a.Entry = string(uidA) + ".2"
 	want(t, run1(t, r, a), policy.Done, "")
-	there(t, tr.quar+"/"+a.Entry+"/new", true)
-	tr.must(os.RemoveAll(tr.pods))
-	tr.must(os.Rename(tr.root+"/old", tr.pods))
+	testkit.There(t, tr.Quar+"/"+a.Entry+"/new", true)
+	tr.Must(os.RemoveAll(tr.Pods))
+	tr.Must(os.Rename(tr.Root+"/old", tr.Pods))
 }
 
 // TestKubeletBindsItsRoot: the kubelet bind-mounts its root on itself, and the root may be
 // behind a link.
 func TestKubeletBindsItsRoot(t *testing.T) {
 	tr := newTree(t, "dir volumes")
-	if err := unix.Mount(tr.root, tr.root, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(tr.Root, tr.Root, "", unix.MS_BIND, ""); err != nil {
 		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
-	tr.must(os.Symlink(tr.root, tr.base+"/link"))
-	r, err := Open(Config{PodsDir: tr.base + "/link/pods"})
-	tr.must(err)
+	tr.Must(os.Symlink(tr.Root, tr.Base+"/link"))
+	r, err := Open(Config{PodsDir: tr.Base + "/link/pods"})
+	tr.Must(err)
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
-	there(t, tr.quar+"/"+entryA, true)
+	testkit.There(t, tr.Quar+"/"+entryA, true)
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -284,9 +284,9 @@ func TestOpenRefuses(t *testing.T) {
 // TestQuarantineBehindLink: a path that looks well leads into the pods directory.
 func TestQuarantineBehindLink(t *testing.T) {
 	tr := newTree(t)
-	tr.must(os.Symlink(tr.pods, tr.base+"/q"))
-	r, err := Open(Config{PodsDir: tr.pods, QuarantineDir: tr.base + "/q/inside"})
-	tr.must(err)
+	tr.Must(os.Symlink(tr.Pods, tr.Base+"/q"))
+	r, err := Open(Config{PodsDir: tr.Pods, QuarantineDir: tr.Base + "/q/inside"})
+	tr.Must(err)
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Refused, policy.ReasonCannotMove)
 	if !strings.Contains(o.Err, "kubelet takes it for a pod") {
@@ -306,26 +306,26 @@ func TestWhereAndList(t *testing.T) {
 	if _, _, err := r.Where(parsers.PodUID("x"), "x.1"); err == nil {
 		t.Fatal("no error for no UID")
 	}
-	there(t, tr.quar, false)
+	testkit.There(t, tr.Quar, false)
 
 	// Looking changes nothing, parking takes the others' rights from a quarantine that is empty.
-	tr.mkdir(tr.quar)
+	tr.Mkdir(tr.Quar)
 	for range 2 {
 		if _, _, err := r.Where(uidA, entryA); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if fi, err := os.Stat(tr.quar); err != nil || fi.Mode().Perm() != 0o755 {
+	if fi, err := os.Stat(tr.Quar); err != nil || fi.Mode().Perm() != 0o755 {
 		t.Fatal(fi, err)
 	}
 	tr.parked(r)
-	if fi, err := os.Stat(tr.quar); err != nil || fi.Mode().Perm() != 0o700 {
+	if fi, err := os.Stat(tr.Quar); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Fatal(fi, err)
 	}
 
 	// A disk that is not mounted is no proof that anything is gone.
-	nowhere, err := Open(Config{PodsDir: tr.pods, QuarantineDir: tr.base + "/nowhere/q"})
-	tr.must(err)
+	nowhere, err := Open(Config{PodsDir: tr.Pods, QuarantineDir: tr.Base + "/nowhere/q"})
+	tr.Must(err)
 	if _, _, err := nowhere.Where(uidA, entryA); err == nil {
 		t.Fatal("no error")
 	}
@@ -342,15 +342,15 @@ func TestStrayManifest(t *testing.T) {
 	tr := newTree(t, "file etc-hosts 1")
 	r := tr.open(false)
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
-	stray := tr.quar + "/" + string(uidB) + ".7.json"
+	stray := tr.Quar + "/" + string(uidB) + ".7.json"
 	others := []string{"notes.json", "lost+found.json", string(uidB) + ".json", string(uidB) + ".7.txt", entryA + ".json"}
-	tr.must(os.WriteFile(stray, nil, 0o600))
+	tr.Must(os.WriteFile(stray, nil, 0o600))
 	for _, name := range others {
-		tr.must(os.WriteFile(tr.quar+"/"+name, nil, 0o600))
+		tr.Must(os.WriteFile(tr.Quar+"/"+name, nil, 0o600))
 	}
 	want(t, run1(t, r, policy.Action{Kind: policy.PutBack, UID: uidB, Entry: string(uidB) + ".9"}), policy.Gone, "")
-	there(t, stray, false)
+	testkit.There(t, stray, false)
 	for _, name := range others {
-		there(t, tr.quar+"/"+name, true)
+		testkit.There(t, tr.Quar+"/"+name, true)
 	}
 }

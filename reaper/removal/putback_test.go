@@ -10,10 +10,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 func TestPutBack(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			for _, known := range []bool{true, false} {
 				tr := newTree(t, "file etc-hosts 1")
@@ -27,10 +28,10 @@ func TestPutBack(t *testing.T) {
 					a.ID.Dev++ // as after a reboot
 				}
 				want(t, run1(t, r, a), policy.Done, "")
-				if got := idAt(t, tr.pods+"/"+string(uidA)); got != id {
+				if got := idAt(t, tr.Pods+"/"+string(uidA)); got != id {
 					t.Fatalf("%+v came back, %+v went", got, id)
 				}
-				if left := listing(t, tr.quar); len(left) != 0 {
+				if left := testkit.Listing(t, tr.Quar); len(left) != 0 {
 					t.Fatalf("left in quarantine: %q", left)
 				}
 				again := run1(t, r, a)
@@ -45,7 +46,7 @@ func TestPutBack(t *testing.T) {
 }
 
 func TestPutBackConflict(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			for _, known := range []bool{true, false} {
 				tr := newTree(t, "file old 1")
@@ -55,28 +56,28 @@ func TestPutBackConflict(t *testing.T) {
 				if !known {
 					a.ID = policy.DirID{}
 				}
-				tr.pod(uidA, "dir volumes", "dir plugins") // nothing uses it yet
-				newer := idAt(t, tr.pods+"/"+string(uidA))
-				tr.mkdir(tr.quar + "/" + entryA + ".conflict") // taken
+				tr.Pod(uidA, "dir volumes", "dir plugins") // nothing uses it yet
+				newer := idAt(t, tr.Pods+"/"+string(uidA))
+				tr.Mkdir(tr.Quar + "/" + entryA + ".conflict") // taken
 				o := run1(t, r, a)
 				want(t, o, policy.Conflict, "")
 				if o.Conflict != entryA+".conflict.2" {
 					t.Fatal(o.Conflict)
 				}
-				there(t, tr.pods+"/"+string(uidA)+"/old", true)
-				if idAt(t, tr.quar+"/"+o.Conflict) != newer {
+				testkit.There(t, tr.Pods+"/"+string(uidA)+"/old", true)
+				if idAt(t, tr.Quar+"/"+o.Conflict) != newer {
 					t.Fatal("the conflict is not the newer directory")
 				}
-				there(t, tr.quar+"/"+o.Conflict+".json", true)
-				there(t, tr.quar+"/"+entryA, false)
-				there(t, tr.quar+"/"+entryA+".json", false)
+				testkit.There(t, tr.Quar+"/"+o.Conflict+".json", true)
+				testkit.There(t, tr.Quar+"/"+entryA, false)
+				testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 				for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAged} {
 					p := run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: take})
 					want(t, p, policy.Refused, policy.ReasonContentUnknown)
 				}
-				there(t, tr.quar+"/"+o.Conflict+"/volumes", true)
+				testkit.There(t, tr.Quar+"/"+o.Conflict+"/volumes", true)
 				want(t, run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: contents.TakeAll}), policy.Done, "")
-				there(t, tr.quar+"/"+o.Conflict, false)
+				testkit.There(t, tr.Quar+"/"+o.Conflict, false)
 			}
 		})
 	}
@@ -89,8 +90,8 @@ func TestNoreplace(t *testing.T) {
 		tr := newTree(t, "file old 1")
 		r := tr.open(false)
 		a := tr.parked(r)
-		tr.pod(uidA)
-		newer := idAt(t, tr.pods+"/"+string(uidA))
+		tr.Pod(uidA)
+		newer := idAt(t, tr.Pods+"/"+string(uidA))
 		if !guard {
 			r.guards.noreplace = 0
 		}
@@ -98,12 +99,12 @@ func TestNoreplace(t *testing.T) {
 		o := run1(t, r, a)
 		if guard {
 			want(t, o, policy.Conflict, "")
-			if got := idAt(t, tr.quar+"/"+o.Conflict); got != newer {
+			if got := idAt(t, tr.Quar+"/"+o.Conflict); got != newer {
 				t.Fatal("the newer one is lost")
 			}
 			continue
 		}
-		if o.Result != policy.Done || len(listing(t, tr.quar)) != 0 {
+		if o.Result != policy.Done || len(testkit.Listing(t, tr.Quar)) != 0 {
 			t.Fatalf("the guard is off and nothing was lost: %+v", o)
 		}
 	}
@@ -116,23 +117,23 @@ func TestPutBackRefused(t *testing.T) {
 		result policy.Result
 		reason policy.Reason
 	}{
-		{"gone", func(tr *tree, _ *policy.Action) { tr.must(os.Remove(tr.quar + "/" + entryA)) }, policy.Gone, ""},
-		{"no quarantine", func(tr *tree, _ *policy.Action) { tr.must(os.RemoveAll(tr.quar)) }, policy.Refused, policy.ReasonCannotMove},
+		{"gone", func(tr *tree, _ *policy.Action) { tr.Must(os.Remove(tr.Quar + "/" + entryA)) }, policy.Gone, ""},
+		{"no quarantine", func(tr *tree, _ *policy.Action) { tr.Must(os.RemoveAll(tr.Quar)) }, policy.Refused, policy.ReasonCannotMove},
 		{"other directory", func(_ *tree, a *policy.Action) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove},
 		{"file", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Remove(tr.quar + "/" + entryA))
-			tr.one(tr.quar, "file "+entryA+" 0")
+			tr.Must(os.Remove(tr.Quar + "/" + entryA))
+			tr.One(tr.Quar, "file "+entryA+" 0")
 		}, policy.Refused, policy.ReasonNotADirectory},
-		{"mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.quar, "tmpfs "+entryA) }, policy.Refused, policy.ReasonMounted},
-		{"made again and mounted over", func(tr *tree, _ *policy.Action) { tr.one(tr.pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonRemade},
+		{"mounted over", func(tr *tree, _ *policy.Action) { tr.One(tr.Quar, "tmpfs "+entryA) }, policy.Refused, policy.ReasonMounted},
+		{"made again and mounted over", func(tr *tree, _ *policy.Action) { tr.One(tr.Pods, "tmpfs "+string(uidA)) }, policy.Refused, policy.ReasonRemade},
 		{"pods gone", func(tr *tree, _ *policy.Action) {
-			tr.must(os.Rename(tr.pods, tr.root+"/old"))
-			tr.t.Cleanup(func() { tr.must(os.Rename(tr.root+"/old", tr.pods)) })
+			tr.Must(os.Rename(tr.Pods, tr.Root+"/old"))
+			tr.T.Cleanup(func() { tr.Must(os.Rename(tr.Root+"/old", tr.Pods)) })
 		}, policy.Refused, policy.ReasonCannotMove},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for way, no := range ways {
+			for way, no := range testkit.Ways {
 				t.Run(way, func(t *testing.T) {
 					tr := newTree(t)
 					r := tr.open(no)
@@ -152,13 +153,13 @@ func TestPutBackOverFile(t *testing.T) {
 	r := tr.open(false)
 	a := tr.parked(r)
 	a.Kind = policy.PutBack
-	tr.one(tr.pods, "file "+string(uidA)+" 3")
+	tr.One(tr.Pods, "file "+string(uidA)+" 3")
 	o := run1(t, r, a)
 	want(t, o, policy.Refused, policy.ReasonRemade)
-	if fi, err := os.Lstat(tr.pods + "/" + string(uidA)); err != nil || fi.Size() != 3 || o.Conflict != entryA {
+	if fi, err := os.Lstat(tr.Pods + "/" + string(uidA)); err != nil || fi.Size() != 3 || o.Conflict != entryA {
 		t.Fatal(fi, err, o.Conflict)
 	}
-	there(t, tr.quar+"/"+entryA+"/old", true)
+	testkit.There(t, tr.Quar+"/"+entryA+"/old", true)
 }
 
 // TestPutBackSwapped: another directory takes the entry's name before the rename.
@@ -167,17 +168,17 @@ func TestPutBackSwapped(t *testing.T) {
 	r := tr.open(false)
 	a := tr.parked(r)
 	a.Kind = policy.PutBack
-	tr.mkdir(tr.quar + "/other/x")
+	tr.Mkdir(tr.Quar + "/other/x")
 	done := false
-	r.guards.before = outside(func(op, name string) {
+	r.guards.before = testkit.Outside(func(op, name string) {
 		if op == "renameat2" && name == string(uidA) && !done {
 			done = true
-			tr.must(unix.Renameat2(unix.AT_FDCWD, tr.quar+"/other", unix.AT_FDCWD, tr.quar+"/"+entryA, unix.RENAME_EXCHANGE))
+			tr.Must(unix.Renameat2(unix.AT_FDCWD, tr.Quar+"/other", unix.AT_FDCWD, tr.Quar+"/"+entryA, unix.RENAME_EXCHANGE))
 		}
 	})
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonCannotMove)
-	there(t, tr.quar+"/"+entryA+"/x", true)
-	there(t, tr.pods+"/"+string(uidA), false)
+	testkit.There(t, tr.Quar+"/"+entryA+"/x", true)
+	testkit.There(t, tr.Pods+"/"+string(uidA), false)
 }
 
 // TestPutBackNeverMoved: a park that was killed before it made the quarantine is settled by

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // isLeaf says whether the entry holds what lay in a leaf.
@@ -119,9 +120,9 @@ func (b *batch) openEntry(a policy.Action) (rel []string, fd int, err error) {
 
 func cannotOpen(path string, err error) error {
 	switch {
-	case is(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP):
+	case change.Is(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP):
 		return beneath.PathError("openat2", path, errLeafGone)
-	case is(err, unix.EXDEV):
+	case change.Is(err, unix.EXDEV):
 		return fmt.Errorf("something is mounted on it; unmount it, then restore: %w", beneath.PathError("openat2", path, err))
 	}
 	return beneath.PathError("openat2", path, err)
@@ -157,7 +158,7 @@ func (b *batch) stays(ctx context.Context, a policy.Action, why error) policy.Ou
 // the rest in quarantine. What a second try cannot change stays so.
 func (b *batch) half(ctx context.Context, a policy.Action, cause error) policy.Outcome {
 	err := fmt.Errorf("only some of it could be moved back: %w", explain(beneath.PathError("renameat2", b.leafPath(a), cause)))
-	if is(cause, unix.EEXIST, unix.ENOENT) {
+	if change.Is(cause, unix.EEXIST, unix.ENOENT) {
 		return b.stays(ctx, a, err)
 	}
 	out := refuse(a, policy.ReasonCannotMove, err)
@@ -209,7 +210,7 @@ func (b *batch) dropEntry(a policy.Action) error {
 	}
 	for i, name := range slices.Backward(names) {
 		b.before("rmdir", name)
-		if err := unlinkat(fds[i], name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := change.Unlinkat(fds[i], name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 			return beneath.PathError("unlinkat", b.r.quarPath(a.Entry), err)
 		}
 	}

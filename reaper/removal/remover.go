@@ -14,6 +14,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 )
 
@@ -55,12 +57,8 @@ type Remover struct {
 	open       *beneath.Opener
 	run        *confine.Runner
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
-	cniDirs    func() []string
-	lockWait   time.Duration // how long a batch waits in all for host-local's locks
-	// notHad are the networks whose lock the last batch waited for in vain: the next asks for
-	// it once and does not wait. Only the thread that has the token of busy uses it.
-	notHad map[string]bool
-	guards guards
+	cni        *cni.Remover // runs its batches by run as well
+	guards     guards
 }
 
 // guards are the checks between steps, as values so that a test can take one out and show
@@ -70,8 +68,6 @@ type guards struct {
 	same      func(want, got policy.DirID) bool // Park's check of identity
 	hangs     bool                              // check that held directories still hang where they did
 	used      bool                              // leave a directory alone that was made again and is used
-	locks     bool                              // take host-local's lock
-	aside     bool                              // move a cache file aside and look again before it is removed
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
 	before func(op, name string)
@@ -104,8 +100,8 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, open: open,
-		used: cfg.Used, cniDirs: cfg.CNIDirs, lockWait: lockWait, notHad: map[string]bool{},
-		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true, locks: true, aside: true},
+		used:   cfg.Used,
+		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true},
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -115,7 +111,19 @@ func Open(cfg Config) (*Remover, error) {
 		grace = 10 * time.Second
 	}
 	r.run = confine.New(grace, r.log)
+	r.cni = cni.New(cfg.CNIDirs, open, r.run)
 	return r, nil
+}
+
+// TakeCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
+// Execute wait for each other.
+func (r *Remover) TakeCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+	return r.cni.Take(ctx, files)
+}
+
+// RestoreCNI writes files back that TakeCNI has removed.
+func (r *Remover) RestoreCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+	return r.cni.Restore(ctx, files)
 }
 
 // Means says how the Remover is kept to what it is to change, for people.

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 const (
@@ -115,9 +116,9 @@ func (s *surveyor) enter(f, at *frame, name string, depth int) error {
 	fd, err := s.w.b.r.open.Step(at.fd, name, beneath.ReadDir)
 	switch {
 	case err == nil:
-	case is(err, unix.ENOENT):
+	case change.Is(err, unix.ENOENT):
 		return nil
-	case is(err, unix.EXDEV):
+	case change.Is(err, unix.EXDEV):
 		return s.w.stop(policy.ReasonMounted, "openat2", f, at.name+"/"+name, err)
 	default:
 		// Not a directory by now, or not ours to read: doubt keeps.

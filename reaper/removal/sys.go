@@ -2,7 +2,6 @@ package removal
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -11,27 +10,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-func unlinkat(dirfd int, name string, flags int) error {
-	return beneath.Uninterrupted(func() error { return unix.Unlinkat(dirfd, name, flags) })
-}
-
-func renameat(from int, name string, to int, as string, flags uint) error {
-	return beneath.Uninterrupted(func() error { return unix.Renameat2(from, name, to, as, flags) })
-}
-
-func fsync(fd int) error {
-	return beneath.Uninterrupted(func() error { return unix.Fsync(fd) })
-}
-
 func rewind(fd int) error {
 	_, err := unix.Seek(fd, 0, 0)
 	return err
-}
-
-// is reports whether err is one of the given. An error of our own is none.
-func is(err error, these ...unix.Errno) bool {
-	e, ok := errors.AsType[unix.Errno](err)
-	return ok && slices.Contains(these, e)
 }
 
 // same reports whether got is the directory that was judged in a look of this boot.

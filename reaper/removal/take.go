@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 const (
@@ -44,7 +45,7 @@ func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
 		b.dropManifest(a.Entry)
 		out.Result = policy.Gone
 		return out
-	case err != nil && !is(err, unix.EXDEV, unix.ENOTDIR, unix.ELOOP):
+	case err != nil && !change.Is(err, unix.EXDEV, unix.ENOTDIR, unix.ELOOP):
 		return refuse(a, policy.ReasonRemoval, beneath.PathError("openat2", b.r.quarPath(a.Entry), err))
 	case err != nil:
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
@@ -160,7 +161,7 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 	if w.b.r.guards.before != nil {
 		w.b.before("unlinkat", name)
 	}
-	err := unlinkat(f.fd, name, 0)
+	err := change.Unlinkat(f.fd, name, 0)
 	switch {
 	case err == nil:
 		bytes := int64(0)
@@ -169,14 +170,14 @@ func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.St
 		}
 		w.count(class, bytes)
 		return nil
-	case is(err, unix.ENOENT):
+	case change.Is(err, unix.ENOENT):
 		return nil
-	case is(err, unix.EISDIR):
+	case change.Is(err, unix.EISDIR):
 		f.pending = append(f.pending, name)
 		return nil
-	case is(err, unix.EBUSY):
+	case change.Is(err, unix.EBUSY):
 		return w.stop(policy.ReasonMounted, "unlinkat", f, name, err)
-	case is(err, unix.EPERM, unix.EACCES):
+	case change.Is(err, unix.EPERM, unix.EACCES):
 		// Immutable or append-only, most of all. It is told and never cleared.
 		w.leftRow(f, name, class, st)
 		w.note(beneath.PathError("unlinkat", w.path(f, name), err))

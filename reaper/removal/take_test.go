@@ -23,7 +23,7 @@ func quarantined(tb testing.TB, no bool, take contents.ClassSet, specs ...string
 	tr := newTree(tb)
 	r := tr.open(no)
 	a := tr.parked(r)
-	tr.build(tr.quar+"/"+entryA, specs...)
+	tr.Build(tr.Quar+"/"+entryA, specs...)
 	a.Kind, a.Take, a.Manifest = policy.Strip, take, nil
 	return tr, r, a
 }
@@ -57,23 +57,23 @@ func TestTakeByClass(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for way, no := range ways {
+			for way, no := range testkit.Ways {
 				t.Run(way, func(t *testing.T) {
 					tr, r, a := quarantined(t, no, c.take, fullPod...)
-					tr.must(os.WriteFile(tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/pv/vol_data.json", []byte(`{"driverName":"x"}`), 0o600))
+					tr.Must(os.WriteFile(tr.Quar+"/"+entryA+"/volumes/kubernetes.io~csi/pv/vol_data.json", []byte(`{"driverName":"x"}`), 0o600))
 					o := run1(t, r, a)
 					result := policy.Partly
 					if c.left == nil {
 						result = policy.Done
 					}
 					want(t, o, result, "")
-					left := listing(t, tr.quar+"/"+entryA)
+					left := testkit.Listing(t, tr.Quar+"/"+entryA)
 					slices.Sort(left)
 					slices.Sort(c.left)
 					if !slices.Equal(left, c.left) {
 						t.Fatalf("left %q\nwant %q", left, c.left)
 					}
-					there(t, tr.quar+"/"+entryA+".json", c.left != nil)
+					testkit.There(t, tr.Quar+"/"+entryA+".json", c.left != nil)
 					if got := o.VolData["volumes/kubernetes.io~csi/pv/vol_data.json"]; got != `{"driverName":"x"}` || len(o.VolData) != 1 {
 						t.Fatalf("vol_data %q", o.VolData)
 					}
@@ -108,7 +108,7 @@ func TestTallies(t *testing.T) {
 		switch l.Path {
 		case "volumes/kubernetes.io~csi/db/mount":
 			// Two names of one file count once: 9,000 bytes are three blocks, and the directory.
-			dir := tr.quar + "/" + entryA + "/" + l.Path
+			dir := tr.Quar + "/" + entryA + "/" + l.Path
 			if l.Entries != 3 || l.Bytes != blocks(t, dir)+blocks(t, dir+"/data") || l.Class != contents.ClassData || l.Partial {
 				t.Errorf("%+v", l)
 			}
@@ -118,8 +118,8 @@ func TestTallies(t *testing.T) {
 			}
 		}
 	}
-	bytes := blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount/data") +
-		blocks(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount")
+	bytes := blocks(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount/data") +
+		blocks(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~csi/db/mount")
 	a.Take = contents.TakeAll
 	o = run1(t, r, a)
 	want(t, o, policy.Done, "")
@@ -142,11 +142,11 @@ func blocks(t *testing.T, path string) int64 {
 func TestVolDataKept(t *testing.T) {
 	const path = "volumes/kubernetes.io~csi/pv/vol_data.json"
 	for _, spec := range []string{"file " + path + " 1048577", "link " + path, "fifo " + path, "dir " + path} {
-		for way, no := range ways {
+		for way, no := range testkit.Ways {
 			t.Run(way, func(t *testing.T) {
 				tr, r, a := quarantined(t, no, contents.TakeStrip, spec, "file "+path+"2 1")
 				want(t, run1(t, r, a), policy.Partly, "")
-				there(t, tr.quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
+				testkit.There(t, tr.Quar+"/"+entryA+"/"+path, !strings.HasPrefix(spec, "dir"))
 				a.Take = contents.TakeAll
 				want(t, run1(t, r, a), policy.Done, "")
 			})
@@ -161,7 +161,7 @@ func TestMountStops(t *testing.T) {
 		for _, at := range []string{"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m"} {
 			for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
 				t.Run(fmt.Sprintf("%s %s %d", kind, strings.ReplaceAll(at, "/", "-"), take), func(t *testing.T) {
-					for way, no := range ways {
+					for way, no := range testkit.Ways {
 						t.Run(way, func(t *testing.T) {
 							tr, r, a := quarantined(t, no, take, kind+" "+at, "file "+at+"2/beside 10")
 							o := run1(t, r, a)
@@ -170,7 +170,7 @@ func TestMountStops(t *testing.T) {
 								result = policy.Failed
 							}
 							want(t, o, result, policy.ReasonMounted)
-							tr.check()
+							tr.Check()
 						})
 					}
 				})
@@ -181,16 +181,16 @@ func TestMountStops(t *testing.T) {
 
 // TestGuardNoXdev: with the kernel's check off, the same tree is emptied through the bind.
 func TestGuardNoXdev(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			tr, r, a := quarantined(t, no, contents.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
 			testkit.Set(r.open, "down", uint64(0))
 			testkit.Set(r.open, "same", func(_, _ int) bool { return true })
 			run1(t, r, a)
-			if len(tr.lost()) < 2 {
+			if len(tr.Lost()) < 2 {
 				t.Fatal("the guard is off and nothing was lost")
 			}
-			tr.canaries = nil
+			tr.Canaries = nil
 		})
 	}
 }
@@ -199,17 +199,17 @@ func TestGuardNoXdev(t *testing.T) {
 func TestBan(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs"} {
 		tr, _, _ := quarantined(t, false, contents.TakeAll, kind+" volumes/kubernetes.io~csi/pv/mount")
-		_ = os.RemoveAll(tr.quar + "/" + entryA)
-		if len(tr.lost()) == 0 {
+		_ = os.RemoveAll(tr.Quar + "/" + entryA)
+		if len(tr.Lost()) == 0 {
 			t.Fatalf("os.RemoveAll lost nothing behind a %s: the ban has lost its reason", kind)
 		}
-		tr.canaries = nil
+		tr.Canaries = nil
 	}
 }
 
 // TestHostileNames: names are bytes, and nothing but directories is ever opened.
 func TestHostileNames(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			const e = "volumes/kubernetes.io~empty-dir/e/"
 			tr, r, a := quarantined(t, no, contents.TakeAged,
@@ -217,11 +217,11 @@ func TestHostileNames(t *testing.T) {
 				"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
 				"fifo \xff\n")
 			if os.Geteuid() == 0 {
-				_ = unix.Mknod(tr.quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+				_ = unix.Mknod(tr.Quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
 			}
 			o := run1(t, r, a)
 			want(t, o, policy.Partly, "")
-			if left := listing(t, tr.quar+"/"+entryA); len(left) != 1 {
+			if left := testkit.Listing(t, tr.Quar+"/"+entryA); len(left) != 1 {
 				t.Fatalf("left %q", left)
 			}
 			if len(o.Left) != 1 || o.Left[0].Path != `"\xff\n"` {
@@ -234,8 +234,8 @@ func TestHostileNames(t *testing.T) {
 // TestImmutable: reported, never cleared, and the rest goes.
 func TestImmutable(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/d/fixed 10", "file volumes/kubernetes.io~empty-dir/e/other 10")
-	fixed := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
-	if err := immutable(fixed, true); err != nil {
+	fixed := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/d/fixed"
+	if err := testkit.Immutable(fixed, true); err != nil {
 		testkit.Skip(t, "nothing can be made immutable: ", err)
 	}
 	o := run1(t, r, a)
@@ -243,9 +243,9 @@ func TestImmutable(t *testing.T) {
 	if !strings.Contains(o.Err, fixed) || len(o.Left) != 1 || o.Left[0].Path != "volumes/kubernetes.io~empty-dir/e/d/fixed" {
 		t.Fatalf("%s %+v", o.Err, o.Left)
 	}
-	there(t, fixed, true)
-	there(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e/other", false)
-	tr.must(immutable(fixed, false))
+	testkit.There(t, fixed, true)
+	testkit.There(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e/other", false)
+	tr.Must(testkit.Immutable(fixed, false))
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
@@ -253,22 +253,22 @@ func TestImmutable(t *testing.T) {
 // something that stays at the bottom.
 func TestDeep(t *testing.T) {
 	levels := 3000
-	if long() {
+	if testkit.Long() {
 		levels = 10_000
 	}
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
 	}
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
-			onTmpfs(t)
+			testkit.OnTmpfs(t)
 			tr, r, a := quarantined(t, no, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
-			deep(t, tr.quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
+			deep(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~empty-dir/e", levels)
 			few := unix.Rlimit{Cur: 128, Max: old.Max}
-			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+			tr.Must(unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 			o := run1(t, r, a)
-			tr.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+			tr.Must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 			want(t, o, policy.Done, "")
 			if n := o.Taken[contents.ClassEphemeral].Entries; n != int64(levels)*3+1 {
 				t.Fatalf("%d entries", n)
@@ -300,15 +300,15 @@ func deep(t *testing.T, path string, levels int) {
 func TestDeepKept(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll,
 		"dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
-	bottom := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
-	tr.must(os.WriteFile(bottom+"fixed", nil, 0o600))
-	if err := immutable(bottom+"fixed", true); err != nil {
+	bottom := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
+	tr.Must(os.WriteFile(bottom+"fixed", nil, 0o600))
+	if err := testkit.Immutable(bottom+"fixed", true); err != nil {
 		testkit.Skip(t, "nothing can be made immutable: ", err)
 	}
 	o := run1(t, r, a)
 	want(t, o, policy.Failed, policy.ReasonRemoval)
-	there(t, bottom+"fixed", true)
-	tr.must(immutable(bottom+"fixed", false))
+	testkit.There(t, bottom+"fixed", true)
+	tr.Must(testkit.Immutable(bottom+"fixed", false))
 	want(t, run1(t, r, a), policy.Done, "")
 }
 
@@ -326,9 +326,9 @@ func TestMovedAway(t *testing.T) {
 		{most: 1},
 	} {
 		tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
-		keep := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
+		keep := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
 		for i := range files {
-			tr.must(os.WriteFile(fmt.Sprintf("%s/inner/%d", keep, i), nil, 0o600))
+			tr.Must(os.WriteFile(fmt.Sprintf("%s/inner/%d", keep, i), nil, 0o600))
 		}
 		r.guards.hangs = tc.hangs
 		if tc.landlock {
@@ -337,14 +337,14 @@ func TestMovedAway(t *testing.T) {
 			testkit.Set(r.run, "handled", uint64(0))
 		}
 		n := 0
-		r.guards.before = outside(func(op, _ string) {
+		r.guards.before = testkit.Outside(func(op, _ string) {
 			if n++; op == "unlinkat" && n == 10 {
-				tr.must(os.Rename(keep, tr.base+"/kept"))
+				tr.Must(os.Rename(keep, tr.Base+"/kept"))
 			}
 		})
 		o := run1(t, r, a)
 		want(t, o, policy.Failed, policy.ReasonRemoval)
-		left := len(listing(t, tr.base+"/kept"))
+		left := len(testkit.Listing(t, tr.Base+"/kept"))
 		if left < tc.least || left > tc.most {
 			t.Fatalf("%+v: %d of %d files left", tc, left, files)
 		}
@@ -355,12 +355,12 @@ func TestMovedAway(t *testing.T) {
 // then left for later.
 func TestWriter(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file volumes/kubernetes.io~empty-dir/e/log 1", "file etc-hosts 1")
-	at := tr.quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
+	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e"
 	tries := 0
-	r.guards.before = outside(func(op, name string) {
+	r.guards.before = testkit.Outside(func(op, name string) {
 		if op == "rmdir" && name == "e" {
 			tries++
-			tr.must(os.WriteFile(fmt.Sprintf("%s/%d", at, tries), nil, 0o600))
+			tr.Must(os.WriteFile(fmt.Sprintf("%s/%d", at, tries), nil, 0o600))
 		}
 	})
 	o := run1(t, r, a)
@@ -368,7 +368,7 @@ func TestWriter(t *testing.T) {
 	if tries != 1+maxRescans {
 		t.Fatalf("%d tries", tries)
 	}
-	there(t, tr.quar+"/"+entryA+"/etc-hosts", false)
+	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", false)
 	r.guards.before = nil
 	want(t, run1(t, r, a), policy.Done, "")
 }
@@ -377,8 +377,8 @@ func TestWriter(t *testing.T) {
 // the look and the rmdir, keeps it.
 func TestPruneNeverTakesFiles(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
-	late := tr.quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
-	r.guards.before = outside(func(op, name string) {
+	late := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"
+	r.guards.before = testkit.Outside(func(op, name string) {
 		if op == "rmdir" && (name == "b" || name == "a") {
 			_ = os.WriteFile(late, []byte("x"), 0o600)
 		}
@@ -387,14 +387,14 @@ func TestPruneNeverTakesFiles(t *testing.T) {
 	if o.Result == policy.Done {
 		t.Fatalf("%+v", o)
 	}
-	there(t, late, true)
+	testkit.There(t, late, true)
 }
 
 func TestNoManifest(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAged, "file etc-hosts 1")
-	tr.must(os.Remove(tr.quar + "/" + entryA + ".json"))
+	tr.Must(os.Remove(tr.Quar + "/" + entryA + ".json"))
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
-	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
+	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
 	a.Take = contents.TakeAll
 	want(t, run1(t, r, a), policy.Done, "")
 }
@@ -407,7 +407,7 @@ func TestTakeRefused(t *testing.T) {
 	if want(t, o, policy.Refused, policy.ReasonRemoval); o.Stopped {
 		t.Error("a refusal counts as a stop")
 	}
-	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
+	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, o := range r.Execute(ctx, policy.Batch{Actions: []policy.Action{a, a}}) {
@@ -415,20 +415,20 @@ func TestTakeRefused(t *testing.T) {
 			t.Error("a stop counts as a failure")
 		}
 	}
-	there(t, tr.quar+"/"+entryA+"/etc-hosts", true)
-	tr.must(os.RemoveAll(tr.quar + "/" + entryA))
+	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
+	tr.Must(os.RemoveAll(tr.Quar + "/" + entryA))
 	want(t, run1(t, r, a), policy.Gone, "")
-	there(t, tr.quar+"/"+entryA+".json", false)
+	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
 }
 
 // TestCancelled: a walk ends with its context.
 func TestCancelled(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e")
 	for i := range 1000 {
-		tr.one(tr.quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/e/%d 0", i))
+		tr.One(tr.Quar+"/"+entryA, fmt.Sprintf("file volumes/kubernetes.io~empty-dir/e/%d 0", i))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r.guards.before = outside(func(op, _ string) {
+	r.guards.before = testkit.Outside(func(op, _ string) {
 		if op == "unlinkat" {
 			cancel()
 		}
@@ -444,10 +444,10 @@ func TestCancelled(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "file etc-hosts 1", "file volumes/kubernetes.io~empty-dir/e/a 1")
-	if err := unix.Mount(tr.base, tr.base, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(tr.Base, tr.Base, "", unix.MS_BIND, ""); err != nil {
 		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
-	tr.must(unix.Mount("", tr.base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	tr.Must(unix.Mount("", tr.Base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	o := run1(t, r, a)
 	want(t, o, policy.Refused, policy.ReasonRemoval)
 	if !strings.Contains(o.Err, "read-only") {

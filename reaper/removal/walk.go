@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 const (
@@ -204,16 +205,16 @@ func (w *walker) known(f, child *frame) error {
 // notEntered sorts the errors of a step down.
 func (w *walker) notEntered(f *frame, name string, err error) error {
 	switch {
-	case is(err, unix.ENOENT):
+	case change.Is(err, unix.ENOENT):
 		return nil
-	case is(err, unix.ENOTDIR, unix.ELOOP):
+	case change.Is(err, unix.ENOTDIR, unix.ELOOP):
 		if w.swaps++; w.swaps > maxSwaps {
 			return w.stop(policy.ReasonRemoval, "openat2", f, name, errChanges)
 		}
 		return w.file(f, name)
-	case is(err, unix.EXDEV):
+	case change.Is(err, unix.EXDEV):
 		return w.stop(policy.ReasonMounted, "openat2", f, name, err)
-	case is(err, unix.EPERM, unix.EACCES):
+	case change.Is(err, unix.EPERM, unix.EACCES):
 		w.leaveOne(f, name, beneath.PathError("openat2", w.path(f, name), err))
 		return nil
 	default:

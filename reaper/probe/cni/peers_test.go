@@ -17,7 +17,7 @@ import (
 
 // TestCNIPeersMistakes replays how other programs took what a living pod needs. Each scene
 // has that program's own question, which must be answered with "take it": else the scene
-// would show nothing. The mistake of a missing lock is TestCNILockSaves of removal.
+// would show nothing. The mistake of a missing lock is TestCNILockSaves of removal/cni.
 func TestCNIPeersMistakes(t *testing.T) {
 	live, gone := id("live"), id("gone")
 	const ip = "10.244.0.7"

@@ -1,17 +1,17 @@
-package removal
+package cni
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 // restore writes a file under its other name and then gives it its own, so that no program
@@ -20,7 +20,7 @@ import (
 //
 //  1. begun: a part of it under the other name: begin again;
 //  2. renamed: the file as it was: Gone.
-func (d *cniDir) restore(c *cni.Content) (policy.Result, error) {
+func (d *held) restore(c *cni.Content) (policy.Result, error) {
 	name, aside := c.File.Name, asideName(c.File.Name)
 	if result, err := d.vacant(name, c); result != "" {
 		return result, err
@@ -41,7 +41,7 @@ func (d *cniDir) restore(c *cni.Content) (policy.Result, error) {
 }
 
 // vacant says what is there, or "" where nothing is.
-func (d *cniDir) vacant(name string, c *cni.Content) (policy.Result, error) {
+func (d *held) vacant(name string, c *cni.Content) (policy.Result, error) {
 	st, err := beneath.StatName(d.fd, name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
@@ -65,7 +65,7 @@ func (d *cniDir) vacant(name string, c *cni.Content) (policy.Result, error) {
 }
 
 // write writes the whole file under its other name.
-func (d *cniDir) write(aside string, c *cni.Content) error {
+func (d *held) write(aside string, c *cni.Content) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
 		if err := d.dropPart(aside, c); err != nil {
@@ -77,28 +77,24 @@ func (d *cniDir) write(aside string, c *cni.Content) error {
 		return err
 	}
 	d.changed = true
-	err = writeAll(fd, c.Data)
+	err = change.Write(fd, c.Data)
 	if err == nil {
 		err = dress(fd, c)
 	}
-	// A full file system may say so at close only (NFS, quota).
-	if e := unix.Close(fd); err == nil && e != nil && !errors.Is(e, unix.EINTR) {
-		err = e
-	}
-	if err != nil {
+	if err = change.Close(fd, err); err != nil {
 		_, _ = d.unlink(aside)
 	}
 	return err
 }
 
-func (d *cniDir) create(name string) (int, error) {
+func (d *held) create(name string) (int, error) {
 	d.before("openat", name)
-	return beneath.Retry(func() (int, error) { return unix.Openat(d.fd, name, newFile, 0o600) })
+	return change.Create(d.fd, name)
 }
 
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
-func (d *cniDir) dropPart(aside string, c *cni.Content) error {
+func (d *held) dropPart(aside string, c *cni.Content) error {
 	other := fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
 	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {
@@ -134,12 +130,5 @@ func dress(fd int, c *cni.Content) error {
 	if c.Mtime.IsZero() {
 		return nil
 	}
-	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: c.Mtime.Unix(), Nsec: int64(c.Mtime.Nanosecond())}}
-	// utimensat(2) without a path is of the descriptor itself; x/sys has no call for it.
-	return beneath.Uninterrupted(func() error {
-		if _, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0); e != 0 {
-			return e
-		}
-		return nil
-	})
+	return change.SetModTime(fd, c.Mtime)
 }

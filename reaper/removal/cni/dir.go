@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-// cniDir is a directory that is held while its files are taken.
-type cniDir struct {
-	b       *cniBatch
+// held is a directory that is held while its files are taken.
+type held struct {
+	b       *batch
 	path    string // for people
 	fd      int
 	lockFD  int   // -1 until the first address
@@ -22,7 +23,7 @@ type cniDir struct {
 	changed bool
 }
 
-func (d *cniDir) close() {
+func (d *held) close() {
 	beneath.Close(d.lockFD)
 	beneath.Close(d.fd)
 }
@@ -31,7 +32,7 @@ func (d *cniDir) close() {
 // steps down from it by one name at a time, through none. On the way, and unlike below the
 // kubelet's root, a mount is right: nodes keep the caches on a tmpfs, so that a boot clears
 // them.
-func (b *cniBatch) openDir(dir string) (int, error) {
+func (b *batch) openDir(dir string) (int, error) {
 	var base string
 	for _, c := range b.bases {
 		c = path.Clean(c)
@@ -63,11 +64,11 @@ func (b *cniBatch) openDir(dir string) (int, error) {
 
 // sync makes what was done in the directory durable. What was written is synced with it:
 // by syncfs(2), which is one call for all of the files.
-func (d *cniDir) sync(free []int, sections [][]int) {
+func (d *held) sync(free []int, sections [][]int) {
 	if !d.changed {
 		return
 	}
-	sync, op := fsync, "fsync"
+	sync, op := change.Fsync, "fsync"
 	if d.b.restore {
 		sync, op = func(fd int) error { return beneath.Uninterrupted(func() error { return unix.Syncfs(fd) }) }, "syncfs"
 	}
@@ -86,9 +87,9 @@ func (d *cniDir) sync(free []int, sections [][]int) {
 }
 
 // filePath is a path for people; no call gets it.
-func (d *cniDir) filePath(name string) string { return path.Join(d.path, name) }
+func (d *held) filePath(name string) string { return path.Join(d.path, name) }
 
-func (d *cniDir) before(op, name string) {
+func (d *held) before(op, name string) {
 	if d.b.r.guards.before != nil {
 		d.b.r.guards.before(op, name)
 	}

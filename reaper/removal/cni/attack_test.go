@@ -1,7 +1,8 @@
-package removal
+package cni
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // The ways in which a program may make a cache file anew: in place, as libcni, Multus and
@@ -29,7 +31,7 @@ var writers = map[string]func(path, content string) error{
 
 // TestCacheMadeAnew: a file that is made anew before any step of its removal lives.
 func TestCacheMadeAnew(t *testing.T) {
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		for how, write := range writers {
 			for _, before := range []string{"renameat2", "unlinkat"} {
 				t.Run(way+"/"+how+"/"+before, func(t *testing.T) {
@@ -37,10 +39,10 @@ func TestCacheMadeAnew(t *testing.T) {
 					c := x.cache(1)
 					at := x.results + "/" + c.File.Name
 					done := false
-					x.r.guards.before = outside(func(op, _ string) {
+					x.r.guards.before = testkit.Outside(func(op, _ string) {
 						if op == before && !done {
 							done = true
-							x.must(write(at, "new"))
+							x.Must(write(at, "new"))
 						}
 					})
 					want := policy.Done // the archived one went, and another came
@@ -51,7 +53,7 @@ func TestCacheMadeAnew(t *testing.T) {
 					if b, err := os.ReadFile(at); string(b) != "new" || err != nil {
 						t.Errorf("it holds %q: %v", b, err)
 					}
-					if names := listing(t, x.results); len(names) != 1 {
+					if names := testkit.Listing(t, x.results); len(names) != 1 {
 						t.Error(names)
 					}
 				})
@@ -68,9 +70,9 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 			x.r.guards.aside = false
 			c := x.cache(1)
 			at := x.results + "/" + c.File.Name
-			x.r.guards.before = outside(func(string, string) { x.must(write(at, "new")) })
+			x.r.guards.before = testkit.Outside(func(string, string) { x.Must(write(at, "new")) })
 			ended(t, x.take(c), policy.Done)
-			there(t, at, false)
+			testkit.There(t, at, false)
 		})
 	}
 }
@@ -82,10 +84,10 @@ func TestCacheMadeAnewTwice(t *testing.T) {
 	c := x.cache(1)
 	at := x.results + "/" + c.File.Name
 	n := 0
-	x.r.guards.before = outside(func(op, _ string) {
+	x.r.guards.before = testkit.Outside(func(op, _ string) {
 		if op == "renameat2" {
 			n++
-			x.must(writers["by rename"](at, fmt.Sprint("new ", n)))
+			x.Must(writers["by rename"](at, fmt.Sprint("new ", n)))
 		}
 	})
 	ended(t, x.take(c), policy.Failed, asideSuffix)
@@ -99,12 +101,12 @@ func TestCacheMadeAnewTwice(t *testing.T) {
 // TestCacheUnderAttack: at a moment that is not chosen, a program puts another file in the
 // place of an archived one, which is then there whatever came of the archived one.
 func TestCacheUnderAttack(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	rounds := 2000
-	if long() {
+	if testkit.Long() {
 		rounds = 20_000
 	}
-	for way, no := range ways {
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
 			results := map[policy.Result]int{}
@@ -122,15 +124,15 @@ func TestCacheUnderAttack(t *testing.T) {
 			for i := range rounds {
 				c := x.cache(1)
 				want := fmt.Sprint("new ", i)
-				x.must(os.WriteFile(at+".new", []byte(want), 0o600))
+				x.Must(os.WriteFile(at+".new", []byte(want), 0o600))
 				begin <- rand.IntN(60_000)
-				o := x.r.TakeCNI(context.Background(), []cni.Content{c})[0]
-				x.must(<-done)
+				o := x.r.Take(context.Background(), []cni.Content{c})[0]
+				x.Must(<-done)
 				results[o.Result]++
 				if b, err := os.ReadFile(at); string(b) != want || err != nil || o.Result == policy.Failed {
 					t.Fatalf("round %d: %q %v %+v", i, b, err, o)
 				}
-				x.must(os.Remove(at))
+				x.Must(os.Remove(at))
 			}
 			close(begin)
 			t.Logf("%v", results)
@@ -144,18 +146,18 @@ func TestCacheUnderAttack(t *testing.T) {
 // TestDirectoryUnderAttack: the directory itself is swapped for a symlink to another that
 // holds a file of the same name.
 func TestDirectoryUnderAttack(t *testing.T) {
-	onTmpfs(t)
-	for way, no := range ways {
+	testkit.OnTmpfs(t)
+	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
 			name := x.cache(1).File.Name
-			x.canaryFile(x.outside + "/" + name)
+			x.Canary(x.Outside + "/" + name)
 			dir, err := os.Open(x.results)
-			x.must(err)
-			defer func() { x.must(dir.Close()) }()
+			x.Must(err)
+			defer func() { x.Must(dir.Close()) }()
 			held := fmt.Sprintf("/proc/self/fd/%d/", dir.Fd())
 			stop, ended := make(chan bool), make(chan bool)
-			x.must(os.Symlink(x.outside, x.cni+"/link"))
+			x.Must(os.Symlink(x.Outside, x.cni+"/link"))
 			go func() {
 				defer close(ended)
 				for {
@@ -175,12 +177,12 @@ func TestDirectoryUnderAttack(t *testing.T) {
 				// link can save it.
 				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
-					results[x.r.TakeCNI(context.Background(), []cni.Content{c})[0].Result]++
+					results[x.r.Take(context.Background(), []cni.Content{c})[0].Result]++
 				}
 			}
 			close(stop)
 			<-ended
-			x.check()
+			x.Check()
 			t.Log(results)
 			if results[policy.Done] == 0 || results[policy.Refused] == 0 {
 				t.Error("the attacker never came in between")
@@ -189,9 +191,36 @@ func TestDirectoryUnderAttack(t *testing.T) {
 	}
 }
 
+// cutOff is what the helper process is to do, and before which change it is to die.
+type cutOff struct {
+	Files   []cni.Content
+	Dir     string
+	Restore bool
+	Kill    int
+}
+
+// cutOffHelper takes or restores, and kills itself before its Kill-th change.
+func cutOffHelper() int {
+	var c cutOff
+	if err := json.Unmarshal([]byte(os.Getenv(envCutOff)), &c); err != nil {
+		return 2
+	}
+	r, err := open(c.Dir, false)
+	if err != nil {
+		return 2
+	}
+	r.guards.before = testkit.KillBefore(c.Kill)
+	if c.Restore {
+		r.Restore(context.Background(), c.Files)
+	} else {
+		r.Take(context.Background(), c.Files)
+	}
+	return 0
+}
+
 // TestCNICutOff kills before each change, runs again with the same files, and compares.
 func TestCNICutOff(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	for _, restore := range []bool{false, true} {
 		t.Run(fmt.Sprint("restore=", restore), func(t *testing.T) {
 			build := func() (*cniTree, []cni.Content) {
@@ -212,12 +241,12 @@ func TestCNICutOff(t *testing.T) {
 						t.Errorf("%+v", o)
 					}
 				}
-				return listing(t, x.cni)
+				return testkit.Listing(t, x.cni)
 			}
 			end := act(build())
 			for kill := 1; ; kill++ {
 				x, files := build()
-				died := helper(t, cutOff{Pods: x.pods, CNI: files, CNIDir: x.cni, Restore: restore, Kill: kill}, 0)
+				died := testkit.Dies(t, envCutOff, cutOff{Files: files, Dir: x.cni, Restore: restore, Kill: kill}, 0)
 				if got := act(x, files); !slices.Equal(got, end) {
 					t.Errorf("killed before change %d:\n%s\nwant:\n%s", kill, strings.Join(got, "\n"), strings.Join(end, "\n"))
 				}
@@ -238,22 +267,22 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
 	at := x.results + "/" + c.File.Name
-	x.must(os.Remove(at))
-	x.must(os.WriteFile(at+asideSuffix, []byte("new"), 0o600))
+	x.Must(os.Remove(at))
+	x.Must(os.WriteFile(at+asideSuffix, []byte("new"), 0o600))
 	ended(t, x.take(c), policy.Refused, "changed or replaced")
 	if b, err := os.ReadFile(at); string(b) != "new" || err != nil {
 		t.Error(string(b), err)
 	}
 	// Of a name that is there again, the one aside is nobody's business but a person's.
-	x.must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
+	x.Must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
 	c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
 	ended(t, x.take(c), policy.Refused, "cut off has left")
-	there(t, at, true)
-	there(t, at+asideSuffix, true)
-	x.must(os.Remove(at))
+	testkit.There(t, at, true)
+	testkit.There(t, at+asideSuffix, true)
+	x.Must(os.Remove(at))
 	ended(t, x.restore(c), policy.Refused, "cut off has left")
 	// What a restore had begun is begun again.
-	x.must(os.WriteFile(at+asideSuffix, c.Data[:2], 0o600))
+	x.Must(os.WriteFile(at+asideSuffix, c.Data[:2], 0o600))
 	ended(t, x.restore(c), policy.Done)
-	there(t, at+asideSuffix, false)
+	testkit.There(t, at+asideSuffix, false)
 }

@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
 var (
@@ -27,7 +28,7 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 
 // known looks whether name is the regular file that want says, holding data; content says
 // whether the bytes are compared. What cannot be told is no.
-func (d *cniDir) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
+func (d *held) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.fd, name)
 	switch {
 	case err != nil:
@@ -69,7 +70,7 @@ func sameFile(want cni.FileID, st *unix.Statx_t) bool {
 
 // read reads at most n bytes into a buffer that the next read overwrites; no further than
 // size, which the file was just seen to have.
-func (b *cniBatch) read(fd, n int, size int64) ([]byte, error) {
+func (b *batch) read(fd, n int, size int64) ([]byte, error) {
 	if cap(b.buf) < n {
 		b.buf = make([]byte, n, max(n, 64<<10))
 	}
@@ -96,28 +97,28 @@ func typeName(mode uint16) string {
 }
 
 // left says how an error ends a file that was not changed.
-func (d *cniDir) left(op, name string, err error) (policy.Result, error) {
-	return resultOf(err), explainCNI(beneath.PathError(op, d.filePath(name), err))
+func (d *held) left(op, name string, err error) (policy.Result, error) {
+	return resultOf(err), explain(beneath.PathError(op, d.filePath(name), err))
 }
 
 // resultOf tells what is not as it was from what the file system could not do.
 func resultOf(err error) policy.Result {
-	if _, ok := errors.AsType[unix.Errno](err); !ok || is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
+	if _, ok := errors.AsType[unix.Errno](err); !ok || change.Is(err, unix.ELOOP, unix.ENOTDIR, unix.EXDEV, unix.ENXIO, unix.EEXIST) {
 		return policy.Refused
 	}
 	return policy.Failed
 }
 
-// explainCNI says what can be done.
-func explainCNI(err error) error {
+// explain says what can be done.
+func explain(err error) error {
 	if errors.Is(err, unix.EXDEV) {
 		return fmt.Errorf("%w (it is a mount of its own)", err)
 	}
-	return explain(err)
+	return change.Explain(err)
 }
 
 // takeLocked removes an address. All who write there hold the lock that we hold.
-func (d *cniDir) takeLocked(c *cni.Content) (policy.Result, error) {
+func (d *held) takeLocked(c *cni.Content) (policy.Result, error) {
 	name := c.File.Name
 	_, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -129,9 +130,9 @@ func (d *cniDir) takeLocked(c *cni.Content) (policy.Result, error) {
 	return d.unlink(name)
 }
 
-func (d *cniDir) unlink(name string) (policy.Result, error) {
+func (d *held) unlink(name string) (policy.Result, error) {
 	d.before("unlinkat", name)
-	err := unlinkat(d.fd, name, 0)
+	err := change.Unlinkat(d.fd, name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
 	}
@@ -147,7 +148,7 @@ func (d *cniDir) unlink(name string) (policy.Result, error) {
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
-func (d *cniDir) take(c *cni.Content) (policy.Result, error) {
+func (d *held) take(c *cni.Content) (policy.Result, error) {
 	name := c.File.Name
 	st, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -191,7 +192,7 @@ func untouched(read, now *unix.Statx_t) bool {
 }
 
 // back moves what was not the archived file to its place again.
-func (d *cniDir) back(name, aside string) (policy.Result, error) {
+func (d *held) back(name, aside string) (policy.Result, error) {
 	err := d.rename(aside, name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -205,7 +206,7 @@ func (d *cniDir) back(name, aside string) (policy.Result, error) {
 }
 
 // finish ends what a run that was cut off had begun, for a name that is not there.
-func (d *cniDir) finish(c *cni.Content, name string) (policy.Result, error) {
+func (d *held) finish(c *cni.Content, name string) (policy.Result, error) {
 	aside := asideName(c.File.Name)
 	want := c.File.ID
 	want.Ctime = 0
@@ -223,7 +224,7 @@ func (d *cniDir) finish(c *cni.Content, name string) (policy.Result, error) {
 	return d.left("open", aside, err)
 }
 
-func (d *cniDir) rename(from, to string) error {
+func (d *held) rename(from, to string) error {
 	d.before("renameat2", from)
-	return renameat(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
+	return change.Renameat2(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
 }

@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ const lockWait = 5 * time.Second
 // Where there is no lock file, it is made as the plugin makes it. Without it we would
 // exclude nobody: the next ADD makes it, and holds a lock that we do not. It is never
 // unlinked: who has it open would hold a lock that nobody else sees.
-func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
+func (d *held) lock(ctx context.Context) (unlock func(), err error) {
 	unlock = func() {
 		flockEnd(d.lockFD)
 		flockEnd(d.fd)
@@ -73,7 +73,7 @@ func (d *cniDir) lock(ctx context.Context) (unlock func(), err error) {
 	return nil, err
 }
 
-func (d *cniDir) openLock() (int, error) {
+func (d *held) openLock() (int, error) {
 	name := lockName
 	d.before("openat", name)
 	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
@@ -81,7 +81,7 @@ func (d *cniDir) openLock() (int, error) {
 		return unix.Openat(d.fd, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o750)
 	})
 	if err != nil {
-		return -1, explainCNI(beneath.PathError("open", d.filePath(name), err))
+		return -1, explain(beneath.PathError("open", d.filePath(name), err))
 	}
 	if st, err := beneath.Stat(fd); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		beneath.Close(fd)
@@ -91,7 +91,7 @@ func (d *cniDir) openLock() (int, error) {
 }
 
 // lockIsThere says whether the file that is locked still has its name.
-func (d *cniDir) lockIsThere() (bool, error) {
+func (d *held) lockIsThere() (bool, error) {
 	held, err := beneath.IDOf(d.lockFD)
 	if err != nil {
 		return false, beneath.PathError("fstat", d.filePath(lockName), err)
@@ -110,7 +110,7 @@ func (d *cniDir) lockIsThere() (bool, error) {
 // told when to end. Who waits in the kernel gets the lock first, so it tries every few
 // milliseconds: between the end of one holder and the start of the next, even where two
 // plugins never rest, a thousandth of a second or so comes that is ours.
-func (d *cniDir) wait(ctx context.Context, fd int, path string) error {
+func (d *held) wait(ctx context.Context, fd int, path string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
 		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 		if err == nil {

@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"cmp"
@@ -15,9 +15,46 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-// TakeCNI removes files that CNI wrote, which the caller has archived and synced. It
+// Remover takes and restores files of CNI. Safe for use by several goroutines; one batch runs at
+// a time.
+type Remover struct {
+	// dirs says, at each batch, in and below which directories files may be taken or put back;
+	// nil: in none.
+	dirs     func() []string
+	open     *beneath.Opener
+	run      *confine.Runner
+	lockWait time.Duration // how long a batch waits in all for host-local's locks
+	// notHad are the networks whose lock the last batch waited for in vain: the next asks for
+	// it once and does not wait. Only the thread of a batch uses it.
+	notHad map[string]bool
+	guards guards
+}
+
+// guards are the checks between steps, as values so that a test can take one out and show
+// what is lost then. New sets them all and nothing else does.
+type guards struct {
+	noreplace uint // renameat2's flag
+	locks     bool // take host-local's lock
+	aside     bool // move a cache file aside and look again before it is removed
+	// before is called before each system call that changes the disk, on the batch's own
+	// thread; nil but in tests.
+	before func(op, name string)
+}
+
+// New makes a Remover. dirs says, at each batch, in and below which directories files may be
+// taken or put back: the cache directories, and host-local's data directories, of which the
+// network configuration may name more at any time. nil: none may.
+func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
+	return &Remover{
+		dirs: dirs, open: open, run: run, lockWait: lockWait, notHad: map[string]bool{},
+		guards: guards{noreplace: unix.RENAME_NOREPLACE, locks: true, aside: true},
+	}
+}
+
+// Take removes files that CNI wrote, which the caller has archived and synced. It
 // removes a file only if it is still the one that was archived, by device, inode, size,
 // change time and content. What is no longer there is Gone; what is another, or no file at
 // all by now, is Refused. Outcomes are in the order of the files, and each is told only
@@ -26,25 +63,26 @@ import (
 // A cache file has no lock. It is first moved aside in its own directory, so that no
 // program finds it any more, looked at again, and removed then; had something taken its
 // name in between, that is what was moved, and it is moved back. A run that was killed
-// between the two leaves NAME.~orphan-reaper, which TakeCNI with the same files finishes.
+// between the two leaves NAME.~orphan-reaper, which Take with the same files finishes.
 //
 // An address is read again and removed under host-local's own lock, those of one sandbox
 // and interface in a network in one go.
 //
-// The context, and a file system that does not answer, end it as they end Execute.
-func (r *Remover) TakeCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
-	return r.cni(ctx, files, false)
+// The context, and a file system that does not answer, end it as they end Runner.Run of package
+// confine.
+func (r *Remover) Take(ctx context.Context, files []cni.Content) []cni.Outcome {
+	return r.batch(ctx, files, false)
 }
 
-// RestoreCNI writes files back that TakeCNI has removed, with mode, owner, modification
+// Restore writes files back that Take has removed, with mode, owner, modification
 // time and SELinux label. It never replaces anything and makes no directory. An address
 // is written back only if it is still free, under the lock. One that is there as it was is
 // Gone: there is nothing to do.
-func (r *Remover) RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
-	return r.cni(ctx, files, true)
+func (r *Remover) Restore(ctx context.Context, files []cni.Content) []cni.Outcome {
+	return r.batch(ctx, files, true)
 }
 
-func (r *Remover) cni(ctx context.Context, files []cni.Content, restore bool) []cni.Outcome {
+func (r *Remover) batch(ctx context.Context, files []cni.Content, restore bool) []cni.Outcome {
 	all := func(result policy.Result, err error) []cni.Outcome {
 		out := make([]cni.Outcome, len(files))
 		for i := range files {
@@ -55,7 +93,7 @@ func (r *Remover) cni(ctx context.Context, files []cni.Content, restore bool) []
 	if len(files) == 0 {
 		return nil
 	}
-	b := &cniBatch{r: r, files: files, restore: restore, out: all(policy.Refused, confine.ErrNotBegun), patience: r.lockWait}
+	b := &batch{r: r, files: files, restore: restore, out: all(policy.Refused, confine.ErrNotBegun), patience: r.lockWait}
 	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
 	case err == nil:
 		return b.out
@@ -66,8 +104,8 @@ func (r *Remover) cni(ctx context.Context, files []cni.Content, restore bool) []
 	}
 }
 
-// cniBatch is one TakeCNI or RestoreCNI on its thread.
-type cniBatch struct {
+// batch is one Take or Restore on its thread.
+type batch struct {
 	r       *Remover
 	files   []cni.Content
 	restore bool
@@ -78,15 +116,15 @@ type cniBatch struct {
 	buf      []byte
 }
 
-func (b *cniBatch) run(ctx context.Context) {
-	if b.r.cniDirs != nil {
-		b.bases = b.r.cniDirs()
+func (b *batch) run(ctx context.Context) {
+	if b.r.dirs != nil {
+		b.bases = b.r.dirs()
 	}
 	var dirs []string
 	byDir := map[string][]int{}
 	for i := range b.files {
 		f := &b.files[i]
-		switch err := checkCNI(f); {
+		switch err := checkName(f); {
 		case f.Err != "":
 			b.set(i, policy.Refused, fmt.Errorf("it was not archived: %s", f.Err))
 		case err != nil:
@@ -103,7 +141,7 @@ func (b *cniBatch) run(ctx context.Context) {
 
 // confined opens all directories before it handles the first, since the thread may change
 // nothing but what is below one that is open by then.
-func (b *cniBatch) confined(ctx context.Context, dirs []string, byDir map[string][]int) {
+func (b *batch) confined(ctx context.Context, dirs []string, byDir map[string][]int) {
 	fds, errs := make([]int, len(dirs)), make([]error, len(dirs))
 	grants := make([]confine.Grant, len(dirs))
 	for n, dir := range dirs {
@@ -135,8 +173,8 @@ func asideName(name string) string {
 	return name[:min(len(name), unix.NAME_MAX-len(asideSuffix))] + asideSuffix
 }
 
-// checkCNI checks the name. It comes from a directory listing or from an archive.
-func checkCNI(c *cni.Content) error {
+// checkName checks the name, which comes from a directory listing or from an archive.
+func checkName(c *cni.Content) error {
 	name := c.File.Name
 	switch {
 	case name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00"):
@@ -149,7 +187,7 @@ func checkCNI(c *cni.Content) error {
 	return nil
 }
 
-func (b *cniBatch) set(i int, result policy.Result, err error) {
+func (b *batch) set(i int, result policy.Result, err error) {
 	b.out[i].Result, b.out[i].Err = result, ""
 	if err != nil {
 		b.out[i].Err = err.Error()
@@ -158,7 +196,7 @@ func (b *cniBatch) set(i int, result policy.Result, err error) {
 
 // dir takes or restores the files of one directory, which is open as fd, or could not be
 // opened for err.
-func (b *cniBatch) dir(ctx context.Context, dir string, fd int, err error, files []int) {
+func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []int) {
 	switch {
 	case errors.Is(err, unix.ENOENT) && !b.restore:
 		for _, i := range files {
@@ -176,7 +214,7 @@ func (b *cniBatch) dir(ctx context.Context, dir string, fd int, err error, files
 		}
 		return
 	}
-	d := &cniDir{b: b, path: dir, fd: fd, lockFD: -1}
+	d := &held{b: b, path: dir, fd: fd, lockFD: -1}
 	defer d.close()
 	var sections [][]int
 	files, sections = b.sections(files)
@@ -191,7 +229,7 @@ func (b *cniBatch) dir(ctx context.Context, dir string, fd int, err error, files
 
 // sections parts the files that need no lock, by inode as the walker takes entries, from
 // the addresses, one section for each sandbox and interface.
-func (b *cniBatch) sections(files []int) (free []int, sections [][]int) {
+func (b *batch) sections(files []int) (free []int, sections [][]int) {
 	type key struct{ container, ifname string }
 	at := map[key]int{}
 	for _, i := range files {
@@ -214,7 +252,7 @@ func (b *cniBatch) sections(files []int) (free []int, sections [][]int) {
 }
 
 // locked handles the addresses of one section under the lock.
-func (d *cniDir) locked(ctx context.Context, section []int) {
+func (d *held) locked(ctx context.Context, section []int) {
 	if ctx.Err() == nil && d.dead == nil && d.b.r.guards.locks {
 		var unlock func()
 		if d.lockErr == nil {
@@ -234,7 +272,7 @@ func (d *cniDir) locked(ctx context.Context, section []int) {
 }
 
 // one handles one file.
-func (d *cniDir) one(ctx context.Context, i int) {
+func (d *held) one(ctx context.Context, i int) {
 	c := &d.b.files[i]
 	if err := ctx.Err(); err != nil {
 		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
@@ -254,7 +292,7 @@ func (d *cniDir) one(ctx context.Context, i int) {
 	default:
 		result, err = d.take(c)
 	}
-	if is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
+	if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
 		d.dead = err // the next file will not fare better
 	}
 	d.b.set(i, result, err)

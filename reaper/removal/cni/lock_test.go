@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // hostLocal is what the plugin does to a network's directory, after its documentation and
@@ -199,16 +200,16 @@ func TestCNILockHeld(t *testing.T) {
 			x := newCNI(t, false)
 			files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.cache(1)}
 			other := x.address(3, "10.0.0.9")
-			x.mkdir(x.cni + "/networks/other")
-			x.must(os.Rename(x.network+"/10.0.0.9", x.cni+"/networks/other/10.0.0.9"))
+			x.Mkdir(x.cni + "/networks/other")
+			x.Must(os.Rename(x.network+"/10.0.0.9", x.cni+"/networks/other/10.0.0.9"))
 			other = x.read(other.File.Kind, x.cni+"/networks/other", "10.0.0.9")
-			x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+			x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 			cmd, out := startPlugin(t, "hold "+x.network+"/"+held)
 			if !out.Scan() {
 				t.Fatal("the helper did not get the lock")
 			}
 			waits := 0
-			x.r.guards.before = outside(func(op, name string) {
+			x.r.guards.before = testkit.Outside(func(op, name string) {
 				if op == "openat" && name == "lock" {
 					waits++
 				}
@@ -216,12 +217,12 @@ func TestCNILockHeld(t *testing.T) {
 			got := x.take(append(files, other)...)
 			ended(t, got[:2], policy.Refused, "is locked by process "+strconv.Itoa(cmd.Process.Pid)+" (")
 			ended(t, got[2:], policy.Done)
-			there(t, x.network+"/10.0.0.7", true)
+			testkit.There(t, x.network+"/10.0.0.7", true)
 			if waits > 2 {
 				t.Errorf("the lock file was opened %d times", waits)
 			}
 			ended(t, x.restore(files[0]), policy.Refused, "is locked by process")
-			x.must(cmd.Process.Kill())
+			x.Must(cmd.Process.Kill())
 			_ = cmd.Wait()
 			ended(t, x.take(files[:2]...), policy.Done)
 		})
@@ -233,11 +234,11 @@ func TestCNILockHeld(t *testing.T) {
 func TestCNILockHeldForManyBatches(t *testing.T) {
 	x := newCNI(t, false)
 	a := x.address(1, "10.0.0.7")
-	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+	x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 	h, err := openHostLocal(x.network)
-	x.must(err)
+	x.Must(err)
 	defer beneath.Close(h.lock)
-	x.must(flockWait(h.lock))
+	x.Must(flockWait(h.lock))
 	ended(t, x.take(a), policy.Refused, "is locked by process")
 	x.r.lockWait *= 1_000_000 // two days: who waited for it now would never come back
 	for range 3 {
@@ -262,9 +263,9 @@ func TestCNILockFile(t *testing.T) {
 		}
 	})
 	for name, put := range map[string]func(x *cniTree, at string){
-		"a symlink":   func(x *cniTree, at string) { x.must(os.Symlink(x.outside+"/new", at)) },
-		"a directory": func(x *cniTree, at string) { x.mkdir(at) },
-		"a FIFO":      func(x *cniTree, at string) { x.must(unix.Mkfifo(at, 0o600)) },
+		"a symlink":   func(x *cniTree, at string) { x.Must(os.Symlink(x.Outside+"/new", at)) },
+		"a directory": func(x *cniTree, at string) { x.Mkdir(at) },
+		"a FIFO":      func(x *cniTree, at string) { x.Must(unix.Mkfifo(at, 0o600)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newCNI(t, false)
@@ -274,30 +275,30 @@ func TestCNILockFile(t *testing.T) {
 			if out[0].Result == policy.Done || !strings.Contains(out[0].Err, "lock") {
 				t.Errorf("%+v", out[0])
 			}
-			there(t, x.network+"/10.0.0.7", true)
-			there(t, x.outside+"/new", false)
+			testkit.There(t, x.network+"/10.0.0.7", true)
+			testkit.There(t, x.Outside+"/new", false)
 		})
 	}
 	t.Run("replaced", func(t *testing.T) {
 		// Whoever comes next locks the file that has the name, so we must hold that one.
 		x := newCNI(t, false)
 		a, b := x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")
-		x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+		x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 		first := true
-		x.r.guards.before = outside(func(op, name string) {
+		x.r.guards.before = testkit.Outside(func(op, name string) {
 			if op != "unlinkat" {
 				return
 			}
 			fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			x.must(err)
+			x.Must(err)
 			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 				t.Errorf("%s goes, and the lock can be had: %v", name, err)
 			}
-			x.must(unix.Close(fd))
+			x.Must(unix.Close(fd))
 			if first {
 				first = false
-				x.must(os.Remove(x.network + "/lock"))
-				x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+				x.Must(os.Remove(x.network + "/lock"))
+				x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 			}
 		})
 		ended(t, x.take(a, b), policy.Done)
@@ -313,7 +314,7 @@ func TestCNILockSaves(t *testing.T) {
 			x.r.guards.locks = locks
 			c := x.address(1, "10.0.0.1")
 			h, err := openHostLocal(x.network)
-			x.must(err)
+			x.Must(err)
 			defer beneath.Close(h.lock)
 			done := make(chan error, 1)
 			plugin := func() {
@@ -323,7 +324,7 @@ func TestCNILockSaves(t *testing.T) {
 				}
 				done <- err
 			}
-			x.r.guards.before = outside(func(op, _ string) {
+			x.r.guards.before = testkit.Outside(func(op, _ string) {
 				switch {
 				case op != "unlinkat":
 				case locks:
@@ -336,8 +337,8 @@ func TestCNILockSaves(t *testing.T) {
 				}
 			})
 			ended(t, x.take(c), policy.Done)
-			x.must(<-done)
-			there(t, x.network+"/10.0.0.1", locks)
+			x.Must(<-done)
+			testkit.There(t, x.network+"/10.0.0.1", locks)
 		})
 	}
 }
@@ -348,7 +349,7 @@ func TestCNIOneSection(t *testing.T) {
 	x := newCNI(t, false)
 	files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
 	var order []string
-	x.r.guards.before = outside(func(op, name string) {
+	x.r.guards.before = testkit.Outside(func(op, name string) {
 		if op == "unlinkat" {
 			order = append(order, name)
 		}
@@ -362,9 +363,9 @@ func TestCNIOneSection(t *testing.T) {
 // TestCNIStream: pods come and go, thousands of them, while the addresses of those that
 // are dead are taken, and no live one is lost.
 func TestCNIStream(t *testing.T) {
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	count := 500
-	if long() {
+	if testkit.Long() {
 		count = 5000
 	}
 	x := newCNI(t, false)
@@ -397,7 +398,7 @@ func TestCNIStream(t *testing.T) {
 		}
 		var files []cni.Content
 		entries, err := os.ReadDir(x.network)
-		x.must(err)
+		x.Must(err)
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), "10.") {
 				continue
@@ -410,7 +411,7 @@ func TestCNIStream(t *testing.T) {
 			c.File.Container = string(id)
 			files = append(files, c)
 		}
-		for _, o := range x.r.TakeCNI(context.Background(), files) {
+		for _, o := range x.r.Take(context.Background(), files) {
 			results[o.Result]++
 			if o.Result == policy.Refused {
 				words[strings.Contains(o.Err, "locked")]++
@@ -430,12 +431,12 @@ func TestCNIStream(t *testing.T) {
 // devices, and the holder is told all the same.
 func TestLockHolderElsewhere(t *testing.T) {
 	x := newCNI(t, false)
-	x.mount("overlay", x.network)
-	x.must(os.WriteFile(x.network+"/lock", nil, 0o600))
+	x.Mount("overlay", x.network)
+	x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 	h, err := openHostLocal(x.network)
-	x.must(err)
+	x.Must(err)
 	defer beneath.Close(h.lock)
-	x.must(flockWait(h.lock))
+	x.Must(flockWait(h.lock))
 	if got, want := lockHolder(h.lock), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

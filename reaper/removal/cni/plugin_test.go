@@ -1,4 +1,4 @@
-package removal
+package cni
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // hostLocalBinary is where Debian's containernetworking-plugins has the plugin.
@@ -49,9 +50,9 @@ func plugin(ctx context.Context, dataDir, command, id string) (string, error) {
 
 // dead reads what containers that are dead have in the network.
 func (x *cniTree) dead() []cni.Content {
-	x.t.Helper()
+	x.T.Helper()
 	entries, err := os.ReadDir(x.network)
-	x.must(err)
+	x.Must(err)
 	var files []cni.Content
 	for _, e := range entries {
 		c, err := readCNI(cni.Address, x.network, e.Name())
@@ -69,11 +70,11 @@ func TestCNIPlugin(t *testing.T) {
 	if _, err := os.Stat(hostLocalBinary); err != nil {
 		t.Skip("no containernetworking-plugins here: ", err)
 	}
-	onTmpfs(t)
+	testkit.OnTmpfs(t)
 	x := newCNI(t, false)
 	x.r.lockWait = lockWait
 	rounds := 20
-	if long() {
+	if testkit.Long() {
 		rounds = 100
 	}
 	var wg sync.WaitGroup
@@ -94,23 +95,23 @@ func TestCNIPlugin(t *testing.T) {
 			running = false
 		default:
 		}
-		for _, o := range x.r.TakeCNI(context.Background(), x.dead()) {
+		for _, o := range x.r.Take(context.Background(), x.dead()) {
 			results[o.Result]++
 		}
 	}
-	x.must(errors.Join(errs...))
+	x.Must(errors.Join(errs...))
 	t.Logf("%v beside %d ADD and DEL", results, 4*rounds)
 	if want := 2 * 2 * rounds; results[policy.Done] != want {
 		t.Errorf("%d addresses taken, want %d", results[policy.Done], want)
 	}
 	for _, name := range []string{"lock", "last_reserved_ip.0", "last_reserved_ip.1"} {
-		there(t, x.network+"/"+name, true)
+		testkit.There(t, x.network+"/"+name, true)
 	}
 	// The plugin locks what we lock.
 	fd, err := unix.Open(x.network+"/lock", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	x.must(err)
+	x.Must(err)
 	defer beneath.Close(fd)
-	x.must(flockWait(fd))
+	x.Must(flockWait(fd))
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan error, 1)
 	go func() {

@@ -1,0 +1,170 @@
+package testkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// envInside tells the process that Main has started.
+const envInside = "ORPHAN_REAPER_TEST_INSIDE"
+
+// Main runs the tests of a package in a mount namespace of their own, so that whatever they
+// mount goes with it: as root, or in a user namespace where the host allows one. It is for
+// TestMain, and does not return.
+func Main(m *testing.M) {
+	if os.Getenv(envInside) != "" {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot make the mounts private:", err)
+			os.Exit(1)
+		}
+		// The runtime's poller takes its two descriptors with the first file that can be polled;
+		// the tests count descriptors.
+		if r, w, err := os.Pipe(); err == nil {
+			_ = r.Close()
+			_ = w.Close()
+		}
+		os.Exit(m.Run())
+	}
+	// Pdeathsig is sent when the thread that forked ends.
+	runtime.LockOSThread()
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), envInside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = OwnMounts()
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := cmd.Start(); err != nil {
+		if os.Getenv("REQUIRE_ROOT") == "1" {
+			fmt.Fprintln(os.Stderr, "no mount namespace:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	if err := cmd.Wait(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Long reports whether the long forms are to run.
+func Long() bool {
+	return os.Getenv("ORPHAN_REAPER_LONG") == "1" || os.Getenv("REQUIRE_ROOT") == "1"
+}
+
+// Size returns the size of the figures in docs/benchmarks.md, which takes minutes and which
+// make bench asks for by ORPHAN_REAPER_LONG, or a small one.
+func Size(long, short int) int {
+	if os.Getenv("ORPHAN_REAPER_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+// Median sorts what was measured.
+func Median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// Ways are the two ways of package beneath, and whether NoOpenat2 is set for them.
+var Ways = map[string]bool{"openat2": false, "mount-id": true}
+
+// OnTmpfs lets the trees of a test lie on a tmpfs, where a sync costs nothing.
+func OnTmpfs(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	Mount(t, "tmpfs", dir, "tmpfs", 0, "")
+	t.Setenv("TMPDIR", dir)
+}
+
+// Outside calls the hook on another thread than the batch's: what a test does to the node
+// is done by somebody whom Landlock does not confine.
+func Outside(hook func(op, name string)) func(op, name string) {
+	return func(op, name string) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			hook(op, name)
+		}()
+		<-done
+	}
+}
+
+// KillBefore returns a hook that kills this process, as kill -9 would, before its n-th change.
+func KillBefore(n int) func(op, name string) {
+	seen := 0
+	return Outside(func(string, string) {
+		if seen++; seen == n {
+			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
+			select {}
+		}
+	})
+}
+
+// Dies has this test's program do the job that it reads from the environment, and reports
+// whether that process died of it. After some time, where that is not 0, it is killed.
+func Dies(t *testing.T, env string, job any, after time.Duration) bool {
+	t.Helper()
+	b, err := json.Marshal(job)
+	Must(t, err)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), env+"="+string(b))
+	Must(t, cmd.Start())
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	err = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code > 0 {
+		t.Fatalf("helper: exit %d", code)
+	}
+	return err != nil
+}
+
+// Elsewhere is a directory beside the kubelet's, with a file "f", an empty directory "d" and
+// handles that were opened before a batch began.
+type Elsewhere struct {
+	Dir            string
+	DirFD, WriteFD int
+}
+
+// Elsewhere makes one.
+func (tr *Tree) Elsewhere(name string) *Elsewhere {
+	tr.T.Helper()
+	x := &Elsewhere{Dir: tr.Base + "/" + name}
+	tr.Mkdir(x.Dir + "/d")
+	tr.Must(os.WriteFile(x.Dir+"/f", []byte("precious"), 0o600))
+	var err error
+	x.DirFD, err = unix.Open(x.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	tr.Must(err)
+	x.WriteFD, err = unix.Open(x.Dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	tr.Must(err)
+	return x
+}
+
+// Close closes the handles.
+func (x *Elsewhere) Close() {
+	_ = unix.Close(x.DirFD)
+	_ = unix.Close(x.WriteFD)
+}
+
+// Changed returns what is no longer as it was made.
+func (x *Elsewhere) Changed() string {
+	b, err := os.ReadFile(x.Dir + "/f")
+	if err != nil || string(b) != "precious" {
+		return fmt.Sprintf("f: %q, %v", b, err)
+	}
+	entries, err := os.ReadDir(x.Dir)
+	if err != nil || len(entries) != 2 {
+		return fmt.Sprintf("%v, %v", entries, err)
+	}
+	return ""
+}
