@@ -40,7 +40,7 @@ func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 // used puts together what shows that a directory that was made again is used, but for what
 // the runtime says.
 func (l *gathering) used(uid parsers.PodUID) policy.Fact {
-	return policy.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.use(uid))
+	return policy.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.Use(uid))
 }
 
 // Used asks, at this moment and outside of a look, whether anything uses pods/UID, which was
@@ -54,8 +54,8 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := parsers.PodSet{uid: true}
 	runtime := p.askRuntime(ctx)
 	e := policy.Evidence{UID: uid}
-	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles(ctx, d.Pods, nil, w)
-	e.Facts[policy.FactUsed] = policy.UsedAgain(content, m.Use(uid), files.use(uid))
+	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
+	e.Facts[policy.FactUsed] = policy.UsedAgain(content, m.Use(uid), files.Use(uid))
 	runtime.tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

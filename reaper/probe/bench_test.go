@@ -192,7 +192,7 @@ func BenchmarkParts(b *testing.B) {
 			list.Close()
 		}},
 		{"mounts", func() { p.readMounts(b.Context(), l.wanted) }},
-		{"processes", func() { p.openFiles(b.Context(), l.Pods, nil, l.wanted) }},
+		{"processes", func() { p.openFiles().Read(b.Context(), l.Pods, nil, l.wanted) }},
 		{"cgroups", func() { p.cgroups().Pods(b.Context()) }},
 		{"kubelet", func() { p.kubelets().Find(b.Context()) }},
 		{"pods", func() { p.dirs.Read(b.Context(), l.Dirs, all) }},

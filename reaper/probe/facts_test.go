@@ -75,65 +75,6 @@ func TestCgroups(t *testing.T) {
 	})
 }
 
-func TestInUse(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	n := newNode(t)
-	cwd, fd, deleted, none, exe := newUID(), newUID(), newUID(), newUID(), newUID()
-	for _, uid := range []parsers.PodUID{cwd, none} {
-		n.mkdir(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
-	}
-	n.write(n.pod(fd)+"/containers/c/0", "x")
-	n.write(n.pod(deleted)+"/containers/c/0", "x")
-	child(t, nil, n.path(n.pod(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
-	child(t, nil, "", "exec 7<'"+n.path(n.pod(fd))+"/containers/c/0'")
-	child(t, nil, "", "exec 7<'"+n.path(n.pod(deleted))+"/containers/c/0'")
-	must(t, os.Remove(n.path(n.pod(deleted)+"/containers/c/0")))
-	sleep, err := exec.LookPath("sleep")
-	must(t, err)
-	binary, err := os.ReadFile(sleep)
-	must(t, err)
-	n.mkdir(n.pod(exe))
-	must(t, os.WriteFile(n.path(n.pod(exe)+"/sleep"), binary, 0o755))
-	cmd := exec.CommandContext(t.Context(), n.path(n.pod(exe)+"/sleep"), "100")
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	parked := newUID()
-	n.mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
-	child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
-
-	look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
-	for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
-		check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], words)
-	}
-	check(t, find(t, look, none), dead())
-	check(t, look.Parked[0], facts{policy.FactInUse: policy.Yes, policy.FactMounted: policy.No})
-}
-
-// TestInUseOwnHandles: this process's handles below a pod are no use of it.
-func TestInUseOwnHandles(t *testing.T) {
-	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
-	openTest(t, n.path(n.pod(uid)))
-	check(t, n.one(uid), dead())
-}
-
-// TestInUseAlone: where this process is PID 1 and the only one, nobody uses anything. Where
-// it merely sees no other (hidepid=), nothing is known.
-func TestInUseAlone(t *testing.T) {
-	for self, want := range map[string]policy.Truth{"1": policy.No, "7": policy.Unknown} {
-		n, uid := newNode(t), newUID()
-		n.mkdir("proc/" + self)
-		n.symlink(self, "proc/self")
-		n.cfg.ProcDir = n.path("proc")
-		if f := n.probe().readOpenFiles(t.Context(), nil, nil, parsers.PodSet{uid: true}).fact(uid, n.cfg.ProcDir); f.Truth != want {
-			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
-		}
-	}
-}
-
 // asNobody says whether this is a copy of the test binary run by a user who owns nothing;
 // elsewhere it runs that copy, and the test is to return.
 func asNobody(t *testing.T) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
@@ -35,7 +36,7 @@ type gathering struct {
 	static       *kubelet.StaticPods
 	podList      *podlists.KubeletAnswer
 	api          *podlists.APIAnswer
-	openFiles    *openFiles
+	openFiles    *openfiles.Answer
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *poddir.Blocks
 	holders      poddir.Users
@@ -168,7 +169,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	// These look for the pods that are wanted, and the runtime may add some.
 	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.sockets) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
-	wg.Go(func() { <-asked; l.openFiles = p.openFiles(ctx, l.Pods, l.Quarantine, l.wanted) })
+	wg.Go(func() { <-asked; l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
 	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
@@ -184,8 +185,9 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	reads := p.dirs.Read(ctx, l.Dirs, all)
 	mounted.Wait()
 	wg.Wait()
-	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.detached.namespaces, l.wanted, l.runtime.sockets)
-	p.detached(ctx, l.mounts, l.openFiles)
+	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.sockets)
+	slices.Sort(l.mounts.IDs)
+	p.openFiles().Detached(ctx, l.openFiles, l.mounts.IDs)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.Pods[uid] != "" })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
@@ -193,7 +195,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.err, l.blocks.Err, l.runtime.Err} {
+	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
 		l.complain(err)
 	}
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
@@ -328,7 +330,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	e.Umount = l.mounts.Umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
 	f[policy.FactStaged] = l.stagedFact(e.UID, r)
-	f[policy.FactInUse] = l.inUse(e.UID, r)
+	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
@@ -336,6 +338,14 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless())
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
+}
+
+// walked is what the walk of a pod's directory met, nil where there was none.
+func walked(r *poddir.Answer) *openfiles.Walked {
+	if r.Content == nil {
+		return nil
+	}
+	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes, Whole: r.Content.Whole()}
 }
 
 // podLists is all that says which pods are wanted here.

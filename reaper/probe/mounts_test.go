@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestMountInAnotherNamespaceOnly: our own mountinfo has no line of it.
@@ -123,25 +124,7 @@ func jailed(t *testing.T, root string, flags uintptr) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
 	cmd.Env = append(os.Environ(), jailEnv+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags}
-	untilReady(t, cmd)
-}
-
-// untilReady starts a program that says when it is ready, and ends with its input.
-func untilReady(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	buf := make([]byte, 200)
-	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-		t.Fatalf("%v is not ready: %q, %v", cmd.Env[len(cmd.Env)-1], buf[:n], err)
-	}
+	testkit.UntilReady(t, cmd)
 }
 
 // TestZombies: their mountinfo gives EINVAL, and that is no doubt.

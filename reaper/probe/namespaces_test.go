@@ -106,7 +106,7 @@ func jailedWith(t *testing.T, flags uintptr, root, mount string) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
-	untilReady(t, cmd)
+	testkit.UntilReady(t, cmd)
 }
 
 // TestPinnedNamespace: no process is in the mount namespace, and a bind of its file holds it.
@@ -170,4 +170,45 @@ func (n *testNode) tryPinned(at, script string) unix.Errno {
 	_ = cmd.Wait() // read ends with its input
 	errno, _ := errors.AsType[unix.Errno](err)
 	return errno
+}
+
+// TestNamespaceHeldByDescriptor: no process is in the mount namespace, it is bound nowhere, and an
+// open file of it holds it.
+func TestNamespaceHeldByDescriptor(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	testkit.NeedKernel(t, 6, 13)
+	n, held, other := newNode(t), newUID(), newUID()
+	vol := n.pod(held) + "/volumes/kubernetes.io~empty-dir/tmp"
+	n.mkdir(vol, n.pod(other))
+	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
+	e := n.oneWith(held, byFile)
+	check(t, e, facts{policy.FactMounted: policy.Yes})
+	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs) in the mount namespace that PID ")
+	check(t, n.oneWith(other, byFile), dead())
+	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
+	e = n.oneWith(held, !byFile)
+	check(t, e, dead()) // lost without the guard, and told
+	if o := e.Facts[policy.FactMounted].Origin; o != "/proc/*/mountinfo, "+fmt.Sprint(views(t, o))+" mount namespaces, 1 without a process not read" {
+		t.Errorf("what was not read is not told: %s", o)
+	}
+}
+
+func views(t *testing.T, origin string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(origin, "/proc/*/mountinfo, %d mount", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// holdNamespace has a process run a script in a mount namespace, another one open the namespace's
+// file, and the first one end.
+func holdNamespace(t *testing.T, script string) {
+	t.Helper()
+	fifo := t.TempDir() + "/fifo"
+	must(t, unix.Mkfifo(fifo, 0o600))
+	inner := script + "; echo \\$\\$ >'" + fifo + "'; read -r line <'" + fifo + "'"
+	child(t, nil, "/", "unshare -m sh -c \""+inner+"\" & read -r pid <'"+fifo+"'; exec 7</proc/$pid/ns/mnt; echo >'"+fifo+"'; wait")
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // namespaceEnv names the test that runs in a mount namespace of its own.
@@ -258,30 +258,8 @@ var modes = map[string]func(t *testing.T) *testNode{
 	},
 }
 
-// child starts a shell that says that it is ready and then waits until its input ends;
-// it is gone when the test is.
-func child(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
-	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", script+"\necho ready; read -r line")
-	cmd.SysProcAttr, cmd.Dir = attr, dir
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		skipWithout(t, "a child process", err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	buf := make([]byte, 16)
-	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
-		t.Fatalf("the child is not ready: %q, %v", buf[:n], err)
-	}
-	return cmd.Process.Pid
-}
+// child starts a shell, which is gone when the test is.
+var child = testkit.Shell
 
 // openTest opens a file until the test ends.
 func openTest(t *testing.T, path string) *os.File {

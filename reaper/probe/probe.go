@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
 )
@@ -173,6 +174,14 @@ func (p *Probe) lists() *podlists.Reader {
 		KubeletTokenFile: c.KubeletTokenFile, KubeletClientCertificate: c.KubeletClientCertificate, KubeletClientKey: c.KubeletClientKey,
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, RootDir: c.RootDir, Waive: c.Waive,
 		Now: func() time.Time { return c.Clock.Now().Wall }, Guard: p.guard,
+	}
+}
+
+// openFiles asks who uses files of pods.
+func (p *Probe) openFiles() *openfiles.Reader {
+	c := &p.cfg
+	return &openfiles.Reader{
+		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, Swaps: c.Swaps, SelfIsNode: c.NodeNamespacesSelf, Open: p.open, Guard: p.guard,
 	}
 }
 

@@ -69,7 +69,7 @@ func threaded(t *testing.T, source, target, first string) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), threadEnv+"="+source+">"+target+"|"+first)
-	untilReady(t, cmd)
+	testkit.UntilReady(t, cmd)
 	return cmd.Process.Pid
 }
 
@@ -193,7 +193,7 @@ func TestChain(t *testing.T) {
 		if f := p.Mounts(t.Context(), []parsers.PodUID{bound})[bound]; f.Truth == policy.No {
 			t.Fatalf("the bind is missed: %+v", f)
 		}
-		if f := p.openFiles(t.Context(), pods.Pods, nil, parsers.PodSet{worked: true}).fact(worked, "/proc"); f.Truth == policy.No {
+		if f := p.openFiles().Read(t.Context(), pods.Pods, nil, parsers.PodSet{worked: true}).Fact(worked, nil); f.Truth == policy.No {
 			t.Fatalf("the working directory is missed: %+v", f)
 		}
 	}

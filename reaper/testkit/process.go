@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -53,6 +54,36 @@ func StartApart(t *testing.T, binds, path string, args ...string) *exec.Cmd {
 	NeedRoot(t)
 	env := append(os.Environ(), EnvProcess+"=idle", envBinds+"="+binds)
 	return start(t, &exec.Cmd{Path: path, Args: args, Env: env, SysProcAttr: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}})
+}
+
+// Shell starts a shell that says that it is ready after the script, and waits until its input ends;
+// it is gone when the test is. It returns its PID.
+func Shell(t *testing.T, attr *syscall.SysProcAttr, dir, script string) int {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", script+"\necho ready; read -r line")
+	cmd.SysProcAttr, cmd.Dir, cmd.Stderr = attr, dir, os.Stderr
+	UntilReady(t, cmd)
+	return cmd.Process.Pid
+}
+
+// UntilReady starts a program that says when it is ready, and ends with its input.
+func UntilReady(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	Must(t, err)
+	out, err := cmd.StdoutPipe()
+	Must(t, err)
+	if err := cmd.Start(); err != nil {
+		Skip(t, "this needs a child process: ", err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	buf := make([]byte, 200)
+	if n, err := out.Read(buf); err != nil || string(buf[:n]) != "ready\n" {
+		t.Fatalf("%s is not ready: %q, %v", cmd, buf[:n], err)
+	}
 }
 
 func start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -34,7 +33,7 @@ type detachedFiles struct {
 const nullDevice = "/dev/null"
 
 // opens notes on which mount a file is that a process has open by a path.
-func (s *useScan) opens(pid, fd string, path []byte) {
+func (s *scan) opens(pid, fd string, path []byte) {
 	if procfs.IsMountNamespace(path) {
 		s.detached.namespaces[string(path)] = pid + "/fd/" + fd
 	}
@@ -78,26 +77,25 @@ func mountOfFD(info int, name string) (uint64, error) {
 	return beneath.MountIn(buf[:n])
 }
 
-// detached adds the files on detached mounts to the strays. Mounts that could not be read at all
-// would make every mount a detached one.
-func (p *Probe) detached(ctx context.Context, m *mounts.Answer, u *openFiles) {
-	if len(m.IDs) == 0 {
+// Detached adds what lies on detached mounts to an answer. The IDs are those of all mounts that are
+// somewhere, sorted. Where no mount could be read, every one would be a detached one.
+func (r *Reader) Detached(ctx context.Context, a *Answer, mounts []uint64) {
+	if len(mounts) == 0 {
 		return
 	}
-	slices.Sort(m.IDs)
-	d := detachedScan{Probe: p, ctx: ctx, known: m.IDs, held: u.detached, devs: u.devs}
-	a, err := bounded.Do(ctx, p.guard, "detached mounts", d.find)
-	if err = cmp.Or(err, a.err); err != nil {
-		u.err = cmp.Or(u.err, fmt.Errorf("cannot look for files on detached mounts: %w", err))
+	d := detachedScan{Reader: r, ctx: ctx, known: mounts, held: a.detached, devs: a.devs}
+	found, err := bounded.Do(ctx, r.Guard, "detached mounts", d.find)
+	if err = cmp.Or(err, found.err); err != nil {
+		a.Err = cmp.Or(a.Err, fmt.Errorf("cannot look for files on detached mounts: %w", err))
 		return
 	}
-	for id, held := range a.found {
-		u.stray(id, held)
+	for id, held := range found.found {
+		a.stray(id, held)
 	}
 }
 
 type detachedScan struct {
-	*Probe
+	*Reader
 	ctx   context.Context //nolint:containedctx // the look's, and the scan ends with it
 	known []uint64        // the mounts that are somewhere, sorted
 	held  detachedFiles
@@ -117,7 +115,7 @@ type detachedAnswer struct {
 
 func (d *detachedScan) find() detachedAnswer {
 	d.found = map[inode]stray{}
-	proc, err := procfs.Open(d.cfg.ProcDir)
+	proc, err := procfs.Open(d.ProcDir)
 	if err != nil {
 		return detachedAnswer{err: err}
 	}
@@ -129,7 +127,7 @@ func (d *detachedScan) find() detachedAnswer {
 			}
 		}
 	}
-	d.places()
+	d.directories()
 	return detachedAnswer{found: d.found}
 }
 
@@ -175,8 +173,8 @@ func (d *detachedScan) ask(name string) (unix.Statx_t, error) {
 	if d.hangs >= mostWaits {
 		return unix.Statx_t{}, bounded.ErrHangs
 	}
-	a, err := bounded.Within(d.ctx, d.guard, "file "+name, d.guard.Limit()/8, func() (a answer) {
-		a.err = statLinkTo(d.cfg.ProcDir+"/"+name, &a.st)
+	a, err := bounded.Within(d.ctx, d.Guard, "file "+name, d.Guard.Limit()/8, func() (a answer) {
+		a.err = statLinkTo(d.ProcDir+"/"+name, &a.st)
 		return a
 	})
 	if errors.Is(err, bounded.ErrHangs) {
@@ -188,18 +186,18 @@ func (d *detachedScan) ask(name string) (unix.Statx_t, error) {
 	return a.st, a.err
 }
 
-// places looks at working directories and roots, of which statx tells the mount, since Linux 5.8.
+// directories looks at working directories and roots, of which statx tells the mount, since Linux 5.8.
 // Where one of them does not answer, none is known of.
-func (d *detachedScan) places() {
+func (d *detachedScan) directories() {
 	type directory struct {
 		pid, name string
 		st        unix.Statx_t
 	}
-	found, err := bounded.Within(d.ctx, d.guard, "directories", d.guard.Limit()/8, func() (found []directory) {
+	found, err := bounded.Within(d.ctx, d.Guard, "directories", d.Guard.Limit()/8, func() (found []directory) {
 		for _, pid := range d.held.directories {
 			for _, name := range [...]string{"cwd", "root"} {
 				at := directory{pid: pid, name: name}
-				err := statLinkTo(d.cfg.ProcDir+"/"+pid+"/"+name, &at.st)
+				err := statLinkTo(d.ProcDir+"/"+pid+"/"+name, &at.st)
 				_, ours := d.devs[beneath.DevOf(&at.st)]
 				if err == nil && ours && at.st.Mask&unix.STATX_MNT_ID != 0 && !d.attached(at.st.Mnt_id) {
 					found = append(found, at)
@@ -219,7 +217,7 @@ func (d *detachedScan) places() {
 // add notes a file on a mount that no namespace had. The namespace may be younger than the scan of
 // the mounts: so the process's own is read once more.
 func (d *detachedScan) add(pid, what string, st *unix.Statx_t) {
-	text, err := os.ReadFile(d.cfg.ProcDir + "/" + pid + "/mountinfo")
+	text, err := os.ReadFile(d.ProcDir + "/" + pid + "/mountinfo")
 	if err == nil && procfs.HasMount(text, st.Mnt_id) {
 		return
 	}

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestNamedElsewhere: a path may have a pod's UID for a part and lead elsewhere, as that of the
@@ -35,12 +36,12 @@ func TestNamedElsewhere(t *testing.T) {
 			}
 			must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
 			must(t, os.RemoveAll(n.path("x/"+string(uid)+"/gone")))
-			look := n.look()
-			check(t, find(t, look, uid), dead())
-			check(t, find(t, look, machine), dead())
+			a := n.read()
+			n.unused(a, uid)
+			n.unused(a, machine)
 			// With the names compared and nothing else, both would be kept.
 			for _, uid := range []parsers.PodUID{uid, machine} {
-				if len(look.Pods) != 2 || len(spots(parsers.PodSet{uid: true}, n.path("x/"+string(uid)+"/f"))) != 1 {
+				if len(spots(parsers.PodSet{uid: true}, n.path("x/"+string(uid)+"/f"))) != 1 {
 					t.Errorf("the paths do not name %s", uid)
 				}
 			}
@@ -51,7 +52,7 @@ func TestNamedElsewhere(t *testing.T) {
 // TestHeldByAnotherName: the pods directory may have other names, in this mount namespace and
 // in others. What is held through them is held.
 func TestHeldByAnotherName(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	for name, mode := range modes {
@@ -61,7 +62,7 @@ func TestHeldByAnotherName(t *testing.T) {
 			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
 				n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
 			}
-			n.mount("kubelet/pods", "alias")
+			n.bind("kubelet/pods", "alias")
 			file := func(dir string, uid parsers.PodUID) string {
 				return n.path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/f")
 			}
@@ -74,50 +75,43 @@ func TestHeldByAnotherName(t *testing.T) {
 			for _, uid := range []parsers.PodUID{deleted, gone} {
 				must(t, os.RemoveAll(n.path(n.pod(uid)+"/volumes")))
 			}
-			look := n.look()
+			a := n.read()
 			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
-				e := find(t, look, uid)
-				check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-				wantDetail(t, e.Facts[policy.FactInUse], "as fd 7")
+				n.want(a, uid, policy.Yes, "as fd 7")
 			}
-			check(t, find(t, look, none), dead())
+			n.unused(a, none)
 		})
 	}
 }
 
 // TestHintInDoubt: where a link that names the pod cannot be followed, nobody knows.
 func TestHintInDoubt(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	t.Run("deleted, from another root in another namespace", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
 		n.mkdir("jail", n.pod(uid))
 		n.write("x/"+string(uid)+"/f", "x")
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestJail$")
-		cmd.Env = append(os.Environ(), jailEnv+"="+n.path("jail"))
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
+		cmd.Env = append(os.Environ(), holderEnv+"="+anotherRoot+"|"+n.path("jail"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 		cmd.ExtraFiles = []*os.File{openTest(t, n.path("x/"+string(uid)+"/f"))}
-		untilReady(t, cmd)
-		check(t, n.one(uid), facts{policy.FactInUse: policy.No})
+		testkit.UntilReady(t, cmd)
+		n.want(n.read(), uid, policy.No, "")
 		must(t, os.Remove(n.path("x/"+string(uid)+"/f")))
-		e := n.one(uid)
-		check(t, e, facts{policy.FactInUse: policy.Unknown})
-		wantDetail(t, e.Facts[policy.FactInUse], "as fd 3, and nobody can tell")
+		n.want(n.read(), uid, policy.Unknown, "as fd 3, and nobody can tell")
 	})
 	t.Run("it does not answer", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
 		n.write(n.pod(uid)+"/f", "x")
-		p := n.probe()
-		l, err := p.dirs.List(t.Context())
-		must(t, err)
 		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
-		s := places{open: p.open, pods: l.Pods, procDir: "/proc", ctx: t.Context(), guard: p.guard}
+		s := places{Reader: n.Reader, pods: n.handle("kubelet/pods"), ctx: t.Context()}
 		self := link{"self", "self/fd/0"}
 		if truth := s.holds(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
-		stick(t, p.guard, "file self/fd/0") // as the thread does that never comes back
+		stick(t, n.Guard, "file self/fd/0") // as the thread does that never comes back
 		if truth := s.holds(at, self); truth != policy.Unknown {
 			t.Errorf("a file that does not answer: %s, want unknown", truth)
 		}
@@ -132,7 +126,7 @@ func TestHintInDoubt(t *testing.T) {
 		for range mostHints + 1 {
 			openTest(t, n.path("x/"+string(uid)+"/f"))
 		}
-		s := newScan(t, n, parsers.PodSet{uid: true})
+		s := n.scan(uid)
 		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {
 			t.Errorf("%v, %q and %q, want a doubt", err, s.pods[uid], s.doubts[uid])
 		}

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ const (
 var errRingBusy = errors.New("an io_uring is busy, and does not tell which files it holds")
 
 // ring follows up the files of one ring.
-func (s *useScan) ring(pid, fd string) error {
+func (s *scan) ring(pid, fd string) error {
 	name := pid + "/fdinfo/" + fd
 	var busy error
 	for range ringTries {
@@ -62,7 +62,7 @@ func (s *useScan) ring(pid, fd string) error {
 	return busy
 }
 
-func (s *useScan) ringText(name string) ([]byte, error) {
+func (s *scan) ringText(name string) ([]byte, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *useScan) ringText(name string) ([]byte, error) {
 	return text, err
 }
 
-func (s *useScan) ringHolds(pid, fd string, files []byte) {
+func (s *scan) ringHolds(pid, fd string, files []byte) {
 	var found [4]parsers.PodUID
 	for line := range bytes.Lines(files) {
 		_, path, ok := bytes.Cut(bytes.TrimRight(line, "\n"), []byte(": "))

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"os"
@@ -24,13 +24,11 @@ func TestSwapFile(t *testing.T) {
 		n.path("x/"+string(other)+"/swap")+"\tfile\t524284\t0\t-4\n"+
 		"/nowhere\tfile\t524284\t0\t-5\n"+
 		n.path(n.pod(other))+"\tpartition\t524284\t0\t-6\n")
-	check(t, n.one(uid), dead()) // the guard off
-	n.cfg.Swaps = n.path("swaps")
-	look := n.look()
+	n.unused(n.read(), uid) // the guard off
+	n.Swaps = n.path("swaps")
+	a := n.read()
 	for uid, path := range map[parsers.PodUID]string{uid: file + " file", alias: n.path("link")} {
-		e := find(t, look, uid)
-		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, e.Facts[policy.FactInUse], "swapoff '"+path+"'")
+		n.want(a, uid, policy.Yes, "swapoff '"+path+"'")
 	}
-	check(t, find(t, look, other), dead())
+	n.unused(a, other)
 }

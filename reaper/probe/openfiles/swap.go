@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 //
 // The path is told as a mountinfo's are. One that leads nowhere is in another mount namespace,
 // or that of the machine of which this node is a part.
-func (s *useScan) swaps(list string) error {
-	text, err := os.ReadFile(list)
+func (s *scan) swaps() error {
+	text, err := os.ReadFile(s.Swaps)
 	if beneath.Gone(err) {
 		return nil // a kernel without swap
 	}

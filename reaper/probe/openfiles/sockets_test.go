@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // bindSocket binds a unix socket at the path, which must be short (unix(7): 108 bytes), and
@@ -26,7 +27,7 @@ func bindSocket(t *testing.T, path string) {
 // the pod open. A socket elsewhere under a pod's UID, a name that nobody has bound any more, and
 // a file that is no socket keep nothing.
 func TestSocketBound(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n, bound, stale, elsewhere, file := newNode(t), newUID(), newUID(), newUID(), newUID()
@@ -46,19 +47,17 @@ func TestSocketBound(t *testing.T) {
 	bindSocket(t, filepath.Join(short, "x", string(elsewhere), "s"))
 	bindSocket(t, filepath.Join(short, "x", string(file), "s"))
 
-	look := n.look()
-	e := find(t, look, bound)
-	check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-	wantDetail(t, e.Facts[policy.FactInUse], "has bound the unix socket")
-	check(t, find(t, look, stale), dead())
-	check(t, find(t, look, elsewhere), dead())
-	check(t, find(t, look, file), dead())
+	a := n.read()
+	n.want(a, bound, policy.Yes, "has bound the unix socket")
+	n.unused(a, stale)
+	n.unused(a, elsewhere)
+	n.unused(a, file)
 }
 
 // TestSocketBoundElsewhere: the process that bound it has the pods directory under another name,
 // in a mount namespace of its own.
 func TestSocketBoundElsewhere(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n, uid := newNode(t), newUID()
@@ -70,6 +69,5 @@ func TestSocketBoundElsewhere(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(short, string(uid)), 0o700))
 	must(t, unix.Mknod(n.path(n.pod(uid)+"/s"), unix.S_IFSOCK|0o600, 0))
 	bindSocket(t, filepath.Join(short, string(uid), "s"))
-	e := n.one(uid)
-	check(t, e, facts{policy.FactInUse: policy.Yes})
+	n.want(n.read(), uid, policy.Yes, "has bound the unix socket")
 }

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"context"
@@ -50,12 +50,10 @@ const deletedMark = " (deleted)"
 // compared, by device and inode number, with the one that has the rest of the path for its
 // name below pods or quarantine.
 type places struct {
-	open             *beneath.Opener
+	*Reader
 	pods, quarantine *bounded.Handle // quarantine is nil where there is none
-	procDir          string
 	ctx              context.Context //nolint:containedctx // the look's, and places end with it
-	guard            *bounded.Guard
-	hang             bool // a file did not answer: no other is asked
+	hang             bool            // a file did not answer: no other is asked
 }
 
 // link is what a process has to a file: the name of the process or thread and of the link,
@@ -74,7 +72,7 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 	if p.hang {
 		return inode{}, bounded.ErrHangs
 	}
-	a, err := bounded.Within(p.ctx, p.guard, "file "+key, p.guard.Limit()/8, func() answered { return work() })
+	a, err := bounded.Within(p.ctx, p.Guard, "file "+key, p.Guard.Limit()/8, func() answered { return work() })
 	if err != nil {
 		p.hang = true
 		return inode{}, err
@@ -95,7 +93,7 @@ func (p *places) holds(at spot, l link) policy.Truth {
 		if l.name == "" {
 			return p.leads(l.process, at.prefix+at.entry+"/"+at.rest, idOf(&st))
 		}
-		id, serr := p.ask(l.name, func() answered { return statLink(p.procDir + "/" + l.name) })
+		id, serr := p.ask(l.name, func() answered { return statLink(p.ProcDir + "/" + l.name) })
 		return same(id, idOf(&st), serr)
 	}
 	switch {
@@ -123,7 +121,7 @@ func (p *places) find(at spot) (int, error) {
 			break
 		}
 		var next int
-		next, err = p.open.Step(fd, name, beneath.Hold)
+		next, err = p.Open.Step(fd, name, beneath.Hold)
 		beneath.Close(fd)
 		fd = next
 	}
@@ -139,7 +137,7 @@ func (p *places) entry(at spot) (int, error) {
 	if parent == nil {
 		return -1, unix.ENOENT
 	}
-	return p.open.Step(parent.FD, at.entry, beneath.HoldDir)
+	return p.Open.Step(parent.FD, at.entry, beneath.HoldDir)
 }
 
 // statLink asks where a link of /proc leads. It asks for no attribute: device and inode
@@ -196,15 +194,15 @@ func same(a, b inode, err error) policy.Truth {
 // root in another namespace has no link to that one.
 func (p *places) rootOf(process string) (string, bool) {
 	var ours, theirs [64]byte
-	n, err := unix.Readlink(p.procDir+"/self/ns/mnt", ours[:])
-	m, err2 := unix.Readlink(p.procDir+"/"+process+"/ns/mnt", theirs[:])
+	n, err := unix.Readlink(p.ProcDir+"/self/ns/mnt", ours[:])
+	m, err2 := unix.Readlink(p.ProcDir+"/"+process+"/ns/mnt", theirs[:])
 	if err != nil || err2 != nil {
 		return "", false
 	}
 	if string(ours[:n]) == string(theirs[:m]) {
 		return "/", true
 	}
-	path := p.procDir + "/" + process + "/root"
+	path := p.ProcDir + "/" + process + "/root"
 	n, err = unix.Readlink(path, ours[:])
 	return path, err == nil && string(ours[:n]) == "/"
 }
@@ -220,7 +218,7 @@ func (p *places) statBelow(root, path string) (a answered) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := beneath.Retry(func() (int, error) {
-		if p.open.Fallback() != nil {
+		if p.Open.Fallback() != nil {
 			return unix.Openat(top, strings.TrimLeft(path, "/"), flags, 0)
 		}
 		return unix.Openat2(top, path, &how)

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"errors"
@@ -29,44 +29,44 @@ func TestLoopDevice(t *testing.T) {
 	} {
 		n.write("block/"+name+"/loop/backing_file", path+"\n")
 	}
-	n.cfg.SysBlockDir, n.cfg.DevDir = n.path("block"), n.path("dev")
-	look := n.look()
+	n.SysBlockDir, n.DevDir = n.path("block"), n.path("dev")
+	a := n.read()
 	for _, uid := range []parsers.PodUID{uid, device} {
-		check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "losetup -d "+n.path("dev/loop"))
+		n.want(a, uid, policy.Yes, "losetup -d "+n.path("dev/loop"))
 	}
-	check(t, find(t, look, other), dead())
+	n.unused(a, other)
 	t.Run("a file that is not there", func(t *testing.T) {
 		n.write("block/loop4/loop/backing_file", "/nowhere/f\n")
-		check(t, n.one(other), dead())
+		n.unused(n.read(), other)
 		// On a machine of its own:
-		s := newScan(t, n, parsers.PodSet{other: true})
-		if err := s.loops(&n.cfg, false); !errors.Is(err, errDevice) || !strings.Contains(err.Error(), "loop4 has /nowhere/f, which is not there") {
+		s := n.scan(other)
+		if err := s.loops(false); !errors.Is(err, errDevice) || !strings.Contains(err.Error(), "loop4 has /nowhere/f, which is not there") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("cannot be read", func(t *testing.T) {
 		must(t, os.Remove(n.path("block/loop1/loop/backing_file")))
 		n.mkdir("block/loop1/loop/backing_file")
-		check(t, n.one(other), facts{policy.FactInUse: policy.Unknown})
+		n.want(n.read(), other, policy.Unknown, "")
 	})
 }
 
 // loopOf makes a loop device of a file until the test ends, and returns a directory in which it
 // is the only block device.
-func loopOf(t *testing.T, n *testNode, file string) (sysBlock, device string) {
+func loopOf(t *testing.T, n *node, file string) (sysBlock, device string) {
 	t.Helper()
 	device = testkit.Loop(t, file)
 	name := filepath.Base(device)
-	n.symlink("/sys/block/"+name, "block-"+name+"/"+name)
+	n.mkdir("block-" + name)
+	must(t, os.Symlink("/sys/block/"+name, n.path("block-"+name+"/"+name)))
 	return n.path("block-" + name), device
 }
 
 // TestLoopByInode: the path of a loop device that was set up in a mount namespace that has ended,
 // or on a bind mount that was detached, begins nowhere. The device tells the inode.
 func TestLoopByInode(t *testing.T) {
-	needRoot(t)
-	if !inNamespace(t) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n, uid, other := newNode(t), newUID(), newUID()
@@ -76,28 +76,24 @@ func TestLoopByInode(t *testing.T) {
 	must(t, unix.Mount(n.path(dir), n.path("bound"), "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(n.path("bound"), unix.MNT_DETACH) }) // where there is no device
 	var device string
-	n.cfg.SysBlockDir, device = loopOf(t, n, n.path("bound/f"))
+	n.SysBlockDir, device = loopOf(t, n, n.path("bound/f"))
 	must(t, unix.Unmount(n.path("bound"), unix.MNT_DETACH))
-	text, err := os.ReadFile(n.cfg.SysBlockDir + "/" + filepath.Base(device) + "/loop/backing_file")
+	text, err := os.ReadFile(n.SysBlockDir + "/" + filepath.Base(device) + "/loop/backing_file")
 	must(t, err)
 	if string(text) != "/f\n" {
 		t.Fatalf("the path of the device is %q", text)
 	}
-	e := n.one(uid)
-	check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-	wantDetail(t, e.Facts[policy.FactInUse], "the loop device "+device+" has /f; losetup -d "+device)
-	check(t, n.one(other), dead())
-	t.Run("not all files were looked at", func(t *testing.T) {
-		n.most = 1
-		n.write(n.pod(other)+"/volumes/kubernetes.io~empty-dir/d/1", "x")
-		n.write(n.pod(other)+"/volumes/kubernetes.io~empty-dir/d/2", "x")
-		check(t, n.one(other), facts{policy.FactInUse: policy.Unknown})
-		n.most = 0
+	n.want(n.read(), uid, policy.Yes, "the loop device "+device+" has /f; losetup -d "+device)
+	n.unused(n.read(), other)
+	t.Run("not all files were looked at", func(*testing.T) {
+		n.partly = true
+		n.want(n.read(), other, policy.Unknown, "not all of this pod's files")
+		n.partly = false
 	})
 	t.Run("the device cannot be opened", func(t *testing.T) {
-		n.cfg.DevDir = n.path("dev")
-		s := newScan(t, n, parsers.PodSet{uid: true})
-		if err := s.loops(&n.cfg, false); !errors.Is(err, errDevice) {
+		n.DevDir = n.path("dev")
+		s := n.scan(uid)
+		if err := s.loops(false); !errors.Is(err, errDevice) {
 			t.Errorf("%v", err)
 		}
 	})

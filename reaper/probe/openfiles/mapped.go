@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"bytes"
@@ -56,13 +56,13 @@ const biggestMaps = 512 << 20
 
 // mapped reads what each process has mapped. That waits for a process that changes its mappings
 // and hangs meanwhile, so it is a part of its own: its error names the process.
-func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *openFiles {
+func (r *Reader) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	var now atomic.Value
 	now.Store("")
 	quarantine.Hold()
-	u, err := bounded.On(ctx, p.guard, "mappings", pods, func(int) *openFiles {
+	u, err := bounded.On(ctx, r.Guard, "mappings", pods, func(int) *Answer {
 		defer quarantine.Drop()
-		return p.readMapped(ctx, pods, quarantine, w, &now)
+		return r.readMapped(ctx, pods, quarantine, w, &now)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
 		quarantine.Drop() // the reading has not begun
@@ -70,38 +70,38 @@ func (p *Probe) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w 
 	if err != nil {
 		pid, _ := now.Load().(string)
 		if pid == "" {
-			return newOpenFiles(fmt.Errorf("cannot read what processes have mapped: %w", err))
+			return r.newAnswer(ctx, fmt.Errorf("cannot read what processes have mapped: %w", err))
 		}
-		return newOpenFiles(fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", procfs.Who(p.cfg.ProcDir, pid), err))
+		return r.newAnswer(ctx, fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", procfs.Who(r.ProcDir, pid), err))
 	}
 	return u
 }
 
-func (p *Probe) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet, now *atomic.Value) *openFiles {
-	proc, err := procfs.Open(p.cfg.ProcDir)
+func (r *Reader) readMapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet, now *atomic.Value) *Answer {
+	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
-		return newOpenFiles(err)
+		return r.newAnswer(ctx, err)
 	}
 	defer beneath.Close(proc)
-	s := p.newScan(ctx, proc, pods, quarantine, w)
+	s := r.newScan(ctx, proc, pods, quarantine, w)
 	s.names = make([]byte, 0, 128<<10)
-	_, err = procfs.Each(ctx, p.cfg.ProcDir, proc, func(pid string) (ended bool) {
+	_, err = procfs.Each(ctx, r.ProcDir, proc, func(pid string) (ended bool) {
 		now.Store(pid)
 		ended, err := s.maps(pid)
-		if err != nil && s.err == nil {
-			s.err = fmt.Errorf("cannot read what PID %s has mapped: %w", pid, err)
+		if err != nil && s.Err == nil {
+			s.Err = fmt.Errorf("cannot read what PID %s has mapped: %w", pid, err)
 		}
 		return ended
 	})
 	if err != nil {
-		s.err = err
+		s.Err = err
 	}
-	return s.openFiles
+	return s.Answer
 }
 
 // maps reads the mappings of a process, which all its threads share. A process whose first
 // thread has ended shows them at another.
-func (s *useScan) maps(pid string) (ended bool, err error) {
+func (s *scan) maps(pid string) (ended bool, err error) {
 	text, err := s.mapsOf(pid)
 	if err == nil && len(text) == 0 {
 		others, err := procfs.Threads(s.proc, pid)
@@ -139,7 +139,7 @@ func (s *useScan) maps(pid string) (ended bool, err error) {
 	return len(text) == 0, nil
 }
 
-func (s *useScan) mapsOf(pid string) ([]byte, error) {
+func (s *scan) mapsOf(pid string) ([]byte, error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"os"
@@ -18,7 +18,7 @@ import (
 // TestMapped: a file that is mapped and closed is in /proc/PID/maps only. It is found by its
 // path, and by its inode number where the path names no pod.
 func TestMapped(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n := newNode(t)
@@ -30,7 +30,7 @@ func TestMapped(t *testing.T) {
 	file := func(dir string, uid parsers.PodUID) string {
 		return n.path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/a\nb")
 	}
-	n.mount("kubelet/pods", "alias")
+	n.bind("kubelet/pods", "alias")
 	must(t, os.Link(file("kubelet/pods", linked), n.path("link")))
 	n.write("x/"+string(other)+"/volumes/kubernetes.io~empty-dir/d/a\nb", "x")
 	holder(t, "a mapped file", file("kubelet/pods", deleted))
@@ -41,19 +41,14 @@ func TestMapped(t *testing.T) {
 	must(t, unix.Mount(n.path(n.pod(detached))+"/volumes/kubernetes.io~empty-dir/d", n.path("bound"), "", unix.MS_BIND, ""))
 	holder(t, "a mapped file", n.path("bound/a\nb"))
 	must(t, unix.Unmount(n.path("bound"), unix.MNT_DETACH))
-	look := n.look()
+	a := n.read()
 	for _, uid := range []parsers.PodUID{deleted, alias, linked, detached} {
-		e := find(t, look, uid)
-		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, e.Facts[policy.FactInUse], "as a mapped file")
+		n.want(a, uid, policy.Yes, "as a mapped file")
 	}
-	check(t, find(t, look, other), dead())
+	n.unused(a, other)
 	t.Run("the guard off", func(t *testing.T) {
-		p := n.probe()
-		l, err := p.dirs.List(t.Context())
-		must(t, err)
-		u := p.opened(t.Context(), l.Pods, nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
-		if len(u.pods)+len(u.doubts)+len(u.strays) > 0 || u.err != nil {
+		u := n.opened(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{deleted: true, alias: true, linked: true, detached: true})
+		if len(u.pods)+len(u.doubts)+len(u.strays) > 0 || u.Err != nil {
 			t.Errorf("the open files alone show %+v", u)
 		}
 	})
@@ -64,12 +59,8 @@ func TestMapped(t *testing.T) {
 func TestMapsHang(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.mkdir(n.pod(uid))
-	p := n.probe()
-	stick(t, p.guard, "mappings")
-	look, err := p.Look(t.Context(), nil, nil)
-	must(t, err)
-	check(t, find(t, look, uid), but(facts{policy.FactInUse: policy.Unknown}))
-	wantDetail(t, find(t, look, uid).Facts[policy.FactInUse], "cannot read what processes have mapped")
+	stick(t, n.Guard, "mappings")
+	n.want(n.read(), uid, policy.Unknown, "cannot read what processes have mapped")
 }
 
 func TestParseMapping(t *testing.T) {
@@ -114,14 +105,14 @@ func TestOpenByHandle(t *testing.T) {
 	must(t, err)
 	beneath.Close(dir)
 	must(t, unix.Chdir("/"))
-	ready()
+	testkit.WaitToEnd()
 }
 
 // TestHeldWithoutPath: a file that was opened by a handle has "/" for its path, and one that is
 // too deep has none.
 func TestHeldWithoutPath(t *testing.T) {
-	needRoot(t)
-	if !inNamespace(t) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n, held, deep, other := newNode(t), newUID(), newUID(), newUID()
@@ -133,31 +124,25 @@ func TestHeldWithoutPath(t *testing.T) {
 	}
 	loop := testkit.Loop(t, image)
 	n.mkdir("node")
-	must(t, unix.Mount(loop, n.path("node"), "ext4", 0, ""))
-	t.Cleanup(func() { _ = unix.Unmount(n.path("node"), unix.MNT_DETACH) })
-	n.cfg.RootDir = n.path("node/kubelet")
+	n.dir = n.path("node")
+	must(t, unix.Mount(loop, n.dir, "ext4", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(n.dir, unix.MNT_DETACH) })
+	n.mkdir("kubelet/pods", "kubelet/orphan-reaper")
 	for _, uid := range []parsers.PodUID{held, deep, other} {
-		n.write("node/"+n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+		n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOpenByHandle$")
-	cmd.Env = append(os.Environ(), handleEnv+"="+loop+"|"+n.path("node")+"|"+n.pod(held)+"/volumes/kubernetes.io~empty-dir/d/f")
-	untilReady(t, cmd)
+	cmd.Env = append(os.Environ(), handleEnv+"="+loop+"|"+n.dir+"|"+n.pod(held)+"/volumes/kubernetes.io~empty-dir/d/f")
+	testkit.UntilReady(t, cmd)
 	name := strings.Repeat("d", 250)
-	child(t, &syscall.SysProcAttr{}, n.path("node/"+n.pod(deep)+"/volumes/kubernetes.io~empty-dir/d"),
+	child(t, &syscall.SysProcAttr{}, n.path(n.pod(deep)+"/volumes/kubernetes.io~empty-dir/d"),
 		"i=0; while [ $i -lt 17 ]; do mkdir "+name+"; cd -P "+name+" 2>/dev/null || exit; i=$((i+1)); done")
-	look := n.look()
+	a := n.read()
 	for uid, words := range map[parsers.PodUID]string{held: "a file without a path as fd", deep: "as cwd"} {
-		e := find(t, look, uid)
-		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, e.Facts[policy.FactInUse], words)
+		n.want(a, uid, policy.Yes, words)
 	}
-	check(t, find(t, look, other), dead())
+	n.unused(a, other)
 	// A pod whose files were not all looked at may have them.
-	n.most = 3
-	for range n.most {
-		n.mkdir("node/" + n.pod(other) + "/volumes/kubernetes.io~empty-dir/d/" + string(newUID()))
-	}
-	e := n.one(other)
-	check(t, e, but(facts{policy.FactInUse: policy.Unknown}))
-	wantDetail(t, e.Facts[policy.FactInUse], "not all of this pod's files")
+	n.partly = true
+	n.want(n.read(), other, policy.Unknown, "not all of this pod's files")
 }

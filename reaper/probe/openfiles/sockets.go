@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"bufio"
@@ -34,7 +34,7 @@ const (
 )
 
 // joins remembers in which network namespace a process is.
-func (s *useScan) joins(pid string) {
+func (s *scan) joins(pid string) {
 	n, err := unix.Readlinkat(s.proc, pid+"/ns/net", s.link[:])
 	if err == nil {
 		s.nets[string(s.link[:n])] = append(s.nets[string(s.link[:n])], pid)
@@ -43,10 +43,10 @@ func (s *useScan) joins(pid string) {
 
 // sockets follows up the paths of sockets that name a wanted pod. A namespace whose processes
 // have all ended meanwhile has no socket any more.
-func (s *useScan) sockets() error {
+func (s *scan) sockets() error {
 	for _, pids := range s.nets {
 		for _, pid := range pids {
-			f, err := os.Open(s.procDir + "/" + pid + "/net/unix")
+			f, err := os.Open(s.ProcDir + "/" + pid + "/net/unix")
 			if err != nil {
 				continue
 			}
@@ -64,7 +64,7 @@ func (s *useScan) sockets() error {
 }
 
 // table reads one namespace's table.
-func (s *useScan) table(f io.Reader, pids []string) error {
+func (s *scan) table(f io.Reader, pids []string) error {
 	lines := bufio.NewScanner(io.LimitReader(f, biggestSockets))
 	for lines.Scan() {
 		i := bytes.IndexByte(lines.Bytes(), '/')
@@ -80,7 +80,7 @@ func (s *useScan) table(f io.Reader, pids []string) error {
 }
 
 // socket answers for one path.
-func (s *useScan) socket(path string, pids []string) {
+func (s *scan) socket(path string, pids []string) {
 	for _, at := range spots(s.wanted, path) {
 		if s.pods[at.uid] != "" || !s.places.isSocket(at) {
 			continue
@@ -96,7 +96,7 @@ func (s *useScan) socket(path string, pids []string) {
 }
 
 // bound says whether the path leads to the pod in any mount namespace of the processes.
-func (s *useScan) bound(at spot, pids []string) policy.Truth {
+func (s *scan) bound(at spot, pids []string) policy.Truth {
 	seen := map[string]bool{}
 	result := policy.No
 	for _, pid := range pids {

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"os"
@@ -18,7 +18,7 @@ const (
 // directory. A thread may leave each of them (unshare(2)), and nothing in /proc tells but a
 // listing. kcmp takes what a listing takes, CAP_SYS_PTRACE; where the kernel or a filter has
 // none, each thread is read.
-func (s *useScan) sameFiles(a, b string) bool {
+func (s *scan) sameFiles(a, b string) bool {
 	if !s.ours {
 		return false
 	}

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"bytes"
@@ -8,12 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -34,13 +32,13 @@ const mostStrays = 200_000
 
 var errStrays = errors.New("processes hold more files of the pods' file system than are looked at")
 
-func (u *openFiles) stray(id inode, held stray) {
-	switch _, known := u.strays[id]; {
+func (a *Answer) stray(id inode, held stray) {
+	switch _, known := a.strays[id]; {
 	case known:
-	case len(u.strays) >= mostStrays:
-		u.err = errStrays
+	case len(a.strays) >= mostStrays:
+		a.Err = errStrays
 	default:
-		u.strays[id] = held
+		a.strays[id] = held
 	}
 }
 
@@ -93,43 +91,33 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 	return 0, false
 }
 
-// inUse answers for a pod whose directory was read.
-func (l *gathering) inUse(uid parsers.PodUID, r *poddir.Answer) policy.Fact {
-	procDir := l.probe.cfg.ProcDir
-	use := l.openFiles.fileUse(uid)
-	if use.User == "" && r.Content != nil && len(l.openFiles.strays) > 0 {
-		l.openFiles.met(&use, r.ID.Dev, r.Content, procDir)
-	}
-	return use.Fact(l.openFiles.origin(procDir))
-}
-
-// met adds the strays that the walk of a pod's directory on a device met, and those that it may
-// have passed over.
-func (u *openFiles) met(use *policy.FileUse, dev uint64, c *poddir.Content, procDir string) {
-	for _, ino := range c.Inodes {
-		held, ok := u.strays[inode{dev, ino}]
+// addStrays adds the strays that the walk met, and those that it may have passed over.
+func (a *Answer) addStrays(u *policy.FileUse, w *Walked) {
+	for _, ino := range w.Inodes {
+		id := inode{w.Dev, ino}
+		held, ok := a.strays[id]
 		if !ok {
 			continue
 		}
 		truth := policy.Yes
 		if !held.sure {
-			truth = u.places.leads(held.process, held.path, inode{dev, ino})
+			truth = a.places.leads(held.process, held.path, id)
 		}
 		switch truth {
 		case policy.Yes:
-			use.User = held.words(procDir)
+			u.User = held.words(a.procDir)
 			return
 		case policy.Unknown:
-			use.Stray = held.words(procDir) + ", and nobody can tell whether that is this pod's"
+			u.Stray = held.words(a.procDir) + ", and nobody can tell whether that is this pod's"
 		case policy.No:
 		}
 	}
-	if use.Stray != "" || c.Whole() {
+	if u.Stray != "" || w.Whole {
 		return
 	}
-	for id, held := range u.strays {
-		if held.nameless && id.dev == dev {
-			use.Stray = held.words(procDir) + ", and not all of this pod's files were looked at"
+	for id, held := range a.strays {
+		if held.nameless && id.dev == w.Dev {
+			u.Stray = held.words(a.procDir) + ", and not all of this pod's files were looked at"
 		}
 	}
 }

@@ -1,9 +1,8 @@
-package probe
+package openfiles
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,7 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // holderEnv makes a copy of the test binary hold a file in one of the ways below, and wait for
@@ -42,6 +41,9 @@ var holders = map[string]func(path string) error{
 		return err
 	},
 }
+
+// anotherRoot is how TestHolder is asked to change its root.
+const anotherRoot = "another root"
 
 // apart runs work on a thread of its own, not the first one, that has left what flags say.
 func apart(flags int, work func() error) error {
@@ -102,36 +104,33 @@ func TestHolder(t *testing.T) {
 	if !ok {
 		return
 	}
-	if how == detachedTree {
+	switch how {
+	case detachedTree:
 		must(t, openTree(path))
-	} else {
+	case anotherRoot:
+		must(t, unix.Chroot(path))
+	default:
 		must(t, holders[how](path))
 	}
-	ready()
-}
-
-// ready tells the test that this process holds what it is to hold, and waits for its end.
-func ready() {
-	fmt.Println("ready")
-	_, _ = os.Stdin.Read(make([]byte, 1))
+	testkit.WaitToEnd()
 }
 
 func holder(t *testing.T, how, path string) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
 	cmd.Env = append(os.Environ(), holderEnv+"="+how+"|"+path)
-	untilReady(t, cmd)
+	testkit.UntilReady(t, cmd)
 	return cmd.Process.Pid
 }
 
 // TestHeldWithoutDescriptor: what a thread has for itself, and what was registered with a ring
 // and closed, is in no listing of the process. With these listings alone the pods would go.
 func TestHeldWithoutDescriptor(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	if ring, err := ringWith("/proc/self/exe"); errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		skipWithout(t, "io_uring", err)
+		testkit.Skip(t, "this needs io_uring: ", err)
 	} else {
 		must(t, err)
 		beneath.Close(ring)
@@ -149,39 +148,22 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 		}
 		held[how], pids[how] = uid, strconv.Itoa(holder(t, how, n.path(file)))
 	}
-	look := n.look()
+	a := n.read()
 	for how, uid := range held {
-		e := find(t, look, uid)
-		check(t, e, but(facts{policy.FactInUse: policy.Yes}))
-		wantDetail(t, e.Facts[policy.FactInUse], "PID "+pids[how])
+		n.want(a, uid, policy.Yes, "PID "+pids[how])
 		// The guard off: the descriptors of the processes, as they were read before.
-		s := newScan(t, n, parsers.PodSet{uid: true})
+		s := n.scan(uid)
 		if _, _, err := s.files(pids[how]); err != nil || s.pods[uid] != "" && how != "a file of a ring" {
 			t.Errorf("%s: %v, and the process shows %q by itself", how, err, s.pods[uid])
 		}
 	}
-	check(t, find(t, look, other), dead())
-}
-
-// newScan is a scan of a node's processes that is at its beginning.
-func newScan(t *testing.T, n *testNode, w parsers.PodSet) *useScan {
-	t.Helper()
-	p := n.probe()
-	list, err := p.dirs.List(t.Context())
-	must(t, err)
-	proc, err := procfs.Open(p.cfg.ProcDir)
-	must(t, err)
-	t.Cleanup(func() {
-		beneath.Close(proc)
-		list.Close()
-	})
-	return p.newScan(t.Context(), proc, list.Pods, nil, w)
+	n.unused(a, other)
 }
 
 // TestRingElsewhere: a ring has only the path of its files. It is followed from the mount
 // namespace of the process.
 func TestRingElsewhere(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n, uid := newNode(t), newUID()
@@ -191,17 +173,17 @@ func TestRingElsewhere(t *testing.T) {
 	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/f"))
 	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/deleted"))
 	must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
-	check(t, n.one(uid), dead())
+	n.unused(n.read(), uid)
 	n.write(n.pod(uid)+"/deleted", "x")
 	holder(t, "a file of a ring", n.path(n.pod(uid)+"/deleted"))
 	must(t, os.Remove(n.path(n.pod(uid)+"/deleted")))
-	check(t, n.one(uid), but(facts{policy.FactInUse: policy.Yes}))
+	n.want(n.read(), uid, policy.Yes, "")
 }
 
 // TestRingBusy: a ring that does not tell its files may hold any.
 func TestRingBusy(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.cfg.ProcDir = n.path("proc")
+	n.ProcDir = n.path("proc")
 	cases := map[string]struct {
 		text string
 		err  error
@@ -218,7 +200,7 @@ func TestRingBusy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n.write("proc/7/fdinfo/3", c.text)
 			n.write(n.pod(uid)+"/f", "x")
-			s := newScan(t, n, parsers.PodSet{uid: true})
+			s := n.scan(uid)
 			if err := s.ring("7", "3"); !errors.Is(err, c.err) || c.err == nil && err != nil {
 				t.Errorf("%v, want %v", err, c.err)
 			}

@@ -1,4 +1,4 @@
-package probe
+package openfiles
 
 import (
 	"errors"
@@ -22,8 +22,8 @@ const mostDevices = 100_000
 //
 // A node that is a part of a machine, as those of kind are, sees the machine's devices and has
 // no nodes for them: then one that cannot be asked is the machine's.
-func (s *useScan) loops(cfg *Config, part bool) error {
-	dir := cfg.SysBlockDir
+func (s *scan) loops(part bool) error {
+	dir := s.SysBlockDir
 	s.places.hang = false // that a process's file hangs says nothing of these
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -46,7 +46,7 @@ func (s *useScan) loops(cfg *Config, part bool) error {
 		text, err := os.ReadFile(dir + "/" + d.Name + "/loop/backing_file")
 		if err == nil {
 			number, _ := os.ReadFile(dir + "/" + d.Name + "/dev")
-			err = s.loop(cfg.DevDir+"/"+d.Name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
+			err = s.loop(s.DevDir+"/"+d.Name, strings.TrimSpace(string(number)), strings.TrimSuffix(string(text), "\n"))
 		}
 		if errors.Is(err, errDevice) && part {
 			err = nil
@@ -61,7 +61,7 @@ func (s *useScan) loops(cfg *Config, part bool) error {
 // loop follows up the file of one loop device. Its path is the one in the mount namespace in
 // which the device was set up, which may have ended: so the device itself is asked for the
 // inode. Where that is not to be had, what the path leads to here is taken for the file.
-func (s *useScan) loop(device, number, path string) error {
+func (s *scan) loop(device, number, path string) error {
 	words := fmt.Sprintf("the loop device %s has %s; losetup -d %[1]s takes it away where nothing uses it", clean.Name(device), clean.Name(path))
 	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
 	asked := !errors.Is(err, errDevice)
@@ -77,7 +77,7 @@ func (s *useScan) loop(device, number, path string) error {
 
 // kernelHolds follows up a file that the kernel itself holds open, by its path and, where it is
 // known, its inode. It says whether the path leads somewhere.
-func (s *useScan) kernelHolds(words, path string, id inode, known bool) bool {
+func (s *scan) kernelHolds(words, path string, id inode, known bool) bool {
 	for _, at := range spots(s.wanted, path) {
 		switch s.kernelHoldsAt(at, id, known) {
 		case policy.Yes:
@@ -96,7 +96,7 @@ func (s *useScan) kernelHolds(words, path string, id inode, known bool) bool {
 }
 
 // kernelHoldsAt is places.holds for such a file.
-func (s *useScan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
+func (s *scan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	if strings.Contains(at.prefix, "/volumeDevices/") {
 		return policy.Yes // the kubelet's own device for a block volume of the pod
 	}

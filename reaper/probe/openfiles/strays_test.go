@@ -1,18 +1,23 @@
-package probe
+package openfiles
 
 import (
+	"os"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestOverlayNumbers: /proc/PID/maps has other inode numbers for the files of an overlay than
 // statx. They alone must not say that a file is a pod's: a daemon whose own program lay on the same
 // overlay kept a pod in use for ever.
 func TestOverlayNumbers(t *testing.T) {
-	if !inNamespace(t) {
+	if !testkit.InNamespace(t) {
 		return
 	}
 	n := newNode(t)
@@ -35,4 +40,23 @@ func TestOverlayNumbers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStrayWhereProcessesHang: what is mapped is known although the open files are not, and a file of
+// which the number alone does not tell is followed by its path.
+func TestStrayWhereProcessesHang(t *testing.T) {
+	n, uid, other := newNode(t), newUID(), newUID()
+	n.write(n.pod(uid)+"/f", "x")
+	n.write(n.pod(other)+"/f", "x")
+	must(t, os.Link(n.path(n.pod(uid)+"/f"), n.path("link")))
+	stick(t, n.Guard, "processes")
+	a := n.read()
+	process := strconv.Itoa(child(t, nil, "/", ""))
+	for _, pod := range []string{n.pod(uid), n.pod(other)} {
+		st, err := beneath.StatName(unix.AT_FDCWD, n.path(pod+"/f"))
+		must(t, err)
+		a.stray(idOf(&st), stray{process: process, path: n.path("link"), what: "a mapped file"})
+	}
+	n.want(a, uid, policy.Yes, n.path("link")+" as a mapped file")
+	n.want(a, other, policy.Unknown, "cannot read the processes")
 }

@@ -1,0 +1,129 @@
+package openfiles
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+)
+
+// Reader asks the processes, and the kernel, which files they hold.
+type Reader struct {
+	ProcDir     string
+	SysBlockDir string // the block devices
+	DevDir      string // their nodes
+	Swaps       string // the list of swap spaces
+	// SelfIsNode says that this process's own namespaces are the node, which may then be a part of
+	// a machine.
+	SelfIsNode bool
+	Open       *beneath.Opener
+	Guard      *bounded.Guard
+}
+
+// Answer is who uses files of the wanted pods.
+type Answer struct {
+	Err error // something could not be asked: who was not found is not known
+
+	pods     map[parsers.PodUID]string // who uses a file of the pod
+	doubts   map[parsers.PodUID]string // what names the pod, and may hold something of it
+	again    map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
+	strays   map[inode]stray
+	places   *places           // to follow strays
+	devs     map[uint64]device // the devices of the pods' files, as /proc and as statx has them
+	detached detachedFiles
+	read     int  // processes that could be read, ourselves left out
+	refused  int  // processes that could not
+	alone    bool // this process is PID 1 and the only one of its namespace
+	procDir  string
+}
+
+func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
+	return &Answer{
+		pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{},
+		strays: map[inode]stray{}, places: &places{Reader: r, ctx: ctx}, Err: err, procDir: r.ProcDir,
+		detached: detachedFiles{mounts: map[uint64][]string{}, namespaces: map[string]string{}},
+	}
+}
+
+// Walked is what the walk of one pod's directory met.
+type Walked struct {
+	Dev    uint64   // the directory's device
+	Inodes []uint64 // of all that was met, on that device
+	Whole  bool     // nothing that lies there was left out
+}
+
+// Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
+// directory met it; walked is nil where it was not walked.
+func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
+	u := policy.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, Alone: a.alone}
+	if u.User == "" && walked != nil && len(a.strays) > 0 {
+		a.addStrays(&u, walked)
+	}
+	return u.Fact(fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", a.procDir, a.read))
+}
+
+// Use answers for a directory that was made again: what is held of its elder has another name.
+func (a *Answer) Use(uid parsers.PodUID) policy.NewUse {
+	u := policy.NewUse{User: a.again[uid], Doubt: a.doubts[uid], Err: a.Err}
+	if words := a.pods[uid]; u.User == "" && parsers.BareUID([]byte(words), uid) {
+		u.User = words
+	}
+	return u
+}
+
+// Namespaces are the mount namespaces, as mnt:[N], of which a process has a descriptor, with one of
+// those below the proc directory.
+func (a *Answer) Namespaces() map[string]string { return a.detached.namespaces }
+
+// Read finds who uses files of the pods of w, below the open directories of the pods and of the
+// quarantine, which is nil where there is none. It returns in bounded time.
+func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
+	var wg sync.WaitGroup
+	var m *Answer
+	wg.Go(func() { m = r.mapped(ctx, pods, quarantine, w) })
+	a := r.opened(ctx, pods, quarantine, w)
+	wg.Wait()
+	for uid, what := range m.pods {
+		if a.pods[uid] == "" {
+			a.pods[uid] = what
+		}
+	}
+	maps.Copy(a.doubts, m.doubts)
+	for id, held := range m.strays {
+		if _, ok := a.strays[id]; !ok {
+			a.strays[id] = held
+		}
+	}
+	a.Err = cmp.Or(a.Err, m.Err)
+	return a
+}
+
+func (r *Reader) opened(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
+	quarantine.Hold()
+	a, err := bounded.On(ctx, r.Guard, "processes", pods, func(int) *Answer {
+		defer quarantine.Drop()
+		return r.readOpened(ctx, pods, quarantine, w)
+	})
+	if errors.Is(err, bounded.ErrStuck) {
+		quarantine.Drop() // the reading has not begun
+	}
+	if err != nil {
+		return r.newAnswer(ctx, fmt.Errorf("cannot read the processes: %w", err))
+	}
+	return a
+}
+
+// part reports whether the node may be a part of a machine.
+func (r *Reader) part() bool {
+	link, err := os.Readlink(r.ProcDir + "/self/ns/pid")
+	return r.SelfIsNode || err == nil && link != procfs.InitialPIDNamespace
+}

@@ -1,0 +1,67 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestOpenFilesOfALook: a look tells who uses files of its pods, of parked ones too, and gives what
+// its walk met to find a file whose path names no pod.
+func TestOpenFilesOfALook(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n, worked, linked, other, parked := newNode(t), newUID(), newUID(), newUID(), newUID()
+	const volume = "/volumes/kubernetes.io~empty-dir/d"
+	n.mkdir(n.pod(worked), "bound", "kubelet/orphan-reaper/"+string(parked)+".1/volumes")
+	n.write(n.pod(linked)+volume+"/f", "x")
+	n.write(n.pod(other)+volume+"/f", "x")
+	child(t, nil, n.path(n.pod(worked)), "")
+	child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
+	at := n.path("bound")
+	child(t, nil, "/", "mount --bind '"+n.path(n.pod(linked)+volume)+"' '"+at+"'; exec 7<'"+at+"/f'; umount -l '"+at+"'")
+	look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
+	check(t, find(t, look, worked), but(facts{policy.FactInUse: policy.Yes}))
+	wantDetail(t, find(t, look, worked).Facts[policy.FactInUse], "as cwd")
+	check(t, find(t, look, linked), but(facts{policy.FactInUse: policy.Yes}))
+	wantDetail(t, find(t, look, linked).Facts[policy.FactInUse], "a file on a detached mount as fd 7")
+	check(t, find(t, look, other), dead())
+	check(t, look.Parked[0], facts{policy.FactInUse: policy.Yes, policy.FactMounted: policy.No})
+
+	n.most = 3
+	for range n.most {
+		n.mkdir(n.pod(other) + volume + "/" + string(newUID()))
+	}
+	e := n.one(other)
+	check(t, e, but(facts{policy.FactInUse: policy.Unknown}))
+	wantDetail(t, e.Facts[policy.FactInUse], "not all of this pod's files were looked at")
+}
+
+// TestOpenFilesElsewhere: the kernel's tables are read where the settings say.
+func TestOpenFilesElsewhere(t *testing.T) {
+	for name, set := range map[string]func(n *testNode, file string){
+		"swap": func(n *testNode, file string) {
+			n.write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+file+"\tfile\t524284\t0\t-2\n")
+			n.cfg.Swaps = n.path("swaps")
+		},
+		"a loop device": func(n *testNode, file string) {
+			n.write("block/loop1/loop/backing_file", file+"\n")
+			n.cfg.SysBlockDir, n.cfg.DevDir = n.path("block"), n.path("dev")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, uid := newNode(t), newUID()
+			n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+			check(t, n.one(uid), dead())
+			set(n, n.path(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f"))
+			check(t, n.one(uid), but(facts{policy.FactInUse: policy.Yes}))
+		})
+	}
+	// A node that is a part of a machine sees the machine's devices.
+	n, uid := newNode(t), newUID()
+	n.mkdir(n.pod(uid))
+	n.write("block/loop1/loop/backing_file", "/nowhere/f\n")
+	n.cfg.SysBlockDir, n.cfg.DevDir = n.path("block"), n.path("dev")
+	check(t, n.one(uid), dead())
+}
