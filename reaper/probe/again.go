@@ -52,10 +52,10 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	}
 	defer d.Close()
 	w := parsers.PodSet{uid: true}
-	runtime := p.askRuntime(ctx)
+	runtime := p.runtimes().Ask(ctx)
 	e := policy.Evidence{UID: uid}
 	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
 	e.Facts[policy.FactUsed] = policy.UsedAgain(content, m.Use(uid), files.Use(uid))
-	runtime.tell(&e)
+	runtime.Tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
 // gathering is one look while it is taken.
@@ -28,7 +29,7 @@ type gathering struct {
 	wanted  parsers.PodSet
 	partial bool // only some pods were asked for
 
-	runtime      runtimeAnswer
+	runtime      runtime.Answer
 	node         policy.Node
 	mounts       *mounts.Answer
 	cgroups      *cgroup.Answer
@@ -144,7 +145,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	asked := make(chan struct{})
 	wg.Go(func() {
 		defer close(asked)
-		l.runtime = p.askRuntime(ctx)
+		l.runtime = p.runtimes().Ask(ctx)
 		l.wantDetached()
 	})
 	wg.Go(func() {
@@ -167,7 +168,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	})
 	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
-	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.sockets) })
+	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
 	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
 	wg.Go(func() { <-asked; l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
 	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
@@ -185,7 +186,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	reads := p.dirs.Read(ctx, l.Dirs, all)
 	mounted.Wait()
 	wg.Wait()
-	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.sockets)
+	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	slices.Sort(l.mounts.IDs)
 	p.openFiles().Detached(ctx, l.openFiles, l.mounts.IDs)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.Pods[uid] != "" })
@@ -334,7 +335,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
-	l.runtime.tell(e) // the runtime's word on the name is the best: it comes last
+	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
 	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless())
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)

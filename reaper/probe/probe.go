@@ -10,7 +10,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
@@ -192,7 +191,7 @@ func (p *Probe) cgroups() *cgroup.Reader {
 
 // readMounts reads the mounts where no look has found the runtime's sockets.
 func (p *Probe) readMounts(ctx context.Context, w parsers.PodSet) *mounts.Answer {
-	found, _ := p.findSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot)) // without them a confined container is not known
+	found, _ := p.runtimes().Sockets(ctx) // without them a confined container is not known
 	return p.mounts.Read(ctx, w, found.Paths)
 }
 

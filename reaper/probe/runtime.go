@@ -1,220 +1,60 @@
 package probe
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-	"sync"
+	"slices"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
-// runtimeAnswer is what the container runtime, or all of several, said in one look.
-//
-// A UID that was found is known to live even where a list failed; a UID that was not
-// found is known to be gone only where that list was answered wholly, in time, by every
-// runtime of the node, and the runtime knows at least one pod.
-type runtimeAnswer struct {
-	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
-	Lists policy.Fact
-	// Sandboxes and Containers hold, for each pod that has some, words for people.
-	Sandboxes, Containers map[parsers.PodUID]string
-	Names                 map[parsers.PodUID]policy.PodName
-	// Ready holds the pods that have a sandbox that is ready.
-	Ready map[parsers.PodUID]bool
-	// Running holds the sandboxes of static pods that are ready.
-	Running map[policy.PodName][]lists.StaticSandbox
-	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
-	Pods      map[parsers.PodUID]*runtimePod
-	InRuntime int
-	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
-	SandboxErr, ContainerErr error
-	Origin                   string // the sockets
-	// Network says whether all of them call the pods' network ready.
-	Network policy.Fact
-	Err     error    // both errors, for Look.Errors
-	sockets []string // those that were found
+// runtimes asks the container runtimes. Which sockets are theirs is what the operator or the
+// kubelet says.
+func (p *Probe) runtimes() *runtime.Reader {
+	c := &p.cfg
+	return &runtime.Reader{
+		Silent: c.Waive || c.RuntimeEndpoint == cri.EndpointNone, Usual: cri.UsualSockets(c.NodeRoot), Find: p.kubelets().Sockets,
+		Now: func() time.Time { return c.Clock.Now().Wall }, Guard: p.guard,
+	}
 }
 
-// tell sets the two facts that only the runtime can give, and the pod's name.
-func (a runtimeAnswer) tell(e *policy.Evidence) {
-	e.Facts[policy.FactSandbox] = a.fact(a.Sandboxes[e.UID], a.SandboxErr)
-	e.Facts[policy.FactContainer] = a.fact(a.Containers[e.UID], a.ContainerErr)
-	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
-		e.Namespace, e.PodName = name.Namespace, name.Name
-	}
-	if pod := a.Pods[e.UID]; pod != nil {
-		e.Made = pod.made
-	}
-	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
-		for _, s := range pod.sandboxes {
-			e.Sandboxes = append(e.Sandboxes, *s)
+// wantDetached adds to the wanted pods those that the runtime has and the pods directory has
+// not. The runtime was asked after the listing, so a pod that was made in between is among
+// them; everything else says that it lives.
+func (l *gathering) wantDetached() {
+	for uid := range l.runtime.Pods {
+		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
+			l.detached = append(l.detached, uid)
 		}
-		e.LooseContainers = pod.loose
+	}
+	slices.Sort(l.detached)
+	for _, uid := range l.detached {
+		l.wanted[uid] = true
 	}
 }
 
-// whole says whether every list was answered to its end, so that the sandboxes and
-// containers that were found are all that there are.
-func (a runtimeAnswer) whole() bool {
-	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes
-}
-
-func (a runtimeAnswer) fact(found string, err error) policy.Fact {
-	f := policy.Fact{Origin: a.Origin}
-	switch {
-	case found != "":
-		f.Truth, f.Detail = policy.Yes, found
-	case err != nil:
-		f.Detail = err.Error()
-	case a.Lists.Truth != policy.Yes:
-		// A runtime that knows no pod at all has just been made anew, or is not the
-		// kubelet's: its silence about one pod proves nothing.
-		f.Detail = a.Lists.Detail
-	default:
-		f.Truth = policy.No
-	}
-	return f
-}
-
-// unanswered is the answer of nobody.
-func unanswered(err error) runtimeAnswer {
-	return runtimeAnswer{
-		Lists:      policy.Fact{Detail: err.Error()},
-		Network:    policy.Fact{Detail: err.Error()},
-		SandboxErr: err, ContainerErr: err, Err: err,
-	}
-}
-
-// askRuntime asks the runtime for all sandboxes and containers in every state, one call
-// each. It returns within three times the probe's patience whatever hangs, and keeps no
-// connection: between looks the runtime costs nothing.
-//
-// It must be called after the pods directory was listed: a pod that is made between the
-// two is then in the answer, not in the listing.
-func (p *Probe) askRuntime(ctx context.Context) runtimeAnswer {
-	return p.askRuntimeAt(ctx, cri.UsualSockets(p.cfg.NodeRoot))
-}
-
-func (p *Probe) askRuntimeAt(ctx context.Context, usual []string) runtimeAnswer {
-	answers, found, err := p.askSockets(ctx, usual)
-	var a runtimeAnswer
-	switch {
-	case err == nil:
-		a = merge(answers, found, p.cfg.Clock.Now().Wall)
-	case errors.Is(err, errNotAsked):
-		a = unanswered(err)
-		a.Err = nil // it is a choice, no failure
-	default:
-		a = unanswered(err)
-	}
-	a.sockets = found.Paths
-	return a
-}
-
-var errNotAsked = errors.New("not asked: --runtime-endpoint none")
-
-// askSockets finds the sockets and asks all of them at once.
-func (p *Probe) askSockets(ctx context.Context, usual []string) ([]cri.Lists, cri.Sockets, error) {
-	found, err := p.findSockets(ctx, usual)
-	if err != nil {
-		return nil, found, err
-	}
-	answers := make([]cri.Lists, len(found.Paths))
-	var wg sync.WaitGroup
-	for i, path := range found.Paths {
-		wg.Go(func() { answers[i] = cri.List(ctx, path, p.guard.Limit(), cri.MaxAnswer) })
-	}
-	wg.Wait()
-	return answers, found, nil
-}
-
-// findSockets finds the runtimes that are to be asked.
-func (p *Probe) findSockets(ctx context.Context, usual []string) (cri.Sockets, error) {
-	if p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
-		return cri.Sockets{}, errNotAsked
-	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(usual) })
-	if err == nil {
-		err = found.Err
-	}
-	if err != nil {
-		return found, fmt.Errorf("cannot find the runtime: %w", err)
-	}
-	return found, nil
-}
-
-// merge makes one answer of those of all sockets. A socket that speaks no CRI is left
-// out where it was merely found at a usual place; one that was named must answer.
-func merge(answers []cri.Lists, found cri.Sockets, now time.Time) runtimeAnswer {
-	c := newCensus(now)
-	var origins []string
-	var network policy.Fact
-	var sandboxErrs, containerErrs []error
-	for _, a := range answers {
-		if a.NoCRI && !found.Named {
+// runtimeOnly puts together what is known of the pods that only the runtime has. Those that
+// are parked are in the look as such.
+func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
+	var only []policy.Evidence
+	for _, uid := range l.detached {
+		if slices.ContainsFunc(parked, func(p policy.EntryState) bool { return p.UID == uid }) {
 			continue
 		}
-		origins = append(origins, "unix://"+a.Path)
-		if err := a.SandboxErr; err != nil {
-			sandboxErrs = append(sandboxErrs, found.Explain(a.Path, err))
-		}
-		if err := a.ContainerErr; err != nil {
-			containerErrs = append(containerErrs, found.Explain(a.Path, err))
-		}
-		c.add(a)
-		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
-			network = n // the worst of all
-		}
+		e := policy.Evidence{Name: string(uid), UID: uid, RuntimeOnly: true}
+		l.fill(&e, l.probe.dirs.Absent())
+		only = append(only, e)
 	}
-	if len(origins) == 0 {
-		return unanswered(found.Nobody())
-	}
-	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
-	r := runtimeAnswer{
-		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
-		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
-		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
-		Origin: strings.Join(origins, ", "),
-	}
-	r.Err = policy.OneLine(r.SandboxErr, r.ContainerErr)
-	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
-	r.Network.Origin = r.Origin
-	switch {
-	case r.SandboxErr != nil:
-		r.Lists.Detail = r.SandboxErr.Error()
-	case c.pods == 0:
-		r.Lists.Truth = policy.No
-		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
-	default:
-		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
-	}
-	return r
+	return only
 }
 
-// networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
-// RuntimeStatus). One that does not tell is not known to have a network.
-func networkReady(l cri.Lists) policy.Fact {
-	if l.StatusErr != nil {
-		return policy.Fact{Detail: l.StatusErr.Error()}
+// count says how many pods the runtime has and the kubelet lists, where that is known.
+func (l *gathering) count(look *policy.Look) {
+	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
+		look.InRuntime = &l.runtime.InRuntime
 	}
-	for _, cond := range l.Status.GetConditions() {
-		switch {
-		case cond.GetType() != runtimeapi.NetworkReady:
-		case cond.GetStatus():
-			return policy.Fact{Truth: policy.Yes}
-		default:
-			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean.Name(cond.GetReason()+": "+cond.GetMessage()), ": ")}
-		}
+	if l.podList.Silent == "" {
+		look.KubeletLists = &l.podList.Listed
 	}
-	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
 }

@@ -7,11 +7,11 @@ import (
 	"sync"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	cnipolicy "github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/runtime"
 )
 
 // cni reads what CNI left. The runtimes at sockets are asked where their network configurations are.
@@ -26,11 +26,11 @@ func (p *Probe) cni(sockets []string) *cni.Reader {
 
 // confSockets are the sockets of those runtimes, none where the operator chose the directory.
 func (p *Probe) confSockets(ctx context.Context) []string {
-	if p.cfg.CNIConfDirSet || p.cfg.Waive || p.cfg.RuntimeEndpoint == cri.EndpointNone {
+	if p.cfg.CNIConfDirSet {
 		return nil
 	}
-	found, err := bounded.Do(ctx, p.guard, "the runtime's sockets", func() cri.Sockets { return p.kubelets().Sockets(cri.UsualSockets(p.cfg.NodeRoot)) })
-	if err != nil || found.Err != nil {
+	found, err := p.runtimes().Sockets(ctx)
+	if err != nil {
 		return nil
 	}
 	return found.Paths
@@ -84,7 +84,7 @@ func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) cni.Asked {
 	var a cni.Asked
 	var found kubelet.Answer
 	var wg sync.WaitGroup
-	wg.Go(func() { a.Lists, a.Sockets, a.Unasked = p.askSockets(ctx, cri.UsualSockets(p.cfg.NodeRoot)) })
+	wg.Go(func() { a.Lists, a.Sockets, a.Unasked = p.runtimes().Lists(ctx) })
 	wg.Go(func() { found = p.kubelets().Find(ctx) })
 	wg.Go(func() { a.Cgroups = cni.Cgroups(p.cgroups().ContainerIDs(ctx)) })
 	wg.Wait()
@@ -95,7 +95,7 @@ func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) cni.Asked {
 	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
 		a.Errors = append(a.Errors, errors.New(found.Runs.Detail))
 	}
-	if a.Unasked != nil && !errors.Is(a.Unasked, errNotAsked) {
+	if a.Unasked != nil && !errors.Is(a.Unasked, runtime.ErrNotAsked) {
 		a.Errors = append(a.Errors, a.Unasked)
 	}
 	if dir != nil {

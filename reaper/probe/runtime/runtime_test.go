@@ -1,4 +1,4 @@
-package probe
+package runtime
 
 import (
 	"context"
@@ -19,9 +19,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -32,20 +34,25 @@ const (
 	uidDead   parsers.PodUID = "ffffffff-0000-4000-8000-000000000000"
 )
 
-// atNoon is a clock that stands still.
-type atNoon struct{}
+// reader asks on a node without processes, so that no kubelet of the machine that runs the tests
+// is heard.
+type reader struct {
+	*Reader
+	kubelet *kubelet.Reader
+}
 
-func (atNoon) Now() policy.Instant { return policy.Instant{Wall: testkit.Noon} }
-
-// runtimeProbe is a probe on a node without processes, so that no kubelet of the machine
-// that runs the tests is heard.
-func runtimeProbe(t *testing.T, endpoint string) *Probe {
+func newReader(t *testing.T, endpoint string) *reader {
 	t.Helper()
-	p, err := New(Config{NodeRoot: t.TempDir(), ProcDir: testkit.ProcTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Clock: atNoon{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	guard := &bounded.Guard{}
+	k := &kubelet.Reader{ProcDir: testkit.ProcTree(t), RootDir: t.TempDir(), RuntimeEndpoint: endpoint, Guard: guard}
+	now := func() time.Time { return testkit.Noon }
+	return &reader{&Reader{Usual: cri.UsualSockets(t.TempDir()), Find: k.Sockets, Now: now, Guard: guard}, k}
+}
+
+// at has the reader look for sockets at other places.
+func (r *reader) at(paths ...string) *reader {
+	r.Usual = paths
+	return r
 }
 
 func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
@@ -65,14 +72,14 @@ func startCRI(t *testing.T, o fakecri.Options) *fakecri.Server {
 func socketOf(s *fakecri.Server) string { return strings.TrimPrefix(s.Endpoint(), "unix://") }
 
 // told returns the evidence on one pod as the answer tells it.
-func toldOf(a runtimeAnswer, uid parsers.PodUID) policy.Evidence {
+func toldOf(a Answer, uid parsers.PodUID) policy.Evidence {
 	e := policy.Evidence{UID: uid}
-	a.tell(&e)
+	a.Tell(&e)
 	return e
 }
 
 // wantTruths checks sandbox and container of a pod.
-func wantTruths(t *testing.T, a runtimeAnswer, uid parsers.PodUID, sandbox, container policy.Truth) {
+func wantTruths(t *testing.T, a Answer, uid parsers.PodUID, sandbox, container policy.Truth) {
 	t.Helper()
 	e := toldOf(a, uid)
 	for name, want := range map[policy.FactName]policy.Truth{policy.FactSandbox: sandbox, policy.FactContainer: container} {
@@ -105,7 +112,7 @@ func TestAskRuntime(t *testing.T) {
 	for _, version := range []fakecri.Version{fakecri.V1, fakecri.V1Alpha2} {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			s := startCRI(t, fakecri.Options{Version: version})
-			a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+			a := newReader(t, s.Endpoint()).Ask(t.Context())
 			if a.Err != nil || a.Lists.Truth != policy.Yes || a.Lists.Detail != "2 sandboxes, 3 containers" || a.Origin != s.Endpoint() {
 				t.Errorf("answer %+v", a)
 			}
@@ -173,9 +180,9 @@ func TestAskRuntimeFaults(t *testing.T) {
 			s := startCRI(t, fakecri.Options{})
 			s.SetFault(fakecri.ListPodSandbox, c.sandbox)
 			s.SetFault(fakecri.ListContainers, c.container)
-			p := runtimeProbe(t, s.Endpoint())
-			p.guard.Patience = c.patience
-			a := p.askRuntime(t.Context())
+			r := newReader(t, s.Endpoint())
+			r.Guard.Patience = c.patience
+			a := r.Ask(t.Context())
 			wantTruths(t, a, uidLive, c.liveSand, c.liveCont)
 			wantTruths(t, a, uidDead, c.deadSand, c.deadCont)
 			if a.Lists.Truth != c.lists {
@@ -198,7 +205,7 @@ func TestAskRuntimeAnswersThatAreNotWhole(t *testing.T) {
 	var whole, cut int
 	for after := 50; after < 4000; after += 150 {
 		s := startCRI(t, fakecri.Options{CutAfter: after})
-		a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+		a := newReader(t, s.Endpoint()).Ask(t.Context())
 		e := toldOf(a, uidDead)
 		for name, err := range map[policy.FactName]error{policy.FactSandbox: a.SandboxErr, policy.FactContainer: a.ContainerErr} {
 			if err == nil {
@@ -221,7 +228,7 @@ func TestAskRuntimeAnswersThatAreNotWhole(t *testing.T) {
 func TestAskRuntimeEmpty(t *testing.T) {
 	s := startCRI(t, fakecri.Options{})
 	s.SetPods()
-	a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+	a := newReader(t, s.Endpoint()).Ask(t.Context())
 	if a.Err != nil || a.Lists.Truth != policy.No || !strings.Contains(a.Lists.Detail, "--runtime-endpoint") {
 		t.Errorf("answer %+v", a)
 	}
@@ -236,7 +243,7 @@ func TestAskRuntimeEmpty(t *testing.T) {
 func TestAskRuntimeFailureWithTheGuardOff(t *testing.T) {
 	s := startCRI(t, fakecri.Options{})
 	s.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-	a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+	a := newReader(t, s.Endpoint()).Ask(t.Context())
 	wantTruths(t, a, uidLive, policy.Yes, policy.Unknown)
 	a.ContainerErr = nil
 	wantTruths(t, a, uidLive, policy.Yes, policy.No) // a living pod without a container
@@ -297,7 +304,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			s := startCRI(t, fakecri.Options{})
 			s.SetSandboxes(append([]*runtimeapi.PodSandbox{known}, c.sandboxes...)...)
 			s.SetContainers(c.containers...)
-			a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+			a := newReader(t, s.Endpoint()).Ask(t.Context())
 			if c.sand == unknown {
 				// The list decides nothing, but the container list would if lists were known.
 				a.Lists.Truth = yes
@@ -330,7 +337,7 @@ func TestAskRuntimeHugeAnswers(t *testing.T) {
 	big.Annotations["note"] = strings.Repeat("x", 20<<20) // gRPC's own limit is 4 MiB
 	s.SetSandboxes(big)
 	s.SetContainers()
-	a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+	a := newReader(t, s.Endpoint()).Ask(t.Context())
 	wantTruths(t, a, uidLive, policy.Yes, policy.No)
 
 	limited := cri.List(t.Context(), socketOf(s), time.Minute, 1<<20)
@@ -363,7 +370,7 @@ func TestAskRuntimeNamedSocket(t *testing.T) {
 		noCRI.Endpoint():                   "speaks no CRI",
 		"unix://" + testkit.MuteSocket(t, "HTTP/1.1 400 Bad Request\r\n\r\n"): "Unavailable",
 	} {
-		a := runtimeProbe(t, endpoint).askRuntime(t.Context())
+		a := newReader(t, endpoint).Ask(t.Context())
 		wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 		if a.Err == nil || !strings.Contains(a.Err.Error(), want) || a.Lists.Truth != policy.Unknown || a.Lists.Detail == "" {
 			t.Errorf("%s: %v, lists %+v, want %q", endpoint, a.Err, a.Lists, want)
@@ -381,9 +388,9 @@ func TestAskRuntimeMuteSocket(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	for _, path := range []string{testkit.MuteSocket(t, ""), path} {
-		p := runtimeProbe(t, "unix://"+path)
-		p.guard.Patience = 50 * time.Millisecond
-		a := p.askRuntime(t.Context())
+		r := newReader(t, "unix://"+path)
+		r.Guard.Patience = 50 * time.Millisecond
+		a := r.Ask(t.Context())
 		wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
 		wantNoGRPC(t)
 	}
@@ -425,7 +432,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := containerd.Calls(fakecri.ListPodSandbox)
-			a := runtimeProbe(t, "auto").askRuntimeAt(t.Context(), c.paths)
+			a := newReader(t, "auto").at(c.paths...).Ask(t.Context())
 			got := map[parsers.PodUID]policy.Truth{}
 			for _, uid := range []parsers.PodUID{uidLive, uidStatic} {
 				got[uid] = toldOf(a, uid).Facts[policy.FactSandbox].Truth
@@ -450,16 +457,16 @@ func TestAskRuntimeAuto(t *testing.T) {
 // is the only one that is asked, and it must answer.
 func TestAskRuntimeAsTheKubeletDoes(t *testing.T) {
 	theirs, other := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
-	p := runtimeProbe(t, "")
-	testkit.AddProc(t, p.cfg.ProcDir, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{
-		"/usr/bin/kubelet", "--root-dir=" + p.cfg.RootDir, "--container-runtime-endpoint", theirs.Endpoint(),
+	r := newReader(t, "")
+	testkit.AddProc(t, r.kubelet.ProcDir, testkit.FakeProc{PID: 42, Comm: "kubelet", Args: []string{
+		"/usr/bin/kubelet", "--root-dir=" + r.kubelet.RootDir, "--container-runtime-endpoint", theirs.Endpoint(),
 	}})
-	a := p.askRuntimeAt(t.Context(), []string{socketOf(other)})
+	a := r.at(socketOf(other)).Ask(t.Context())
 	if a.Origin != theirs.Endpoint() || other.Calls(fakecri.ListPodSandbox) != 0 {
 		t.Errorf("asked %s, want %s only", a.Origin, theirs.Endpoint())
 	}
 	theirs.Close()
-	a = p.askRuntimeAt(t.Context(), []string{socketOf(other)})
+	a = r.at(socketOf(other)).Ask(t.Context())
 	wantTruths(t, a, uidDead, policy.Unknown, policy.Unknown)
 	if !strings.Contains(fmt.Sprint(a.Err), "named by the kubelet (PID 42)") {
 		t.Errorf("error %v", a.Err)
@@ -467,14 +474,14 @@ func TestAskRuntimeAsTheKubeletDoes(t *testing.T) {
 }
 
 func TestAskRuntimeNotAsked(t *testing.T) {
-	for _, waive := range []bool{true, false} {
-		p := runtimeProbe(t, "none")
-		p.cfg.Waive = waive
-		a := p.askRuntime(t.Context())
-		wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
-		if a.Err != nil {
-			t.Errorf("a choice is told as an error: %v", a.Err)
-		}
+	s := startCRI(t, fakecri.Options{})
+	r := newReader(t, s.Endpoint())
+	wantTruths(t, r.Ask(t.Context()), uidLive, policy.Yes, policy.Yes)
+	r.Silent = true
+	a := r.Ask(t.Context())
+	wantTruths(t, a, uidLive, policy.Unknown, policy.Unknown)
+	if a.Err != nil || a.Sockets != nil || s.Calls(fakecri.ListPodSandbox) != 1 {
+		t.Errorf("a choice is told as an error: %v, or somebody was asked: %v", a.Err, a.Sockets)
 	}
 }
 
@@ -482,7 +489,7 @@ func TestAskRuntimeCancelled(t *testing.T) {
 	s := startCRI(t, fakecri.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a := runtimeProbe(t, s.Endpoint()).askRuntime(ctx)
+	a := newReader(t, s.Endpoint()).Ask(ctx)
 	wantTruths(t, a, uidDead, policy.Unknown, policy.Unknown)
 
 	answer := cri.List(ctx, socketOf(s), time.Minute, cri.MaxAnswer)

@@ -1,10 +1,13 @@
-package probe
+package runtime
 
 import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -21,12 +24,10 @@ func BenchmarkAskRuntime(b *testing.B) {
 		pods = append(pods, fakecri.Pod{UID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i), Namespace: "shop", Name: fmt.Sprintf("web-%d", i), Running: 2, Exited: 1})
 	}
 	s.SetPods(pods...)
-	p, err := New(Config{NodeRoot: b.TempDir(), RuntimeEndpoint: s.Endpoint(), Clock: atNoon{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	find := func([]string) cri.Sockets { return cri.NamedSocket(s.Endpoint(), "the benchmark") }
+	r := &Reader{Find: find, Now: time.Now, Guard: &bounded.Guard{}}
 	for b.Loop() {
-		if a := p.askRuntime(b.Context()); a.Lists.Truth != policy.Yes {
+		if a := r.Ask(b.Context()); a.Lists.Truth != policy.Yes {
 			b.Fatal(a.Err)
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package runtime
 
 import (
 	"context"
@@ -41,17 +41,17 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	}
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := testkit.StartProcess(t, socket, self, "runtime")
-	p := runtimeProbe(t, "unix://"+socket)
-	if a := p.askRuntime(t.Context()); a.Lists.Truth != policy.No {
+	r := newReader(t, "unix://"+socket)
+	if a := r.Ask(t.Context()); a.Lists.Truth != policy.No {
 		t.Fatalf("before: %+v", a)
 	}
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, cmd.Process.Pid, unix.WSTOPPED)
-	p.guard.Patience = 100 * time.Millisecond
+	r.Guard.Patience = 100 * time.Millisecond
 	for range 3 {
-		a := p.askRuntime(t.Context())
+		a := r.Ask(t.Context())
 		if a.Lists.Truth != policy.Unknown || !strings.Contains(a.Lists.Detail, "no answer in time") {
 			t.Errorf("stopped: %+v", a)
 		}
@@ -61,8 +61,8 @@ func TestAskRuntimeStoppedProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	p.guard.Patience = time.Minute
-	if a := p.askRuntime(t.Context()); a.Lists.Truth != policy.No {
+	r.Guard.Patience = time.Minute
+	if a := r.Ask(t.Context()); a.Lists.Truth != policy.No {
 		t.Errorf("after: %+v", a)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package runtime
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// runtimePod is all that the runtimes list of one pod.
-type runtimePod struct {
+// Pod is all that the runtimes list of one pod.
+type Pod struct {
 	sandboxes []*policy.Sandbox
 	loose     int // containers that are in none of the sandboxes
 	made      policy.Span
@@ -66,10 +66,10 @@ func stamp(at int64) (t time.Time) {
 	return t
 }
 
-func (c *census) pod(uid parsers.PodUID) *runtimePod {
+func (c *census) pod(uid parsers.PodUID) *Pod {
 	pod := c.has[uid]
 	if pod == nil {
-		pod = &runtimePod{}
+		pod = &Pod{}
 		c.has[uid] = pod
 	}
 	return pod
@@ -83,44 +83,4 @@ func uidsOf(names []string) []parsers.PodUID {
 		}
 	}
 	return uids
-}
-
-// wantDetached adds to the wanted pods those that the runtime has and the pods directory has
-// not. The runtime was asked after the listing, so a pod that was made in between is among
-// them; everything else says that it lives.
-func (l *gathering) wantDetached() {
-	for uid := range l.runtime.Pods {
-		if _, ok := l.Kind(string(uid)); !ok && (!l.partial || l.wanted[uid]) {
-			l.detached = append(l.detached, uid)
-		}
-	}
-	slices.Sort(l.detached)
-	for _, uid := range l.detached {
-		l.wanted[uid] = true
-	}
-}
-
-// runtimeOnly puts together what is known of the pods that only the runtime has. Those that
-// are parked are in the look as such.
-func (l *gathering) runtimeOnly(parked []policy.EntryState) []policy.Evidence {
-	var only []policy.Evidence
-	for _, uid := range l.detached {
-		if slices.ContainsFunc(parked, func(p policy.EntryState) bool { return p.UID == uid }) {
-			continue
-		}
-		e := policy.Evidence{Name: string(uid), UID: uid, RuntimeOnly: true}
-		l.fill(&e, l.probe.dirs.Absent())
-		only = append(only, e)
-	}
-	return only
-}
-
-// count says how many pods the runtime has and the kubelet lists, where that is known.
-func (l *gathering) count(look *policy.Look) {
-	if l.runtime.SandboxErr == nil && l.runtime.ContainerErr == nil && l.runtime.Lists.Truth != policy.Unknown {
-		look.InRuntime = &l.runtime.InRuntime
-	}
-	if l.podList.Silent == "" {
-		look.KubeletLists = &l.podList.Listed
-	}
 }

@@ -1,4 +1,4 @@
-package probe
+package runtime
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ type census struct {
 	sandboxes, containers map[parsers.PodUID]*tally
 	names                 map[parsers.PodUID]policy.PodName
 	running               map[policy.PodName][]lists.StaticSandbox
-	has                   map[parsers.PodUID]*runtimePod
+	has                   map[parsers.PodUID]*Pod
 	known                 map[string]bool // every pod once, whatever its name
 	pods                  int             // sandboxes that name a pod
 	contained             int             // containers that name a pod
@@ -47,7 +47,7 @@ func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
 		names: map[parsers.PodUID]policy.PodName{}, running: map[policy.PodName][]lists.StaticSandbox{},
-		has: map[parsers.PodUID]*runtimePod{}, known: map[string]bool{},
+		has: map[parsers.PodUID]*Pod{}, known: map[string]bool{},
 	}
 }
 

@@ -1,4 +1,4 @@
-package probe
+package runtime
 
 import (
 	"path/filepath"

@@ -1,8 +1,7 @@
-package probe
+package runtime
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +57,7 @@ func TestRuntimePods(t *testing.T) {
 			s := startCRI(t, fakecri.Options{})
 			s.SetSandboxes(c.boxes...)
 			s.SetContainers(c.containers...)
-			a := runtimeProbe(t, s.Endpoint()).askRuntime(t.Context())
+			a := newReader(t, s.Endpoint()).Ask(t.Context())
 			e := toldOf(a, uidDone)
 			var words []string
 			for _, b := range e.Sandboxes {
@@ -90,7 +89,7 @@ func TestRuntimePodsOfAPart(t *testing.T) {
 	for _, call := range []fakecri.Call{fakecri.ListPodSandbox, fakecri.ListContainers} {
 		whole, part := startCRI(t, fakecri.Options{}), startCRI(t, fakecri.Options{})
 		part.SetFault(call, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-		a := runtimeProbe(t, "auto").askRuntimeAt(t.Context(), []string{socketOf(whole), socketOf(part)})
+		a := newReader(t, "auto").at(socketOf(whole), socketOf(part)).Ask(t.Context())
 		if e := toldOf(a, uidDone); e.Facts[policy.FactSandbox].Truth != policy.Yes || e.Sandboxes != nil {
 			t.Errorf("%+v", e.Sandboxes)
 		}
@@ -98,58 +97,5 @@ func TestRuntimePodsOfAPart(t *testing.T) {
 		if e := toldOf(a, uidDone); len(e.Sandboxes) == 0 {
 			t.Error("the test tries nothing")
 		}
-	}
-}
-
-// TestLookRuntimeOnly: a pod that only the runtime has is looked at like any other. Its facts
-// are found though its name came from the runtime and not from the pods directory.
-func TestLookRuntimeOnly(t *testing.T) {
-	const forgotten, named, parked = parsers.PodUID("0badf00d-0001-4aaa-8bbb-cccc00000001"), parsers.PodUID("0badf00d-0002-4aaa-8bbb-cccc00000002"),
-		parsers.PodUID("0badf00d-0003-4aaa-8bbb-cccc00000003")
-	n := newNode(t)
-	s := startCRI(t, fakecri.Options{})
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, s.Endpoint()
-	s.SetPods(fakecri.Pod{UID: string(uidLive), Namespace: "shop", Name: "db-0", Running: 1},
-		fakecri.Pod{UID: string(forgotten), Namespace: "shop", Name: "old", NotReady: true, Exited: 1},
-		fakecri.Pod{UID: string(named), Namespace: "shop", Name: "pinned", NotReady: true},
-		fakecri.Pod{UID: string(parked), Namespace: "shop", Name: "parked", NotReady: true})
-	n.mkdir("kubelet/pods/" + string(uidLive))
-	n.write("kubelet/cpu_manager_state", `{"policyName":"static","entries":{"`+string(named)+`":{"main":"0"}},"checksum":1}`)
-	look := n.look(policy.EntryState{UID: parked, Entry: string(parked) + ".1", Phase: policy.PhaseParked})
-	var uids []parsers.PodUID
-	for _, e := range look.RuntimeOnly {
-		uids = append(uids, e.UID)
-		file := policy.No
-		if e.UID == named {
-			file = policy.Yes
-		}
-		for name, want := range map[policy.FactName]policy.Truth{
-			policy.FactDirectory: policy.No, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No, policy.FactSandbox: policy.Yes,
-			policy.FactKubeletFile: file, policy.FactStaged: policy.No, policy.FactInUse: policy.No,
-		} {
-			if f := e.Facts[name]; f.Truth != want {
-				t.Errorf("%s: %s is %s (%s), want %s", e.PodName, name, f.Truth, f.Detail, want)
-			}
-		}
-		if !e.RuntimeOnly || len(e.Sandboxes) != 1 || e.Namespace != "shop" {
-			t.Errorf("%+v", e)
-		}
-	}
-	if !slices.Equal(uids, []parsers.PodUID{forgotten, named}) || len(look.Pods) != 1 {
-		t.Errorf("only in the runtime %v, %d pods", uids, len(look.Pods))
-	}
-	if look.InRuntime == nil || *look.InRuntime != 4 || look.KubeletLists != nil || look.Partial {
-		t.Errorf("%v in the runtime, %v listed, partial %v", look.InRuntime, look.KubeletLists, look.Partial)
-	}
-
-	p := n.probe()
-	some, err := p.Look(t.Context(), nil, []parsers.PodUID{forgotten})
-	must(t, err)
-	if len(some.RuntimeOnly) != 1 || some.RuntimeOnly[0].UID != forgotten || len(some.Pods) != 0 || !some.Partial {
-		t.Errorf("%d only in the runtime, %d pods, partial %v", len(some.RuntimeOnly), len(some.Pods), some.Partial)
-	}
-	s.SetFault(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Internal, "x")})
-	if look := n.look(); look.InRuntime != nil {
-		t.Errorf("%d pods counted from a list that failed", *look.InRuntime)
 	}
 }

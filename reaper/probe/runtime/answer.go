@@ -1,0 +1,157 @@
+package runtime
+
+import (
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+)
+
+// Answer is what the container runtime, or all of several, said in one look.
+//
+// A UID that was found is known to live even where a list failed; a UID that was not
+// found is known to be gone only where that list was answered wholly, in time, by every
+// runtime of the node, and the runtime knows at least one pod.
+type Answer struct {
+	// Lists is Node.RuntimeLists: was there an answer with at least one pod's sandbox?
+	Lists policy.Fact
+	// Sandboxes and Containers hold, for each pod that has some, words for people.
+	Sandboxes, Containers map[parsers.PodUID]string
+	Names                 map[parsers.PodUID]policy.PodName
+	// Ready holds the pods that have a sandbox that is ready.
+	Ready map[parsers.PodUID]bool
+	// Running holds the sandboxes of static pods that are ready.
+	Running map[policy.PodName][]lists.StaticSandbox
+	// Pods holds each pod's sandboxes one by one, and InRuntime is how many pods there are.
+	Pods      map[parsers.PodUID]*Pod
+	InRuntime int
+	// SandboxErr and ContainerErr say why the list cannot be relied on to be whole.
+	SandboxErr, ContainerErr error
+	Origin                   string // the sockets
+	// Network says whether all of them call the pods' network ready.
+	Network policy.Fact
+	Err     error    // both errors, for Look.Errors
+	Sockets []string // those that were found
+}
+
+// Tell sets the two facts that only the runtime can give, and the pod's name.
+func (a Answer) Tell(e *policy.Evidence) {
+	e.Facts[policy.FactSandbox] = a.fact(a.Sandboxes[e.UID], a.SandboxErr)
+	e.Facts[policy.FactContainer] = a.fact(a.Containers[e.UID], a.ContainerErr)
+	if name, ok := a.Names[e.UID]; ok && e.UID != "" {
+		e.Namespace, e.PodName = name.Namespace, name.Name
+	}
+	if pod := a.Pods[e.UID]; pod != nil {
+		e.Made = pod.made
+	}
+	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
+		for _, s := range pod.sandboxes {
+			e.Sandboxes = append(e.Sandboxes, *s)
+		}
+		e.LooseContainers = pod.loose
+	}
+}
+
+// whole says whether every list was answered to its end, so that the sandboxes and
+// containers that were found are all that there are.
+func (a Answer) whole() bool {
+	return a.SandboxErr == nil && a.ContainerErr == nil && a.Lists.Truth == policy.Yes
+}
+
+func (a Answer) fact(found string, err error) policy.Fact {
+	f := policy.Fact{Origin: a.Origin}
+	switch {
+	case found != "":
+		f.Truth, f.Detail = policy.Yes, found
+	case err != nil:
+		f.Detail = err.Error()
+	case a.Lists.Truth != policy.Yes:
+		// A runtime that knows no pod at all has just been made anew, or is not the
+		// kubelet's: its silence about one pod proves nothing.
+		f.Detail = a.Lists.Detail
+	default:
+		f.Truth = policy.No
+	}
+	return f
+}
+
+// unanswered is the answer of nobody.
+func unanswered(err error) Answer {
+	return Answer{
+		Lists:      policy.Fact{Detail: err.Error()},
+		Network:    policy.Fact{Detail: err.Error()},
+		SandboxErr: err, ContainerErr: err, Err: err,
+	}
+}
+
+// merge makes one answer of those of all sockets. A socket that speaks no CRI is left
+// out where it was merely found at a usual place; one that was named must answer.
+func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
+	c := newCensus(now)
+	var origins []string
+	var network policy.Fact
+	var sandboxErrs, containerErrs []error
+	for _, a := range answers {
+		if a.NoCRI && !found.Named {
+			continue
+		}
+		origins = append(origins, "unix://"+a.Path)
+		if err := a.SandboxErr; err != nil {
+			sandboxErrs = append(sandboxErrs, found.Explain(a.Path, err))
+		}
+		if err := a.ContainerErr; err != nil {
+			containerErrs = append(containerErrs, found.Explain(a.Path, err))
+		}
+		c.add(a)
+		if n := networkReady(a); len(origins) == 1 || network.Truth == policy.Yes || n.Truth == policy.No {
+			network = n // the worst of all
+		}
+	}
+	if len(origins) == 0 {
+		return unanswered(found.Nobody())
+	}
+	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
+	r := Answer{
+		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
+		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
+		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
+		Origin: strings.Join(origins, ", "),
+	}
+	r.Err = policy.OneLine(r.SandboxErr, r.ContainerErr)
+	r.Lists, r.Network = policy.Fact{Origin: r.Origin}, network
+	r.Network.Origin = r.Origin
+	switch {
+	case r.SandboxErr != nil:
+		r.Lists.Detail = r.SandboxErr.Error()
+	case c.pods == 0:
+		r.Lists.Truth = policy.No
+		r.Lists.Detail = "the runtime lists no pod's sandbox at all: it was made anew, or it is not the kubelet's; " + cri.AdviceSet
+	default:
+		r.Lists.Truth, r.Lists.Detail = policy.Yes, c.String()
+	}
+	return r
+}
+
+// networkReady reads the condition NetworkReady, which every runtime must have (api.proto,
+// RuntimeStatus). One that does not tell is not known to have a network.
+func networkReady(l cri.Lists) policy.Fact {
+	if l.StatusErr != nil {
+		return policy.Fact{Detail: l.StatusErr.Error()}
+	}
+	for _, cond := range l.Status.GetConditions() {
+		switch {
+		case cond.GetType() != runtimeapi.NetworkReady:
+		case cond.GetStatus():
+			return policy.Fact{Truth: policy.Yes}
+		default:
+			return policy.Fact{Truth: policy.No, Detail: strings.Trim(clean.Name(cond.GetReason()+": "+cond.GetMessage()), ": ")}
+		}
+	}
+	return policy.Fact{Detail: "the runtime has no condition " + runtimeapi.NetworkReady}
+}
