@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
 // quarantineParent is the directory in which the quarantine lies that the ledger's entries are in.
@@ -27,7 +28,7 @@ func (r *Reaper) checkQuarantine() error {
 	if err != nil {
 		return err
 	}
-	q := policy.Quarantine{Known: len(known), Remembered: remembered}
+	q := decide.Quarantine{Known: len(known), Remembered: remembered}
 	now, err := r.Remover.QuarantineParent()
 	if err == nil && now.Is(was.ID) {
 		q.Dir = policy.Yes

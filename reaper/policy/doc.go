@@ -8,8 +8,8 @@
 //
 // It imports contents, which says of what class a thing in a pod directory is. The others import
 // it: decide goes through all pods and entries of one look, heard says what the kubelet's log
-// proves, lists which pods a list lets go, person what a command means, inventory what is counted,
-// and cni judges what CNI leaves.
+// proves, lists which pods a list lets go, reading what other readings are worth, person what a
+// command means, inventory what is counted, and cni judges what CNI leaves.
 //
 // The rules have one shape. A Fact is Unknown until somebody proves it No or Yes, and
 // each rule names the one truth that lets a pod go; the other, and Unknown, keep it. The

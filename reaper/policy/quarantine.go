@@ -9,31 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Quarantine is what is known of whether the quarantine is the one in which the ledger's
-// entries lie. The zero value knows nothing.
-type Quarantine struct {
-	Known      int   // how many entries the ledger has
-	Remembered bool  // where they lay was written down; an older program did not
-	Path       Truth // is its path what was written down?
-	Dir        Truth // is the directory that it lies in the one that was written down?
-	Found      Truth // does any of the entries lie in it?
-}
-
-// Same says whether to work with the quarantine. In another one none of the entries would be
-// found, so each would be written off as gone: a parked pod would never be put back. Nobody need
-// have changed a setting for that:
-//
-//   - Where the root directory is left to the kubelet and none runs yet, as at the boot of a node
-//     whose kubelet is started late (k0s, microk8s), its path is a guess.
-//   - The kubelet's root directory is on a disk of its own that is not mounted yet, and a kubelet
-//     that was faster has made a pods directory below the mount point.
-//
-// One entry that is found shows that it is the right one, as after a move to another disk. That
-// somebody emptied the quarantine, in the same directory, is no doubt.
-func (q Quarantine) Same() bool {
-	return q.Known == 0 || !q.Remembered || q.Path != No && (q.Path == Yes || q.Dir == Yes || q.Found == Yes)
-}
-
 // Is reports whether the directory is the one that was remembered, as far as two boots can tell:
 // device numbers are given anew at each.
 func (d DirID) Is(remembered DirID) bool {

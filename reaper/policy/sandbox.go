@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -189,17 +188,4 @@ func (v *Verdict) unmounting(command string) {
 			v.Why[i].Detail += "; if the pod is gone: " + command
 		}
 	}
-}
-
-// UmountCommand is the command that takes a mount away that a process sees, "" where the path
-// is none that a person should copy.
-func UmountCommand(path, pid string) string {
-	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {
-		return ""
-	}
-	quoted := "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	if pid == "1" {
-		return "umount " + quoted
-	}
-	return "nsenter -t " + pid + " -m umount " + quoted
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 )
 
@@ -99,7 +100,7 @@ func (l *gathering) staged(r *poddir.Answer) []stagedAt {
 
 // unstage is what a person can do about a mount that no driver takes away any more.
 func unstage(path, pid string) string {
-	if command := policy.UmountCommand(path, pid); command != "" {
+	if command := mounts.UmountCommand(path, pid); command != "" {
 		return "; if no pod uses the volume any more: " + command
 	}
 	return ""

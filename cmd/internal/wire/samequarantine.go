@@ -6,6 +6,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -21,7 +22,7 @@ func sameQuarantine(cfg config.Config, store *state.Store) error {
 	if _, err := store.Load("quarantine", &was); err != nil {
 		return err
 	}
-	q := policy.Quarantine{Remembered: was.Dir != "", Path: policy.No}
+	q := decide.Quarantine{Remembered: was.Dir != "", Path: policy.No}
 	if was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
 		q.Path = policy.Yes
 	}

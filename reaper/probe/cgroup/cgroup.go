@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // DefaultRoot is where systemd, and everybody else, mounts the cgroup file systems.
@@ -62,7 +63,7 @@ func (c *Answer) Compare(ready map[parsers.PodUID]bool, root string) {
 	for uid := range ready {
 		found = found || c.Pods[uid] != ""
 	}
-	c.foreign = policy.ForeignCgroups(len(ready), found, root == DefaultRoot)
+	c.foreign = reading.ForeignCgroups(len(ready), found, root == DefaultRoot)
 }
 
 // Pods reads the pods' cgroups.

@@ -7,8 +7,9 @@
 // is a hint. A namespace that cannot be read makes all that was not found unknown.
 //
 // It mounts and unmounts nothing, asks no file system across a mount, and enters a namespace on a
-// thread that ends with it only. Which pods are asked for, which namespaces a descriptor holds and
-// where the runtime's sockets are comes from the caller. Whether a mount keeps a pod is for policy.
+// thread that ends with it only; Umount is a command for a person. Which pods are asked for, which
+// namespaces a descriptor holds and where the runtime's sockets are comes from the caller. Whether
+// a mount keeps a pod is for policy.
 //
 // Versions: mountinfo of Linux 3.10, statx(2) with mount IDs of 5.8, listmount(2) of 6.13.
 package mounts

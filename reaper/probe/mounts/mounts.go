@@ -375,16 +375,6 @@ func (s *scan) agreed(pid string, text []byte) ([]byte, error) {
 	return nil, errChanging
 }
 
-// Umount is the command that takes the pod's mount away, "" where there is none. What a container
-// has mounted at a path of its own goes with the container.
-func (m *Answer) Umount(uid parsers.PodUID) string {
-	h, ok := m.Pods[uid]
-	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
-		return ""
-	}
-	return policy.UmountCommand(h.Target, h.view.pid)
-}
-
 // losesLines is true on kernels that may lose lines of mountinfo under churn.
 func (r *Reader) losesLines() bool { return r.rereads || oldMountinfo() }
 

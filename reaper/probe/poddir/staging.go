@@ -14,7 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // volData is what vol_data.json must say for its volume's staging path to be known.
@@ -38,8 +38,8 @@ func (v volData) globalMounts() [][]string {
 	return paths
 }
 
-func (v volData) volume() policy.CSIVolume {
-	return policy.CSIVolume{Driver: v.DriverName, Handle: v.VolumeHandle}
+func (v volData) volume() reading.CSIVolume {
+	return reading.CSIVolume{Driver: v.DriverName, Handle: v.VolumeHandle}
 }
 
 // parseVolData is false for what does not tell its volume.
@@ -53,11 +53,11 @@ func stagingPath(names []string) string { return CSIDir + "/" + strings.Join(nam
 
 // Staging is what one pod's volumes say about where they would be staged.
 type Staging struct {
-	Paths   []string                    // below plugins/, each of which would be a mount point
-	Volumes map[string]policy.CSIVolume // whose each path is, where vol_data.json tells
-	Left    []string                    // those that exist and are no mount point here
-	Mounted []string                    // those that are a mount point here, whatever mountinfo says
-	Unclear string                      // why a volume's staging path is not known
+	Paths   []string                     // below plugins/, each of which would be a mount point
+	Volumes map[string]reading.CSIVolume // whose each path is, where vol_data.json tells
+	Left    []string                     // those that exist and are no mount point here
+	Mounted []string                     // those that are a mount point here, whatever mountinfo says
+	Unclear string                       // why a volume's staging path is not known
 }
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
@@ -92,12 +92,12 @@ func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]strin
 
 // of notes whose the path is. A path of two volumes is nobody's: no user of one of them explains
 // what is mounted there.
-func (s *Staging) of(path string, v policy.CSIVolume) {
+func (s *Staging) of(path string, v reading.CSIVolume) {
 	if s.Volumes == nil {
-		s.Volumes = map[string]policy.CSIVolume{}
+		s.Volumes = map[string]reading.CSIVolume{}
 	}
 	if old, ok := s.Volumes[path]; ok && old != v {
-		v = policy.CSIVolume{}
+		v = reading.CSIVolume{}
 	}
 	s.Volumes[path] = v
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // Users are the pods that live and the CSI volumes that they have, with the staging paths
 // that are theirs. They are asked for only where a volume of a dead pod is staged.
 type Users struct {
 	files  []fileUser
-	blocks map[string][]policy.VolumeUser // by the volume's name, for block volumes
+	blocks map[string][]reading.VolumeUser // by the volume's name, for block volumes
 }
 
 type fileUser struct {
-	policy.VolumeUser
+	reading.VolumeUser
 	paths []string // as staging has them
 }
 
@@ -30,7 +30,7 @@ type fileUser struct {
 const mostVolumes = 1000
 
 // Holder returns the pod that holds what is staged at path, of a dead pod's volume.
-func (u *Users) Holder(dead parsers.PodUID, v policy.CSIVolume, path string) (parsers.PodUID, bool) {
+func (u *Users) Holder(dead parsers.PodUID, v reading.CSIVolume, path string) (parsers.PodUID, bool) {
 	for _, f := range u.files {
 		if f.Holds(dead, v) && slices.Contains(f.paths, path) {
 			return f.UID, true
@@ -49,8 +49,8 @@ func (u *Users) BlockHolder(dead parsers.PodUID, name string) (parsers.PodUID, b
 	return "", false
 }
 
-func blockVolume(name string) policy.CSIVolume {
-	return policy.CSIVolume{Driver: csiPlugin, Handle: name}
+func blockVolume(name string) reading.CSIVolume {
+	return reading.CSIVolume{Driver: csiPlugin, Handle: name}
 }
 
 // Users finds the pods that use volumes now, of those of the listing that live: the CSI volumes
@@ -86,8 +86,8 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 	if d.csi == nil || len(names) == 0 {
 		return users
 	}
-	blocks, err := bounded.On(ctx, r.Guard, "block volumes", d.csi, func(csi int) map[string][]policy.VolumeUser {
-		found := map[string][]policy.VolumeUser{}
+	blocks, err := bounded.On(ctx, r.Guard, "block volumes", d.csi, func(csi int) map[string][]reading.VolumeUser {
+		found := map[string][]reading.VolumeUser{}
 		for _, name := range slices.Compact(names) {
 			found[name] = r.blockUsers(csi, name, living)
 		}
@@ -146,15 +146,15 @@ func (r *Reader) fileUser(dir int, name string) (fileUser, bool) {
 
 // blockUsers are the pods, of those that live, for which the block volume is published or mapped:
 // publish/VOLUME/UID and VOLUME/dev/UID are bind mounts of its device.
-func (r *Reader) blockUsers(csi int, volume string, living []parsers.PodUID) []policy.VolumeUser {
-	var users []policy.VolumeUser
+func (r *Reader) blockUsers(csi int, volume string, living []parsers.PodUID) []reading.VolumeUser {
+	var users []reading.VolumeUser
 	for _, at := range [...][]string{{"volumeDevices", "publish", volume}, {"volumeDevices", volume, "dev"}} {
 		dir, err := r.Open.Walk(csi, at...)
 		if err != nil {
 			continue
 		}
 		for _, uid := range living {
-			users = append(users, policy.VolumeUser{
+			users = append(users, reading.VolumeUser{
 				UID: uid, Volume: blockVolume(volume), Lives: true, Mounted: r.mountPoint(dir, string(uid)),
 			})
 		}

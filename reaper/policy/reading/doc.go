@@ -1,0 +1,7 @@
+// Package reading says what a reading of the node is worth: whether a hierarchy of cgroups is that
+// of the running kubelet's pods, and whose a staged volume is.
+//
+// probe reads, fills these values in and makes a Fact of the answer. What lists of pods are worth
+// is said in lists, beside this package. Nothing here judges: policy weighs the facts with the
+// others, and does not import this package.
+package reading
