@@ -89,15 +89,30 @@ func TestHintInDoubt(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
+	// inJail has a process in another root and another namespace hold a file.
+	inJail := func(t *testing.T, n *node, how, file string) {
+		t.Helper()
+		n.mkdir("jail")
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
+		cmd.Env = append(os.Environ(), holderEnv+"="+how+"|"+n.path("jail"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+		cmd.ExtraFiles = []*os.File{openTest(t, n.path(file))}
+		testkit.UntilReady(t, cmd)
+	}
+	t.Run("mapped, from another root in another namespace", func(t *testing.T) {
+		n, uid := newNode(t), newUID()
+		n.mkdir(n.pod(uid))
+		n.write("x/"+string(uid)+"/f", "x")
+		inJail(t, n, mapsFromOutside, "x/"+string(uid)+"/f")
+		n.unused(n.read(), uid)
+		n.write(n.pod(uid)+"/f", "x") // only the path of a mapped file is followed
+		n.want(n.read(), uid, policy.Unknown, "as a mapped file, and nobody can tell")
+	})
 	t.Run("deleted, from another root in another namespace", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir("jail", n.pod(uid))
+		n.mkdir(n.pod(uid))
 		n.write("x/"+string(uid)+"/f", "x")
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
-		cmd.Env = append(os.Environ(), holderEnv+"="+anotherRoot+"|"+n.path("jail"))
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		cmd.ExtraFiles = []*os.File{openTest(t, n.path("x/"+string(uid)+"/f"))}
-		testkit.UntilReady(t, cmd)
+		inJail(t, n, anotherRoot, "x/"+string(uid)+"/f")
 		n.want(n.read(), uid, policy.No, "")
 		must(t, os.Remove(n.path("x/"+string(uid)+"/f")))
 		n.want(n.read(), uid, policy.Unknown, "as fd 3, and nobody can tell")

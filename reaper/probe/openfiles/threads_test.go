@@ -42,8 +42,11 @@ var holders = map[string]func(path string) error{
 	},
 }
 
-// anotherRoot is how TestHolder is asked to change its root.
-const anotherRoot = "another root"
+// How TestHolder is asked to change its root, and to map its file 3 and close it before.
+const (
+	anotherRoot     = "another root"
+	mapsFromOutside = "another root, and a file from outside of it"
+)
 
 // apart runs work on a thread of its own, not the first one, that has left what flags say.
 func apart(flags int, work func() error) error {
@@ -107,6 +110,10 @@ func TestHolder(t *testing.T) {
 	switch how {
 	case detachedTree:
 		must(t, openTree(path))
+	case mapsFromOutside:
+		must(t, mapFile("/proc/self/fd/3"))
+		must(t, unix.Close(3))
+		must(t, unix.Chroot(path))
 	case anotherRoot:
 		must(t, unix.Chroot(path))
 	default:
