@@ -5,6 +5,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // A directory that was made again while its elder was parked: does anything use it? Mounts
@@ -40,7 +41,7 @@ func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
 // used puts together what shows that a directory that was made again is used, but for what
 // the runtime says.
 func (l *gathering) used(uid parsers.PodUID) policy.Fact {
-	return policy.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.Use(uid))
+	return reading.UsedAgain(l.again[uid], l.mounts.Use(uid), l.openFiles.Use(uid))
 }
 
 // Used asks, at this moment and outside of a look, whether anything uses pods/UID, which was
@@ -55,7 +56,7 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	runtime := p.runtimes().Ask(ctx)
 	e := policy.Evidence{UID: uid}
 	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
-	e.Facts[policy.FactUsed] = policy.UsedAgain(content, m.Use(uid), files.Use(uid))
+	e.Facts[policy.FactUsed] = reading.UsedAgain(content, m.Use(uid), files.Use(uid))
 	runtime.Tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

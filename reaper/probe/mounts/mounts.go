@@ -15,6 +15,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -110,8 +111,8 @@ func (m *Answer) Parked(uid parsers.PodUID) policy.Fact {
 }
 
 // Use answers for a directory that was made again: a mount of its elder has another name.
-func (m *Answer) Use(uid parsers.PodUID) policy.NewUse {
-	u := policy.NewUse{Doubt: m.Unsure[uid], Err: m.Err}
+func (m *Answer) Use(uid parsers.PodUID) reading.NewUse {
+	u := reading.NewUse{Doubt: m.Unsure[uid], Err: m.Err}
 	if h, ok := m.Again[uid]; ok {
 		u.User = h.Words()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -63,7 +64,7 @@ func TestUse(t *testing.T) {
 	if u := a.Use(again); !strings.Contains(u.User, "as cwd") || u.Doubt != "" || u.Err != nil {
 		t.Errorf("the one that was made again: %+v", u)
 	}
-	if u := a.Use(elder); u != (policy.NewUse{}) {
+	if u := a.Use(elder); u != (reading.NewUse{}) {
 		t.Errorf("the elder: %+v", u)
 	}
 }

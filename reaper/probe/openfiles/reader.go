@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -64,7 +65,7 @@ type Walked struct {
 // Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
 // directory met it; walked is nil where it was not walked.
 func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
-	u := policy.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, Alone: a.alone}
+	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, Alone: a.alone}
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
 		a.addStrays(&u, walked)
 	}
@@ -72,8 +73,8 @@ func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 }
 
 // Use answers for a directory that was made again: what is held of its elder has another name.
-func (a *Answer) Use(uid parsers.PodUID) policy.NewUse {
-	u := policy.NewUse{User: a.again[uid], Doubt: a.doubts[uid], Err: a.Err}
+func (a *Answer) Use(uid parsers.PodUID) reading.NewUse {
+	u := reading.NewUse{User: a.again[uid], Doubt: a.doubts[uid], Err: a.Err}
 	if words := a.pods[uid]; u.User == "" && parsers.BareUID([]byte(words), uid) {
 		u.User = words
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
@@ -92,7 +93,7 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 }
 
 // addStrays adds the strays that the walk met, and those that it may have passed over.
-func (a *Answer) addStrays(u *policy.FileUse, w *Walked) {
+func (a *Answer) addStrays(u *reading.FileUse, w *Walked) {
 	for _, ino := range w.Inodes {
 		id := inode{w.Dev, ino}
 		held, ok := a.strays[id]

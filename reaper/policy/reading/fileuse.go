@@ -1,6 +1,10 @@
-package policy
+package reading
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
 
 // FileUse is what a look at all processes found on the use of the files of one pod.
 type FileUse struct {
@@ -17,11 +21,11 @@ type FileUse struct {
 
 // Fact answers whether the pod's files are in use. A process that cannot be asked is counted and
 // shown, and does not keep by itself; where no other process could be asked, nothing is known.
-func (u FileUse) Fact(origin string) Fact {
-	f := Fact{Origin: origin}
+func (u FileUse) Fact(origin string) policy.Fact {
+	f := policy.Fact{Origin: origin}
 	switch {
 	case u.User != "":
-		f.Truth, f.Detail = Yes, u.User
+		f.Truth, f.Detail = policy.Yes, u.User
 	case u.Doubt != "":
 		f.Detail = u.Doubt
 	case u.Err != nil:
@@ -31,9 +35,9 @@ func (u FileUse) Fact(origin string) Fact {
 	case u.Stray != "":
 		f.Detail = u.Stray
 	case u.Refused > 0:
-		f.Truth, f.Detail = No, fmt.Sprintf("processes that could not be read: %d", u.Refused)
+		f.Truth, f.Detail = policy.No, fmt.Sprintf("processes that could not be read: %d", u.Refused)
 	default:
-		f.Truth = No
+		f.Truth = policy.No
 	}
 	return f
 }
@@ -48,15 +52,15 @@ type NewUse struct {
 
 // UsedAgain puts together what shows that a directory that was made again is used, but for what
 // the runtime says (FactUsed). content says whether it holds more than a kubelet makes first.
-func UsedAgain(content Fact, sources ...NewUse) Fact {
-	f := Fact{Origin: content.Origin}
+func UsedAgain(content policy.Fact, sources ...NewUse) policy.Fact {
+	f := policy.Fact{Origin: content.Origin}
 	for _, s := range sources {
 		if s.User != "" {
-			f.Truth, f.Detail = Yes, s.User
+			f.Truth, f.Detail = policy.Yes, s.User
 			return f
 		}
 	}
-	if content.Truth != No {
+	if content.Truth != policy.No {
 		return content
 	}
 	for _, s := range sources {
