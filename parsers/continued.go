@@ -3,6 +3,8 @@ package parsers
 import (
 	"bytes"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // What a line says can depend on the line before it, in two cases.
@@ -20,37 +22,38 @@ import (
 
 // context is what earlier lines say of the next one.
 type context struct {
-	partial [2]bool   // CRI streams whose last record was partial
-	block   *envelope // the line before opened a block
+	partial [2]bool // CRI streams whose last record was partial
+	block   *block  // the line before opened a block
+}
+
+// block is the line that opened a block.
+type block struct {
+	transport.Envelope
+	klogPID int
 }
 
 // observe notes what a line says of the lines after it.
 func (p *Parser) observe(text []byte, j *JournalFields) {
 	p.prev.block = nil
-	if r, ok := cutCRI(criHead(text)); ok {
-		p.prev.partial[r.stream] = r.partial
+	if stream, partial, ok := transport.Piece(text); ok {
+		p.prev.partial[stream] = partial
 	}
 	if !OpensBlock(text) {
 		return
 	}
-	var e envelope
+	var e transport.Envelope
+	var ok bool
 	if j != nil {
-		if !p.trusted(j.Unit, j.Comm, j.UID) {
-			return
-		}
-		e = journalEnvelope(j, string(text))
+		e, ok = p.entry(j, string(text))
 	} else {
-		var ok bool
-		if e, ok = p.unwrap(stripColour(strings.TrimRight(string(text), "\r\n"))); !ok {
-			return
-		}
+		e, ok = p.units.Unwrap(transport.StripColour(strings.TrimRight(string(text), "\r\n")))
 	}
-	head := trimEnd(strings.TrimPrefix(e.text, " "))
-	h, msg, ok := cutHeader(head)
-	quoted, isHead := strings.CutSuffix(msg, " err=<")
-	if ok && isHead && h.file == "kubelet_volumes.go" && (quoted == `"`+msgManyErrors+`"` || quoted == `"`+msgOrphanPod+`"`) {
-		e.block = h.pid
-		p.prev.block = &e
+	if !ok {
+		return
+	}
+	c, ok := e.Opens()
+	if ok && c.File == "kubelet_volumes.go" && (c.Msg == `"`+msgManyErrors+`"` || c.Msg == `"`+msgOrphanPod+`"`) {
+		p.prev.block = &block{e, c.PID}
 	}
 }
 
@@ -63,26 +66,23 @@ func OpensBlock(text []byte) bool {
 
 // continued parses the first line of a block, when the line before opened one in the
 // same transport, for the same program and process.
-func (p *Parser) continued(e envelope) (Sighting, bool) {
+func (p *Parser) continued(e *transport.Envelope) (Sighting, bool) {
 	head := p.prev.block
-	if head == nil || e.transport != head.transport || e.program != head.program || e.pid != head.pid || (e.named && !kubeletProgram(e.program)) {
+	if head == nil || e.Transport != head.Transport || e.Program != head.Program || e.PID != head.PID {
 		return Sighting{}, false
 	}
-	text := strings.TrimPrefix(e.text, " ")
-	first, ok := strings.CutPrefix(text, "\t")
-	if !ok {
-		if first, ok = strings.CutPrefix(text, "#011"); !ok {
-			return Sighting{}, false
-		}
-	}
-	r := record{file: "kubelet_volumes.go", structured: true, msg: msgOrphanPod}
-	r.fields = []field{{key: "err", value: trimEnd(first), cut: true}}
-	rep, ok := parseRecord(&r)
+	first, ok := e.GoesOn()
 	if !ok {
 		return Sighting{}, false
 	}
-	if e.transport == "" {
-		e.transport = transportKlog
+	c := transport.Call{File: "kubelet_volumes.go", Structured: true, Msg: msgOrphanPod}
+	c.Fields = []transport.Field{{Key: "err", Value: first, Cut: true}}
+	rep, ok := parseRecord(&c)
+	if !ok {
+		return Sighting{}, false
 	}
-	return e.make(rep, head.block), true
+	if e.Transport == "" {
+		e.Transport = transport.Klog
+	}
+	return sightingOf(rep, e, head.klogPID), true
 }

@@ -2,16 +2,16 @@
 // into sightings, and strings into pod UIDs. Package cni below it does so for CNI's files.
 //
 // It never opens a file, never reads the clock, makes no system call and imports
-// nothing else of this module: whoever has bytes may ask what they say. What a
+// nothing of this module but its own packages: whoever has bytes may ask what they say. What a
 // line says is a hint and never proof (docs/how-it-decides.md); this package only
 // makes sure that the words are the kubelet's own, and not words that the kubelet,
 // or another program, quotes.
 //
 // How: each line is read from its first byte to its last by a grammar, outside in. The
-// transport (transport*.go) says which program wrote it and where its words start;
-// klog's header (klog.go) or JSON object (transport_json.go) says which source file of
-// the kubelet did; the message (message.go, teardown.go) is compared with that file's
-// own format strings from its beginning. Nothing is ever searched for, so a report in
+// transport (package internal/transport) says which program wrote it and where its words
+// start; klog's header or JSON object says which source file of the kubelet did; the
+// message (message.go, teardown.go) is compared with that file's own format strings from
+// its beginning. Nothing is ever searched for, so a report in
 // a probe's output, in a volume's name or in another program's log stands where no
 // rule looks. A UID that a second place in the same line contradicts is none.
 //

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // FuzzKubelet holds for any bytes, as lines and as a log: nothing panics, Scanner and
@@ -66,7 +68,7 @@ func FuzzKubelet(f *testing.F) {
 		for _, s := range got {
 			check(s.Sighting, data)
 		}
-		if kind, _ := entryKindOf(data); kind == entryNone {
+		if kind, _ := transport.KindOf(data); kind == transport.NoEntries {
 			sameFound(t, "scanner", got, lineByLine(data, Options{Hints: true}))
 		}
 	})

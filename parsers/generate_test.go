@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // form is one report as one range of releases writes it; U stands for the UID.
@@ -76,15 +78,12 @@ func klogLine(f form, uid string) string {
 // klogObject is the same report in klog's JSON format.
 func klogObject(tb testing.TB, f form, uid string) string {
 	tb.Helper()
-	_, msg, ok := cutHeader(klogLine(f, uid))
+	e := transport.Envelope{Text: klogLine(f, uid)}
+	c, ok := e.Call(bareMessage)
 	if !ok {
-		tb.Fatal("no header")
+		tb.Fatalf("no call: %s", e.Text)
 	}
-	file, _, _ := strings.Cut(f.line, ":")
-	r, ok := textRecord(file, msg)
-	if !ok {
-		tb.Fatalf("no record: %s", msg)
-	}
+	dir, _, _ := strings.Cut(strings.TrimSuffix(c.File, ".go"), "_") // reconciler/reconciler_common.go
 	q := func(v string) string {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -93,13 +92,13 @@ func klogObject(tb testing.TB, f form, uid string) string {
 		return string(b)
 	}
 	var s strings.Builder
-	s.WriteString(`{"ts":1795221215791.6343,"caller":` + q(sourceDirs[file]+f.line) + `,"msg":` + q(r.msg))
-	for _, x := range r.fields {
-		if x.key == "numErrs" {
-			s.WriteString(`,"numErrs":` + x.value)
+	s.WriteString(`{"ts":1795221215791.6343,"caller":` + q(dir+"/"+f.line) + `,"msg":` + q(c.Msg))
+	for _, x := range c.Fields {
+		if x.Key == "numErrs" {
+			s.WriteString(`,"numErrs":` + x.Value)
 			continue
 		}
-		s.WriteString("," + q(x.key) + ":" + q(x.value))
+		s.WriteString("," + q(x.Key) + ":" + q(x.Value))
 	}
 	return s.String() + "}"
 }

@@ -1,6 +1,10 @@
 package parsers
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
+)
 
 // A report is what a kubelet's message says, before anything is known about the line
 // that carried it.
@@ -32,54 +36,54 @@ const (
 // parseRecord reads a record from its beginning, by the grammar of the kubelet's own
 // format strings. Nothing is searched for: a report inside another message, a path or
 // a quoted output is at no place where the grammar looks.
-func parseRecord(r *record) (report, bool) {
-	switch r.file {
+func parseRecord(c *transport.Call) (report, bool) {
+	switch c.File {
 	case "", "kubelet_volumes.go", "kubelet_pods.go", "kubelet.go":
-		return parseOrphan(r)
+		return parseOrphan(c)
 	default:
-		return parseTeardown(r)
+		return parseTeardown(c)
 	}
 }
 
-func parseOrphan(r *record) (report, bool) {
-	if !r.structured {
-		return orphanText(r.msg)
+func parseOrphan(c *transport.Call) (report, bool) {
+	if !c.Structured {
+		return orphanText(c.Msg)
 	}
 	switch {
-	case r.msg == msgManyErrors, r.msg == msgOrphanPod:
-		if r.file == "kubelet_pods.go" || r.file == "kubelet.go" {
+	case c.Msg == msgManyErrors, c.Msg == msgOrphanPod:
+		if c.File == "kubelet_pods.go" || c.File == "kubelet.go" {
 			return report{}, false
 		}
-		return orphanInErr(r)
-	case strings.HasPrefix(r.msg, msgFoundBut), r.msg == msgFailedDir, r.msg == msgFailedSub:
-		return orphanInPodUID(r)
-	case r.json && len(r.fields) == 0:
+		return orphanInErr(c)
+	case strings.HasPrefix(c.Msg, msgFoundBut), c.Msg == msgFailedDir, c.Msg == msgFailedSub:
+		return orphanInPodUID(c)
+	case c.JSON && len(c.Fields) == 0:
 		// A formatted message in the JSON format is msg as a whole, without fields.
-		return orphanText(r.msg)
+		return orphanText(c.Msg)
 	}
 	return report{}, false
 }
 
 // orphanInErr reads err="orphaned pod \"UID\" found, but …" with numErrs.
-func orphanInErr(r *record) (report, bool) {
-	err, ok := r.get("err")
+func orphanInErr(c *transport.Call) (report, bool) {
+	err, ok := c.Get("err")
 	if !ok {
 		return report{}, false
 	}
-	text := err.value
-	if err.cut {
-		text = trimCutMark(text)
+	text := err.Value
+	if err.Cut {
+		text = transport.TrimCutMark(text)
 	}
 	rest, ok := strings.CutPrefix(text, "orphaned pod ")
 	if !ok {
 		return report{}, false
 	}
 	rep, ok := orphanFound(rest, false)
-	if !ok || !agrees(r, rep.uid) {
+	if !ok || !agrees(c, rep.uid) {
 		return report{}, false
 	}
-	if n, ok := r.get("numErrs"); ok && r.msg == msgManyErrors {
-		if v, ok := number(n.value); ok {
+	if n, ok := c.Get("numErrs"); ok && c.Msg == msgManyErrors {
+		if v, ok := transport.Number(n.Value); ok {
 			rep.count = v
 		}
 	}
@@ -88,40 +92,40 @@ func orphanInErr(r *record) (report, bool) {
 
 // orphanInPodUID reads the messages that name the pod in podUID. In JSON only
 // kubelet_volumes.go is believed: other files have a podUID in every second line.
-func orphanInPodUID(r *record) (report, bool) {
-	if r.file != "kubelet_volumes.go" && (r.json || r.file != "kubelet_pods.go") {
+func orphanInPodUID(c *transport.Call) (report, bool) {
+	if c.File != "kubelet_volumes.go" && (c.JSON || c.File != "kubelet_pods.go") {
 		return report{}, false
 	}
-	f, ok := r.get("podUID")
-	if !ok || f.cut {
+	f, ok := c.Get("podUID")
+	if !ok || f.Cut {
 		return report{}, false
 	}
-	uid, ok := ParsePodUID(f.value)
-	if !ok || !agrees(r, uid) {
+	uid, ok := ParsePodUID(f.Value)
+	if !ok || !agrees(c, uid) {
 		return report{}, false
 	}
 	rep := report{uid: uid, kind: ReportOther, count: NoCount}
-	if p, ok := r.get("path"); ok && !p.cut {
-		rep.path = p.value
+	if p, ok := c.Get("path"); ok && !p.Cut {
+		rep.path = p.Value
 	}
 	return rep, true
 }
 
 // agrees reports whether no other field of the record names another pod.
-func agrees(r *record, uid PodUID) bool {
-	if r.has("podUID") {
-		f, ok := r.get("podUID")
-		if !ok || (f.value != string(uid) && !f.cut) {
+func agrees(c *transport.Call, uid PodUID) bool {
+	if c.Has("podUID") {
+		f, ok := c.Get("podUID")
+		if !ok || (f.Value != string(uid) && !f.Cut) {
 			return false
 		}
 	}
-	if r.has("path") {
-		f, ok := r.get("path")
-		if !ok || namesOther(f.value, uid) {
+	if c.Has("path") {
+		f, ok := c.Get("path")
+		if !ok || namesOther(f.Value, uid) {
 			return false
 		}
 	}
-	if f, ok := r.get("err"); ok && namesOther(f.value, uid) {
+	if f, ok := c.Get("err"); ok && namesOther(f.Value, uid) {
 		return false
 	}
 	return true
@@ -162,7 +166,7 @@ func orphanFound(s string, rollup bool) (report, bool) {
 		return report{}, false
 	}
 	rep := report{uid: uid, kind: ReportOther, count: NoCount}
-	if rest = trimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
+	if rest = transport.TrimCutMark(rest); strings.HasPrefix(" found, but ", rest) {
 		return rep, true // Cut right here; "found, removing" is none.
 	}
 	rest, ok = strings.CutPrefix(rest, " found, but ")
@@ -180,7 +184,7 @@ func orphanFound(s string, rollup bool) (report, bool) {
 // startsOrCut reports whether s starts with text, or ends within it because the line
 // was cut there.
 func startsOrCut(s, text string) bool {
-	return strings.HasPrefix(s, text) || strings.HasPrefix(text, trimCutMark(s))
+	return strings.HasPrefix(s, text) || strings.HasPrefix(text, transport.TrimCutMark(s))
 }
 
 // cutUID takes a quoted UID from the front of s. The kubelet quotes with %q whatever a
@@ -204,19 +208,19 @@ func cutCount(s string) (string, int) {
 	i := strings.LastIndex(s, countHead)
 	if i < 0 {
 		for n := len(countHead) - 1; n > 1; n-- {
-			if text, ok := strings.CutSuffix(trimCutMark(s), countHead[:n]); ok {
+			if text, ok := strings.CutSuffix(transport.TrimCutMark(s), countHead[:n]); ok {
 				return text, NoCount
 			}
 		}
 		return s, NoCount
 	}
 	tail := s[i+len(countHead):]
-	d := digits(tail)
-	rest := trimCutMark(strings.Replace(tail[d:], ".  ", ". ", 1))
+	d := transport.Digits(tail)
+	rest := transport.TrimCutMark(strings.Replace(tail[d:], ".  ", ". ", 1))
 	if !strings.HasPrefix(countTail, rest) {
 		return s, NoCount
 	}
-	n, ok := number(tail[:d])
+	n, ok := transport.Number(tail[:d])
 	if !ok || len(rest) < len(" e") {
 		return s[:i], NoCount // The number itself may be cut.
 	}

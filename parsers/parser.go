@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
-	"time"
-)
 
-// maxLine bounds what is looked at of one line. The kubelet's own lines are a few
-// hundred bytes; paths are below 4,096 bytes each.
-const maxLine = 64 << 10
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
+)
 
 // Options say what a Parser takes for a kubelet's and what the caller wants to see.
 type Options struct {
@@ -31,15 +27,14 @@ type Options struct {
 // file or journal, and give it the lines in order; those that are not Interesting, and
 // do not follow one that OpensBlock, may be left out.
 type Parser struct {
-	units []string
-	runs  func(unit string) bool
+	units transport.Units
 	hints bool
 	prev  context
 }
 
 // NewParser returns a Parser.
 func NewParser(o Options) *Parser {
-	return &Parser{units: o.Units, runs: o.RunsKubelet, hints: o.Hints}
+	return &Parser{units: transport.Units{Named: o.Units, Runs: o.RunsKubelet}, hints: o.Hints}
 }
 
 // ParseLine parses one line by itself, with hints and without further units.
@@ -48,8 +43,8 @@ func ParseLine(l Line) (Sighting, bool) { return NewParser(Options{Hints: true})
 // Parse returns what the next line reports, and false where it reports nothing.
 func (p *Parser) Parse(l Line) (Sighting, bool) {
 	text := l.Text
-	if len(text) > maxLine {
-		text = text[:maxLine]
+	if len(text) > transport.MaxLine {
+		text = text[:transport.MaxLine]
 	}
 	if !Interesting(text) {
 		p.observe(text, l.Journal)
@@ -96,97 +91,49 @@ func literal(text []byte, uid PodUID) bool {
 	}
 }
 
-// envelope is what a transport says around a message.
-type envelope struct {
-	transport string
-	program   string
-	named     bool // the transport names a program, which must be a kubelet's
-	pid       int
-	block     int // the process ID of the klog header that opened a block
-	time      time.Time
-	text      string // what is left: the program's own words
-	bare      bool   // a line without any transport: there may be no header at all
-	whole     bool   // journald delivers whole lines: a header that is cut is no header
-}
-
 // sighting parses the words inside an envelope.
-func (e *envelope) sighting() (Sighting, bool) {
-	byK0s := slices.Contains(k0sPrograms, e.program)
-	if e.named && !byK0s && !kubeletProgram(e.program) {
-		return Sighting{}, false
-	}
-	text := e.text
-	if !e.whole {
-		// rsyslog keeps the space after the tag's colon with the message.
-		text = cutRepeated(strings.TrimPrefix(text, " "))
-	}
-	text = trimEnd(text)
-	if inner, ok := cutK0s(text); ok && (byK0s || !e.named) {
-		text, e.whole, e.bare = inner, true, false
-		if e.transport == "" {
-			e.transport = transportK0s
-		}
-	} else if e.named && byK0s {
-		return Sighting{}, false
-	}
-	if strings.HasPrefix(text, "{") {
-		return e.klogJSON(text)
-	}
-	h, msg, ok := cutHeader(text)
-	if !ok && !e.whole {
-		h, msg, ok = cutHeaderTail(text)
-	}
-	if !ok {
-		if !e.bare || !bareStart(text) {
-			return Sighting{}, false
-		}
-		msg = text
-		if strings.HasPrefix(text, "err=") {
-			msg = `"` + msgManyErrors + `" ` + text
-		}
-	}
-	if e.transport == "" {
-		e.transport = transportFragment
-		if h.full {
-			e.transport = transportKlog
-		}
-	}
-	r, ok := textRecord(h.file, msg)
+func sighting(e *transport.Envelope) (Sighting, bool) {
+	c, ok := e.Call(bareMessage)
 	if !ok {
 		return Sighting{}, false
 	}
-	rep, ok := parseRecord(&r)
+	rep, ok := parseRecord(&c)
 	if !ok {
 		return Sighting{}, false
 	}
-	return e.make(rep, h.pid), true
+	s := sightingOf(rep, e, c.PID)
+	s.JSON = c.JSON
+	return s, true
 }
 
-// bareStart reports whether a line without any header starts as a report does. People
-// cut lines so; it is a hint like the others, and never evidence.
-func bareStart(s string) bool {
+// bareMessage returns the message of a line without any header, where it starts as a report does.
+// People cut lines so; it is a hint like the others, and never evidence.
+func bareMessage(text string) (msg string, ok bool) {
+	if strings.HasPrefix(text, `err="orphaned pod `) {
+		return `"` + msgManyErrors + `" ` + text, true
+	}
 	for _, start := range [...]string{
 		`Orphaned pod "`, `orphaned pod "`, "Orphan pod: ", "Failed to remove orphaned pod ",
-		`"There were many similar errors. `, `"Orphan pod" err=`, `err="orphaned pod `,
+		`"There were many similar errors. `, `"Orphan pod" err=`,
 	} {
-		if strings.HasPrefix(s, start) {
-			return true
+		if strings.HasPrefix(text, start) {
+			return text, true
 		}
 	}
-	return false
+	return "", false
 }
 
-func (e *envelope) make(rep report, klogPID int) Sighting {
+func sightingOf(rep report, e *transport.Envelope, klogPID int) Sighting {
 	s := Sighting{
 		UID: PodUID(strings.Clone(string(rep.uid))), Report: rep.kind, Count: rep.count,
 		Path: bounded(rep.path, maxPath), Volume: boundedName(rep.volume), Leaf: strings.Clone(rep.leaf),
-		Transport: e.transport, Program: bounded(e.program, maxName), Time: e.time, PID: klogPID,
+		Transport: e.Transport, Program: bounded(e.Program, maxName), Time: e.Time, PID: klogPID,
 	}
 	if len(s.Leaf) > maxPath {
 		s.Leaf = "" // longer than any that is one: it may be cut nowhere
 	}
 	if s.PID == 0 {
-		s.PID = e.pid
+		s.PID = e.PID
 	}
 	return s
 }
@@ -215,35 +162,15 @@ func boundedName(s string) string {
 	return s[:maxName-len("…")-32] + "…" + hex.EncodeToString(sum[:16])
 }
 
-// The transports, as Sighting.Transport has them.
-const (
-	transportKlog     = "klog"
-	transportKlogJSON = "klog-json"
-	transportFragment = "fragment"
-	transportSyslog   = "syslog"
-	transport5424     = "syslog-5424"
-	transportShort    = "journal-short" // the forms of journalctl that syslog does not have
-	transportJournal  = "journal"       // an entry with its trusted fields
-	transportJSON     = "journal-json"
-	transportVerbose  = "journal-verbose"
-	transportExport   = "journal-export"
-	transportCRI      = "cri"
-	transportDocker   = "docker-json"
-	transportStamped  = "container-timestamps"
-	transportGCP      = "gcp-json"
-	transportShipped  = "shipped-json"
-	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
-)
-
 // journalEntry parses an entry that a journal source delivers.
 func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
-	if !p.trusted(j.Unit, j.Comm, j.UID) {
+	e, ok := p.entry(j, msg)
+	if !ok {
 		return Sighting{}, false
 	}
-	e := journalEnvelope(j, msg)
-	s, ok := e.sighting()
+	s, ok := sighting(&e)
 	if !ok {
-		if s, ok = p.continued(e); !ok {
+		if s, ok = p.continued(&e); !ok {
 			return Sighting{}, false
 		}
 	}
@@ -251,28 +178,32 @@ func (p *Parser) journalEntry(j *JournalFields, msg string) (Sighting, bool) {
 	return s, true
 }
 
-func journalEnvelope(j *JournalFields, msg string) envelope {
-	return envelope{transport: transportJournal, program: j.Identifier, pid: j.PID, time: j.Time, text: msg, whole: true}
+// entry returns the envelope of an entry that is trusted.
+func (p *Parser) entry(j *JournalFields, msg string) (transport.Envelope, bool) {
+	return p.units.Entry(j.Unit, j.Comm, j.UID, transport.Envelope{Program: j.Identifier, PID: j.PID, Time: j.Time, Text: msg})
 }
+
+// KubeletUnits returns the units whose journal entries are believed by default.
+func KubeletUnits() []string { return transport.KubeletUnits() }
 
 // fileLine parses a line of a file.
 func (p *Parser) fileLine(line string) (Sighting, bool) {
 	// A crash, and a writer whose file copytruncate emptied, leave NULs before a line.
 	line = strings.TrimLeft(line, "\x00")
 	line = strings.TrimPrefix(line, "\ufeff") // A byte order mark, at a file's beginning.
-	line = stripColour(strings.TrimRight(line, "\r\n"))
-	e, ok := p.unwrap(line)
+	line = transport.StripColour(strings.TrimRight(line, "\r\n"))
+	e, ok := p.units.Unwrap(line)
 	if !ok {
 		if strings.HasPrefix(line, "\t") {
-			return p.continued(envelope{text: line})
+			return p.continued(&transport.Envelope{Text: line})
 		}
 		return Sighting{}, false
 	}
-	if e.transport == transportCRI && p.prev.partial[criStderr] {
+	if e.Transport == transport.CRI && p.prev.partial[transport.Stderr] {
 		return Sighting{}, false
 	}
-	if s, ok := e.sighting(); ok {
+	if s, ok := sighting(&e); ok {
 		return s, true
 	}
-	return p.continued(e)
+	return p.continued(&e)
 }

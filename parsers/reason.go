@@ -1,6 +1,10 @@
 package parsers
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
+)
 
 // The texts after "found, but", by release (kubelet_volumes.go):
 //
@@ -26,7 +30,7 @@ func classify(s string) (Report, bool) {
 		{"volume subpaths are still present on disk", ReportSubpathsPresent},
 	} {
 		if rest, ok := strings.CutPrefix(s, fixed.text); ok {
-			rest = trimCutMark(rest)
+			rest = transport.TrimCutMark(rest)
 			return fixed.kind, rest == "" || rest == "."
 		}
 	}

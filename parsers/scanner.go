@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 type Scanner struct {
 	src     io.Reader
 	parser  *Parser
-	entries *entryReader
+	entries *transport.Entries
 
 	buf        []byte
 	start, end int   // buf[start:end] is not searched yet; start is a line's start, as 0 is
@@ -82,24 +84,40 @@ func (s *Scanner) Scan() bool {
 	}
 }
 
+// scanEntries is Scan for a log of entries.
+func (s *Scanner) scanEntries() bool {
+	for {
+		e, text, ok := s.entries.Next()
+		if !ok {
+			s.err = s.entries.Err()
+			return false
+		}
+		if found, ok := sighting(&e); ok && s.parser.wants([]byte(text), found) {
+			s.sighting = found
+			s.sightingLine, s.sightingOffset = s.entries.At()
+			return true
+		}
+	}
+}
+
 // open reads the first block and looks whether it is a log of entries.
 func (s *Scanner) open() {
 	s.buf = make([]byte, lookBack+blockSize)
 	s.began = true
-	kind, known := entryNone, false
+	kind, known := transport.NoEntries, false
 	for !known {
 		if s.eof || s.end == len(s.buf) {
 			break
 		}
 		s.fill()
-		kind, known = entryKindOf(s.buf[:s.end])
+		kind, known = transport.KindOf(s.buf[:s.end])
 	}
-	if kind != entryNone {
+	if kind != transport.NoEntries {
 		head := io.Reader(bytes.NewReader(s.buf[:s.end]))
 		if !s.eof {
 			head = io.MultiReader(head, s.src)
 		}
-		s.entries = newEntryReader(kind, head, s.parser)
+		s.entries = transport.NewEntries(kind, head, &s.parser.units, Interesting)
 	}
 }
 
@@ -116,7 +134,7 @@ func (s *Scanner) Offset() int64 { return s.sightingOffset }
 // reader goes on after a partial last line.
 func (s *Scanner) Consumed() int64 {
 	if s.entries != nil {
-		return s.entries.consumed
+		return s.entries.Consumed()
 	}
 	if s.start > 0 && s.buf[s.start-1] != '\n' {
 		// The end of the log cut the last line.
@@ -181,28 +199,28 @@ var newline = []byte{'\n'}
 // no longer in the buffer.
 func (s *Scanner) setContext(text []byte, from int) bool {
 	s.parser.prev = context{}
-	this, isCRI := cutCRI(criHead(text))
+	this, _, isCRI := transport.Piece(text)
 	otherStream := false
 	for n := 0; from > 0; n++ {
 		to := from - 1 // The newline.
 		from = bytes.LastIndexByte(s.buf[:to], '\n') + 1
 		before := s.buf[from:to]
 		if n == 0 {
-			s.parser.observe(before[:min(len(before), maxLine)], nil)
+			s.parser.observe(before[:min(len(before), transport.MaxLine)], nil)
 		}
 		if !isCRI {
 			return true
 		}
-		if r, ok := cutCRI(criHead(before)); ok && r.stream == this.stream {
-			s.parser.prev.partial[r.stream] = r.partial
+		if stream, partial, ok := transport.Piece(before); ok && stream == this {
+			s.parser.prev.partial[stream] = partial
 			return true
 		} else if ok {
 			otherStream = true
 		}
 	}
-	if r, ok := cutCRI(criHead(s.before)); ok && isCRI {
-		s.parser.prev.partial[this.stream] = r.partial
-		return r.stream == this.stream
+	if stream, partial, ok := transport.Piece(s.before); ok && isCRI {
+		s.parser.prev.partial[this] = partial
+		return stream == this
 	}
 	return s.began || !otherStream
 }

@@ -3,6 +3,8 @@ package parsers
 import (
 	"strconv"
 	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // parseTeardown reads the errors of volume operations that take a volume away from a
@@ -15,10 +17,10 @@ import (
 //
 // KEY names the pod too ({volumeName:… podName:UID nodeName:}, or older "\"…\" (\"UID\")").
 // DETAIL is the last form, plain or quoted by Go as a whole.
-func parseTeardown(r *record) (report, bool) {
-	msg := r.msg
-	if err, ok := r.get("err"); ok && r.file == "nestedpendingoperations.go" {
-		msg = err.value
+func parseTeardown(c *transport.Call) (report, bool) {
+	msg := c.Msg
+	if err, ok := c.Get("err"); ok && c.File == "nestedpendingoperations.go" {
+		msg = err.Value
 	}
 	if rest, ok := strings.CutPrefix(msg, "Operation for "); ok {
 		return teardownOperation(rest)
@@ -30,7 +32,7 @@ func teardownOperation(s string) (report, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return report{}, false
 	}
-	quoted, rest, cut := cutQuoted(s)
+	quoted, rest, cut := transport.CutQuoted(s)
 	key, err := strconv.Unquote(quoted)
 	if cut || err != nil {
 		return report{}, false
@@ -45,8 +47,8 @@ func teardownOperation(s string) (report, bool) {
 		return report{}, false
 	}
 	if strings.HasPrefix(detail, `"`) {
-		quoted, _, _ := cutQuoted(detail)
-		detail = unquotePart(quoted)
+		quoted, _, _ := transport.CutQuoted(detail)
+		detail = transport.UnquotePart(quoted)
 	}
 	rep, ok := teardownDetail(detail)
 	if !ok {
@@ -113,7 +115,7 @@ func teardownDetail(s string) (report, bool) {
 	if !ok || !strings.HasPrefix(rest, `"`) {
 		return report{}, false
 	}
-	quoted, rest, cut := cutQuoted(rest)
+	quoted, rest, cut := transport.CutQuoted(rest)
 	rest, ok = strings.CutPrefix(rest, " (UID: ")
 	if cut || !ok {
 		return report{}, false
@@ -137,7 +139,7 @@ func takeQuoted(s, lead string) (quoted, rest string, ok bool) {
 	if !ok || !strings.HasPrefix(s, `"`) {
 		return "", "", false
 	}
-	quoted, rest, cut := cutQuoted(s)
+	quoted, rest, cut := transport.CutQuoted(s)
 	return strings.Trim(quoted, `"`), rest, !cut
 }
 

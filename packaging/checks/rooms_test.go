@@ -108,9 +108,6 @@ const (
 	mostLines = 3000
 )
 
-// larger are the packages that are larger still. None may join them.
-var larger = map[string]bool{"parsers": true}
-
 func TestRoomsAreSmall(t *testing.T) {
 	for name, r := range rooms(t) {
 		lines := 0
@@ -121,11 +118,8 @@ func TestRoomsAreSmall(t *testing.T) {
 			}
 			lines += bytes.Count(text, []byte("\n"))
 		}
-		switch small := len(r.files) <= mostFiles && lines <= mostLines; {
-		case !small && !larger[name]:
+		if len(r.files) > mostFiles || lines > mostLines {
 			t.Errorf("%s has %d files and %d lines; %d and %d are the most", name, len(r.files), lines, mostFiles, mostLines)
-		case small && larger[name]:
-			t.Errorf("%s is small now (%d files, %d lines): take it from the list of those that are larger", name, len(r.files), lines)
 		}
 	}
 }

@@ -1,14 +1,14 @@
-package parsers
+package transport
 
 import (
 	"strings"
 	"time"
 )
 
-// A container's streams.
+// The streams of a container.
 const (
-	criStderr = iota
-	criStdout
+	Stderr = iota
+	Stdout
 )
 
 // criRecord is one record of a CRI runtime's log:
@@ -20,7 +20,7 @@ const (
 // P for a piece that is not the last (kubelet's cri-client logs.go).
 type criRecord struct {
 	at      time.Time
-	stream  int // criStderr or criStdout
+	stream  int // Stderr or Stdout
 	partial bool
 	text    string
 }
@@ -36,17 +36,21 @@ func cutCRI(s string) (criRecord, bool) {
 	tag, _, _ := strings.Cut(tags, ":")
 	r.at, r.text, r.partial = at, text, tag == "P"
 	if stream == "stdout" {
-		r.stream = criStdout
+		r.stream = Stdout
 	}
 	return r, (stream == "stderr" || stream == "stdout") && (tag == "F" || tag == "P")
 }
 
-// criHead returns as much of a line as a record's head takes.
-func criHead(line []byte) string { return string(line[:min(len(line), 128)]) }
+// Piece reports whether the line is a record of a CRI runtime's log, of which stream, and
+// whether the next record of that stream goes on with it.
+func Piece(line []byte) (stream int, partial, ok bool) {
+	r, ok := cutCRI(string(line[:min(len(line), 128)])) // no more than a record's head
+	return r.stream, r.partial, ok
+}
 
 // cri parses a CRI runtime's log of a kubelet that runs in a container. klog writes to
 // stderr; what is on stdout is somebody's text.
-func cri(s string) (envelope, bool) {
+func cri(s string) (Envelope, bool) {
 	r, ok := cutCRI(s)
-	return envelope{transport: transportCRI, time: r.at, text: r.text, whole: true}, ok && r.stream == criStderr
+	return Envelope{Transport: CRI, Time: r.at, Text: r.text, whole: true}, ok && r.stream == Stderr
 }

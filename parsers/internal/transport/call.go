@@ -1,67 +1,69 @@
-package parsers
+package transport
 
 import (
 	"strconv"
 	"strings"
 )
 
-// A record is one klog call, whether klog printed it as text or as JSON.
-type record struct {
-	file       string // a key of sourceDirs, "" for a fragment without one
-	msg        string
-	structured bool // msg is a constant, and what varies is in the fields
-	json       bool
-	fields     []field
+// Call is one klog call, whether klog printed it as text or as JSON.
+type Call struct {
+	File       string // the kubelet's source file: "kubelet_volumes.go"; "" for a fragment without one
+	PID        int    // of klog's header, 0 where there is none
+	Msg        string
+	Structured bool // Msg is a constant, and what varies is in the fields
+	JSON       bool
+	Fields     []Field
 }
 
-// field is one key and value of a structured call.
-type field struct {
-	key, value string
-	cut        bool // the line ends inside the value
+// Field is one key and value of a structured call.
+type Field struct {
+	Key, Value string
+	Cut        bool // the line ends inside the value
 }
 
-// get returns the value of key. A key that comes twice has no value: the kubelet
+// Get returns the value of key. A key that comes twice has no value: the kubelet
 // never writes one twice.
-func (r *record) get(key string) (f field, ok bool) {
-	for _, x := range r.fields {
-		if x.key != key {
+func (c *Call) Get(key string) (f Field, ok bool) {
+	for _, x := range c.Fields {
+		if x.Key != key {
 			continue
 		}
 		if ok {
-			return field{}, false
+			return Field{}, false
 		}
 		f, ok = x, true
 	}
 	return f, ok
 }
 
-func (r *record) has(key string) bool {
-	for _, x := range r.fields {
-		if x.key == key {
+// Has reports whether there is a field of this key.
+func (c *Call) Has(key string) bool {
+	for _, x := range c.Fields {
+		if x.Key == key {
 			return true
 		}
 	}
 	return false
 }
 
-// textRecord parses the message part of a klog text line. Structured calls look like
+// textCall parses the message part of a klog text line. Structured calls look like
 //
 //	"Constant message" err="quoted by Go" podUID="…" path="…" numErrs=2
 //
 // and everything else is a formatted message as a whole.
-func textRecord(file, msg string) (record, bool) {
-	r := record{file: file, msg: msg}
+func textCall(file, msg string) (Call, bool) {
+	c := Call{File: file, Msg: msg}
 	if !strings.HasPrefix(msg, `"`) {
-		return r, true
+		return c, true
 	}
-	quoted, rest, cut := cutQuoted(msg)
+	quoted, rest, cut := CutQuoted(msg)
 	text, err := strconv.Unquote(quoted)
 	if cut || err != nil {
-		return record{}, false
+		return Call{}, false
 	}
-	r.msg, r.structured = text, true
-	r.fields, err = textFields(rest)
-	return r, err == nil
+	c.Msg, c.Structured = text, true
+	c.Fields, err = textFields(rest)
+	return c, err == nil
 }
 
 // textFields parses the " key=value" pairs of a structured line. A value is quoted by
@@ -73,8 +75,8 @@ func textRecord(file, msg string) (record, bool) {
 //	 > numErrs=1
 //
 // What is neither ends the parsing with an error, so that nothing after it counts.
-func textFields(s string) ([]field, error) {
-	var fields []field
+func textFields(s string) ([]Field, error) {
+	var fields []Field
 	for {
 		s = strings.TrimRight(s, " ")
 		if s == "" {
@@ -90,7 +92,7 @@ func textFields(s string) ([]field, error) {
 		if !strings.HasPrefix(key, " ") || !isKey(key[1:]) {
 			return nil, strconv.ErrSyntax
 		}
-		f := field{key: key[1:]}
+		f := Field{Key: key[1:]}
 		var err error
 		if f, s, err = cutValue(f, rest); err != nil {
 			return nil, err
@@ -100,21 +102,21 @@ func textFields(s string) ([]field, error) {
 }
 
 // cutValue takes one value from the front of s.
-func cutValue(f field, s string) (field, string, error) {
+func cutValue(f Field, s string) (Field, string, error) {
 	switch {
 	case strings.HasPrefix(s, `"`):
-		quoted, rest, cut := cutQuoted(s)
+		quoted, rest, cut := CutQuoted(s)
 		if cut {
-			f.value, f.cut = unquotePart(quoted), true
+			f.Value, f.Cut = UnquotePart(quoted), true
 			return f, "", nil
 		}
 		text, err := strconv.Unquote(quoted)
-		f.value = text
+		f.Value = text
 		return f, rest, err
 	case strings.HasPrefix(s, "<"):
 		var rest string
 		var ok bool
-		if f.value, rest, f.cut, ok = cutBlock(s); !ok {
+		if f.Value, rest, f.Cut, ok = cutBlock(s); !ok {
 			return f, "", strconv.ErrSyntax
 		}
 		return f, rest, nil
@@ -123,7 +125,7 @@ func cutValue(f field, s string) (field, string, error) {
 		if end < 0 {
 			end = len(s)
 		}
-		f.value = s[:end]
+		f.Value = s[:end]
 		return f, s[end:], nil
 	}
 }
@@ -147,9 +149,9 @@ func cutBlock(s string) (value, rest string, cut, ok bool) {
 	return "", "", false, false
 }
 
-// cutQuoted splits s, which starts with a quote, after the quote that ends it; cut
+// CutQuoted splits s, which starts with a quote, after the quote that ends it; cut
 // says that none does.
-func cutQuoted(s string) (quoted, rest string, cut bool) {
+func CutQuoted(s string) (quoted, rest string, cut bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
@@ -161,8 +163,8 @@ func cutQuoted(s string) (quoted, rest string, cut bool) {
 	return s, "", true
 }
 
-// unquotePart unquotes a string that lost its end: up to the last whole escape.
-func unquotePart(quoted string) string {
+// UnquotePart unquotes a string that lost its end: up to the last whole escape.
+func UnquotePart(quoted string) string {
 	var b strings.Builder
 	for s := quoted[1:]; s != ""; {
 		r, multi, tail, err := strconv.UnquoteChar(s, '"')
@@ -196,12 +198,12 @@ func isKey(s string) bool {
 // that the line was cut.
 func isCutKey(s string) bool {
 	s, ok := strings.CutPrefix(s, " ")
-	s = trimCutMark(s)
+	s = TrimCutMark(s)
 	return (ok && (s == "" || isKey(s))) || s == ""
 }
 
-// trimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
-func trimCutMark(s string) string {
+// TrimCutMark takes away what a pager (">"), systemctl ("…", "...") puts where it cut.
+func TrimCutMark(s string) string {
 	for _, mark := range [...]string{">", "…", "..."} {
 		if t, ok := strings.CutSuffix(s, mark); ok {
 			return t

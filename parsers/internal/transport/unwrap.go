@@ -1,18 +1,18 @@
-package parsers
+package transport
 
 import (
 	"net/netip"
 	"strings"
 )
 
-// unwrap takes the transport off a line of a file. Every transport is recognised from
+// Unwrap takes the transport off a line of a file. Every transport is recognised from
 // the line's first byte on, each has one place for the program's words, and a line
 // that starts like none of them is no kubelet's.
-func (p *Parser) unwrap(line string) (envelope, bool) {
+func (u *Units) Unwrap(line string) (Envelope, bool) {
 	if line == "" {
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	if e, ok := p.unwrapStructured(line); ok {
+	if e, ok := u.unwrapStructured(line); ok {
 		return e, true
 	}
 	if bullet, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "* "); ok {
@@ -22,52 +22,52 @@ func (p *Parser) unwrap(line string) (envelope, bool) {
 		return e, true
 	}
 	if _, _, ok := cutHeader(line); ok {
-		return envelope{text: line, bare: true}, true
+		return Envelope{Text: line, bare: true}, true
 	}
 	if node, rest, ok := strings.Cut(line, ": "); ok {
 		// talosctl logs kubelet puts the node's address before each line.
 		if _, err := netip.ParseAddr(node); err == nil {
-			return p.unwrapGrepped(rest)
+			return u.unwrapGrepped(rest)
 		}
 	}
-	if e, ok := programLed(line, envelope{transport: transportSyslog}); ok {
+	if e, ok := programLed(line, Envelope{Transport: transportSyslog}); ok {
 		return e, true
 	}
 	if rest, ok := cutGrepPrefix(line); ok {
-		if e, ok := p.unwrapGrepped(rest); ok {
+		if e, ok := u.unwrapGrepped(rest); ok {
 			return e, true
 		}
 	}
 	if line[0] == ' ' || line[0] == '\t' {
 		// A continuation of something: klog puts a tab before every line but the first.
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	return envelope{text: line, bare: true}, true
+	return Envelope{Text: line, bare: true}, true
 }
 
 // unwrapGrepped takes the transport off what follows a file name or line number of
 // grep: everything but a bare fragment, which may start after any colon.
-func (p *Parser) unwrapGrepped(rest string) (envelope, bool) {
-	if e, ok := p.unwrapStructured(rest); ok {
+func (u *Units) unwrapGrepped(rest string) (Envelope, bool) {
+	if e, ok := u.unwrapStructured(rest); ok {
 		return e, true
 	}
 	if e, ok := dated(rest); ok {
 		return e, true
 	}
 	_, _, ok := cutHeader(rest)
-	return envelope{text: rest}, ok
+	return Envelope{Text: rest}, ok
 }
 
 // unwrapStructured takes off the transports that one first byte or key tells.
-func (p *Parser) unwrapStructured(line string) (envelope, bool) {
+func (u *Units) unwrapStructured(line string) (Envelope, bool) {
 	if rest, ok := strings.CutPrefix(line, "data: {"); ok { // journalctl -o json-sse
-		return p.unwrapJSON("{" + rest)
+		return u.unwrapJSON("{" + rest)
 	}
 	switch line[0] {
 	case 0x1e: // journalctl -o json-seq, RFC 7464
-		return p.unwrapJSON(line[1:])
+		return u.unwrapJSON(line[1:])
 	case '{':
-		return p.unwrapJSON(line)
+		return u.unwrapJSON(line)
 	case '<':
 		return withPriority(line)
 	case '[':
@@ -81,7 +81,7 @@ func (p *Parser) unwrapStructured(line string) (envelope, bool) {
 	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
 		// One line of journalctl -o verbose or export. Where the whole entry is at
 		// hand, Scanner judges it by its trusted fields instead.
-		return envelope{transport: transportVerbose, text: msg}, true
+		return Envelope{Transport: transportVerbose, Text: msg}, true
 	}
 	if e, ok := cri(line); ok {
 		return e, true
@@ -96,7 +96,7 @@ func cutGrepPrefix(s string) (string, bool) {
 	if !ok || name == "" || strings.ContainsAny(name, " \t\"'={}[]<>\\()") {
 		return "", false
 	}
-	if d := digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
+	if d := Digits(rest); d > 0 && d < len(rest) && rest[d] == ':' && !allDigits(name) {
 		rest = rest[d+1:]
 	}
 	return rest, rest != ""
@@ -109,7 +109,7 @@ func cutRepeated(s string) string {
 	if !ok {
 		return s
 	}
-	d := digits(rest)
+	d := Digits(rest)
 	inner, ok := strings.CutPrefix(rest[d:], " times: [")
 	if d == 0 || !ok {
 		return s
@@ -132,9 +132,9 @@ func trimEnd(s string) string {
 	}
 }
 
-// stripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
+// StripColour takes ANSI control sequences (ECMA-48 CSI) out: journalctl and grep
 // colour lines where they think that a person reads.
-func stripColour(s string) string {
+func StripColour(s string) string {
 	if strings.IndexByte(s, 0x1b) < 0 {
 		return s
 	}

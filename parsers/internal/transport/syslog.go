@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ import (
 //	Mar 31 15:47:45 host daemon.err kubelet[1]: …   BusyBox syslogd
 //
 // A time without a year or without a certain zone is not taken over.
-func dated(s string) (envelope, bool) {
+func dated(s string) (Envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if rest, at, ok := cutISO(s); ok {
 		return stampedOrHostLed(rest, at)
@@ -30,23 +30,23 @@ func dated(s string) (envelope, bool) {
 		return stampedOrHostLed(rest, time.Time{})
 	}
 	if rest, at, ok := cutFull(s); ok {
-		return hostLed(rest, envelope{transport: transportShort, time: at})
+		return hostLed(rest, Envelope{Transport: transportShort, Time: at})
 	}
 	if rest, at, ok := cutUnix(s); ok {
-		return hostLed(rest, envelope{transport: transportShort, time: at})
+		return hostLed(rest, Envelope{Transport: transportShort, Time: at})
 	}
 	if rest, ok := cutPlain(s); ok {
-		return hostLed(rest, envelope{transport: transportSyslog})
+		return hostLed(rest, Envelope{Transport: transportSyslog})
 	}
-	return envelope{}, false
+	return Envelope{}, false
 }
 
 // stampedOrHostLed parses what follows a time: klog's own words at once, or a host.
-func stampedOrHostLed(s string, at time.Time) (envelope, bool) {
+func stampedOrHostLed(s string, at time.Time) (Envelope, bool) {
 	if _, _, ok := cutHeader(s); ok || strings.HasPrefix(s, "{") {
-		return envelope{transport: transportStamped, time: at, text: s, whole: true}, true
+		return Envelope{Transport: transportStamped, Time: at, Text: s, whole: true}, true
 	}
-	return hostLed(s, envelope{transport: transportSyslog, time: at})
+	return hostLed(s, Envelope{Transport: transportSyslog, Time: at})
 }
 
 // cutMonthDay takes "Mon day clock " off. The month is a word of any language, so
@@ -62,7 +62,7 @@ func cutMonthDay(s string) (string, bool) {
 		return "", false
 	}
 	rest = strings.TrimLeft(rest, " ")
-	d := digits(rest)
+	d := Digits(rest)
 	if d < 1 || d > 2 {
 		return "", false
 	}
@@ -70,7 +70,7 @@ func cutMonthDay(s string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if d := digits(rest); d == 4 && len(rest) > 5 && rest[4] == ' ' {
+	if d := Digits(rest); d == 4 && len(rest) > 5 && rest[4] == ' ' {
 		rest = rest[5:] // A year, as some daemons write.
 	}
 	n := clock(rest)
@@ -145,8 +145,8 @@ func cutPlain(s string) (string, bool) {
 
 // cutUnix takes "seconds.microseconds " off.
 func cutUnix(s string) (string, time.Time, bool) {
-	d := digits(s)
-	if d < 9 || d > 11 || len(s) < d+8 || s[d] != '.' || digits(s[d+1:]) != 6 || s[d+7] != ' ' {
+	d := Digits(s)
+	if d < 9 || d > 11 || len(s) < d+8 || s[d] != '.' || Digits(s[d+1:]) != 6 || s[d+7] != ' ' {
 		return "", time.Time{}, false
 	}
 	at, ok := micros(s[:d] + s[d+1:d+7])
@@ -157,12 +157,12 @@ func cutUnix(s string) (string, time.Time, bool) {
 //
 //	[ 1234.567890] host kubelet[1]: text
 //	[ 1234.567890 <    0.000123 >] host kubelet[1]: text
-func monotonic(s string) (envelope, bool) {
+func monotonic(s string) (Envelope, bool) {
 	in, rest, ok := strings.Cut(s[1:], "] ")
 	if !ok || len(in) > 64 || strings.Trim(in, "0123456789.<> ") != "" {
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	return hostLed(rest, envelope{transport: transportShort})
+	return hostLed(rest, Envelope{Transport: transportShort})
 }
 
 // withPriority parses the forms that start with a priority:
@@ -170,10 +170,10 @@ func monotonic(s string) (envelope, bool) {
 //	<27>Mar 31 15:47:45 host kubelet[3416]: text
 //	<27>1 2024-11-18T01:57:48.546805+00:00 host kubelet 4133404 - - text
 //	<27>kubelet[3416]: text
-func withPriority(s string) (envelope, bool) {
-	d := digits(s[1:])
+func withPriority(s string) (Envelope, bool) {
+	d := Digits(s[1:])
 	if d < 1 || d > 3 || len(s) < d+3 || s[d+1] != '>' {
-		return envelope{}, false
+		return Envelope{}, false
 	}
 	s = s[d+2:]
 	if rest, ok := strings.CutPrefix(s, "1 "); ok {
@@ -182,30 +182,30 @@ func withPriority(s string) (envelope, bool) {
 	if e, ok := dated(s); ok {
 		return e, true
 	}
-	return programLed(s, envelope{transport: transportSyslog})
+	return programLed(s, Envelope{Transport: transportSyslog})
 }
 
 // rfc5424 parses what follows the version:
 //
 //	TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG
-func rfc5424(s string) (envelope, bool) {
+func rfc5424(s string) (Envelope, bool) {
 	var part [5]string
 	for i := range part {
 		var ok bool
 		if part[i], s, ok = strings.Cut(s, " "); !ok || part[i] == "" {
-			return envelope{}, false
+			return Envelope{}, false
 		}
 	}
-	e := envelope{transport: transport5424, program: part[2], named: true}
+	e := Envelope{Transport: transport5424, Program: part[2], named: true}
 	var ok bool
-	if e.time, ok = parseISO(part[0]); !ok && part[0] != "-" {
-		return envelope{}, false
+	if e.Time, ok = parseISO(part[0]); !ok && part[0] != "-" {
+		return Envelope{}, false
 	}
-	e.pid, _ = number(part[3])
+	e.PID, _ = Number(part[3])
 	if s, ok = cutStructuredData(s); !ok {
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	e.text = strings.TrimPrefix(s, "\ufeff")
+	e.Text = strings.TrimPrefix(s, "\ufeff")
 	return e, true
 }
 
@@ -235,14 +235,14 @@ func cutStructuredData(s string) (string, bool) {
 }
 
 // hostLed parses "host program[pid]: text" or, without the host, "program[pid]: text".
-func hostLed(s string, e envelope) (envelope, bool) {
+func hostLed(s string, e Envelope) (Envelope, bool) {
 	s = strings.TrimLeft(s, " ")
 	if e, ok := programLed(s, e); ok {
 		return e, true
 	}
 	_, rest, ok := strings.Cut(s, " ")
 	if !ok {
-		return envelope{}, false
+		return Envelope{}, false
 	}
 	if priority, tagged, ok := strings.Cut(rest, " "); ok && isPriority(priority) {
 		rest = tagged
@@ -260,20 +260,20 @@ func isPriority(s string) bool {
 
 // programLed parses "program[pid]: text". The first colon that a space follows ends
 // the program's name, so that no later one can make another program of it.
-func programLed(s string, e envelope) (envelope, bool) {
+func programLed(s string, e Envelope) (Envelope, bool) {
 	tag, text, ok := strings.Cut(s, ": ")
 	if !ok || tag == "" || len(tag) > 128 || strings.ContainsAny(tag, " \t\"=:") {
-		return envelope{}, false
+		return Envelope{}, false
 	}
 	if name, pid, ok := strings.Cut(tag, "["); ok {
 		pid, closed := strings.CutSuffix(pid, "]")
 		if !closed || !allDigits(pid) {
-			return envelope{}, false
+			return Envelope{}, false
 		}
 		tag = name
-		e.pid, _ = number(pid)
+		e.PID, _ = Number(pid)
 	}
-	e.program, e.named, e.text = tag, true, text
+	e.Program, e.named, e.Text = tag, true, text
 	return e, true
 }
 

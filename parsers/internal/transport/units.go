@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"slices"
@@ -69,20 +69,29 @@ var comms = []string{"docker", "podman", "conmon", "nerdctl", "crictl", "rkt", "
 // KubeletUnits returns the units whose journal entries are believed by default.
 func KubeletUnits() []string { return slices.Clone(kubeletUnits) }
 
-// trusted reports whether the fields that journald itself adds say that a kubelet
+// Units are the units whose journal entries are believed beside KubeletUnits.
+type Units struct {
+	// Named are those that the operator named. Whatever command of them writes is believed.
+	Named []string
+	// Runs says of other units whether a kubelet runs in them, nil where nobody knows. What it
+	// holds for are units like KubeletUnits.
+	Runs func(unit string) bool
+}
+
+// trusts reports whether the fields that journald itself adds say that a kubelet
 // wrote an entry. SYSLOG_IDENTIFIER is no such field: `logger -t kubelet` sets it. A
 // unit that the operator named may run any command. An absent _COMM or _UID is no
 // objection: output fields may have been chosen.
-func (p *Parser) trusted(unit, comm, uid string) bool {
+func (u *Units) trusts(unit, comm, uid string) bool {
 	if uid != "" && uid != "0" {
 		return false
 	}
 	// As with systemctl, a name without a suffix is a service's.
-	if slices.ContainsFunc(p.units, func(u string) bool { return u != "" && (unit == u || unit == u+".service") }) {
+	if slices.ContainsFunc(u.Named, func(name string) bool { return name != "" && (unit == name || unit == name+".service") }) {
 		return true
 	}
 	// Which command of the unit it is matters less: kubelet-1.30 and what the kernel cut
 	// to start-kubelet.s are kubelets too; logger is not.
 	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
-	return known && (slices.Contains(kubeletUnits, unit) || (p.runs != nil && p.runs(unit)))
+	return known && (slices.Contains(kubeletUnits, unit) || (u.Runs != nil && u.Runs(unit)))
 }

@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"strings"
@@ -33,15 +33,15 @@ var programKeys = [...]string{
 var strangers = [...]string{"kubernetes", "container_id", "container_name", "pod", "pod_name", "level", "lvl", "logger", "caller"}
 
 // shipped reads the object of a log shipper.
-func shipped(o object) (envelope, bool) {
-	e := envelope{transport: transportShipped}
+func shipped(o object) (Envelope, bool) {
+	e := Envelope{Transport: transportShipped}
 	for _, key := range strangers {
 		if o[key] != nil {
-			return envelope{}, false
+			return Envelope{}, false
 		}
 	}
 	if stream, ok := o.text("stream"); ok && stream != "stderr" {
-		return envelope{}, false
+		return Envelope{}, false
 	}
 	for _, key := range programKeys {
 		if o[key] == nil {
@@ -50,48 +50,48 @@ func shipped(o object) (envelope, bool) {
 		name, ok := o.text(key)
 		name, _, _ = strings.Cut(strings.TrimSuffix(name, ":"), "[")
 		if !ok || !kubeletProgram(strings.TrimSuffix(name, ".service")) {
-			return envelope{}, false
+			return Envelope{}, false
 		}
-		e.program = name
+		e.Program = name
 	}
 	for _, key := range lineKeys {
 		if o[key] == nil {
 			continue
 		}
 		text, ok := o.text(key)
-		text = strings.TrimPrefix(stripColour(text), " ")
-		if _, _, klog := cutHeader(text); !ok || !klog || e.text != "" {
-			return envelope{}, false // two lines are one too many
+		text = strings.TrimPrefix(StripColour(text), " ")
+		if _, _, klog := cutHeader(text); !ok || !klog || e.Text != "" {
+			return Envelope{}, false // two lines are one too many
 		}
-		e.text = text
+		e.Text = text
 	}
 	e.whole = true
-	return e, e.text != ""
+	return e, e.Text != ""
 }
 
 // logger takes off the time stamps of daemontools' descendants; klog's header must follow.
-func logger(s string) (envelope, bool) {
+func logger(s string) (Envelope, bool) {
 	stamp, rest, _ := strings.Cut(s, " ")
-	e := envelope{transport: transportStamped, whole: true}
+	e := Envelope{Transport: transportStamped, whole: true}
 	switch {
 	case len(stamp) == 25 && stamp[0] == '@' && strings.Trim(stamp[1:], "0123456789abcdef") == "":
 	case len(stamp) > 19 && stamp[10] == '_':
-		e.time, _ = time.Parse("2006-01-02_15:04:05.999999999", stamp)
+		e.Time, _ = time.Parse("2006-01-02_15:04:05.999999999", stamp)
 	case len(stamp) > 19 && stamp[10] == 'T':
-		e.time, _ = time.Parse("2006-01-02T15:04:05.999999999", stamp)
+		e.Time, _ = time.Parse("2006-01-02T15:04:05.999999999", stamp)
 	case len(stamp) == 10 && stamp[4] == '-':
 		var clock string
 		clock, rest, _ = strings.Cut(rest, " ")
-		e.time, _ = time.Parse("2006-01-02 15:04:05.999999999", stamp+" "+clock)
+		e.Time, _ = time.Parse("2006-01-02 15:04:05.999999999", stamp+" "+clock)
 	default:
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	if stamp[0] != '@' && e.time.IsZero() {
-		return envelope{}, false
+	if stamp[0] != '@' && e.Time.IsZero() {
+		return Envelope{}, false
 	}
-	e.text = strings.TrimLeft(rest, " ")
-	_, _, ok := cutHeader(e.text)
+	e.Text = strings.TrimLeft(rest, " ")
+	_, _, ok := cutHeader(e.Text)
 	// svlogd and s6-log write UTC or the local time, and do not say which.
-	e.time = time.Time{}
+	e.Time = time.Time{}
 	return e, ok
 }

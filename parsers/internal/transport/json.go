@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"encoding/json"
@@ -64,26 +64,26 @@ func (o object) text(key string) (string, bool) {
 //	{"log":"…\n","stream":"stderr","time":…}                 Docker's json-file driver
 //
 // What is none of these may be a log shipper's.
-func (p *Parser) unwrapJSON(s string) (envelope, bool) {
+func (u *Units) unwrapJSON(s string) (Envelope, bool) {
 	o, err := parseObject(s)
 	if err != nil {
-		return envelope{}, false
+		return Envelope{}, false
 	}
 	switch {
 	case o["MESSAGE"] != nil && o["PROGRAM"] != nil && !o.ofJournal():
 		return shipped(o) // syslog-ng's
 	case o["MESSAGE"] != nil:
-		return p.journalObject(o, transportJSON)
+		return u.journalObject(o, transportJSON)
 	case o["jsonPayload"] != nil:
 		inner, err := parseObject(string(o["jsonPayload"]))
 		if err != nil {
-			return envelope{}, false
+			return Envelope{}, false
 		}
-		return p.journalObject(inner, transportGCP)
+		return u.journalObject(inner, transportGCP)
 	case o.ofDocker():
 		return dockerObject(o)
 	case o["msg"] != nil && o["ts"] != nil:
-		return envelope{text: s}, true
+		return Envelope{Text: s}, true
 	}
 	return shipped(o)
 }
@@ -112,22 +112,22 @@ func (o object) ofDocker() bool {
 }
 
 // dockerObject reads one record of Docker's json-file driver.
-func dockerObject(o object) (envelope, bool) {
-	e := envelope{transport: transportDocker, whole: true}
+func dockerObject(o object) (Envelope, bool) {
+	e := Envelope{Transport: transportDocker, whole: true}
 	stream, _ := o.text("stream")
 	text, ok := o.text("log")
 	if stream != "stderr" || !ok {
-		return envelope{}, false
+		return Envelope{}, false
 	}
-	e.text = text
+	e.Text = text
 	if stamp, ok := o.text("time"); ok {
-		e.time, _ = parseISO(stamp)
+		e.Time, _ = parseISO(stamp)
 	}
 	return e, true
 }
 
 // journalObject reads a journal entry in JSON, by its trusted fields.
-func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
+func (u *Units) journalObject(o object, transport string) (Envelope, bool) {
 	var unit, comm, uid string
 	for key, to := range map[string]*string{"_SYSTEMD_UNIT": &unit, "_COMM": &comm, "_UID": &uid} {
 		if o[key] == nil {
@@ -135,25 +135,25 @@ func (p *Parser) journalObject(o object, transport string) (envelope, bool) {
 		}
 		var ok bool
 		if *to, ok = o.text(key); !ok {
-			return envelope{}, false
+			return Envelope{}, false
 		}
 	}
-	if !p.trusted(unit, comm, uid) && !o.onlyMessage() {
-		return envelope{}, false
+	if !u.trusts(unit, comm, uid) && !o.onlyMessage() {
+		return Envelope{}, false
 	}
 	text, ok := o.text("MESSAGE")
 	if !ok {
 		if text, ok = byteArray(o["MESSAGE"]); !ok {
-			return envelope{}, false
+			return Envelope{}, false
 		}
 	}
-	e := envelope{transport: transport, text: stripColour(text), whole: true}
-	e.program, _ = o.text("SYSLOG_IDENTIFIER")
+	e := Envelope{Transport: transport, Text: StripColour(text), whole: true}
+	e.Program, _ = o.text("SYSLOG_IDENTIFIER")
 	if pid, ok := o.text("_PID"); ok {
-		e.pid, _ = number(pid)
+		e.PID, _ = Number(pid)
 	}
 	if stamp, ok := o.text("__REALTIME_TIMESTAMP"); ok {
-		e.time, _ = micros(stamp)
+		e.Time, _ = micros(stamp)
 	}
 	return e, true
 }
@@ -207,48 +207,41 @@ func micros(s string) (time.Time, bool) {
 //
 // ts is milliseconds since 1970. Only msg, err, numErrs and podUID (and path, for
 // display and for contradictions) are looked at.
-func (e *envelope) klogJSON(s string) (Sighting, bool) {
+func (e *Envelope) klogJSON(s string) (Call, bool) {
 	o, err := parseObject(s)
 	if err != nil {
-		return Sighting{}, false
+		return Call{}, false
 	}
 	var ts float64
 	if o["ts"] == nil || json.Unmarshal(o["ts"], &ts) != nil {
-		return Sighting{}, false
+		return Call{}, false
 	}
-	r := record{structured: true, json: true}
-	file, ok := o.callerFile()
-	if !ok {
-		return Sighting{}, false
+	c := Call{Structured: true, JSON: true}
+	var ok bool
+	if c.File, ok = o.callerFile(); !ok {
+		return Call{}, false
 	}
-	r.file = file
-	if r.msg, ok = o.text("msg"); !ok {
-		return Sighting{}, false
+	if c.Msg, ok = o.text("msg"); !ok {
+		return Call{}, false
 	}
-	r.msg = strings.TrimRight(r.msg, "\n") // klog ends a formatted message with one, which 1.19 and 1.20 kept
+	c.Msg = strings.TrimRight(c.Msg, "\n") // klog ends a formatted message with one, which 1.19 and 1.20 kept
 	for _, key := range [...]string{"err", "podUID", "path"} {
 		if v, ok := o.text(key); ok {
-			r.fields = append(r.fields, field{key: key, value: v})
+			c.Fields = append(c.Fields, Field{Key: key, Value: v})
 		} else if o[key] != nil {
-			return Sighting{}, false
+			return Call{}, false
 		}
 	}
 	if n := o["numErrs"]; n != nil {
-		r.fields = append(r.fields, field{key: "numErrs", value: string(n)})
+		c.Fields = append(c.Fields, Field{Key: "numErrs", Value: string(n)})
 	}
-	rep, ok := parseRecord(&r)
-	if !ok {
-		return Sighting{}, false
+	if e.Transport == "" {
+		e.Transport = transportKlogJSON
 	}
-	if e.transport == "" {
-		e.transport = transportKlogJSON
+	if ts > 1e11 && ts < 1e14 && e.Time.IsZero() {
+		e.Time = time.UnixMicro(int64(ts * 1000)).UTC()
 	}
-	if ts > 1e11 && ts < 1e14 && e.time.IsZero() {
-		e.time = time.UnixMicro(int64(ts * 1000)).UTC()
-	}
-	sighting := e.make(rep, 0)
-	sighting.JSON = true
-	return sighting, true
+	return c, true
 }
 
 // callerFile returns the source file of a klog object. 1.19 and 1.20 wrote no caller:

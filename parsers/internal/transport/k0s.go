@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"slices"
@@ -27,20 +27,20 @@ func cutK0s(s string) (string, bool) {
 	var msg string
 	var seen []string
 	for _, f := range fields {
-		if f.cut || slices.Contains(seen, f.key) {
+		if f.Cut || slices.Contains(seen, f.Key) {
 			return "", false
 		}
-		seen = append(seen, f.key)
-		switch f.key {
+		seen = append(seen, f.Key)
+		switch f.Key {
 		case "time", "level":
 		case "msg":
-			msg = f.value
+			msg = f.Value
 		case "component":
-			if f.value != "kubelet" {
+			if f.Value != "kubelet" {
 				return "", false
 			}
 		case "stream":
-			if f.value != "stderr" && f.value != "stdout" {
+			if f.Value != "stderr" && f.Value != "stdout" {
 				return "", false
 			}
 		default:

@@ -1,4 +1,4 @@
-package parsers
+package transport
 
 import (
 	"bufio"
@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// entryKind says which of journalctl's formats with an entry on many lines a log has.
-type entryKind int
+// Kind says which of journalctl's formats with an entry on many lines a log has.
+type Kind int
 
+// The formats. NoEntries is any other log.
 const (
-	entryNone entryKind = iota
+	NoEntries Kind = iota
 	entryExport
 	entryVerbose
 	entryPretty
@@ -22,14 +23,14 @@ const (
 // verboseHead starts an entry of journalctl -o verbose: a time and the cursor.
 var verboseHead = regexp.MustCompile(`^[^=\[]{1,64} \[s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};`)
 
-// entryKindOf tells the format from a log's beginning, and false where that is too
+// KindOf tells the format from a log's beginning, and false where that is too
 // short to tell. In the middle of other text nothing switches to a format of entries:
 // what can be written there is not known.
-func entryKindOf(head []byte) (entryKind, bool) {
+func KindOf(head []byte) (Kind, bool) {
 	for line := range strings.Lines(string(head[:min(len(head), 4096)])) {
 		switch {
 		case !strings.HasSuffix(line, "\n"):
-			return entryNone, len(line) >= 512
+			return NoEntries, len(line) >= 512
 		case strings.HasPrefix(line, "-- "): // "-- Journal begins at …"
 			continue
 		case strings.HasPrefix(line, "__CURSOR="), strings.HasPrefix(line, "__REALTIME_TIMESTAMP="):
@@ -39,9 +40,9 @@ func entryKindOf(head []byte) (entryKind, bool) {
 		case verboseHead.MatchString(line):
 			return entryVerbose, true
 		}
-		return entryNone, true
+		return NoEntries, true
 	}
-	return entryNone, false
+	return NoEntries, false
 }
 
 // entry is one journal entry's fields that matter here.
@@ -75,87 +76,88 @@ func (e *entry) set(key, value string) {
 	e.fields[key] = value
 }
 
-// entryReader reads a log of entries from its beginning, in order: where a field ends
+// Entries reads a log of entries from its beginning, in order: where a field ends
 // is known only so, and a value may hold what looks like a field.
-type entryReader struct {
-	kind     entryKind
+type Entries struct {
+	kind     Kind
 	r        *bufio.Reader
-	parser   *Parser
+	units    *Units
+	worth    func(text []byte) bool
+	at       entry
 	line     int   // lines read
 	consumed int64 // bytes read
 	done     bool
 	err      error
 }
 
-func newEntryReader(kind entryKind, r io.Reader, p *Parser) *entryReader {
-	return &entryReader{kind: kind, r: bufio.NewReaderSize(r, maxLine), parser: p}
+// NewEntries returns one for a log of this kind. worth says of a text whether it is worth looking
+// at; units say whose entries count.
+func NewEntries(kind Kind, r io.Reader, units *Units, worth func(text []byte) bool) *Entries {
+	return &Entries{kind: kind, r: bufio.NewReaderSize(r, MaxLine), units: units, worth: worth}
 }
 
-// scanEntries is Scan for a log of entries.
-func (s *Scanner) scanEntries() bool {
-	for !s.entries.done {
-		e, text := s.entries.next()
-		found, ok := s.entries.judge(&e, text)
+// Next returns the next entry of a kubelet that is worth looking at, and its text: the MESSAGE, or
+// the whole object of json-pretty. It is false at the end.
+func (er *Entries) Next() (e Envelope, text string, ok bool) {
+	for !er.done {
+		er.at, text = er.next()
+		if er.kind == entryPretty {
+			if er.worth([]byte(text)) {
+				e, ok = er.units.unwrapJSON(text)
+			}
+		} else {
+			text = er.at.fields["MESSAGE"]
+			e, ok = er.envelope(&er.at)
+			ok = ok && er.worth([]byte(text))
+		}
 		if ok {
-			s.sighting, s.sightingLine, s.sightingOffset = found, e.line, e.offset
-			return true
+			return e, text, true
 		}
 	}
-	s.err = s.entries.err
-	return false
+	return Envelope{}, "", false
 }
 
-// judge parses an entry by its trusted fields; text is the whole object of json-pretty.
-func (er *entryReader) judge(e *entry, text string) (Sighting, bool) {
-	env, ok := envelope{}, false
-	if er.kind == entryPretty {
-		if Interesting([]byte(text)) {
-			env, ok = er.parser.unwrapJSON(text)
-		}
-	} else {
-		text = e.fields["MESSAGE"]
-		env, ok = er.envelope(e)
-		ok = ok && Interesting([]byte(text))
-	}
-	if !ok {
-		return Sighting{}, false
-	}
-	s, ok := env.sighting()
-	return s, ok && er.parser.wants([]byte(text), s)
-}
+// At returns the number of the line, and the offset, at which the MESSAGE of the entry stands.
+func (er *Entries) At() (line int, offset int64) { return er.at.line, er.at.offset }
+
+// Consumed returns how many bytes were read.
+func (er *Entries) Consumed() int64 { return er.consumed }
+
+// Err returns what ended the log, io.EOF at its end.
+func (er *Entries) Err() error { return er.err }
 
 // envelope returns an entry's message, when its trusted fields are a kubelet's.
-func (er *entryReader) envelope(e *entry) (envelope, bool) {
-	if e.twice || (e.more && !er.parser.trusted(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"])) {
-		return envelope{}, false
+func (er *Entries) envelope(e *entry) (Envelope, bool) {
+	if e.twice || (e.more && !er.units.trusts(e.fields["_SYSTEMD_UNIT"], e.fields["_COMM"], e.fields["_UID"])) {
+		return Envelope{}, false
 	}
-	env := envelope{transport: transportExport, program: e.fields["SYSLOG_IDENTIFIER"], text: e.fields["MESSAGE"], whole: true}
+	env := Envelope{Transport: transportExport, Program: e.fields["SYSLOG_IDENTIFIER"], Text: e.fields["MESSAGE"], whole: true}
 	if er.kind == entryVerbose {
-		env.transport = transportVerbose
-		_, env.time, _ = cutFull(e.time)
+		env.Transport = transportVerbose
+		_, env.Time, _ = cutFull(e.time)
 	}
-	env.pid, _ = number(e.fields["_PID"])
+	env.PID, _ = Number(e.fields["_PID"])
 	if at, ok := micros(e.fields["__REALTIME_TIMESTAMP"]); ok {
-		env.time = at
+		env.Time = at
 	}
 	return env, true
 }
 
 // next reads one entry, or for json-pretty one object's text.
-func (er *entryReader) next() (entry, string) {
+func (er *Entries) next() (entry, string) {
 	switch er.kind {
 	case entryExport:
 		return er.export(), ""
 	case entryVerbose:
 		return er.verbose(), ""
-	case entryPretty, entryNone:
+	case entryPretty, NoEntries:
 	}
 	return er.pretty()
 }
 
-// readLine reads a line without its newline, of at most maxLine bytes; the rest of a
+// readLine reads a line without its newline, of at most MaxLine bytes; the rest of a
 // longer one is skipped.
-func (er *entryReader) readLine() (string, bool) {
+func (er *Entries) readLine() (string, bool) {
 	slice, err := er.r.ReadSlice('\n')
 	er.consumed += int64(len(slice))
 	line := string(slice)
@@ -176,7 +178,7 @@ func (er *entryReader) readLine() (string, bool) {
 // export reads the Journal Export Format: "KEY=value" lines, or a line "KEY", eight
 // bytes of length (little endian), that many bytes and a newline; an empty line ends
 // the entry.
-func (er *entryReader) export() entry {
+func (er *Entries) export() entry {
 	var e entry
 	for {
 		offset := er.consumed
@@ -198,7 +200,7 @@ func (er *entryReader) export() entry {
 }
 
 // binary reads the rest of a binary field.
-func (er *entryReader) binary() (string, bool) {
+func (er *Entries) binary() (string, bool) {
 	var length [8]byte
 	n, err := io.ReadFull(er.r, length[:])
 	er.consumed += int64(n)
@@ -208,7 +210,7 @@ func (er *entryReader) binary() (string, bool) {
 	}
 	er.line += strings.Count(string(length[:]), "\n")
 	size := binary.LittleEndian.Uint64(length[:])
-	kept := make([]byte, min(size, maxLine))
+	kept := make([]byte, min(size, MaxLine))
 	n, err = io.ReadFull(er.r, kept)
 	er.consumed += int64(n)
 	er.line += strings.Count(string(kept[:n]), "\n")
@@ -227,7 +229,7 @@ func (er *entryReader) binary() (string, bool) {
 }
 
 // cut ends the log inside a field. A log that is still being written ends so: no error.
-func (er *entryReader) cut(err error) {
+func (er *Entries) cut(err error) {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF
 	}
@@ -240,7 +242,7 @@ func (er *entryReader) cut(err error) {
 //	Tue 2024-08-23 10:31:01.847946 UTC [s=…;i=…;b=…;m=…;t=…;x=…]
 //	    _SYSTEMD_UNIT=kubelet.service
 //	    MESSAGE=E0823 10:31:01.847946    1303 kubelet_volumes.go:140] …
-func (er *entryReader) verbose() entry {
+func (er *Entries) verbose() entry {
 	e := entry{}
 	for {
 		if e.fields != nil && er.headNext() {
@@ -271,7 +273,7 @@ func (er *entryReader) verbose() entry {
 }
 
 // headNext reports whether the next line starts another entry.
-func (er *entryReader) headNext() bool {
+func (er *Entries) headNext() bool {
 	next, err := er.r.Peek(1)
 	return err == nil && next[0] != ' '
 }
@@ -281,8 +283,8 @@ func isFieldName(s string) bool {
 }
 
 // pretty reads one object of journalctl -o json-pretty, or of jq, which starts and ends with
-// a brace in the first column. One larger than maxLine is skipped.
-func (er *entryReader) pretty() (entry, string) {
+// a brace in the first column. One larger than MaxLine is skipped.
+func (er *Entries) pretty() (entry, string) {
 	var e entry
 	var b strings.Builder
 	for {
@@ -297,7 +299,7 @@ func (er *entryReader) pretty() (entry, string) {
 		if line == "{" {
 			b.Reset()
 		}
-		if b.Len() <= 4*maxLine {
+		if b.Len() <= 4*MaxLine {
 			b.WriteString(line)
 		}
 		if line == "}" {

@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxLine bounds what is looked at of one line. The kubelet's own lines are a few
+// hundred bytes; paths are below 4,096 bytes each.
+const MaxLine = 64 << 10
+
+// The transports, as parsers.Sighting.Transport has them.
+const (
+	Klog              = "klog"
+	transportKlogJSON = "klog-json"
+	transportFragment = "fragment"
+	transportSyslog   = "syslog"
+	transport5424     = "syslog-5424"
+	transportShort    = "journal-short" // the forms of journalctl that syslog does not have
+	transportJournal  = "journal"       // an entry with its trusted fields
+	transportJSON     = "journal-json"
+	transportVerbose  = "journal-verbose"
+	transportExport   = "journal-export"
+	CRI               = "cri"
+	transportDocker   = "docker-json"
+	transportStamped  = "container-timestamps"
+	transportGCP      = "gcp-json"
+	transportShipped  = "shipped-json"
+	transportK0s      = "k0s" // a line of k0s's own log, around the kubelet's
+)
+
+// Envelope is what a transport says around a program's words.
+type Envelope struct {
+	Transport string // "" for a line without any, until Call
+	Program   string // the program that the transport names, "" where it names none
+	PID       int    // that the transport has, 0 where it has none
+	Time      time.Time
+	Text      string // what is left: the program's own words
+
+	named bool // the transport names a program, which must be a kubelet's
+	bare  bool // a line without any transport: there may be no header at all
+	whole bool // journald delivers whole lines: a header that is cut is no header
+}
+
+// Entry returns the envelope of a journal entry, once Units trust it.
+func (u *Units) Entry(unit, comm, uid string, e Envelope) (Envelope, bool) {
+	e.Transport, e.whole = transportJournal, true
+	return e, u.trusts(unit, comm, uid)
+}
+
+// Call reads the words inside the envelope. bare returns the message of a line that has neither
+// transport nor header, where it begins as one does that counts.
+func (e *Envelope) Call(bare func(text string) (msg string, ok bool)) (Call, bool) {
+	byK0s := slices.Contains(k0sPrograms, e.Program)
+	if e.named && !byK0s && !kubeletProgram(e.Program) {
+		return Call{}, false
+	}
+	text := e.Text
+	if !e.whole {
+		// rsyslog keeps the space after the tag's colon with the message.
+		text = cutRepeated(strings.TrimPrefix(text, " "))
+	}
+	text = trimEnd(text)
+	if inner, ok := cutK0s(text); ok && (byK0s || !e.named) {
+		text, e.whole, e.bare = inner, true, false
+		if e.Transport == "" {
+			e.Transport = transportK0s
+		}
+	} else if e.named && byK0s {
+		return Call{}, false
+	}
+	if strings.HasPrefix(text, "{") {
+		return e.klogJSON(text)
+	}
+	h, msg, ok := cutHeader(text)
+	if !ok && !e.whole {
+		h, msg, ok = cutHeaderTail(text)
+	}
+	if !ok && e.bare {
+		msg, ok = bare(text)
+	}
+	if !ok {
+		return Call{}, false
+	}
+	if e.Transport == "" {
+		e.Transport = transportFragment
+		if h.full {
+			e.Transport = Klog
+		}
+	}
+	c, ok := textCall(h.file, msg)
+	c.PID = h.pid
+	return c, ok
+}
+
+// Opens returns the call that opens a block: its last value, of the key err, stands on the lines
+// that follow. Msg is as klog quotes it.
+func (e *Envelope) Opens() (Call, bool) {
+	h, msg, ok := cutHeader(trimEnd(strings.TrimPrefix(e.Text, " ")))
+	quoted, opens := strings.CutSuffix(msg, " err=<")
+	return Call{File: h.file, PID: h.pid, Msg: quoted}, ok && opens
+}
+
+// GoesOn returns the words of a line inside a block, which klog begins with a tab.
+func (e *Envelope) GoesOn() (string, bool) {
+	if e.named && !kubeletProgram(e.Program) {
+		return "", false
+	}
+	text := strings.TrimPrefix(e.Text, " ")
+	words, ok := strings.CutPrefix(text, "\t")
+	if !ok {
+		words, ok = strings.CutPrefix(text, "#011")
+	}
+	return trimEnd(words), ok
+}
