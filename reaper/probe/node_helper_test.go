@@ -2,7 +2,6 @@ package probe
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -268,15 +266,4 @@ func openTest(t *testing.T, path string) *os.File {
 	must(t, err)
 	t.Cleanup(func() { must(t, f.Close()) })
 	return f
-}
-
-// stick leaves a goroutine behind that has begun the work of a key, until the test ends.
-func stick(t *testing.T, g *bounded.Guard, key string) {
-	t.Helper()
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	hang := func() struct{} { <-release; return struct{}{} }
-	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
-		t.Fatalf("%s is not free: %v", key, err)
-	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -107,70 +103,6 @@ func TestChrootedOntoMount(t *testing.T) {
 		jailed(t, n.path("jail"), 0)
 		check(t, n.one(uid), dead())
 	})
-}
-
-// TestEachProcess: what a process had that ended before it was read, a child may have that
-// was not there when the processes were listed.
-func TestEachProcess(t *testing.T) {
-	n := newNode(t)
-	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
-	start := func(pid int) { must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)), 0o755)) }
-	p := n.probe()
-	proc, err := procfs.Open(p.cfg.ProcDir)
-	must(t, err)
-	defer beneath.Close(proc)
-	cases := map[string]struct {
-		do   func(pid int) (ended bool)
-		seen string
-		err  error
-	}{
-		"all are there":              {func(int) bool { return false }, "1 5", nil},
-		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
-		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
-		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", procfs.ErrChurn},
-		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			var seen []string
-			count, err := procfs.Each(t.Context(), p.cfg.ProcDir, proc, func(pid string) bool {
-				seen = append(seen, pid)
-				i, err := strconv.Atoi(pid)
-				must(t, err)
-				return c.do(i)
-			})
-			if !errors.Is(err, c.err) || (c.err == nil && err != nil) || count != len(seen) {
-				t.Errorf("%d processes and %v, want %v", count, err, c.err)
-			}
-			for pid := range strings.FieldsSeq(c.seen) {
-				if !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+pid+" ") {
-					t.Errorf("PID %s was not read, but %s", pid, seen)
-				}
-			}
-			for pid := range 200 {
-				if pid != 1 && pid != 5 {
-					_ = os.Remove(filepath.Join(n.cfg.ProcDir, strconv.Itoa(pid)))
-				}
-			}
-		})
-	}
-}
-
-// TestEnded: a link of a process that was reaped while it was looked up says EACCES.
-func TestEnded(t *testing.T) {
-	p := newNode(t).probe()
-	proc, err := procfs.Open(p.cfg.ProcDir)
-	must(t, err)
-	defer beneath.Close(proc)
-	for _, c := range []struct {
-		pid  string
-		err  error
-		want bool
-	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
-		if procfs.Ended(proc, c.pid, c.err) != c.want {
-			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
-		}
-	}
 }
 
 // TestChain: a chain of processes, each of which starts the next and ends, keeps a namespace

@@ -1,0 +1,76 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestEachProcess: what a process had that ended before it was read, a child may have that
+// was not there when the processes were listed.
+func TestEachProcess(t *testing.T) {
+	dir := testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
+	start := func(pid int) { testkit.Must(t, os.MkdirAll(filepath.Join(dir, strconv.Itoa(pid)), 0o755)) }
+	proc, err := Open(dir)
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	cases := map[string]struct {
+		do   func(pid int) (ended bool)
+		seen string
+		err  error
+	}{
+		"all are there":              {func(int) bool { return false }, "1 5", nil},
+		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
+		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
+		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", ErrChurn},
+		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var seen []string
+			count, err := Each(t.Context(), dir, proc, func(pid string) bool {
+				seen = append(seen, pid)
+				i, err := strconv.Atoi(pid)
+				testkit.Must(t, err)
+				return c.do(i)
+			})
+			if !errors.Is(err, c.err) || (c.err == nil && err != nil) || count != len(seen) {
+				t.Errorf("%d processes and %v, want %v", count, err, c.err)
+			}
+			for pid := range strings.FieldsSeq(c.seen) {
+				if !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+pid+" ") {
+					t.Errorf("PID %s was not read, but %s", pid, seen)
+				}
+			}
+			for pid := range 200 {
+				if pid != 1 && pid != 5 {
+					_ = os.Remove(filepath.Join(dir, strconv.Itoa(pid)))
+				}
+			}
+		})
+	}
+}
+
+// TestEnded: a link of a process that was reaped while it was looked up says EACCES.
+func TestEnded(t *testing.T) {
+	proc, err := Open("/proc")
+	testkit.Must(t, err)
+	defer beneath.Close(proc)
+	for _, c := range []struct {
+		pid  string
+		err  error
+		want bool
+	}{{"1", unix.EACCES, false}, {"0", unix.EACCES, true}, {"0", unix.EPERM, false}} {
+		if Ended(proc, c.pid, c.err) != c.want {
+			t.Errorf("PID %s with %v: not %v", c.pid, c.err, c.want)
+		}
+	}
+}
