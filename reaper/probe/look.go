@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
@@ -40,7 +41,7 @@ type gathering struct {
 	openFiles    *openfiles.Answer
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *poddir.Blocks
-	holders      poddir.Users
+	holders      reading.VolumeUsers
 	logs         *lists.PodLogs
 	listed       *policy.PodResources
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
@@ -330,7 +331,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
 	e.Umount = l.mounts.Umount(e.UID)
 	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
-	f[policy.FactStaged] = l.stagedFact(e.UID, r)
+	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.holders)
 	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
 	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)

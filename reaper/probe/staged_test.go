@@ -2,6 +2,7 @@ package probe
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -10,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -155,4 +158,26 @@ func TestStagedFromTheRecord(t *testing.T) {
 	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.Yes})
 	s.VolData = nil
 	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.No})
+}
+
+// TestVolumesUnlisted: a pod whose volumes were not all read, for whatever reason, may have one that
+// is staged.
+func TestVolumesUnlisted(t *testing.T) {
+	l := &gathering{Dirs: &poddir.Dirs{}, mounts: &mounts.Answer{}, blocks: &poddir.Blocks{}}
+	for words, r := range map[string]*poddir.Answer{
+		"":                      {Content: &poddir.Content{}},
+		"volumes are not known": {},
+		"it lives":              {Alive: "it lives"},
+		"cannot read it":        {Err: errors.New("cannot read it"), Content: &poddir.Content{}},
+		"has: too many":         {Content: &poddir.Content{Unlisted: errors.New("too many")}},
+	} {
+		want := policy.Unknown
+		if words == "" {
+			want = policy.No
+		}
+		f := l.volumesOf(newUID(), r).Staged("/plugins", &l.holders)
+		if wantDetail(t, f, words); f.Truth != want {
+			t.Errorf("%q: %+v, want %s", words, f, want)
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package reading
 
-import "github.com/orphan-reaper/orphan-reaper/parsers"
+import (
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
 
 // CSIVolume is what tells a CSI volume from another on this node: its driver and its handle
 // there. The zero value is no volume.
@@ -24,4 +28,40 @@ type VolumeUser struct {
 // volume, of which the kubelet knows nothing once it is deleted.
 func (u VolumeUser) Holds(dead parsers.PodUID, v CSIVolume) bool {
 	return v.Driver != "" && v.Handle != "" && u.Volume == v && u.UID != "" && u.UID != dead && u.Lives && u.Mounted
+}
+
+// StagedUser is a user of a volume that is mounted as a file system.
+type StagedUser struct {
+	VolumeUser
+	Paths []string // at which the volume would be staged, below plugins/
+}
+
+// VolumeUsers are the pods that live and the CSI volumes that they have. They are asked for only where
+// a volume of a dead pod is staged; nobody is known to hold what was not asked for.
+type VolumeUsers struct {
+	Files  []StagedUser
+	Blocks map[string][]VolumeUser // by the volume's name, for block volumes
+}
+
+// BlockVolume is the block volume of a name: the directory that it is in names it, for all its pods.
+func BlockVolume(name string) CSIVolume { return CSIVolume{Driver: "kubernetes.io~csi", Handle: name} }
+
+// holder returns the pod that holds what is staged at path, of a dead pod's volume.
+func (u *VolumeUsers) holder(dead parsers.PodUID, v CSIVolume, path string) (parsers.PodUID, bool) {
+	for _, f := range u.Files {
+		if f.Holds(dead, v) && slices.Contains(f.Paths, path) {
+			return f.UID, true
+		}
+	}
+	return "", false
+}
+
+// blockHolder does so for a block volume.
+func (u *VolumeUsers) blockHolder(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
+	for _, b := range u.Blocks[name] {
+		if b.Holds(dead, BlockVolume(name)) {
+			return b.UID, true
+		}
+	}
+	return "", false
 }

@@ -13,21 +13,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // Blocks are the pods that a block volume is published or mapped for.
 type Blocks struct {
 	Pods map[parsers.PodUID]string // by words for people
 	// CSI has the entries of those pods all of whose entries are of CSI block volumes.
-	CSI map[parsers.PodUID][]BlockEntry
+	CSI map[parsers.PodUID][]reading.BlockEntry
 	Err error
-}
-
-// BlockEntry is a CSI block volume's entry for one pod below plugins/kubernetes.io/csi.
-type BlockEntry struct {
-	Name string // the volume's
-	// Bare is true where nothing is left at it but the file that was mounted on.
-	Bare bool
 }
 
 // deepestBlock: plugins/kubernetes.io/PLUGIN/volumeDevices/publish/SPEC/UID, and
@@ -50,7 +44,7 @@ func (r *Reader) Blocks(ctx context.Context, d *Dirs, w parsers.PodSet) *Blocks 
 // readBlocks lists below plugins/kubernetes.io/*/volumeDevices whatever is named by a
 // wanted UID, in all layouts at once. Nothing there is opened but directories.
 func (r *Reader) readBlocks(root int, w parsers.PodSet) *Blocks {
-	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]BlockEntry{}}
+	b := &Blocks{Pods: map[parsers.PodUID]string{}, CSI: map[parsers.PodUID][]reading.BlockEntry{}}
 	left := mostBlocks
 	dir, err := r.Open.Walk(root, "plugins", "kubernetes.io")
 	if err == nil {
@@ -90,7 +84,7 @@ func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *
 		if uid, ok := w.Component([]byte(d.Name)); ok {
 			volume, ok := csiBlock(at)
 			if _, known := b.Pods[uid]; ok && d.Name == string(uid) && (!known || b.CSI[uid] != nil) {
-				b.CSI[uid] = append(b.CSI[uid], BlockEntry{volume, bareFile(o, dir, d.Name)})
+				b.CSI[uid] = append(b.CSI[uid], reading.BlockEntry{Name: volume, Shown: clean.Name(volume), Bare: bareFile(o, dir, d.Name)})
 			} else {
 				delete(b.CSI, uid)
 			}

@@ -14,48 +14,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
-// Users are the pods that live and the CSI volumes that they have, with the staging paths
-// that are theirs. They are asked for only where a volume of a dead pod is staged.
-type Users struct {
-	files  []fileUser
-	blocks map[string][]reading.VolumeUser // by the volume's name, for block volumes
-}
-
-type fileUser struct {
-	reading.VolumeUser
-	paths []string // as staging has them
-}
-
 // mostVolumes bounds the volumes of one pod that are asked about; a node attaches some hundred.
 const mostVolumes = 1000
 
-// Holder returns the pod that holds what is staged at path, of a dead pod's volume.
-func (u *Users) Holder(dead parsers.PodUID, v reading.CSIVolume, path string) (parsers.PodUID, bool) {
-	for _, f := range u.files {
-		if f.Holds(dead, v) && slices.Contains(f.paths, path) {
-			return f.UID, true
-		}
-	}
-	return "", false
-}
-
-// BlockHolder does so for a block volume. The directory that it is in names it, for all its pods.
-func (u *Users) BlockHolder(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
-	for _, b := range u.blocks[name] {
-		if b.Holds(dead, blockVolume(name)) {
-			return b.UID, true
-		}
-	}
-	return "", false
-}
-
-func blockVolume(name string) reading.CSIVolume {
-	return reading.CSIVolume{Driver: csiPlugin, Handle: name}
-}
-
 // Users finds the pods that use volumes now, of those of the listing that live: the CSI volumes
 // of all of them, where staged is true, and the block volumes that b has.
-func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, lives func(parsers.PodUID) bool) (none Users) {
+func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, lives func(parsers.PodUID) bool) (none reading.VolumeUsers) {
 	var names []string
 	for _, entries := range b.CSI {
 		for _, e := range entries {
@@ -72,10 +36,10 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 		}
 	}
 	slices.Sort(names)
-	users, err := bounded.On(ctx, r.Guard, "volumes of living pods", d.Pods, func(pods int) (u Users) {
+	users, err := bounded.On(ctx, r.Guard, "volumes of living pods", d.Pods, func(pods int) (u reading.VolumeUsers) {
 		for _, uid := range living {
 			if staged && ctx.Err() == nil {
-				u.files = append(u.files, r.fileUsers(pods, uid)...)
+				u.Files = append(u.Files, r.fileUsers(pods, uid)...)
 			}
 		}
 		return u
@@ -94,14 +58,14 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 		return found
 	})
 	if err == nil {
-		users.blocks = blocks
+		users.Blocks = blocks
 	}
 	return users
 }
 
 // fileUsers are the CSI volumes of one pod that it has mounted. The open itself tells that:
 // mountinfo could name a mount of somebody else's making.
-func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []fileUser {
+func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []reading.StagedUser {
 	dir, err := r.Open.Walk(pods, string(uid), "volumes", csiPlugin)
 	if err != nil {
 		return nil
@@ -111,7 +75,7 @@ func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []fileUser {
 	if err != nil && !errors.Is(err, beneath.ErrTooMany) {
 		return nil
 	}
-	var users []fileUser
+	var users []reading.StagedUser
 	for _, d := range names {
 		if u, ok := r.fileUser(dir, d.Name); ok {
 			u.UID, u.Lives = uid, true
@@ -121,24 +85,24 @@ func (r *Reader) fileUsers(pods int, uid parsers.PodUID) []fileUser {
 	return users
 }
 
-func (r *Reader) fileUser(dir int, name string) (fileUser, bool) {
+func (r *Reader) fileUser(dir int, name string) (reading.StagedUser, bool) {
 	volume, err := r.Open.Dir(dir, name)
 	if err != nil {
-		return fileUser{}, false
+		return reading.StagedUser{}, false
 	}
 	defer beneath.Close(volume)
 	text, err := r.Open.ReadFile(volume, contents.VolData, mostVolData)
 	if err != nil {
-		return fileUser{}, false
+		return reading.StagedUser{}, false
 	}
 	v, ok := parseVolData(text)
 	if !ok {
-		return fileUser{}, false
+		return reading.StagedUser{}, false
 	}
-	var u fileUser
+	var u reading.StagedUser
 	u.Volume = v.volume()
 	for _, names := range v.globalMounts() {
-		u.paths = append(u.paths, stagingPath(names))
+		u.Paths = append(u.Paths, stagingPath(names))
 	}
 	u.Mounted = r.mountPoint(volume, "mount")
 	return u, true
@@ -155,7 +119,7 @@ func (r *Reader) blockUsers(csi int, volume string, living []parsers.PodUID) []r
 		}
 		for _, uid := range living {
 			users = append(users, reading.VolumeUser{
-				UID: uid, Volume: blockVolume(volume), Lives: true, Mounted: r.mountPoint(dir, string(uid)),
+				UID: uid, Volume: reading.BlockVolume(volume), Lives: true, Mounted: r.mountPoint(dir, string(uid)),
 			})
 		}
 		beneath.Close(dir)

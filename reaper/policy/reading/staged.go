@@ -1,0 +1,106 @@
+package reading
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// StagedMount is a mount at or below a path at which a volume of the pod would be staged.
+type StagedMount struct {
+	Path   string    // below plugins/
+	Shown  string    // the same, for people
+	Volume CSIVolume // whose the path is; the zero value where nothing tells, or several volumes do
+	What   string    // the mount, for people
+}
+
+// BlockEntry is an entry that a CSI block volume has for the pod.
+type BlockEntry struct {
+	Name  string // the volume's
+	Shown string // the same, for people
+	// Bare is true where nothing is left at it but the file that was mounted on.
+	Bare bool
+}
+
+// PodVolumes is what one look has found of the volumes of one pod.
+type PodVolumes struct {
+	Pod    parsers.PodUID
+	Mounts []StagedMount
+	// Mapped is an entry that a block volume has for the pod, for people; "" where there is none.
+	Mapped string
+	// Blocks are all such entries, where all are of CSI volumes; else none.
+	Blocks []BlockEntry
+	// InTree is a mount of a plugin of the kubelet's own tree, for people; "" where there is none.
+	InTree string
+
+	// Err says why not all of that was found.
+	Err error
+	// Listed says that it is known which volumes the pod has, and Unlisted why it is not.
+	Listed   bool
+	Unlisted string
+	// Unclear says why it is not known where one of them would be staged, and AnyCSI whether a CSI
+	// volume is staged on the node at all.
+	Unclear string
+	AnyCSI  bool
+	// Left are the paths, for people, that are there and at which nothing is mounted.
+	Left []string
+}
+
+// Staged answers whether a volume of the pod is still staged or mapped on the node, and is so
+// on its account.
+func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
+	f := policy.Fact{Origin: origin}
+	others, own := o.held(users)
+	switch {
+	case own != "":
+		f.Truth, f.Detail = policy.Yes, own
+	case o.InTree != "":
+		f.Truth, f.Detail = policy.Yes, o.InTree
+	case o.Err != nil:
+		f.Detail = o.Err.Error()
+	case !o.Listed:
+		f.Detail = cmp.Or(o.Unlisted, "the pod's volumes are not known")
+	case o.Unclear != "" && o.AnyCSI:
+		f.Detail = o.Unclear + ", and CSI volumes are staged here"
+	default:
+		if len(o.Left) > 0 {
+			others = append(others, "nothing is mounted at "+strings.Join(o.Left, ", "))
+		}
+		f.Truth, f.Detail = policy.No, strings.Join(others, "; ")
+	}
+	return f
+}
+
+// held says which other pods hold what is staged or mapped of the pod's volumes, or what is there
+// on its own account.
+func (o *PodVolumes) held(users *VolumeUsers) (others []string, own string) {
+	if o.Mapped != "" {
+		if others = o.blockHolders(users); others == nil {
+			return nil, o.Mapped
+		}
+	}
+	for _, at := range o.Mounts {
+		user, ok := users.holder(o.Pod, at.Volume, at.Path)
+		if !ok {
+			return nil, at.What
+		}
+		others = append(others, "pod "+string(user)+" has the volume of plugins/"+at.Shown+" mounted")
+	}
+	return others, ""
+}
+
+// blockHolders says who holds each block volume that has an entry for the pod, or nothing where
+// one of them may be the pod's own.
+func (o *PodVolumes) blockHolders(users *VolumeUsers) (words []string) {
+	for _, b := range o.Blocks {
+		user, ok := users.blockHolder(o.Pod, b.Name)
+		if !ok || !b.Bare {
+			return nil
+		}
+		words = append(words, "pod "+string(user)+" has the block volume "+b.Shown+" mapped")
+	}
+	return slices.Compact(words)
+}
