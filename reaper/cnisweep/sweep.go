@@ -187,7 +187,7 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.File {
 	rep, rules := &w.rep, w.opt.Rules
 	rep.Census.Add(look)
-	gate := policy.Gate{Breaker: w.Ledger.BreakerOpen(), Proven: true}
+	breaker := w.Ledger.BreakerOpen()
 	take := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for _, f := range look.Files {
 		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
@@ -195,7 +195,7 @@ func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.L
 		}
 		f.Reaped = f.UID != "" && reaped[f.UID]
 		v := cni.Judge(f, look.Node, heard, rules, look.At)
-		v.Gate(look.Node, gate, rules)
+		v.Gate(look.Node, breaker, rules)
 		rep.Census.Judged(f, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
 			waits := v.Due <= max(rules.Hold, rules.Settle)

@@ -1,11 +1,9 @@
 package policy
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
@@ -43,28 +41,6 @@ func TestClearOnlyDead(t *testing.T) {
 	})
 	if cleared == 0 {
 		t.Error("nothing was ever cleared")
-	}
-}
-
-// TestClearPlan: each leaf is an action of its own, a pod counts once, and its entry is not
-// that of a pod directory.
-func TestClearPlan(t *testing.T) {
-	s := deadScene()
-	s.rules.MaxPerLook = 1
-	vs := []Verdict{
-		{UID: testUID, Decision: Wait, Leaves: []string{testLeaf, testLeaf + "2"}},
-		{UID: testUID, Decision: Reap},
-	}
-	n := 0
-	plans := planned(make([]Evidence, 2), vs, s.node, s.gate, s.rules, func(u parsers.PodUID, k ActionKind) string {
-		n++
-		return fmt.Sprintf("%s.%d.%s", u, n, k)
-	})
-	if len(plans) != 1 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Leaf != testLeaf+"2" || plans[0].Actions[0].Entry == plans[0].Actions[1].Entry {
-		t.Fatalf("%+v", plans)
-	}
-	if vs[1].Decision != Wait || !vs[1].For(ReasonLimit) {
-		t.Errorf("beyond --max-per-look: %+v", vs[1])
 	}
 }
 

@@ -1,10 +1,10 @@
-// Package policy holds every rule of orphan-reaper and the word "why".
+// Package policy, with the packages below it, holds every rule of orphan-reaper and the word "why".
 //
-// It judges one pod (Judge: Keep, Wait or Reap) or one entry of the quarantine (JudgeEntry,
-// Lives), says how much of what may go is taken at once (TakeOf), and what the ledger's records
-// mean (Fold, Recover). Nothing here or below makes a system call, reads the clock or writes a
-// log; whoever reads this package, decide, heard, reaper/beneath, reaper/removal and the order of
-// steps in reaper/carryout.go has read the whole safety argument.
+// Here one pod is judged (Judge: Keep, Wait or Reap) or one entry of the quarantine (JudgeEntry,
+// Lives); Stops says what stops everything, Fold and Recover what the ledger's records mean. Nothing
+// here or below makes a system call, reads the clock or writes a log; whoever reads this package,
+// decide, heard, reaper/beneath, reaper/removal and the order of steps in reaper/carryout.go has read
+// the whole safety argument.
 //
 // It imports contents, which says of what class a thing in a pod directory is. The others import
 // it: decide goes through all pods and entries of one look, heard says what the kubelet's log

@@ -29,7 +29,6 @@ type scene struct {
 	hold   Hold
 	rules  Rules
 	now    Instant
-	gate   Gate
 }
 
 func deadScene() *scene {
@@ -37,7 +36,6 @@ func deadScene() *scene {
 	s := &scene{
 		now:   now,
 		rules: Rules{Hold: 5 * time.Minute, Settle: 5 * time.Minute, Confirm: 2 * time.Minute, Retention: 24 * time.Hour},
-		gate:  Gate{Proven: true},
 		node: Node{
 			Kubelet: Fact{Truth: Yes}, KubeletID: KubeletID{PID: 812, Start: time.Hour},
 			RuntimeLists: Fact{Truth: Yes}, Network: Fact{Truth: Yes}, MayEnforce: Fact{Truth: Yes}, Agrees: Fact{Truth: Yes}, FreeBytes: 0.5, FreeInodes: 0.5,
@@ -91,8 +89,6 @@ func (s *scene) set(t *testing.T, line string) {
 		s.node.Kubelet.Truth = truth()
 	case "runtime lists":
 		s.node.RuntimeLists.Truth = truth()
-	case "enforce may":
-		s.node.MayEnforce = Fact{Truth: truth(), Detail: "own mount namespace"}
 	case "hold none":
 		s.hold = Hold{}
 	case "hold since":
@@ -119,20 +115,12 @@ func (s *scene) set(t *testing.T, line string) {
 		s.node.Agrees = Fact{Truth: truth(), Detail: "--runtime-endpoint is another socket than the kubelet's"}
 	case "rules hold":
 		s.rules.Hold = dur()
-	case "rules observe":
-		s.rules.Observe = true
 	case "name is":
 		s.ev.Name, s.ev.UID = arg(2), ""
 	case "held leaf":
 		s.leaf(2, 10*time.Second)
 	case "held empty":
 		s.leaf(1, dur())
-	case "gate breaker":
-		s.gate.Breaker = true
-	case "gate unproven":
-		s.gate.Proven = false
-	case "gate parked":
-		s.gate.InWork = 1
 	default:
 		s.setFact(t, f[0], arg(1), truth())
 	}
@@ -156,24 +144,13 @@ func (s *scene) say(parked bool) string {
 		writeWhy(&b, v.Why)
 		return b.String()
 	}
-	vs := []Verdict{Judge(s.ev, s.node, s.hold, s.rules, s.now)}
-	plans := planned([]Evidence{s.ev}, vs, s.node, s.gate, s.rules, func(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" })
-	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
-	for _, p := range plans {
-		for _, a := range p.Actions {
-			if a.Kind != Park {
-				fmt.Fprintf(&b, "%s %s\n", a.Kind, a.Leaf)
-			}
-		}
+	v := Judge(s.ev, s.node, s.hold, s.rules, s.now)
+	fmt.Fprintf(&b, "%s due=%s\n", v.Decision, v.Due)
+	for _, leaf := range v.Leaves {
+		fmt.Fprintf(&b, "clear %s\n", leaf)
 	}
-	writeWhy(&b, vs[0].Why)
+	writeWhy(&b, v.Why)
 	return b.String()
-}
-
-// planned lists all that is planned, sandboxes first.
-func planned(ev []Evidence, vs []Verdict, n Node, g Gate, r Rules, entry func(parsers.PodUID, ActionKind) string) []Batch {
-	take, sandboxes := TakeOf(ev, vs, n, g, r, entry)
-	return append(sandboxes, take...)
 }
 
 // leaf makes the pod one that the volume manager holds since its leaf is not empty, and of

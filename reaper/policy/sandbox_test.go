@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // stoppedScene is a pod that the kubelet named as an orphan and of which the runtime keeps a
@@ -20,8 +18,6 @@ func stoppedScene() *scene {
 	s.hold.Sandboxes = true
 	return s
 }
-
-func entryOf(u parsers.PodUID, _ ActionKind) string { return string(u) + ".1" }
 
 func (s *scene) judge() Verdict { return Judge(s.ev, s.node, s.hold, s.rules, s.now) }
 
@@ -119,56 +115,6 @@ func TestSandboxDoubtKeeps(t *testing.T) {
 					t.Errorf("only in the runtime %v, %s %s: %s %v", only, rule.fact, truth, v.Decision, v.Why)
 				}
 			}
-		}
-	}
-}
-
-// TestRuntimeOnlyIsNeverParked: there is no directory to park, whatever the verdict.
-func TestRuntimeOnlyIsNeverParked(t *testing.T) {
-	s := deadScene()
-	s.ev.RuntimeOnly = true
-	v := []Verdict{s.judge()}
-	if plans := planned([]Evidence{s.ev}, v, s.node, s.gate, s.rules, entryOf); len(plans) != 0 {
-		t.Errorf("%+v", plans)
-	}
-}
-
-func TestSandboxPlan(t *testing.T) {
-	s := stoppedScene()
-	s.ev.Sandboxes = append(s.ev.Sandboxes, Sandbox{ID: strings.Repeat("b", 64), Socket: "/s", Created: s.now.Wall.Add(-time.Hour)})
-	dead := deadScene()
-	plan := func(g Gate, r Rules, n Node) ([]Batch, []Verdict) {
-		v := []Verdict{dead.judge(), s.judge()}
-		return planned([]Evidence{dead.ev, s.ev}, v, n, g, r, entryOf), v
-	}
-	plans, _ := plan(s.gate, s.rules, s.node)
-	if len(plans) != 2 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Kind != RemoveSandbox ||
-		plans[0].Actions[1].Sandbox.ID != s.ev.Sandboxes[1].ID || plans[1].Actions[0].Kind != Park {
-		t.Fatalf("%+v", plans)
-	}
-	for name, c := range map[string]struct {
-		change func(*Gate, *Rules, *Node)
-		reason Reason
-	}{
-		"observe":     {func(_ *Gate, r *Rules, _ *Node) { r.Observe = true }, ReasonObserve},
-		"breaker":     {func(g *Gate, _ *Rules, _ *Node) { g.Breaker = true }, ReasonBreaker},
-		"namespaces":  {func(_ *Gate, _ *Rules, n *Node) { n.MayEnforce.Truth = Unknown }, ReasonNamespaces},
-		"contradicts": {func(_ *Gate, _ *Rules, n *Node) { n.Agrees.Truth = Unknown }, ReasonContradiction},
-		"slow start":  {func(g *Gate, _ *Rules, _ *Node) { g.Proven = false }, ReasonLimit},
-		"limit":       {func(_ *Gate, r *Rules, _ *Node) { r.MaxPerLook = 1 }, ReasonLimit},
-	} {
-		g, r, n := s.gate, s.rules, s.node
-		c.change(&g, &r, &n)
-		plans, v := plan(g, r, n)
-		for _, p := range plans {
-			for _, a := range p.Actions {
-				if a.Kind == RemoveSandbox {
-					t.Errorf("%s: planned all the same", name)
-				}
-			}
-		}
-		if !v[1].For(c.reason) || v[1].Sandboxes != nil {
-			t.Errorf("%s: %+v", name, v[1])
 		}
 	}
 }

@@ -32,34 +32,6 @@ type Ruling struct {
 	Memory      Memory
 }
 
-// Plan is what a pass changes, in this order.
-type Plan struct {
-	// Frozen says which entries stay in quarantine, since their pods live again. It moves
-	// nothing, so mode observe and an open breaker do not forbid it.
-	Frozen []policy.Record
-	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
-	Breaker   *policy.Record
-	Parked    []policy.Batch // on what lies in quarantine
-	Take      []policy.Batch // of the pods directory
-	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
-}
-
-// Actions lists all that the plan would do, as a dry run prints it.
-func (p Plan) Actions() []policy.Action {
-	var all []policy.Action
-	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Take) {
-		all = append(all, b.Actions...)
-	}
-	return all
-}
-
-// Strips reports whether the plan strips an entry: by that the first pod proves dead.
-func (p Plan) Strips() bool {
-	return slices.ContainsFunc(p.Parked, func(b policy.Batch) bool {
-		return slices.ContainsFunc(b.Actions, func(a policy.Action) bool { return a.Kind == policy.Strip })
-	})
-}
-
 // Decide judges every pod of a look and every entry of the quarantine, and plans what follows.
 // It is pure: what it is given it does not change, and the same values give the same ruling.
 func Decide(c Case) Ruling {
@@ -67,8 +39,8 @@ func Decide(c Case) Ruling {
 	d.Look.Pods, d.Look.RuntimeOnly = slices.Clone(c.Look.Pods), slices.Clone(c.Look.RuntimeOnly)
 	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
 	d.judge(c)
-	gate := d.judgeEntries(c)
-	d.take(c, gate)
+	g := d.judgeEntries(c)
+	d.take(c, g)
 	d.remember(c)
 	return d
 }
@@ -139,9 +111,9 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 }
 
 // judgeEntries judges what lies in quarantine, and returns what that means for what may be taken.
-func (d *Ruling) judgeEntries(c Case) policy.Gate {
+func (d *Ruling) judgeEntries(c Case) gate {
 	look, m := &d.Look, &d.Memory
-	gate := policy.Gate{Breaker: c.Breaker, Proven: m.Proven || c.DryRun}
+	g := gate{breaker: c.Breaker, proven: m.Proven || c.DryRun}
 	var settled []policy.Action
 	for i := range look.Parked {
 		e, v := &look.Parked[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
@@ -155,7 +127,7 @@ func (d *Ruling) judgeEntries(c Case) policy.Gate {
 			d.back(c, e, state, v)
 		}
 		if v.Unproven() {
-			gate.InWork++
+			g.inWork++
 		}
 		d.Parked = append(d.Parked, v)
 	}
@@ -168,8 +140,8 @@ func (d *Ruling) judgeEntries(c Case) policy.Gate {
 		}
 		d.Resting = append(d.Resting, v)
 	}
-	if gate.Breaker = gate.Breaker || d.Plan.Breaker != nil; gate.Breaker {
-		settled = policy.Undoing(settled)
+	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
+		settled = undoing(settled)
 		for i := range d.Parked {
 			d.Parked[i].Stop()
 		}
@@ -178,9 +150,9 @@ func (d *Ruling) judgeEntries(c Case) policy.Gate {
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is held back or refused: the loop asks Memory.Proven before it takes any.
-		gate.Proven, gate.InWork = true, 0
+		g.proven, g.inWork = true, 0
 	}
-	return gate
+	return g
 }
 
 // back writes down what it means that a pod lives of which something lies in quarantine: its
@@ -199,14 +171,14 @@ func (d *Ruling) back(c Case, e *policy.Evidence, state *policy.EntryState, v po
 }
 
 // take plans what to park and to clear, and what the runtime is to remove.
-func (d *Ruling) take(c Case, gate policy.Gate) {
+func (d *Ruling) take(c Case, g gate) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
-		gate.InWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
+		g.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
 	ev, verdicts := slices.Concat(d.Look.Pods, d.Look.RuntimeOnly), slices.Concat(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Take, d.Plan.Sandboxes = policy.TakeOf(ev, verdicts, d.Look.Node, gate, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Take, d.Plan.Sandboxes = takeOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

@@ -1,0 +1,109 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Plan is what a pass changes, in this order.
+type Plan struct {
+	// Frozen says which entries stay in quarantine, since their pods live again. It moves
+	// nothing, so mode observe and an open breaker do not forbid it.
+	Frozen []policy.Record
+	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
+	Breaker   *policy.Record
+	Parked    []policy.Batch // on what lies in quarantine
+	Take      []policy.Batch // of the pods directory
+	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
+}
+
+// Actions lists all that the plan would do, as a dry run prints it.
+func (p Plan) Actions() []policy.Action {
+	var all []policy.Action
+	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Take) {
+		all = append(all, b.Actions...)
+	}
+	return all
+}
+
+// Strips reports whether the plan strips an entry: by that the first pod proves dead.
+func (p Plan) Strips() bool {
+	return slices.ContainsFunc(p.Parked, func(b policy.Batch) bool {
+		return slices.ContainsFunc(b.Actions, func(a policy.Action) bool { return a.Kind == policy.Strip })
+	})
+}
+
+// gate is what stops enforcing, and what slows it down, whatever the evidence says.
+type gate struct {
+	breaker bool // open: a parked pod turned out to live, and no person has said go on
+	proven  bool // one pod has been parked and confirmed since the start
+	inWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
+}
+
+// takeOf turns the verdicts of one look into batches, and adds to the verdicts that are Reap, or
+// have leaves to clear or sandboxes to remove, and are not planned the reason for that. entry
+// names what is taken of a pod in quarantine, each time anew.
+//
+// A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
+// that is taken: it was judged by the same eyes. Sandboxes have batches of their own, and their
+// pods' directories come not before another look.
+func takeOf(
+	ev []policy.Evidence, verdicts []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
+) (take, sandboxes []policy.Batch) {
+	limit := len(verdicts)
+	if r.MaxPerLook > 0 {
+		limit = min(limit, r.MaxPerLook)
+	}
+	if !g.proven {
+		limit = min(limit, max(0, 1-g.inWork))
+	}
+	var actions, removals []policy.Action
+	taken := 0
+	for i := range verdicts {
+		v := &verdicts[i]
+		if len(v.Sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0) {
+			continue
+		}
+		if why, stopped := policy.Stops(n, g.breaker, r); stopped {
+			v.KeepFor(why.Reason, why.Detail)
+			continue
+		}
+		if taken >= limit {
+			v.WaitFor(0, policy.ReasonLimit, limitDetail(g, r))
+			continue
+		}
+		taken++
+		for _, s := range v.Sandboxes {
+			removals = append(removals, policy.Action{Kind: policy.RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: &ev[i]})
+		}
+		for _, leaf := range v.Leaves {
+			actions = append(actions, policy.Action{
+				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: &ev[i],
+			})
+		}
+		if v.Decision != policy.Reap {
+			continue
+		}
+		actions = append(actions, policy.Action{
+			Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
+		})
+	}
+	return policy.Batches(actions), policy.Batches(removals)
+}
+
+// undoing leaves of the actions on what lies in quarantine only those that put a pod back:
+// all that the open breaker allows. One pod that turned out to live says that the others
+// may have been misjudged in the same way, so nothing of them is removed either.
+func undoing(actions []policy.Action) []policy.Action {
+	return slices.DeleteFunc(actions, func(a policy.Action) bool { return a.Kind != policy.PutBack })
+}
+
+func limitDetail(g gate, r policy.Rules) string {
+	if !g.proven {
+		return "the first pod after a start is confirmed before the rest"
+	}
+	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
+}

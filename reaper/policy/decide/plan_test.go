@@ -1,0 +1,177 @@
+package decide
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// planned lists all that is planned, sandboxes first.
+func planned(
+	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
+) []policy.Batch {
+	take, sandboxes := takeOf(ev, vs, n, g, r, entry)
+	return append(sandboxes, take...)
+}
+
+func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }
+
+func judge(s *testkit.Scene) policy.Verdict {
+	return policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
+}
+
+// stopped is a pod that the kubelet named as an orphan and of which the runtime keeps a sandbox
+// that has stopped.
+func stopped() *testkit.Scene {
+	s := testkit.DeadPod()
+	s.Rules.RemoveSandboxes = true
+	s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
+	s.Pod.Sandboxes = []policy.Sandbox{{ID: strings.Repeat("a", 64), Socket: "/s", Created: s.Now.Wall.Add(-3 * time.Hour)}}
+	s.Hold.Sandboxes = true
+	return s
+}
+
+// onGate says what a case of testdata/gate.txtar comes to.
+func onGate(t *testing.T, in string) string {
+	t.Helper()
+	p, g := newPlay(), gate{proven: true}
+	p.Node.MayEnforce.Detail = "own mount namespace"
+	p.Node.Agrees.Detail = "--runtime-endpoint is another socket than the kubelet's"
+	for line := range strings.Lines(in) {
+		switch line = strings.TrimSpace(line); line {
+		case "leaf":
+			p.Pod.Facts.Set(policy.FactTeardown, policy.Yes, "test", "the kubelet's volume manager cannot tear down /v: it is not empty")
+			p.Pod.Facts[policy.FactNamed].Truth, p.Pod.Facts[policy.FactAnyNamed].Truth = policy.No, policy.No
+			p.Pod.Leaves = []policy.VolumeTeardown{{At: p.Ago(10 * time.Second), Leaf: testkit.Leaf}}
+			p.Pod.Residue = []policy.Residue{{Path: testkit.Leaf, Class: contents.ClassData, Entries: 2}}
+		case "gate breaker":
+			g.breaker = true
+		case "gate unproven":
+			g.proven = false
+		case "gate parked":
+			g.inWork = 1
+		default:
+			p.do(t, line)
+		}
+	}
+	vs := []policy.Verdict{judge(p.Scene)}
+	plans := planned([]policy.Evidence{p.Pod}, vs, p.Node, g, p.Rules, entryOf)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
+	for _, plan := range plans {
+		for _, a := range plan.Actions {
+			fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s %s", a.Kind, a.Leaf)))
+		}
+	}
+	for _, w := range vs[0].Why {
+		fmt.Fprintf(&b, "%s: %s\n", w.Reason, w.Detail)
+	}
+	return b.String()
+}
+
+// TestGate: what stops everything stops the parking of a dead pod, and the clearing of a leaf.
+func TestGate(t *testing.T) {
+	const file = "testdata/gate.txtar"
+	ar, err := txtar.ParseFile(file)
+	if err != nil || len(ar.Files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for i := range ar.Files {
+		f := &ar.Files[i]
+		in, want, _ := strings.Cut(string(f.Data), "=>\n")
+		t.Run(f.Name, func(t *testing.T) {
+			got := onGate(t, in)
+			if *update {
+				f.Data = []byte(in + "=>\n" + got)
+			} else if got != want {
+				t.Errorf("the rules say\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClearPlan: each leaf is an action of its own, a pod counts once, and its entry is not
+// that of a pod directory.
+func TestClearPlan(t *testing.T) {
+	s := testkit.DeadPod()
+	s.Rules.MaxPerLook = 1
+	vs := []policy.Verdict{
+		{UID: testkit.PodUID, Decision: policy.Wait, Leaves: []string{testkit.Leaf, testkit.Leaf + "2"}},
+		{UID: testkit.PodUID, Decision: policy.Reap},
+	}
+	n := 0
+	plans := planned(make([]policy.Evidence, 2), vs, s.Node, gate{proven: true}, s.Rules, func(u parsers.PodUID, k policy.ActionKind) string {
+		n++
+		return fmt.Sprintf("%s.%d.%s", u, n, k)
+	})
+	if len(plans) != 1 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Leaf != testkit.Leaf+"2" || plans[0].Actions[0].Entry == plans[0].Actions[1].Entry {
+		t.Fatalf("%+v", plans)
+	}
+	if vs[1].Decision != policy.Wait || !vs[1].For(policy.ReasonLimit) {
+		t.Errorf("beyond --max-per-look: %+v", vs[1])
+	}
+}
+
+// TestRuntimeOnlyIsNeverParked: there is no directory to park, whatever the verdict.
+func TestRuntimeOnlyIsNeverParked(t *testing.T) {
+	s := testkit.DeadPod()
+	s.Pod.RuntimeOnly = true
+	v := []policy.Verdict{judge(s)}
+	if plans := planned([]policy.Evidence{s.Pod}, v, s.Node, gate{proven: true}, s.Rules, entryOf); len(plans) != 0 {
+		t.Errorf("%+v", plans)
+	}
+}
+
+func TestSandboxPlan(t *testing.T) {
+	s := stopped()
+	s.Pod.Sandboxes = append(s.Pod.Sandboxes, policy.Sandbox{ID: strings.Repeat("b", 64), Socket: "/s", Created: s.Now.Wall.Add(-time.Hour)})
+	dead := testkit.DeadPod()
+	plan := func(g gate, r policy.Rules, n policy.Node) ([]policy.Batch, []policy.Verdict) {
+		v := []policy.Verdict{judge(dead), judge(s)}
+		return planned([]policy.Evidence{dead.Pod, s.Pod}, v, n, g, r, entryOf), v
+	}
+	plans, _ := plan(gate{proven: true}, s.Rules, s.Node)
+	if len(plans) != 2 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Kind != policy.RemoveSandbox ||
+		plans[0].Actions[1].Sandbox.ID != s.Pod.Sandboxes[1].ID || plans[1].Actions[0].Kind != policy.Park {
+		t.Fatalf("%+v", plans)
+	}
+	for name, c := range map[string]struct {
+		change func(*gate, *policy.Rules, *policy.Node)
+		reason policy.Reason
+	}{
+		"observe":     {func(_ *gate, r *policy.Rules, _ *policy.Node) { r.Observe = true }, policy.ReasonObserve},
+		"breaker":     {func(g *gate, _ *policy.Rules, _ *policy.Node) { g.breaker = true }, policy.ReasonBreaker},
+		"namespaces":  {func(_ *gate, _ *policy.Rules, n *policy.Node) { n.MayEnforce.Truth = policy.Unknown }, policy.ReasonNamespaces},
+		"contradicts": {func(_ *gate, _ *policy.Rules, n *policy.Node) { n.Agrees.Truth = policy.Unknown }, policy.ReasonContradiction},
+		"slow start":  {func(g *gate, _ *policy.Rules, _ *policy.Node) { g.proven = false }, policy.ReasonLimit},
+		"limit":       {func(_ *gate, r *policy.Rules, _ *policy.Node) { r.MaxPerLook = 1 }, policy.ReasonLimit},
+	} {
+		g, r, n := gate{proven: true}, s.Rules, s.Node
+		c.change(&g, &r, &n)
+		plans, v := plan(g, r, n)
+		for _, p := range plans {
+			for _, a := range p.Actions {
+				if a.Kind == policy.RemoveSandbox {
+					t.Errorf("%s: planned all the same", name)
+				}
+			}
+		}
+		if !v[1].For(c.reason) || v[1].Sandboxes != nil {
+			t.Errorf("%s: %+v", name, v[1])
+		}
+	}
+}
