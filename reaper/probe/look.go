@@ -43,6 +43,7 @@ type gathering struct {
 	blocks       *poddir.Blocks
 	holders      reading.VolumeUsers
 	logs         *lists.PodLogs
+	logless      parsers.PodUID // one of the pods that run, without a log directory
 	listed       *policy.PodResources
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved        error            // why nothing that was found here counts
@@ -183,17 +184,20 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 		}
 	}
 	<-listed
-	l.passOver(all)
+	for i, d := range all {
+		all[i].Alive = l.life(d.UID).PassOver(l.partial, d.Parked)
+	}
 	reads := p.dirs.Read(ctx, l.Dirs, all)
 	mounted.Wait()
 	wg.Wait()
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	slices.Sort(l.mounts.IDs)
 	p.openFiles().Detached(ctx, l.openFiles, l.mounts.IDs)
-	l.api.Weigh(func(uid parsers.PodUID) bool { return l.runtime.Sandboxes[uid] != "" && l.cgroups.Pods[uid] != "" })
+	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
+	l.logless = l.logs.Logless(l.running())
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
@@ -223,21 +227,11 @@ func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podl
 	return lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
 }
 
-// passOver leaves out the content of the pods that plainly live: the runtime has a sandbox of
-// theirs that is ready, or a process is in their cgroup. They are kept in any case, and a walk
-// of each costs more than all else of the look. Whoever asks for some pods gets their content.
-func (l *gathering) passOver(all []poddir.Dir) {
-	if l.partial {
-		return
-	}
-	for i := range all {
-		switch r := &all[i]; {
-		case r.Parked:
-		case l.runtime.Ready[r.UID]:
-			r.Alive = "not read: the pod lives, its sandbox is ready"
-		case l.cgroups.Busy[r.UID]:
-			r.Alive = "not read: the pod lives, a process is in its cgroup"
-		}
+// life is what runtime and cgroups show of a pod.
+func (l *gathering) life(uid parsers.PodUID) reading.Life {
+	return reading.Life{
+		Ready: l.runtime.Ready[uid], Sandbox: l.runtime.Sandboxes[uid] != "", Container: l.runtime.Containers[uid] != "",
+		Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid],
 	}
 }
 
@@ -338,7 +332,7 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	l.name(e, r)
 	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
 	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
-	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless())
+	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
 

@@ -5,15 +5,14 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
-// certainName says whether the evidence has the pod's own name and namespace, and not the
-// host name of its etc-hosts, which its spec may have set to anything. That of a parked pod
-// stood in the evidence on which it was parked.
+// certainName says whether the evidence has the pod's own name.
 func (l *gathering) certainName(e *policy.Evidence) bool {
 	_, logged := l.logs.Names[e.UID]
 	_, listed := l.runtime.Names[e.UID]
-	return e.Namespace != "" && e.PodName != "" && (logged || listed || e.Entry != "")
+	return lists.CertainName(e, logged || listed)
 }
 
 // uids are the pods of each name, as runtime and log directories tell them.
@@ -33,16 +32,13 @@ func (l *gathering) uids() map[policy.PodName][]parsers.PodUID {
 	return uids
 }
 
-// logless is a pod that runs and has a directory here, and no log directory; "" where there is none.
-func (l *gathering) logless() parsers.PodUID {
+// running are the pods that run and have a directory here.
+func (l *gathering) running() []parsers.PodUID {
 	var found []parsers.PodUID
 	for uid := range l.runtime.Ready {
-		if _, ok := l.Kind(string(uid)); ok && !l.logs.Pods[uid] {
+		if _, ok := l.Kind(string(uid)); ok {
 			found = append(found, uid)
 		}
 	}
-	if len(found) == 0 {
-		return ""
-	}
-	return slices.Min(found)
+	return found
 }

@@ -61,7 +61,7 @@ func TestPodLogsCleaned(t *testing.T) {
 	check := func(step string, e *policy.Evidence, uid parsers.PodUID, want policy.Truth) {
 		t.Helper()
 		e.UID = uid
-		if f := l.logs.Fact(e, l.logless()); f.Truth != want {
+		if f := l.logs.Fact(e, l.logs.Logless(l.running())); f.Truth != want {
 			t.Errorf("%s: %s (%s), want %s", step, f.Truth, f.Detail, want)
 		}
 	}

@@ -19,9 +19,11 @@ func (l *gathering) livingVolumes(ctx context.Context, reads []*poddir.Answer) r
 	return l.probe.dirs.Users(ctx, l.Dirs, l.blocks, staged, func(uid parsers.PodUID) bool { return l.lives(ctx, uid) })
 }
 
-// lives says whether the runtime has something of the pod, or a process is in its cgroup.
+// lives also asks the cgroups that nobody has asked yet.
 func (l *gathering) lives(ctx context.Context, uid parsers.PodUID) bool {
-	return l.runtime.Sandboxes[uid] != "" || l.runtime.Containers[uid] != "" || l.cgroups.HasProcess(ctx, uid)
+	life := l.life(uid)
+	life.Process = life.Process || !life.Any() && l.cgroups.HasProcess(ctx, uid)
+	return life.Any()
 }
 
 // volumesOf puts together what is known of the volumes of one pod.
