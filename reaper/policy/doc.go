@@ -1,4 +1,4 @@
-// Package policy, with the packages below it, holds every rule of orphan-reaper and the word "why".
+// Package policy and those below it hold every rule of orphan-reaper and the word "why".
 //
 // Here one pod is judged (Judge: Keep, Wait or Reap) or one entry of the quarantine (JudgeEntry,
 // Lives); Stops says what stops everything, Fold and Recover what the ledger's records mean. Nothing
