@@ -20,6 +20,10 @@ type Daemon struct {
 	Parse func(parsers.Line) (parsers.Sighting, bool)
 	// Reload brings new rules at run time.
 	Reload <-chan policy.Rules
+	// Asks are questions for a look now, each answered at once. Each channel has room for its answer.
+	Asks <-chan chan<- Asked
+	// Ended is told how each pass ended; nil where nobody wants to know.
+	Ended func(look uint64, rep Report, err error)
 	// Status is told what the daemon does, in one line, when it changes.
 	Status func(string)
 	// Checkpoint keeps how far the sources have read; called after passes, at most once a
@@ -27,8 +31,11 @@ type Daemon struct {
 	Checkpoint func()
 	failing    string // the last look's error, "" where it succeeded
 	disagrees  string // what the last look said of settings that contradict the kubelet
-	// cniDue is when the next sweep over the CNI directories is due.
-	cniDue time.Duration
+	// cniDue is when the next sweep over the CNI directories is due, and cniEnded when the last ended.
+	cniDue, cniEnded time.Duration
+	// begun counts the looks, and askedFor is when the last began that somebody asked for.
+	begun    uint64
+	askedFor time.Duration
 	// beat is when the pass under way began, or 0 while none runs.
 	beat atomic.Int64
 	// slow is how long the pass under way had been running when that was told last.
@@ -80,6 +87,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		if !running && ctx.Err() == nil && p.due != 0 && p.due <= now {
 			running = true
+			d.begun++
 			d.beat.Store(int64(now))
 			watch.Reset(slowPass)
 			go d.pass(ctx, p.take(), done)
@@ -106,6 +114,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 		case r := <-d.Reload:
 			rules = &r
+		case answer := <-d.Asks:
+			answer <- d.asked(p, running, d.Clock.Now().Boot)
 		case end := <-done:
 			running = false
 			d.recovered(d.Clock.Now().Boot)
@@ -155,7 +165,8 @@ func (d *Daemon) recovered(now time.Duration) {
 func (d *Daemon) pass(ctx context.Context, claims []heard.Claim, done chan<- passed) {
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI.Swept {
-		d.cniDue = d.Clock.Now().Boot + rep.CNI.Due()
+		d.cniEnded = d.Clock.Now().Boot
+		d.cniDue = d.cniEnded + rep.CNI.Due()
 	}
 	done <- passed{rep, claims, err}
 }
@@ -171,6 +182,12 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 
 func (d *Daemon) ended(p *pending, end passed) {
 	now := d.Clock.Now().Boot
+	if d.Ended != nil {
+		if end.err != nil {
+			end.rep.Next = failedAgain
+		}
+		d.Ended(d.begun, end.rep, end.err)
+	}
 	if end.err != nil {
 		if text := end.err.Error(); text != d.failing {
 			d.failing = text // told once, and again when it changes

@@ -1,0 +1,38 @@
+package reaper
+
+import "time"
+
+// Asked is the daemon's answer to somebody who wants a look now.
+type Asked struct {
+	// Look is the number of the look, counted from the daemon's start.
+	Look uint64
+	// In is how long from now it begins at the latest; 0 where it is under way.
+	In time.Duration
+}
+
+const (
+	// askedGap is the least time between two looks that somebody asked for, and askedCNIGap
+	// between two sweeps over the CNI directories, which may hold 300,000 files.
+	askedGap    = 10 * time.Second
+	askedCNIGap = 5 * time.Minute
+)
+
+// asked answers a question for a look: whoever asks while one runs, or waits to begin, gets
+// the same one.
+func (d *Daemon) asked(p *pending, running bool, now time.Duration) Asked {
+	if running {
+		return Asked{Look: d.begun}
+	}
+	when := now
+	if d.askedFor != 0 {
+		when = max(when, d.askedFor+askedGap)
+	}
+	if p.due == 0 || when < p.due {
+		d.askedFor = when
+	}
+	p.ask(when)
+	if d.cniEnded != 0 {
+		d.cniDue = min(d.cniDue, max(p.due, d.cniEnded+askedCNIGap))
+	}
+	return Asked{Look: d.begun + 1, In: max(0, p.due-now)}
+}

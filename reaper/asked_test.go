@@ -1,0 +1,98 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestDaemonAsked: somebody may ask for a look as often as they like. Who asks while one waits
+// or runs gets that one, and the next comes 10 s later at the soonest.
+func TestDaemonAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode()
+		n.add(1, map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes})
+		clock := bubbleClock{time.Now(), n.now}
+		r := n.reaper(t, testRules)
+		node := clockedNode{n, clock}
+		r.Prober, r.Clock = node, node
+		asks := make(chan chan<- Asked)
+		var ended []uint64
+		d := &Daemon{
+			Reaper: r, Asks: asks, Status: func(string) {}, Checkpoint: func() {},
+			Ended: func(look uint64, rep Report, err error) {
+				if err != nil || len(rep.Look.Pods) != 1 {
+					t.Errorf("look %d: %v, %d pods", look, err, len(rep.Look.Pods))
+				}
+				ended = append(ended, look)
+			},
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		ask := func() Asked {
+			answer := make(chan Asked, 1)
+			asks <- answer
+			return <-answer
+		}
+		if a := ask(); a.Look != 1 || a.In > time.Millisecond {
+			t.Errorf("before the first look: %+v", a)
+		}
+		time.Sleep(time.Second)
+		first := ask()
+		if first.Look != 2 || first.In > askedGap {
+			t.Errorf("the second: %+v", first)
+		}
+		for range 1000 {
+			if a := ask(); a.Look != first.Look {
+				t.Fatalf("somebody else got %+v, not %+v", a, first)
+			}
+		}
+		time.Sleep(askedGap)
+		for range 600 {
+			ask()
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n.looks < 7 || n.looks > 9 || len(ended) != n.looks || ended[len(ended)-1] != uint64(n.looks) {
+			t.Errorf("%d looks in 71 s of asking without end, told of %v", n.looks, ended)
+		}
+	})
+}
+
+// blindNode is a node that cannot be looked at.
+type blindNode struct{ *fakeNode }
+
+func (blindNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
+	return policy.Look{}, errors.New("no pods directory")
+}
+
+// TestDaemonTellsFailure: who is told of passes is told of one that could not be taken, and when
+// it is tried again.
+func TestDaemonTellsFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode()
+		r := n.reaper(t, testRules)
+		r.Prober, r.Clock = blindNode{n}, bubbleClock{time.Now(), n.now}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		d := &Daemon{Reaper: r, Status: func(string) {}, Checkpoint: func() {}}
+		d.Ended = func(look uint64, rep Report, err error) {
+			if look != 1 || err == nil || rep.Next != failedAgain {
+				t.Errorf("look %d: %v, next in %s", look, err, rep.Next)
+			}
+			cancel()
+		}
+		if err := d.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
