@@ -36,14 +36,15 @@ func configDoc() string {
 #   orphan-reaper config print         what holds, and where each value comes from
 #   systemctl reload orphan-reaper     read it again; what needs a restart is told in the journal
 `)
-	c := config.Default()
+	c, before := config.Default(), ""
 	for i := range config.Settings {
 		s := &config.Settings[i]
 		b.WriteString("\n")
 		for line := range strings.SplitSeq(configComment(s), "\n") {
 			b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
 		}
-		b.WriteString(configDefault(s, &c))
+		b.WriteString(configDefault(s, before, &c))
+		before = s.Key
 	}
 	return b.String()
 }
@@ -67,13 +68,19 @@ func configComment(s *config.Setting) string {
 	return strings.Join(append(parts, strings.Join(human.Wrap(words, 92), "\n")), "\n\n")
 }
 
-// configDefault writes a key with its default in the form in which config print has it.
-func configDefault(s *config.Setting, c *config.Config) string {
+// configDefault writes a key with its default in the form in which config print has it. before
+// is the key that stands before it: a section begins once.
+func configDefault(s *config.Setting, before string, c *config.Config) string {
 	key, indent := s.Key, "#"
 	var b strings.Builder
 	if section, name, ok := strings.Cut(key, "."); ok {
-		b.WriteString("#" + section + ":\n")
+		if !strings.HasPrefix(before, section+".") {
+			b.WriteString("#" + section + ":\n")
+		}
 		key, indent = name, "#  "
+	}
+	if s.List() && len(s.Values(c)) == 0 {
+		return b.String() + indent + key + ": []\n"
 	}
 	if s.List() {
 		b.WriteString(indent + key + ":\n")

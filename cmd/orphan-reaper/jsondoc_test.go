@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 )
 
 // TestJSONDoc: docs/json.md has every key that -o json writes.
@@ -35,6 +36,8 @@ func TestJSONDoc(t *testing.T) {
 		view.Sighting{},
 		config.SettingView{},
 		versionView{},
+		fleet.Report{},
+		fleet.Answer{},
 	} {
 		jsonKeys(reflect.TypeOf(view), keys)
 	}

@@ -39,7 +39,8 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 		`node's mounts cannot be seen. self says that this process's own namespaces are the node: for tests and demos.`,
 	"cgroup_root": `Where the cgroup file system is mounted. Where the cgroups of the pods that run are not found there, nothing is taken.`,
 	"kubelet_token_file": `A bearer token for the kubelet's own port, which is then asked for its pods at each look. It must be allowed to ` +
-		`get nodes/proxy. Who lists a pod keeps it; a list that is known to be whole lets a pod go that the kubelet's log never names.`,
+		`get nodes/pods, nodes/metrics and nodes/healthz (Kubernetes 1.33 and later; before, nodes/proxy, which also lets its holder ` +
+		`start programs in pods). Who lists a pod keeps it; a list that is known to be whole lets a pod go that the kubelet's log never names.`,
 	"kubelet_client_certificate": `A client certificate for the kubelet's own port, instead of a token. On kubeadm's control planes: ` +
 		`/etc/kubernetes/pki/apiserver-kubelet-client.crt.`,
 	"kubelet_client_key": `The key of that certificate; none where it is in the same file.`,
@@ -57,6 +58,11 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"metrics_file": `Where the metrics for the node exporter's textfile collector go; the name must end in .prom. auto writes ` +
 		`orphan-reaper.prom into the directory that the running node exporter was told, else the one in the file of its arguments (/etc/default, ` +
 		`/etc/sysconfig), else a usual place; no directory is made. A stop takes the file away. none writes none.`,
+	"web.listen_addresses": `Where HTTP is answered, each as HOST:PORT; the word systemd takes the sockets that orphan-reaper.socket opens. Without ` +
+		`one no port is open. /metrics, /healthz and /readyz are for all; /v1/orphans and POST /v1/sweep for clients of this host, and for ` +
+		`those that web.config_file makes say who they are. Nothing can be removed, restored or resumed over HTTP.`,
+	"web.config_file": `A web configuration of Prometheus: TLS, passwords (basic_auth_users) and client certificates, as for the node exporter. ` +
+		`What changes in it holds at the next request. none: plain HTTP, and nobody has to say who it is.`,
 	"log_level": `The least level of what the daemon says of itself. The records of what was taken or kept have no level, and are ` +
 		`always written.`,
 	"log_format": `How the daemon's words and records are written. auto is journal below systemd, text elsewhere; json is one object a line.`,

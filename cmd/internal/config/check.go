@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ func (c *Config) paths() []namedPath {
 		{"cni-data-dir", "cni_data_dir", &c.CNIDataDir},
 		{"cni-conf-dir", "cni_conf_dir", &c.CNIConfDir},
 		{"metrics-file", "metrics_file", &c.MetricsFile},
+		{"web-config-file", "web.config_file", &c.WebConfigFile},
 	}
 	for i := range c.LogFiles {
 		ps = append(ps, namedPath{"log-file", "log_files", &c.LogFiles[i]})
@@ -44,7 +46,7 @@ func (c *Config) paths() []namedPath {
 }
 
 // mayBeNone are the paths' keys that take the word none.
-var mayBeNone = []string{"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file"}
+var mayBeNone = []string{"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file"}
 
 // isPath reports whether a value that may be a path is one, and not a word that stands for
 // one or for none.
@@ -82,6 +84,7 @@ func (c *Config) check() error {
 		p.add("node_root", "another directory than / is taken only together with --node-namespaces self")
 	}
 	c.checkAsked(p)
+	c.checkWeb(p)
 	if len(p.errs) == 0 {
 		return nil
 	}
@@ -221,6 +224,27 @@ func (c *Config) checkAsked(p *problems) {
 	// A node's name is a DNS subdomain, as the API server checks.
 	if n := c.NodeName; n == "" || len(n) > 253 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 		p.add("node_name", "%s is not the name of a node", strconv.Quote(n))
+	}
+}
+
+// Systemd is the listening address that stands for the sockets that systemd opens.
+const Systemd = "systemd"
+
+func (c *Config) checkWeb(p *problems) {
+	const key = "web.listen_addresses"
+	for _, a := range c.WebListenAddresses {
+		if a == Systemd {
+			continue
+		}
+		i := strings.LastIndexByte(a, ':')
+		if n, err := strconv.ParseUint(a[i+1:], 10, 16); i < 0 || err != nil || n == 0 {
+			p.add(key, "%s is neither HOST:PORT nor %s", strconv.Quote(a), Systemd)
+		} else if _, err := netip.ParseAddrPort(a); err != nil && a[:i] != "" && a[:i] != "localhost" {
+			p.add(key, "%s: write an IP address of this node, or %s for all of them", strconv.Quote(a), a[i:])
+		}
+	}
+	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {
+		p.add("web.config_file", "there is no web.listen_addresses to it")
 	}
 }
 

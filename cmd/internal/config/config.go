@@ -48,8 +48,11 @@ type Config struct {
 	CNIConfDir      string
 	CNIOlderThan    time.Duration
 	MetricsFile     string // auto, none or a path
-	LogLevel        string
-	LogFormat       string // auto, text, json or journal
+	// WebListenAddresses are HOST:PORT or the word systemd, each; without one no port is open.
+	WebListenAddresses []string
+	WebConfigFile      string // none or a path
+	LogLevel           string
+	LogFormat          string // auto, text, json or journal
 	// The kubelet's credentials are none or a path, each; the key may be in the
 	// certificate's file.
 	KubeletTokenFile, KubeletClientCertificate, KubeletClientKey string
@@ -93,6 +96,7 @@ func Default() Config {
 		CNIConfDir:      "/etc/cni/net.d",
 		CNIOlderThan:    24 * time.Hour,
 		MetricsFile:     Auto,
+		WebConfigFile:   None,
 		LogLevel:        "info",
 		LogFormat:       Auto,
 

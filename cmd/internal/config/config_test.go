@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 		"runtime.remove_sandboxes": "false",
 		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
-		"log_format": "auto",
+		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none",
 	}
 	for i := range Settings {
 		s := &Settings[i]
@@ -162,6 +162,12 @@ func TestBadFile(t *testing.T) {
 		{"node_root: /n\n", `:1: node_root: another directory than / is taken only together with --node-namespaces self`},
 		{"node_namespaces: self\nnode_root: n\n", `:2: node_root: "n" is not an absolute path`},
 		{"node_namespaces: self\nnode_root: ''\n", `:2: node_root: is empty`},
+		{"web: {listen_addresses: ['9477']}\n", `:1: web.listen_addresses: "9477" is neither HOST:PORT nor systemd`},
+		{"web: {listen_addresses: [':0']}\n", `:1: web.listen_addresses: ":0" is neither HOST:PORT nor systemd`},
+		{"web: {listen_addresses: [':70000']}\n", `:1: web.listen_addresses: ":70000" is neither HOST:PORT nor systemd`},
+		{"web: {listen_addresses: ['node1:9477']}\n", `:1: web.listen_addresses: "node1:9477": write an IP address of this node, or :9477 for all of them`},
+		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: there is no web.listen_addresses to it`},
+		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
 	} {
 		_, err := load(t, c.text, nil)
@@ -184,6 +190,7 @@ func TestGoodFile(t *testing.T) {
 		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
 		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
 		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
+		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477'], config_file: /w.yaml}\n",
 	} {
 		if _, err := load(t, text, nil); err != nil {
 			t.Errorf("%q: %v", text, err)

@@ -49,6 +49,10 @@ func (c Config) Lines() (lines []Line) {
 			lines = append(lines, Line{key + ": " + yamlWord(s.Values(&c)[0]), c.Source(s.Key)})
 			continue
 		}
+		if len(s.Values(&c)) == 0 {
+			lines = append(lines, Line{key + ": []", c.Source(s.Key)})
+			continue
+		}
 		lines = append(lines, Line{key + ":", c.Source(s.Key)})
 		for _, v := range s.Values(&c) {
 			lines = append(lines, Line{Text: "  - " + yamlWord(v)})
@@ -66,7 +70,7 @@ func (s *Setting) json(c *Config) any {
 	case *bool:
 		return *p
 	case *[]string:
-		return *p
+		return append([]string{}, *p...) // a list is never null
 	}
 	return s.Values(c)[0]
 }

@@ -157,6 +157,15 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.MetricsFile },
 	},
 	{
+		Flag: "web-listen-address", Key: "web.listen_addresses", Meta: "ADDRESS",
+		usage: "HOST:PORT to answer HTTP on, or systemd for the sockets of orphan-reaper.socket; may be repeated (default: none)",
+		field: func(c *Config) any { return &c.WebListenAddresses },
+	},
+	{
+		Flag: "web-config-file", Key: "web.config_file", Meta: "FILE", usage: "Prometheus' web configuration: TLS, passwords, client certificates",
+		field: func(c *Config) any { return &c.WebConfigFile },
+	},
+	{
 		Flag: "log-level", Key: "log_level", Meta: "LEVEL", usage: "debug, info, warn or error",
 		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, Live: true,
 	},

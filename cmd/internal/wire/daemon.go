@@ -86,6 +86,11 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
+	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)
+	if err != nil {
+		return err
+	}
+	defer stopWeb()
 	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+)
+
+// serveWeb opens the listening addresses, if there are any, and answers on them until the
+// returned function is called, which waits for the end.
+func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
+	if len(cfg.WebListenAddresses) == 0 {
+		return func() {}, nil
+	}
+	asks := make(chan chan<- reaper.Asked)
+	fc := fleet.Config{
+		Node: nodeName(cfg), Version: version, Started: time.Now(),
+		Addresses: slices.DeleteFunc(slices.Clone(cfg.WebListenAddresses), func(a string) bool { return a == config.Systemd }),
+		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
+		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
+		Stuck: func() time.Duration { return d.Stuck(d.Clock.Now().Boot) },
+		Ask:   func(ctx context.Context) (fleet.Asked, error) { return askLook(ctx, asks) },
+	}
+	if cfg.WebConfigFile != config.None {
+		fc.WebConfig = cfg.WebConfigFile
+	}
+	server := fleet.New(fc)
+	listeners, err := server.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.Asks = asks
+	d.Ended = func(look uint64, rep reaper.Report, err error) {
+		server.Publish(passOf(look, &rep, err, d.Rules.Observe))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(ctx, listeners); err != nil {
+			log.ErrorContext(ctx, "HTTP is answered no more; the node is looked after as before", slog.Any("error", err))
+		}
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+// askTime is how long a client waits for the daemon's answer, which never waits for a look.
+const askTime = 5 * time.Second
+
+// askLook asks the daemon for a look.
+func askLook(ctx context.Context, asks chan<- chan<- reaper.Asked) (fleet.Asked, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errors.New("it does not answer"))
+	defer cancel()
+	answer := make(chan reaper.Asked, 1)
+	select {
+	case asks <- answer:
+	case <-ctx.Done():
+		return fleet.Asked{}, context.Cause(ctx)
+	}
+	a := <-answer // the daemon answers at once what it takes
+	return fleet.Asked(a), nil
+}
+
+// passOf gives the loop's report the type of the room.
+func passOf(look uint64, rep *reaper.Report, err error, observe bool) *fleet.Pass {
+	return &fleet.Pass{
+		Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
+		BreakerOpen: rep.Stopped, Observe: observe, Next: rep.Next, Err: err,
+	}
+}
+
+// nodeName is what the report calls this node: as it was set, else the host's name in the
+// form that a kubelet gives it.
+func nodeName(cfg config.Config) string {
+	if cfg.NodeName != config.Auto {
+		return cfg.NodeName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(host))
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+)
+
+// freeAddress returns an address on which nobody listens at the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// fetch asks over HTTP, and again until the answer has the code that is wanted.
+func fetch(t *testing.T, method, url string, code int) string {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		answer, err := http.DefaultClient.Do(r)
+		if err == nil {
+			text, err = io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+		}
+		cancel()
+		if err == nil && answer.StatusCode == code {
+			return string(text)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s %s: %v %s", method, url, err, text)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// TestWholeWeb: the daemon tells over HTTP which orphan it has and why, and looks when it is
+// asked to.
+func TestWholeWeb(t *testing.T) {
+	n := newWholeNode(t)
+	n.write("log", "")
+	n.pod(1, false)
+	address := freeAddress(t)
+	cmd := n.command("run", "--mode", "observe", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", address, "--node-name", "worker-1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, said.String())
+		}
+	}()
+	url := "http://" + address
+	if text := fetch(t, "GET", url+"/readyz", 200); text != "ok\n" {
+		t.Errorf("readyz: %s", text)
+	}
+	fetch(t, "GET", url+"/healthz", 200)
+	report := func() (r fleet.Report) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(fetch(t, "GET", url+"/v1/orphans", 200)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := report()
+	if r.Node != "worker-1" || r.Mode != "observe" || r.Look != 1 || len(r.Pods) != 1 || r.Pods[0].UID != wholeUID(1) || len(r.Pods[0].Why) == 0 {
+		t.Errorf("%+v", r)
+	}
+	if text := fetch(t, "GET", url+"/metrics", 200); !strings.Contains(text, "\norphan_reaper_pod_directories 1\n") {
+		t.Errorf("the metrics do not have the pod:\n%s", text)
+	}
+	n.pod(2, false)
+	var a fleet.Answer
+	if err := json.Unmarshal([]byte(fetch(t, "POST", url+"/v1/sweep", 202)), &a); err != nil || a.Look != 2 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(500 * time.Millisecond) {
+		if r := report(); r.Look >= a.Look {
+			if len(r.Pods) != 2 {
+				t.Errorf("after the look that was asked for: %+v", r)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody looked")
+		}
+	}
+}
+
+// TestWholeWebTaken: an address that somebody else has is told at the start.
+func TestWholeWebTaken(t *testing.T) {
+	n := newWholeNode(t)
+	n.write("log", "")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	out, err := n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "cannot listen: listen tcp "+l.Addr().String()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,24 @@
+// Package fleet is what one node tells and is asked over HTTP: its metrics, whether it is well,
+// which orphans it has and why, and "look now".
+//
+// It is off by default. Nothing that removes, restores or resumes can be asked for: who breaks
+// in can read the report and have the node looked at, at most once in a while.
+//
+// # What it must not do
+//
+// It does not look, judge or change anything. The loop hands it what each pass found
+// (Server.Publish), and it asks the loop for a look (Server.Ask). A request reads what was made
+// ready by then; it waits for no file system and no runtime.
+//
+// # What a client may cost
+//
+// A connection carries one request. How many are open, and how many come in a second, is bounded
+// for each address and for all together (see limited); headers, bodies, and the time that each may
+// take are bounded as well. The report has at most 100 pods, whatever lies on the node.
+//
+// # Who may ask
+//
+// /metrics, /healthz and /readyz name no pod. /v1/orphans names pods and /v1/sweep costs a look,
+// so both want either an authenticated client or one of this host (see trusted). TLS, passwords
+// and client certificates are those of Prometheus' web configuration (prometheus/exporter-toolkit).
+package fleet

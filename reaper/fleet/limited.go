@@ -1,0 +1,178 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+)
+
+// The bounds on connections. A TLS handshake and a wrong password cost milliseconds of
+// processor time each, so that one address may have two of them a second for long.
+const (
+	mostOpen       = 64
+	mostOpenEach   = 8
+	mostAddresses  = 1024
+	burstEach      = 20
+	refillEach     = 500 * time.Millisecond // how long one connection takes to be allowed again
+	burstTogether  = 200
+	refillTogether = 20 * time.Millisecond
+)
+
+// listen opens the addresses and takes those that systemd has opened (sd_listen_fds(3)).
+func listen(ctx context.Context, addresses []string, systemd bool) ([]net.Listener, error) {
+	var all []net.Listener
+	if systemd {
+		given, err := activation.Listeners()
+		for _, l := range given {
+			if l != nil { // no stream socket
+				all = append(all, l)
+			}
+		}
+		if err == nil && len(all) == 0 {
+			err = errors.New("systemd has given none: is orphan-reaper.socket there, and started?")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot take systemd's sockets: %w", err)
+		}
+	}
+	for _, address := range addresses {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			for _, open := range all {
+				err = errors.Join(err, open.Close())
+			}
+			return nil, fmt.Errorf("cannot listen: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// bucket is a token bucket: burst at once, and one more each refill.
+type bucket struct {
+	spent time.Duration // of burst*refill
+	at    time.Time     // when spent was true
+}
+
+// take takes one token, or reports that there is none.
+func (b *bucket) take(now time.Time, burst int, refill time.Duration) bool {
+	b.spent = max(0, b.spent-now.Sub(b.at))
+	b.at = now
+	if b.spent+refill > time.Duration(burst)*refill {
+		return false
+	}
+	b.spent += refill
+	return true
+}
+
+// visitor is what one address has open, and how often it came lately.
+type visitor struct {
+	bucket
+	open int
+}
+
+// limited is a listener that closes a connection at once which is one too many: of its address,
+// or of all. So no address can keep the others out for long.
+type limited struct {
+	net.Listener
+	now func() time.Time
+
+	mu       sync.Mutex
+	all      visitor
+	visitors map[netip.Prefix]*visitor
+}
+
+func newLimited(l net.Listener, now func() time.Time) *limited {
+	return &limited{Listener: l, now: now, visitors: map[netip.Prefix]*visitor{}}
+}
+
+// Accept returns the next connection that is not one too many.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		from := origin(c.RemoteAddr())
+		if l.enter(from) {
+			return &visit{Conn: c, leave: sync.OnceFunc(func() { l.leave(from) })}, nil
+		}
+		_ = c.Close() // it is nobody's
+	}
+}
+
+// origin is what counts as one client: an address, of IPv6 the network of a host.
+func origin(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{} // Unix sockets
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// enter counts a connection in, or reports that it is one too many.
+func (l *limited) enter(from netip.Prefix) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	v := l.visitors[from]
+	if v == nil {
+		if len(l.visitors) >= mostAddresses && !l.forget(now) {
+			return false
+		}
+		v = &visitor{}
+		l.visitors[from] = v
+	}
+	if l.all.open >= mostOpen || v.open >= mostOpenEach || !v.take(now, burstEach, refillEach) || !l.all.take(now, burstTogether, refillTogether) {
+		return false
+	}
+	v.open++
+	l.all.open++
+	return true
+}
+
+// forget drops the addresses that have nothing open and spent nothing, and reports whether
+// there were any.
+func (l *limited) forget(now time.Time) bool {
+	was := len(l.visitors)
+	for from, v := range l.visitors {
+		if v.open == 0 && now.Sub(v.at) >= v.spent {
+			delete(l.visitors, from)
+		}
+	}
+	return len(l.visitors) < was
+}
+
+func (l *limited) leave(from netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all.open--
+	l.visitors[from].open--
+}
+
+// visit is a connection that is counted out when it is closed.
+type visit struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection and makes room for another.
+func (v *visit) Close() error {
+	defer v.leave()
+	return v.Conn.Close()
+}

@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// What bounds a report, so that no node's is larger than some 200 KiB.
+const (
+	mostPods    = 100
+	mostReasons = 5
+	mostErrors  = 10
+	mostText    = 256 // bytes of one text
+)
+
+// Pass is what the loop found in one pass.
+type Pass struct {
+	Number      uint64 // of the look, counted from the daemon's start
+	Look        policy.Look
+	Verdicts    []policy.Verdict // one for each of Look.Pods
+	RuntimeOnly []policy.Verdict // one for each of Look.RuntimeOnly
+	Parked      []policy.ParkedVerdict
+	Entries     []policy.EntryState
+	BreakerOpen bool
+	Observe     bool
+	Next        time.Duration // until the next look at the latest, from the end of the pass
+	Err         error         // of a look that could not be taken; all else is empty then
+}
+
+// Report is what one node tells of itself and its orphans, in docs/json.md's words. Pods that
+// live are not in it.
+type Report struct {
+	Node    string    `json:"node"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// Look is the number of the last look that could be taken, At when it was.
+	Look uint64    `json:"look"`
+	At   time.Time `json:"at"`
+	Mode string    `json:"mode"` // observe or enforce
+	// Missing is what keeps the daemon from enforcing although the mode is enforce.
+	Missing     []string `json:"missing"`
+	BreakerOpen bool     `json:"breaker_open"`
+	Counts      Counts   `json:"counts"`
+	Pods        []Pod    `json:"pods"`
+	More        int      `json:"more"` // how many pods Pods leaves out
+	Errors      []string `json:"errors"`
+}
+
+// Counts are the sums of a report.
+type Counts struct {
+	PodDirectories  int   `json:"pod_directories"`
+	Reap            int   `json:"reap"`
+	Wait            int   `json:"wait"`
+	Keep            int   `json:"keep"`
+	NeedsPerson     int   `json:"needs_person"`
+	Quarantine      int   `json:"quarantine"`
+	QuarantineBytes int64 `json:"quarantine_bytes"` // allocated, as far as they were counted
+}
+
+// Pod is one pod that does not live, in the pods directory, in quarantine or in the runtime.
+type Pod struct {
+	UID         string          `json:"uid"`
+	Namespace   string          `json:"namespace"`
+	Name        string          `json:"name"`
+	Verdict     policy.Decision `json:"verdict"`
+	Why         []policy.Why    `json:"why"`
+	NeedsPerson bool            `json:"needs_person"`
+	Parked      bool            `json:"parked"`
+	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict; 0 where it cannot
+}
+
+// newReport makes the report of a pass; who fills in what the pass does not know.
+func newReport(who Report, p *Pass) Report {
+	r := who
+	r.Look, r.At, r.Mode = p.Number, p.Look.At.Wall, "enforce"
+	if p.Observe {
+		r.Mode = "observe"
+	}
+	r.Missing, r.BreakerOpen = missing(p), p.BreakerOpen
+	r.Errors = []string{}
+	for i, text := range p.Look.Errors {
+		if i == mostErrors {
+			break
+		}
+		r.Errors = append(r.Errors, short(text))
+	}
+	for _, e := range p.Entries {
+		if !e.Phase.InQuarantine() {
+			continue
+		}
+		r.Counts.Quarantine++
+		for _, left := range e.Left {
+			r.Counts.QuarantineBytes += left.Bytes
+		}
+	}
+	r.Counts.PodDirectories = len(p.Look.Pods)
+	r.pods(p)
+	return r
+}
+
+// candidate is a pod that may be in the report: most of the texts are made only of those that are.
+type candidate struct {
+	e      *policy.Evidence
+	d      policy.Decision
+	why    []policy.Why
+	due    time.Duration
+	person bool
+}
+
+// pods counts the pods that do not live, and fills in the first of them: those about which a
+// person should do something, then what is kept, waits and goes.
+func (r *Report) pods(p *Pass) {
+	var all []candidate
+	for i, v := range p.Verdicts {
+		all = r.count(all, candidate{e: &p.Look.Pods[i], d: v.Decision, why: v.Why, due: v.Due})
+	}
+	for i, v := range p.RuntimeOnly {
+		all = r.count(all, candidate{e: &p.Look.RuntimeOnly[i], d: v.Decision, why: v.Why, due: v.Due})
+	}
+	for i, v := range p.Parked {
+		c := candidate{e: &p.Look.Parked[i], d: policy.Wait, why: v.Why}
+		if v.Decision == policy.ParkedConflict {
+			c.d = policy.Keep
+		}
+		all = r.count(all, c)
+	}
+	order := map[policy.Decision]int{policy.Keep: 0, policy.Wait: 1, policy.Reap: 2}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(flag(b.person)-flag(a.person), order[a.d]-order[b.d], cmp.Compare(a.e.UID, b.e.UID))
+	})
+	r.More = max(0, len(all)-mostPods)
+	r.Pods = []Pod{}
+	for _, c := range all[:len(all)-r.More] {
+		r.Pods = append(r.Pods, c.pod())
+	}
+}
+
+// count counts a pod by its verdict and appends it, unless it lives.
+func (r *Report) count(all []candidate, c candidate) []candidate {
+	v := policy.Verdict{Decision: c.d, Why: c.why}
+	if c.e.UID == "" || v.Living() {
+		return all
+	}
+	c.person = policy.OutlookOf(c.d, c.why) == policy.OutlookPerson
+	r.Counts.NeedsPerson += flag(c.person)
+	switch c.d {
+	case policy.Reap:
+		r.Counts.Reap++
+	case policy.Wait:
+		r.Counts.Wait++
+	case policy.Keep:
+		r.Counts.Keep++
+	}
+	return append(all, c)
+}
+
+func (c *candidate) pod() Pod {
+	p := Pod{
+		UID: string(c.e.UID), Namespace: short(c.e.Namespace), Name: short(c.e.PodName), Verdict: c.d, Why: []policy.Why{},
+		NeedsPerson: c.person, Parked: c.e.Entry != "", DueSeconds: int(c.due.Seconds()),
+	}
+	for i, w := range c.why {
+		if i == mostReasons {
+			break
+		}
+		p.Why = append(p.Why, policy.Why{Reason: w.Reason, Detail: short(w.Detail)})
+	}
+	return p
+}
+
+// missing says what keeps a pass from taking any pod at all.
+func missing(p *Pass) []string {
+	n, list := &p.Look.Node, []string{}
+	for _, f := range []struct {
+		what string
+		fact policy.Fact
+	}{
+		{"this process must see the node's own mounts and processes", n.MayEnforce},
+		{"the settings must agree with the kubelet", n.Agrees},
+	} {
+		if f.fact.Truth != policy.Yes {
+			list = append(list, short(f.what+": "+cmp.Or(f.fact.Detail, "not known")))
+		}
+	}
+	return list
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
+func short(text string) string { return cut(clean.Text(cut(text))) }
+
+// cut returns text with at most mostText bytes, and no part of a rune at its end.
+func cut(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	end := mostText - len("…")
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+func uidOf(i int) parsers.PodUID {
+	return parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i))
+}
+
+// goodNode is a node on which the daemon may enforce.
+func goodNode() policy.Node {
+	yes := policy.Fact{Truth: policy.Yes}
+	return policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes}
+}
+
+// passWith is a pass over pods, each with a decision and the reasons for it.
+func passWith(verdicts ...policy.Verdict) *Pass {
+	p := &Pass{Number: 3, Next: time.Hour, Look: policy.Look{At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: goodNode()}}
+	for i, v := range verdicts {
+		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: uidOf(i), Namespace: "shop", PodName: fmt.Sprint("pod-", i)})
+		p.Verdicts = append(p.Verdicts, v)
+	}
+	return p
+}
+
+func because(d policy.Decision, r policy.Reason) policy.Verdict {
+	return policy.Verdict{Decision: d, Why: []policy.Why{{Reason: r, Detail: "seen"}}}
+}
+
+func TestReport(t *testing.T) {
+	p := passWith(
+		policy.Verdict{Decision: policy.Reap},
+		because(policy.Wait, policy.ReasonHold),
+		because(policy.Keep, policy.ReasonSandbox), // it lives
+		because(policy.Keep, policy.ReasonMounted),
+		because(policy.Keep, policy.ReasonRestored),
+	)
+	p.Look.Pods = append(p.Look.Pods, policy.Evidence{Name: "lost+found"})
+	p.Verdicts = append(p.Verdicts, because(policy.Keep, policy.ReasonInvalidUID))
+	p.Look.Parked = []policy.Evidence{{UID: uidOf(8), Entry: "e8"}, {UID: uidOf(9), Entry: "e9"}}
+	p.Parked = []policy.ParkedVerdict{
+		{Decision: policy.ParkedWait, Why: []policy.Why{{Reason: policy.ReasonConfirm}}},
+		{Decision: policy.ParkedConflict, Why: []policy.Why{{Reason: policy.ReasonRemade}}},
+	}
+	p.Entries = []policy.EntryState{
+		{Phase: policy.PhaseParked, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 4096}}},
+		{Phase: policy.PhaseGone},
+	}
+	r := newReport(Report{Node: "n1", Version: "v1"}, p)
+	want := Counts{PodDirectories: 6, Reap: 1, Wait: 2, Keep: 3, NeedsPerson: 2, Quarantine: 1, QuarantineBytes: 4096}
+	if r.Counts != want {
+		t.Errorf("%+v, want %+v", r.Counts, want)
+	}
+	var order []string
+	for _, p := range r.Pods {
+		order = append(order, string(p.Verdict)+" "+p.UID[7:8])
+	}
+	if want := []string{"keep 3", "keep 9", "keep 4", "wait 1", "wait 8", "reap 0"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want those first that need a person: %q", order, want)
+	}
+	if r.Node != "n1" || r.Mode != "enforce" || len(r.Missing) != 0 || r.More != 0 || r.Look != 3 {
+		t.Errorf("%+v", r)
+	}
+	p.Observe, p.Look.Node.MayEnforce = true, policy.Fact{Detail: "no CAP_SYS_PTRACE"}
+	if r := newReport(Report{}, p); r.Mode != "observe" || len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "no CAP_SYS_PTRACE") {
+		t.Errorf("%s, %q", r.Mode, r.Missing)
+	}
+}
+
+// TestReportIsBounded: whatever lies on the node, and whatever it is called.
+func TestReportIsBounded(t *testing.T) {
+	long := strings.Repeat("ä\x1b[2J", 10_000)
+	var verdicts []policy.Verdict
+	for range 20_000 {
+		v := policy.Verdict{Decision: policy.Keep}
+		for range 40 {
+			v.Why = append(v.Why, policy.Why{Reason: policy.ReasonMounted, Detail: long})
+		}
+		verdicts = append(verdicts, v)
+	}
+	p := passWith(verdicts...)
+	for i := range p.Look.Pods {
+		p.Look.Pods[i].PodName, p.Look.Pods[i].Namespace = long, long
+	}
+	for range 10_000 {
+		p.Look.Errors = append(p.Look.Errors, long)
+	}
+	p.Look.Node.Agrees = policy.Fact{Detail: long}
+	r := newReport(Report{}, p)
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 300<<10 {
+		t.Errorf("the report has %d bytes", len(text))
+	}
+	if !utf8.Valid(text) || strings.Contains(string(text), `\u001b[`) || strings.Contains(string(text), `\ufffd`) {
+		t.Error("the report holds what moves a terminal, or a cut rune")
+	}
+	if len(r.Pods) != mostPods || r.More != 20_000-mostPods || r.Counts.Keep != 20_000 {
+		t.Errorf("%d pods, %d more, %d kept", len(r.Pods), r.More, r.Counts.Keep)
+	}
+}
+
+// TestReportOfNothing: lists are never null, also of a daemon whose look failed.
+func TestReportOfNothing(t *testing.T) {
+	text, err := json.Marshal(newReport(Report{}, &Pass{Err: errors.New("no pods directory")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "null") {
+		t.Errorf("%s", text)
+	}
+}

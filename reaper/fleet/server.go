@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+)
+
+// What one request may take. A scrape of all metrics is some 50 KiB.
+const (
+	headerTime  = 5 * time.Second
+	requestTime = 10 * time.Second
+	answerTime  = 30 * time.Second
+	headerBytes = 8 << 10
+	bodyBytes   = 1 << 10
+)
+
+// lateBy is how long after its time a look may come before the daemon is no longer ready: a
+// pass that removes much takes minutes.
+const lateBy = 5 * time.Minute
+
+// Asked is the daemon's answer to somebody who wants a look.
+type Asked struct {
+	Look uint64        // its number
+	In   time.Duration // until it begins at the latest; 0 where it runs
+}
+
+// Config is what a Server needs.
+type Config struct {
+	Node    string // this node's name
+	Version string
+	Started time.Time
+	// Addresses are HOST:PORT, each; Systemd takes the sockets that systemd has opened as well.
+	Addresses []string
+	Systemd   bool
+	// WebConfig is the path of Prometheus' web configuration, "" for none.
+	WebConfig string
+	Metrics   prometheus.Gatherer
+	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
+	Ask func(ctx context.Context) (Asked, error)
+	// Stuck says for how long the pass under way has been running, and Hangs from when on that
+	// is not well.
+	Stuck func() time.Duration
+	Hangs time.Duration
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Server answers over HTTP what the daemon has found. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	handler http.Handler
+
+	mu     sync.Mutex
+	report []byte // as JSON, nil before the first look
+	failed string // why the last look could not be taken, "" where it could
+	lacks  []string
+	due    time.Time // of the next look, at the latest
+}
+
+// New returns a server that does not listen yet.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
+		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
+	}))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /v1/orphans", s.trusted(s.orphans))
+	mux.HandleFunc("POST /v1/sweep", s.trusted(s.sweep))
+	// A web page that somebody has open may not ask either.
+	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
+	return s
+}
+
+// Listen opens the sockets, so that an address that cannot be had is told at the start.
+func (s *Server) Listen(ctx context.Context) ([]net.Listener, error) {
+	if s.cfg.WebConfig != "" {
+		if err := web.Validate(s.cfg.WebConfig); err != nil {
+			return nil, fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
+		}
+	}
+	return listen(ctx, s.cfg.Addresses, s.cfg.Systemd)
+}
+
+// Serve answers on the listeners until ctx ends, and closes them. The first that fails ends all.
+func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		h := s.httpServer()
+		context.AfterFunc(ctx, func() { _ = h.Close() })
+		go func() {
+			ended <- web.Serve(newLimited(l, s.cfg.Now), h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, s.cfg.Log)
+		}()
+	}
+	var failed error
+	for range listeners {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			failed = errors.Join(failed, err)
+		}
+		cancel()
+	}
+	return failed
+}
+
+// httpServer makes what answers on one listener; the toolkit puts its own handler before ours.
+func (s *Server) httpServer() *http.Server {
+	h := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
+		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		Protocols: new(http.Protocols),
+	}
+	// One request a connection, so that what bounds connections bounds requests.
+	h.Protocols.SetHTTP1(true)
+	h.SetKeepAlivesEnabled(false)
+	return h
+}
+
+// Publish takes what a pass found; from then on it is what is told.
+func (s *Server) Publish(p *Pass) {
+	now := s.cfg.Now()
+	if p.Err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed, s.due = short(p.Err.Error()), now.Add(p.Next+lateBy)
+		return
+	}
+	r := newReport(Report{Node: s.cfg.Node, Version: s.cfg.Version, Started: s.cfg.Started.UTC()}, p)
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		s.cfg.Log.Error("cannot write the report", slog.Any("error", err))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report, s.failed, s.due, s.lacks = append(text, '\n'), "", now.Add(p.Next+lateBy), nil
+	if !p.Observe {
+		s.lacks = r.Missing
+	}
+}
+
+// healthz says whether the daemon should be started again: it does not while it waits for
+// something that hangs for less than Hangs.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	if d := s.cfg.Stuck(); d > s.cfg.Hangs {
+		http.Error(w, "a pass has not ended for "+d.Round(time.Second).String(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// readyz says whether the daemon does what its mode says, and if not, what it lacks.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	problems := s.problems()
+	if len(problems) == 0 {
+		_, _ = fmt.Fprintln(w, "ok")
+		return
+	}
+	http.Error(w, "not ready:\n- "+strings.Join(problems, "\n- "), http.StatusServiceUnavailable)
+}
+
+func (s *Server) problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	if s.failed != "" {
+		list = append(list, "the node cannot be looked at: "+s.failed)
+	}
+	switch now := s.cfg.Now(); {
+	case s.due.IsZero():
+		list = append(list, "no look has ended yet")
+	case now.After(s.due):
+		list = append(list, "the last look was due "+now.Sub(s.due.Add(-lateBy)).Round(time.Second).String()+" ago")
+	}
+	for _, l := range s.lacks {
+		list = append(list, "nothing is taken, although the mode is enforce: "+l)
+	}
+	return list
+}
+
+func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	text := s.report
+	s.mu.Unlock()
+	if text == nil {
+		http.Error(w, "no look has ended yet; ask again in a few seconds", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
+
+// Answer is the answer to POST /v1/sweep, in docs/json.md's words.
+type Answer struct {
+	Node string `json:"node"`
+	// Look is the number that /v1/orphans has as look once the look has ended.
+	Look      uint64  `json:"look"`
+	InSeconds float64 `json:"in_seconds"`
+}
+
+// sweep asks for a look. Two that ask at once get the same one.
+func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
+	a, err := s.cfg.Ask(r.Context())
+	if err != nil {
+		http.Error(w, "the daemon stops: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(Answer{s.cfg.Node, a.Look, a.In.Seconds()})
+}

@@ -1,0 +1,260 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// newTestServer returns a server at a time that the test sets, and the number of looks asked for.
+func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, asks *uint64) {
+	tb.Helper()
+	now, asks = new(time.Now()), new(uint64)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphan_reaper_test", Help: "For tests."}))
+	return New(Config{
+		Node: "n1", WebConfig: webConfig, Metrics: reg, Log: slog.New(slog.DiscardHandler), Hangs: time.Hour,
+		Now: func() time.Time { return *now }, Stuck: func() time.Duration { return 0 },
+		Ask: func(context.Context) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
+	}), now, asks
+}
+
+// do asks the handler without a network.
+func do(s *Server, method, path, from string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.RemoteAddr = from
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+const here, elsewhere = "127.0.0.1:1234", "192.0.2.7:1234"
+
+func TestReady(t *testing.T) {
+	s, now, _ := newTestServer(t, "")
+	check := func(what string, code int, words ...string) {
+		t.Helper()
+		w := do(s, "GET", "/readyz", elsewhere)
+		if w.Code != code {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+		for _, word := range words {
+			if !strings.Contains(w.Body.String(), word) {
+				t.Errorf("%s: %q does not say %q", what, w.Body, word)
+			}
+		}
+	}
+	check("before the first look", 503, "no look has ended yet")
+	if w := do(s, "GET", "/v1/orphans", here); w.Code != 503 {
+		t.Errorf("a report before the first look: %d %s", w.Code, w.Body)
+	}
+	s.Publish(passWith())
+	check("after it", 200, "ok")
+	*now = now.Add(time.Hour + lateBy + time.Minute)
+	check("when it is late", 503, "was due")
+	s.Publish(&Pass{Err: errors.New("permission denied"), Next: 30 * time.Second})
+	check("when it failed", 503, "the node cannot be looked at: permission denied")
+	p := passWith()
+	p.Look.Node.MayEnforce = policy.Fact{Detail: "this is not the node's PID namespace: set hostPID"}
+	s.Publish(p)
+	check("when it may not enforce", 503, "although the mode is enforce", "hostPID")
+	p.Observe = true
+	s.Publish(p)
+	check("when it is to observe", 200)
+}
+
+func TestHealth(t *testing.T) {
+	s, _, _ := newTestServer(t, "")
+	if w := do(s, "GET", "/healthz", elsewhere); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.cfg.Stuck = func() time.Duration { return 2 * time.Hour }
+	if w := do(s, "GET", "/healthz", elsewhere); w.Code != 503 || !strings.Contains(w.Body.String(), "2h0m0s") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestWhoMayAsk: what names pods or costs a look is for this host, where nobody has to say a
+// name; what does neither is for all; and there is nothing else to ask for.
+func TestWhoMayAsk(t *testing.T) {
+	s, _, asks := newTestServer(t, "")
+	s.Publish(passWith(because(policy.Keep, policy.ReasonMounted)))
+	for _, c := range []struct {
+		method, path, from string
+		code               int
+	}{
+		{"GET", "/metrics", elsewhere, 200},
+		{"HEAD", "/metrics", elsewhere, 200},
+		{"GET", "/v1/orphans", here, 200},
+		{"GET", "/v1/orphans", "[::1]:9", 200},
+		{"POST", "/v1/sweep", here, 202},
+		{"GET", "/v1/orphans", elsewhere, 403},
+		{"POST", "/v1/sweep", elsewhere, 403},
+		{"POST", "/v1/sweep", "127.0.0.1.example.com:9", 403},
+		{"POST", "/v1/sweep", "", 403},
+		{"GET", "/v1/sweep", here, 405},
+		{"DELETE", "/v1/orphans", here, 405},
+		{"POST", "/v1/orphans", here, 405},
+		{"POST", "/v1/purge", here, 404},
+		{"GET", "/debug/pprof/", here, 404},
+		{"GET", "/", here, 404},
+	} {
+		if w := do(s, c.method, c.path, c.from); w.Code != c.code {
+			t.Errorf("%s %s from %s: %d, want %d", c.method, c.path, c.from, w.Code, c.code)
+		}
+	}
+	if *asks != 1 {
+		t.Errorf("%d looks were asked for", *asks)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
+	r.RemoteAddr = here
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	if s.handler.ServeHTTP(w, r); w.Code != 403 {
+		t.Errorf("a web page: %d", w.Code)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	s, _, _ := newTestServer(t, "")
+	w := do(s, "POST", "/v1/sweep", here)
+	var a Answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a != (Answer{"n1", 7, 2}) {
+		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	}
+	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
+	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
+		t.Errorf("a daemon that stops: %d %s", w.Code, w.Body)
+	}
+}
+
+// fromElsewhere is a listener whose clients all come from another host.
+type fromElsewhere struct{ net.Listener }
+
+type connElsewhere struct{ net.Conn }
+
+func (connElsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 9} }
+
+func (l fromElsewhere) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return connElsewhere{c}, nil
+}
+
+// TestAuthenticated: by the web configuration, as it is at the time of the request.
+func TestAuthenticated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The password is "secret", at bcrypt's least cost.
+	const users = "basic_auth_users:\n  sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G\n"
+	write(users)
+	s, _, _ := newTestServer(t, path)
+	s.cfg.Addresses = []string{"127.0.0.1:0"}
+	ctx, cancel := context.WithCancel(t.Context())
+	listeners, err := s.Listen(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listeners[0].Addr().String()
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, []net.Listener{fromElsewhere{listeners[0]}}) }()
+	post := func(user, password string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/sweep", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Error(err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		return answer.StatusCode
+	}
+	for _, c := range []struct {
+		user, password string
+		code           int
+	}{{"", "", 401}, {"sweeper", "wrong", 401}, {"other", "secret", 401}, {"sweeper", "secret", 202}} {
+		if code := post(c.user, c.password); code != c.code {
+			t.Errorf("%s:%s: %d, want %d", c.user, c.password, code, c.code)
+		}
+	}
+	write("http_server_config:\n  http2: false\n")
+	if code := post("sweeper", "secret"); code != 403 {
+		t.Errorf("%d after the users were taken out of the file", code)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDemands(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                           false,
+		"basic_auth_users: {}\n":     false,
+		"basic_auth_users: {a: b}\n": true,
+		"tls_server_config: {cert_file: a, key_file: b}\n":                                             false,
+		"tls_server_config: {client_auth_type: RequestClientCert, client_ca_file: c}\n":                false,
+		"tls_server_config: {client_auth_type: RequireAnyClientCert}\n":                                false,
+		"tls_server_config: {client_auth_type: VerifyClientCertIfGiven, client_ca_file: c}\n":          false,
+		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: /ca.pem}\n": true,
+	} {
+		if got, err := demands([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if _, err := demands([]byte("basic_auth_users: [")); err == nil {
+		t.Error("no error of a broken file")
+	}
+}
+
+// TestListenRefused: what cannot be served is told at the start.
+func TestListenRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ := newTestServer(t, path)
+	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a broken web configuration: %v", err)
+	}
+	s, _, _ = newTestServer(t, "")
+	s.cfg.Addresses = []string{"127.0.0.1:0", "192.0.2.1:1"}
+	if _, err := s.Listen(t.Context()); err == nil {
+		t.Error("an address of another host")
+	}
+	s.cfg.Addresses, s.cfg.Systemd = nil, true
+	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "orphan-reaper.socket") {
+		t.Errorf("no socket from systemd: %v", err)
+	}
+}
