@@ -2,7 +2,8 @@
 // open, never a joined path. All of the safety of reading, moving and removing rests on it.
 //
 // It opens, lists, reads and identifies. It changes nothing on the disk, and it decides nothing.
-// What a caller gets is a descriptor, which it closes, or an error that wraps an errno.
+// What a caller gets is a descriptor, which it closes, or an error that wraps an errno; where it
+// cannot be told whether a name is a mount point, it wraps none.
 //
 // A step is one openat2(2). Each of its flags stands for an attack, and TestFlags shows that
 // the attack succeeds where the flag is missing:

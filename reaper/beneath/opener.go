@@ -30,7 +30,7 @@ type Opener struct {
 	// fallback is why there is no openat2, nil where it is used for every step.
 	fallback error
 	down, up uint64
-	same     func(a, b int) bool
+	same     func(a, b int) (bool, error)
 }
 
 // New asks the kernel whether openat2 is there and stops at a mount. The kernel's version
@@ -87,10 +87,14 @@ func (o *Opener) stopsAtMounts(root int) error {
 func (o *Opener) Fallback() error { return o.fallback }
 
 // SameMount reports whether two descriptors are on one mount. Doubt is no.
-func (o *Opener) SameMount(a, b int) bool { return o.same(a, b) }
+func (o *Opener) SameMount(a, b int) bool {
+	same, err := o.same(a, b)
+	return err == nil && same
+}
 
 // Step opens name, one name and not "..", below the directory parent, as ReadDir, HoldDir or
-// Hold say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory.
+// Hold say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory. Where it cannot be
+// told whether it is a mount point, the error is none of a system call.
 func (o *Opener) Step(parent int, name string, flags int) (int, error) {
 	if err := oneName(name); err != nil {
 		return -1, err
@@ -158,9 +162,13 @@ func (o *Opener) byMountID(dirfd int, name string, flags int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if !o.same(dirfd, held) {
+	same, err := o.same(dirfd, held)
+	if err == nil && !same {
+		err = unix.EXDEV
+	}
+	if err != nil {
 		Close(held)
-		return -1, unix.EXDEV
+		return -1, err
 	}
 	if flags == Hold {
 		return held, nil

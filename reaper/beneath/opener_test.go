@@ -162,12 +162,69 @@ func TestMountIDGuard(t *testing.T) {
 	if _, err := o.Step(parent, "x", ReadDir); !errors.Is(err, unix.EXDEV) {
 		t.Errorf("%v, not EXDEV", err)
 	}
-	o.same = func(_, _ int) bool { return true }
+	o.same = func(_, _ int) (bool, error) { return true, nil }
 	fd, err := o.Step(parent, "x", ReadDir)
 	testkit.Must(t, err)
 	defer Close(fd)
 	if st, err := Stat(fd); err != nil || st.Ino != inode(t, away) {
 		t.Errorf("the guard is off and the attack fails: %v", err)
+	}
+}
+
+// TestMountIDUnknown: without openat2, and where no mount ID can be read, a step says that it does
+// not know: neither that the name is a mount point, which some take for the end of a search, nor
+// that it is not there, as ENOENT of a missing /proc would.
+func TestMountIDUnknown(t *testing.T) {
+	broken := func(int) (uint64, error) { return 0, unix.ENOENT }
+	o := &Opener{fallback: errors.ErrUnsupported, same: func(a, b int) (bool, error) { return sameBy(a, b, broken, broken) }}
+	dir := t.TempDir()
+	testkit.Must(t, os.Mkdir(dir+"/x", 0o755))
+	parent, before := open(t, dir), testkit.OpenFDs(t)
+	for _, flags := range []int{ReadDir, HoldDir, Hold} {
+		fd, err := o.Step(parent, "x", flags)
+		if _, number := errors.AsType[unix.Errno](err); err == nil || number || Gone(err) {
+			Close(fd)
+			t.Errorf("%#x: %v", flags, err)
+		}
+	}
+	if _, err := o.Identify(parent, "x"); err == nil || errors.Is(err, unix.EXDEV) {
+		t.Errorf("identified: %v", err)
+	}
+	if o.SameMount(parent, parent) {
+		t.Error("doubt is yes")
+	}
+	if after := testkit.OpenFDs(t); after != before {
+		t.Errorf("%d descriptors are open, %d were", after, before)
+	}
+}
+
+// TestSameBy: one way answers for both descriptors, or nothing is known.
+func TestSameBy(t *testing.T) {
+	ids := func(a, b uint64) func(int) (uint64, error) { // 0 is an error
+		return func(fd int) (uint64, error) {
+			id := map[int]uint64{1: a, 2: b}[fd]
+			if id == 0 {
+				return 0, unix.EACCES
+			}
+			return id, nil
+		}
+	}
+	for name, test := range map[string]struct {
+		first, second func(int) (uint64, error)
+		same, known   bool
+	}{
+		"the same":            {ids(7, 7), ids(8, 9), true, true},
+		"another":             {ids(7, 8), ids(9, 9), false, true},
+		"the second way":      {ids(0, 0), ids(9, 9), true, true},
+		"the second, another": {ids(0, 7), ids(8, 9), false, true},
+		"one of the two":      {ids(7, 0), ids(7, 7), false, false},
+		"none":                {ids(0, 0), ids(0, 0), false, false},
+		"half and half":       {ids(0, 7), ids(7, 0), false, false},
+	} {
+		same, err := sameBy(1, 2, test.first, test.second)
+		if same != test.same || (err == nil) != test.known {
+			t.Errorf("%s: %t, %v", name, same, err)
+		}
 	}
 }
 
@@ -179,7 +236,7 @@ func TestMountedInBetween(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	testkit.Must(t, os.Mkdir(dir+"/x", 0o755))
 	want := inode(t, dir+"/x")
-	o := &Opener{fallback: errors.ErrUnsupported, same: func(a, b int) bool {
+	o := &Opener{fallback: errors.ErrUnsupported, same: func(a, b int) (bool, error) {
 		testkit.Mount(t, away, dir+"/x", "", unix.MS_BIND, "")
 		return sameMount(a, b)
 	}}

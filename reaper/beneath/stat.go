@@ -2,6 +2,7 @@ package beneath
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -104,17 +105,24 @@ func TypeName(mode uint16) string {
 }
 
 // sameMount reports whether both descriptors are on one mount. The two ways to ask have IDs
-// of their own, so one way must answer for both. Every error means no.
-func sameMount(a, b int) bool {
-	for _, id := range [...]func(fd int) (uint64, error){mountByStatx, MountID} {
+// of their own, so one way must answer for both.
+func sameMount(a, b int) (bool, error) { return sameBy(a, b, mountByStatx, MountID) }
+
+// sameBy asks in the given ways. The error ends the chain: without /proc it is ENOENT, which would
+// say of the name that it is not there.
+func sameBy(a, b int, ways ...func(fd int) (uint64, error)) (bool, error) {
+	var first error
+	for _, id := range ways {
 		x, errA := id(a)
-		if errA != nil {
-			continue
-		}
 		y, errB := id(b)
-		return errB == nil && x == y
+		if errA == nil && errB == nil {
+			return x == y, nil
+		}
+		if first = cmp.Or(first, errA, errB); errA == nil {
+			break // it answers for one of them only, and another way would, too
+		}
 	}
-	return false
+	return false, fmt.Errorf("it cannot be told whether it is a mount point: %s", first.Error())
 }
 
 var errNoMountID = errors.New("no mount ID")

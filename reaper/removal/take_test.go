@@ -185,7 +185,7 @@ func TestGuardNoXdev(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			tr, r, a := quarantined(t, no, contents.TakeAll, "bind volumes/kubernetes.io~csi/pv/mount")
 			testkit.Set(r.open, "down", uint64(0))
-			testkit.Set(r.open, "same", func(_, _ int) bool { return true })
+			testkit.Set(r.open, "same", func(_, _ int) (bool, error) { return true, nil })
 			run1(t, r, a)
 			if len(tr.Lost()) < 2 {
 				t.Fatal("the guard is off and nothing was lost")
