@@ -144,11 +144,19 @@ func Loop(tb testing.TB, file string) (device string) {
 // Set changes a field of what ptr points to that its package keeps for itself: a guard that
 // only a test may take away, to show what is lost without it.
 func Set[T any](ptr any, field string, value T) {
-	f := reflect.ValueOf(ptr).Elem().FieldByName(field)
-	*(*T)(unsafe.Pointer(f.UnsafeAddr())) = value
+	*fieldOf[T](ptr, field) = value
 }
 
 // Get reads such a field.
 func Get[T any](ptr any, field string) T {
-	return *(*T)(unsafe.Pointer(reflect.ValueOf(ptr).Elem().FieldByName(field).UnsafeAddr()))
+	return *fieldOf[T](ptr, field)
+}
+
+// fieldOf panics where the field is of another type: a value of the wrong one would be anything.
+func fieldOf[T any](ptr any, field string) *T {
+	f := reflect.ValueOf(ptr).Elem().FieldByName(field)
+	if want := reflect.TypeFor[T](); f.Type() != want {
+		panic(fmt.Sprintf("%s is a %s, not a %s", field, f.Type(), want))
+	}
+	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
