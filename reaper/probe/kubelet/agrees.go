@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // Agrees says whether what the operator set agrees with the kubelets that run: the root
@@ -20,103 +20,49 @@ func (r *Reader) Agrees(ctx context.Context) policy.Fact {
 	return r.Find(ctx).Agrees
 }
 
-// moved says whether a new start would look at the root directory of the one kubelet that
-// runs, and this one does not. At the boot of a node whose kubelet comes late (k0s, microk8s)
-// there was none to ask.
-func (r *Reader) moved(ks kubelets) bool {
-	return !r.Waive && !r.RootDirSet && len(ks.ours) == 0 && len(ks.others) == 1 && !ks.others[0].files.apart
+// settings are what is compared with the kubelets that run.
+func (r *Reader) settings() reading.Settings {
+	s := reading.Settings{Waive: r.Waive, RootDir: r.RootDir, RootDirSet: r.RootDirSet}
+	if e := r.RuntimeEndpoint; e != cri.EndpointAuto && e != cri.EndpointNone {
+		s.Endpoint = e
+	}
+	return s
+}
+
+// compared is what settings are compared with. The socket is asked only where they have one.
+func compared(ks []*Kubelet, s reading.Settings) []reading.Kubelet {
+	all := make([]reading.Kubelet, len(ks))
+	for i, k := range ks {
+		all[i] = reading.Kubelet{Words: k.String(), PID: k.ID.PID, Hidden: k.hidden, Apart: k.files.apart}
+		if s.Endpoint != "" {
+			all[i].Endpoint = k.toldEndpoint(s.Endpoint)
+		}
+	}
+	return all
 }
 
 // agrees compares what was found; doubt says why that may not be all.
-//
-// What was left to the kubelet cannot contradict it, but for the root directory: it was
-// looked for once, at the start, and a guess or a kubelet of before is no choice.
-func (r *Reader) agrees(ks kubelets, doubt error) policy.Fact {
-	f := policy.Fact{Origin: r.ProcDir}
-	switch {
-	case r.Waive:
-		f.Truth, f.Origin, f.Detail = policy.Yes, "--runtime-endpoint", "none: there is no kubelet to agree with"
-		return f
-	case doubt != nil && r.RootDirSet:
-		f.Detail = fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: %v", r.RootDir, doubt)
-		return f
-	case doubt != nil:
-		f.Detail = fmt.Sprintf("cannot tell the kubelet's root directory: %v; set --root-dir", doubt)
-		return f
+func (r *Reader) agrees(ks kubelets, doubt error) (agrees policy.Fact, moved bool) {
+	s := r.settings()
+	others := compared(ks.others, reading.Settings{}) // nobody asks for the socket of another kubelet
+	if r.Waive || doubt != nil {
+		return s.Agree(r.ProcDir, nil, others, doubt), false
 	}
-	if truth, words := r.rootAgrees(ks); truth != policy.Yes {
-		f.Truth, f.Detail = truth, words
-		return f
-	}
-	for _, k := range ks.ours {
-		if truth, words := r.endpointAgrees(k); truth != policy.Yes {
-			f.Truth, f.Detail = truth, words
-			return f
-		}
-	}
-	f.Truth, f.Detail = policy.Yes, "no kubelet runs that could say otherwise"
-	if len(ks.ours) > 0 {
-		f.Detail = "nothing that is set says otherwise than " + list(ks.ours)
-	}
-	return f
+	ours := compared(ks.ours, s)
+	return s.Agree(r.ProcDir, ours, others, nil), s.Moved(ours, others)
 }
 
-// rootAgrees says whether the root directory is that of a kubelet that runs, or of none
-// that could say otherwise.
-func (r *Reader) rootAgrees(ks kubelets) (policy.Truth, string) {
-	hidden := slices.ContainsFunc(ks.others, func(k *Kubelet) bool { return k.hidden })
-	switch {
-	case len(ks.others) == 0:
-		return policy.Yes, ""
-	case r.RootDirSet && len(ks.ours) > 0:
-		return policy.Yes, "" // the operator has chosen among them
-	case r.RootDirSet && hidden:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: k3s hides its command line, and its configuration "+
-			"file says otherwise: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", r.RootDir, list(ks.others), r.RootDir)
-	case r.RootDirSet:
-		return policy.No, fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
-			r.RootDir, list(ks.others))
-	case len(ks.ours) > 0 || len(ks.others) > 1:
-		return policy.No, fmt.Sprintf("several kubelets run, and --root-dir names none of them: %s; set --root-dir to the root directory of the one that is meant",
-			list(slices.Concat(ks.ours, ks.others)))
-	case ks.others[0].files.apart:
-		return policy.No, fmt.Sprintf("the kubelet has a mount namespace of its own, where its root directory is another than %s here: %s; "+
-			"set --root-dir to where that directory is here", r.RootDir, ks.others[0])
-	}
-	return policy.No, fmt.Sprintf("the root directory was %s when orphan-reaper started, and the kubelet that runs now has another: %s; restart orphan-reaper",
-		r.RootDir, ks.others[0])
-}
-
-// endpointAgrees compares --runtime-endpoint with what the kubelet was told, by flag, file
-// or drop-in. A kubelet that was told nothing contradicts nothing.
-func (r *Reader) endpointAgrees(k *Kubelet) (policy.Truth, string) {
-	ours := r.RuntimeEndpoint
-	if ours == "" || ours == cri.EndpointAuto || ours == cri.EndpointNone {
-		return policy.Yes, ""
-	}
+// toldEndpoint says what the kubelet was told of the runtime's socket, and whether that is ours.
+func (k *Kubelet) toldEndpoint(ours string) (e reading.Endpoint) {
 	theirs, err := k.runtimeEndpoint()
-	switch {
-	case err != nil:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet (PID %d) agrees with --runtime-endpoint %s: %v; %s",
-			k.ID.PID, ours, err, adviceReadable)
-	case theirs == "":
-		return policy.Yes, ""
+	if err != nil || theirs == "" {
+		e.Err = err
+		return e
 	}
-	same, err := k.sameSocket(theirs, ours)
-	switch {
-	case err != nil:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
-			ours, k.ID.PID, clean.Name(theirs), err)
-	case !same:
-		return policy.No, fmt.Sprintf("--runtime-endpoint is %s, and the kubelet (PID %d) uses %s; leave --runtime-endpoint out, or set it to the kubelet's",
-			ours, k.ID.PID, clean.Name(theirs))
-	}
-	return policy.Yes, ""
+	e.Told = clean.Name(theirs)
+	e.Same, e.Err = k.sameSocket(theirs, ours)
+	return e
 }
-
-// adviceReadable is what a person can do where the kubelet's own files cannot be read: to
-// set the same in our configuration does not help, since that could not be checked.
-const adviceReadable = "put that right, or restart the kubelet with a configuration that can be read"
 
 // sameSocket says whether two endpoints are the same socket: by path, as where the runtime
 // is down, or by what lies there, as where one path leads through a symlink.

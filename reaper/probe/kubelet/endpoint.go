@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
 
 // Sockets decides where to ask: where the operator says; else where the running
@@ -17,7 +18,7 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 	if k, err := oneKubelet(r.ProcDir, r.RootDir); err == nil && k != nil {
 		endpoint, err := k.runtimeEndpoint()
 		if err != nil {
-			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; %s", k.ID.PID, err, adviceReadable)}
+			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
 		}
 		if endpoint != "" {
 			return k.namedSocket(endpoint)

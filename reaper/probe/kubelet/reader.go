@@ -62,6 +62,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 	type found struct {
 		ks     kubelets
 		agrees policy.Fact
+		moved  bool
 		err    error
 	}
 	f, hung := bounded.Do(ctx, r.Guard, "kubelet", func() found {
@@ -69,10 +70,12 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 		for _, k := range ks.ours {
 			k.LogFormat = k.logsIn()
 		}
-		return found{ks, r.agrees(ks, err), err}
+		agrees, moved := r.agrees(ks, err)
+		return found{ks, agrees, moved, err}
 	})
 	if hung != nil { // and nothing was found
-		f.err, f.agrees = hung, r.agrees(kubelets{}, hung)
+		f.err = hung
+		f.agrees, _ = r.agrees(kubelets{}, hung)
 	}
 	a.Agrees = f.agrees
 	running, err := f.ks.one(r.RootDir)
@@ -91,7 +94,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 	default:
 		a.Runs.Truth, a.Runs.Detail = policy.Yes, running.String()
 	}
-	if f.err == nil && r.moved(f.ks) {
+	if f.moved {
 		a.Moved = fmt.Errorf("%w: %s", policy.ErrRootMoved, f.agrees.Detail)
 	}
 	return a
