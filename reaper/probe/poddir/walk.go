@@ -1,0 +1,277 @@
+package poddir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// The bounds of a walk. A pod's directory is a skeleton that the kubelet makes, at most four
+// levels deep, and below it trees of one class each: volumes, most of all. The skeleton must be
+// read to its end, since it says which volumes there are. A tree's class is known by its path,
+// so a tree is counted for people only, and no verdict waits for the sum: beyond the bounds it
+// is Partial. Mounts below a tree are mountinfo's to tell; a walk that meets one tells it, too,
+// and what removes stops at each.
+const (
+	// mostEntries is the most of one directory of the skeleton, and what is counted of one tree.
+	mostEntries = 10_000
+	// mostSkeleton is the most of all the skeleton's directories of one pod together.
+	mostSkeleton = 50_000
+	// mostCounted is what one look counts in all trees of all pods.
+	mostCounted = 1_000_000
+	deepest     = 24 // also bounds the open directories of one walk
+	mostRows    = 200
+	mostVolData = 1 << 20 // of one vol_data.json; the kubelet writes some 500 bytes
+	// mostVolDatas is what is held of all of them of one pod.
+	mostVolDatas = 8 << 20
+)
+
+// walker reads one pod directory.
+type walker struct {
+	*Content
+	bounds
+	open  *beneath.Opener
+	ended func() error // the context's: why to stop, or nil
+	dev   uint64
+	mount uint64
+	left  int // of mostSkeleton
+	// ephemeral: the CSI volume whose directory is being read lives as long as its pod.
+	ephemeral bool
+}
+
+// errSubvolume: a btrfs subvolume is no mount and may be anybody's; it is not entered.
+var errSubvolume = errors.New("another device without a mount: a subvolume")
+
+// bounds are what one walk may take, and what it is for.
+type bounds struct {
+	buf    []byte // scratch for listings
+	each   int    // entries of one directory of the skeleton, and of one tree
+	counts *counting
+	until  time.Time // when counting this pod ends: the rest is the skeleton's
+	etc    bool      // read etc-hosts
+	origin string    // the directory, for people
+}
+
+// counting is what the walks of one look may count in trees, together and in time.
+type counting struct {
+	left  atomic.Int64
+	ended func() error
+}
+
+func newCounting(ctx context.Context) *counting {
+	c := &counting{ended: ctx.Err}
+	c.left.Store(mostCounted)
+	return c
+}
+
+// late says that the time for counting is over, that of the pod or that of the look.
+func (w *walker) late() bool {
+	return w.counts.ended() != nil || time.Now().After(w.until) //nolint:forbidigo // as a context's deadline: no verdict rests on it
+}
+
+// room is how many more entries may be counted.
+func (w *walker) room() int {
+	if w.late() {
+		return 0
+	}
+	return int(max(0, w.counts.left.Load()))
+}
+
+// readContent walks the pod directory that fd holds and classes what it finds. It opens
+// directories, vol_data.json, etc-hosts and userns, nothing else.
+func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
+	c := &Content{byKey: map[rowKey]int{}}
+	w := walker{Content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
+	c.note(st)
+	c.add(".", contents.ClassSkeleton, blocksOf(st), 1)
+	w.mixed(fd, nil)
+	slices.SortFunc(c.Rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
+	return c
+}
+
+// mixed reads a directory of the skeleton: its entries are each of their own class.
+func (w *walker) mixed(fd int, rel []string) {
+	entries, err := w.list(fd, min(w.each, w.left))
+	w.left -= len(entries)
+	if errors.Is(err, beneath.ErrTooMany) {
+		w.cut(rel, len(entries))
+	} else if err != nil {
+		w.unread(rel, err)
+		return
+	}
+	switch {
+	case len(rel) == 0:
+		// What another directory takes must not be taken from the volumes.
+		first(entries, "volumes")
+	case contents.IsCSIVolume(rel):
+		// It tells the class of what lies beside it.
+		w.ephemeral = false
+		first(entries, contents.VolData)
+	}
+	for _, d := range entries {
+		if err := w.ended(); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = errSlow
+			}
+			w.unread(rel, err)
+			return
+		}
+		w.entry(fd, append(slices.Clip(rel), d.Name), d)
+	}
+}
+
+// first moves the entry of that name, if there is one, to the front.
+func first(entries []beneath.Entry, name string) {
+	if i := slices.IndexFunc(entries, func(d beneath.Entry) bool { return d.Name == name }); i > 0 {
+		entries[0], entries[i] = entries[i], entries[0]
+	}
+}
+
+// errSlow: the walk ends by itself before it counts as hung.
+var errSlow = errors.New("the disk is too slow: there was no time left for it")
+
+// cut notes a directory of the skeleton that has more entries than are read. Where all
+// volumes must be known that is a doubt. Elsewhere each entry is judged when it is removed:
+// containers/NAME gets a file at each restart of the container.
+func (w *walker) cut(rel []string, read int) {
+	if len(rel) > 0 && rel[0] != "volumes" {
+		i := w.add(top(rel, true), contents.ClassSkeleton, 0, 0)
+		w.Rows[i].Partial = true
+		return
+	}
+	path := "'" + strings.ReplaceAll(clean.Name(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
+	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
+}
+
+func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
+	fd, st, err := w.enter(parent, d)
+	switch {
+	case errors.Is(err, unix.EXDEV):
+		w.crossed(rel)
+		return
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		w.file(parent, rel, d)
+		return
+	case err != nil:
+		w.unread(rel, err)
+		return
+	}
+	defer beneath.Close(fd)
+	if len(rel) == 3 && rel[0] == "volumes" {
+		w.Volumes = append(w.Volumes, Volume{Plugin: rel[1], Name: rel[2]})
+	}
+	if class, ok := contents.ClassInCSI(rel, w.ephemeral); ok {
+		w.uniform(fd, rel, class, &st)
+		return
+	}
+	w.add(top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
+	w.mixed(fd, rel)
+}
+
+// enter opens one entry where it is or may be a directory: ENOTDIR for what the listing
+// says is none, without touching it.
+func (w *walker) enter(parent int, d beneath.Entry) (int, unix.Statx_t, error) {
+	var st unix.Statx_t
+	if d.Kind != unix.DT_DIR && d.Kind != unix.DT_UNKNOWN {
+		return -1, st, unix.ENOTDIR
+	}
+	fd, err := w.open.Dir(parent, d.Name)
+	if err != nil {
+		return -1, st, err
+	}
+	st, err = beneath.Stat(fd)
+	if err == nil && beneath.DevOf(&st) != w.dev {
+		err = errSubvolume
+	}
+	if err != nil {
+		beneath.Close(fd)
+		return -1, st, err
+	}
+	w.note(&st)
+	return fd, st, nil
+}
+
+// file classes what is no directory. A mount point among the files shows by the mount ID
+// that statx has given since Linux 5.8; before, mountinfo alone tells.
+func (w *walker) file(parent int, rel []string, d beneath.Entry) {
+	st, err := beneath.StatName(parent, d.Name)
+	if err != nil {
+		w.fail(rel, err)
+		return
+	}
+	if w.foreign(&st) {
+		w.crossed(rel)
+		return
+	}
+	w.note(&st)
+	kind := entryType(st.Mode)
+	size := int64(min(st.Size, 1<<62))
+	class := contents.ClassOf(rel, kind, size)
+	if contents.ByText(rel, kind, size) {
+		if text, err := w.open.ReadFile(parent, d.Name, contents.BiggestText); err == nil {
+			class = contents.ClassOfText(rel, text)
+		}
+	}
+	path := clean.Name(strings.Join(rel, "/"))
+	if class == contents.ClassSkeleton {
+		w.add(top(rel, false), class, blocksOf(&st), 1)
+	} else {
+		w.add(path, class, blocksOf(&st), 1)
+	}
+	switch {
+	case len(rel) == 4 && contents.IsCSIVolume(rel[:3]) && rel[3] == contents.VolData:
+		w.keepVolData(parent, path)
+	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
+		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
+			w.PodName = hostsName(text)
+		}
+	}
+}
+
+func (w *walker) foreign(st *unix.Statx_t) bool {
+	return st.Mask&unix.STATX_MNT_ID != 0 && w.mount != 0 && st.Mnt_id != w.mount
+}
+
+// keepVolData keeps the file's content: it names the volume that may still be staged, and
+// the record must hold it once the file is gone.
+func (w *walker) keepVolData(parent int, path string) {
+	text, err := w.open.ReadFile(parent, contents.VolData, min(mostVolData, mostVolDatas-int64(w.kept)))
+	w.kept += len(text)
+	if err != nil {
+		if w.badData == nil {
+			w.badData = map[string]error{}
+		}
+		w.badData[path] = err
+		return
+	}
+	if w.VolData == nil {
+		w.VolData = map[string]string{}
+	}
+	w.VolData[path] = string(text)
+	w.ephemeral = contents.EphemeralCSI(text)
+}
+
+// list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
+// than limit.
+func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
+	var out []beneath.Entry
+	err := beneath.EachName(fd, w.buf, func(d beneath.Entry) bool {
+		if len(out) == limit {
+			return false
+		}
+		out = append(out, d)
+		return true
+	})
+	return out, err
+}
