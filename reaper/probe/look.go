@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -190,6 +189,15 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	reads := p.dirs.Read(ctx, l.Dirs, all)
 	mounted.Wait()
 	wg.Wait()
+	l.relate(ctx, found, reads)
+	l.complainOf(found)
+	l.complainOfPods(reads)
+	return reads
+}
+
+// relate weighs what some have answered by the answers of others, and asks what only they tell.
+func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*poddir.Answer) {
+	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	slices.Sort(l.mounts.IDs)
 	p.openFiles().Detached(ctx, l.openFiles, l.mounts.IDs)
@@ -201,21 +209,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	l.holders = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
-	for _, err := range [...]error{l.mounts.Err, l.cgroups.Err, l.inStateFiles.Err, l.openFiles.Err, l.blocks.Err, l.runtime.Err} {
-		l.complain(err)
-	}
-	if found.Runs.Truth == policy.Unknown && !p.cfg.Waive {
-		l.complain(errors.New(found.Runs.Detail))
-	} else if found.Agrees.Truth != policy.Yes {
-		l.complain(errors.New(found.Agrees.Detail))
-	}
-	if found.Running != nil && lists.AnyStatic(l.wanted) {
-		l.complain(l.static.Err)
-	}
-	l.complain(l.podList.Err)
-	l.complain(l.api.Err)
-	l.complainOfPods(reads)
-	return reads
 }
 
 // kubeletList asks the kubelet for its pods.
@@ -225,139 +218,4 @@ func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podl
 		return lists.Kubelet(ctx, p.cfg.ProcDir, podlists.Door{Silent: "not asked: no kubelet is known"})
 	}
 	return lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
-}
-
-// life is what runtime and cgroups show of a pod.
-func (l *gathering) life(uid parsers.PodUID) reading.Life {
-	return reading.Life{
-		Ready: l.runtime.Ready[uid], Sandbox: l.runtime.Sandboxes[uid] != "", Container: l.runtime.Containers[uid] != "",
-		Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid],
-	}
-}
-
-func (l *gathering) complain(err error) {
-	if err != nil && err.Error() != "" {
-		l.errors = append(l.errors, err.Error())
-	}
-}
-
-// mostComplaints bounds the errors of single pods in one look.
-const mostComplaints = 50
-
-func (l *gathering) complainOfPods(reads []*poddir.Answer) {
-	more := 0
-	for _, r := range reads {
-		switch err := r.Complaint(); {
-		case err == nil:
-		case len(l.errors) < mostComplaints:
-			l.complain(err)
-		default:
-			more++
-		}
-	}
-	if more > 0 {
-		l.complain(fmt.Errorf("and %d more pods that could not be read", more))
-	}
-}
-
-// evidence puts together what is known about one entry of the pods directory.
-func (l *gathering) evidence(name string, r *poddir.Answer) policy.Evidence {
-	uid, ok := parsers.ParsePodUID(name)
-	if !ok {
-		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
-	}
-	e := policy.Evidence{Name: name, UID: uid}
-	l.fill(&e, r)
-	return e
-}
-
-// parkedEvidence does so for a parked pod.
-func (l *gathering) parkedEvidence(p policy.EntryState, r *poddir.Answer) policy.Evidence {
-	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
-	l.fill(&e, r)
-	remade := policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods"}
-	if kind, ok := l.Kind(string(p.UID)); ok {
-		remade.Truth = policy.Yes
-		remade.Detail = fmt.Sprintf("%s/pods/%s is there again (%s)", l.rootDir, p.UID, kindName(kind))
-	}
-	e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
-	if remade.Truth == policy.Yes {
-		e.Facts[policy.FactUsed] = l.used(p.UID)
-	}
-	return e
-}
-
-func kindName(kind uint8) string {
-	return beneath.TypeName(uint16(kind) << 12) // IFTODT of dirent.h
-}
-
-// allListed returns the pods of the listing and of the runtime.
-func (l *gathering) allListed() map[parsers.PodUID]bool {
-	all := make(map[parsers.PodUID]bool, len(l.Names))
-	for _, d := range l.Names {
-		if uid, ok := parsers.ParsePodUID(d.Name); ok {
-			all[uid] = true
-		}
-	}
-	for uid := range l.runtime.Pods {
-		all[uid] = true
-	}
-	return all
-}
-
-// fill sets the facts that every pod has, and what tells people which pod it is.
-func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
-	p, f, lists := l.probe, &e.Facts, l.podLists()
-	e.ID, e.Changed = r.ID, r.Changed
-	f[policy.FactDirectory], f[policy.FactOwnMount] = r.Directory, r.OwnMount
-	f[policy.FactContent], e.Unread = r.Fact(), r.Alive != ""
-	f[policy.FactMounted] = l.mounts.Fact(e.UID)
-	f[policy.FactMounted].Detail += l.agent(e.UID)
-	if c := r.Content; c != nil {
-		e.Residue, e.VolData = c.Rows, c.VolData
-		if c.Mount != "" && f[policy.FactMounted].Truth != policy.Yes {
-			f[policy.FactMounted] = policy.Fact{Truth: policy.Yes, Origin: r.Directory.Origin, Detail: "mounted at " + c.Mount + " below it"}
-		}
-	}
-	if r.OwnMount.Truth == policy.Yes && f[policy.FactMounted].Truth != policy.Yes {
-		f[policy.FactMounted] = r.OwnMount
-	}
-	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
-	e.Umount = l.mounts.Umount(e.UID)
-	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
-	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.holders)
-	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
-	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
-	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
-	l.name(e, r)
-	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
-	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
-	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
-	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
-}
-
-// walked is what the walk of a pod's directory met, nil where there was none.
-func walked(r *poddir.Answer) *openfiles.Walked {
-	if r.Content == nil {
-		return nil
-	}
-	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes, Whole: r.Content.Whole()}
-}
-
-// podLists is all that says which pods are wanted here.
-func (l *gathering) podLists() *lists.PodLists {
-	return &lists.PodLists{
-		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
-	}
-}
-
-func (l *gathering) name(e *policy.Evidence, r *poddir.Answer) {
-	if e.PodName != "" {
-		return
-	}
-	name, ok := l.logs.Names[e.UID]
-	if !ok && r.Content != nil {
-		name = r.Content.PodName
-	}
-	e.Namespace, e.PodName = name.Namespace, name.Name
 }

@@ -101,6 +101,16 @@ func (a *Answer) identify(st *unix.Statx_t) {
 	a.Changed = changed
 }
 
+// Below answers whether the walk met a mount below the directory. Where it met none there may be
+// one that it did not come to.
+func (a *Answer) Below() policy.Fact {
+	f := policy.Fact{Origin: a.Directory.Origin}
+	if a.Content != nil && a.Content.Mount != "" {
+		f.Truth, f.Detail = policy.Yes, "mounted at "+a.Content.Mount+" below it"
+	}
+	return f
+}
+
 // Fact answers whether the content could be read and classed.
 func (a *Answer) Fact() policy.Fact {
 	f := policy.Fact{Origin: a.Directory.Origin}

@@ -1,0 +1,118 @@
+package probe
+
+import (
+	"fmt"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
+)
+
+// life is what runtime and cgroups show of a pod.
+func (l *gathering) life(uid parsers.PodUID) reading.Life {
+	return reading.Life{
+		Ready: l.runtime.Ready[uid], Sandbox: l.runtime.Sandboxes[uid] != "", Container: l.runtime.Containers[uid] != "",
+		Cgroup: l.cgroups.Pods[uid] != "", Process: l.cgroups.Busy[uid],
+	}
+}
+
+// evidence puts together what is known about one entry of the pods directory.
+func (l *gathering) evidence(name string, r *poddir.Answer) policy.Evidence {
+	uid, ok := parsers.ParsePodUID(name)
+	if !ok {
+		return policy.Evidence{Name: name} // nothing is looked at, and it is never touched
+	}
+	e := policy.Evidence{Name: name, UID: uid}
+	l.fill(&e, r)
+	return e
+}
+
+// parkedEvidence does so for a parked pod.
+func (l *gathering) parkedEvidence(p policy.EntryState, r *poddir.Answer) policy.Evidence {
+	e := policy.Evidence{Name: string(p.UID), UID: p.UID, Entry: p.Entry, Namespace: p.Namespace, PodName: p.PodName}
+	l.fill(&e, r)
+	remade := policy.Fact{Truth: policy.No, Origin: l.rootDir + "/pods"}
+	if kind, ok := l.Kind(string(p.UID)); ok {
+		remade.Truth = policy.Yes
+		remade.Detail = fmt.Sprintf("%s/pods/%s is there again (%s)", l.rootDir, p.UID, kindName(kind))
+	}
+	e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
+	if remade.Truth == policy.Yes {
+		e.Facts[policy.FactUsed] = l.used(p.UID)
+	}
+	return e
+}
+
+func kindName(kind uint8) string {
+	return beneath.TypeName(uint16(kind) << 12) // IFTODT of dirent.h
+}
+
+// allListed returns the pods of the listing and of the runtime.
+func (l *gathering) allListed() map[parsers.PodUID]bool {
+	all := make(map[parsers.PodUID]bool, len(l.Names))
+	for _, d := range l.Names {
+		if uid, ok := parsers.ParsePodUID(d.Name); ok {
+			all[uid] = true
+		}
+	}
+	for uid := range l.runtime.Pods {
+		all[uid] = true
+	}
+	return all
+}
+
+// fill sets the facts that every pod has, and what tells people which pod it is.
+func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
+	p, f, lists := l.probe, &e.Facts, l.podLists()
+	e.ID, e.Changed = r.ID, r.Changed
+	f[policy.FactDirectory], f[policy.FactOwnMount] = r.Directory, r.OwnMount
+	f[policy.FactContent], e.Unread = r.Fact(), r.Alive != ""
+	mounted := l.mounts.Fact(e.UID)
+	mounted.Detail += l.agent(e.UID)
+	f[policy.FactMounted] = reading.Mounted(mounted, r.Below(), r.OwnMount)
+	if c := r.Content; c != nil {
+		e.Residue, e.VolData = c.Rows, c.VolData
+	}
+	f[policy.FactCgroup], e.CgroupIdle = l.cgroups.Fact(e.UID, p.cfg.CgroupRoot), l.cgroups.Idle[e.UID]
+	e.Umount = l.mounts.Umount(e.UID)
+	f[policy.FactKubeletFile], e.StateFiles = l.inStateFiles.Fact(e.UID, l.rootDir), l.inStateFiles.Files(e.UID)
+	f[policy.FactStaged] = l.volumesOf(e.UID, r).Staged(l.rootDir+"/plugins", &l.holders)
+	f[policy.FactInUse] = l.openFiles.Fact(e.UID, walked(r))
+	f[policy.FactKubeletLists] = l.podList.Fact(e.UID)
+	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
+	l.name(e, r)
+	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
+	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
+	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
+	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
+}
+
+// walked is what the walk of a pod's directory met, nil where there was none.
+func walked(r *poddir.Answer) *openfiles.Walked {
+	if r.Content == nil {
+		return nil
+	}
+	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes, Whole: r.Content.Whole()}
+}
+
+// podLists is all that says which pods are wanted here.
+func (l *gathering) podLists() *lists.PodLists {
+	return &lists.PodLists{
+		Kubelet: l.podList.KubeletList, API: l.api.APIList, Manifests: l.static.Origin, ManifestDoubt: l.static.Doubt(),
+	}
+}
+
+func (l *gathering) name(e *policy.Evidence, r *poddir.Answer) {
+	if e.PodName != "" {
+		return
+	}
+	name, ok := l.logs.Names[e.UID]
+	if !ok && r.Content != nil {
+		name = r.Content.PodName
+	}
+	e.Namespace, e.PodName = name.Namespace, name.Name
+}
