@@ -55,6 +55,7 @@ type Metrics struct {
 	pods                              *prometheus.GaugeVec // no series of a state that is not known
 	oldestSandbox                     *prometheus.GaugeVec // without labels; no series while the runtime is not known
 	kubeletErrors                     *prometheus.GaugeVec // without labels; no series while it is not known
+	kubeletPods                       *prometheus.GaugeVec // no series of a state that is not known
 }
 
 // The labels' values, all of them.
@@ -92,23 +93,28 @@ func NewMetrics(version string) *Metrics {
 	}
 	gauge := func(name, help string) prometheus.Gauge { return gauges(name, help).WithLabelValues() }
 	m := &Metrics{
-		registry:          reg,
-		sightings:         counters("sightings_total", "Log lines in which a kubelet named a pod, by what it reported.", "reason"),
-		verdicts:          counters("verdicts_total", "Verdicts on pods, one look counting each pod directory, and each pod that only the runtime has, once for every reason of its verdict.", "verdict", "reason"),
-		parked:            counter("parked_pods_total", "Pod directories moved to quarantine."),
-		cleared:           counter("cleared_volumes_total", "Volume directories that a kubelet could not remove, whose content was moved to quarantine."),
-		reaped:            counter("reaped_pods_total", "Pods of whose directory nothing is left."),
-		putBack:           counter("put_back_pods_total", "Pod directories moved back from quarantine."),
-		removedEntries:    counters("removed_entries_total", "Directory entries removed for good, by class of content.", "class"),
-		removedBytes:      counters("removed_bytes_total", "Allocated bytes removed for good, by class of content.", "class"),
-		failures:          counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
-		podDirectories:    gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
-		orphans:           gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
-		forPerson:         gauge("pods_for_person", "Pods at the last look that are kept for a reason about which a person should do something."),
-		named:             gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
-		kubeletErrors:     gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count (kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
-		pods:              gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
-		oldestSandbox:     gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that the runtime keeps of a pod that nobody else knows, 0 without one; absent while the runtime cannot be asked."),
+		registry:  reg,
+		sightings: counters("sightings_total", "Log lines in which a kubelet named a pod, by what it reported.", "reason"),
+		verdicts: counters("verdicts_total", "Verdicts on pods, one look counting each pod directory, and each pod that only the runtime has, "+
+			"once for every reason of its verdict.", "verdict", "reason"),
+		parked:         counter("parked_pods_total", "Pod directories moved to quarantine."),
+		cleared:        counter("cleared_volumes_total", "Volume directories that a kubelet could not remove, whose content was moved to quarantine."),
+		reaped:         counter("reaped_pods_total", "Pods of whose directory nothing is left."),
+		putBack:        counter("put_back_pods_total", "Pod directories moved back from quarantine."),
+		removedEntries: counters("removed_entries_total", "Directory entries removed for good, by class of content.", "class"),
+		removedBytes:   counters("removed_bytes_total", "Allocated bytes removed for good, by class of content.", "class"),
+		failures:       counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
+		podDirectories: gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
+		orphans:        gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
+		forPerson:      gauge("pods_for_person", "Pods at the last look that are kept for a reason about which a person should do something."),
+		named:          gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
+		kubeletErrors: gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count "+
+			"(kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
+		kubeletPods: gauges("kubelet_pods", "Pods by the kubelet's own count: desired, active, mirror and working now, orphaned (in the runtime) "+
+			"and restarted since its start. A state that it does not tell has no series.", "state"),
+		pods: gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
+		oldestSandbox: gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that the runtime keeps of a pod that nobody else knows, "+
+			"0 without one; absent while the runtime cannot be asked."),
 		removedSandboxes:  counter("removed_sandboxes_total", "Stopped sandboxes of pods that nobody else knew, removed by the runtime."),
 		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
@@ -216,6 +222,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	if n := look.Node.Gauges.Uncleaned; n != nil {
 		m.kubeletErrors.WithLabelValues().Set(float64(*n))
 	}
+	m.kubelet(look.Node.Gauges)
 	m.oldestSandbox.Reset()
 	if look.InRuntime != nil {
 		m.oldestSandbox.WithLabelValues().Set(sandbox.Seconds())
@@ -223,6 +230,23 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	m.oldest.Set(oldest.Seconds())
 	m.lastLook.Set(seconds(look.At.Wall))
 	m.lookLength.Set(took.Seconds())
+}
+
+// kubelet passes on what the kubelet counts.
+func (m *Metrics) kubelet(g policy.KubeletGauges) {
+	m.kubeletPods.Reset()
+	working, known := g.WorkingOn("", "")
+	counts := map[string]*int64{
+		"desired": g.Desired, "active": g.Active, "mirror": g.Mirror, "orphaned": g.OrphanedRuntimePods, "restarted": g.RestartedPods,
+	}
+	if known {
+		counts["working"] = &working
+	}
+	for state, n := range counts {
+		if n != nil {
+			m.kubeletPods.WithLabelValues(state).Set(float64(*n))
+		}
+	}
 }
 
 // Orphan reports whether the metrics count an entry of the pods directory as an orphaned pod:

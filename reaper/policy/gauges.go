@@ -15,6 +15,11 @@ type KubeletGauges struct {
 	// runtime had and nobody desired, and pods that came back with the same UID.
 	OrphanedRuntimePods *int64 `json:"orphaned_runtime_pods,omitempty"`
 	RestartedPods       *int64 `json:"restarted_pods,omitempty"`
+	// Desired, Active and Mirror are how many pods the kubelet is to run, has not let go of,
+	// and shows the API server for static pods.
+	Desired *int64 `json:"desired_pods,omitempty"`
+	Active  *int64 `json:"active_pods,omitempty"`
+	Mirror  *int64 `json:"mirror_pods,omitempty"`
 	// Working is how many pods the kubelet works on; nil is not known.
 	Working []WorkingPods `json:"working_pods,omitempty"`
 }

@@ -156,6 +156,11 @@ kubelet_orphan_pod_cleaned_volumes 4
 kubelet_orphan_pod_cleaned_volumes_errors 3
 kubelet_orphan_pod_cleaned_volumes_errors_else 9
 kubelet_orphaned_runtime_pods_total 1
+kubelet_desired_pods{static=""} 8
+kubelet_desired_pods{static="true"} 1
+kubelet_active_pods{static=""} 7
+kubelet_active_pods{static="true"} 1
+kubelet_mirror_pods 2
 kubelet_restarted_pods_total{static=""} 2
 kubelet_restarted_pods_total{static="true"} 1
 kubelet_working_pods{config="desired",lifecycle="sync",static=""} 5

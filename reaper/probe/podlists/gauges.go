@@ -31,6 +31,9 @@ const (
 	metricOrphaned  = "kubelet_orphaned_runtime_pods_total"
 	metricRestarted = "kubelet_restarted_pods_total"
 	metricWorking   = "kubelet_working_pods"
+	metricDesired   = "kubelet_desired_pods"
+	metricActive    = "kubelet_active_pods"
+	metricMirror    = "kubelet_mirror_pods"
 )
 
 // askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
@@ -80,7 +83,7 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 	}
 	name := string(line[:end])
 	switch name {
-	case metricCleaned, metricUncleaned, metricOrphaned, metricRestarted, metricWorking:
+	case metricCleaned, metricUncleaned, metricOrphaned, metricRestarted, metricWorking, metricDesired, metricActive, metricMirror:
 	default:
 		return
 	}
@@ -101,11 +104,14 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 		g.Uncleaned = &n
 	case metricOrphaned:
 		g.OrphanedRuntimePods = &n
-	case metricRestarted: // one series for static pods, one for the others
-		if g.RestartedPods != nil {
-			n += *g.RestartedPods
-		}
-		g.RestartedPods = &n
+	case metricRestarted:
+		add(&g.RestartedPods, n)
+	case metricDesired:
+		add(&g.Desired, n)
+	case metricActive:
+		add(&g.Active, n)
+	case metricMirror:
+		g.Mirror = &n
 	case metricWorking:
 		if len(g.Working) < mostWorking {
 			g.Working = append(g.Working, policy.WorkingPods{
@@ -113,6 +119,14 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 			})
 		}
 	}
+}
+
+// add adds to a sum of two series, one for static pods and one for the others.
+func add(sum **int64, n int64) {
+	if *sum != nil {
+		n += **sum
+	}
+	*sum = &n
 }
 
 // readLabels reads {NAME="VALUE",…}, which may be missing, and returns what follows it.

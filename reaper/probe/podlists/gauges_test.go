@@ -42,6 +42,9 @@ func TestGauges(t *testing.T) {
 	}
 	var g policy.KubeletGauges
 	testkit.Must(t, readGauges(strings.NewReader(testkit.SomeMetrics), &g))
+	if got := number(g.Desired) + " " + number(g.Active) + " " + number(g.Mirror); got != "9 8 2" {
+		t.Errorf("desired, active, mirror: %s", got)
+	}
 	if n, ok := g.WorkingOn("sync", "desired"); n != 6 || !ok {
 		t.Errorf("%d pods are worked on: %+v", n, g.Working)
 	}
