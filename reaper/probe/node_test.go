@@ -75,22 +75,6 @@ func TestMayEnforce(t *testing.T) {
 	}
 }
 
-// TestMayEnforceComparesTheMountOfThePods: the root may be a slave and the pods' mount not.
-func TestMayEnforceComparesTheMountOfThePods(t *testing.T) {
-	first, err := readMountText("20 1 8:1 / / rw shared:1 - ext4 a rw\n21 20 8:2 / /pods rw shared:9 - ext4 b rw\n")
-	must(t, err)
-	for text, want := range map[string]bool{
-		"40 1 8:1 / / rw master:1 - ext4 a rw\n41 40 8:2 / /pods rw master:9 - ext4 b rw\n": true,
-		"40 1 8:1 / / rw master:1 - ext4 a rw\n41 40 8:2 / /pods rw - ext4 b rw\n":          false,
-	} {
-		own, err := readMountText(text)
-		must(t, err)
-		if got := follows(own, first, 41); got != want {
-			t.Errorf("%q follows: %v, want %v", text, got, want)
-		}
-	}
-}
-
 // TestMayEnforceHere asks in real namespaces: a private one of our own must not enforce.
 func TestMayEnforceHere(t *testing.T) {
 	if !inNamespace(t) {

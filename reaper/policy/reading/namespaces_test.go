@@ -1,0 +1,45 @@
+package reading
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestMayEnforce: who may not see a mount of the host's may not enforce.
+func TestMayEnforce(t *testing.T) {
+	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
+	mount := func(id int, point, peers string) Mount { return Mount{id, point, strings.Fields(peers)} }
+	host := []Mount{mount(20, "/", "shared:1"), mount(21, "/pods", "shared:9")}
+	root, pods := mount(40, "/", "master:1"), mount(41, "/pods", "master:9")
+	x := errors.New("x")
+	for name, c := range map[string]struct {
+		n      Namespaces
+		want   policy.Truth
+		detail string
+	}{
+		"nothing is known":             {Namespaces{}, no, "PID namespace"},
+		"the operator says so":         {Namespaces{Self: true, PIDErr: x}, yes, "self"},
+		"the host":                     {Namespaces{Initial: true, Own: host, First: host}, yes, "of PID 1"},
+		"no PID namespace is known":    {Namespaces{PIDErr: x, Kubelet: true, Own: host, First: host}, unknown, "PID namespace: x"},
+		"another PID namespace":        {Namespaces{Own: host, First: host}, no, "set --node-namespaces self"},
+		"another, where a kubelet is":  {Namespaces{Kubelet: true, Own: host, First: host}, yes, "of PID 1"},
+		"own mounts are not read":      {Namespaces{Initial: true, OwnErr: x, First: host}, unknown, "this process's mounts: x"},
+		"PID 1 is not read":            {Namespaces{Initial: true, Own: host, FirstErr: x}, unknown, "mounts of PID 1: x"},
+		"no mounts at all":             {Namespaces{Initial: true}, no, "of its own"},
+		"a slave":                      {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, Pods: 41}, yes, "a slave"},
+		"a slave but for the pods":     {Namespaces{Initial: true, Own: []Mount{root, mount(41, "/pods", "")}, First: host, Pods: 41}, no, "of its own"},
+		"the pods' mount is not known": {Namespaces{Initial: true, Own: []Mount{root, mount(41, "/pods", "")}, First: host}, yes, "a slave"},
+		"a slave but for the root":     {Namespaces{Initial: true, Own: []Mount{mount(40, "/", ""), pods}, First: host, Pods: 41}, no, "of its own"},
+		"a peer":                       {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:1")}, First: host}, yes, "a slave"},
+		"of another group":             {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:5 master:7")}, First: host}, no, "of its own"},
+		"PID 1 shares nothing":         {Namespaces{Initial: true, Own: []Mount{root}, First: []Mount{mount(20, "/", "master:1")}}, no, "of its own"},
+		"no root is seen":              {Namespaces{Initial: true, Own: []Mount{pods}, First: host, Pods: 41}, no, "of its own"},
+	} {
+		if f := c.n.MayEnforce("/proc"); f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Origin == "" {
+			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.detail)
+		}
+	}
+}
