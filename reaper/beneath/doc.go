@@ -1,4 +1,4 @@
-// Package beneath is the one way to open a name: one step below a directory that is held
+// Package beneath is the one way to open a name: one step below a directory that is
 // open, never a joined path. All of the safety of reading, moving and removing rests on it.
 //
 // It opens, lists, reads and identifies. It changes nothing on the disk, and it decides nothing.
@@ -8,7 +8,7 @@
 // A step is one openat2(2). Each of its flags stands for an attack, and TestFlags shows that
 // the attack succeeds where the flag is missing:
 //
-//   - RESOLVE_BENEATH: the step ends below the directory that is held. It refuses "..",
+//   - RESOLVE_BENEATH: the step ends below the directory that is open. It refuses "..",
 //     absolute paths, and a directory that is moved away in the middle of the step.
 //   - RESOLVE_NO_XDEV: the step ends on the mount of that directory. It refuses (EXDEV) a
 //     bind, a file system that is mounted there, and whatever is mounted over the name
@@ -22,10 +22,10 @@
 //   - O_NONBLOCK: without it, the open of a FIFO or device waits for its other end.
 //   - O_NOATIME: a look changes no access time. Where the caller may not ask for that, the
 //     step is taken again without it.
-//   - O_PATH: the name is held and nothing is opened, so no file system or driver is asked.
+//   - O_PATH: the step gives a handle and opens nothing, so no file system or driver is asked.
 //
-// Where the kernel has no openat2, or a filter of system calls hides it, the name is held by
-// O_PATH and O_NOFOLLOW, the handle's mount is compared with its parent's, and only then "."
+// Where the kernel has no openat2, or a filter of system calls hides it, O_PATH and O_NOFOLLOW
+// give a handle of the name, the handle's mount is compared with its parent's, and only then "."
 // is opened from the handle. The handle is bound to one mount and one directory for good, so
 // what is mounted over the name in between changes nothing. Doubt about a mount is a refusal.
 //

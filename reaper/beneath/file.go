@@ -23,21 +23,21 @@ func regular(st *unix.Statx_t) error {
 }
 
 // File opens the regular file name below parent for reading. A FIFO, socket or device is
-// never opened: the name is held by O_PATH, looked at, and opened by its handle.
+// never opened: O_PATH gives a handle of the name, which is looked at and then opened.
 func (o *Opener) File(parent int, name string) (int, unix.Statx_t, error) {
-	held, err := o.Step(parent, name, Hold)
+	handle, err := o.Step(parent, name, OPath)
 	if err != nil {
 		return -1, unix.Statx_t{}, openError(name, err)
 	}
-	defer Close(held)
-	st, err := Stat(held)
+	defer Close(handle)
+	st, err := Stat(handle)
 	if err != nil {
 		return -1, st, PathError("statx", name, err)
 	}
 	if err := regular(&st); err != nil {
 		return -1, st, PathError("open", name, err)
 	}
-	fd, err := reopen(held)
+	fd, err := reopen(handle)
 	if err != nil {
 		return -1, st, PathError("open", name, err)
 	}
@@ -73,9 +73,9 @@ func (o *Opener) RootFile(parent int, name string, kind uint8) (int, unix.Statx_
 	return fd, st, nil
 }
 
-// reopen opens for reading what is held by O_PATH and was seen to be a regular file.
-func reopen(held int) (int, error) {
-	self := "/proc/thread-self/fd/" + strconv.Itoa(held)
+// reopen opens for reading the regular file of an O_PATH handle.
+func reopen(handle int) (int, error) {
+	self := "/proc/thread-self/fd/" + strconv.Itoa(handle)
 	fd, err := Retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOATIME, 0) })
 	if errors.Is(err, unix.EPERM) {
 		fd, err = Retry(func() (int, error) { return unix.Open(self, unix.O_RDONLY|unix.O_CLOEXEC, 0) })

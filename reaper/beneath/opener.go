@@ -12,10 +12,10 @@ import (
 const (
 	// ReadDir opens a directory to list it.
 	ReadDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOATIME
-	// HoldDir holds a directory to know it again.
-	HoldDir = Hold | unix.O_DIRECTORY
-	// Hold holds whatever has the name, a symbolic link or device too.
-	Hold = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	// OPathDir gives a handle of a directory, to know it again.
+	OPathDir = OPath | unix.O_DIRECTORY
+	// OPath gives a handle of whatever has the name, a symbolic link or device too.
+	OPath = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 	// ReadRegular opens a regular file that StatName has just shown; see RootFile.
 	ReadRegular = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME
@@ -39,7 +39,7 @@ type Opener struct {
 // tests of the other way.
 func New(noOpenat2 bool) (*Opener, error) {
 	o := &Opener{down: resolveDown, up: resolveUp, same: sameMount}
-	root, err := unix.Open("/", HoldDir, 0)
+	root, err := unix.Open("/", OPathDir, 0)
 	if err != nil {
 		return nil, PathError("open", "/", err)
 	}
@@ -60,7 +60,7 @@ func New(noOpenat2 bool) (*Opener, error) {
 // stopsAtMounts tries a step onto what is nearly always a mount. Where none of the names is
 // one (a bare chroot), it is enough that "." opens.
 func (o *Opener) stopsAtMounts(root int) error {
-	fd, err := o.Step(root, ".", HoldDir)
+	fd, err := o.Step(root, ".", OPathDir)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (o *Opener) stopsAtMounts(root int) error {
 		if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 			continue
 		}
-		fd, err := o.Step(root, name, HoldDir)
+		fd, err := o.Step(root, name, OPathDir)
 		if err == nil {
 			Close(fd)
 			return fmt.Errorf("it does not stop at the mount /%s", name)
@@ -92,8 +92,8 @@ func (o *Opener) SameMount(a, b int) bool {
 	return err == nil && same
 }
 
-// Step opens name, one name and not "..", below the directory parent, as ReadDir, HoldDir or
-// Hold say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory. Where it cannot be
+// Step opens name, one name and not "..", below the directory parent, as ReadDir, OPathDir or
+// OPath say. EXDEV: it is a mount point. ENOTDIR, ELOOP: it is no directory. Where it cannot be
 // told whether it is a mount point, the error is none of a system call.
 func (o *Opener) Step(parent int, name string, flags int) (int, error) {
 	if err := oneName(name); err != nil {
@@ -115,8 +115,8 @@ func (o *Opener) Cross(parent int, name string) (int, error) {
 	return o.resolve(parent, name, flags, o.down&^unix.RESOLVE_NO_XDEV)
 }
 
-// HoldPath holds a directory by the path that the administrator gives, through links.
-func HoldPath(path string) (int, error) {
+// OpenDirPath gives an O_PATH handle of a directory by the path that the administrator gives, through links.
+func OpenDirPath(path string) (int, error) {
 	fd, err := Retry(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -158,33 +158,33 @@ func (o *Opener) open(dirfd int, name string, flags int, resolve uint64) (int, e
 // byMountID is the way without openat2. O_DIRECTORY is not in the first open: it would
 // trigger an automount (LOOKUP_DIRECTORY). "." of what is no directory is ENOTDIR.
 func (o *Opener) byMountID(dirfd int, name string, flags int) (int, error) {
-	held, err := Retry(func() (int, error) { return unix.Openat(dirfd, name, Hold, 0) })
+	handle, err := Retry(func() (int, error) { return unix.Openat(dirfd, name, OPath, 0) })
 	if err != nil {
 		return -1, err
 	}
-	same, err := o.same(dirfd, held)
+	same, err := o.same(dirfd, handle)
 	if err == nil && !same {
 		err = unix.EXDEV
 	}
 	if err != nil {
-		Close(held)
+		Close(handle)
 		return -1, err
 	}
-	if flags == Hold {
-		return held, nil
+	if flags == OPath {
+		return handle, nil
 	}
-	defer Close(held)
+	defer Close(handle)
 	if flags&unix.O_DIRECTORY == 0 {
-		st, err := Stat(held)
+		st, err := Stat(handle)
 		if err == nil {
 			err = regular(&st)
 		}
 		if err != nil {
 			return -1, err
 		}
-		return reopen(held)
+		return reopen(handle)
 	}
-	return Retry(func() (int, error) { return unix.Openat(held, ".", flags, 0) })
+	return Retry(func() (int, error) { return unix.Openat(handle, ".", flags, 0) })
 }
 
 // Dir opens the directory name below parent to list it. The error has the name, and what it

@@ -132,7 +132,7 @@ func TestAttacked(t *testing.T) {
 				dir := t.TempDir()
 				a.make(t, dir, t.TempDir())
 				parent := open(t, dir)
-				for _, flags := range []int{ReadDir, HoldDir, ReadRegular} {
+				for _, flags := range []int{ReadDir, OPathDir, ReadRegular} {
 					if fd, err := o.Step(parent, a.name, flags); err == nil {
 						Close(fd)
 						t.Errorf("opened with %#x", flags)
@@ -180,7 +180,7 @@ func TestMountIDUnknown(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.Mkdir(dir+"/x", 0o755))
 	parent, before := open(t, dir), testkit.OpenFDs(t)
-	for _, flags := range []int{ReadDir, HoldDir, Hold} {
+	for _, flags := range []int{ReadDir, OPathDir, OPath} {
 		fd, err := o.Step(parent, "x", flags)
 		if _, number := errors.AsType[unix.Errno](err); err == nil || number || Gone(err) {
 			Close(fd)

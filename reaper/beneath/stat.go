@@ -20,7 +20,7 @@ const (
 	statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 )
 
-// Stat asks about what is held.
+// Stat asks about the file of a handle.
 func Stat(fd int) (unix.Statx_t, error) { return statx(fd, "", unix.AT_EMPTY_PATH) }
 
 // StatName asks about a name and follows no symbolic link. On a mount point it answers for
@@ -59,7 +59,7 @@ func DirID(st *unix.Statx_t) policy.DirID {
 	return id
 }
 
-// IDOf returns which directory is held.
+// IDOf returns which directory the handle is of.
 func IDOf(fd int) (policy.DirID, error) {
 	st, err := Stat(fd)
 	return DirID(&st), err
@@ -71,7 +71,7 @@ func Nanos(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 // Identify returns which directory has the name below parent, without listing it. EXDEV: a
 // mount point. ENOTDIR, ELOOP: no directory.
 func (o *Opener) Identify(parent int, name string) (policy.DirID, error) {
-	fd, err := o.Step(parent, name, HoldDir)
+	fd, err := o.Step(parent, name, OPathDir)
 	if err != nil {
 		return policy.DirID{}, err
 	}

@@ -164,7 +164,7 @@ func BenchmarkConfine(b *testing.B) {
 			if !confined {
 				testkit.Set(r.run, "handled", uint64(0))
 			}
-			fd, err := beneath.HoldPath(r.root)
+			fd, err := beneath.OpenDirPath(r.root)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func (r *Remover) openHandles(create bool) *handles {
 }
 
 func (r *Remover) openPods() (int, policy.DirID, error) {
-	root, err := beneath.HoldPath(r.root)
+	root, err := beneath.OpenDirPath(r.root)
 	if err != nil {
 		return -1, policy.DirID{}, err
 	}
@@ -64,7 +64,7 @@ func (r *Remover) openPods() (int, policy.DirID, error) {
 // a link, a mount point, another user's, one that others may enter, one in or above pods/.
 func (r *Remover) openQuarantine(h *handles, create bool) error {
 	path := r.quarPath("")
-	parent, err := beneath.HoldPath(r.quarParent)
+	parent, err := beneath.OpenDirPath(r.quarParent)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (r *Remover) tighten(fd int, mode uint16, change bool) error {
 
 // within says whether the directory fd is dir or hangs below it, by going up.
 func within(fd int, dir policy.DirID) (bool, error) {
-	at, err := unix.Openat(fd, ".", beneath.HoldDir, 0)
+	at, err := unix.Openat(fd, ".", beneath.OPathDir, 0)
 	if err != nil {
 		return true, err
 	}
@@ -193,7 +193,7 @@ func within(fd int, dir policy.DirID) (bool, error) {
 			return false, nil // the root is its own parent
 		}
 		last = id
-		up, err := unix.Openat(at, "..", beneath.HoldDir, 0)
+		up, err := unix.Openat(at, "..", beneath.OPathDir, 0)
 		if err != nil {
 			return true, err
 		}

@@ -146,7 +146,7 @@ func (r *Remover) quarPath(name string) string { return filepath.Join(r.quarPare
 // QuarantineParent says which directory the quarantine lies in, or would: by default the kubelet's root
 // directory. One that is not mounted yet is another one.
 func (r *Remover) QuarantineParent() (policy.DirID, error) {
-	fd, err := beneath.HoldPath(r.quarParent)
+	fd, err := beneath.OpenDirPath(r.quarParent)
 	if err != nil {
 		return policy.DirID{}, err
 	}

@@ -186,7 +186,7 @@ func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d directory, wanted func
 		err = a.err
 	}
 	if a.open != nil {
-		o := &heldDir{d, a.open.Handle}
+		o := &dirHandle{d, a.open.Handle}
 		c.dirs = append(c.dirs, o)
 		for _, e := range a.names {
 			c.names = append(c.names, chunkName{e, o})

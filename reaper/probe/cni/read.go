@@ -80,21 +80,21 @@ func batches(names []chunkName) []int {
 // hungDirs are the directories of a chunk that did not answer: the rest of each is left.
 type hungDirs struct {
 	mu   sync.Mutex
-	dirs map[*heldDir]error
+	dirs map[*dirHandle]error
 	errs []error
 }
 
-func (h *hungDirs) of(d *heldDir) error {
+func (h *hungDirs) of(d *dirHandle) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.dirs[d]
 }
 
-func (h *hungDirs) add(d *heldDir, err error) {
+func (h *hungDirs) add(d *dirHandle, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dirs == nil {
-		h.dirs = map[*heldDir]error{}
+		h.dirs = map[*dirHandle]error{}
 	}
 	h.dirs[d] = err
 	h.errs = append(h.errs, fmt.Errorf("cannot read the files in %s: %w", clean.Name(d.path), err))

@@ -69,11 +69,11 @@ type currentDir struct {
 // chunkName is one name of a chunk.
 type chunkName struct {
 	beneath.Entry
-	dir *heldDir
+	dir *dirHandle
 }
 
-// heldDir is a directory of a chunk, held until the chunk is done.
-type heldDir struct {
+// dirHandle is a directory of a chunk, open until the chunk is done.
+type dirHandle struct {
 	directory
 	*bounded.Handle
 }
@@ -116,7 +116,7 @@ func (s *Sweep) Look(ctx context.Context, c *Chunk, a Asked) cni.Look {
 // Chunk is what was read of some files.
 type Chunk struct {
 	at     policy.Instant
-	dirs   []*heldDir
+	dirs   []*dirHandle
 	names  []chunkName
 	files  []cni.File
 	extra  []fileExtra // of the file of the same index
@@ -256,7 +256,7 @@ func (s *Sweep) listSome(ctx context.Context, c *Chunk, d directory) (bool, erro
 	}
 	if len(a.names) > 0 {
 		open.Hold()
-		o := &heldDir{directory: d, Handle: open.Handle}
+		o := &dirHandle{directory: d, Handle: open.Handle}
 		c.dirs = append(c.dirs, o)
 		c.names = slices.Grow(c.names, len(a.names))
 		for _, e := range a.names {

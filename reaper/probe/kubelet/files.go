@@ -89,22 +89,22 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	case !k.apart:
 		return os.OpenFile(path, flags|unix.O_NONBLOCK, 0)
 	case flags&unix.O_PATH != 0:
-		return k.hold(path, flags)
+		return k.oPath(path, flags)
 	}
-	held, err := k.hold(path, unix.O_PATH|unix.O_CLOEXEC)
+	handle, err := k.oPath(path, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = held.Close() }() // nothing was written
-	info, err := held.Stat()
+	defer func() { _ = handle.Close() }() // nothing was written
+	info, err := handle.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, procfs.TypeOf(held))
+		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, procfs.TypeOf(handle))
 	}
 	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()), flags|unix.O_NONBLOCK, 0)
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), flags|unix.O_NONBLOCK, 0)
 	})
 	if err != nil {
 		return nil, beneath.PathError("open", path, err)
@@ -112,9 +112,9 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// hold finds a file in the kubelet's tree and opens nothing: a container may make device
-// nodes, and merely to open one can do something.
-func (k kubeletFiles) hold(path string, flags int) (*os.File, error) {
+// oPath gives an O_PATH handle of a file in the kubelet's tree. It opens nothing: a container may
+// make device nodes, and merely to open one can do something.
+func (k kubeletFiles) oPath(path string, flags int) (*os.File, error) {
 	root, err := k.root()
 	if err != nil {
 		return nil, err

@@ -211,16 +211,16 @@ func (s *scan) readPinned(m *Answer, v *view, p pin, inode string, w parsers.Pod
 	if p.view.held != "" {
 		return errors.New("no process shows it")
 	}
-	held, err := s.at(p.view, p.target)
+	handle, err := s.at(p.view, p.target)
 	if err != nil {
 		return err
 	}
-	defer beneath.Close(held)
-	if !isNamespace(held, inode) {
+	defer beneath.Close(handle)
+	if !isNamespace(handle, inode) {
 		return errors.New("something else is mounted there by now")
 	}
 	fd, err := beneath.Retry(func() (int, error) {
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", held), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return err

@@ -67,12 +67,12 @@ const mostLayerDirs = 50_000
 func (s *scan) layers(ctx context.Context, m *Answer, w parsers.PodSet) {
 	sought, keys := map[uint64]overlayMount{}, map[uint64]string{}
 	for dev, o := range m.overlays {
-		held, err := s.at(o.view, o.target)
+		handle, err := s.at(o.view, o.target)
 		if err != nil {
 			continue // nobody sees it any more, or it is mounted over
 		}
-		st, err := beneath.Stat(held)
-		beneath.Close(held)
+		st, err := beneath.Stat(handle)
+		beneath.Close(handle)
 		if err != nil {
 			continue
 		}
@@ -195,22 +195,22 @@ func (f *layerSearch) dir(parent int, name string, uid parsers.PodUID) error {
 // sameFileSystem tells apart two file systems that have a directory of one number each: an
 // overlay has the size of its topmost layer's. Where that cannot be asked it may be the same.
 func (f *layerSearch) sameFileSystem(o overlayMount, fd int) bool {
-	held, err := f.at(o.view, o.target)
+	handle, err := f.at(o.view, o.target)
 	if err != nil {
 		return true
 	}
 	var b unix.Statfs_t
 	if err := unix.Fstatfs(fd, &b); err != nil {
-		beneath.Close(held)
+		beneath.Close(handle)
 		return true
 	}
 	same, err := bounded.Within(f.ctx, f.Guard, "overlay", f.Guard.Limit()/8, func() bool {
-		defer beneath.Close(held)
+		defer beneath.Close(handle)
 		var a unix.Statfs_t
-		return unix.Fstatfs(held, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files
+		return unix.Fstatfs(handle, &a) != nil || a.Blocks == b.Blocks && a.Bsize == b.Bsize && a.Files == b.Files
 	})
 	if errors.Is(err, bounded.ErrStuck) {
-		beneath.Close(held) // work has not begun
+		beneath.Close(handle) // work has not begun
 	}
 	return err != nil || same
 }

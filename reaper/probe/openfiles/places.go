@@ -121,7 +121,7 @@ func (p *places) find(at spot) (int, error) {
 			break
 		}
 		var next int
-		next, err = p.Open.Step(fd, name, beneath.Hold)
+		next, err = p.Open.Step(fd, name, beneath.OPath)
 		beneath.Close(fd)
 		fd = next
 	}
@@ -137,7 +137,7 @@ func (p *places) entry(at spot) (int, error) {
 	if parent == nil {
 		return -1, unix.ENOENT
 	}
-	return p.Open.Step(parent.FD, at.entry, beneath.HoldDir)
+	return p.Open.Step(parent.FD, at.entry, beneath.OPathDir)
 }
 
 // statLink asks where a link of /proc leads. It asks for no attribute: device and inode

@@ -130,7 +130,7 @@ func csiBlock(path string) (name string, ok bool) {
 
 // bareFile reports whether the entry is an empty regular file and no mount point.
 func bareFile(o *beneath.Opener, parent int, name string) bool {
-	fd, err := o.Step(parent, name, beneath.Hold)
+	fd, err := o.Step(parent, name, beneath.OPath)
 	if err != nil {
 		return false
 	}

@@ -129,7 +129,7 @@ func (r *Reader) blockUsers(csi int, volume string, living []parsers.PodUID) []r
 
 // mountPoint says whether name is one, by the open itself, which nothing mounted answers.
 func (r *Reader) mountPoint(parent int, name string) bool {
-	fd, err := r.Open.Step(parent, name, beneath.Hold)
+	fd, err := r.Open.Step(parent, name, beneath.OPath)
 	if err == nil {
 		beneath.Close(fd)
 	}

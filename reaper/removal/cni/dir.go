@@ -43,7 +43,7 @@ func (b *batch) openDir(dir string) (int, error) {
 	if base == "" || dir != path.Clean(dir) {
 		return -1, fmt.Errorf("%q is not in a CNI directory of the configuration", dir)
 	}
-	at, err := beneath.HoldPath(base)
+	at, err := beneath.OpenDirPath(base)
 	if err != nil {
 		return -1, err
 	}

@@ -100,7 +100,7 @@ func (r *Runner) Confine(grants ...Grant) error {
 	defer beneath.Close(set)
 	// For the messages that name who holds a lock, and for mount IDs (beneath.MountID); neither is
 	// needed where there is no /proc.
-	if proc, err := beneath.HoldPath("/proc"); err == nil {
+	if proc, err := beneath.OpenDirPath("/proc"); err == nil {
 		defer beneath.Close(proc)
 		grants = append(grants, Grant{proc, mayRead})
 	}
