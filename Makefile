@@ -55,8 +55,12 @@ demo: build ## Show the daemon at work on a node made for it, without root
 	sh testdata/demo/run.sh
 
 .PHONY: packages
-packages: dated $(NFPM) ## Make dist/: DEB, RPM and tarball for amd64 and arm64, SBOM and checksums
+packages: dated $(NFPM) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, SBOM and checksums
 	sh packaging/packages.sh $(NFPM) dist
+
+.PHONY: image
+image: dated ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
+	sh packaging/packages.sh image dist
 
 # Before nfpm is built, which takes a minute.
 .PHONY: dated

@@ -2,6 +2,7 @@
 # Makes the packages from the tree that is checked out: make packages calls it.
 #
 #   packaging/packages.sh NFPM OUT
+#   packaging/packages.sh image OUT  only the container image, which is among the packages
 #   packaging/packages.sh dated      only say whether the commit, or who calls, gives a date
 #
 # What goes in comes from the tree, the module files and the commit's date, so two builds of
@@ -34,7 +35,7 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-rm -f "$out"/*
+if [ "$1" = image ]; then rm -f "$out"/*.oci.tar; else rm -f "$out"/*; fi
 root=$work/common # what both architectures share
 
 # put MODE FILE TO
@@ -45,16 +46,32 @@ man() {
 	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/man/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
 }
 
-GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/about" ./packaging/about
+GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/" ./packaging/about ./packaging/image
 go list -m -f '{{.Path}} {{.Version}} {{.Dir}}' all >"$work/modules"
 for arch in amd64 arm64; do
 	program=$work/$arch/orphan-reaper
 	make -s build GOOS=linux GOARCH=$arch BIN="$program"
 	# One program for every distribution: what has a dynamic section starts on few.
 	"$work/about" static "$program"
-	"$work/about" sbom "$program" "$version" "$epoch" >"$out/orphan-reaper_${version}_linux_$arch.cdx.json"
+	"$work/about" sbom "$program" "$version" "$epoch" >"$work/$arch.cdx.json"
 done
 native=$work/$(go env GOHOSTARCH)/orphan-reaper
+put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
+"$work/about" licenses "$native" "$(go env GOROOT)" <"$work/modules" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
+
+# The image for both architectures: the program, what it is made of, and the licences that go with it.
+for arch in amd64 arm64; do
+	doc=$work/$arch/image/usr/share/doc/orphan-reaper
+	install -D -m 0755 "$work/$arch/orphan-reaper" "$work/$arch/image/orphan-reaper"
+	install -D -m 0644 "$work/$arch.cdx.json" "$doc/orphan-reaper.cdx.json"
+	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
+done
+revision=$(git rev-parse HEAD 2>/dev/null || true)
+"$work/image" "$version" "$epoch" "$revision" "$work/amd64/image" "$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
+if [ "$1" = image ]; then
+	ls -l "$out"/*.oci.tar
+	exit
+fi
 
 put 0644 packaging/orphan-reaper.service /usr/lib/systemd/system/orphan-reaper.service
 put 0644 packaging/config.yaml /etc/orphan-reaper/config.yaml
@@ -70,9 +87,7 @@ put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.
 put 0644 packaging/prometheus/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
 put 0644 packaging/node-problem-detector/orphan-reaper-monitor.json /usr/share/orphan-reaper/orphan-reaper-monitor.json
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
-put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
 put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
-"$work/about" licenses "$native" "$(go env GOROOT)" <"$work/modules" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
 gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"
 "$work/about" changelog deb "$version" "$epoch" "$maintainer" <CHANGELOG.md | gzip -9n >"$root/usr/share/doc/orphan-reaper/changelog.gz"
 "$work/about" changelog rpm "$version-1" "$epoch" "$maintainer" <CHANGELOG.md >"$work/changelog.yaml"
@@ -108,6 +123,7 @@ package() (
 
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
+	cp "$work/$arch.cdx.json" "$out/orphan-reaper_${version}_linux_$arch.cdx.json"
 	tarball $arch
 	cp -r packaging/scripts "$work/$arch/scripts"
 	cp -rp "$root" "$work/$arch/tree"
