@@ -190,6 +190,7 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 		if _, err := r.Ledger.Append(settled...); err != nil {
 			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
 		}
+		r.Remover.Execute(ctx, policy.Batch{}) // what was never moved may have left its manifest
 	}
 	var rep Report
 	for _, batch := range policy.Batches(again) {

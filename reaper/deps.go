@@ -27,7 +27,8 @@ type Prober interface {
 // Remover is the only thing that changes the disk but for our own files: the state directory and the metrics.
 type Remover interface {
 	// Execute carries out the batch and says for each action how it ended, in order. It
-	// stops early only where ctx ends; actions that were not begun are then Refused.
+	// stops early only where ctx ends; actions that were not begun are then Refused. Whatever
+	// the batch, one without actions too, it removes the manifests of entries that are not there.
 	Execute(ctx context.Context, batch policy.Batch) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)

@@ -38,6 +38,7 @@ type fakeNode struct {
 	looks      int
 	stepping   sync.Mutex // a batch of CNI's files is taken beside the loop
 	steps      int        // calls that touch the disk so far
+	tidied     int        // batches without an action
 	cutAt      int        // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
 	immutable  bool // nothing can be parked
@@ -220,6 +221,9 @@ func (n *fakeNode) List() ([]string, error) {
 }
 
 func (n *fakeNode) Execute(_ context.Context, plan policy.Batch) []policy.Outcome {
+	if len(plan.Actions) == 0 {
+		n.tidied++
+	}
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
 		switch {

@@ -299,6 +299,39 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestCutBeforeParking kills the process between the intent and the move: what never left is not
+// told as put back, no second intent is written for it, and its manifest goes.
+func TestCutBeforeParking(t *testing.T) {
+	var n *fakeNode
+	for cut := 1; ; cut++ {
+		n = newFakeNode()
+		n.add(1, nil)
+		n.cutAt = cut
+		if !story(t, n) {
+			t.Fatal("it was never cut between intent and move")
+		}
+		if k := len(n.records); k > 0 && n.records[k-1].Kind == policy.KindParking && n.pods[uidOf(1)] != nil {
+			break
+		}
+	}
+	n.cutAt = 0
+	intent := n.records[len(n.records)-1]
+	begun := len(n.records)
+	mustPass(t, n.reaper(t, testRules))
+	told := n.records[begun:]
+	if len(told) == 0 || told[0].Kind != policy.KindNotParked || told[0].Entry != intent.Entry || n.Entries()[intent.Entry].Phase != policy.PhaseGone {
+		t.Errorf("told %+v", told)
+	}
+	for _, r := range told {
+		if r.Kind == policy.KindPutting || r.Kind == policy.KindPutBack {
+			t.Errorf("told %+v", r)
+		}
+	}
+	if n.tidied != 1 {
+		t.Errorf("its manifest stays: %d batches without an action", n.tidied)
+	}
+}
+
 // story starts a daemon and lets it work until nothing changes, or until it is cut off.
 func story(t *testing.T, n *fakeNode) (cut bool) {
 	t.Helper()

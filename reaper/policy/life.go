@@ -141,8 +141,8 @@ type stage struct {
 
 var stages = [...]stage{
 	// phase, lies in quarantine, intent, due, only a person purges it, what ends it if it is there, and if not
-	// It was moved. The confirm time begins anew.
-	{PhaseParking, true, true, false, false, step{record: KindParked}, step{action: PutBack}},
+	// It was moved, and the confirm time begins anew; or it never left, and there is nothing to put back.
+	{PhaseParking, true, true, false, false, step{record: KindParked}, step{record: KindNotParked}},
 	{PhaseParked, true, false, true, false, step{}, step{}},
 	// It was judged before the crash, perhaps before a reboot, so it is undone.
 	{PhaseClearing, true, true, false, false, step{action: PutBack}, step{record: KindNotCleared}},

@@ -19,7 +19,8 @@ import (
 // Execute carries out the plan and says for each action, in the plan's order, how it ended.
 // It syncs the pods directory and the quarantine once, after the last action and before it
 // returns: an outcome is told only when it is on disk. A plan to remove sandboxes holds nothing
-// else, and asks the runtime instead.
+// else, and asks the runtime instead. One without actions only removes the manifests of entries
+// that are not there, as every other does at its end.
 //
 // When ctx ends, the action under way stops at its next step and those that were not begun
 // are Refused. A system call that does not return is waited for no longer than
@@ -31,10 +32,7 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outco
 	for i, a := range plan.Actions {
 		out[i] = notBegun(a, confine.ErrNotBegun)
 	}
-	if len(plan.Actions) == 0 {
-		return out
-	}
-	if plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
+	if len(plan.Actions) > 0 && plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
 		return sandbox.Remove(ctx, plan.Actions)
 	}
 	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions))}

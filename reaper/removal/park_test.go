@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
@@ -344,13 +345,35 @@ func TestStrayManifest(t *testing.T) {
 	want(t, run1(t, r, tr.parkAction(uidA)), policy.Done, "")
 	stray := tr.Quar + "/" + string(uidB) + ".7.json"
 	others := []string{"notes.json", "lost+found.json", string(uidB) + ".json", string(uidB) + ".7.txt", entryA + ".json"}
-	tr.Must(os.WriteFile(stray, nil, 0o600))
 	for _, name := range others {
 		tr.Must(os.WriteFile(tr.Quar+"/"+name, nil, 0o600))
 	}
-	want(t, run1(t, r, policy.Action{Kind: policy.PutBack, UID: uidB, Entry: string(uidB) + ".9"}), policy.Gone, "")
-	testkit.There(t, stray, false)
-	for _, name := range others {
-		testkit.There(t, tr.Quar+"/"+name, true)
+	for _, actions := range [][]policy.Action{{{Kind: policy.PutBack, UID: uidB, Entry: string(uidB) + ".9"}}, nil} {
+		tr.Must(os.WriteFile(stray, nil, 0o600))
+		for _, o := range run(t, r, actions...) {
+			want(t, o, policy.Gone, "")
+		}
+		testkit.There(t, stray, false)
+		for _, name := range others {
+			testkit.There(t, tr.Quar+"/"+name, true)
+		}
 	}
+}
+
+// TestNothingToDo: a batch without actions makes no quarantine, and waits for nobody's.
+func TestNothingToDo(t *testing.T) {
+	tr := newTree(t)
+	r := tr.open(false)
+	run(t, r)
+	testkit.There(t, tr.Quar, false)
+	r.guards.before = func(op, name string) { t.Errorf("%s %s", op, name) }
+	tr.Must(os.Mkdir(tr.Quar, 0o700))
+	stray := tr.Quar + "/" + string(uidB) + ".7.json"
+	tr.Must(os.WriteFile(stray, nil, 0o600))
+	other, err := unix.Open(tr.Quar, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	tr.Must(err)
+	defer beneath.Close(other)
+	tr.Must(unix.Flock(other, unix.LOCK_EX))
+	run(t, r)
+	testkit.There(t, stray, true)
 }
