@@ -113,11 +113,12 @@ type Handle struct {
 	uses int
 }
 
-// NewHandle takes fd over. It is closed when every Hold and the caller have dropped it.
+// NewHandle takes fd over, with one reference, the caller's. It is closed when none is left.
 func NewHandle(fd int) *Handle { return &Handle{FD: fd, uses: 1} }
 
-// Hold keeps the handle open until one more Drop. A nil handle is one that is not there.
-func (h *Handle) Hold() {
+// Ref adds a reference: the handle stays open until one more Unref. A nil handle is one that is not
+// there.
+func (h *Handle) Ref() {
 	if h == nil {
 		return
 	}
@@ -126,8 +127,8 @@ func (h *Handle) Hold() {
 	h.uses++
 }
 
-// Drop lets go of the handle.
-func (h *Handle) Drop() {
+// Unref gives up one reference.
+func (h *Handle) Unref() {
 	if h == nil {
 		return
 	}
@@ -140,13 +141,13 @@ func (h *Handle) Drop() {
 
 // On is Do for work on an open directory.
 func On[T any](ctx context.Context, g *Guard, key string, h *Handle, work func(fd int) T) (T, error) {
-	h.Hold()
+	h.Ref()
 	v, err := Do(ctx, g, key, func() T {
-		defer h.Drop()
+		defer h.Unref()
 		return work(h.FD)
 	})
 	if errors.Is(err, ErrStuck) {
-		h.Drop() // work has not begun
+		h.Unref() // work has not begun
 	}
 	return v, err
 }

@@ -55,7 +55,7 @@ type CNISweep struct {
 // SweepCNI begins a pass. Nothing is read until Next.
 func (p *Probe) SweepCNI() *CNISweep { return &CNISweep{p: p} }
 
-// Close lets go of what the sweep holds open.
+// Close closes what the sweep has open.
 func (s *CNISweep) Close() {
 	if s.sweep != nil {
 		s.sweep.Close()

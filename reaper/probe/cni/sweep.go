@@ -83,10 +83,10 @@ func (r *Reader) Sweep() *Sweep {
 	return &Sweep{r: r, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
 }
 
-// Close lets go of what the sweep holds open.
+// Close closes what the sweep has open.
 func (s *Sweep) Close() {
 	if s.open != nil {
-		s.open.Drop()
+		s.open.Unref()
 	}
 	s.open, s.dirs = nil, nil
 }
@@ -131,10 +131,10 @@ func (c *Chunk) Dir() *bounded.Handle {
 	return c.dirs[0].Handle
 }
 
-// Close lets go of the directories of the chunk.
+// Close closes the directories of the chunk.
 func (c *Chunk) Close() {
 	for _, d := range c.dirs {
-		d.Drop()
+		d.Unref()
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *Sweep) list(ctx context.Context) *Chunk {
 		end, err := s.listSome(ctx, c, d)
 		s.complain(err)
 		if end || err != nil {
-			s.open.Drop()
+			s.open.Unref()
 			s.open, s.dirs = nil, s.dirs[1:]
 		}
 	}
@@ -198,7 +198,7 @@ type openedDir struct {
 
 func (o openedDir) Discard() {
 	if o.open != nil {
-		o.open.Drop()
+		o.open.Unref()
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *Sweep) listSome(ctx context.Context, c *Chunk, d directory) (bool, erro
 		open.names, err = a.rest, a.err
 	}
 	if len(a.names) > 0 {
-		open.Hold()
+		open.Ref()
 		o := &dirHandle{directory: d, Handle: open.Handle}
 		c.dirs = append(c.dirs, o)
 		c.names = slices.Grow(c.names, len(a.names))

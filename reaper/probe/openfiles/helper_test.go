@@ -100,7 +100,7 @@ func (n *node) handle(rel string) *bounded.Handle {
 	fd, err := unix.Open(n.path(rel), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(n.t, err)
 	h := bounded.NewHandle(fd)
-	n.t.Cleanup(h.Drop)
+	n.t.Cleanup(h.Unref)
 	return h
 }
 

@@ -59,13 +59,13 @@ const biggestMaps = 512 << 20
 func (r *Reader) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
 	var now atomic.Value
 	now.Store("")
-	quarantine.Hold()
+	quarantine.Ref()
 	u, err := bounded.On(ctx, r.Guard, "mappings", pods, func(int) *Answer {
-		defer quarantine.Drop()
+		defer quarantine.Unref()
 		return r.readMapped(ctx, pods, quarantine, w, &now)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
-		quarantine.Drop() // the reading has not begun
+		quarantine.Unref() // the reading has not begun
 	}
 	if err != nil {
 		pid, _ := now.Load().(string)

@@ -109,13 +109,13 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 }
 
 func (r *Reader) opened(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
-	quarantine.Hold()
+	quarantine.Ref()
 	a, err := bounded.On(ctx, r.Guard, "processes", pods, func(int) *Answer {
-		defer quarantine.Drop()
+		defer quarantine.Unref()
 		return r.readOpened(ctx, pods, quarantine, w)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
-		quarantine.Drop() // the reading has not begun
+		quarantine.Unref() // the reading has not begun
 	}
 	if err != nil {
 		return r.newAnswer(ctx, fmt.Errorf("cannot read the processes: %w", err))

@@ -107,17 +107,17 @@ var errNoQuarantine = errors.New("the quarantine cannot be opened")
 
 func (r *Reader) readGuarded(ctx context.Context, d Dir, csi *bounded.Handle) (*Answer, error) {
 	if csi != nil {
-		csi.Hold()
+		csi.Ref()
 	}
 	read, err := bounded.On(ctx, r.Guard, d.origin, d.parent, func(fd int) *Answer {
-		defer csi.Drop()
+		defer csi.Unref()
 		// A walk that is slow and does not hang ends by itself, before it counts as hung.
 		ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit()*3/4)
 		defer cancel()
 		return r.read(ctx, d, fd, csi)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
-		csi.Drop()
+		csi.Unref()
 	}
 	return read, err
 }

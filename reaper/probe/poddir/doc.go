@@ -5,7 +5,7 @@
 // these lie what the kubelet keeps of its pods: its state files, the entries of block volumes, and
 // the volumes that other pods have mounted.
 //
-// It opens directories and a few known files, one name at a time from a held handle, and crosses
+// It opens directories and a few known files, one name at a time from a handle, and crosses
 // no mount. It takes no data for anything less: what was not read to its end is Partial or an
 // error. It knows no mounts but those that an open meets, no runtime and no cgroups: the caller
 // says which pods live. Whether a volume keeps a pod, and what may be removed, is for policy.

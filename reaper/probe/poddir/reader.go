@@ -27,7 +27,7 @@ type Reader struct {
 	stat func(fd int) (unix.Statx_t, error)
 }
 
-// Dirs are the directories that one look holds open, and every name in that of the pods.
+// Dirs are the directories that one look has open, and every name in that of the pods.
 type Dirs struct {
 	Root, Pods *bounded.Handle
 	Quarantine *bounded.Handle // nil where there is none
@@ -37,15 +37,15 @@ type Dirs struct {
 	csiErr error
 }
 
-// Close lets go of all of them.
+// Close closes all of them.
 func (d *Dirs) Close() {
-	d.Root.Drop()
-	d.Pods.Drop()
-	d.Quarantine.Drop()
-	d.csi.Drop()
+	d.Root.Unref()
+	d.Pods.Unref()
+	d.Quarantine.Unref()
+	d.csi.Unref()
 }
 
-// Kind says whether the pods directory held name when it was listed, and of what type (DT_…) it was.
+// Kind says whether name was in the pods directory when it was listed, and of what type (DT_…) it was.
 func (d *Dirs) Kind(name string) (uint8, bool) {
 	i, ok := slices.BinarySearchFunc(d.Names, name, func(e beneath.Entry, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
@@ -125,8 +125,8 @@ type beside struct {
 }
 
 func (b beside) Discard() {
-	b.quarantine.Drop()
-	b.csi.Drop()
+	b.quarantine.Unref()
+	b.csi.Unref()
 }
 
 // OpenBeside opens what a look needs besides the pods directory: the quarantine, and the

@@ -225,8 +225,8 @@ func TestHungPods(t *testing.T) {
 	if reads[1].Fact().Truth != policy.Yes {
 		t.Errorf("the other pod was not read: %+v", reads[1].Fact())
 	}
-	dirs.Root.Drop()
-	dirs.Pods.Drop()
+	dirs.Root.Unref()
+	dirs.Pods.Unref()
 	if _, err := beneath.Stat(dirs.Pods.FD); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the handle is still in use: %v", err)
 	}
