@@ -231,3 +231,36 @@ func TestHungPods(t *testing.T) {
 		t.Errorf("the handle is still in use: %v", err)
 	}
 }
+
+// TestManyHang: once some pods hang, the rest is left to the next look.
+func TestManyHang(t *testing.T) {
+	n := newTree(t)
+	const pods = 4 * mostHangs
+	for range pods {
+		n.mkdir(n.pod(newUID()))
+	}
+	release := make(chan struct{})
+	n.stat = func(fd int) (unix.Statx_t, error) {
+		<-release
+		return beneath.Stat(fd)
+	}
+	n.Guard.Patience = 20 * time.Millisecond
+	d := n.open()
+	var all []Dir
+	for _, e := range d.Names {
+		all = append(all, n.Pod(d, e))
+	}
+	left := 0
+	for _, a := range n.Read(t.Context(), d, all) {
+		if a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Unknown {
+			t.Errorf("a pod that hangs was read: %+v", a.Fact())
+		}
+		if strings.Contains(a.Fact().Detail, "since other pods hang") {
+			left++
+		}
+	}
+	close(release)
+	if begun := pods - left; begun < mostHangs || begun > 2*mostHangs {
+		t.Errorf("%d of %d pods were begun before the rest was left", begun, pods)
+	}
+}
