@@ -40,7 +40,7 @@ type gathering struct {
 	openFiles    *openfiles.Answer
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *poddir.Blocks
-	holders      reading.VolumeUsers
+	volumeUsers  reading.VolumeUsers
 	logs         *lists.PodLogs
 	logless      parsers.PodUID // one of the pods that run, without a log directory
 	listed       *policy.PodResources
@@ -206,7 +206,7 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
 	}
 	l.logless = l.logs.Logless(l.running())
-	l.holders = l.livingVolumes(ctx, reads)
+	l.volumeUsers = l.livingVolumes(ctx, reads)
 	l.node = p.node(ctx, l, found)
 	l.node.Gauges = l.podList.Gauges
 }

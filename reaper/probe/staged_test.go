@@ -175,7 +175,7 @@ func TestVolumesUnlisted(t *testing.T) {
 		if words == "" {
 			want = policy.No
 		}
-		f := l.volumesOf(newUID(), r).Staged("/plugins", &l.holders)
+		f := l.volumesOf(newUID(), r).Staged("/plugins", &l.volumeUsers)
 		if wantDetail(t, f, words); f.Truth != want {
 			t.Errorf("%q: %+v, want %s", words, f, want)
 		}

@@ -53,7 +53,7 @@ type PodVolumes struct {
 // on its account.
 func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
 	f := policy.Fact{Origin: origin}
-	others, own := o.held(users)
+	others, own := o.usedBy(users)
 	switch {
 	case own != "":
 		f.Truth, f.Detail = policy.Yes, own
@@ -74,16 +74,16 @@ func (o *PodVolumes) Staged(origin string, users *VolumeUsers) policy.Fact {
 	return f
 }
 
-// held says which other pods hold what is staged or mapped of the pod's volumes, or what is there
+// usedBy says which other pods use what is staged or mapped of the pod's volumes, or what is there
 // on its own account.
-func (o *PodVolumes) held(users *VolumeUsers) (others []string, own string) {
+func (o *PodVolumes) usedBy(users *VolumeUsers) (others []string, own string) {
 	if o.Mapped != "" {
-		if others = o.blockHolders(users); others == nil {
+		if others = o.blockUsers(users); others == nil {
 			return nil, o.Mapped
 		}
 	}
 	for _, at := range o.Mounts {
-		user, ok := users.holder(o.Pod, at.Volume, at.Path)
+		user, ok := users.fileUser(o.Pod, at.Volume, at.Path)
 		if !ok {
 			return nil, at.What
 		}
@@ -92,11 +92,11 @@ func (o *PodVolumes) held(users *VolumeUsers) (others []string, own string) {
 	return others, ""
 }
 
-// blockHolders says who holds each block volume that has an entry for the pod, or nothing where
+// blockUsers says who uses each block volume that has an entry for the pod, or nothing where
 // one of them may be the pod's own.
-func (o *PodVolumes) blockHolders(users *VolumeUsers) (words []string) {
+func (o *PodVolumes) blockUsers(users *VolumeUsers) (words []string) {
 	for _, b := range o.Blocks {
-		user, ok := users.blockHolder(o.Pod, b.Name)
+		user, ok := users.blockUser(o.Pod, b.Name)
 		if !ok || !b.Bare {
 			return nil
 		}

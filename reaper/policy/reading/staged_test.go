@@ -13,9 +13,9 @@ import (
 func TestStaged(t *testing.T) {
 	v, other := CSIVolume{Driver: "d", Handle: "h"}, CSIVolume{Driver: "d", Handle: "i"}
 	mount := StagedMount{Path: "csi/p", Shown: "csi/p", Volume: v, What: "staged: at csi/p"}
-	holds := StagedUser{VolumeUser: VolumeUser{UID: "successor", Volume: v, Lives: true, Mounted: true}, Paths: []string{"csi/p"}}
+	user := StagedUser{VolumeUser: VolumeUser{UID: "successor", Volume: v, Lives: true, Mounted: true}, Paths: []string{"csi/p"}}
 	mapped := VolumeUser{UID: "successor", Volume: BlockVolume("pv"), Lives: true, Mounted: true}
-	users := VolumeUsers{Files: []StagedUser{holds}, Blocks: map[string][]VolumeUser{"pv": {mapped}}}
+	users := VolumeUsers{Files: []StagedUser{user}, Blocks: map[string][]VolumeUser{"pv": {mapped}}}
 	block := BlockEntry{Name: "pv", Shown: "pv", Bare: true}
 	const no, yes, unknown = policy.No, policy.Yes, policy.Unknown
 	twice := []BlockEntry{block, block}
@@ -26,27 +26,27 @@ func TestStaged(t *testing.T) {
 		want  policy.Truth
 		words string
 	}{
-		"nothing is known":                     {pod{}, VolumeUsers{}, unknown, "volumes are not known"},
-		"nothing is staged":                    {pod{Listed: true}, VolumeUsers{}, no, ""},
-		"left behind":                          {pod{Listed: true, Left: []string{"a", "b"}}, VolumeUsers{}, no, "nothing is mounted at a, b"},
-		"staged for nobody":                    {pod{Listed: true, Mounts: []StagedMount{mount}}, VolumeUsers{}, yes, "staged: at csi/p"},
-		"staged for the successor":             {pod{Listed: true, Mounts: []StagedMount{mount}}, users, no, "pod successor has the volume of plugins/csi/p"},
-		"one for the successor, one for it":    {pod{Listed: true, Mounts: []StagedMount{mount, {Path: "q", Volume: v, What: "q"}}}, users, yes, "q"},
-		"a path of another volume":             {pod{Listed: true, Mounts: []StagedMount{{Path: "csi/p", Volume: other, What: "p"}}}, users, yes, "p"},
-		"a path of several volumes":            {pod{Listed: true, Mounts: []StagedMount{{Path: "csi/p", What: "p"}}}, users, yes, "p"},
-		"mapped":                               {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{block}}, VolumeUsers{}, yes, "m"},
-		"mapped by no CSI driver":              {pod{Listed: true, Mapped: "m"}, users, yes, "m"},
-		"mapped for the successor":             {pod{Listed: true, Mapped: "m", Blocks: twice}, users, no, "pod successor has the block volume pv"},
-		"more than a bare entry":               {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{{Name: "pv"}}}, users, yes, "m"},
-		"mapped for it and for the successor":  {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{block, {Name: "pv-2", Bare: true}}}, users, yes, "m"},
-		"of the kubelet's own tree":            {pod{Listed: true, InTree: "t"}, users, yes, "t"},
-		"not all was found":                    {pod{Listed: true, Err: errors.New("x")}, users, unknown, "x"},
-		"staged, and not all was found":        {pod{Mounts: []StagedMount{mount}, Err: errors.New("x")}, VolumeUsers{}, yes, "staged"},
-		"held, and not all was found":          {pod{Listed: true, Mounts: []StagedMount{mount}, Err: errors.New("x")}, users, unknown, "x"},
-		"not all volumes are known":            {pod{Unlisted: "more than are read"}, users, unknown, "more than are read"},
-		"held, and not all volumes are known":  {pod{Mounts: []StagedMount{mount}}, users, unknown, "not known"},
-		"one does not tell, and CSI is in use": {pod{Listed: true, Unclear: "u", AnyCSI: true}, users, unknown, "u, and CSI volumes are staged here"},
-		"one does not tell, and nothing is":    {pod{Listed: true, Unclear: "u"}, users, no, ""},
+		"nothing is known":                      {pod{}, VolumeUsers{}, unknown, "volumes are not known"},
+		"nothing is staged":                     {pod{Listed: true}, VolumeUsers{}, no, ""},
+		"left behind":                           {pod{Listed: true, Left: []string{"a", "b"}}, VolumeUsers{}, no, "nothing is mounted at a, b"},
+		"staged for nobody":                     {pod{Listed: true, Mounts: []StagedMount{mount}}, VolumeUsers{}, yes, "staged: at csi/p"},
+		"staged for the successor":              {pod{Listed: true, Mounts: []StagedMount{mount}}, users, no, "pod successor has the volume of plugins/csi/p"},
+		"one for the successor, one for it":     {pod{Listed: true, Mounts: []StagedMount{mount, {Path: "q", Volume: v, What: "q"}}}, users, yes, "q"},
+		"a path of another volume":              {pod{Listed: true, Mounts: []StagedMount{{Path: "csi/p", Volume: other, What: "p"}}}, users, yes, "p"},
+		"a path of several volumes":             {pod{Listed: true, Mounts: []StagedMount{{Path: "csi/p", What: "p"}}}, users, yes, "p"},
+		"mapped":                                {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{block}}, VolumeUsers{}, yes, "m"},
+		"mapped by no CSI driver":               {pod{Listed: true, Mapped: "m"}, users, yes, "m"},
+		"mapped for the successor":              {pod{Listed: true, Mapped: "m", Blocks: twice}, users, no, "pod successor has the block volume pv"},
+		"more than a bare entry":                {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{{Name: "pv"}}}, users, yes, "m"},
+		"mapped for it and for the successor":   {pod{Listed: true, Mapped: "m", Blocks: []BlockEntry{block, {Name: "pv-2", Bare: true}}}, users, yes, "m"},
+		"of the kubelet's own tree":             {pod{Listed: true, InTree: "t"}, users, yes, "t"},
+		"not all was found":                     {pod{Listed: true, Err: errors.New("x")}, users, unknown, "x"},
+		"staged, and not all was found":         {pod{Mounts: []StagedMount{mount}, Err: errors.New("x")}, VolumeUsers{}, yes, "staged"},
+		"in use, and not all was found":         {pod{Listed: true, Mounts: []StagedMount{mount}, Err: errors.New("x")}, users, unknown, "x"},
+		"not all volumes are known":             {pod{Unlisted: "more than are read"}, users, unknown, "more than are read"},
+		"in use, and not all volumes are known": {pod{Mounts: []StagedMount{mount}}, users, unknown, "not known"},
+		"one does not tell, and CSI is in use":  {pod{Listed: true, Unclear: "u", AnyCSI: true}, users, unknown, "u, and CSI volumes are staged here"},
+		"one does not tell, and nothing is":     {pod{Listed: true, Unclear: "u"}, users, no, ""},
 	} {
 		c.of.Pod = "orphan"
 		f := c.of.Staged("/plugins", &c.users)
@@ -59,7 +59,7 @@ func TestStaged(t *testing.T) {
 			"unlisted": func(o *PodVolumes, _ *VolumeUsers) { o.Listed = false },
 			"no users": func(_ *PodVolumes, u *VolumeUsers) { *u = VolumeUsers{} },
 			"dead user": func(_ *PodVolumes, u *VolumeUsers) {
-				*u = VolumeUsers{Files: []StagedUser{{VolumeUser: VolumeUser{UID: "s", Volume: v, Mounted: true}, Paths: holds.Paths}}}
+				*u = VolumeUsers{Files: []StagedUser{{VolumeUser: VolumeUser{UID: "s", Volume: v, Mounted: true}, Paths: user.Paths}}}
 			},
 		} {
 			o, u := c.of, c.users

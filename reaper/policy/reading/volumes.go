@@ -21,12 +21,12 @@ type VolumeUser struct {
 	Lives, Mounted bool
 }
 
-// Holds says whether the pod is why the volume is staged, and not the dead one that has it, too.
+// KeepsStaged says whether the volume is staged for the pod, and not for the dead one that has it, too.
 // The kubelet stages a volume once for all its pods on the node, and unstages it after the last
 // of them: a successor that lives and has the volume mounted is one that the kubelet knows, and
 // with it it will unstage the volume. Without its own mount it may be a pod that waits for the
 // volume, of which the kubelet knows nothing once it is deleted.
-func (u VolumeUser) Holds(dead parsers.PodUID, v CSIVolume) bool {
+func (u VolumeUser) KeepsStaged(dead parsers.PodUID, v CSIVolume) bool {
 	return v.Driver != "" && v.Handle != "" && u.Volume == v && u.UID != "" && u.UID != dead && u.Lives && u.Mounted
 }
 
@@ -37,7 +37,7 @@ type StagedUser struct {
 }
 
 // VolumeUsers are the pods that live and the CSI volumes that they have. They are asked for only where
-// a volume of a dead pod is staged; nobody is known to hold what was not asked for.
+// a volume of a dead pod is staged; nobody is known to use what was not asked for.
 type VolumeUsers struct {
 	Files  []StagedUser
 	Blocks map[string][]VolumeUser // by the volume's name, for block volumes
@@ -46,20 +46,20 @@ type VolumeUsers struct {
 // BlockVolume is the block volume of a name: the directory that it is in names it, for all its pods.
 func BlockVolume(name string) CSIVolume { return CSIVolume{Driver: "kubernetes.io~csi", Handle: name} }
 
-// holder returns the pod that holds what is staged at path, of a dead pod's volume.
-func (u *VolumeUsers) holder(dead parsers.PodUID, v CSIVolume, path string) (parsers.PodUID, bool) {
+// fileUser returns the pod for which a dead pod's volume is staged at path.
+func (u *VolumeUsers) fileUser(dead parsers.PodUID, v CSIVolume, path string) (parsers.PodUID, bool) {
 	for _, f := range u.Files {
-		if f.Holds(dead, v) && slices.Contains(f.Paths, path) {
+		if f.KeepsStaged(dead, v) && slices.Contains(f.Paths, path) {
 			return f.UID, true
 		}
 	}
 	return "", false
 }
 
-// blockHolder does so for a block volume.
-func (u *VolumeUsers) blockHolder(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
+// blockUser does so for a block volume.
+func (u *VolumeUsers) blockUser(dead parsers.PodUID, name string) (parsers.PodUID, bool) {
 	for _, b := range u.Blocks[name] {
-		if b.Holds(dead, BlockVolume(name)) {
+		if b.KeepsStaged(dead, BlockVolume(name)) {
 			return b.UID, true
 		}
 	}

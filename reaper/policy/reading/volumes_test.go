@@ -7,7 +7,7 @@ import "testing"
 func TestHolds(t *testing.T) {
 	v := CSIVolume{Driver: "d", Handle: "h"}
 	user := VolumeUser{UID: "successor", Volume: v, Lives: true, Mounted: true}
-	if !user.Holds("orphan", v) {
+	if !user.KeepsStaged("orphan", v) {
 		t.Error("the successor does not hold its volume")
 	}
 	for name, change := range map[string]func(u *VolumeUser){
@@ -19,13 +19,13 @@ func TestHolds(t *testing.T) {
 		"without its own mount": func(u *VolumeUser) { u.Mounted = false },
 	} {
 		u := user
-		if change(&u); u.Holds("orphan", v) {
-			t.Errorf("%s holds the volume", name)
+		if change(&u); u.KeepsStaged("orphan", v) {
+			t.Errorf("%s keeps the volume staged", name)
 		}
 	}
 	for _, none := range []CSIVolume{{}, {Driver: "d"}, {Handle: "h"}} {
-		if (VolumeUser{UID: "successor", Volume: none, Lives: true, Mounted: true}).Holds("orphan", none) {
-			t.Errorf("%+v is held", none)
+		if (VolumeUser{UID: "successor", Volume: none, Lives: true, Mounted: true}).KeepsStaged("orphan", none) {
+			t.Errorf("%+v is kept staged", none)
 		}
 	}
 }

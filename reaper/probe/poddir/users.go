@@ -45,7 +45,7 @@ func (r *Reader) Users(ctx context.Context, d *Dirs, b *Blocks, staged bool, liv
 		return u
 	})
 	if err != nil {
-		return none // nobody is known to hold a volume: what is staged keeps
+		return none // nobody is known to use a volume: what is staged keeps
 	}
 	if d.csi == nil || len(names) == 0 {
 		return users
