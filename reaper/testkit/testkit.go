@@ -1,5 +1,6 @@
-// Package testkit has what the tests of several rooms need: a mount namespace of their own,
-// the one way to skip, a pod that is dead in every respect. Only tests import it.
+// Package testkit has what the tests of several rooms need: a mount namespace of their own, a
+// tree with canaries, the one way to skip, a pod that is dead in every respect. Only tests
+// import it.
 package testkit
 
 import (
