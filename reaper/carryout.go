@@ -150,24 +150,24 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	}
 	if _, err := r.Ledger.Append(done...); err != nil {
 		// The intents are there: the next pass, or the next start, finds out from the disk.
-		r.fail(rep, "cannot write outcomes to the ledger; they are settled at the next look: "+err.Error())
+		r.fail(rep, "cannot write outcomes to the ledger; the next look finds them on disk: "+err.Error())
 	}
 	rep.Outcomes = append(rep.Outcomes, outs...)
 	r.memory.Ended(outs, now)
 	return outs
 }
 
-// recover settles the intents whose outcome is not in the ledger, from what is on disk: a
+// recover closes the intents whose outcome is not in the ledger, by what is on disk: a
 // crash, or a ledger that could not be written. Stripping and purging are finished by the
 // pass itself, since only a look may say that nothing is mounted.
 //
-// What cannot be settled now stays as it is and is told; the other pods are served.
+// What cannot be closed now stays as it is and is told; the other pods are served.
 func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.Outcome) {
 	if r.Rules.Observe {
 		return nil, nil
 	}
 	var again []policy.Action
-	var settled []policy.Record
+	var closed []policy.Record
 	now := r.Clock.Now()
 	for _, e := range policy.Listed(r.Ledger.Entries()) {
 		if !e.Phase.Intent() || r.memory.TooSoon(e.Entry, now) {
@@ -180,14 +180,14 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 		}
 		rec, action := policy.Recover(e, inQuarantine, now)
 		if rec != nil {
-			settled = append(settled, *rec)
+			closed = append(closed, *rec)
 		}
 		if action != nil {
 			again = append(again, *action)
 		}
 	}
-	if len(settled) > 0 {
-		if _, err := r.Ledger.Append(settled...); err != nil {
+	if len(closed) > 0 {
+		if _, err := r.Ledger.Append(closed...); err != nil {
 			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
 		}
 		r.Remover.Execute(ctx, policy.Batch{}) // what was never moved may have left its manifest

@@ -82,7 +82,7 @@ func returned(e Evidence, p Parked, now Instant) bool {
 		(!runs || !e.Made.Undated && !e.Made.First.Before(now.since(p.At)))
 }
 
-// again settles a parked pod that has a directory again. What is used is left alone. Where
+// again decides about a parked pod that has a directory again. What is used is left alone. Where
 // nothing uses it, the two change places: the pod was parked though it lived, and its
 // containers, older than the parking, hold binds of the parked one. A static pod that
 // has just come back is about to use what its kubelet makes, so that waits.

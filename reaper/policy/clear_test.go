@@ -44,7 +44,7 @@ func TestClearOnlyDead(t *testing.T) {
 	}
 }
 
-// TestClearLedger: what the ledger makes of each end, and how a crash is settled.
+// TestClearLedger: what the ledger makes of each end, and what a crash leaves is closed.
 func TestClearLedger(t *testing.T) {
 	s := deadScene()
 	a := Action{Kind: Clear, UID: testUID, Entry: "e.leaf", ID: s.ev.ID, Leaf: testLeaf}

@@ -46,7 +46,7 @@ const (
 type Phase string
 
 // The phases. PhaseParking, PhaseClearing, PhasePutting, PhaseStripping, PhasePurging and
-// PhaseRestoring are intents whose outcome is not written down: after a crash, disk and Recover settle them.
+// PhaseRestoring are intents whose outcome is not written down: after a crash, Recover closes them by what is on disk.
 const (
 	PhaseNone      Phase = ""
 	PhaseParking   Phase = "parking"
@@ -82,7 +82,7 @@ const (
 
 // deed is one action: the intent that is written down before it, and the kind of record that
 // follows each result. A result without a kind is a failure, and leaves the intent open: the
-// next pass settles it from the disk.
+// next pass closes it by what is on disk.
 type deed struct {
 	action   ActionKind
 	byPerson bool

@@ -48,7 +48,7 @@ var parkedRules = [...]struct {
 	fact     FactName
 	alive    Reason
 	unknown  Reason
-	settle   ParkedDecision
+	decision ParkedDecision
 	breaker  bool
 	waivable bool
 	life     bool
@@ -79,7 +79,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 		switch f := e.Facts[rule.fact]; {
 		case f.Truth == No:
 		case f.Truth == Yes:
-			v.turn(rule.settle, rule.alive, f.Detail)
+			v.turn(rule.decision, rule.alive, f.Detail)
 			v.Alive = v.Alive || rule.breaker
 		case r.onlyYesCounts(rule.fact), rule.waivable && r.Waive:
 		default:
@@ -142,7 +142,7 @@ func (n Node) Pressed() bool {
 	return (n.FreeBytes >= 0 && n.FreeBytes < pressedBytes) || (n.FreeInodes >= 0 && n.FreeInodes < pressedInodes)
 }
 
-// Due says whether a quarantine entry has something to wait for that a look can settle:
+// Due says whether a quarantine entry waits for something that only a look can decide:
 // it is parked, or half removed, or holds ephemeral data past its retention.
 func Due(e EntryState, r Rules, now Instant, pressed bool) bool {
 	left, ephemeral := PurgeIn(e, r, now, pressed)

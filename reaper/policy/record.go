@@ -143,7 +143,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	return []Record{r, c}
 }
 
-// Recover settles an intent whose outcome is not in the ledger, from where the directory
+// Recover closes an intent whose outcome is not in the ledger, by where the directory
 // is found on disk: a record that says how it ended, or the action that ends it, or
 // neither, where a look must come first. An action on an entry that is no longer there
 // changes nothing but what lay beside it, and its outcome says how it ended.

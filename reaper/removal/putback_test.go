@@ -181,7 +181,7 @@ func TestPutBackSwapped(t *testing.T) {
 	testkit.There(t, tr.Pods+"/"+string(uidA), false)
 }
 
-// TestPutBackNeverMoved: a park that was killed before it made the quarantine is settled by
+// TestPutBackNeverMoved: a park that was killed before it made the quarantine is closed by
 // what hangs in the pods directory; without the plan's directory there nothing is said.
 func TestPutBackNeverMoved(t *testing.T) {
 	base := t.TempDir()

@@ -114,7 +114,7 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 func (d *Ruling) judgeEntries(c Case) gate {
 	look, m := &d.Look, &d.Memory
 	g := gate{breaker: c.Breaker, proven: m.Proven || c.DryRun}
-	var settled []policy.Action
+	var actions []policy.Action
 	for i := range look.Parked {
 		e, v := &look.Parked[i], policy.ParkedVerdict{Decision: policy.ParkedWait}
 		if state := c.Entries[e.Entry]; state != nil {
@@ -122,7 +122,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 			var action *policy.Action
 			v, action = policy.JudgeEntry(*e, look.Node, *state, c.Rules, look.At)
 			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
-				settled = append(settled, *action)
+				actions = append(actions, *action)
 			}
 			d.back(c, e, state, v)
 		}
@@ -141,12 +141,12 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		d.Resting = append(d.Resting, v)
 	}
 	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
-		settled = undoing(settled)
+		actions = undoing(actions)
 		for i := range d.Parked {
 			d.Parked[i].Stop()
 		}
 	}
-	d.Plan.Parked = policy.Batches(settled)
+	d.Plan.Parked = policy.Batches(actions)
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is held back or refused: the loop asks Memory.Proven before it takes any.

@@ -91,7 +91,7 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 			s.soon(r.Confirm-since, true)
 		case s.justParked(e.Entry):
 			s.soon(0, true)
-		default: // something keeps it from being settled, and may do so for ever
+		default: // something keeps it parked, and may do so for ever
 			s.soon(lookSoon, false)
 		}
 	case e.Phase == policy.PhaseConfirmed:

@@ -9,7 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNoHurry: what time alone cannot settle neither keeps a sweep from its end nor makes
+// TestNoHurry: what time alone does not end neither keeps a sweep from its end nor makes
 // the daemon look without a pause.
 func TestNoHurry(t *testing.T) {
 	rules := testkit.DeadPod().Rules
