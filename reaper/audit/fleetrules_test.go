@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+const fleetFile = "../../packaging/prometheus/orphan-reaper-fleet.rules.yaml"
+
+// fleetRule is one rule of the file for many nodes: a sum or an alert.
+type fleetRule struct {
+	Record    string
+	alertRule `yaml:",inline"`
+}
+
+func fleetRules(t *testing.T) []fleetRule {
+	t.Helper()
+	text, err := os.ReadFile(fleetFile)
+	testkit.Must(t, err)
+	var file struct{ Groups []struct{ Rules []fleetRule } }
+	testkit.Must(t, yaml.Unmarshal(text, &file))
+	if len(file.Groups) != 1 { // rules of several groups are evaluated in any order
+		t.Fatalf("%d groups", len(file.Groups))
+	}
+	return file.Groups[0].Rules
+}
+
+// TestFleetRules: each rule asks for metrics that are exported and for sums that are made, and
+// each alert says what to do, and has its case in the tests and its words in the docs.
+func TestFleetRules(t *testing.T) {
+	names := exported(t)
+	recorded := regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
+	made := map[string]bool{}
+	asked := map[string]bool{}
+	text, err := os.ReadFile(strings.Replace(fleetFile, ".rules.", ".test.", 1))
+	testkit.Must(t, err)
+	alerts := 0
+	for _, r := range fleetRules(t) {
+		said := r.Expr + r.Annotations["description"]
+		for _, name := range metricName.FindAllString(recorded.ReplaceAllString(said, ""), -1) {
+			if !names[name] {
+				t.Errorf("%s%s asks for %s, which nobody exports", r.Record, r.Alert, name)
+			}
+		}
+		for _, name := range recorded.FindAllString(said, -1) {
+			if asked[name] = true; !made[name] {
+				t.Errorf("%s asks for %s, which no rule before it makes", r.Alert, name)
+			}
+		}
+		if r.Record != "" {
+			made[r.Record] = true
+			continue
+		}
+		alerts++
+		if strings.Contains(r.Expr, "instance") {
+			t.Errorf("%s is about single nodes: %s", r.Alert, r.Expr)
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || len(r.Annotations["description"]) < 60 {
+			t.Errorf("%s: labels %v, annotations %v", r.Alert, r.Labels, r.Annotations)
+		}
+		link, ok := strings.CutPrefix(r.Annotations["runbook_url"], "https://github.com/orphan-reaper/orphan-reaper/blob/main/")
+		if !ok || link != "docs/fleet.md#"+strings.ToLower(r.Alert) {
+			t.Errorf("%s has the runbook %s", r.Alert, r.Annotations["runbook_url"])
+		}
+		checkLink(t, "../..", link)
+		if _, cases, _ := strings.Cut(string(text), "alertname: "+r.Alert+"\n"); !strings.Contains(cases, "exp_labels") {
+			t.Errorf("no test in which %s fires", r.Alert)
+		}
+		if !strings.Contains(string(text), "alertname: "+r.Alert+", exp_alerts: []") {
+			t.Errorf("no test in which %s does not fire", r.Alert)
+		}
+	}
+	if alerts < 8 || alerts > 12 {
+		t.Errorf("%d alerts", alerts)
+	}
+}
+
+// TestFleetRulesFire runs Prometheus' own tests on the rules.
+func TestFleetRulesFire(t *testing.T) {
+	promtool := testkit.NeedCommand(t, "promtool")
+	for _, args := range [][]string{{"check", "rules", fleetFile}, {"test", "rules", strings.Replace(fleetFile, ".rules.", ".test.", 1)}} {
+		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "SUCCESS") {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// everyFault is what a node exports that has every fault at once; %d is its number, %s its version.
+var everyFault = []string{
+	`orphan_reaper_build_info{instance="n%d",job="r",version="%s"}|1x20`,
+	`orphan_reaper_enforcing{instance="n%d",job="r"}|0x20`,
+	`orphan_reaper_breaker_open{instance="n%d",job="r"}|1x20`,
+	`orphan_reaper_orphans{instance="n%d",job="r",state="reap"}|9x20`,
+	`orphan_reaper_pods_for_person{instance="n%d",job="r"}|7x20`,
+	`orphan_reaper_last_look_timestamp_seconds{instance="n%d",job="r"}|0x20`,
+	`orphan_reaper_failures_total{instance="n%d",job="r",operation="look"}|0+9x20`,
+	`orphan_reaper_failures_total{instance="n%d",job="r",operation="journal"}|0+9x20`,
+	`orphan_reaper_source_up{instance="n%d",job="r",source="journald"}|0x20`,
+	`orphan_reaper_quarantine_bytes{instance="n%d",job="r",class="data"}|1e10+1e9x20`,
+	`orphan_reaper_cni_addresses{instance="n%d",job="r",network="a",state="reserved"}|200x20`,
+	`orphan_reaper_cni_addresses{instance="n%d",job="r",network="a",state="in_use"}|2x20`,
+}
+
+// TestFleetAlertsAreFew: with every fault on every node, and every tenth node silent, there is one
+// alert for each kind of fault. All that the test changes in the rules is that they need not wait.
+func TestFleetAlertsAreFew(t *testing.T) {
+	promtool := testkit.NeedCommand(t, "promtool")
+	const nodes = 500 // promtool takes 10,000 samples a query
+	rules, err := os.ReadFile(fleetFile)
+	testkit.Must(t, err)
+	dir := t.TempDir()
+	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAll(rules, nil)
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), atOnce, 0o600))
+	var b strings.Builder
+	b.WriteString("rule_files: [rules.yaml]\nevaluation_interval: 10m\ntests:\n  - interval: 10m\n    input_series:\n")
+	series := func(s string) {
+		name, values, _ := strings.Cut(s, "|")
+		fmt.Fprintf(&b, "      - {series: '%s', values: '%s'}\n", name, values)
+	}
+	for n := range nodes {
+		if n%10 == 0 {
+			series(fmt.Sprintf(`up{instance="n%d",job="r"}|1x5 0x15`, n))
+			series(fmt.Sprintf(`orphan_reaper_build_info{instance="n%d",job="r",version="1"}|1x5 stale`, n))
+			continue
+		}
+		for i, s := range everyFault {
+			if s = strings.Replace(s, "%d", fmt.Sprint(n), 1); i == 0 {
+				s = fmt.Sprintf(s, fmt.Sprint(n%2))
+			}
+			series(s)
+		}
+	}
+	b.WriteString("    promql_expr_test:\n      - {eval_time: 3h, expr: 'count(ALERTS{alertstate=\"firing\"})', exp_samples: [{labels: '{}', value: 11}]}\n")
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "test.yaml"), []byte(b.String()), 0o600))
+	out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(dir, "test.yaml")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "SUCCESS") {
+		t.Errorf("%v\n%.4000s", err, out)
+	}
+}
