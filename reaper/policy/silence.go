@@ -8,7 +8,7 @@ import (
 
 // What it proves that the running kubelet named some orphan, and not this pod (source of 1.19 to
 // 1.36, see docs/how-it-decides.md): all its sources were ready then, so it had every pod of the
-// API server's and every manifest. It went through all pod directories in that sweep. One that it
+// API server's and every manifest. It went through all pod directories in that housekeeping run. One that it
 // did not name it knows, or could not remove either and named another in its place, or has a
 // volume of it that is still mounted, which it says at V(3) only. The runtime and the cgroups tell
 // the first from the rest but for one kind: a pod that has completed, whose sandboxes were removed
