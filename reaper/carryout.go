@@ -34,7 +34,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if plan.Strips() && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
 		return
 	}
-	r.parkAndClear(ctx, rep, plan.Take)
+	r.parkAndClear(ctx, rep, plan.Moves)
 	for _, batch := range plan.Sandboxes {
 		if r.Ledger.BreakerOpen() { // what was just moved has turned out to live
 			return

@@ -79,7 +79,7 @@ func (j *judgement) kubelet() {
 		}
 	}
 	switch {
-	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see NetworkGate
+	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see DoubtAnyNamed
 		j.object(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
 	case f[FactAnyNamed].Truth != Yes:
 		j.object(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other", need)
@@ -124,9 +124,9 @@ func networkReady(n Node, r Rules, now Instant) string {
 	return ""
 }
 
-// NetworkGate makes FactAnyNamed Unknown while the pod network is not ready, and for a confirm
+// DoubtAnyNamed makes FactAnyNamed Unknown while the pod network is not ready, and for a confirm
 // after that.
-func NetworkGate(e *Evidence, n Node, r Rules, now Instant) {
+func DoubtAnyNamed(e *Evidence, n Node, r Rules, now Instant) {
 	f := &e.Facts[FactAnyNamed]
 	if f.Truth != Yes || r.Waive {
 		return
