@@ -115,13 +115,13 @@ func Open(cfg Config) (*Remover, error) {
 	return r, nil
 }
 
-// TakeCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
+// RemoveCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
 // Execute wait for each other.
-func (r *Remover) TakeCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
-	return r.cni.Take(ctx, files)
+func (r *Remover) RemoveCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+	return r.cni.Remove(ctx, files)
 }
 
-// RestoreCNI writes files back that TakeCNI has removed.
+// RestoreCNI writes files back that RemoveCNI has removed.
 func (r *Remover) RestoreCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
 	return r.cni.Restore(ctx, files)
 }
