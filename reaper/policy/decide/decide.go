@@ -140,6 +140,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		}
 		d.Resting = append(d.Resting, v)
 	}
+	d.judgeRemoved(c, &g)
 	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
 		actions = undoing(actions)
 		for i := range d.Parked {

@@ -39,8 +39,8 @@ func (p Plan) Strips() bool {
 // gate is what stops enforcing, and what slows it down, whatever the evidence says.
 type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on
-	proven  bool // one pod has been parked and confirmed since the start
-	inWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
+	proven  bool // one pod has proved dead since the start
+	inWork  int  // pods parked, or without their sandboxes, that have yet to prove dead, or whose kubelet has yet to finish
 }
 
 // batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
