@@ -68,7 +68,7 @@ func cpuTime(b *testing.B) int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// BenchmarkRemoveAddresses releases the addresses of a /16, a lock and a look for each.
+// BenchmarkRemoveAddresses releases the addresses of a /16, a lock and a check for each.
 func BenchmarkRemoveAddresses(b *testing.B) {
 	n := testkit.Size(65_000, 4096)
 	var ours []float64

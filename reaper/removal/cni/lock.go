@@ -92,7 +92,7 @@ func (d *dirHandle) openLock() (int, error) {
 
 // lockIsThere says whether the file that is locked still has its name.
 func (d *dirHandle) lockIsThere() (bool, error) {
-	held, err := beneath.IDOf(d.lockFD)
+	locked, err := beneath.IDOf(d.lockFD)
 	if err != nil {
 		return false, beneath.PathError("fstat", d.filePath(lockName), err)
 	}
@@ -103,7 +103,7 @@ func (d *dirHandle) lockIsThere() (bool, error) {
 	if err != nil {
 		return false, beneath.PathError("statx", d.filePath(lockName), err)
 	}
-	return beneath.DirID(&st) == held, nil
+	return beneath.DirID(&st) == locked, nil
 }
 
 // wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be

@@ -38,14 +38,14 @@ type Remover struct {
 type guards struct {
 	noreplace uint // renameat2's flag
 	locks     bool // take host-local's lock
-	aside     bool // move a cache file aside and look again before it is removed
+	aside     bool // move a cache file aside and check it again before it is removed
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
 	before func(op, name string)
 }
 
 // New makes a Remover. dirs says, at each batch, in and below which directories files may be
-// taken or put back: the cache directories, and host-local's data directories, of which the
+// removed or put back: the cache directories, and host-local's data directories, of which the
 // network configuration may name more at any time. nil: none may.
 func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
 	return &Remover{
@@ -61,8 +61,8 @@ func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remov
 // when its directory is synced.
 //
 // A cache file has no lock. It is first moved aside in its own directory, so that no
-// program finds it any more, looked at again, and removed then; had something taken its
-// name in between, that is what was moved, and it is moved back. A run that was killed
+// program finds it any more, checked again, and then removed. Where something took its name
+// in between, that is what was moved, and it is moved back. A run that was killed
 // between the two leaves NAME.~orphan-reaper, which Remove with the same files finishes.
 //
 // An address is read again and removed under host-local's own lock, those of one sandbox

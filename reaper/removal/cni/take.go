@@ -45,7 +45,7 @@ func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx
 		return st, err
 	}
 	defer beneath.Close(fd)
-	// What was opened is what counts; the name may be another's since the look at it.
+	// What was opened is what counts; the name may be another's since it was checked.
 	if st, err = beneath.Stat(fd); err != nil {
 		return st, err
 	}
