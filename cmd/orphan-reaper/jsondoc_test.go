@@ -11,7 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
 // TestJSONDoc: docs/json.md has every key that -o json writes.
@@ -36,8 +36,10 @@ func TestJSONDoc(t *testing.T) {
 		view.Sighting{},
 		config.SettingView{},
 		versionView{},
-		fleet.Report{},
-		fleet.Answer{},
+		report.Report{},
+		report.Answer{},
+		view.FleetList{},
+		view.FleetSweep{},
 	} {
 		jsonKeys(reflect.TypeOf(view), keys)
 	}

@@ -134,17 +134,17 @@ func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntrySta
 		}
 	}
 	var uids []parsers.PodUID
-	var dead []policy.EntryState
+	var held []policy.EntryState
 	for _, e := range entries {
 		if open[e.UID] {
 			continue
 		}
-		dead = append(dead, e)
+		held = append(held, e)
 		if !slices.Contains(uids, e.UID) {
 			uids = append(uids, e.UID)
 		}
 	}
-	return uids, dead
+	return uids, held
 }
 
 // errNotConfirmed: the person said no.

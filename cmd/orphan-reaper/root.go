@@ -57,7 +57,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
-		newQuarantineCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
+		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	for _, c := range []string{"scan", "explain", "sweep"} {
 		if cmd, _, err := root.Find([]string{c}); err == nil {

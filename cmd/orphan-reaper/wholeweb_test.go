@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
 // freeAddress returns an address on which nobody listens at the moment.
@@ -77,14 +77,14 @@ func TestWholeWeb(t *testing.T) {
 		t.Errorf("readyz: %s", text)
 	}
 	fetch(t, "GET", url+"/healthz", 200)
-	report := func() (r fleet.Report) {
+	last := func() (r report.Report) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(fetch(t, "GET", url+"/v1/orphans", 200)), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	r := report()
+	r := last()
 	if r.Node != "worker-1" || r.Mode != "observe" || r.Look != 1 || len(r.Pods) != 1 || r.Pods[0].UID != wholeUID(1) || len(r.Pods[0].Why) == 0 {
 		t.Errorf("%+v", r)
 	}
@@ -92,19 +92,35 @@ func TestWholeWeb(t *testing.T) {
 		t.Errorf("the metrics do not have the pod:\n%s", text)
 	}
 	n.pod(2, false)
-	var a fleet.Answer
+	var a report.Answer
 	if err := json.Unmarshal([]byte(fetch(t, "POST", url+"/v1/sweep", 202)), &a); err != nil || a.Look != 2 {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(500 * time.Millisecond) {
-		if r := report(); r.Look >= a.Look {
+		if r := last(); r.Look >= a.Look {
 			if len(r.Pods) != 2 {
 				t.Errorf("after the look that was asked for: %+v", r)
 			}
-			return
+			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("nobody looked")
+		}
+	}
+	silent := freeAddress(t)
+	for args, want := range map[string][]string{
+		"list":                   {"2 nodes asked, 1 answered.", "worker-1", "observe", "NODES THAT DID NOT ANSWER", "127.0.0.1", "refused"},
+		"list --wide":            {wholeUID(1), wholeUID(2)},
+		"sweep --max-breakers 0": {"1 of 2 nodes look now.", "refused"},
+	} {
+		code, out, _ := call(t, "", append(append([]string{"fleet"}, strings.Fields(args)...), url, "http://"+silent)...)
+		if code != 3 {
+			t.Errorf("fleet %s: code %d", args, code)
+		}
+		for _, word := range want {
+			if !strings.Contains(out, word) {
+				t.Errorf("fleet %s does not say %q:\n%s", args, word, out)
+			}
 		}
 	}
 }

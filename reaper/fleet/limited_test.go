@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,10 +125,11 @@ func TestSlowAndHuge(t *testing.T) {
 			ours, theirs := net.Pipe()
 			l <- theirs
 			began := time.Now()
-			go func() { _ = send(ours) }() // it fails when it is cut off
+			var sent sync.WaitGroup
+			sent.Go(func() { _ = send(ours) }) // it fails when it is cut off
 			other, otherEnd := net.Pipe()
 			l <- otherEnd
-			go func() { _, _ = io.WriteString(other, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") }()
+			sent.Go(func() { _, _ = io.WriteString(other, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") })
 			if text, err := io.ReadAll(other); err != nil || !strings.Contains(string(text), "200 OK") {
 				t.Errorf("%s: another client: %q, %v", name, text, err)
 			}
@@ -137,6 +139,8 @@ func TestSlowAndHuge(t *testing.T) {
 			if took := time.Since(began); took > answerTime {
 				t.Errorf("%s was cut off after %s", name, took)
 			}
+			_ = ours.Close()
+			sent.Wait()
 			cancel()
 			close(l)
 			if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {

@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
 // What one request may take. A scrape of all metrics is some 50 KiB.
@@ -66,6 +68,7 @@ type Server struct {
 	report []byte // as JSON, nil before the first look
 	failed string // why the last look could not be taken, "" where it could
 	lacks  []string
+	open   bool      // the breaker
 	due    time.Time // of the next look, at the latest
 }
 
@@ -131,15 +134,15 @@ func (s *Server) httpServer() *http.Server {
 }
 
 // Publish takes what a pass found; from then on it is what is told.
-func (s *Server) Publish(p *Pass) {
+func (s *Server) Publish(p *report.Pass) {
 	now := s.cfg.Now()
 	if p.Err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.failed, s.due = short(p.Err.Error()), now.Add(p.Next+lateBy)
+		s.failed, s.due = report.Short(p.Err.Error()), now.Add(p.Next+lateBy)
 		return
 	}
-	r := newReport(Report{Node: s.cfg.Node, Version: s.cfg.Version, Started: s.cfg.Started.UTC()}, p)
+	r := report.New(report.Report{Node: s.cfg.Node, Version: s.cfg.Version, Started: s.cfg.Started.UTC()}, p)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		s.cfg.Log.Error("cannot write the report", slog.Any("error", err))
@@ -147,7 +150,7 @@ func (s *Server) Publish(p *Pass) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report, s.failed, s.due, s.lacks = append(text, '\n'), "", now.Add(p.Next+lateBy), nil
+	s.report, s.failed, s.due, s.lacks, s.open = append(text, '\n'), "", now.Add(p.Next+lateBy), nil, p.BreakerOpen
 	if !p.Observe {
 		s.lacks = r.Missing
 	}
@@ -204,12 +207,10 @@ func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// Answer is the answer to POST /v1/sweep, in docs/json.md's words.
-type Answer struct {
-	Node string `json:"node"`
-	// Look is the number that /v1/orphans has as look once the look has ended.
-	Look      uint64  `json:"look"`
-	InSeconds float64 `json:"in_seconds"`
+func (s *Server) breakerOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // sweep asks for a look. Two that ask at once get the same one.
@@ -221,5 +222,5 @@ func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(Answer{s.cfg.Node, a.Look, a.In.Seconds()})
+	_ = json.NewEncoder(w).Encode(report.Answer{Node: s.cfg.Node, Look: a.Look, InSeconds: a.In.Seconds(), BreakerOpen: s.breakerOpen()})
 }

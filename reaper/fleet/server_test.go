@@ -17,8 +17,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
+
+// onePod is a pass over one pod, which something keeps.
+func onePod() *report.Pass {
+	yes := policy.Fact{Truth: policy.Yes}
+	return &report.Pass{
+		Number: 3, Next: time.Hour,
+		Look: policy.Look{
+			At: policy.Instant{Wall: time.Unix(1e9, 0)}, Node: policy.Node{Kubelet: yes, MayEnforce: yes, Agrees: yes},
+			Pods: []policy.Evidence{{UID: "00000001-0000-4000-8000-000000000001"}},
+		},
+		Verdicts: []policy.Verdict{{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}}},
+	}
+}
 
 // newTestServer returns a server at a time that the test sets, and the number of looks asked for.
 func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, asks *uint64) {
@@ -62,13 +76,13 @@ func TestReady(t *testing.T) {
 	if w := do(s, "GET", "/v1/orphans", here); w.Code != 503 {
 		t.Errorf("a report before the first look: %d %s", w.Code, w.Body)
 	}
-	s.Publish(passWith())
+	s.Publish(onePod())
 	check("after it", 200, "ok")
 	*now = now.Add(time.Hour + lateBy + time.Minute)
 	check("when it is late", 503, "was due")
-	s.Publish(&Pass{Err: errors.New("permission denied"), Next: 30 * time.Second})
+	s.Publish(&report.Pass{Err: errors.New("permission denied"), Next: 30 * time.Second})
 	check("when it failed", 503, "the node cannot be looked at: permission denied")
-	p := passWith()
+	p := onePod()
 	p.Look.Node.MayEnforce = policy.Fact{Detail: "this is not the node's PID namespace: set hostPID"}
 	s.Publish(p)
 	check("when it may not enforce", 503, "although the mode is enforce", "hostPID")
@@ -92,7 +106,7 @@ func TestHealth(t *testing.T) {
 // name; what does neither is for all; and there is nothing else to ask for.
 func TestWhoMayAsk(t *testing.T) {
 	s, _, asks := newTestServer(t, "")
-	s.Publish(passWith(because(policy.Keep, policy.ReasonMounted)))
+	s.Publish(onePod())
 	for _, c := range []struct {
 		method, path, from string
 		code               int
@@ -132,9 +146,15 @@ func TestWhoMayAsk(t *testing.T) {
 func TestSweep(t *testing.T) {
 	s, _, _ := newTestServer(t, "")
 	w := do(s, "POST", "/v1/sweep", here)
-	var a Answer
-	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a != (Answer{"n1", 7, 2}) {
+	var a report.Answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a != (report.Answer{Node: "n1", Look: 7, InSeconds: 2}) {
 		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	}
+	p := onePod()
+	p.BreakerOpen = true
+	s.Publish(p)
+	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
+		t.Errorf("the breaker is open: %s", w.Body)
 	}
 	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {

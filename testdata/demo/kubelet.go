@@ -63,14 +63,14 @@ func runKubelet() error {
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	housekeeping := time.NewTicker(2 * time.Second)
-	defer housekeeping.Stop()
+	sweep := time.NewTicker(2 * time.Second)
+	defer sweep.Stop()
 	for {
 		if err := nameOrphan(line, root, wanted); err != nil {
 			return err
 		}
 		select {
-		case <-housekeeping.C:
+		case <-sweep.C:
 		case <-stop:
 			return nil
 		}

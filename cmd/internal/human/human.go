@@ -64,3 +64,12 @@ func Count[N int | int64](n N, noun string) string {
 
 // When writes a time for people, in UTC as the records have it.
 func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Thousands writes a number with a comma every three digits.
+func Thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -70,3 +70,11 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -1234: "-1,234", -123: "-123", 1234567: "1,234,567"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
 // serveWeb opens the listening addresses, if there are any, and answers on them until the
@@ -70,8 +71,8 @@ func askLook(ctx context.Context, asks chan<- chan<- reaper.Asked) (fleet.Asked,
 }
 
 // passOf gives the loop's report the type of the room.
-func passOf(look uint64, rep *reaper.Report, err error, observe bool) *fleet.Pass {
-	return &fleet.Pass{
+func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pass {
+	return &report.Pass{
 		Number: look, Look: rep.Look, Verdicts: rep.Verdicts, RuntimeOnly: rep.RuntimeOnly, Parked: rep.Parked, Entries: rep.Entries,
 		BreakerOpen: rep.Stopped, Observe: observe, Next: rep.Next, Err: err,
 	}

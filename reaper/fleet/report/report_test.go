@@ -1,4 +1,4 @@
-package fleet
+package report
 
 import (
 	"encoding/json"
@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		{Phase: policy.PhaseParked, Left: []policy.Residue{{Class: contents.ClassData, Bytes: 4096}}},
 		{Phase: policy.PhaseGone},
 	}
-	r := newReport(Report{Node: "n1", Version: "v1"}, p)
+	r := New(Report{Node: "n1", Version: "v1"}, p)
 	want := Counts{PodDirectories: 6, Reap: 1, Wait: 2, Keep: 3, NeedsPerson: 2, Quarantine: 1, QuarantineBytes: 4096}
 	if r.Counts != want {
 		t.Errorf("%+v, want %+v", r.Counts, want)
@@ -74,7 +74,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p.Observe, p.Look.Node.MayEnforce = true, policy.Fact{Detail: "no CAP_SYS_PTRACE"}
-	if r := newReport(Report{}, p); r.Mode != "observe" || len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "no CAP_SYS_PTRACE") {
+	if r := New(Report{}, p); r.Mode != "observe" || len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "no CAP_SYS_PTRACE") {
 		t.Errorf("%s, %q", r.Mode, r.Missing)
 	}
 }
@@ -98,7 +98,7 @@ func TestReportIsBounded(t *testing.T) {
 		p.Look.Errors = append(p.Look.Errors, long)
 	}
 	p.Look.Node.Agrees = policy.Fact{Detail: long}
-	r := newReport(Report{}, p)
+	r := New(Report{}, p)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestReportIsBounded(t *testing.T) {
 
 // TestReportOfNothing: lists are never null, also of a daemon whose look failed.
 func TestReportOfNothing(t *testing.T) {
-	text, err := json.Marshal(newReport(Report{}, &Pass{Err: errors.New("no pods directory")}))
+	text, err := json.Marshal(New(Report{}, &Pass{Err: errors.New("no pods directory")}))
 	if err != nil {
 		t.Fatal(err)
 	}

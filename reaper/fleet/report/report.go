@@ -1,4 +1,8 @@
-package fleet
+// Package report is what one node tells of itself and its orphans over the network, made from
+// what a pass found. It is bounded, whatever lies on the node, and fit to be shown.
+//
+// It opens nothing and decides nothing: the verdicts are policy's.
+package report
 
 import (
 	"cmp"
@@ -74,8 +78,18 @@ type Pod struct {
 	DueSeconds  int             `json:"due_seconds"` // until time alone could change the verdict; 0 where it cannot
 }
 
-// newReport makes the report of a pass; who fills in what the pass does not know.
-func newReport(who Report, p *Pass) Report {
+// Answer is what a node says to somebody who wants a look, in docs/json.md's words.
+type Answer struct {
+	Node string `json:"node"`
+	// Look is the number that the report has as look once the look has ended.
+	Look      uint64  `json:"look"`
+	InSeconds float64 `json:"in_seconds"`
+	// BreakerOpen: the look changes nothing until a person says go on.
+	BreakerOpen bool `json:"breaker_open"`
+}
+
+// New makes the report of a pass; who has what the pass does not know.
+func New(who Report, p *Pass) Report {
 	r := who
 	r.Look, r.At, r.Mode = p.Number, p.Look.At.Wall, "enforce"
 	if p.Observe {
@@ -87,7 +101,7 @@ func newReport(who Report, p *Pass) Report {
 		if i == mostErrors {
 			break
 		}
-		r.Errors = append(r.Errors, short(text))
+		r.Errors = append(r.Errors, Short(text))
 	}
 	for _, e := range p.Entries {
 		if !e.Phase.InQuarantine() {
@@ -161,14 +175,14 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 
 func (c *candidate) pod() Pod {
 	p := Pod{
-		UID: string(c.e.UID), Namespace: short(c.e.Namespace), Name: short(c.e.PodName), Verdict: c.d, Why: []policy.Why{},
+		UID: string(c.e.UID), Namespace: Short(c.e.Namespace), Name: Short(c.e.PodName), Verdict: c.d, Why: []policy.Why{},
 		NeedsPerson: c.person, Parked: c.e.Entry != "", DueSeconds: int(c.due.Seconds()),
 	}
 	for i, w := range c.why {
 		if i == mostReasons {
 			break
 		}
-		p.Why = append(p.Why, policy.Why{Reason: w.Reason, Detail: short(w.Detail)})
+		p.Why = append(p.Why, policy.Why{Reason: w.Reason, Detail: Short(w.Detail)})
 	}
 	return p
 }
@@ -184,7 +198,7 @@ func missing(p *Pass) []string {
 		{"the settings must agree with the kubelet", n.Agrees},
 	} {
 		if f.fact.Truth != policy.Yes {
-			list = append(list, short(f.what+": "+cmp.Or(f.fact.Detail, "not known")))
+			list = append(list, Short(f.what+": "+cmp.Or(f.fact.Detail, "not known")))
 		}
 	}
 	return list
@@ -197,8 +211,8 @@ func flag(b bool) int {
 	return 0
 }
 
-// short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
-func short(text string) string { return cut(clean.Text(cut(text))) }
+// Short returns text fit to be shown, with at most mostText bytes. It reads no more of it.
+func Short(text string) string { return cut(clean.Text(cut(text))) }
 
 // cut returns text with at most mostText bytes, and no part of a rune at its end.
 func cut(text string) string {

@@ -1,0 +1,258 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// mostFleetPods bounds the pods of all nodes together: 5,000 nodes may have 100 each.
+const mostFleetPods = 10_000
+
+// FleetList is what the nodes of a fleet said of their orphans.
+type FleetList struct {
+	Totals FleetTotals    `json:"totals"`
+	Nodes  []FleetNode    `json:"nodes"`
+	Pods   []FleetPod     `json:"pods"`
+	More   int            `json:"more"` // how many pods are not in Pods
+	Silent []FleetSilence `json:"silent"`
+
+	wide bool
+}
+
+// FleetTotals sums up the nodes that answered.
+type FleetTotals struct {
+	Nodes     int `json:"nodes"`
+	Answered  int `json:"answered"`
+	Observing int `json:"observing"` // by their mode, or since they lack something
+	Breakers  int `json:"breakers"`
+	report.Counts
+}
+
+// FleetNode is one node's sums.
+type FleetNode struct {
+	Node        string        `json:"node"`
+	URL         string        `json:"url"`
+	Version     string        `json:"version"`
+	Mode        string        `json:"mode"`
+	Missing     []string      `json:"missing"`
+	BreakerOpen bool          `json:"breaker_open"`
+	Counts      report.Counts `json:"counts"`
+}
+
+// FleetPod is one pod of one node.
+type FleetPod struct {
+	Node string `json:"node"`
+	report.Pod
+}
+
+// FleetSilence is a node that did not answer.
+type FleetSilence struct {
+	Node  string `json:"node"`
+	URL   string `json:"url"`
+	Error string `json:"error"`
+}
+
+// NewFleetList is empty. wide takes in every pod and shows every node; without it only pods that
+// need a person.
+func NewFleetList(nodes int, wide bool) *FleetList {
+	return &FleetList{Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, wide: wide}
+}
+
+// Add takes in what one node said.
+func (f *FleetList) Add(node, url string, r *report.Report, err error) {
+	if err != nil {
+		f.Silent = append(f.Silent, FleetSilence{node, url, err.Error()})
+		return
+	}
+	t := &f.Totals
+	node = cmp.Or(r.Node, node)
+	f.Nodes = append(f.Nodes, FleetNode{node, url, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts})
+	t.Answered++
+	if r.Mode != "enforce" || len(r.Missing) > 0 {
+		t.Observing++
+	}
+	if r.BreakerOpen {
+		t.Breakers++
+	}
+	t.PodDirectories += r.Counts.PodDirectories
+	t.Reap += r.Counts.Reap
+	t.Wait += r.Counts.Wait
+	t.Keep += r.Counts.Keep
+	t.NeedsPerson += r.Counts.NeedsPerson
+	t.Quarantine += r.Counts.Quarantine
+	t.QuarantineBytes += r.Counts.QuarantineBytes
+	for _, p := range r.Pods {
+		switch {
+		case !f.wide && !p.NeedsPerson:
+		case len(f.Pods) < mostFleetPods:
+			p.Why = list(p.Why)
+			f.Pods = append(f.Pods, FleetPod{node, p})
+		default:
+			f.More++
+		}
+	}
+	if f.wide {
+		f.More += r.More
+	}
+}
+
+// Sort brings nodes and pods into an order that does not depend on who answered first.
+func (f *FleetList) Sort() {
+	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
+}
+
+// NeedsPerson reports whether a person should look at a pod or a node.
+func (f *FleetList) NeedsPerson() bool {
+	return len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
+}
+
+// FleetList is fleet list for a person: the sums, the nodes on which something lies, the pods that
+// need a person, the nodes that are silent.
+func (p *Printer) FleetList(f *FleetList) {
+	t := f.Totals
+	p.Para("", fmt.Sprintf("%s asked, %s answered. %s go, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), human.Thousands(t.Reap), human.Thousands(t.Wait), human.Thousands(t.Keep),
+		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
+	if t.Observing > 0 {
+		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is taken there.")
+	}
+	if t.Breakers > 0 {
+		p.Para("", fmt.Sprintf("On %s the breaker is open, since a parked pod turned out to live: orphan-reaper quarantine resume, there.",
+			human.Count(t.Breakers, "node")))
+	}
+	p.fleetNodes(f)
+	p.fleetPods(f)
+	if len(f.Silent) > 0 {
+		p.Heading("NODES THAT DID NOT ANSWER")
+		for _, s := range f.Silent {
+			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
+		}
+	}
+}
+
+func (p *Printer) fleetNodes(f *FleetList) {
+	var rows []FleetNode
+	for _, n := range f.Nodes {
+		if c := n.Counts; f.wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 {
+			rows = append(rows, n)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	const width = 28
+	p.Heading(human.Pad("NODE", width) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "GO", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
+	for _, n := range rows {
+		mode := n.Mode
+		switch {
+		case n.BreakerOpen:
+			mode = "stopped"
+		case mode == "enforce" && len(n.Missing) > 0:
+			mode = "lacks"
+		}
+		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), width-1), width), human.Pad(clean.Text(mode), 10),
+			n.Counts.Reap, n.Counts.Wait, n.Counts.Keep, n.Counts.NeedsPerson, n.Counts.Quarantine)
+		for _, text := range n.Missing {
+			p.Para(strings.Repeat(" ", 4), clean.Text(text))
+		}
+	}
+}
+
+func (p *Printer) fleetPods(f *FleetList) {
+	if len(f.Pods) == 0 {
+		return
+	}
+	head := "PODS THAT NEED YOU: orphan-reaper explain UID, there, says what to do"
+	if f.wide {
+		head = "PODS"
+	}
+	p.Heading(head)
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		p.Printf("%s%s %s\n", human.Pad(human.Short(clean.Text(pod.Node), 27), 28), clean.Text(pod.UID), clean.Text(string(pod.Verdict)))
+		text := clean.Text(strings.TrimSpace(policy.FullName(pod.Namespace, pod.Name) + " " + reasonsOf(pod.Why)))
+		if text != "" {
+			p.Para(strings.Repeat(" ", 28), text)
+		}
+	}
+	if f.More > 0 {
+		p.Printf("… and %s more\n", human.Thousands(f.More))
+	}
+}
+
+func reasonsOf(why []policy.Why) string {
+	var words []string
+	for _, w := range why {
+		words = append(words, string(w.Reason))
+	}
+	return strings.Join(words, ", ")
+}
+
+// FleetSweep is what became of asking the nodes of a fleet for a look.
+type FleetSweep struct {
+	Nodes    int            `json:"nodes"`
+	Asked    []FleetAsked   `json:"asked"`
+	Silent   []FleetSilence `json:"silent"`
+	NotAsked []string       `json:"not_asked"`
+	Breakers int            `json:"breakers"`
+}
+
+// FleetAsked is one node that looks now.
+type FleetAsked struct {
+	Node string `json:"node"`
+	report.Answer
+}
+
+// NewFleetSweep is empty.
+func NewFleetSweep(nodes int) *FleetSweep {
+	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}}
+}
+
+// Add takes in what one node said.
+func (f *FleetSweep) Add(node, url string, a *report.Answer, asked bool, err error) {
+	switch {
+	case !asked:
+		f.NotAsked = append(f.NotAsked, node)
+	case err != nil:
+		f.Silent = append(f.Silent, FleetSilence{node, url, err.Error()})
+	default:
+		f.Asked = append(f.Asked, FleetAsked{cmp.Or(a.Node, node), *a})
+	}
+}
+
+// Sort brings the nodes into an order that does not depend on who answered first.
+func (f *FleetSweep) Sort() {
+	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
+	slices.Sort(f.NotAsked)
+}
+
+// FleetSweep is fleet sweep for a person.
+func (p *Printer) FleetSweep(f *FleetSweep) {
+	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
+	if n := len(f.NotAsked); n > 0 {
+		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
+			"parked pods turn out to live before you go on.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
+	}
+	if len(f.Silent) > 0 {
+		p.Heading("NODES THAT DID NOT ANSWER")
+		for _, s := range f.Silent {
+			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
+		}
+	}
+}
+
+// Asked says that one more of all nodes was asked.
+func (p *Progress) Asked(done *int, all int) {
+	*done++
+	p.Show("asked %s of %s nodes", human.Thousands(*done), human.Thousands(all))
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+const fleetHelp = `Nodes are named by the addresses on which their daemons answer
+(--web-listen-address), as arguments or in a file, one a line: http://HOST:PORT,
+https://HOST:PORT, or NODE=ADDRESS.
+
+Every node that does not answer is named, and the exit code is then 3.`
+
+func newFleetCommand(a *app) *cobra.Command {
+	group := newGroup("fleet", "Ask the daemons of many nodes at once",
+		"Ask the daemons of many nodes for their orphans, or for a look. Nothing can be\nremoved, restored or resumed from here.\n\n"+fleetHelp)
+	group.AddCommand(newFleetListCommand(a), newFleetSweepCommand(a))
+	return group
+}
+
+// fleetFlags adds the flags that say who is asked, and how.
+func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.From, "from", "", "a `FILE` with an address a line; - is stdin")
+	f.IntVar(&o.Parallel, "parallel", 100, "how many nodes are asked at once")
+	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has for its answer")
+	f.StringVar(&o.CAFile, "ca-file", "", "certificates of the authority, in PEM (default: the system's)")
+	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one")
+	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
+}
+
+func newFleetListCommand(a *app) *cobra.Command {
+	var o wire.FleetOptions
+	var wide bool
+	cmd := &cobra.Command{
+		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
+		Long: "Ask each node for its report: sums first, then the nodes on which something\nlies, " +
+			"the pods that need a person, and the nodes that did not answer.\n\n" + fleetHelp,
+		Example: "  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
+			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'",
+		Annotations: marks(noSettings),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fleet, err := a.openFleet(o, args)
+			if err != nil {
+				return err
+			}
+			shown := view.NewFleetList(fleet.Size(), wide)
+			progress, done := view.NewProgress(a.stderr, a.env), 0
+			fleet.List(cmd.Context(), func(node, url string, r *report.Report, err error) {
+				shown.Add(node, url, r, err)
+				progress.Asked(&done, fleet.Size())
+			})
+			progress.Clear()
+			shown.Sort()
+			if err := a.write(shown, func(p *view.Printer) { p.FleetList(shown) }); err != nil {
+				return err
+			}
+			return exit.Attention(shown.NeedsPerson())
+		},
+	}
+	fleetFlags(cmd, &o)
+	cmd.Flags().BoolVar(&wide, "wide", false, "every node and every pod, and not only those that need a person")
+	return cmd
+}
+
+func newFleetSweepCommand(a *app) *cobra.Command {
+	var o wire.FleetOptions
+	var mostBreakers int
+	cmd := &cobra.Command{
+		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
+		Long: "Ask each node for a look. The daemon does then what its settings and the facts\nallow, as it does by itself; no hold is shortened.\n\n" + fleetHelp,
+		Example: "  orphan-reaper fleet sweep --from nodes.txt\n" +
+			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
+		Annotations: marks(noSettings),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fleet, err := a.openFleet(o, args)
+			if err != nil {
+				return err
+			}
+			shown := view.NewFleetSweep(fleet.Size())
+			progress, done := view.NewProgress(a.stderr, a.env), 0
+			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(node, url string, answer *report.Answer, asked bool, err error) {
+				shown.Add(node, url, answer, asked, err)
+				progress.Asked(&done, fleet.Size())
+			})
+			progress.Clear()
+			shown.Sort()
+			if err := a.write(shown, func(p *view.Printer) { p.FleetSweep(shown) }); err != nil {
+				return err
+			}
+			return exit.Attention(len(shown.Silent)+len(shown.NotAsked) > 0)
+		},
+	}
+	fleetFlags(cmd, &o)
+	cmd.Flags().IntVar(&mostBreakers, "max-breakers", 2, "ask no more once the breaker is open on more nodes than this")
+	return cmd
+}
+
+func (a *app) openFleet(o wire.FleetOptions, args []string) (*wire.Fleet, error) {
+	o.Targets, o.Stdin = args, a.stdin
+	return wire.OpenFleet(o)
+}

@@ -1,0 +1,173 @@
+package fanout
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+// What bounds an answer: a report has some 200 KiB at most.
+const (
+	answerBytes = 1 << 20
+	headerBytes = 16 << 10
+	errorBytes  = 200
+)
+
+// Target is one daemon that is asked.
+type Target struct {
+	Node string // by which people know it: its name, or the host of its address
+	URL  string // scheme, host and port
+}
+
+// ParseTarget reads URL or NODE=URL.
+func ParseTarget(text string) (Target, error) {
+	node, address, named := strings.Cut(text, "=")
+	if !named {
+		node, address = "", text
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return Target{}, fmt.Errorf("%q is not the address of a daemon: write http://HOST:PORT, https://HOST:PORT, or NODE=ADDRESS", text)
+	case u.User != nil:
+		return Target{}, fmt.Errorf("%q has a password in it, which others could read: use --user and --password-file", u.Redacted())
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return Target{}, fmt.Errorf("%q has a path: the address alone is asked for", text)
+	}
+	t := Target{Node: node, URL: u.Scheme + "://" + u.Host}
+	if t.Node == "" {
+		t.Node = u.Hostname()
+	}
+	return t, nil
+}
+
+// Client asks nodes.
+type Client struct {
+	Parallel       int           // how many are asked at once
+	Patience       time.Duration // with each of them
+	TLS            *tls.Config   // nil: the system's authorities
+	User, Password string        // "" for none
+}
+
+// List asks each target for its report. each gets them one at a time, as they come, in no order;
+// with an error the report is empty.
+func (c *Client) List(ctx context.Context, targets []Target, each func(t Target, r *report.Report, err error)) {
+	h := c.http()
+	all(ctx, c.Parallel, targets, func(ctx context.Context, t Target) (r report.Report, err error) {
+		err = c.ask(ctx, h, http.MethodGet, t.URL+"/v1/orphans", http.StatusOK, &r)
+		return r, err
+	}, each)
+}
+
+// ErrNotAsked is for a node that was not asked, since the sweep had stopped before.
+var ErrNotAsked = errors.New("not asked")
+
+// Sweep asks each target for a look. Once more than mostBreakers nodes have said that their
+// breaker is open, no more are asked: what opens breakers on many nodes is no fault of a node.
+func (c *Client) Sweep(ctx context.Context, targets []Target, mostBreakers int, each func(t Target, a *report.Answer, err error)) (breakers int) {
+	h := c.http()
+	var open atomic.Int64
+	all(ctx, c.Parallel, targets, func(ctx context.Context, t Target) (a report.Answer, err error) {
+		if int(open.Load()) > mostBreakers {
+			return a, ErrNotAsked
+		}
+		if err = c.ask(ctx, h, http.MethodPost, t.URL+"/v1/sweep", http.StatusAccepted, &a); err == nil && a.BreakerOpen {
+			open.Add(1)
+		}
+		return a, err
+	}, each)
+	return int(open.Load())
+}
+
+// all asks each target from one of some goroutines, and hands on the results one at a time.
+func all[T any](ctx context.Context, places int, targets []Target, ask func(context.Context, Target) (T, error), each func(Target, *T, error)) {
+	type result struct {
+		t   Target
+		v   T
+		err error
+	}
+	todo, results := make(chan Target), make(chan result)
+	var wg sync.WaitGroup
+	for range min(max(1, places), len(targets)) {
+		wg.Go(func() {
+			for t := range todo {
+				v, err := ask(ctx, t)
+				results <- result{t, v, err}
+			}
+		})
+	}
+	go func() {
+		for _, t := range targets {
+			todo <- t
+		}
+		close(todo)
+		wg.Wait()
+		close(results)
+	}()
+	for r := range results {
+		each(r.t, &r.v, r.err)
+	}
+}
+
+// http is one connection for each request: a node is asked once.
+func (c *Client) http() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: c.TLS, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// errNoAnswer is for a node that has used up the patience.
+var errNoAnswer = errors.New("no answer in time")
+
+// ask makes one request and reads its answer, which must have the code.
+func (c *Client) ask(ctx context.Context, h *http.Client, method, address string, code int, answer any) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, errNoAnswer)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	if c.User != "" {
+		r.SetBasicAuth(c.User, c.Password)
+	}
+	a, err := h.Do(r)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			return u.Err // without the address, which is told beside it
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Body.Close()) }()
+	if a.StatusCode != code {
+		text, _ := io.ReadAll(io.LimitReader(a.Body, errorBytes))
+		return fmt.Errorf("%s: %s", a.Status, strings.TrimSpace(string(text)))
+	}
+	body := &io.LimitedReader{R: a.Body, N: answerBytes}
+	if err := json.NewDecoder(body).Decode(answer); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if body.N <= 0 {
+			return fmt.Errorf("its answer is longer than %d bytes", answerBytes)
+		}
+		return fmt.Errorf("its answer is none of orphan-reaper's: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+func TestParseTarget(t *testing.T) {
+	for text, want := range map[string]Target{
+		"http://10.0.0.1:9477":         {"10.0.0.1", "http://10.0.0.1:9477"},
+		"https://node-1:9477/":         {"node-1", "https://node-1:9477"},
+		"worker-1=http://[fd00::1]:80": {"worker-1", "http://[fd00::1]:80"},
+	} {
+		if got, err := ParseTarget(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{
+		"", "10.0.0.1:9477", "node-1", "ftp://a", "http://", "http://a/v1/orphans", "http://a?x=1", "http://user:secret@a", "http://a:b", "unix:///run/x",
+	} {
+		_, err := ParseTarget(text)
+		if err == nil {
+			t.Errorf("%q was taken", text)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the error has the password: %v", text, err)
+		}
+	}
+}
+
+// serve answers as one node does.
+func serve(t *testing.T, h http.HandlerFunc) Target {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return Target{Node: strings.TrimPrefix(s.URL, "http://"), URL: s.URL}
+}
+
+// TestList: a node that is wrong in any way is told, costs the others nothing and is never left out.
+func TestList(t *testing.T) {
+	good := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"node":"n1","counts":{"keep":3},"of a later version":{}}`)
+	})
+	hung := make(chan struct{})
+	t.Cleanup(func() { close(hung) })
+	bad := map[string]http.HandlerFunc{
+		"no answer in time":   func(http.ResponseWriter, *http.Request) { <-hung },
+		"no answer in time 2": drip,
+		"403": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "only for clients of this host", http.StatusForbidden)
+		},
+		"302":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, good.URL, http.StatusFound) },
+		"none of": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"longer": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"node":"`+strings.Repeat("a", 2<<20)+`"}`)
+		},
+		"EOF":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"node":`) },
+		"header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("a", 1<<20)) },
+	}
+	want := map[string]string{}
+	var targets []Target
+	for word, h := range bad {
+		at := serve(t, h)
+		want[at.URL] = strings.TrimSuffix(word, " 2")
+		targets = append(targets, at)
+	}
+	for range 100 {
+		targets = append(targets, good)
+	}
+	targets = append(targets, Target{"gone", "http://127.0.0.1:1"})
+	want["http://127.0.0.1:1"] = "refused"
+	c := Client{Parallel: 20, Patience: time.Second}
+	began, answered, failed := time.Now(), 0, 0
+	c.List(t.Context(), targets, func(at Target, r *report.Report, err error) {
+		if err == nil {
+			answered++
+			if r.Node != "n1" || r.Counts.Keep != 3 {
+				t.Errorf("%+v", r)
+			}
+			return
+		}
+		failed++
+		if word := want[at.URL]; word == "" || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %q, want %q", at.URL, err, word)
+		}
+	})
+	if answered != 100 || failed != len(bad)+1 {
+		t.Errorf("%d answered, %d failed", answered, failed)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("nodes that hang cost %s", took)
+	}
+}
+
+// drip sends a byte now and then without end.
+func drip(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		_, _ = io.WriteString(w, " ")
+		if f, ok := w.(http.Flusher); ok {
+			f.Flush()
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// TestSweepStops: where breakers open on many nodes, the others are left alone.
+func TestSweepStops(t *testing.T) {
+	for _, c := range []struct{ breakers, most, asked int }{{0, 0, 50}, {2, 2, 50}, {3, 2, 3}, {50, 0, 1}} {
+		var asked atomic.Int64
+		at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			n := asked.Add(1)
+			if r.Method != http.MethodPost || r.URL.Path != "/v1/sweep" {
+				t.Errorf("%s %s", r.Method, r.URL)
+			}
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = fmt.Fprintf(w, `{"node":"n","look":7,"breaker_open":%t}`, n <= int64(c.breakers))
+		})
+		targets := make([]Target, 50)
+		for i := range targets {
+			targets[i] = at
+		}
+		told := 0
+		client := Client{Parallel: 1, Patience: 10 * time.Second}
+		breakers := client.Sweep(t.Context(), targets, c.most, func(_ Target, a *report.Answer, err error) {
+			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
+				t.Errorf("%+v, %v", a, err)
+			}
+			told++
+		})
+		if int(asked.Load()) != c.asked || breakers != min(c.breakers, c.asked) || told != 50 {
+			t.Errorf("%+v: %d asked, %d breakers, %d told", c, asked.Load(), breakers, told)
+		}
+	}
+}
+
+// TestPassword: it goes to the nodes that were named, and not where one of them sends us.
+func TestPassword(t *testing.T) {
+	thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
+	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "sweeper" || password != "secret" {
+			t.Errorf("%s %s", user, password)
+		}
+		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+	})
+	c := Client{Parallel: 1, Patience: 10 * time.Second, User: "sweeper", Password: "secret"}
+	c.Sweep(t.Context(), []Target{at}, 0, func(_ Target, _ *report.Answer, err error) {
+		if err == nil || !strings.Contains(err.Error(), "307") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestInterrupted: an interrupt ends all requests at once, and every node is told all the same.
+func TestInterrupted(t *testing.T) {
+	at := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	told := 0
+	c := Client{Parallel: 2, Patience: time.Hour}
+	c.List(ctx, []Target{at, at, at, at}, func(_ Target, _ *report.Report, err error) {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		told++
+	})
+	if told != 4 {
+		t.Errorf("%d told", told)
+	}
+}
