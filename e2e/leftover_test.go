@@ -185,7 +185,7 @@ var kinds = []leftover{
 	},
 	{
 		// A kubelet of 1.24 removes what lies beside volumes/ with RemoveAllOneFilesystem, which stops
-		// where st_dev differs: it empties a bind of the same file system within its first sweep.
+		// where st_dev differs: it empties a bind of the same file system within its first housekeeping run.
 		name: "bind in containers/", before: reports, after: reports, did: keptMounted,
 		old:  &old{before: reports, after: reports, did: keptMounted, emptied: true},
 		make: func(o orphan) { o.mount(o.canary, "", unix.MS_BIND, "", "containers", "app", "bound") },

@@ -23,8 +23,8 @@ type row struct {
 	after string
 }
 
-// sweeps is how long the kubelet gets to say all that it has to say: it sweeps every 2 s.
-const sweeps = 7 * time.Second
+// housekept is how long the kubelet gets to say all that it has to say: its housekeeping runs every 2 s.
+const housekept = 7 * time.Second
 
 // leftovers plants every kind of leftover beside the living pods, hears what the kubelet
 // says, lets orphan-reaper act, and hears the kubelet again.
@@ -86,13 +86,13 @@ func leftovers(t *testing.T, n *node) {
 
 // hear returns what the kubelet says of each kind, by the table's names, and from where on
 // in its log; it fails where that is not of the sort that was recorded. A machine that is
-// busy sweeps late, so there are some tries.
+// busy does its housekeeping late, so there are some tries.
 func (n *node) hear(t *testing.T, after bool) (said map[string]string, mark int64) {
 	t.Helper()
 	var wrong []string
 	for range 2 * await.Slowness {
 		said, wrong, mark = map[string]string{}, nil, n.kubelet.size()
-		time.Sleep(sweeps)
+		time.Sleep(housekept)
 		for _, k := range n.kinds(t) {
 			text := n.said(n.uid(k.uid), mark)
 			said[k.name] = text

@@ -34,7 +34,7 @@ type node struct {
 	containerd *process
 	kubelet    *process
 	args       []string     // the kubelet's command line
-	verbose    bool         // it names every orphan in a sweep
+	verbose    bool         // it names every orphan in a housekeeping run
 	served     atomic.Value // the text at its staticPodURL
 	url        string
 	started    int64  // where in its log the kubelet that runs begins
@@ -74,7 +74,7 @@ func newNode(t *testing.T, h *host, version string, number int) *node {
 	n.use(t, "containerd")
 	n.importImage(t)
 	n.configure(t)
-	// At the default verbosity the kubelet names one orphan in a sweep. What it says of each
+	// At the default verbosity the kubelet names one orphan in a housekeeping run. What it says of each
 	// it tells at 5, of the one file that says it.
 	n.startKubelet(t, "--vmodule=kubelet_volumes=5")
 	n.verbose = true

@@ -23,7 +23,7 @@ func (n *node) plant(t *testing.T, name, uid string) orphan {
 }
 
 // make makes the leftover beside the pods directory and moves it there at once: a kubelet
-// sweeps at any time, and would clean what is half made. Mounts go along.
+// does its housekeeping at any time, and would clean what is half made. Mounts go along.
 func (n *node) make(t *testing.T, k leftover, uid string) orphan {
 	t.Helper()
 	o := orphan{t: t, n: n, dir: filepath.Join(mkdir(t, filepath.Join(n.root, "planting")), uid), canary: mkdir(t, filepath.Join(n.dir, "canaries", uid))}
@@ -178,7 +178,7 @@ func backlog(t *testing.T, n *node) {
 	}
 	t.Logf("the kubelet named %d of %d orphans", len(named), many)
 	// The second is named while the first is confirmed; a batch of 256 is parked at a time,
-	// and a sweep may fall between.
+	// and a housekeeping run may fall between.
 	if len(named) == 0 || len(named) > 5 {
 		t.Errorf("the kubelet named %d orphans: this does not show that one sighting takes all", len(named))
 	}

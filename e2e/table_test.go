@@ -70,7 +70,8 @@ const about = `# Leftovers by kubelet version
 What real kubelets said of each kind of leftover, what orphan-reaper did with it, and what the kubelet said then. Written by
 ` + "`E2E_WRITE_DOCS=1 make e2e`" + `, from standalone kubelets with Debian's containerd; ` + "`make e2e`" + ` fails where a run differs from it.
 All leftovers lay beside each other, amid pods that lived and did not notice; behind every mount and symlink lay files, and all survived but
-in one case: kubelet 1.24 itself removes through a bind of the same file system in ` + "`containers/`" + ` within its first sweep, before anybody can help.
+in one case: kubelet 1.24 itself removes through a bind of the same file system in ` + "`containers/`" + ` within its first
+housekeeping run, before anybody can help.
 
 The kubelet's words are those after ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet
 says only the first of them, of the first pod in sorted order, until that one is gone. Silence is what hides an orphan from those who read logs: the

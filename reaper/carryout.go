@@ -2,7 +2,6 @@ package reaper
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -34,7 +33,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if plan.Strips() && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
 		return
 	}
-	r.parkAndClear(ctx, rep, plan.Take)
+	r.parkAndClear(ctx, rep, plan.Moves)
 	for _, batch := range plan.Sandboxes {
 		if r.Ledger.BreakerOpen() { // what was just moved has turned out to live
 			return
@@ -56,11 +55,9 @@ func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []poli
 		if len(batch.Actions) == 0 {
 			continue
 		}
-		outs := r.execute(ctx, rep, batch)
-		if outs == nil {
+		if outs := r.execute(ctx, rep, batch); outs == nil {
 			return false
 		}
-		r.stopIfMadeAgain(rep, outs)
 	}
 	return true
 }
@@ -85,16 +82,7 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 	}
 	for _, batch := range policy.PutBacks(moved, r.Prober.Mounts(ctx, uids)) {
 		// The pods go back even when the daemon is told to stop.
-		r.stopIfMadeAgain(rep, r.execute(context.WithoutCancel(ctx), rep, batch))
-	}
-}
-
-// stopIfMadeAgain opens the breaker where a pod that went back met a directory that its kubelet had
-// made again since the look: it lived.
-func (r *Reaper) stopIfMadeAgain(rep *Report, outs []policy.Outcome) {
-	if i := slices.IndexFunc(outs, func(o policy.Outcome) bool { return o.Action.Kind == policy.PutBack && o.Conflict != "" }); i >= 0 {
-		a := outs[i].Action
-		r.stop(rep, policy.Record{Kind: policy.KindBreaker, UID: a.UID, Namespace: a.Evidence.Namespace, PodName: a.Evidence.PodName, Why: outs[i].Why})
+		r.execute(context.WithoutCancel(ctx), rep, batch)
 	}
 }
 
@@ -106,17 +94,6 @@ func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodU
 		}
 	}
 	return uids
-}
-
-// stop opens the breaker, unless it is open.
-func (r *Reaper) stop(rep *Report, rec policy.Record) {
-	if r.Ledger.BreakerOpen() {
-		return
-	}
-	rec.At = r.Clock.Now()
-	if _, err := r.Ledger.Append(rec); err != nil {
-		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
-	}
 }
 
 // execute writes the intents of one batch to the ledger, carries it out, and writes down how
@@ -148,6 +125,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
 		r.Meter.Outcome(o)
 	}
+	done = append(done, r.livesAfterAll(outs)...)
 	if _, err := r.Ledger.Append(done...); err != nil {
 		// The intents are there: the next pass, or the next start, finds out from the disk.
 		r.fail(rep, "cannot write outcomes to the ledger; the next look finds them on disk: "+err.Error())
@@ -202,22 +180,4 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 func (r *Reaper) fail(rep *Report, text string) {
 	rep.Look.Errors = append(rep.Look.Errors, text)
 	r.Log.Error("the pass was cut short", slog.String("error", text))
-}
-
-// manifest is what lies beside a quarantine entry, for a person who has lost our state
-// directory.
-func manifest(r policy.Record) []byte {
-	about := "The directory beside this file was pods/" + string(r.UID) + " of the kubelet; orphan-reaper moved it here. "
-	if r.Leaf != "" {
-		about = "The directory beside this file holds what lay in pods/" + string(r.UID) + "/" + r.Leaf +
-			" of the kubelet, below the same path; orphan-reaper moved it here, and nothing else of the pod. "
-	}
-	b, err := json.MarshalIndent(struct {
-		About string `json:"about"`
-		policy.Record
-	}{about + "Move it back with: " + r.Undo, r}, "", "  ")
-	if err != nil {
-		return []byte("{}\n")
-	}
-	return append(b, '\n')
 }

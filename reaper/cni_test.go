@@ -109,9 +109,9 @@ func (n *fakeCNI) ReadCNI(_ context.Context, files []cni.File) []cni.Content {
 	return cs
 }
 
-// TakeCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
+// RemoveCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
 // its next step.
-func (n *fakeCNI) TakeCNI(_ context.Context, files []cni.Content) (outs []cni.Outcome) {
+func (n *fakeCNI) RemoveCNI(_ context.Context, files []cni.Content) (outs []cni.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()

@@ -51,6 +51,9 @@ type fakeNode struct {
 	asked      int
 	// signs are what looks see of pods that lie in quarantine.
 	signs map[parsers.PodUID]map[policy.FactName]policy.Truth
+	// remakes are pods of which a directory is made again when one goes back, and met is set when one did.
+	remakes map[parsers.PodUID]policy.Truth
+	met     bool
 	// doubted says when the mounts of no pod are known.
 	doubted func(now policy.Instant) bool
 }
@@ -265,11 +268,18 @@ func (n *fakeNode) removeSandbox(a policy.Action) policy.Outcome {
 
 func (n *fakeNode) move(a policy.Action) policy.Outcome {
 	o := policy.Outcome{Action: a, Result: policy.Done}
+	if used, again := n.remakes[a.UID]; again && a.Kind == policy.PutBack && n.pods[a.UID] == nil {
+		n.pods[a.UID] = &fakePod{id: policy.DirID{Dev: 1, Ino: 2000, Btime: 2}, files: 3, used: used}
+		n.met = true
+	}
 	there, parked := n.pods[a.UID], n.quarantine[a.Entry]
 	switch {
 	case a.Kind == policy.Park && n.immutable:
 		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
 	case a.Kind == policy.PutBack && parked == nil && there != nil && there.id == a.ID: // a killed run has put it back
+		if name := a.Entry + policy.ConflictSuffix; n.quarantine[name] != nil {
+			o.Result, o.Conflict = policy.Conflict, name
+		}
 	case a.Kind == policy.Park && there == nil, a.Kind == policy.PutBack && parked == nil:
 		o.Result = policy.Gone
 	case a.Kind == policy.Park:
@@ -286,7 +296,7 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 		n.pods[a.UID] = parked
 		delete(n.quarantine, a.Entry)
 		if there != nil {
-			o.Result, o.Conflict = policy.Conflict, a.Entry+".conflict"
+			o.Result, o.Conflict = policy.Conflict, a.Entry+policy.ConflictSuffix
 			n.quarantine[o.Conflict] = there
 		}
 	}

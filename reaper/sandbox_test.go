@@ -251,3 +251,80 @@ func TestTerminatingRemembered(t *testing.T) {
 		t.Errorf("the time has gone on: %+v", v)
 	}
 }
+
+// TestSandboxSlowStart: after a start the sandboxes of one pod go, and no other's before that pod has
+// shown no sign of life for the confirm time; with no pod in quarantine all the same, and on a node
+// where there is none to park.
+func TestSandboxSlowStart(t *testing.T) {
+	n := newFakeNode()
+	n.forgotten = map[parsers.PodUID]*fakePod{}
+	for i := range 5 {
+		n.forgotten[uidOf(i)] = &fakePod{boxes: 1}
+	}
+	n.add(9, nil).boxes = 1
+	rules := sandboxRules()
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(9))
+	n.pass(rules.Hold)
+	for range 3 { // at once, and again, as after each removal
+		mustPass(t, r, n.claim(9))
+	}
+	n.pass(rules.Confirm - time.Second)
+	rep := mustPass(t, r)
+	if n.asked != 1 || r.memory.Proven {
+		t.Fatalf("before the first has proved dead the runtime was asked for %d", n.asked)
+	}
+	if rep.Next > time.Second || !rep.Pending {
+		t.Fatalf("next look in %s, pending %v", rep.Next, rep.Pending)
+	}
+	n.pass(time.Second)
+	if mustPass(t, r); n.asked != 6 || !r.memory.Proven || len(n.forgotten) != 0 {
+		t.Errorf("after that: %d, left %v", n.asked, n.forgotten)
+	}
+}
+
+// TestSandboxMadeAgain: a pod whose sandbox was removed gets another one: it was judged wrongly, and
+// no other sandbox goes before a person has said so. A kubelet that restarted, or does not run, and a
+// runtime that does not answer prove nothing.
+func TestSandboxMadeAgain(t *testing.T) {
+	start := func() (*fakeNode, *Reaper) {
+		n := newFakeNode()
+		n.add(1, nil).boxes = 1
+		n.forgotten = map[parsers.PodUID]*fakePod{uidOf(7): {boxes: 1}}
+		rules := sandboxRules()
+		rules.Hold = 0
+		r := n.reaper(t, rules)
+		if mustPass(t, r, n.claim(1)); n.asked != 1 {
+			t.Fatalf("asked %d times", n.asked)
+		}
+		return n, r
+	}
+	n, r := start()
+	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
+	if mustPass(t, r); !n.BreakerOpen() {
+		t.Error("the pod has another sandbox, and the breaker is closed")
+	}
+	n.pass(time.Hour)
+	if mustPass(t, r); n.asked != 1 {
+		t.Errorf("the runtime was asked %d times", n.asked)
+	}
+	for name, change := range map[string]func(*fakeNode){
+		"kubelet restarted": func(n *fakeNode) { n.node.KubeletID = policy.KubeletID{PID: 4711, Start: n.now.Boot - time.Minute} },
+		"no kubelet":        func(n *fakeNode) { n.node.Kubelet.Truth = policy.No },
+		"runtime":           func(n *fakeNode) { n.node.RuntimeLists.Truth = policy.Unknown },
+	} {
+		n, r := start()
+		n.pass(time.Hour)
+		change(n)
+		if mustPass(t, r); n.asked != 1 || r.memory.Proven {
+			t.Errorf("%s: asked %d times, proven %v", name, n.asked, r.memory.Proven)
+		}
+	}
+	if n, r = start(); n.asked != 1 {
+		t.Fatal(n.asked)
+	}
+	n.pass(time.Hour)
+	if mustPass(t, r); n.asked != 2 || n.BreakerOpen() {
+		t.Errorf("without any of that: asked %d times", n.asked)
+	}
+}

@@ -134,17 +134,17 @@ func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntrySta
 		}
 	}
 	var uids []parsers.PodUID
-	var held []policy.EntryState
+	var dead []policy.EntryState
 	for _, e := range entries {
 		if open[e.UID] {
 			continue
 		}
-		held = append(held, e)
+		dead = append(dead, e)
 		if !slices.Contains(uids, e.UID) {
 			uids = append(uids, e.UID)
 		}
 	}
-	return uids, held
+	return uids, dead
 }
 
 // errNotConfirmed: the person said no.

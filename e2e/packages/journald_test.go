@@ -49,7 +49,7 @@ func TestJournald(t *testing.T) {
 // journald are the steps.
 func journald(t *testing.T, n *node) {
 	t.Helper()
-	// The order matters: a kubelet that has named one orphan has finished a sweep, which
+	// The order matters: a kubelet that has named one orphan has finished a housekeeping run, which
 	// lets others go that neither runtime nor cgroups know.
 	steps(t, n, []step{
 		{"ready", journalReady},
@@ -142,7 +142,7 @@ func journalForgery(t *testing.T, n *node) {
 }
 
 // journalRemoved: what the kubelet names goes, but for a pod that lives; and what others
-// named goes with it, since the kubelet has now finished a sweep and nobody knows them.
+// named goes with it, since the kubelet has now finished a housekeeping run and nobody knows them.
 func journalRemoved(t *testing.T, n *node) {
 	n.pod(t, journalOrphan)
 	n.says(t, "names", living, journalOrphan)

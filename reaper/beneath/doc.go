@@ -12,7 +12,7 @@
 //     absolute paths, and a directory that is moved away in the middle of the step.
 //   - RESOLVE_NO_XDEV: the step ends on the mount of that directory. It refuses (EXDEV) a
 //     bind, a file system that is mounted there, and whatever is mounted over the name
-//     between a look at it and the step. The mounted file system is not asked for anything,
+//     between a check and the step. The mounted file system is not asked for anything,
 //     so a dead server does not hang the caller.
 //   - RESOLVE_NO_SYMLINKS: no component is a symbolic link. O_NOFOLLOW says so of the last
 //     component, and a step has no other; this stands even if a caller forgets that flag.

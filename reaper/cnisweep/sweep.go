@@ -41,13 +41,13 @@ type Looks interface {
 
 // Remover is the only thing that changes the CNI directories.
 type Remover interface {
-	// TakeCNI unlinks those files that are still what was archived.
-	TakeCNI(ctx context.Context, files []cni.Content) []cni.Outcome
+	// RemoveCNI unlinks those files that are still what was archived.
+	RemoveCNI(ctx context.Context, files []cni.Content) []cni.Outcome
 	// RestoreCNI writes files back that are not there, an address only if it is free.
 	RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome
 }
 
-// Archive keeps what was taken, each batch whole and synced before the first unlink.
+// Archive keeps what is removed, each batch whole and synced before the first unlink.
 type Archive interface {
 	Archive(name string, files []cni.Content) error
 	Archives() ([]cni.ArchiveState, error)
@@ -83,7 +83,7 @@ type Report struct {
 	Swept bool
 	At    policy.Instant
 	// Files and their verdicts, without those of living pods, and the outcomes of those that
-	// were taken or would not go, as many of each as Options.Files says. The census has all.
+	// were removed or could not be, as many of each as Options.Files says. The census has all.
 	Files    []cni.File
 	Verdicts []policy.Verdict
 	Outcomes []cni.Outcome
@@ -166,12 +166,12 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 		}
 		w.rep.complain(look.Errors...)
 		heard.Add(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
-		take := w.judge(look, reaped, heard.Older)
-		for files := range slices.Chunk(take, batchSize) {
+		dead := w.judge(look, reaped, heard.Older)
+		for files := range slices.Chunk(dead, batchSize) {
 			if opt.DryRun || s.Remover == nil || w.over {
 				break
 			}
-			w.take(ctx, files, look.Node)
+			w.remove(ctx, files, look.Node)
 		}
 	}
 	w.wait()
@@ -183,12 +183,12 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 	return w.rep
 }
 
-// judge judges the files of one look and returns those to take.
+// judge judges the files of one look and returns those to remove.
 func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.File {
 	rep, rules := &w.rep, w.opt.Rules
 	rep.Census.Add(look)
 	breaker := w.Ledger.BreakerOpen()
-	take := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
+	dead := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for _, f := range look.Files {
 		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
 			continue
@@ -207,13 +207,13 @@ func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.L
 		// What goes is alike; what stays has its own place, so that it is seen beside 300,000 that go.
 		n := &rep.staying
 		if v.Decision == policy.Reap {
-			n, take = &rep.going, append(take, f)
+			n, dead = &rep.going, append(dead, f)
 		}
 		if w.opt.room(n) {
 			rep.Files, rep.Verdicts = append(rep.Files, f), append(rep.Verdicts, v)
 		}
 	}
-	return take
+	return dead
 }
 
 // room says whether another file of its kind may be reported, and counts it.

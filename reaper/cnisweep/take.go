@@ -21,9 +21,9 @@ type batch struct {
 	outs    chan []cni.Outcome
 }
 
-// take takes files, in as many batches as they are long. While one is removed, the next is
+// remove archives files and removes them, batch by batch. While one batch is removed, the next is
 // read and archived, since both wait for the disk. At most one batch is being removed.
-func (w *sweep) take(ctx context.Context, files []cni.File, n policy.Node) {
+func (w *sweep) remove(ctx context.Context, files []cni.File, n policy.Node) {
 	for len(files) > 0 && !w.over {
 		keep, later := w.read(ctx, files)
 		if len(keep) > 0 {
@@ -73,7 +73,7 @@ func (w *sweep) begin(ctx context.Context, keep []cni.Content, n policy.Node) {
 		return
 	}
 	w.under = &batch{archive: name, node: n, outs: make(chan []cni.Outcome, 1)}
-	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.TakeCNI(ctx, keep) }(w.under.outs)
+	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.RemoveCNI(ctx, keep) }(w.under.outs)
 }
 
 // wait waits until the batch under way has been removed, and writes down how it ended.
@@ -85,13 +85,13 @@ func (w *sweep) wait() {
 	outs := <-b.outs
 	w.under = nil
 	if _, err := w.Ledger.Append(cni.RemovedRecord(b.archive, outs, b.node, w.Clock.Now())); err != nil {
-		w.errorf("cannot write to the ledger what was taken; the archive "+b.archive+" has it", err)
+		w.errorf("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
 	}
 	if untouched(outs) {
-		// Nothing is in it that is not where it was: where a dead writer holds a lock for ever,
+		// All that is in it is where it was. Where a dead writer holds a lock for ever,
 		// every sweep would leave another such archive.
 		if err := w.Archive.DropArchive(b.archive); err != nil {
-			w.errorf("cannot drop the archive "+b.archive+", of which nothing was taken", err)
+			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
 		}
 	}
 	w.ended(outs)
@@ -131,7 +131,7 @@ func (w *sweep) finish(ctx context.Context) {
 		}
 		var outs []cni.Outcome
 		err := w.eachBatch(name, func(cni.Content) bool { return true }, func(files []cni.Content) {
-			outs = append(outs, w.Remover.TakeCNI(ctx, files)...)
+			outs = append(outs, w.Remover.RemoveCNI(ctx, files)...)
 		})
 		rec := cni.RemovedRecord(name, outs, policy.Node{}, w.Clock.Now())
 		if err != nil {
@@ -139,7 +139,7 @@ func (w *sweep) finish(ctx context.Context) {
 			w.errorf("cannot finish what the archive "+name+" was made for", err)
 		}
 		if _, err := w.Ledger.Append(rec); err != nil {
-			w.errorf("cannot write to the ledger what was taken; the archive "+name+" has it", err)
+			w.errorf("cannot write to the ledger what was removed; the archive "+name+" has it", err)
 			return
 		}
 		w.ended(outs)

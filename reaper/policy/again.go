@@ -87,8 +87,8 @@ func returned(e Evidence, p Parked, now Instant) bool {
 // containers, older than the parking, hold binds of the parked one. A static pod that
 // has just come back is about to use what its kubelet makes, so that waits.
 func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
-	back := returned(e, p, now)
-	if back {
+	cameBack := returned(e, p, now)
+	if cameBack {
 		v.Alive = false
 	}
 	remade := e.Facts[FactRemade]
@@ -102,7 +102,7 @@ func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	case used.Truth == Unknown:
 		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
-	case back && v.Decision == ParkedPutBack:
+	case cameBack && v.Decision == ParkedPutBack:
 		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
 	}

@@ -6,7 +6,7 @@ package policy
 type KubeletGauges struct {
 	Origin string `json:"origin,omitempty"` // the address that was asked
 	Detail string `json:"detail,omitempty"` // why nothing is known, "" where something is
-	// CleanedVolumes and Uncleaned are of the kubelet's last sweep: how many pod directories
+	// CleanedVolumes and Uncleaned are of the kubelet's last housekeeping run: how many pod directories
 	// it found orphaned, and how many of them it could not clean up. The second counts those
 	// too that its log does not name, because something is mounted in them.
 	CleanedVolumes *int64 `json:"orphan_pod_cleaned_volumes,omitempty"`

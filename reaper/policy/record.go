@@ -284,6 +284,12 @@ func (o Outcome) Ended() bool {
 	return o.Result == Done || o.Result == Gone || o.Result == Conflict
 }
 
+// MadeAgain reports whether a pod that went back met a directory that its kubelet had made again
+// since the pod was judged: it lived. That a person put it back shows no wrong judgement.
+func (o Outcome) MadeAgain() bool {
+	return o.Action.Kind == PutBack && !o.Action.ByPerson && o.Conflict != ""
+}
+
 // NotBegun reports whether the runtime took too long for the sandboxes before this one.
 func (o Outcome) NotBegun() bool {
 	return o.Result == Refused && len(o.Why) > 0 && o.Why[0].Reason == ReasonLimit

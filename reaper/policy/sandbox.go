@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,48 @@ func (e *Evidence) stopped() bool {
 // as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
 // without it. That it has named others says nothing of a pod that the runtime knows.
 func (e *Evidence) forgotten() bool { return e.stopped() && letGo(e.Facts) }
+
+// Removed is what is remembered of a pod that the runtime was asked to remove sandboxes of, until it is
+// known whether that was right.
+type Removed struct {
+	At  Instant  // when the runtime was asked last
+	IDs []string // of the sandboxes, in full
+}
+
+// JudgeRemoved says of such a pod, by the evidence of one look, whether it was dead: ParkedConflict where
+// something shows that it lives, ParkedStrip where nothing did for the confirm time under one kubelet,
+// else ParkedWait. A kubelet gives a pod that lives another sandbox, as it makes a parked one's
+// directory again. It returns false where the runtime still has all of them: then nothing was removed,
+// and nothing is proved.
+func JudgeRemoved(e Evidence, n Node, s Removed, r Rules, now Instant) (ParkedVerdict, bool) {
+	kept, others := 0, 0
+	for _, box := range e.Sandboxes {
+		if slices.Contains(s.IDs, box.ID) {
+			kept++
+		} else if !box.Created.Before(now.since(s.At)) || box.Created.IsZero() {
+			others++ // not one that was there already, and that a failure before it has left
+		}
+	}
+	if kept == len(s.IDs) {
+		return ParkedVerdict{Decision: ParkedWait}, false
+	}
+	if e.stopped() && others == 0 {
+		e.Facts[FactSandbox].Truth, e.Facts[FactContainer].Truth = No, No
+	}
+	v := Lives(e, n, EntryState{Parked: Parked{At: s.At}, Leaf: "none"}, r, now) // its directory was never away
+	switch {
+	case n.Kubelet.Truth != Yes:
+		v.turn(ParkedWait, ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
+	case n.RuntimeLists.Truth != Yes:
+		v.turn(ParkedWait, ReasonRuntimeUnknown, n.RuntimeLists.Detail)
+	default:
+		since, ok := now.Since(s.At)
+		if up := now.Boot - n.KubeletID.Start; !ok || up < r.Settle || min(since, up) < r.Confirm {
+			v.turn(ParkedWait, ReasonConfirm, "a sign of life may come for "+r.Confirm.String())
+		}
+	}
+	return v, true
+}
 
 // sandboxes gives the reasons of a pod whose sandboxes the runtime keeps and nobody else
 // knows. With Rules.RemoveSandboxes it waits for them to go.

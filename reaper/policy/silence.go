@@ -8,7 +8,7 @@ import (
 
 // What it proves that the running kubelet named some orphan, and not this pod (source of 1.19 to
 // 1.36, see docs/how-it-decides.md): all its sources were ready then, so it had every pod of the
-// API server's and every manifest. It went through all pod directories in that sweep. One that it
+// API server's and every manifest. It went through all pod directories in that housekeeping run. One that it
 // did not name it knows, or could not remove either and named another in its place, or has a
 // volume of it that is still mounted, which it says at V(3) only. The runtime and the cgroups tell
 // the first from the rest but for one kind: a pod that has completed, whose sandboxes were removed
@@ -79,7 +79,7 @@ func (j *judgement) kubelet() {
 		}
 	}
 	switch {
-	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see NetworkGate
+	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see DoubtAnyNamed
 		j.object(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
 	case f[FactAnyNamed].Truth != Yes:
 		j.object(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named neither this pod nor, since its start, any other", need)
@@ -124,9 +124,9 @@ func networkReady(n Node, r Rules, now Instant) string {
 	return ""
 }
 
-// NetworkGate makes FactAnyNamed Unknown while the pod network is not ready, and for a confirm
+// DoubtAnyNamed makes FactAnyNamed Unknown while the pod network is not ready, and for a confirm
 // after that.
-func NetworkGate(e *Evidence, n Node, r Rules, now Instant) {
+func DoubtAnyNamed(e *Evidence, n Node, r Rules, now Instant) {
 	f := &e.Facts[FactAnyNamed]
 	if f.Truth != Yes || r.Waive {
 		return

@@ -15,10 +15,10 @@ import (
 
 // A directory that a kubelet has made again and uses always wins: what is mounted in it
 // would go to quarantine with it, and what its containers hold would be out of sight. So it
-// is looked at once more, immediately before it would change places with its elder, in two
+// is checked once more, immediately before it would change places with its elder, in two
 // ways: by the caller, who sees the mounts of all namespaces, the open files and the runtime;
 // and from here, by handle, which sees what lies in it and each mount that is on it or right
-// below it. After the exchange it looks by handle once more: what came in between goes back.
+// below it. After the exchange it is checked by handle once more, and what came in between goes back.
 
 var (
 	errUsed    = errors.New("the directory was made again and is used")

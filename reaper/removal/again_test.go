@@ -94,7 +94,7 @@ func TestAgainUnknown(t *testing.T) {
 	}
 }
 
-// TestAgainRace: a kubelet that begins to use the directory after the last look at it, in the
+// TestAgainRace: a kubelet that begins to use the directory after the last check, in the
 // moment of the exchange, has it back.
 func TestAgainRace(t *testing.T) {
 	tr := newTree(t, "file old 1")

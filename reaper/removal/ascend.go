@@ -60,7 +60,7 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 		w.count(f.class, f.bytes)
 		return false, nil
 	case change.Is(err, unix.ENOENT, unix.ENOTDIR):
-		// Removed by somebody is well. Moved is not: whatever else is held may be elsewhere.
+		// Removed by somebody is well. Moved is not: whatever else is open may be elsewhere.
 		if st, err := beneath.Stat(f.fd); err == nil && st.Nlink == 0 {
 			return false, nil
 		}
@@ -120,8 +120,8 @@ func (w *walker) reopen(f, parent *frame) error {
 	return nil
 }
 
-// check looks whether the walk may go on: whether the context lives and, every checkEvery
-// removals, whether each directory that is held still hangs in the one below it. A host
+// check says whether the walk may go on: whether the context lives and, every checkEvery
+// removals, whether each open directory still hangs in the one below it. A host
 // process that moves a directory out of quarantine has taken it away from us with all that
 // is in it.
 func (w *walker) check(ctx context.Context) error {

@@ -110,11 +110,11 @@ func (b *batch) openLeaf(a policy.Action, rel []string) (int, error) {
 	}
 	if a.Kind == policy.Clear {
 		id, err := b.r.open.Identify(b.h.pods, string(a.UID))
-		held, heldErr := beneath.IDOf(pod)
+		podID, podErr := beneath.IDOf(pod)
 		if err == nil {
-			err = heldErr
+			err = podErr
 		}
-		if err == nil && (!b.r.guards.same(a.ID, id) || held != id) {
+		if err == nil && (!b.r.guards.same(a.ID, id) || podID != id) {
 			err = errOther
 		}
 		if err != nil {
@@ -259,7 +259,7 @@ func (b *batch) stillThere(a policy.Action, rel []string, leaf int) error {
 	return nil
 }
 
-// unclear moves everything back into the leaf, which is held open, and says why.
+// unclear moves everything back into the leaf by its handle, and says why.
 func (b *batch) unclear(a policy.Action, leaf, dest int, cause error) policy.Outcome {
 	reason := policy.ReasonCannotMove
 	if errors.Is(cause, unix.EBUSY) {

@@ -1,27 +1,27 @@
 // Package removal is the only code of orphan-reaper that changes anything but our own
-// files, which are the state directory and the metrics: it moves pod directories, or what lies in one volume directory of them,
-// to quarantine and back, removes in quarantine what a plan says may go, and removes and
-// writes back the files that CNI leaves. It reaps directories, not child processes.
+// files, which are the state directory and the metrics. It moves pod directories, or what lies in
+// one volume directory of them, to quarantine and back. In quarantine it removes what a plan says
+// may go. It removes and writes back the files that CNI leaves. It reaps directories, not child
+// processes.
 //
-// It decides nothing: policy says what may go, and the caller has looked at the mounts of
-// all namespaces before each step. It never unmounts, never clears an attribute, never
-// follows a link, never opens what is no directory (but for a vol_data.json, whose content
-// the record keeps, and CNI's files, see package cni), and removes nothing outside quarantine but
-// those files.
+// It decides nothing: policy says what may go, and the caller has read the mounts of all namespaces
+// before each step. It never unmounts, never clears an attribute and never follows a link. It never
+// opens what is no directory, but for a vol_data.json, whose content the record keeps, and CNI's
+// files (see package cni). It removes nothing outside quarantine but those files.
 //
 // Why it is safe:
 //
 //   - No joined path reaches the kernel. The kubelet's root and the quarantine's parent are
 //     opened by the administrator's path; every step below them is one name by package
-//     beneath, and every removal is unlinkat on a directory that is held open. The check for a
+//     beneath, and every removal is unlinkat on the handle of a directory. The check for a
 //     mount is inside the open, so nothing can come between check and use, and a mount that
-//     appears later covers the name and not the directory that is held.
+//     appears later covers the name and not the handle.
 //   - A directory is known by device, inode and birth time. What has taken its name since
-//     the look is left alone, and what arrives in quarantine is looked at again and moved
+//     the look is left alone, and what arrives in quarantine is checked again and moved
 //     back if it is another one. No rename replaces anything.
-//   - What is moved out of a pod that stays (Clear) goes name by name from one held directory
-//     to another. What stops it half way is undone at once, or, after a kill, by the next
-//     start. The entry carries a name of its own kind (policy.LeafSuffix): put back as if it
+//   - What is moved out of a pod that stays (Clear) goes name by name from the handle of one
+//     directory to that of another. Where it stops half way it is undone at once, or, after a kill,
+//     at the next start. The entry has a name of its own kind (policy.LeafSuffix): put back as if it
 //     were a pod directory, it would be exchanged with one.
 //   - unlinkat never removes a mount point of this mount namespace or of a slave of it
 //     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
@@ -34,8 +34,8 @@
 //     does not stand for the steps above. Making the quarantine and opening what is configured
 //     come before it. Reading the node, the ledger, the records and the log are not the
 //     thread's.
-//   - Every 256 removals the directories that are held must still hang where they did: a
-//     tree that somebody moves out of quarantine is no longer ours.
+//   - Every 256 removals the open directories must still hang where they did: a tree that
+//     somebody moves out of quarantine is no longer ours.
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //

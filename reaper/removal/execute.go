@@ -143,7 +143,7 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 		}
 		return b.putBack(ctx, a)
 	case policy.Strip, policy.Purge:
-		return b.take(ctx, a)
+		return b.remove(ctx, a)
 	case policy.RemoveSandbox: // never among others
 	}
 	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))

@@ -104,7 +104,7 @@ func (r *Remover) openQuarantine(h *handles, create bool) error {
 	return nil
 }
 
-// syncDirOf syncs a directory that is held by O_PATH, which fsync does not take.
+// syncDirOf syncs a directory of which there is an O_PATH handle, which fsync does not take.
 func syncDirOf(at int) error {
 	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

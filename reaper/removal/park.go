@@ -81,7 +81,7 @@ func (b *batch) parkedBefore(a policy.Action, otherwise policy.Outcome) policy.O
 }
 
 // unpark moves back what arrived in quarantine and is not what was judged: something took
-// the name between the look at it and the rename.
+// the name between the check and the rename.
 func (b *batch) unpark(a policy.Action) policy.Outcome {
 	wrong := beneath.PathError("renameat2", b.r.podsPath(string(a.UID)), errOther)
 	err := b.rename(b.h.quar, a.Entry, b.h.pods, string(a.UID))

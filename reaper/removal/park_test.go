@@ -181,8 +181,8 @@ func TestParkCarriesMounts(t *testing.T) {
 	}
 }
 
-// TestParkSwapped: another directory takes the name between the look and the rename. It is
-// moved back. With the check off it would stay in quarantine, and be removed there.
+// TestParkSwapped: another directory takes the name between the check and the rename. It is
+// moved back. With the guard off it would stay in quarantine, and be removed there.
 func TestParkSwapped(t *testing.T) {
 	for _, guard := range []bool{true, false} {
 		tr := newTree(t, "dir volumes")

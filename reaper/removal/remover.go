@@ -46,7 +46,7 @@ type Config struct {
 }
 
 // Remover moves pod directories and removes from quarantine. It holds no descriptor
-// between calls: the pods directory may be replaced, and a held one would make an
+// between calls: the pods directory may be replaced, and an open one would make an
 // administrator's umount fail. Safe for use by several goroutines; one batch runs at a
 // time.
 type Remover struct {
@@ -66,7 +66,7 @@ type Remover struct {
 type guards struct {
 	noreplace uint                              // renameat2's flag
 	same      func(want, got policy.DirID) bool // Park's check of identity
-	hangs     bool                              // check that held directories still hang where they did
+	hangs     bool                              // check that open directories still hang where they did
 	used      bool                              // leave a directory alone that was made again and is used
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
@@ -115,13 +115,13 @@ func Open(cfg Config) (*Remover, error) {
 	return r, nil
 }
 
-// TakeCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
+// RemoveCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
 // Execute wait for each other.
-func (r *Remover) TakeCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
-	return r.cni.Take(ctx, files)
+func (r *Remover) RemoveCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+	return r.cni.Remove(ctx, files)
 }
 
-// RestoreCNI writes files back that TakeCNI has removed.
+// RestoreCNI writes files back that RemoveCNI has removed.
 func (r *Remover) RestoreCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
 	return r.cni.Restore(ctx, files)
 }

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// surveyEntries and surveyDepth bound the look at a tree that stays: it is for the
-	// record, and to find that it holds nothing but directories.
+	// surveyEntries and surveyDepth bound the survey of a tree that stays: it is for the
+	// record, and to find that the tree holds nothing but directories.
 	surveyEntries = 10_000
 	surveyDepth   = 40
 )
 
-// surveyor counts a tree and changes nothing. It holds one descriptor a level.
+// surveyor counts a tree and changes nothing. It has one descriptor open a level.
 type surveyor struct {
 	w         *walker
 	residue   policy.Residue

@@ -29,9 +29,9 @@ const (
 
 var errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
 
-// take removes from quarantine/Entry what the plan may take. The manifest goes last: until
+// remove removes from quarantine/Entry what the plan may remove. The manifest goes last: until
 // then a run that was killed can be run again, and what is left is told the same.
-func (b *batch) take(ctx context.Context, a policy.Action) policy.Outcome {
+func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := a.Entry
 	if b.h.quarErr != nil {

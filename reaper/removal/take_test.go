@@ -374,7 +374,7 @@ func TestWriter(t *testing.T) {
 }
 
 // TestPruneNeverTakesFiles: a tree of directories only, into which a file comes between
-// the look and the rmdir, keeps it.
+// the check and the rmdir, keeps it.
 func TestPruneNeverTakesFiles(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeStrip, "dir volumes/kubernetes.io~csi/db/mount/a/b", "dir volumes/kubernetes.io~csi/db/mount/c")
 	late := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/db/mount/a/late"

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxOpen is the most directories that a walk holds open: a tree of 10,000 levels must
+	// maxOpen is the most directories that a walk has open: a tree of 10,000 levels must
 	// go with 1,024 descriptors.
 	maxOpen = 64
 	// maxRescans is how often a directory that is not empty when it should be is read again.
 	maxRescans = 3
-	// checkEvery is the number of removals between two looks at whether the directories that
-	// are held still hang where they did.
+	// checkEvery is the number of removals after which it is checked again that the open
+	// directories still hang where they did.
 	checkEvery = 256
 	// maxSwaps is how often names may turn from directory to something else under one walk
 	// before it stops: each time, somebody has to win a race.

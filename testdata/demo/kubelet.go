@@ -63,14 +63,14 @@ func runKubelet() error {
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	sweep := time.NewTicker(2 * time.Second)
-	defer sweep.Stop()
+	housekeeping := time.NewTicker(2 * time.Second)
+	defer housekeeping.Stop()
 	for {
 		if err := nameOrphan(line, root, wanted); err != nil {
 			return err
 		}
 		select {
-		case <-sweep.C:
+		case <-housekeeping.C:
 		case <-stop:
 			return nil
 		}

@@ -20,13 +20,13 @@ alive wins over all that say dead.
 
 ` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod with what was seen on this node.
 
-"Look" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
+"Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
 A pod with a reason that says *no, it lives* is alive, whatever other reasons it has, but for
-those that say *yes, whatever other reasons it has*. A pod that only waits never asks for a look.
+those that say *yes, whatever other reasons it has*. A pod that only waits never asks for attention.
 
 `)
 	for _, a := range Reasons {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Look:** %s\n\n", a.Reason, a.Means, a.Todo, outlookWords[a.Reason.Outlook()])
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Attention:** %s\n\n", a.Reason, a.Means, a.Todo, outlookWords[a.Reason.Outlook()])
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -24,12 +24,12 @@ func (p *Printer) Scan(v *Report) {
 	p.lookErrors(v)
 	counts := map[string]int{}
 	var longest time.Duration
-	held := 0
+	clears := 0
 	for i := range shown {
 		pod := &shown[i]
 		counts[verdictOf(pod)]++
 		if len(pod.Clear) > 0 {
-			held++
+			clears++
 		}
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
@@ -44,11 +44,11 @@ func (p *Printer) Scan(v *Report) {
 	if n := counts["reap"]; n > 0 {
 		p.Item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
 	}
-	if held > 0 {
-		p.Item("  ", "held", 7, Yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.",
-			human.Count(held, "pod")))
+	if clears > 0 {
+		p.Item("  ", "clear", 7, Yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.",
+			human.Count(clears, "pod")))
 	}
-	if n := counts["wait"]; n > held {
+	if n := counts["wait"]; n > clears {
 		text := "Nothing to do: it ends by itself."
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."

@@ -40,7 +40,7 @@ func Decide(c Case) Ruling {
 	d.Look.Parked, d.Look.Resting = slices.Clone(c.Look.Parked), slices.Clone(c.Look.Resting)
 	d.judge(c)
 	g := d.judgeEntries(c)
-	d.take(c, g)
+	d.plan(c, g)
 	d.remember(c)
 	return d
 }
@@ -66,7 +66,7 @@ func (d *Ruling) judge(c Case) {
 			e := &pods[i]
 			m.Heard.Tell(e, look.Node, look.At)
 			tellResources(look, e)
-			policy.NetworkGate(e, look.Node, c.Rules, look.At)
+			policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
 			tellRestored(e, restored[e.UID])
 			verdicts[i] = policy.Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)
 		}
@@ -110,7 +110,7 @@ func (d *Ruling) here(c Case) map[parsers.PodUID]bool {
 	return has
 }
 
-// judgeEntries judges what lies in quarantine, and returns what that means for what may be taken.
+// judgeEntries judges what lies in quarantine, and returns what that means for what may be moved.
 func (d *Ruling) judgeEntries(c Case) gate {
 	look, m := &d.Look, &d.Memory
 	g := gate{breaker: c.Breaker, proven: m.Proven || c.DryRun}
@@ -124,7 +124,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 			if action != nil && !c.Rules.Observe && !m.TooSoon(e.Entry, look.At) {
 				actions = append(actions, *action)
 			}
-			d.back(c, e, state, v)
+			d.noteLife(c, e, state, v)
 		}
 		if v.Unproven() {
 			g.inWork++
@@ -136,10 +136,11 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		if state := c.Entries[e.Entry]; state != nil {
 			m.Heard.TellParked(e, look.Node, *state, look.At)
 			v = policy.Lives(*e, look.Node, *state, c.Rules, look.At)
-			d.back(c, e, state, v)
+			d.noteLife(c, e, state, v)
 		}
 		d.Resting = append(d.Resting, v)
 	}
+	d.judgeRemoved(c, &g)
 	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
 		actions = undoing(actions)
 		for i := range d.Parked {
@@ -149,15 +150,15 @@ func (d *Ruling) judgeEntries(c Case) gate {
 	d.Plan.Parked = policy.Batches(actions)
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
-		// strip is held back or refused: the loop asks Memory.Proven before it takes any.
+		// strip is put off or refused: the loop asks Memory.Proven before it takes any.
 		g.proven, g.inWork = true, 0
 	}
 	return g
 }
 
-// back writes down what it means that a pod lives of which something lies in quarantine: its
-// entry stays there, and where it was judged wrongly, nothing more is taken of any.
-func (d *Ruling) back(c Case, e *policy.Evidence, state *policy.EntryState, v policy.ParkedVerdict) {
+// noteLife plans what follows where a pod lives of which something lies in quarantine: its entry
+// stays there, and where it was judged wrongly, nothing more is moved of any pod.
+func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, v policy.ParkedVerdict) {
 	if v.Decision == policy.ParkedConflict {
 		d.Plan.Frozen = append(d.Plan.Frozen, policy.Frozen(*e, *state, v, d.Look.Node, d.Look.At))
 	}
@@ -170,15 +171,15 @@ func (d *Ruling) back(c Case, e *policy.Evidence, state *policy.EntryState, v po
 	}
 }
 
-// take plans what to park and to clear, and what the runtime is to remove.
-func (d *Ruling) take(c Case, g gate) {
+// plan says what to park and to clear, and what the runtime is to remove.
+func (d *Ruling) plan(c Case, g gate) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
 		g.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
 	ev, verdicts := slices.Concat(d.Look.Pods, d.Look.RuntimeOnly), slices.Concat(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Take, d.Plan.Sandboxes = takeOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves, d.Plan.Sandboxes = batchesOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

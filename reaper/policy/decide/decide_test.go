@@ -243,7 +243,7 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 		outs = append(outs, p.execute(b.Unmounted(mounts))...)
 	}
 	var moved []policy.Outcome
-	for _, b := range plan.Take {
+	for _, b := range plan.Moves {
 		moved = append(moved, p.execute(b)...)
 	}
 	outs = append(outs, moved...)

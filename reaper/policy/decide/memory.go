@@ -22,7 +22,8 @@ type Memory struct {
 
 	// Heard is what the kubelet that runs has said. It is saved by itself.
 	Heard heard.Heard `json:"-"`
-	// Proven: one pod has been parked and confirmed since the start.
+	// Proven: since the start one pod has been parked, or the runtime has removed its sandboxes, and no
+	// sign of life came for the confirm time.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
 	Pressed bool `json:"-"`
@@ -33,13 +34,15 @@ type Memory struct {
 	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
 	// has yet to finish.
 	cleared map[parsers.PodUID]time.Duration
+	// removed holds the pods whose sandboxes were removed while no pod had proved dead.
+	removed map[parsers.PodUID]policy.Removed
 }
 
 // copied returns a memory that can be changed without changing m. What is made anew by each
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
-	c.cleared = maps.Clone(m.cleared)
+	c.cleared, c.removed = maps.Clone(m.cleared), maps.Clone(m.removed)
 	if claims {
 		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
 	}
@@ -95,6 +98,9 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
 	}
+	if m.removed == nil {
+		m.removed = map[parsers.PodUID]policy.Removed{}
+	}
 	for _, o := range outs {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
 		switch o.Action.Kind {
@@ -110,6 +116,7 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 			if o.NotBegun() {
 				continue // its turn comes at the next look
 			}
+			m.askedFor(o, now)
 		case policy.PutBack, policy.Strip, policy.Purge:
 			m.entryEnded(o, refused, now)
 			continue

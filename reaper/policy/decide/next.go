@@ -34,10 +34,10 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
 	for i := range d.Verdicts {
-		s.pod(&d.Verdicts[i], r)
+		s.pod(&d.Verdicts[i], r, now)
 	}
 	for i := range d.RuntimeOnly {
-		s.pod(&d.RuntimeOnly[i], r)
+		s.pod(&d.RuntimeOnly[i], r, now)
 	}
 	for i := range entries {
 		s.entry(&entries[i], r, now)
@@ -59,7 +59,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 }
 
 // pod says when time alone could change the verdict on a pod.
-func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
+func (s *schedule) pod(v *policy.Verdict, r policy.Rules, now policy.Instant) {
 	if v.Again > 0 {
 		s.soon(v.Again, false)
 	}
@@ -69,7 +69,7 @@ func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 		// Longer than any rule waits: a time stamp of a clock that was set back since.
 		s.soon(v.Due, v.Due <= max(r.Hold, r.Settle))
 	case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
-		if !s.confirming() {
+		if !s.untilProved(r, now) && !s.confirming() {
 			s.soon(s.nextTry(), true)
 		}
 	case v.Decision == policy.Wait:

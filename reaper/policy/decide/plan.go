@@ -16,14 +16,14 @@ type Plan struct {
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
 	Breaker   *policy.Record
 	Parked    []policy.Batch // on what lies in quarantine
-	Take      []policy.Batch // of the pods directory
+	Moves     []policy.Batch // out of the pods directory, to quarantine
 	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
 }
 
 // Actions lists all that the plan would do, as a dry run prints it.
 func (p Plan) Actions() []policy.Action {
 	var all []policy.Action
-	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Take) {
+	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Moves) {
 		all = append(all, b.Actions...)
 	}
 	return all
@@ -39,20 +39,20 @@ func (p Plan) Strips() bool {
 // gate is what stops enforcing, and what slows it down, whatever the evidence says.
 type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on
-	proven  bool // one pod has been parked and confirmed since the start
-	inWork  int  // pods parked now that have yet to prove dead, or whose kubelet has yet to finish
+	proven  bool // one pod has proved dead since the start
+	inWork  int  // pods parked, or without their sandboxes, that have yet to prove dead, or whose kubelet has yet to finish
 }
 
-// takeOf turns the verdicts of one look into batches, and adds to the verdicts that are Reap, or
-// have leaves to clear or sandboxes to remove, and are not planned the reason for that. entry
-// names what is taken of a pod in quarantine, each time anew.
+// batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
+// clear or sandboxes to remove; where none of that is planned, the reason is added to it. entry
+// returns a new name in quarantine for what is moved of a pod.
 //
-// A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one
-// that is taken: it was judged by the same eyes. Sandboxes have batches of their own, and their
-// pods' directories come not before another look.
-func takeOf(
+// A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one that
+// is parked: it was judged from the same evidence. Sandboxes have batches of their own, and their
+// pods' directories are not parked before another look.
+func batchesOf(
 	ev []policy.Evidence, verdicts []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) (take, sandboxes []policy.Batch) {
+) (moves, sandboxes []policy.Batch) {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
 		limit = min(limit, r.MaxPerLook)
@@ -61,7 +61,7 @@ func takeOf(
 		limit = min(limit, max(0, 1-g.inWork))
 	}
 	var actions, removals []policy.Action
-	taken := 0
+	planned := 0
 	for i := range verdicts {
 		v := &verdicts[i]
 		if len(v.Sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0) {
@@ -71,11 +71,11 @@ func takeOf(
 			v.KeepFor(why.Reason, why.Detail)
 			continue
 		}
-		if taken >= limit {
+		if planned >= limit {
 			v.WaitFor(0, policy.ReasonLimit, limitDetail(g, r))
 			continue
 		}
-		taken++
+		planned++
 		for _, s := range v.Sandboxes {
 			removals = append(removals, policy.Action{Kind: policy.RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: &ev[i]})
 		}

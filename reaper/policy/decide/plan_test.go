@@ -19,8 +19,8 @@ import (
 func planned(
 	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) []policy.Batch {
-	take, sandboxes := takeOf(ev, vs, n, g, r, entry)
-	return append(sandboxes, take...)
+	moves, sandboxes := batchesOf(ev, vs, n, g, r, entry)
+	return append(sandboxes, moves...)
 }
 
 func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }

@@ -162,28 +162,28 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 		return
 	}
 	origin := fmt.Sprintf("log of the kubelet, PID %d", h.Kubelet.PID)
-	named, swept, held := policy.No, policy.No, policy.No
+	named, anyNamed, teardown := policy.No, policy.No, policy.No
 	if h.Named[e.UID] {
 		named = policy.Yes
 	}
 	if len(h.Named) > 0 {
-		swept = policy.Yes
+		anyNamed = policy.Yes
 	}
 	var detail string
 	if h.Full {
-		held, detail = policy.Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
+		teardown, detail = policy.Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}
 	switch by, ok := h.Teardowns[e.UID]; {
 	case ok && h.over(by):
-		held, detail = policy.No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
+		teardown, detail = policy.No, "its volume manager could not tear down "+cmp.Or(by.Path, "a volume")+", and no longer tries"
 	case ok:
-		held, detail = policy.Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
+		teardown, detail = policy.Yes, "the kubelet's volume manager cannot tear down "+cmp.Or(by.Path, "one of its volumes")
 		if e.Leaves = by.leaves(now); e.Leaves != nil {
 			detail += ": it is not empty"
 		}
 	}
 	e.Facts.Set(policy.FactNamed, named, origin, "")
-	e.Facts.Set(policy.FactAnyNamed, swept, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
-	e.Facts.Set(policy.FactTeardown, held, origin, detail)
+	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
+	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
 	h.discount(e, now)
 }

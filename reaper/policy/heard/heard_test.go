@@ -74,11 +74,11 @@ func TestHeard(t *testing.T) {
 		h.Tell(&e, s.Node, s.Now)
 		return e.Facts
 	}
-	want := func(step string, named, swept, held policy.Truth) {
+	want := func(step string, named, anyNamed, teardown policy.Truth) {
 		t.Helper()
 		f := tell()
-		if f[policy.FactNamed].Truth != named || f[policy.FactAnyNamed].Truth != swept || f[policy.FactTeardown].Truth != held {
-			t.Errorf("%s: named %s, swept %s, held %s", step, f[policy.FactNamed].Truth, f[policy.FactAnyNamed].Truth, f[policy.FactTeardown].Truth)
+		if f[policy.FactNamed].Truth != named || f[policy.FactAnyNamed].Truth != anyNamed || f[policy.FactTeardown].Truth != teardown {
+			t.Errorf("%s: named %s, any named %s, teardown %s", step, f[policy.FactNamed].Truth, f[policy.FactAnyNamed].Truth, f[policy.FactTeardown].Truth)
 		}
 	}
 	want("nothing was ever learnt", policy.Unknown, policy.Unknown, policy.Unknown)
@@ -124,7 +124,7 @@ func TestHeardBounded(t *testing.T) {
 	}
 	e := policy.Evidence{UID: testkit.PodUID}
 	if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != policy.Unknown || e.Facts[policy.FactAnyNamed].Truth != policy.Yes {
-		t.Errorf("of a pod beyond the bound: held %s, swept %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
+		t.Errorf("of a pod beyond the bound: teardown %s, any named %s", e.Facts[policy.FactTeardown].Truth, e.Facts[policy.FactAnyNamed].Truth)
 	}
 }
 

@@ -29,7 +29,7 @@ func wholeAPI() APIList {
 // TestKubeletListWhole: each doubt keeps a pod that the list has not, and without it the pod
 // would go.
 func TestKubeletListWhole(t *testing.T) {
-	swept := int64(0)
+	cleaned := int64(0)
 	for doubt, change := range map[string]func(*KubeletList){
 		"":                        func(*KubeletList) {},
 		"not asked":               func(l *KubeletList) { l.Silent = "not asked" },
@@ -38,7 +38,7 @@ func TestKubeletListWhole(t *testing.T) {
 		"pods without a UID":      func(l *KubeletList) { l.Nameless = 1 },
 		"sources may not be":      func(l *KubeletList) { l.FromAPI = 0 },
 		"/metrics not answered":   func(l *KubeletList) { l.Metrics = "it answers 403" },
-		"still taking in its pod": func(l *KubeletList) { l.Gauges.Uncleaned = &swept },
+		"still taking in its pod": func(l *KubeletList) { l.Gauges.Uncleaned = &cleaned },
 	} {
 		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
 		change(&l.Kubelet)

@@ -28,15 +28,15 @@ func kubeletAt(t *testing.T, s *httptest.Server, certificate string) (*Reader, *
 // TestKubeletTakesInPods: a kubelet whose loop hangs while it admits a pod lists that one and
 // not those behind it, which live.
 func TestKubeletTakesInPods(t *testing.T) {
-	const swept = "kubelet_orphan_pod_cleaned_volumes 0\nkubelet_orphan_pod_cleaned_volumes_errors 0\n"
+	const cleaned = "kubelet_orphan_pod_cleaned_volumes 0\nkubelet_orphan_pod_cleaned_volumes_errors 0\n"
 	for _, c := range []struct {
 		name    string
 		metrics http.HandlerFunc
 		want    policy.Truth
 		words   string
 	}{
-		{"has swept", testkit.Answer(swept + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is whole"},
-		{"has not", testkit.Answer(swept), policy.Unknown, "still taking in"},
+		{"has taken them in", testkit.Answer(cleaned + `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"), policy.Yes, "is whole"},
+		{"has not", testkit.Answer(cleaned), policy.Unknown, "still taking in"},
 		{"not told", testkit.Refuse(403, "no"), policy.Unknown, "nodes/metrics"},
 		{"before 1.27", testkit.Answer("go_goroutines 5\n"), policy.Yes, "is whole"},
 	} {

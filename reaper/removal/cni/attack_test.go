@@ -126,7 +126,7 @@ func TestCacheUnderAttack(t *testing.T) {
 				want := fmt.Sprint("new ", i)
 				x.Must(os.WriteFile(at+".new", []byte(want), 0o600))
 				begin <- rand.IntN(60_000)
-				o := x.r.Take(context.Background(), []cni.Content{c})[0]
+				o := x.r.Remove(context.Background(), []cni.Content{c})[0]
 				x.Must(<-done)
 				results[o.Result]++
 				if b, err := os.ReadFile(at); string(b) != want || err != nil || o.Result == policy.Failed {
@@ -177,7 +177,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 				// link can save it.
 				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
-					results[x.r.Take(context.Background(), []cni.Content{c})[0].Result]++
+					results[x.r.Remove(context.Background(), []cni.Content{c})[0].Result]++
 				}
 			}
 			close(stop)
@@ -213,7 +213,7 @@ func cutOffHelper() int {
 	if c.Restore {
 		r.Restore(context.Background(), c.Files)
 	} else {
-		r.Take(context.Background(), c.Files)
+		r.Remove(context.Background(), c.Files)
 	}
 	return 0
 }

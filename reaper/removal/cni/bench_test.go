@@ -17,10 +17,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// BenchmarkTakeCNI removes 100,000 result caches of 1.5 KiB, in batches of 4,096, against
+// BenchmarkRemoveCNI removes 100,000 result caches of 1.5 KiB, in batches of 4,096, against
 // rm of the same directory. The files are read for the batch outside of the time, as the
 // probe reads them before.
-func BenchmarkTakeCNI(b *testing.B) {
+func BenchmarkRemoveCNI(b *testing.B) {
 	n := testkit.Size(100_000, 8192)
 	content := bytes.Repeat([]byte("x"), 1500)
 	var ours, cpu, theirs []float64
@@ -37,7 +37,7 @@ func BenchmarkTakeCNI(b *testing.B) {
 		unix.Sync()
 		begin, used := time.Now(), cpuTime(b)
 		for batch := range slices.Chunk(files, 4096) {
-			for _, o := range x.r.Take(context.Background(), batch) {
+			for _, o := range x.r.Remove(context.Background(), batch) {
 				if o.Result != policy.Done {
 					b.Fatalf("%+v", o)
 				}
@@ -68,8 +68,8 @@ func cpuTime(b *testing.B) int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// BenchmarkTakeAddresses releases the addresses of a /16, a lock and a look for each.
-func BenchmarkTakeAddresses(b *testing.B) {
+// BenchmarkRemoveAddresses releases the addresses of a /16, a lock and a check for each.
+func BenchmarkRemoveAddresses(b *testing.B) {
 	n := testkit.Size(65_000, 4096)
 	var ours []float64
 	for range b.N * testkit.Size(3, 1) {
@@ -81,7 +81,7 @@ func BenchmarkTakeAddresses(b *testing.B) {
 		unix.Sync()
 		begin := time.Now()
 		for batch := range slices.Chunk(files, 4096) {
-			for _, o := range x.r.Take(context.Background(), batch) {
+			for _, o := range x.r.Remove(context.Background(), batch) {
 				if o.Result != policy.Done {
 					b.Fatalf("%+v", o)
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-// held is a directory that is held while its files are taken.
-type held struct {
+// dirHandle is a directory that is open while its files are removed or written back.
+type dirHandle struct {
 	b       *batch
 	path    string // for people
 	fd      int
@@ -23,7 +23,7 @@ type held struct {
 	changed bool
 }
 
-func (d *held) close() {
+func (d *dirHandle) close() {
 	beneath.Close(d.lockFD)
 	beneath.Close(d.fd)
 }
@@ -64,7 +64,7 @@ func (b *batch) openDir(dir string) (int, error) {
 
 // sync makes what was done in the directory durable. What was written is synced with it:
 // by syncfs(2), which is one call for all of the files.
-func (d *held) sync(free []int, sections [][]int) {
+func (d *dirHandle) sync(free []int, sections [][]int) {
 	if !d.changed {
 		return
 	}
@@ -87,9 +87,9 @@ func (d *held) sync(free []int, sections [][]int) {
 }
 
 // filePath is a path for people; no call gets it.
-func (d *held) filePath(name string) string { return path.Join(d.path, name) }
+func (d *dirHandle) filePath(name string) string { return path.Join(d.path, name) }
 
-func (d *held) before(op, name string) {
+func (d *dirHandle) before(op, name string) {
 	if d.b.r.guards.before != nil {
 		d.b.r.guards.before(op, name)
 	}

@@ -9,11 +9,11 @@
 //     archive, from a directory at or below one that is configured. A mount on the way to it
 //     is right there, a symbolic link below the configured directory is not.
 //   - A cache file has no lock, so it is moved aside within its directory before the last
-//     look: what a program writes anew meanwhile is found by that look and moved back, or
+//     check. What a program writes anew meanwhile is found by that check and moved back, or
 //     gets the name for itself. What remains is a program that opened the old file before it
-//     was moved, without truncating it, and writes after the last look; no CNI library does.
+//     was moved, without truncating it, and writes after the last check; no CNI library does.
 //   - An address goes under the lock that host-local itself takes, in the way of old and of
-//     new versions, read again under it. The lock file is made where it is missing, as the
+//     new versions; it is read again under it. The lock file is made where it is missing, as the
 //     plugin does, and never unlinked; its directory is never made. A lock that is not to be
 //     had within seconds is told with its holder, and stays the holder's.
 //   - What is written back is written under another name, and gets its own by a rename that

@@ -37,7 +37,7 @@ const lockWait = 5 * time.Second
 // Where there is no lock file, it is made as the plugin makes it. Without it we would
 // exclude nobody: the next ADD makes it, and holds a lock that we do not. It is never
 // unlinked: who has it open would hold a lock that nobody else sees.
-func (d *held) lock(ctx context.Context) (unlock func(), err error) {
+func (d *dirHandle) lock(ctx context.Context) (unlock func(), err error) {
 	unlock = func() {
 		flockEnd(d.lockFD)
 		flockEnd(d.fd)
@@ -73,7 +73,7 @@ func (d *held) lock(ctx context.Context) (unlock func(), err error) {
 	return nil, err
 }
 
-func (d *held) openLock() (int, error) {
+func (d *dirHandle) openLock() (int, error) {
 	name := lockName
 	d.before("openat", name)
 	// O_NONBLOCK and O_NOFOLLOW: what is no regular file is refused below, not waited for.
@@ -91,8 +91,8 @@ func (d *held) openLock() (int, error) {
 }
 
 // lockIsThere says whether the file that is locked still has its name.
-func (d *held) lockIsThere() (bool, error) {
-	held, err := beneath.IDOf(d.lockFD)
+func (d *dirHandle) lockIsThere() (bool, error) {
+	locked, err := beneath.IDOf(d.lockFD)
 	if err != nil {
 		return false, beneath.PathError("fstat", d.filePath(lockName), err)
 	}
@@ -103,14 +103,14 @@ func (d *held) lockIsThere() (bool, error) {
 	if err != nil {
 		return false, beneath.PathError("statx", d.filePath(lockName), err)
 	}
-	return beneath.DirID(&st) == held, nil
+	return beneath.DirID(&st) == locked, nil
 }
 
 // wait takes flock(2) on fd. It tries again and again, since a call that waits cannot be
 // told when to end. Who waits in the kernel gets the lock first, so it tries every few
 // milliseconds: between the end of one holder and the start of the next, even where two
 // plugins never rest, a thousandth of a second or so comes that is ours.
-func (d *held) wait(ctx context.Context, fd int, path string) error {
+func (d *dirHandle) wait(ctx context.Context, fd int, path string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 4*time.Millisecond) {
 		err := beneath.Uninterrupted(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 		if err == nil {

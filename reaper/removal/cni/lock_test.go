@@ -305,7 +305,7 @@ func TestCNILockFile(t *testing.T) {
 	})
 }
 
-// TestCNILockSaves: a late DEL and an ADD between the last look and the removal. Under the
+// TestCNILockSaves: a late DEL and an ADD between the last check and the removal. Under the
 // lock the new reservation lives; without it, it is lost.
 func TestCNILockSaves(t *testing.T) {
 	for _, locks := range []bool{true, false} {
@@ -411,7 +411,7 @@ func TestCNIStream(t *testing.T) {
 			c.File.Container = string(id)
 			files = append(files, c)
 		}
-		for _, o := range x.r.Take(context.Background(), files) {
+		for _, o := range x.r.Remove(context.Background(), files) {
 			results[o.Result]++
 			if o.Result == policy.Refused {
 				words[strings.Contains(o.Err, "locked")]++

@@ -38,14 +38,14 @@ type Remover struct {
 type guards struct {
 	noreplace uint // renameat2's flag
 	locks     bool // take host-local's lock
-	aside     bool // move a cache file aside and look again before it is removed
+	aside     bool // move a cache file aside and check it again before it is removed
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
 	before func(op, name string)
 }
 
 // New makes a Remover. dirs says, at each batch, in and below which directories files may be
-// taken or put back: the cache directories, and host-local's data directories, of which the
+// removed or put back: the cache directories, and host-local's data directories, of which the
 // network configuration may name more at any time. nil: none may.
 func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remover {
 	return &Remover{
@@ -54,27 +54,27 @@ func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remov
 	}
 }
 
-// Take removes files that CNI wrote, which the caller has archived and synced. It
+// Remove removes files that CNI wrote, which the caller has archived and synced. It
 // removes a file only if it is still the one that was archived, by device, inode, size,
 // change time and content. What is no longer there is Gone; what is another, or no file at
 // all by now, is Refused. Outcomes are in the order of the files, and each is told only
 // when its directory is synced.
 //
 // A cache file has no lock. It is first moved aside in its own directory, so that no
-// program finds it any more, looked at again, and removed then; had something taken its
-// name in between, that is what was moved, and it is moved back. A run that was killed
-// between the two leaves NAME.~orphan-reaper, which Take with the same files finishes.
+// program finds it any more, checked again, and then removed. Where something took its name
+// in between, that is what was moved, and it is moved back. A run that was killed
+// between the two leaves NAME.~orphan-reaper, which Remove with the same files finishes.
 //
 // An address is read again and removed under host-local's own lock, those of one sandbox
 // and interface in a network in one go.
 //
 // The context, and a file system that does not answer, end it as they end Runner.Run of package
 // confine.
-func (r *Remover) Take(ctx context.Context, files []cni.Content) []cni.Outcome {
+func (r *Remover) Remove(ctx context.Context, files []cni.Content) []cni.Outcome {
 	return r.batch(ctx, files, false)
 }
 
-// Restore writes files back that Take has removed, with mode, owner, modification
+// Restore writes files back that Remove has removed, with mode, owner, modification
 // time and SELinux label. It never replaces anything and makes no directory. An address
 // is written back only if it is still free, under the lock. One that is there as it was is
 // Gone: there is nothing to do.
@@ -214,7 +214,7 @@ func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []
 		}
 		return
 	}
-	d := &held{b: b, path: dir, fd: fd, lockFD: -1}
+	d := &dirHandle{b: b, path: dir, fd: fd, lockFD: -1}
 	defer d.close()
 	var sections [][]int
 	files, sections = b.sections(files)
@@ -252,7 +252,7 @@ func (b *batch) sections(files []int) (free []int, sections [][]int) {
 }
 
 // locked handles the addresses of one section under the lock.
-func (d *held) locked(ctx context.Context, section []int) {
+func (d *dirHandle) locked(ctx context.Context, section []int) {
 	if ctx.Err() == nil && d.dead == nil && d.b.r.guards.locks {
 		var unlock func()
 		if d.lockErr == nil {
@@ -272,7 +272,7 @@ func (d *held) locked(ctx context.Context, section []int) {
 }
 
 // one handles one file.
-func (d *held) one(ctx context.Context, i int) {
+func (d *dirHandle) one(ctx context.Context, i int) {
 	c := &d.b.files[i]
 	if err := ctx.Err(); err != nil {
 		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
@@ -288,9 +288,9 @@ func (d *held) one(ctx context.Context, i int) {
 	case d.b.restore:
 		result, err = d.restore(c)
 	case c.File.Kind == cni.Address:
-		result, err = d.takeLocked(c)
+		result, err = d.removeLocked(c)
 	default:
-		result, err = d.take(c)
+		result, err = d.remove(c)
 	}
 	if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
 		d.dead = err // the next file will not fare better

@@ -108,7 +108,7 @@ func readCNI(kind cni.Kind, dir, name string) (cni.Content, error) {
 
 func (x *cniTree) take(files ...cni.Content) []cni.Outcome {
 	x.T.Helper()
-	return inOrder(x.T, files, x.r.Take(context.Background(), files))
+	return inOrder(x.T, files, x.r.Remove(context.Background(), files))
 }
 
 func (x *cniTree) restore(files ...cni.Content) []cni.Outcome {
@@ -144,7 +144,7 @@ func ended(tb testing.TB, out []cni.Outcome, result policy.Result, words ...stri
 	}
 }
 
-func TestTakeAndRestoreCNI(t *testing.T) {
+func TestRemoveAndRestoreCNI(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
@@ -181,15 +181,15 @@ func TestTakeAndRestoreCNI(t *testing.T) {
 			}
 			ended(t, x.restore(files...), policy.Gone)
 			ended(t, x.take(files...), policy.Refused, "changed or replaced")
-			if n := x.r.Take(context.Background(), nil); n != nil {
+			if n := x.r.Remove(context.Background(), nil); n != nil {
 				t.Error(n)
 			}
 		})
 	}
 }
 
-// TestTakeCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
-func TestTakeCNIRefuses(t *testing.T) {
+// TestRemoveCNIRefuses: what is not exactly the archived file stays, and whatever lies behind it.
+func TestRemoveCNIRefuses(t *testing.T) {
 	at := func(c cni.Content) string { return c.File.Dir + "/" + c.File.Name }
 	cases := map[string]struct {
 		change func(x *cniTree, c *cni.Content)
@@ -302,9 +302,9 @@ func TestTakeCNIRefuses(t *testing.T) {
 	}
 }
 
-// TestTakeCNIAcrossMounts: a configured directory may be behind a symlink, and what is below
+// TestRemoveCNIAcrossMounts: a configured directory may be behind a symlink, and what is below
 // it on other file systems.
-func TestTakeCNIAcrossMounts(t *testing.T) {
+func TestRemoveCNIAcrossMounts(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
@@ -323,8 +323,8 @@ func TestTakeCNIAcrossMounts(t *testing.T) {
 	}
 }
 
-// TestTakeCNIGone: a directory that is gone holds nothing, and none is made.
-func TestTakeCNIGone(t *testing.T) {
+// TestRemoveCNIGone: a directory that is gone holds nothing, and none is made.
+func TestRemoveCNIGone(t *testing.T) {
 	x := newCNI(t, false)
 	files := []cni.Content{x.cache(1), x.address(1, "10.0.0.7")}
 	x.Must(os.RemoveAll(x.cni))
@@ -417,8 +417,8 @@ func TestRestoreCNIDiskFull(t *testing.T) {
 	ended(t, x.restore(other), policy.Failed, "read-only")
 }
 
-// TestTakeCNIStops: what was not begun when the context ends stays.
-func TestTakeCNIStops(t *testing.T) {
+// TestRemoveCNIStops: what was not begun when the context ends stays.
+func TestRemoveCNIStops(t *testing.T) {
 	x := newCNI(t, false)
 	files := append(x.caches(), x.address(1, "10.0.0.7"))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -427,16 +427,16 @@ func TestTakeCNIStops(t *testing.T) {
 			cancel()
 		}
 	})
-	out := x.r.Take(ctx, files)
+	out := x.r.Remove(ctx, files)
 	ended(t, out[:1], policy.Done)
 	ended(t, out[1:], policy.Refused, "before it was begun")
 	testkit.There(t, x.results+"/"+files[1].File.Name, true)
 	testkit.There(t, x.network+"/10.0.0.7", true)
 }
 
-// TestTakeCNIHangs: a call that does not return is waited for as long as the grace; when it
+// TestRemoveCNIHangs: a call that does not return is waited for as long as the grace; when it
 // returns, nothing more is begun.
-func TestTakeCNIHangs(t *testing.T) {
+func TestRemoveCNIHangs(t *testing.T) {
 	x := newCNI(t, false)
 	testkit.Set(x.r.run, "grace", time.Millisecond)
 	files := x.caches()
@@ -449,8 +449,8 @@ func TestTakeCNIHangs(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-hangs; cancel() }()
-	ended(t, x.r.Take(ctx, files), policy.Failed, "does not answer")
-	ended(t, x.r.Take(ctx, files), policy.Refused, "before it was begun")
+	ended(t, x.r.Remove(ctx, files), policy.Failed, "does not answer")
+	ended(t, x.r.Remove(ctx, files), policy.Refused, "before it was begun")
 	close(hang)
 	testkit.Must(t, x.r.run.Run(context.Background(), func() {})) // its thread has ended
 	testkit.There(t, x.results+"/"+files[0].File.Name, false)

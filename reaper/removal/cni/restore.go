@@ -20,7 +20,7 @@ import (
 //
 //  1. begun: a part of it under the other name: begin again;
 //  2. renamed: the file as it was: Gone.
-func (d *held) restore(c *cni.Content) (policy.Result, error) {
+func (d *dirHandle) restore(c *cni.Content) (policy.Result, error) {
 	name, aside := c.File.Name, asideName(c.File.Name)
 	if result, err := d.vacant(name, c); result != "" {
 		return result, err
@@ -41,7 +41,7 @@ func (d *held) restore(c *cni.Content) (policy.Result, error) {
 }
 
 // vacant says what is there, or "" where nothing is.
-func (d *held) vacant(name string, c *cni.Content) (policy.Result, error) {
+func (d *dirHandle) vacant(name string, c *cni.Content) (policy.Result, error) {
 	st, err := beneath.StatName(d.fd, name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
@@ -65,7 +65,7 @@ func (d *held) vacant(name string, c *cni.Content) (policy.Result, error) {
 }
 
 // write writes the whole file under its other name.
-func (d *held) write(aside string, c *cni.Content) error {
+func (d *dirHandle) write(aside string, c *cni.Content) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
 		if err := d.dropPart(aside, c); err != nil {
@@ -87,14 +87,14 @@ func (d *held) write(aside string, c *cni.Content) error {
 	return err
 }
 
-func (d *held) create(name string) (int, error) {
+func (d *dirHandle) create(name string) (int, error) {
 	d.before("openat", name)
 	return change.Create(d.fd, name)
 }
 
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
-func (d *held) dropPart(aside string, c *cni.Content) error {
+func (d *dirHandle) dropPart(aside string, c *cni.Content) error {
 	other := fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
 	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {

@@ -28,7 +28,7 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 
 // known looks whether name is the regular file that want says, holding data; content says
 // whether the bytes are compared. What cannot be told is no.
-func (d *held) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
+func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.fd, name)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (d *held) known(name string, want cni.FileID, data []byte) (unix.Statx_t, e
 		return st, err
 	}
 	defer beneath.Close(fd)
-	// What was opened is what counts; the name may be another's since the look at it.
+	// What was opened is what counts; the name may be another's since it was checked.
 	if st, err = beneath.Stat(fd); err != nil {
 		return st, err
 	}
@@ -97,7 +97,7 @@ func typeName(mode uint16) string {
 }
 
 // left says how an error ends a file that was not changed.
-func (d *held) left(op, name string, err error) (policy.Result, error) {
+func (d *dirHandle) left(op, name string, err error) (policy.Result, error) {
 	return resultOf(err), explain(beneath.PathError(op, d.filePath(name), err))
 }
 
@@ -117,8 +117,8 @@ func explain(err error) error {
 	return change.Explain(err)
 }
 
-// takeLocked removes an address. All who write there hold the lock that we hold.
-func (d *held) takeLocked(c *cni.Content) (policy.Result, error) {
+// removeLocked removes an address. Who writes there has to have the lock, and we have it.
+func (d *dirHandle) removeLocked(c *cni.Content) (policy.Result, error) {
 	name := c.File.Name
 	_, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -130,7 +130,7 @@ func (d *held) takeLocked(c *cni.Content) (policy.Result, error) {
 	return d.unlink(name)
 }
 
-func (d *held) unlink(name string) (policy.Result, error) {
+func (d *dirHandle) unlink(name string) (policy.Result, error) {
 	d.before("unlinkat", name)
 	err := change.Unlinkat(d.fd, name, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -143,12 +143,12 @@ func (d *held) unlink(name string) (policy.Result, error) {
 	return policy.Done, nil
 }
 
-// take removes a file that has no lock. What a second run finds when the process was
+// remove removes a file that has no lock. What a second run finds when the process was
 // killed after each step:
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
-func (d *held) take(c *cni.Content) (policy.Result, error) {
+func (d *dirHandle) remove(c *cni.Content) (policy.Result, error) {
 	name := c.File.Name
 	st, err := d.known(name, c.File.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
@@ -177,7 +177,7 @@ func (d *held) take(c *cni.Content) (policy.Result, error) {
 		return d.left("statx", aside, err)
 	}
 	if !untouched(&st, &moved) {
-		return d.back(name, aside)
+		return d.putBack(name, aside)
 	}
 	return d.unlink(aside)
 }
@@ -191,8 +191,8 @@ func untouched(read, now *unix.Statx_t) bool {
 	return sameFile(want, now) && read.Mtime == now.Mtime
 }
 
-// back moves what was not the archived file to its place again.
-func (d *held) back(name, aside string) (policy.Result, error) {
+// putBack moves what is not the archived file to its place again.
+func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
 	err := d.rename(aside, name)
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -206,7 +206,7 @@ func (d *held) back(name, aside string) (policy.Result, error) {
 }
 
 // finish ends what a run that was cut off had begun, for a name that is not there.
-func (d *held) finish(c *cni.Content, name string) (policy.Result, error) {
+func (d *dirHandle) finish(c *cni.Content, name string) (policy.Result, error) {
 	aside := asideName(c.File.Name)
 	want := c.File.ID
 	want.Ctime = 0
@@ -219,12 +219,12 @@ func (d *held) finish(c *cni.Content, name string) (policy.Result, error) {
 		d.changed = true
 		return policy.Gone, nil
 	case errors.Is(err, errAltered):
-		return d.back(name, aside)
+		return d.putBack(name, aside)
 	}
 	return d.left("open", aside, err)
 }
 
-func (d *held) rename(from, to string) error {
+func (d *dirHandle) rename(from, to string) error {
 	d.before("renameat2", from)
 	return change.Renameat2(d.fd, from, d.fd, to, d.b.r.guards.noreplace)
 }
