@@ -78,7 +78,7 @@ type Node struct {
 	// FreeBytes and FreeInodes are what is free on the quarantine's file system, as a
 	// share from 0 to 1; negative where it is not known.
 	FreeBytes, FreeInodes float64
-	// Gauges are the kubelet's own, for people: no verdict rests on them.
+	// Gauges are the kubelet's own.
 	Gauges KubeletGauges
 }
 

@@ -74,8 +74,10 @@ type KubeletList struct {
 // ready, and only when all are does HandlePodCleanups run, which sets every series of
 // kubelet_working_pods. Before the first time there is none.
 //
-// A kubelet before 1.27 has no such gauge. There the batch must have been taken in within the
-// hold that lies between two looks.
+// A kubelet before 1.27 has no such gauge, nor has one that was told to leave it out
+// (--disabled-metrics, --show-hidden-metrics-for-version). That it is not there says as little as
+// that /metrics does not answer: such a list keeps what it has and lets no pod go. What such a
+// kubelet names in its log goes as ever.
 func (l *KubeletList) Weigh() {
 	switch {
 	case !l.Proven:
@@ -88,8 +90,11 @@ func (l *KubeletList) Weigh() {
 		l.weigh("the kubelet's list has no pod of the API server's: its sources may not be ready")
 	case l.Metrics != "":
 		l.weigh("it is not known whether the kubelet has taken in all of its pods since its start: /metrics not answered: " + l.Metrics)
-	case l.Gauges.Uncleaned != nil && l.Gauges.Working == nil:
-		l.weigh("the kubelet is still taking in its pods since its start: it has no kubelet_working_pods yet")
+	case l.Gauges.Working == nil && l.Gauges.Uncleaned != nil:
+		l.weigh("the kubelet is still taking in its pods since its start, or does not show kubelet_working_pods (--disabled-metrics)")
+	case l.Gauges.Working == nil:
+		l.weigh("it is not known whether the kubelet has taken in all of its pods since its start: " +
+			"it shows no kubelet_working_pods (1.27 and newer have it, unless disabled)")
 	default:
 		l.weigh("")
 	}

@@ -18,7 +18,10 @@ const (
 // wholeKubelet is a list that is whole, and wholeAPI one that is whole and this node's.
 func wholeKubelet() KubeletList {
 	has := map[parsers.PodUID]bool{listedUID: true}
-	return KubeletList{PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Proven: true, Wanted: has, FromAPI: 1}
+	return KubeletList{
+		PodList: PodList{Origin: "kubelet", Pods: has, Listed: 3}, Proven: true, Wanted: has, FromAPI: 1,
+		Gauges: policy.KubeletGauges{Working: []policy.WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}},
+	}
 }
 
 func wholeAPI() APIList {
@@ -38,7 +41,8 @@ func TestKubeletListWhole(t *testing.T) {
 		"pods without a UID":      func(l *KubeletList) { l.Nameless = 1 },
 		"sources may not be":      func(l *KubeletList) { l.FromAPI = 0 },
 		"/metrics not answered":   func(l *KubeletList) { l.Metrics = "it answers 403" },
-		"still taking in its pod": func(l *KubeletList) { l.Gauges.Uncleaned = &cleaned },
+		"still taking in its pod": func(l *KubeletList) { l.Gauges = policy.KubeletGauges{Uncleaned: &cleaned} },
+		"shows no kubelet_worki":  func(l *KubeletList) { l.Gauges = policy.KubeletGauges{} }, // before 1.27
 	} {
 		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
 		change(&l.Kubelet)
