@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -236,11 +237,13 @@ func (c *Config) checkWeb(p *problems) {
 		if a == Systemd {
 			continue
 		}
-		i := strings.LastIndexByte(a, ':')
-		if n, err := strconv.ParseUint(a[i+1:], 10, 16); i < 0 || err != nil || n == 0 {
+		// IPv4 may stand in brackets: Kubernetes gives a pod its node's address without them, of
+		// whichever family it is.
+		host, port, err := net.SplitHostPort(a)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 			p.add(key, "%s is neither HOST:PORT nor %s", strconv.Quote(a), Systemd)
-		} else if _, err := netip.ParseAddrPort(a); err != nil && a[:i] != "" && a[:i] != "localhost" {
-			p.add(key, "%s: write an IP address of this node, or %s for all of them", strconv.Quote(a), a[i:])
+		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
+			p.add(key, "%s: write an IP address of this node, or :%s for all of them", strconv.Quote(a), port)
 		}
 	}
 	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {

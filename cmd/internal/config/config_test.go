@@ -166,6 +166,7 @@ func TestBadFile(t *testing.T) {
 		{"web: {listen_addresses: [':0']}\n", `:1: web.listen_addresses: ":0" is neither HOST:PORT nor systemd`},
 		{"web: {listen_addresses: [':70000']}\n", `:1: web.listen_addresses: ":70000" is neither HOST:PORT nor systemd`},
 		{"web: {listen_addresses: ['node1:9477']}\n", `:1: web.listen_addresses: "node1:9477": write an IP address of this node, or :9477 for all of them`},
+		{"web: {listen_addresses: ['::1:9477']}\n", `:1: web.listen_addresses: "::1:9477" is neither HOST:PORT nor systemd`},
 		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: there is no web.listen_addresses to it`},
 		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
@@ -190,7 +191,7 @@ func TestGoodFile(t *testing.T) {
 		"", "# nothing\n", "---\nhold: 5m\n", "hold: 0\nconfirm: 0\n", "hold: 0s\nconfirm: 0s\n", "hold: &d 5m\nsettle: *d\n",
 		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
 		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
-		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477'], config_file: /w.yaml}\n",
+		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477', '[192.0.2.1]:9477'], config_file: /w.yaml}\n",
 	} {
 		if _, err := load(t, text, nil); err != nil {
 			t.Errorf("%q: %v", text, err)
