@@ -3,13 +3,10 @@ package removal
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
@@ -23,8 +20,6 @@ const (
 	bufferSize = 16 << 20
 	// maxVolData is the most that a vol_data.json may hold; the kubelet writes some 500 bytes.
 	maxVolData = 1 << 20
-	// maxLeft is the most rows of what is left; the rest is summed in one.
-	maxLeft = 256
 )
 
 var errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
@@ -247,13 +242,6 @@ func typeOf(mode uint16) contents.EntryType {
 	return contents.TypeOther
 }
 
-// note keeps the first error that stopped no more than one entry.
-func (w *walker) note(err error) {
-	if w.first == nil {
-		w.first = err
-	}
-}
-
 // leaveOne leaves a directory of f (or f itself) because of an error.
 func (w *walker) leaveOne(f *frame, name string, err error) {
 	f.kept = true
@@ -265,39 +253,4 @@ func (w *walker) leaveOne(f *frame, name string, err error) {
 func (w *walker) leftRow(f *frame, name string, class contents.Class, st *unix.Statx_t) {
 	f.kept = true
 	w.row(policy.Residue{Path: quoted(w.rel(f, name)), Class: class, Entries: 1, Bytes: share(st)})
-}
-
-// share is a file's part of its allocated bytes among all its names.
-func share(st *unix.Statx_t) int64 {
-	return int64(st.Blocks) * 512 / max(1, int64(st.Nlink)) // no file has 2^63 bytes
-}
-
-// row adds to what is left. Beyond maxLeft, rows of one class are summed.
-func (w *walker) row(r policy.Residue) {
-	left := w.out.Left
-	if len(left) < maxLeft {
-		w.out.Left = append(left, r)
-		return
-	}
-	for i := maxLeft; i < len(left); i++ {
-		if left[i].Class == r.Class {
-			left[i].Bytes += r.Bytes
-			left[i].Entries += r.Entries
-			return
-		}
-	}
-	r.Path, r.Partial = ".", true
-	w.out.Left = append(left, r)
-}
-
-// quoted is a path for records: as it is, or quoted where it would not survive there.
-func quoted(rel []string) string {
-	path := strings.Join(rel, "/")
-	if len(path) > 4096 {
-		path = fmt.Sprintf("%s…%s", path[:2048], path[len(path)-2048:])
-	}
-	if path == "" {
-		return "."
-	}
-	return clean.Name(path)
 }
