@@ -4,16 +4,42 @@ import (
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 )
 
-// stop opens the breaker, unless it is open.
-func (r *Reaper) stop(rep *Report, rec policy.Record) {
-	if r.Ledger.BreakerOpen() {
-		return
+// stopped reports whether the breaker is open, also where only this process knows.
+func (r *Reaper) stopped() bool { return r.owed != nil || r.Ledger.BreakerOpen() }
+
+// write appends records to the ledger. A breaker among them that could not be written counts as open,
+// and stands before whatever is written next: no intent reaches the ledger without it, and so
+// nothing is done that would hide from the next look why it opened.
+func (r *Reaper) write(records ...policy.Record) error {
+	if r.owed != nil {
+		records = slices.Concat([]policy.Record{*r.owed}, records)
 	}
-	rec.At = r.Clock.Now()
-	if _, err := r.Ledger.Append(rec); err != nil {
-		r.fail(rep, "cannot write to the ledger that enforcing stopped: "+err.Error())
+	if len(records) == 0 {
+		return nil
+	}
+	_, err := r.Ledger.Append(records...)
+	r.owed = nil
+	if i := slices.IndexFunc(records, func(rec policy.Record) bool { return rec.Kind == policy.KindBreaker }); err != nil && i >= 0 {
+		owed := records[i]
+		r.owed = &owed
+	}
+	return err
+}
+
+// writeSeen writes what the look has seen of pods that live again: their entries stay, and enforcing
+// stops. Where that fails nothing of them is planned in this look, and the next one sees the same.
+func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
+	records := slices.Clone(plan.Frozen)
+	if plan.Breaker != nil && !r.stopped() {
+		rec := *plan.Breaker
+		rec.At = r.Clock.Now()
+		records = append(records, rec)
+	}
+	if err := r.write(records...); err != nil {
+		r.fail(rep, "cannot write to the ledger which pods live again: "+err.Error())
 	}
 }
 
@@ -22,7 +48,7 @@ func (r *Reaper) stop(rep *Report, rec policy.Record) {
 // know of it. Killed before both, the next start finds the same on disk.
 func (r *Reaper) livesAfterAll(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, policy.Outcome.MadeAgain)
-	if i < 0 || r.Ledger.BreakerOpen() {
+	if i < 0 || r.stopped() {
 		return nil
 	}
 	rec := policy.Record{Kind: policy.KindBreaker, At: r.Clock.Now(), UID: outs[i].Action.UID, Why: outs[i].Why}

@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -56,6 +57,69 @@ func TestBreakerCutOff(t *testing.T) {
 		}
 		if exchanged < 3 {
 			t.Errorf("used %s: it was cut after the two had met only %d times", used, exchanged)
+		}
+	}
+}
+
+// TestBreakerDiskFull: the disk is full at one single write to the ledger. Whichever it was, and also
+// where the process is started anew after that pass, nothing more goes once a pod went back since it
+// lives. What lets the next look see no sign of that is the put-back itself.
+func TestBreakerDiskFull(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		for fullAt, writes := 1, 1; fullAt <= writes; fullAt++ {
+			n := newFakeNode()
+			rules := testRules
+			rules.Hold = 0
+			r := n.reaper(t, rules)
+			r.memory.Proven = true
+			n.add(1, nil)
+			other := n.add(2, nil)
+			mustPass(t, r, n.claim(1))
+			for entry, p := range n.quarantine {
+				if strings.HasPrefix(entry, string(uidOf(1))) {
+					p.facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
+				}
+			}
+			n.appends, n.fullAt = 0, fullAt
+			for range 5 {
+				mustPass(t, r)
+				n.pass(rules.Confirm)
+				if restarted {
+					r = n.reaper(t, rules)
+				}
+			}
+			writes = n.appends
+			if n.pods[uidOf(1)] == nil || !n.BreakerOpen() || other.files != 3 {
+				t.Errorf("full at %d, restarted %t: breaker open %t, %d of 3 files are left of the other", fullAt, restarted, n.BreakerOpen(), other.files)
+			}
+		}
+	}
+}
+
+// TestBreakerKnownInMemory: as long as the ledger cannot be written the breaker is open all the same,
+// also where what opened it was seen only once, and it is written as soon as that can be.
+func TestBreakerKnownInMemory(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	mustPass(t, r)
+	n.add(1, nil)
+	mustPass(t, r, n.claim(1))
+	n.pass(rules.Confirm / 2)
+	n.signs = map[parsers.PodUID]map[policy.FactName]policy.Truth{uidOf(1): {policy.FactCgroup: policy.Yes}}
+	n.ledgerErr = errFull
+	if rep := mustPass(t, r); !rep.Stopped || len(rep.Look.Errors) == 0 {
+		t.Fatalf("stopped %t, told %v", rep.Stopped, rep.Look.Errors)
+	}
+	n.signs, n.ledgerErr = nil, nil
+	n.pass(rules.Confirm)
+	if rep := mustPass(t, r); !rep.Stopped || !n.BreakerOpen() || len(n.quarantine) != 1 {
+		t.Errorf("stopped %t, breaker open %t, quarantine %v", rep.Stopped, n.BreakerOpen(), n.quarantine)
+	}
+	for i, rec := range n.records {
+		if rec.Kind == policy.KindBreaker && (i > 0 && n.records[i-1].Kind == policy.KindBreaker || rec.At == (policy.Instant{}) || rec.UID != uidOf(1)) {
+			t.Errorf("record %d: %+v", i, rec)
 		}
 	}
 }

@@ -18,16 +18,8 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
 	}
-	if len(plan.Frozen) > 0 {
-		if _, err := r.Ledger.Append(plan.Frozen...); err != nil {
-			// Nothing of them is planned in this look, and the next one sees the same.
-			r.fail(rep, "cannot write to the ledger which pods live again: "+err.Error())
-		}
-	}
-	if plan.Breaker != nil {
-		r.stop(rep, *plan.Breaker)
-	}
-	if !r.carryOutParked(ctx, rep, plan.Parked) || r.Ledger.BreakerOpen() {
+	r.writeSeen(rep, plan)
+	if !r.carryOutParked(ctx, rep, plan.Parked) || r.stopped() {
 		return
 	}
 	if plan.Strips() && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
@@ -35,7 +27,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	}
 	r.parkAndClear(ctx, rep, plan.Moves)
 	for _, batch := range plan.Sandboxes {
-		if r.Ledger.BreakerOpen() { // what was just moved has turned out to live
+		if r.stopped() { // what was just moved has turned out to live
 			return
 		}
 		outs := r.execute(ctx, rep, batch)
@@ -113,7 +105,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 			a.Manifest = manifest(rec)
 		}
 	}
-	if _, err := r.Ledger.Append(intents...); err != nil {
+	if err := r.write(intents...); err != nil {
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
@@ -126,7 +118,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		r.Meter.Outcome(o)
 	}
 	done = append(done, r.livesAfterAll(outs)...)
-	if _, err := r.Ledger.Append(done...); err != nil {
+	if err := r.write(done...); err != nil {
 		// The intents are there: the next pass, or the next start, finds out from the disk.
 		r.fail(rep, "cannot write outcomes to the ledger; the next look finds them on disk: "+err.Error())
 	}
@@ -165,7 +157,7 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 		}
 	}
 	if len(closed) > 0 {
-		if _, err := r.Ledger.Append(closed...); err != nil {
+		if err := r.write(closed...); err != nil {
 			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
 		}
 		r.Remover.Execute(ctx, policy.Batch{}) // what was never moved may have left its manifest

@@ -240,11 +240,14 @@ func TestCNINothingGoes(t *testing.T) {
 		change func(*fakeCNI, *Reaper)
 		opt    Options
 	}{
-		"dry run":                 {func(*fakeCNI, *Reaper) {}, Options{DryRun: true}},
-		"observe":                 {func(_ *fakeCNI, r *Reaper) { r.Rules.Observe = true }, Options{}},
-		"private namespace":       {func(n *fakeCNI, _ *Reaper) { n.node.MayEnforce.Truth = policy.No }, Options{}},
-		"contradiction":           {func(n *fakeCNI, _ *Reaper) { n.node.Agrees.Truth = policy.No }, Options{}},
-		"breaker":                 {func(n *fakeCNI, _ *Reaper) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) }, Options{}},
+		"dry run":           {func(*fakeCNI, *Reaper) {}, Options{DryRun: true}},
+		"observe":           {func(_ *fakeCNI, r *Reaper) { r.Rules.Observe = true }, Options{}},
+		"private namespace": {func(n *fakeCNI, _ *Reaper) { n.node.MayEnforce.Truth = policy.No }, Options{}},
+		"contradiction":     {func(n *fakeCNI, _ *Reaper) { n.node.Agrees.Truth = policy.No }, Options{}},
+		"breaker":           {func(n *fakeCNI, _ *Reaper) { _, _ = n.Append(policy.Record{Kind: policy.KindBreaker}) }, Options{}},
+		"breaker, and a full disk": {func(n *fakeCNI, r *Reaper) {
+			r.owed, n.fullAt = &policy.Record{Kind: policy.KindBreaker}, n.appends+1
+		}, Options{}},
 		"no archive":              {func(n *fakeCNI, _ *Reaper) { n.archiveErr = errors.New("no space left on device") }, Options{}},
 		"no ledger":               {func(n *fakeCNI, _ *Reaper) { n.ledgerErr = errors.New("no space left on device") }, Options{}},
 		"runtime silent":          {func(n *fakeCNI, _ *Reaper) { n.node.RuntimeLists.Truth = policy.Unknown }, Options{}},

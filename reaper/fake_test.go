@@ -41,6 +41,8 @@ type fakeNode struct {
 	tidied     int        // batches without an action
 	cutAt      int        // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
+	appends    int  // writes to the ledger so far
+	fullAt     int  // the disk is full at this write, and at no other
 	immutable  bool // nothing can be parked
 	stays      bool // nothing can be taken from quarantine
 	// forgotten holds pods that only the runtime has, runtimeErr is what it says to a removal,
@@ -72,7 +74,10 @@ type fakePod struct {
 	stated []policy.StateFile
 }
 
-var errCut = errors.New("cut off")
+var (
+	errCut  = errors.New("cut off")
+	errFull = errors.New("no space left on device")
+)
 
 func newFakeNode() *fakeNode {
 	return &fakeNode{
@@ -381,6 +386,9 @@ func (n *fakeNode) Enter(context.Context) (func(), error) { return func() {}, ni
 func (n *fakeNode) Append(records ...policy.Record) ([]policy.Record, error) {
 	if n.ledgerErr != nil {
 		return nil, n.ledgerErr
+	}
+	if n.appends++; n.appends == n.fullAt {
+		return nil, errFull
 	}
 	n.step()
 	for _, r := range records {

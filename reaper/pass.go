@@ -32,6 +32,7 @@ type Reaper struct {
 	CNI *cnisweep.Sweeper
 
 	memory memory
+	owed   *policy.Record   // the breaker, where it opened and the ledger could not be written
 	parent quarantineParent // where the quarantine was when something was moved there last
 	// doing is a string that says what the pass under way does now.
 	doing atomic.Value
@@ -91,7 +92,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	look.Errors = append(problems, look.Errors...)
 	was := r.memory.Memory
 	d := decide.Decide(decide.Case{
-		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.Ledger.BreakerOpen(),
+		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.stopped(),
 		Rules: r.Rules, Only: len(opt.Only) > 0, DryRun: opt.DryRun,
 	})
 	r.memory.Memory = d.Memory
@@ -108,7 +109,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		r.Meter.Look(rep.Look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
 		r.publish(&rep, opt.Claims)
 	}
-	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.Ledger.BreakerOpen()
+	rep.Entries, rep.Stopped = policy.Listed(r.Ledger.Entries()), r.stopped()
 	d.Memory = r.memory.Memory
 	rep.Next, rep.Pending = d.Next(rep.Outcomes, rep.Entries, r.Rules, r.Clock.Now())
 	if rep.CNI.Pending {
@@ -137,7 +138,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 		return
 	}
 	r.doing.Store("sweeping the files of CNI")
-	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Files: opt.CNIFiles}
+	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Stopped: r.stopped(), Files: opt.CNIFiles}
 	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
 	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
 }

@@ -35,7 +35,7 @@ func (r *Reaper) publish(rep *Report, claims []heard.Claim) {
 	if rep.CNI.Swept {
 		r.Meter.CNI(rep.CNI.Census)
 	}
-	r.Meter.Breaker(r.Ledger.BreakerOpen())
+	r.Meter.Breaker(r.stopped())
 	r.Meter.Quarantine(r.Ledger.Entries())
 	if err := r.Meter.Flush(); err != nil {
 		r.Log.Error("cannot write the metrics file", slog.Any("error", err))

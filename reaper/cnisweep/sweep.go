@@ -72,6 +72,8 @@ type Options struct {
 	Rules  policy.Rules
 	Only   []parsers.PodUID // empty: the files of all pods
 	DryRun bool             // the same way, without the last step and without a trace
+	// Stopped: the breaker is open, whatever the ledger says.
+	Stopped bool
 	// Files is how many files that are no living pod's are reported one by one, of those that
 	// go and of those that stay; all are counted. Less than 0 is all.
 	Files int
@@ -187,7 +189,7 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.File {
 	rep, rules := &w.rep, w.opt.Rules
 	rep.Census.Add(look)
-	breaker := w.Ledger.BreakerOpen()
+	breaker := w.opt.Stopped || w.Ledger.BreakerOpen()
 	dead := look.Files[:0] // a chunk is some megabytes, of which one copy is enough
 	for _, f := range look.Files {
 		if len(w.opt.Only) > 0 && !slices.Contains(w.opt.Only, f.UID) {
