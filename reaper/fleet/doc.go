@@ -1,14 +1,14 @@
-// Package fleet is what one node tells and is asked over HTTP: its metrics, whether it is well,
-// which orphans it has and why, and "look now".
+// Package fleet answers for one node over HTTP: with its metrics, whether it is well, and which
+// orphans it has and why. A client may also ask for a look.
 //
-// It is off by default. Nothing that removes, restores or resumes can be asked for: who breaks
-// in can read the report and have the node looked at, at most once in a while.
+// It is off by default. Nothing that removes, restores or resumes can be asked for: who breaks in
+// can read the report and ask for a look, at most once in a while.
 //
 // # What it must not do
 //
-// It does not look, judge or change anything. The loop hands it what each pass found
-// (Server.Publish), and it asks the loop for a look (Server.Ask). A request reads what was made
-// ready by then; it waits for no file system and no runtime.
+// It does not read the node, judge or change anything. The loop hands it what each pass found
+// (Server.Publish), and it asks the loop for a look (Config.Ask). A request is answered from what the
+// last pass found; it waits for no file system and no runtime.
 //
 // # What a client may cost
 //

@@ -6,9 +6,9 @@ import (
 )
 
 // Log shippers and loggers keep a kubelet's line in forms of their own. Which keys an object has
-// is a matter of its configuration, so it is not told by them: it must hold one line that
-// begins as klog's do, under one of the usual keys, and whatever it says of the program that wrote
-// that must say kubelet.
+// depends on the shipper's configuration, so the keys do not tell the shipper. The object must have
+// one line that begins as klog's do, under one of the usual keys. Where it names the program that
+// wrote the line, that must be a kubelet.
 //
 //	{"message":"E0117 …","_SYSTEMD_UNIT":"kubelet.service",…}        Vector
 //	{"entry":"E0117 …","stream":"stderr","unit":"kubelet.service"}   Promtail

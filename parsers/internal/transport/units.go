@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kubelets are the names of programs that hold a kubelet: kubelite is MicroK8s',
+// kubelets are the names of programs that are a kubelet, or have one in them: kubelite is MicroK8s',
 // kubenswrapper and openshift are OpenShift's (4 and 3), localkube was minikube's.
 var kubelets = []string{"kubelet", "kubelite", "hyperkube", "kubenswrapper", "k3s", "rke2", "openshift", "localkube"}
 
@@ -90,7 +90,7 @@ func (u *Units) trusts(unit, comm, uid string) bool {
 	if slices.ContainsFunc(u.Named, func(name string) bool { return name != "" && (unit == name || unit == name+".service") }) {
 		return true
 	}
-	// Which command of the unit it is matters less: kubelet-1.30 and what the kernel cut
+	// Which command of the unit wrote it matters less: kubelet-1.30 and what the kernel cut
 	// to start-kubelet.s are kubelets too; logger is not.
 	known := comm == "" || kubeletProgram(comm) || strings.Contains(comm, "kubelet") || slices.Contains(comms, comm)
 	return known && (slices.Contains(kubeletUnits, unit) || (u.Runs != nil && u.Runs(unit)))

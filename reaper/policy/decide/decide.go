@@ -75,7 +75,8 @@ func (d *Ruling) judge(c Case) {
 	d.Verdicts, d.RuntimeOnly = judge(look.Pods), judge(look.RuntimeOnly)
 }
 
-// tellRestored sets the fact restored, and the name where what told it was removed before.
+// tellRestored sets the fact restored. It sets the pod's name, too, where what told the name was
+// removed before the restore.
 func tellRestored(e *policy.Evidence, was *policy.EntryState) {
 	if was == nil {
 		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
@@ -150,7 +151,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 	d.Plan.Parked = policy.Batches(actions)
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
-		// strip is put off or refused: the loop asks Memory.Proven before it takes any.
+		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
 		g.proven, g.inWork = true, 0
 	}
 	return g

@@ -57,7 +57,7 @@ type refusal struct {
 	gap  time.Duration
 }
 
-// The least and the longest time between two tries to take a pod that cannot be moved.
+// The least and the longest time between two tries to move a pod that cannot be moved.
 const (
 	retryFirst = 5 * time.Minute
 	retryLast  = time.Hour
@@ -108,7 +108,7 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 			refused = o.Result == policy.Refused
 		case policy.Clear:
 			if o.Result == policy.Done {
-				// What appears in the leaf from now on is another story.
+				// What appears in the leaf from now on needs a hold of its own.
 				m.cleared[uid] = now.Boot
 				delete(m.Holds, uid)
 			}
@@ -163,9 +163,9 @@ func (m *Memory) unfinished(verdicts []policy.Verdict, now policy.Instant, only 
 	return len(m.cleared)
 }
 
-// News says whether people are to be told why a pod is kept or waits, and the words by which to
-// remember it: once for each set of reasons. Pods that plainly live are not worth a word unless
-// the kubelet's log named them, and the slow start is over in a moment.
+// News says whether people are told why a pod is kept or waits, and returns the words by which to
+// remember that: each set of reasons is told once. Of a pod that plainly lives nothing is told,
+// unless the kubelet's log named it. The slow start is not told: it is over in a moment.
 func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
 	last, known := m.Told[v.UID]
 	now := v.Signature()
@@ -173,7 +173,7 @@ func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
 	return now, !silent && now != last
 }
 
-// goes says whether anything of the pod is to be taken.
+// goes says whether anything of the pod is to be moved or removed.
 func goes(v *policy.Verdict) bool {
 	return v.Decision == policy.Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0
 }

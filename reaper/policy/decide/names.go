@@ -5,9 +5,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// fillNames tells the pod its name, where this look did not and an earlier one did, and returns the
-// names to remember: those of the pods that have a directory. A name is certain that came from the
-// pod's log directory or the runtime; the log directory goes within a minute after the pod.
+// fillNames sets the name of each pod where this look did not find it and an earlier one did. It
+// returns the names to remember: those of the pods that have a directory. A name from the pod's log
+// directory or the runtime is certain. The log directory goes within a minute after the pod.
 func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[parsers.PodUID]policy.PodName {
 	after := make(map[parsers.PodUID]policy.PodName, len(l.Pods))
 	for i := range l.Pods {
@@ -29,8 +29,8 @@ func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[par
 }
 
 // tellResources sets the fact pod_resources. A name that the kubelet lists is this pod's where no
-// other pod is known by it: that of a StatefulSet's pod is its successor's as soon as that has a
-// sandbox or a log directory.
+// other pod is known by it. The name of a StatefulSet's pod goes to its successor: as soon as that
+// has a sandbox or a log directory, the name is the successor's.
 func tellResources(l *policy.Look, e *policy.Evidence) {
 	r := l.Resources
 	f := policy.Fact{}

@@ -28,8 +28,8 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 	s.pending = s.pending || waiting
 }
 
-// Next says how long from now to look again although nobody calls, and whether waiting for that
-// can take a pod further. outs are how the plan's actions ended, entries what is in quarantine
+// Next says after how long to look again where nothing asks for a look before, and whether a pod
+// can go further by waiting for it. outs are how the plan's actions ended, entries what is in quarantine
 // now.
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
@@ -128,8 +128,8 @@ func (s *schedule) untilPurge(entry string, left time.Duration) time.Duration {
 	return max(left, time.Second)
 }
 
-// confirming: a parked pod waits for its confirm time, or a cleared one for its kubelet, and
-// others for it.
+// confirming reports whether a parked pod waits for its confirm time, or a cleared one for its
+// kubelet, and others wait for that pod.
 func (s *schedule) confirming() bool {
 	return len(s.Memory.cleared) > 0 || slices.ContainsFunc(s.entries, func(e policy.EntryState) bool { return e.Phase == policy.PhaseParked })
 }
@@ -141,7 +141,7 @@ func (s *schedule) justParked(entry string) bool {
 	})
 }
 
-// Stripped reports whether a confirmed pod was taken.
+// Stripped reports whether a confirmed pod was stripped.
 func Stripped(outs []policy.Outcome) bool {
 	return slices.ContainsFunc(outs, func(o policy.Outcome) bool {
 		return o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly)

@@ -26,8 +26,8 @@ type Quarantine struct {
 //   - The kubelet's root directory is on a disk of its own that is not mounted yet, and a kubelet
 //     that was faster has made a pods directory below the mount point.
 //
-// One entry that is found shows that it is the right one, as after a move to another disk. That
-// somebody emptied the quarantine, in the same directory, is no doubt.
+// One entry that is found shows that the quarantine is the right one, also after a move to another
+// disk. An empty quarantine in the same directory is no doubt: somebody has emptied it.
 func (q Quarantine) Same() bool {
 	return q.Known == 0 || !q.Remembered || q.Path != policy.No && (q.Path == policy.Yes || q.Dir == policy.Yes || q.Found == policy.Yes)
 }

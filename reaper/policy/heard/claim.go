@@ -26,10 +26,10 @@ func (c Claim) Size() int {
 // 10 ms against the boot clock, may lie after the first line that the process wrote.
 const startSlack = 2 * time.Second
 
-// Evident says whether the claim is the word of the kubelet k of this boot: by
-// journald's trusted fields, or by its PID, in a whole line that cannot be older than it, in
-// the format that it writes. A pod chooses what its probe prints, and so how the rest of
-// a line begins that journald cut in two.
+// Evident says whether the claim is the word of the kubelet k of this boot. journald's trusted
+// fields show that, or its PID in a line that is not older than the kubelet and has the format that
+// it writes. Only a whole line counts: a pod chooses what its probe prints, and so how the second
+// half begins of a line that journald cut in two.
 func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.Instant) bool {
 	s := c.Sighting
 	if !s.Whole || !inFormat(s, format) {
@@ -43,9 +43,9 @@ func (c Claim) Evident(k policy.KubeletID, format policy.LogFormat, now policy.I
 	}
 	start := now.Wall.Add(k.Start - now.Boot - startSlack)
 	if !s.Time.IsZero() {
-		// A time to come is one of a clock that has been set back since: a line of another
-		// boot, in which another kubelet may have had this PID. A machine without a battery
-		// clock boots into its own past.
+		// A time in the future comes from a clock that was set back since. Such a line may be of
+		// another boot, in which another kubelet had this PID: a machine without a battery clock
+		// boots into its own past.
 		return !s.Time.Before(start) && !s.Time.After(c.At.Wall.Add(startSlack))
 	}
 	// A line without a certain time counts only where it was read as it was written.

@@ -20,11 +20,11 @@ type Heard struct {
 	// NamedAt is when it named each of them last.
 	NamedAt   map[parsers.PodUID]policy.Instant `json:"named_at,omitempty"`
 	Teardowns map[parsers.PodUID]Teardown       `json:"held,omitempty"`
-	// Last is when it said anything of either kind, and Since the beginning of an unbroken row
-	// of such words: we were there, and so was its log.
+	// Last is when it said anything of either kind. Since is when an unbroken row of such lines
+	// began: for all that time its log was there and was read.
 	Last  policy.Instant `json:"last,omitzero"`
 	Since policy.Instant `json:"since,omitzero"`
-	// Full is set once more pods were held than are remembered: of any other it is not known.
+	// Full is set once more pods were held than are remembered: of all others it is not known.
 	Full bool `json:"full,omitempty"`
 
 	bytes int // of Teardowns, as teardownSize counts
@@ -58,7 +58,7 @@ func (h *Heard) Bound() {
 	h.bytes = h.teardownSize()
 }
 
-// silence is how long a kubelet that still holds a volume never leaves it unmentioned: it
+// silence is a time within which a kubelet that still holds a volume speaks of it again: it
 // tries again after 2 min 2 s at the latest (exponentialbackoff.maxDurationBeforeRetry).
 const silence = 10 * time.Minute
 
@@ -80,8 +80,8 @@ func (h *Heard) listen(at policy.Instant) {
 
 // over says whether the volume manager has given up, or finished: the kubelet has spoken of
 // other things so long after its last word on the pod that it must have tried again. What it
-// cannot make a volume again it tries once at its start, and then leaves to be named with all
-// other orphans, one at a time: a backlog of these must not wait for each to be named.
+// cannot reconstruct as a volume it tries to clean up once, at its start. Later it names that pod
+// among all other orphans, one at a time. A backlog of such pods need not wait for each to be named.
 func (h *Heard) over(by Teardown) bool {
 	since, ok := h.Last.Since(by.At)
 	listened, here := h.Last.Since(h.Since)

@@ -8,8 +8,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// goesStale has the state files that name a pod which the kubelet has let go, until something
-// else makes the kubelet write them (source of 1.19, 1.21, 1.24, 1.27, 1.30, 1.33, 1.34, 1.36):
+// goesStale has the state files that still name a pod after the kubelet has let it go, until
+// something else makes the kubelet write them (source of 1.19, 1.21, 1.24, 1.27, 1.30, 1.33, 1.34, 1.36):
 //   - allocated_pods_state and actuated_pods_state, since 1.33, are written when a pod is taken
 //     in or resized. RemovePod and RemoveOrphanedPods leave the file as it is.
 //   - kubelet_internal_checkpoint is written when devices are allocated or a plugin reports its
@@ -51,7 +51,7 @@ func unwrittenSince(e *policy.Evidence, at, now policy.Instant) bool {
 	return true
 }
 
-// discount makes the fact kubelet_file a no.
+// discount makes the fact kubelet_file a No.
 func discount(e *policy.Evidence, since string) {
 	f := &e.Facts[policy.FactKubeletFile]
 	f.Truth = policy.No
@@ -68,8 +68,8 @@ func lastWritten(e *policy.Evidence) time.Time {
 	return last
 }
 
-// discount takes the word of a state file back that has gone stale: the kubelet that runs has
-// named the pod as an orphan since the file was written. It names no pod that it knows.
+// discount makes the fact kubelet_file a No where the state file has gone stale: the kubelet that
+// runs has named the pod as an orphan since the file was written. It names no pod that it knows.
 func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
 	if at, ok := h.NamedAt[e.UID]; ok && stale(e) && unwrittenSince(e, at, now) {
 		discount(e, "the kubelet has named the pod as an orphan since")
@@ -80,10 +80,10 @@ func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
 // judged then: a look may have read it some time before.
 const rewritten = 5 * time.Minute
 
-// TellParked does for a parked pod what Tell does for the others, as far as that is a sign of
-// life: of a state file that goes stale only what was written since the pod was parked is one.
-// A kubelet that has started since writes what it read at its start, so nobody knows whether
-// it has taken the pod in: such a file then says nothing.
+// TellParked does for a parked pod what Tell does for the others, as far as it is a sign of life.
+// A state file that goes stale is one only where it was written since the pod was parked. A kubelet
+// that has started since writes what it read at its start, and nobody knows whether it has taken
+// the pod in: such a file then says nothing.
 func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryState, now policy.Instant) {
 	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
 		e.Facts[policy.FactNamed].Truth = policy.Yes

@@ -3,11 +3,11 @@ package reading
 import "fmt"
 
 // ForeignCgroups gives why a hierarchy of cgroups may not be that of the running kubelet's pods,
-// "" where it is believed: of the pods that the runtime runs, found reports whether one has its
-// cgroup there. If none has, it is another node's, what a kubelet with other settings left
-// (cgroupsPerQOS: false makes no pod's cgroup at all), or --cgroup-root is wrong; and a living
-// pod's cgroup would be looked for in vain. One is enough, since the runtime and the cgroups are
-// asked at the same time, and pods come and go.
+// "" where it is believed. found reports whether one of the pods that the runtime runs has its
+// cgroup there. If none has, the hierarchy is another node's, or what a kubelet with other settings
+// left (with cgroupsPerQOS: false it makes no pod's cgroup at all), or --cgroup-root is wrong: a
+// living pod's cgroup would not be found there. One is enough, since the runtime and the cgroups
+// are read at the same time, and pods come and go.
 //
 // Where the runtime runs no pod nothing can be compared: then the usual place is believed, and
 // another one is not.

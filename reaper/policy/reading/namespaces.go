@@ -58,8 +58,8 @@ func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 	return f
 }
 
-// same: the first lines name the same mount at the same place, so the namespaces and the roots
-// are the same.
+// same reports whether the first lines name the same mount at the same place: then the namespaces
+// and the roots are the same.
 func (n *Namespaces) same() bool {
 	return len(n.Own) > 0 && len(n.First) > 0 && n.Own[0].ID == n.First[0].ID && n.Own[0].Point == n.First[0].Point
 }

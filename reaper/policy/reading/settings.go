@@ -33,9 +33,9 @@ type Endpoint struct {
 	Err  error  // why that is not known, or where Told is empty why it is not known what it was told
 }
 
-// Moved says whether a new start would look at the root directory of the one kubelet that
-// runs, and this one does not. At the boot of a node whose kubelet comes late (k0s, microk8s)
-// there was none to ask.
+// Moved says whether a restart of this program would find another root directory, that of the one
+// kubelet that runs. At the boot of a node whose kubelet comes late (k0s, microk8s) there was none
+// to ask.
 func (s Settings) Moved(ours, others []Kubelet) bool {
 	return !s.Waive && !s.RootDirSet && len(ours) == 0 && len(others) == 1 && !others[0].Apart
 }

@@ -22,14 +22,14 @@ import (
 // mount namespace has that ID, the file's device and inode number are asked for. One of the pods'
 // file system is a stray then, which the walk of its pod meets.
 
-// detachedFiles is what processes hold and no path of theirs tells.
+// detachedFiles is what processes have open on mounts that may be in no mountinfo.
 type detachedFiles struct {
 	mounts      map[uint64][]string // the processes and threads that have a file open on a mount, by its ID
 	directories []string            // those whose root and working directory are to be asked for
 	namespaces  map[string]string   // mount namespaces as mnt:[N], with a descriptor of each below the proc directory
 }
 
-// nullDevice is the commonest of all open files. Whatever else has that path holds nothing.
+// nullDevice is the commonest of all open files. Nothing else with that path keeps a pod.
 const nullDevice = "/dev/null"
 
 // opens notes on which mount a file is that a process has open by a path.
@@ -77,8 +77,8 @@ func mountOfFD(info int, name string) (uint64, error) {
 	return beneath.MountIn(buf[:n])
 }
 
-// Detached adds what lies on detached mounts to an answer. The IDs are those of all mounts that are
-// somewhere, sorted. Where no mount could be read, every one would be a detached one.
+// Detached adds what lies on detached mounts to an answer. mounts are the IDs of all mounts of all
+// namespaces, sorted. Where none could be read it does nothing: every mount would count as detached.
 func (r *Reader) Detached(ctx context.Context, a *Answer, mounts []uint64) {
 	if len(mounts) == 0 {
 		return

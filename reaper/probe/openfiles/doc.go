@@ -2,12 +2,13 @@
 // directory, root, program and mappings, or the kernel, by a loop device, swap space, an io_uring
 // or a bound unix socket.
 //
-// A Reader asks the tables of each process and of the kernel, never the file system behind a link,
-// so that it does not hang on a dead one. An Answer holds who was found of the pods that were asked
-// for. A path with a pod's UID in it is a hint: the file is compared by device and inode number with
-// the one of that name in the open directories of the pods and of the quarantine. A file of their
-// file system whose path names no pod is remembered, and is a pod's where the walk of the pod met
-// its inode.
+// A Reader reads the tables of each process and of the kernel. It does not ask the file system behind
+// a link unless it must, and then in bounded time: a dead file system hangs. An Answer has, for the
+// pods that were asked for, who was found.
+//
+// A path with a pod's UID in it is a hint. The file is compared by device and inode number with the
+// one of that name in the open directories of the pods and of the quarantine. A file of their file
+// system whose path names no pod is a stray: it is a pod's where the walk of the pod met its inode.
 //
 // It opens no file of a pod but by O_PATH, and ends, signals and traces no process. The directories,
 // the IDs of all mounts and what a walk met come from the caller. What counts as a use is for policy.

@@ -20,8 +20,8 @@ const mostDevices = 100_000
 // loops finds the loop devices whose file lies in a pod: the kernel holds it open, and no
 // process does. sysfs-block-loop: backing_file is there while the device has one.
 //
-// A node that is a part of a machine, as those of kind are, sees the machine's devices and has
-// no nodes for them: then one that cannot be asked is the machine's.
+// A node may be a part of a machine, as those of kind are. In sysfs it sees the machine's devices,
+// for which it has no device nodes: there a device that cannot be asked is the machine's.
 func (s *scan) loops(part bool) error {
 	dir := s.SysBlockDir
 	s.places.hang = false // that a process's file hangs says nothing of these
@@ -95,7 +95,7 @@ func (s *scan) kernelHolds(words, path string, id inode, known bool) bool {
 	return err == nil
 }
 
-// kernelHoldsAt is places.holds for such a file.
+// kernelHoldsAt is places.below for such a file.
 func (s *scan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	if strings.Contains(at.prefix, "/volumeDevices/") {
 		return policy.Yes // the kubelet's own device for a block volume of the pod
@@ -119,7 +119,7 @@ func (s *scan) kernelHoldsAt(at spot, id inode, known bool) policy.Truth {
 	return policy.No
 }
 
-// errDevice: the device cannot be asked.
+// errDevice says that the device cannot be asked.
 var errDevice = errors.New("the device cannot be opened")
 
 // statLoop asks a loop device for its file (loop(4), LOOP_GET_STATUS64). Anybody may who may

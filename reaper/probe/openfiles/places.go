@@ -46,7 +46,7 @@ func spots(w parsers.PodSet, path string) []spot {
 const deletedMark = " (deleted)"
 
 // places tell whether a path that names a pod leads below the pod's directory. Any directory
-// may have a UID for its name, and /var/log/journal/MACHINE-ID has one. So the file is
+// may have a UID for its name, as /var/log/journal/MACHINE-ID has. So the file is
 // compared, by device and inode number, with the one that has the rest of the path for its
 // name below pods or quarantine.
 type places struct {
@@ -80,9 +80,9 @@ func (p *places) ask(key string, work func() answered) (inode, error) {
 	return a.id, a.err
 }
 
-// holds answers Yes where the process's link leads below the pod's directory, and Unknown
+// below answers Yes where the process's link leads below the pod's directory, and Unknown
 // where that cannot be told. No step from pods to the file crosses a mount.
-func (p *places) holds(at spot, l link) policy.Truth {
+func (p *places) below(at spot, l link) policy.Truth {
 	fd, err := p.find(at)
 	if err == nil {
 		defer beneath.Close(fd)
@@ -107,15 +107,15 @@ func (p *places) holds(at spot, l link) policy.Truth {
 	return policy.No
 }
 
-// notThere: no file has the name, below a directory.
+// notThere reports whether the error says that no file has the name.
 func notThere(err error) bool {
 	return beneath.Gone(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL)
 }
 
-// find holds, by O_PATH, what is at a spot.
+// find gives an O_PATH handle of what is at a spot.
 func (p *places) find(at spot) (int, error) {
-	fd, err := p.entry(at)
+	fd, err := p.podDir(at)
 	for _, name := range strings.FieldsFunc(at.rest, func(r rune) bool { return r == '/' }) {
 		if err != nil {
 			break
@@ -128,8 +128,8 @@ func (p *places) find(at spot) (int, error) {
 	return fd, err
 }
 
-// entry holds the directory of the pod that a spot names.
-func (p *places) entry(at spot) (int, error) {
+// podDir gives an O_PATH handle of the pod directory that a spot names.
+func (p *places) podDir(at spot) (int, error) {
 	parent := p.pods
 	if len(at.entry) != len(at.uid) {
 		parent = p.quarantine
@@ -157,7 +157,7 @@ func statLinkTo(path string, st *unix.Statx_t) error {
 // called in the mount namespace of the process. The part of the path up to the UID must lead
 // to the pod's directory there.
 func (p *places) wasBelow(at spot, l link) policy.Truth {
-	fd, err := p.entry(at)
+	fd, err := p.podDir(at)
 	if err != nil {
 		return policy.No
 	}

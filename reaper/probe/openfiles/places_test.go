@@ -123,14 +123,14 @@ func TestHintInDoubt(t *testing.T) {
 		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
 		s := places{Reader: n.Reader, pods: n.handle("kubelet/pods"), ctx: t.Context()}
 		self := link{"self", "self/fd/0"}
-		if truth := s.holds(at, self); truth != policy.No {
+		if truth := s.below(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
 		stick(t, n.Guard, "file self/fd/0") // as the thread does that never comes back
-		if truth := s.holds(at, self); truth != policy.Unknown {
+		if truth := s.below(at, self); truth != policy.Unknown {
 			t.Errorf("a file that does not answer: %s, want unknown", truth)
 		}
-		if truth := s.holds(at, link{"self", "self/fd/1"}); truth != policy.Unknown {
+		if truth := s.below(at, link{"self", "self/fd/1"}); truth != policy.Unknown {
 			t.Errorf("another file after that: %s, want unknown", truth)
 		}
 	})

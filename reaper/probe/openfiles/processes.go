@@ -119,7 +119,7 @@ func (s *scan) process(pid string) (read, ended bool, err error) {
 // one that has ended: then another listing follows, and nothing else.
 func (s *scan) files(pid string) (read, ended bool, _ error) {
 	for _, name := range [...]string{"cwd", "root"} {
-		if err := s.look(s.proc, pid, pid+"/"+name, name); err != nil {
+		if err := s.readLink(s.proc, pid, pid+"/"+name, name); err != nil {
 			return s.class(pid, err)
 		}
 	}
@@ -141,11 +141,11 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 	s.detached.directories = append(s.detached.directories, pid)
 	defer func() { beneath.Close(s.info); s.info = -1 }()
 	for _, name := range links {
-		if err := s.look(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
+		if err := s.readLink(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
 			return s.class(pid, err)
 		}
 	}
-	if err := s.look(s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
+	if err := s.readLink(s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
 		return s.class(pid, err)
 	} else if err != nil {
 		ended = true
@@ -153,10 +153,10 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 	return true, ended, nil
 }
 
-// look reads one link of a process or thread, what it is for people being what. Every
-// component is compared, wherever the path begins: a process in another mount namespace shows
-// it from its own root.
-func (s *scan) look(dir int, pid, name, what string) error {
+// readLink reads one link of a process or thread; what says for people what the link is. Every
+// component of the path is compared, wherever the path begins: that of a process in another mount
+// namespace begins at its own root.
+func (s *scan) readLink(dir int, pid, name, what string) error {
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
 	// The kernel gives no path of more than 4,096 bytes, and "/" for a file that was opened by a
 	// handle (open_by_handle_at(2)) while nobody knew its name.
@@ -190,8 +190,8 @@ func (s *scan) look(dir int, pid, name, what string) error {
 	return nil
 }
 
-// nameless asks what a link leads to of which no path tells. What does not answer is not on the
-// pods' file system, which does.
+// nameless asks what a link leads to where its path does not tell. What does not answer is not on
+// the pods' file system: that one answers.
 func (s *scan) nameless(dir int, pid, name, what string) {
 	if dir != s.proc {
 		name = pid + "/fd/" + name
@@ -220,7 +220,7 @@ func (s *scan) hint(l link, path, what string) {
 			}
 			truth := policy.Unknown
 			if s.hints[at.uid]++; s.hints[at.uid] <= mostHints {
-				truth = s.places.holds(at, l)
+				truth = s.places.below(at, l)
 			}
 			switch truth {
 			case policy.Yes:
@@ -256,7 +256,8 @@ func (s *scan) pathNow(l link, path string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// class: one that has ended is fine, one that refuses is counted, the rest is an error.
+// class says what an error means: a process that has ended is passed over, one that may not be read
+// is counted, and the rest is an error.
 func (s *scan) class(pid string, err error) (read, over bool, _ error) {
 	switch {
 	case procfs.Vanished(err), procfs.Ended(s.proc, pid, err):

@@ -108,7 +108,7 @@ func (s *scan) bound(at spot, pids []string) policy.Truth {
 			return policy.Unknown
 		}
 		seen[string(s.link[:n])] = true
-		switch s.places.holds(at, link{process: pid}) {
+		switch s.places.below(at, link{process: pid}) {
 		case policy.Yes:
 			return policy.Yes
 		case policy.Unknown:

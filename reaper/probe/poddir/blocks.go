@@ -71,7 +71,7 @@ func (r *Reader) readBlocks(root int, w parsers.PodSet) *Blocks {
 	return b
 }
 
-// list takes dir over.
+// list reads dir and closes it.
 func (b *Blocks) list(o *beneath.Opener, dir int, path string, depth int, left *int, w parsers.PodSet) error {
 	defer beneath.Close(dir)
 	entries, err := beneath.List(dir, *left)

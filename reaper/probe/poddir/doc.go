@@ -5,10 +5,10 @@
 // these lie what the kubelet keeps of its pods: its state files, the entries of block volumes, and
 // the volumes that other pods have mounted.
 //
-// It opens directories and a few known files, one name at a time from a handle, and crosses
-// no mount. It takes no data for anything less: what was not read to its end is Partial or an
-// error. It knows no mounts but those that an open meets, no runtime and no cgroups: the caller
-// says which pods live. Whether a volume keeps a pod, and what may be removed, is for policy.
+// It opens directories and a few known files, one name at a time from a handle, and crosses no
+// mount. What it does not read to its end is Partial or an error, and never counts as less than
+// data. It knows no mounts but those that an open meets, no runtime and no cgroups: the caller says
+// which pods live. Whether a volume keeps a pod, and what may be removed, is for policy.
 //
 // Versions: the pod directories of kubelets since 1.5, vol_data.json and the staging paths of CSI
 // since 1.13 and 1.24, the state files of 1.19 to 1.36.

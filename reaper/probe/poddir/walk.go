@@ -33,7 +33,7 @@ const (
 	deepest     = 24 // also bounds the open directories of one walk
 	mostRows    = 200
 	mostVolData = 1 << 20 // of one vol_data.json; the kubelet writes some 500 bytes
-	// mostVolDatas is what is held of all of them of one pod.
+	// mostVolDatas is the most that is kept of all of them of one pod.
 	mostVolDatas = 8 << 20
 )
 

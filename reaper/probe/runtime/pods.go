@@ -17,8 +17,8 @@ type Pod struct {
 	made      policy.Span
 }
 
-// sandbox takes one sandbox into its pods. What a runtime lists twice is one sandbox, ready
-// if it is so once, and nobody's alone: a list that contradicts itself removes nothing.
+// sandbox adds one sandbox to its pods. What a runtime lists twice is one sandbox. It is ready if
+// one of the two is, and it is no pod's alone: a list that contradicts itself removes nothing.
 func (c *census) sandbox(boxes map[string]*policy.Sandbox, socket string, names []string, s *runtimeapi.PodSandbox) {
 	c.known[names[0]] = true
 	ready := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
@@ -38,8 +38,8 @@ func (c *census) sandbox(boxes map[string]*policy.Sandbox, socket string, names 
 	}
 }
 
-// container takes one container into its sandbox, which has the owners, and into the pods
-// that it names besides.
+// container adds one container to its sandbox, which has the owners, and to the pods that it
+// names besides.
 func (c *census) container(box *policy.Sandbox, owners, names []string, k *runtimeapi.Container) {
 	if box == nil {
 		c.known[names[0]] = true
