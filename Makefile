@@ -17,9 +17,10 @@ BIN ?= bin/orphan-reaper
 # The commit goes into the binary where git can tell it, and nothing else does: no build date,
 # no path, no host. Outside a checkout (a source archive) the build works without it.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
-# grpcnotrace leaves out gRPC's debug pages; -s -w the symbols that no panic needs. Both make
-# the binary, and the idle daemon, smaller.
-GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace -ldflags='-s -w'
+# grpcnotrace leaves out gRPC's debug pages, and nethttpomithttp2 net/http's own HTTP/2: the kubelet
+# and the API server are asked by HTTP/1.1, we answer by that too, and gRPC has its own. -s -w leave
+# out the symbols that no panic needs. All make the binary, and the idle daemon, smaller.
+GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace,nethttpomithttp2 -ldflags='-s -w'
 
 # Where packaging/checks/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
 export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin

@@ -118,7 +118,7 @@ func build(dir string) error {
 		{".", "pause", "./pause"},
 		{".", "toggle", "./toggle"},
 	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", filepath.Join(dir, c.name), c.pkg)
+		cmd := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace,nethttpomithttp2", "-o", filepath.Join(dir, c.name), c.pkg)
 		cmd.Dir = c.in
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

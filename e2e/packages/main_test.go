@@ -75,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := mountCgroups(cgroups); err != nil {
 		return 1, err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-o", filepath.Join(place, "kubelet"), "./standin")
+	build := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace,nethttpomithttp2", "-o", filepath.Join(place, "kubelet"), "./standin")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("cannot build the stand-ins: %w\n%s", err, out)
