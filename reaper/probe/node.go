@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,12 +31,14 @@ func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) po
 		enforce       policy.Fact
 		bytes, inodes float64
 	}
-	on := l.Quarantine
-	if on == nil {
-		on = l.Pods
+	on, places := l.Pods, []mountOf(nil)
+	if l.Quarantine != nil {
+		at, err := bounded.On(ctx, p.guard, "node", l.Pods, askMount)
+		at.err = cmp.Or(at.err, err)
+		on, places = l.Quarantine, append(places, at)
 	}
 	a, err := bounded.On(ctx, p.guard, "node", on, func(fd int) (a answer) {
-		a.enforce = p.mayEnforce(found.Runs, fd)
+		a.enforce = p.mayEnforce(found.Runs, append(places, askMount(fd))...)
 		a.bytes, a.inodes = free(fd)
 		return a
 	})
@@ -64,8 +67,22 @@ func free(fd int) (space, inodes float64) {
 	return space, inodes
 }
 
+// mountOf is the mount that a directory lies on, by its ID in mountinfo(5).
+type mountOf struct {
+	id  uint64
+	err error
+}
+
+func askMount(fd int) (m mountOf) {
+	st, err := beneath.Stat(fd)
+	if err != nil || st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
+		st.Mnt_id, err = beneath.MountID(fd)
+	}
+	return mountOf{st.Mnt_id, err}
+}
+
 // mayEnforce says whether this process sees the node's own processes and mounts.
-func (p *Probe) mayEnforce(kubelet policy.Fact, fd int) policy.Fact {
+func (p *Probe) mayEnforce(kubelet policy.Fact, places ...mountOf) policy.Fact {
 	n := reading.Namespaces{Self: p.cfg.NodeNamespacesSelf, Kubelet: kubelet.Truth == policy.Yes}
 	if !n.Self {
 		var link string
@@ -73,8 +90,9 @@ func (p *Probe) mayEnforce(kubelet policy.Fact, fd int) policy.Fact {
 		n.Initial = link == procfs.InitialPIDNamespace
 		n.Own, n.OwnErr = readMounts(p.cfg.ProcDir + "/self/mountinfo")
 		n.First, n.FirstErr = readMounts(p.cfg.ProcDir + "/1/mountinfo")
-		if st, err := beneath.Stat(fd); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
-			n.Pods = int(min(st.Mnt_id, 1<<31))
+		for _, at := range places {
+			n.PlacesErr = cmp.Or(n.PlacesErr, at.err)
+			n.Places = append(n.Places, at.id)
 		}
 	}
 	return n.MayEnforce(p.cfg.ProcDir)

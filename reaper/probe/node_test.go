@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +46,7 @@ func TestMayEnforce(t *testing.T) {
 		{"slave of another", initial, policy.Fact{}, stranger, hostRoot, false, policy.No, "a mount namespace of its own"},
 		{"slave of what the host does not share", initial, policy.Fact{}, slave, strings.Replace(hostRoot, "shared:1", "master:1", 1), false, policy.No, ""},
 		{"another root", initial, policy.Fact{}, jail, strings.Replace(hostRoot, " / / ", " / /jail ", 1), false, policy.No, ""},
-		{"no root mount", initial, policy.Fact{}, "41 1 8:1 / /proc rw shared:1 - proc proc rw\n", hostRoot, false, policy.No, ""},
+		{"a slave in a private root", initial, policy.Fact{}, strings.Replace(slave, " / / ", " / /k ", 1) + private, hostRoot, false, policy.Yes, "a slave"},
 		{"own PID namespace", "pid:[4026532999]", policy.Fact{}, hostRoot, hostRoot, false, policy.No, "PID namespace"},
 		{"own PID namespace with a kubelet", "pid:[4026532999]", kubelet, hostRoot, hostRoot, false, policy.Yes, ""},
 		{"self", "pid:[4026532999]", policy.Fact{}, private, hostRoot, true, policy.Yes, "self"},
@@ -65,14 +67,97 @@ func TestMayEnforce(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Join(n.cfg.ProcDir, "self/ns"), 0o755))
 				must(t, os.Symlink(c.pidNS, filepath.Join(n.cfg.ProcDir, "self/ns/pid")))
 			}
-			dir := openTest(t, n.cfg.RootDir)
-			f := n.probe().mayEnforce(c.kubelet, int(dir.Fd()))
+			id, err := strconv.ParseUint(c.own[:strings.Index(c.own, " ")], 10, 64)
+			must(t, err)
+			f := n.probe().mayEnforce(c.kubelet, mountOf{id: id})
 			if f.Truth != c.want {
 				t.Errorf("may enforce is %+v, want %s", f, c.want)
 			}
 			wantDetail(t, f, c.detail)
 		})
 	}
+}
+
+// TestLaterMount: what the guard stands for, with real mounts. In a private mount namespace a mount that
+// the node makes later is not seen, and removing its mount point takes it away from the node. Where
+// the mount of the pods is a slave the kernel refuses, whatever the root is.
+func TestLaterMount(t *testing.T) {
+	if !inNamespace(t) { // its root is private
+		return
+	}
+	n := newNode(t)
+	n.mount("", "kubelet")
+	must(t, unix.Mount("", n.path("kubelet"), "", unix.MS_SHARED, ""))
+	for _, c := range []struct {
+		name      string
+		propagate uintptr
+		removes   error
+		may       policy.Truth
+	}{
+		{"private", unix.MS_PRIVATE, nil, policy.No},
+		{"slave", unix.MS_SLAVE, unix.EBUSY, policy.Yes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n.mkdir("kubelet/pods/" + c.name + "/volume")
+			removed := make(chan error)
+			later, texts, at := n.apart(t, c.propagate, "kubelet/pods/"+c.name, removed)
+			must(t, unix.Mount("later", n.path("kubelet/pods/"+c.name+"/volume"), "tmpfs", 0, ""))
+			n.write("kubelet/pods/"+c.name+"/volume/canary", "x")
+			close(later)
+			if err := <-removed; !errors.Is(err, c.removes) {
+				t.Errorf("removing the mount point gives %v, want %v", err, c.removes)
+			}
+			_, err := os.Stat(n.path("kubelet/pods/" + c.name + "/volume/canary"))
+			if lives := err == nil; lives != (c.may == policy.Yes) {
+				t.Errorf("the canary behind the node's mount lives: %v", lives)
+			}
+			if err == nil {
+				must(t, unix.Unmount(n.path("kubelet/pods/"+c.name+"/volume"), 0))
+			}
+			own, asked := *n, n.cfg
+			asked.NodeNamespacesSelf, asked.ProcDir = false, testkit.ProcMounts(t, texts)
+			own.cfg = asked
+			must(t, os.MkdirAll(filepath.Join(asked.ProcDir, "self/ns"), 0o755))
+			must(t, os.Symlink(procfs.InitialPIDNamespace, filepath.Join(asked.ProcDir, "self/ns/pid")))
+			if f := own.probe().mayEnforce(policy.Fact{}, at); f.Truth != c.may {
+				t.Errorf("may enforce is %+v, want %s", f, c.may)
+			}
+		})
+	}
+}
+
+// apart opens a directory in a mount namespace of its own, with that propagation of kubelet. When later
+// is closed it removes the directory volume in it there. It returns the mounts of both namespaces.
+func (n *testNode) apart(t *testing.T, propagate uintptr, rel string, removed chan<- error) (later chan struct{}, texts map[string]string, at mountOf) {
+	t.Helper()
+	later, texts = make(chan struct{}), map[string]string{}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		fail := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if fail == nil {
+			fail = unix.Mount("", n.path("kubelet"), "", propagate, "")
+		}
+		var dir *os.File
+		if fail == nil {
+			dir, fail = os.Open(n.path(rel))
+		}
+		if fail != nil {
+			ready <- fail
+			return
+		}
+		defer func() { _ = dir.Close() }() // only read
+		text, err := os.ReadFile("/proc/thread-self/mountinfo")
+		texts["self"], at = string(text), askMount(int(dir.Fd()))
+		ready <- err
+		<-later
+		removed <- unix.Unlinkat(int(dir.Fd()), "volume", unix.AT_REMOVEDIR)
+	}()
+	must(t, <-ready)
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	must(t, err)
+	texts["1"] = string(text)
+	return later, texts, at
 }
 
 // TestMayEnforceHere asks in real namespaces: a private one of our own must not enforce.

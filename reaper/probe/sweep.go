@@ -106,7 +106,7 @@ func (p *Probe) askForCNI(ctx context.Context, dir *bounded.Handle) cni.Asked {
 
 // mayEnforceOn asks for the file system of an open directory.
 func (p *Probe) mayEnforceOn(ctx context.Context, h *bounded.Handle, kubelet policy.Fact) policy.Fact {
-	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, fd) })
+	f, err := bounded.On(ctx, p.guard, "namespaces", h, func(fd int) policy.Fact { return p.mayEnforce(kubelet, askMount(fd)) })
 	if err != nil {
 		f.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
 	}

@@ -173,7 +173,7 @@ var Reasons = []ReasonText{
 	},
 	{
 		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
-		"Run on the host, not in a container with a mount namespace of its own; a unit must have no option that makes one (PrivateTmp, ProtectSystem and the like).",
+		"Run on the host, in a unit without PrivateTmp, ProtectSystem and the like; in a container, with hostPID and HostToContainer. The detail tells.",
 	},
 	{
 		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or " +

@@ -24,7 +24,9 @@ type Namespaces struct {
 	// Own are the mounts of this process, and First those of PID 1.
 	Own, First       []Mount
 	OwnErr, FirstErr error
-	Pods             int // the ID of the mount on which the pods lie; 0 where it is not known, before Linux 5.8
+	// Places are the IDs of the mounts in Own on which lies what is changed.
+	Places    []uint64
+	PlacesErr error
 }
 
 // MayEnforce says whether this process sees the node's own processes and mounts. From a
@@ -47,13 +49,10 @@ func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 		f.Detail = fmt.Sprintf("cannot read the mounts of PID 1: %v", n.FirstErr)
 	case n.same():
 		f.Truth, f.Detail = policy.Yes, "the mount namespace of PID 1"
-	case n.follow():
-		f.Truth, f.Detail = policy.Yes, "a slave of the mount namespace of PID 1"
+	case n.PlacesErr != nil:
+		f.Detail = fmt.Sprintf("cannot tell on which mounts the directories lie that are changed: %v", n.PlacesErr)
 	default:
-		f.Truth = policy.No
-		f.Detail = "this process has a mount namespace of its own, to which the host's mounts do not come; remove what makes it " +
-			"from the unit (ProtectSystem=, PrivateTmp=, ReadWritePaths=, MountFlags=private and the like), or in a container " +
-			"mount the root directory with mountPropagation: HostToContainer and enter the host's mount namespace"
+		f.Truth, f.Detail = n.follow()
 	}
 	return f
 }
@@ -64,29 +63,35 @@ func (n *Namespaces) same() bool {
 	return len(n.Own) > 0 && len(n.First) > 0 && n.Own[0].ID == n.First[0].ID && n.Own[0].Point == n.First[0].Point
 }
 
-// follow says whether the mounts that matter, the root and the one that holds the pods,
-// get what is mounted in PID 1's namespace: as slaves (master:N) or as peers (shared:N) of
-// a mount that is shared:N there.
-func (n *Namespaces) follow() bool {
+// follow says whether each mount on which something is changed gets what is mounted in PID 1's
+// namespace: as a slave (master:N) or as a peer (shared:N) of a mount that is shared:N there.
+// The root of this namespace need not: nothing is changed on it, and CRI runtimes make the root of
+// a container private.
+func (n *Namespaces) follow() (policy.Truth, string) {
 	groups := map[string]bool{}
 	for _, m := range n.First {
 		if g, ok := m.peer("shared:"); ok {
 			groups[g] = true
 		}
 	}
-	root := false
-	for _, m := range n.Own {
-		if m.Point != "/" && m.ID != n.Pods {
-			continue
+	if len(n.Places) == 0 {
+		return policy.Unknown, "no directory that is changed was found"
+	}
+	for _, id := range n.Places {
+		i := slices.IndexFunc(n.Own, func(m Mount) bool { return uint64(m.ID) == id }) //nolint:gosec // IDs are not negative
+		if i < 0 {
+			return policy.Unknown, fmt.Sprintf("mount %d, on which lies what is changed, is not among this process's mounts", id)
 		}
-		root = root || m.Point == "/"
+		m := n.Own[i]
 		master, _ := m.peer("master:")
 		peer, _ := m.peer("shared:")
 		if !groups[master] && !groups[peer] {
-			return false
+			return policy.No, fmt.Sprintf("this process has a mount namespace of its own, where the host's later mounts do not come to %s; "+
+				"remove what makes it from the unit (ProtectSystem=, PrivateTmp=, ReadWritePaths=, MountFlags=private and the like), or in a container "+
+				"mount %[1]s with mountPropagation: HostToContainer", m.Point)
 		}
 	}
-	return root
+	return policy.Yes, "the host's mounts come to a mount namespace of its own, a slave of that of PID 1"
 }
 
 func (m Mount) peer(tag string) (string, bool) {
