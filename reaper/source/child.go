@@ -74,7 +74,10 @@ func (j *Journal) run(ctx context.Context, args []string, read func(context.Cont
 	cmd.Stdout, cmd.Stderr = outW, saidW
 	// Nothing of our environment: a pager, colours or another language would change the output.
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Chroot: j.opts.Root}
+	if j.opts.Root != "" {
+		cmd.Dir = "/" // chroot(2) leaves the working directory outside
+	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 
 	ended := make(chan error, 1)
@@ -94,7 +97,7 @@ func (j *Journal) run(ctx context.Context, args []string, read func(context.Cont
 	case ok:
 		return &childError{status: exit.ExitCode(), stderr: stderr, err: waitErr}
 	case waitErr != nil:
-		return fmt.Errorf("cannot run %s: %w", j.opts.Program, waitErr)
+		return fmt.Errorf("cannot run %s%s: %w", j.opts.Root, j.opts.Program, waitErr)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,18 +41,12 @@ const pattern = `rphaned pod|Un(mount|map)Volume.*failed|cleaning subPath mounts
 // outputFields are all that is read of an entry. journalctl adds its cursor and times.
 const outputFields = "MESSAGE,_PID,_UID,_COMM,_SYSTEMD_UNIT,_BOOT_ID,SYSLOG_IDENTIFIER,_STREAM_ID,_TRANSPORT,_LINE_BREAK,PRIORITY,MESSAGE_ID"
 
-// JournaldRuns reports whether journald takes messages here and journalctl can read them.
+// JournaldRuns reports whether journald takes messages here.
 func JournaldRuns() bool {
 	var st unix.Stat_t
-	if err := unix.Stat("/run/systemd/journal/socket", &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return false
-	}
-	_, err := exec.LookPath("journalctl")
-	return err == nil
+	err := unix.Stat("/run/systemd/journal/socket", &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
-
-// JournalDirs are where journald keeps its files (journald.conf(5), Storage=).
-func JournalDirs() []string { return []string{"/var/log/journal", "/run/log/journal"} }
 
 // JournalKept reports whether a journal lies in any of the directories. With Storage=none
 // journald passes lines on to syslog and keeps none: there is nothing to follow.
@@ -100,9 +93,9 @@ type JournalOptions struct {
 	Now    func() time.Time // the wall clock
 	Units  []string         // parsers.KubeletUnits where empty; ".service" is added where there is no suffix
 	// More, if it is set, returns units besides. Each new child is told anew.
-	More    func(context.Context) []string
-	Program string   // "journalctl" where empty
-	Args    []string // more arguments for it: --directory=DIR, --namespace=NAME
+	More func(context.Context) []string
+	Journalctl
+	Args []string // more arguments for it: --directory=DIR, --namespace=NAME
 }
 
 // Journal follows journald through a journalctl child.

@@ -147,7 +147,7 @@ hit() { printf '{"__CURSOR":"s=a;i=%x;b=b;m=1;t=%x;x=1","__REALTIME_TIMESTAMP":"
 
 func (f *fake) journal(logger *slog.Logger) *Journal {
 	j := NewJournal(JournalOptions{
-		Logger: logger, Program: filepath.Join(f.dir, "journalctl"),
+		Logger: logger, Journalctl: Journalctl{Program: filepath.Join(f.dir, "journalctl")},
 		Now: func() time.Time { return time.Unix(1_790_000_100, 0) },
 	})
 	j.retryMin, j.retryMax = 10*time.Millisecond, 40*time.Millisecond
@@ -356,7 +356,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestJournalWithoutJournalctlIsHopeless(t *testing.T) {
-	j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Program: "no-such-journalctl"})
+	j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: Journalctl{Program: "no-such-journalctl"}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := j.Run(ctx, Position{}, make(chan parsers.Line)); !errors.Is(err, exec.ErrNotFound) {

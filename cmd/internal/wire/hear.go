@@ -77,7 +77,11 @@ func recall(ctx context.Context, cfg config.Config, clock reaper.Clock, all []so
 	lines := make(chan parsers.Line)
 	go func() {
 		defer close(lines)
-		if err := newJournal(cfg, newUnits(cfg, log), log).Recall(ctx, from, lines); err != nil {
+		ctl, err := source.FindJournalctl()
+		if err == nil {
+			err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, lines)
+		}
+		if err != nil {
 			log.WarnContext(ctx, "cannot read what the kubelet said before", slog.Any("error", err))
 		}
 	}()

@@ -21,14 +21,22 @@ import (
 func newSources(ctx context.Context, cfg config.Config, units *source.Units, log *slog.Logger) []source.Source {
 	wants := func(name string) bool { return slices.Contains(cfg.LogSources, name) }
 	here := wants(config.Auto) && !cfg.OtherNodeRoot()
-	journald := wants("journald") || here && source.JournaldRuns()
-	kept := journald && (!here || source.JournalKept(source.JournalDirs()...))
+	journald := wants("journald")
+	var ctl source.Journalctl
+	if journald || here && source.JournaldRuns() {
+		var err error
+		if ctl, err = source.FindJournalctl(); err != nil {
+			log.WarnContext(ctx, "the journal cannot be read", slog.Any("error", err))
+		}
+		journald = journald || err == nil
+	}
+	kept := journald && (!here || source.JournalKept(ctl.Dirs()...))
 	if journald && !kept {
 		log.WarnContext(ctx, "journald keeps no journal (Storage= in journald.conf): the usual log files are followed, too")
 	}
 	var all []source.Source
 	if journald {
-		all = append(all, newJournal(cfg, units, log))
+		all = append(all, newJournal(cfg, ctl, units, log))
 	}
 	later := laterFiles(ctx, cfg, &bounded.Guard{})
 	for _, path := range source.LogFiles(cfg.LogSources, cfg.LogFiles, kept, filepath.Join(cfg.NodeRoot, source.RKE2Log), later...) {
@@ -48,15 +56,21 @@ func laterFiles(ctx context.Context, cfg config.Config, guard *bounded.Guard) []
 	if !slices.Contains(cfg.LogSources, config.Auto) || cfg.OtherNodeRoot() || cfg.Waive() {
 		return nil
 	}
-	usual, err := bounded.Do(ctx, guard, "log files", func() []string { return source.WrittenAfterJournal(source.JournalDirs(), cfg.LogFiles) })
+	usual, err := bounded.Do(ctx, guard, "log files", func() []string {
+		ctl, err := source.FindJournalctl()
+		if err != nil {
+			ctl = source.Journalctl{} // the journal may lie here all the same
+		}
+		return source.WrittenAfterJournal(ctl.Dirs(), cfg.LogFiles)
+	})
 	if err != nil {
 		usual = nil
 	}
 	return append(kubelet.Logs(ctx, procDir), usual...)
 }
 
-func newJournal(cfg config.Config, units *source.Units, log *slog.Logger) *source.Journal {
-	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find})
+func newJournal(cfg config.Config, ctl source.Journalctl, units *source.Units, log *slog.Logger) *source.Journal {
+	return source.NewJournal(source.JournalOptions{Logger: log, Now: time.Now, Units: cfg.JournalUnits, More: units.Find, Journalctl: ctl})
 }
 
 // newUnits returns the units in which kubelets are found to run. Where the operator named units

@@ -1,0 +1,73 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+// Journalctl is the program that reads the journal, and the root directory that it runs in. The zero
+// value is the one on PATH.
+type Journalctl struct {
+	Program string
+	Root    string
+}
+
+// Dirs are where journald keeps its files (journald.conf(5), Storage=), as this process sees them.
+func (p Journalctl) Dirs() []string {
+	return []string{p.Root + "/var/log/journal", p.Root + "/run/log/journal"}
+}
+
+// nodeRoot is the root directory of PID 1. It leads into that one's mount namespace, where the
+// node's files are, and needs CAP_SYS_PTRACE (proc_pid_root(5)).
+const nodeRoot = "/proc/1/root"
+
+// programs are where distributions have it: /bin before /usr was merged, the last NixOS.
+var programs = []string{"/usr/bin/journalctl", "/bin/journalctl", "/run/current-system/sw/bin/journalctl"}
+
+// FindJournalctl finds the program: on PATH, or on the node, where this process is in a container
+// whose image has none. The node's is started in the node's root directory, since its libraries
+// and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Entering the node's mount namespace
+// would need CAP_SYS_ADMIN. The error says what is missing.
+func FindJournalctl() (Journalctl, error) {
+	if _, err := exec.LookPath("journalctl"); err == nil {
+		return Journalctl{}, nil
+	}
+	return nodesJournalctl(nodeRoot)
+}
+
+func nodesJournalctl(root string) (Journalctl, error) {
+	var own, node unix.Stat_t
+	if err := unix.Stat("/", &own); err != nil {
+		return Journalctl{}, fmt.Errorf("cannot look at the root directory: %w", err)
+	}
+	switch err := unix.Stat(root, &node); {
+	case errors.Is(err, fs.ErrPermission):
+		return Journalctl{}, errors.New("there is no journalctl here, and the node's is out of reach: to look through " + root + " needs CAP_SYS_PTRACE")
+	case err != nil:
+		return Journalctl{}, fmt.Errorf("there is no journalctl here, and the node's is out of reach: cannot look through %s: %w", root, err)
+	case own.Dev == node.Dev && own.Ino == node.Ino:
+		return Journalctl{}, errors.New("there is no journalctl here (in a container, the node's is used where the PID namespace is the host's)")
+	}
+	for _, program := range programs {
+		// What it is if it is a symlink only the kernel can say, from that root.
+		if err := unix.Lstat(root+program, &node); err != nil {
+			continue
+		}
+		if !mayChroot() {
+			return Journalctl{}, errors.New("there is no journalctl here, and to start the node's needs CAP_SYS_CHROOT")
+		}
+		return Journalctl{Program: program, Root: root}, nil
+	}
+	return Journalctl{}, errors.New("neither here nor on the node is a journalctl")
+}
+
+// mayChroot reports whether this process has CAP_SYS_CHROOT.
+func mayChroot() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	return unix.Capget(&head, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_CHROOT) != 0
+}

@@ -1,0 +1,120 @@
+package source
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestMain is the node's journalctl, too, where it was started as that. It has read the journal
+// where a file of the node's root directory is in its own.
+func TestMain(m *testing.M) {
+	if os.Args[0] != "/usr/bin/journalctl" {
+		os.Exit(m.Run())
+	}
+	at, err := os.Getwd()
+	if _, missing := os.Stat("/node"); err != nil || missing != nil || at != "/" {
+		fmt.Fprintln(os.Stderr, "this is not the node:", at, missing)
+		os.Exit(2)
+	}
+	fmt.Printf(`{"__CURSOR":"s=a;i=1;b=b;m=1;t=1;x=1","__REALTIME_TIMESTAMP":"1","_PID":"12","_COMM":"kubelet","MESSAGE":%q}`+"\n", orphan(1))
+	if slices.Contains(os.Args, "--follow") {
+		time.Sleep(time.Hour) // until it is killed
+	}
+}
+
+// nodeWith makes a root directory with this test as its journalctl.
+func nodeWith(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(root, "node"), nil, 0o600))
+	self, err := os.ReadFile("/proc/self/exe")
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(root, "usr/bin/journalctl"), self, 0o700))
+	return root
+}
+
+// TestNodesJournalctl: from an image without one, the node's own journalctl is started in the node's
+// root directory, and read as any other.
+func TestNodesJournalctl(t *testing.T) {
+	if f, err := elf.Open("/proc/self/exe"); err != nil || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Skip("this test is built with cgo and would not start in an empty root: set CGO_ENABLED=0")
+	}
+	if !testkit.InNamespace(t) {
+		return
+	}
+	root := nodeWith(t)
+	ctl, err := nodesJournalctl(root)
+	testkit.Must(t, err)
+	if want := (Journalctl{Program: "/usr/bin/journalctl", Root: root}); ctl != want {
+		t.Fatalf("found %+v, want %+v", ctl, want)
+	}
+	if got := ctl.Dirs(); !slices.Equal(got, []string{root + "/var/log/journal", root + "/run/log/journal"}) {
+		t.Errorf("journals in %q", got)
+	}
+	start(t, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: ctl}), Position{}).sees(1)
+}
+
+// TestNoJournalctl: what is missing is said.
+func TestNoJournalctl(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	for root, says := range map[string]string{
+		"/":                             "where the PID namespace is the host's",
+		t.TempDir():                     "neither here nor on the node",
+		filepath.Join(t.TempDir(), "x"): "cannot look through",
+	} {
+		if ctl, err := nodesJournalctl(root); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, %v, want %q", root, ctl, err, says)
+		}
+	}
+	root := nodeWith(t)
+	if !mayChroot() {
+		t.Fatal("root of a namespace may chroot: the next case would show nothing")
+	}
+	without(t, unix.CAP_SYS_CHROOT, func() {
+		if ctl, err := nodesJournalctl(root); err == nil || !strings.Contains(err.Error(), "CAP_SYS_CHROOT") {
+			t.Errorf("without the right to chroot: %+v, %v", ctl, err)
+		}
+		if err := unix.Chroot(root); err == nil {
+			t.Error("chroot works without the right to it: the guard guards nothing")
+		}
+	})
+	closed := filepath.Join(t.TempDir(), "closed")
+	testkit.Must(t, os.MkdirAll(filepath.Join(closed, "root"), 0o700))
+	testkit.Must(t, os.Chmod(closed, 0))
+	without(t, unix.CAP_DAC_OVERRIDE, func() {
+		without(t, unix.CAP_DAC_READ_SEARCH, func() {
+			if ctl, err := nodesJournalctl(filepath.Join(closed, "root")); err == nil || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
+				t.Errorf("behind what may not be looked through: %+v, %v", ctl, err)
+			}
+		})
+	})
+}
+
+// without runs do on a thread that has not the capability.
+func without(t *testing.T, capability int, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	testkit.Must(t, unix.Capget(&head, &sets[0]))
+	less := sets
+	less[0].Effective &^= 1 << capability
+	testkit.Must(t, unix.Capset(&head, &less[0]))
+	defer func() { testkit.Must(t, unix.Capset(&head, &sets[0])) }()
+	do()
+}
