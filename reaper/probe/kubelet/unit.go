@@ -39,7 +39,8 @@ func Units(ctx context.Context, procDir string) []string {
 
 // serviceOf returns the service to which a /proc/PID/cgroup belongs: the first part of the
 // path in systemd's hierarchy that is no slice (cgroups(7), systemd.unit(5)). A user's
-// manager is the service of whatever that user starts, and none of the node's.
+// manager is the service of whatever that user starts, and none of the node's. From a cgroup
+// namespace of our own, as a container has, the path begins with .. (cgroup_namespaces(7)).
 func serviceOf(cgroup string) (string, bool) {
 	for line := range strings.Lines(cgroup) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -48,7 +49,7 @@ func serviceOf(cgroup string) (string, bool) {
 			continue
 		}
 		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-			if strings.HasSuffix(part, ".slice") {
+			if strings.HasSuffix(part, ".slice") || part == ".." {
 				continue
 			}
 			if strings.HasSuffix(part, ".service") && !strings.HasPrefix(part, "user@") {

@@ -15,6 +15,8 @@ func TestServiceOf(t *testing.T) {
 		"0::/system.slice/k3s-shop.service\n":                                                    "k3s-shop.service",
 		"0::/system.slice/k3s-shop.service/init\n":                                               "k3s-shop.service",
 		"0::/kube.slice/kube-node.slice/my-kubelet.service":                                      "my-kubelet.service",
+		"0::/../../../system.slice/kubelet.service\n":                                            "kubelet.service",
+		"0::/../../kubepods-pod2.slice/cri-containerd-3.scope/system.slice/x.service\n":          "",
 		"4:memory:/x\n1:name=systemd:/system.slice/kubelet.service\n0::/\n":                      "kubelet.service",
 		"0::/system.slice/system-kubelet.slice/kubelet@a.service\n":                              "kubelet@a.service",
 		"0::/user.slice/user-0.slice/user@0.service/app.slice/kubelet.service\n":                 "",
