@@ -123,3 +123,34 @@ func TestBreakerKnownInMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestBreakerStopsTheSameLook: a pod that goes back for a reason that opens no breaker meets a directory
+// that was made again. Nothing of the others goes in the same look, whether they would have been in
+// the same batch or in a later one.
+func TestBreakerStopsTheSameLook(t *testing.T) {
+	for _, pods := range []int{3, 2*policy.BatchSize + 10} {
+		n := newFakeNode()
+		rules := testRules
+		rules.Hold, rules.MaxPerLook = 0, 0
+		r := n.reaper(t, rules)
+		r.memory.Proven = true
+		var all []*fakePod
+		for i := range pods {
+			all = append(all, n.add(i, nil))
+		}
+		mustPass(t, r, n.claim(1))
+		all[1].facts = map[policy.FactName]policy.Truth{policy.FactStaged: policy.Yes}
+		n.remakes = map[parsers.PodUID]policy.Truth{uidOf(1): policy.Yes}
+		n.pass(rules.Confirm)
+		mustPass(t, r)
+		if !n.met || !n.BreakerOpen() {
+			t.Fatalf("met %t, breaker open %t", n.met, n.BreakerOpen())
+		}
+		for i, p := range all {
+			if p.files != 3 {
+				t.Errorf("of %d pods: %d of 3 files of pod %d are left", pods, p.files, i)
+				break
+			}
+		}
+	}
+}

@@ -143,12 +143,12 @@ func (d *Ruling) judgeEntries(c Case) gate {
 	}
 	d.judgeRemoved(c, &g)
 	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
-		actions = undoing(actions)
+		actions = Undoing(actions)
 		for i := range d.Parked {
 			d.Parked[i].Stop()
 		}
 	}
-	d.Plan.Parked = policy.Batches(actions)
+	d.Plan.Parked = undoFirst(actions)
 	if !m.Proven && d.Plan.Strips() {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is put off or refused: the loop asks Memory.Proven before it moves any.

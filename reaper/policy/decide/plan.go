@@ -94,11 +94,18 @@ func batchesOf(
 	return policy.Batches(actions), policy.Batches(removals)
 }
 
-// undoing leaves of the actions on what lies in quarantine only those that put a pod back:
+// Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
 // all that the open breaker allows. One pod that turned out to live says that the others
 // may have been misjudged in the same way, so nothing of them is removed either.
-func undoing(actions []policy.Action) []policy.Action {
-	return slices.DeleteFunc(actions, func(a policy.Action) bool { return a.Kind != policy.PutBack })
+func Undoing(actions []policy.Action) []policy.Action {
+	return slices.DeleteFunc(slices.Clone(actions), policy.Action.Removes)
+}
+
+// undoFirst is a plan in which what is removed comes after all that is put back, and never in one
+// batch with it: a pod that goes back may open the breaker.
+func undoFirst(actions []policy.Action) []policy.Batch {
+	removals := slices.DeleteFunc(slices.Clone(actions), func(a policy.Action) bool { return !a.Removes() })
+	return slices.Concat(policy.Batches(Undoing(actions)), policy.Batches(removals))
 }
 
 func limitDetail(g gate, r policy.Rules) string {
