@@ -36,6 +36,14 @@ NFPM_MODULE = github.com/goreleaser/nfpm/v2
 NFPM_VERSION := $(shell sed -n 's|^.*$(NFPM_MODULE) \(v[^ ]*\).*|\1|p' packaging/nfpm.mod)
 NFPM = .cache/bin/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)-$(shell cksum <packaging/nfpm.sum | cut -d' ' -f1)
 
+# helm and kustomize the same way, and the tests of the chart.
+CHART_CHECKS = packaging/checks/manifests
+CHART_SUM := $(shell cksum <$(CHART_CHECKS)/go.sum | cut -d' ' -f1)
+HELM_MODULE = helm.sh/helm/v4
+HELM = .cache/bin/helm-$(shell sed -n 's|^.*$(HELM_MODULE) \(v[^ ]*\).*|\1|p' $(CHART_CHECKS)/go.mod)-$(shell go env GOVERSION)-$(CHART_SUM)
+KUSTOMIZE_MODULE = sigs.k8s.io/kustomize/kustomize/v5
+KUSTOMIZE = .cache/bin/kustomize-$(shell sed -n 's|^.*$(KUSTOMIZE_MODULE) \(v[^ ]*\).*|\1|p' $(CHART_CHECKS)/go.mod)-$(shell go env GOVERSION)-$(CHART_SUM)
+
 ##@ Build
 .PHONY: build
 build: ## Build bin/orphan-reaper: static, no paths and no build date inside
@@ -174,6 +182,21 @@ lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
 lint-packages: packages ## Have lintian and rpmlint read the packages
 	sh packaging/checks/lint-packages.sh dist
 
+.PHONY: chart-tools
+chart-tools: $(HELM) $(KUSTOMIZE) ## Build helm and kustomize, which make lint-chart runs, once
+
+CHART_TEST = cd $(CHART_CHECKS) && HELM=$(CURDIR)/$(HELM) KUSTOMIZE=$(CURDIR)/$(KUSTOMIZE) go test -count=1 $(TESTFLAGS) .
+
+.PHONY: lint-chart
+lint-chart: chart-tools ## Check the Helm chart and the Kustomize base by the real tools and Kubernetes' types
+	$(CHART_TEST)
+	cd $(CHART_CHECKS) && go mod tidy -diff
+
+.PHONY: golden-chart
+golden-chart: chart-tools ## Render the Kustomize base anew from the chart; read the diff
+	UPDATE_GOLDEN=1 && export UPDATE_GOLDEN && $(CHART_TEST)
+	git diff --stat
+
 # A build of minutes, so it says what it does.
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
@@ -182,6 +205,13 @@ $(LINT):
 $(NFPM):
 	@echo "building nfpm $(NFPM_VERSION), once; this takes a minute"
 	go build -modfile=packaging/nfpm.mod -trimpath -buildvcs=false -o $@ $(NFPM_MODULE)/cmd/nfpm
+
+$(HELM):
+	@echo "building $(@F), once; this takes some minutes"
+	cd $(CHART_CHECKS) && go build -trimpath -buildvcs=false -ldflags='-s -w' -o $(CURDIR)/$@ $(HELM_MODULE)/cmd/helm
+
+$(KUSTOMIZE):
+	cd $(CHART_CHECKS) && go build -trimpath -buildvcs=false -ldflags='-s -w' -o $(CURDIR)/$@ $(KUSTOMIZE_MODULE)
 
 .PHONY: fmt
 fmt: ## Format the Go files

@@ -1,0 +1,375 @@
+package manifests
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+)
+
+// TestLint: helm finds nothing, whatever the values.
+func TestLint(t *testing.T) {
+	for name, args := range values(t) {
+		if _, err := tool(t, "HELM", append([]string{"lint", "--strict", "--kube-version", "1.34.0", chart}, args...)...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and sees what the
+// node mounts later, and the account may do no more than ask the kubelet.
+func TestRights(t *testing.T) {
+	var said corev1.SecurityContext
+	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &said))
+	for name, args := range values(t) {
+		all := rendered(t, args...)
+		sets := kinds[*appsv1.DaemonSet](all)
+		if len(sets) == 0 {
+			t.Errorf("%s: no DaemonSet", name)
+		}
+		for _, set := range sets {
+			pod := &set.Spec.Template.Spec
+			if len(pod.Containers) != 1 || pod.InitContainers != nil || !pod.HostPID || !pod.HostNetwork || pod.HostIPC || pod.SecurityContext != nil {
+				t.Errorf("%s: %+v", name, pod)
+			}
+			if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+				t.Errorf("%s: the account's token is mounted by itself", name)
+			}
+			c := pod.Containers[0]
+			context := c.SecurityContext
+			want := said.DeepCopy()
+			if name == "least" {
+				want.Capabilities.Add = want.Capabilities.Add[:3]
+			}
+			// Which profiles a node has is its owner's.
+			want.AppArmorProfile, want.SELinuxOptions = context.AppArmorProfile, context.SELinuxOptions
+			if !reflect.DeepEqual(context, want) {
+				t.Errorf("%s has %+v, and docs/fleet.md says %+v", name, context, want)
+			}
+			mounts(t, name, pod)
+		}
+		for _, role := range kinds[*rbacv1.ClusterRole](all) {
+			want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}}
+			if !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
+				t.Errorf("%s: %+v", name, role.Rules)
+			}
+		}
+		for _, account := range kinds[*corev1.ServiceAccount](all) {
+			if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken || len(account.Secrets) > 0 {
+				t.Errorf("%s: %+v", name, account)
+			}
+		}
+	}
+}
+
+// mounts: every directory of the node is one of docs/fleet.md, follows the node's mounts, and lies in the pod where it lies
+// on the node; what else is mounted is the token and the web configuration.
+func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
+	t.Helper()
+	doc := block(t, "directories")
+	from := map[string]corev1.VolumeSource{}
+	for _, v := range pod.Volumes {
+		from[v.Name] = v.VolumeSource
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		source := from[m.Name]
+		delete(from, m.Name)
+		if source.HostPath == nil {
+			if !m.ReadOnly || source.Projected == nil && source.Secret == nil {
+				t.Errorf("%s mounts %+v", name, m)
+			}
+			continue
+		}
+		if m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer || m.MountPath != source.HostPath.Path {
+			t.Errorf("%s: %+v is not as on the node", name, m)
+		}
+		access := "read and written"
+		if m.ReadOnly {
+			access = "read only"
+		}
+		if want := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m.Name) + `: ` + access); !want.MatchString(doc) {
+			t.Errorf("%s: docs/fleet.md does not say that %s is %s", name, m.Name, access)
+		}
+	}
+	if len(from) > 0 {
+		t.Errorf("%s: volumes that nobody mounts: %v", name, from)
+	}
+}
+
+// block is what stands in docs/fleet.md in a code block that begins with "# NAME".
+func block(t *testing.T, name string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, fleetDoc), "```yaml\n# "+name+"\n")
+	if !ok {
+		t.Fatalf("docs/fleet.md has no block %s", name)
+	}
+	text, _, _ = strings.Cut(text, "```")
+	return text
+}
+
+// TestNever: whatever the values, no manifest has what nobody needs.
+func TestNever(t *testing.T) {
+	never := regexp.MustCompile(`privileged: true|nodes/proxy|nodes/exec|pods/|resources: \[[^\]]*\bsecrets|resources: \[([^\]]*[ ,])?pods|` +
+		`SYS_ADMIN|hostIPC: true|Bidirectional|"\*"|\[\*\]|image: [^\n/]*[.:][^\n/]*/`) // the last one: a registry's host
+	texts := map[string]string{"kustomize": read(t, base+"/orphan-reaper.yaml")}
+	for name, args := range values(t) {
+		text, err := template(t, args...)
+		must(t, err)
+		texts[name] = text
+	}
+	for name, text := range texts {
+		if found := never.FindString(text); found != "" {
+			t.Errorf("%s has %s", name, found)
+		}
+	}
+	for _, bad := range []string{
+		"privileged: true", "resources: [nodes/proxy]", "resources: [nodes, pods]", "resources: [secrets]", "image: example.invalid/b:1",
+	} {
+		if !never.MatchString(bad) {
+			t.Errorf("%s would not be found", bad)
+		}
+	}
+}
+
+// TestPodSecurity: of what Pod Security's baseline asks for, the pods lack what docs/fleet.md says, and no more.
+func TestPodSecurity(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	must(t, err)
+	set := kinds[*appsv1.DaemonSet](rendered(t))[0]
+	var said []string
+	must(t, yaml.UnmarshalStrict([]byte(block(t, "baseline")), &said))
+	var lacks []string
+	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
+	for _, r := range evaluator.EvaluatePod(baseline, &set.Spec.Template.ObjectMeta, &set.Spec.Template.Spec) {
+		if !r.Allowed {
+			lacks = append(lacks, r.ForbiddenReason)
+		}
+	}
+	slices.Sort(lacks)
+	slices.Sort(said)
+	if !slices.Equal(lacks, said) {
+		t.Errorf("baseline forbids %q, and docs/fleet.md says %q", lacks, said)
+	}
+	for _, ns := range kinds[*corev1.Namespace](rendered(t, "--set", "namespaceManifest=true")) {
+		if ns.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
+			t.Errorf("labels %v", ns.Labels)
+		}
+		return
+	}
+	t.Error("no Namespace")
+}
+
+// TestSets: a node has one daemon, whatever its labels, and an update replaces the old one first.
+func TestSets(t *testing.T) {
+	for name, args := range values(t) {
+		sets := kinds[*appsv1.DaemonSet](rendered(t, args...))
+		for _, set := range sets {
+			update := set.Spec.UpdateStrategy.RollingUpdate
+			if update == nil || update.MaxSurge.String() != "0" || update.MaxUnavailable.String() != map[bool]string{true: "1", false: "10%"}[name == "enforce-tls"] {
+				t.Errorf("%s: %+v", name, update)
+			}
+			c := set.Spec.Template.Spec.Containers[0]
+			if p := c.Ports[0]; len(c.Ports) != 1 || p.HostPort != p.ContainerPort { // a second pod waits for the first one to go
+				t.Errorf("%s: %+v", name, c.Ports)
+			}
+			if !maps.Equal(set.Spec.Selector.MatchLabels, picked(set.Spec.Template.Labels, set.Spec.Selector.MatchLabels)) {
+				t.Errorf("%s does not select its own pods", name)
+			}
+			if got := c.Args[:2]; !slices.Equal(got, []string{"run", "--mode=" + mode(name, set)}) {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if name != "label" {
+			if len(sets) != 1 || sets[0].Spec.Template.Spec.Affinity != nil {
+				t.Errorf("%s: %d DaemonSets", name, len(sets))
+			}
+			continue
+		}
+		rest, chosen := sets[0], sets[1]
+		if o := operator(chosen); o != corev1.NodeSelectorOpIn {
+			t.Errorf("who enforces is on nodes with %s", o)
+		}
+		if o := operator(rest); o != corev1.NodeSelectorOpNotIn || maps.Equal(rest.Spec.Selector.MatchLabels, chosen.Spec.Selector.MatchLabels) {
+			t.Errorf("who observes is on nodes with %s, and both select %v", o, rest.Spec.Selector.MatchLabels)
+		}
+	}
+}
+
+func mode(name string, set *appsv1.DaemonSet) string {
+	if name == "enforce-tls" || strings.HasSuffix(set.Name, "-enforce") {
+		return "enforce"
+	}
+	return "observe"
+}
+
+func operator(set *appsv1.DaemonSet) corev1.NodeSelectorOperator {
+	return set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Operator
+}
+
+// picked are those labels whose keys the selector has.
+func picked(labels, selector map[string]string) map[string]string {
+	some := map[string]string{}
+	for key := range selector {
+		some[key] = labels[key]
+	}
+	return some
+}
+
+// TestSchema: values that the schema, or the chart, refuses, and in which words.
+func TestSchema(t *testing.T) {
+	for set, want := range map[string]string{
+		"mode=delete":                            "'observe', 'enforce', 'label'",
+		"mdoe=enforce":                           "mdoe",
+		"host.kubelet=var/lib/kubelet":           "/host/kubelet",
+		"host.kubelet=":                          "/host/kubelet",
+		"host.sock=/run/docker.sock":             "sock",
+		"web.port=80":                            "/web/port",
+		"web.port=http":                          "/web/port",
+		"image.digest=sha256:1":                  "/image/digest",
+		"image.repository=orphan-reaper:1":       "/image/repository",
+		"extraArgs[0]=retention":                 "/extraArgs/0",
+		"extraArgs[0]=--mode=enforce":            "/extraArgs/0",
+		"extraArgs[0]=--node-namespaces=self":    "/extraArgs/0",
+		"maxUnavailable=0":                       "/maxUnavailable",
+		"maxUnavailable=0%":                      "/maxUnavailable",
+		"readHostJournal=maybe":                  "/readHostJournal",
+		"securityContext.privileged=true":        "securityContext",
+		"podMonitor.enabled=true":                "podMonitor.enabled takes web.expose=true",
+		"appArmorProfile.type=none":              "/appArmorProfile/type",
+		"seLinuxOptions.kind=spc_t":              "kind",
+		"serviceAccount.automount=true":          "automount",
+		"tolerations.operator=Exists":            "/tolerations",
+		"podMonitor.keep[0]=orphan_reaper_.*":    "/podMonitor/keep/0",
+		"rbac.rules[0].resources[0]=nodes/proxy": "rules",
+		"enforceLabel.value=not a value":         "/enforceLabel/value",
+	} {
+		if _, err := template(t, "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
+// TestProbes: the kubelet asks at an address on which the daemon listens, in a way that the daemon's configuration lets through.
+func TestProbes(t *testing.T) {
+	for name, args := range values(t) {
+		c := kinds[*appsv1.DaemonSet](rendered(t, args...))[0].Spec.Template.Spec.Containers[0]
+		port := c.Ports[0]
+		listens := slices.Contains(c.Args, fmt.Sprintf("--web-listen-address=127.0.0.1:%d", port.ContainerPort))
+		for path, p := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+			ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == path && p.HTTPGet.Port.StrVal == port.Name
+			if name == "enforce-tls" {
+				ok = p.HTTPGet == nil && p.TCPSocket.Host == "127.0.0.1" && p.TCPSocket.Port.StrVal == port.Name
+			}
+			if !ok || !listens {
+				t.Errorf("%s: %s by %+v, of %v", name, path, p.ProbeHandler, c.Args)
+			}
+		}
+		exposed := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, "$(HOST_IP)") })
+		if services := kinds[*corev1.Service](rendered(t, args...)); exposed != (len(services) == 1) || exposed != (name == "label" || name == "enforce-tls") {
+			t.Errorf("%s: exposed %v, %d Services", name, exposed, len(services))
+		}
+	}
+}
+
+// TestPrometheus: the rules in the chart are those that are tested with promtool, and what is kept at the scrape is enough for them.
+func TestPrometheus(t *testing.T) {
+	source := read(t, root+"/packaging/prometheus/orphan-reaper-fleet.rules.yaml")
+	copied := chart + "/files/orphan-reaper-fleet.rules.yaml"
+	if os.Getenv("UPDATE_GOLDEN") == "1" {
+		must(t, os.WriteFile(copied, []byte(source), 0o644))
+	}
+	if read(t, copied) != source {
+		t.Errorf("%s is not the one in packaging/prometheus: run make golden-chart", copied)
+	}
+	all := rendered(t, values(t)["label"]...)
+	rules := kinds[*monitoringv1.PrometheusRule](all)
+	monitors := kinds[*monitoringv1.PodMonitor](all)
+	if len(rules) != 1 || len(monitors) != 1 {
+		t.Fatalf("%d rules, %d monitors", len(rules), len(monitors))
+	}
+	var want monitoringv1.PrometheusRuleSpec
+	must(t, yaml.UnmarshalStrict([]byte(source), &want))
+	if !reflect.DeepEqual(rules[0].Spec, want) {
+		t.Errorf("the PrometheusRule says something else than the file")
+	}
+	endpoint := monitors[0].Spec.PodMetricsEndpoints[0]
+	kept := regexp.MustCompile(`^(?:` + endpoint.MetricRelabelConfigs[0].Regex + `)$`)
+	names := regexp.MustCompile(`\borphan_reaper_[a-z_]+`)
+	recorded := regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
+	asked := 0
+	for _, r := range want.Groups[0].Rules {
+		for _, name := range names.FindAllString(recorded.ReplaceAllString(r.Expr.String(), ""), -1) {
+			if asked++; !kept.MatchString(name) {
+				t.Errorf("the rules ask for %s, which the PodMonitor drops", name)
+			}
+		}
+	}
+	if asked < 20 || kept.MatchString("go_goroutines") {
+		t.Errorf("%d names, keep %s", asked, kept)
+	}
+	if none := kinds[*monitoringv1.PodMonitor](rendered(t, values(t)["enforce-tls"]...)); none[0].Spec.PodMetricsEndpoints[0].MetricRelabelConfigs != nil {
+		t.Error("an empty list drops something")
+	}
+}
+
+// TestPlaces: a directory that is not the usual one is mounted, and the program is told of it.
+func TestPlaces(t *testing.T) {
+	c := kinds[*appsv1.DaemonSet](rendered(t, values(t)["least"]...))[0].Spec.Template.Spec.Containers[0]
+	for _, flag := range []string{
+		"--cgroup-root=/cgroup", "--state-dir=/var/local/orphan-reaper", "--cni-cache-dir=/var/local/cni", "--cni-data-dir=/var/local/cni/networks",
+	} {
+		_, dir, _ := strings.Cut(strings.TrimSuffix(flag, "/networks"), "=")
+		if !slices.Contains(c.Args, flag) || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == dir }) {
+			t.Errorf("%s is missing in %v, or what it names in %v", flag, c.Args, c.VolumeMounts)
+		}
+	}
+	c = kinds[*appsv1.DaemonSet](rendered(t, values(t)["crio-selinux"]...))[0].Spec.Template.Spec.Containers[0]
+	if !slices.Contains(c.Args, "--metrics-file=/var/lib/node_exporter/textfile_collector/orphan-reaper.prom") {
+		t.Errorf("metrics go nowhere: %v", c.Args)
+	}
+}
+
+// TestFlags: the program that is built from this tree takes what the pods start it with, for nodes of both families.
+func TestFlags(t *testing.T) {
+	program := t.TempDir() + "/orphan-reaper"
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/orphan-reaper")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, args := range values(t) {
+		for _, set := range kinds[*appsv1.DaemonSet](rendered(t, args...)) {
+			c := set.Spec.Template.Spec.Containers[0]
+			for _, address := range []string{"192.0.2.1", "2001:db8::1"} {
+				given := []string{"config", "print", "--config=/dev/null"}
+				for _, arg := range c.Args[1:] {
+					for _, env := range c.Env {
+						value := env.Value
+						if env.ValueFrom != nil {
+							value = map[string]string{"spec.nodeName": "node-1.example", "status.hostIP": address}[env.ValueFrom.FieldRef.FieldPath]
+						}
+						arg = strings.ReplaceAll(arg, "$("+env.Name+")", value)
+					}
+					given = append(given, arg)
+				}
+				out, err := exec.CommandContext(t.Context(), program, given...).CombinedOutput()
+				if err != nil || c.Args[0] != "run" || !strings.Contains(string(out), "\nmode: "+mode(name, set)+" ") || strings.Contains(string(out), "$(") {
+					t.Errorf("%s: %v\n%v\n%s", name, given, err, out)
+				}
+			}
+		}
+	}
+}
