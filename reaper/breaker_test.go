@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -152,5 +153,58 @@ func TestBreakerStopsTheSameLook(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestBreakerWhileParking: a pod of which the kubelet makes a directory twice while the first is being
+// parked lives. No more pods are parked in that look, and none of those that were is stripped.
+func TestBreakerWhileParking(t *testing.T) {
+	n := newFakeNode()
+	rules := testRules
+	rules.Hold, rules.MaxPerLook = 0, 0
+	r := n.reaper(t, rules)
+	r.memory.Proven = true
+	var all []*fakePod
+	for i := range policy.BatchSize + 10 {
+		all = append(all, n.add(i, nil))
+	}
+	n.crowded = uidOf(1)
+	mustPass(t, r, n.claim(1))
+	if len(n.pods) != 11 || !n.BreakerOpen() {
+		t.Errorf("%d pods are left, breaker open %t", len(n.pods), n.BreakerOpen())
+	}
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	if p := all[2]; p.files != 3 || n.pods[uidOf(2)] == p {
+		t.Errorf("%d of 3 files are left of what was parked before", p.files)
+	}
+}
+
+// TestBreakerWhereUseIsUnknown: a pod that goes back met a directory that was made again, and nobody
+// knows whether it is used. It is tried again and again; the breaker opens at the first time, and a
+// person's word to go on holds until more is known.
+func TestBreakerWhereUseIsUnknown(t *testing.T) {
+	n, rules := remade(policy.Unknown)
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	if !n.met || !n.BreakerOpen() {
+		t.Fatalf("met %t, breaker open %t", n.met, n.BreakerOpen())
+	}
+	if err := r.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.scans = nil
+	n.pods[uidOf(1)].facts = map[policy.FactName]policy.Truth{policy.FactSandbox: policy.Yes}
+	tries := len(n.records)
+	n.pass(time.Hour)
+	mustPass(t, r)
+	if n.BreakerOpen() || len(n.records) == tries {
+		t.Errorf("breaker open %t, %d records more", n.BreakerOpen(), len(n.records)-tries)
+	}
+	n.pods[uidOf(1)].used = policy.Yes
+	n.pass(time.Hour)
+	mustPass(t, r)
+	if !n.BreakerOpen() {
+		t.Error("it is used, and the breaker is closed")
 	}
 }

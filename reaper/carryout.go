@@ -63,10 +63,10 @@ func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy
 	var moved []policy.Outcome
 	for _, batch := range batches {
 		outs := r.execute(ctx, rep, batch)
-		if outs == nil {
+		moved = append(moved, slices.DeleteFunc(outs, func(o policy.Outcome) bool { return !o.Moved() })...)
+		if outs == nil || r.stopped() {
 			break
 		}
-		moved = append(moved, slices.DeleteFunc(outs, func(o policy.Outcome) bool { return !o.Moved() })...)
 	}
 	if len(moved) == 0 {
 		return

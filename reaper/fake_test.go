@@ -56,6 +56,9 @@ type fakeNode struct {
 	// remakes are pods of which a directory is made again when one goes back, and met is set when one did.
 	remakes map[parsers.PodUID]policy.Truth
 	met     bool
+	// crowded is a pod of which another directory arrives in quarantine than was judged, while a third
+	// one has taken its name.
+	crowded parsers.PodUID
 	// doubted says when the mounts of no pod are known.
 	doubted func(now policy.Instant) bool
 }
@@ -278,6 +281,11 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 		n.met = true
 	}
 	there, parked := n.pods[a.UID], n.quarantine[a.Entry]
+	if a.Kind == policy.Park && a.UID == n.crowded {
+		n.quarantine[a.Entry+policy.ConflictSuffix] = &fakePod{files: 3}
+		o.Result, o.Conflict, o.Why = policy.Failed, a.Entry+policy.ConflictSuffix, []policy.Why{{Reason: policy.ReasonCannotMove}}
+		return o
+	}
 	switch {
 	case a.Kind == policy.Park && n.immutable:
 		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonCannotMove, Detail: "operation not permitted"}}
@@ -293,7 +301,7 @@ func (n *fakeNode) move(a policy.Action) policy.Outcome {
 		n.quarantine[a.Entry] = there
 	case a.Kind == policy.PutBack && there != nil && there.used != policy.No:
 		o.Result, o.Err, o.Why = policy.Refused, "used", []policy.Why{{Reason: policy.ReasonRemade, Detail: "used"}}
-		if there.used == policy.Yes {
+		if o.Remade = true; there.used == policy.Yes {
 			o.Conflict = a.Entry
 		}
 	default:

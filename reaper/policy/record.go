@@ -275,6 +275,8 @@ type Outcome struct {
 	// Conflict is the quarantine name of the directory that had been made again. Where it is
 	// the action's own entry, that one stays as the conflict, and the newer is left alone.
 	Conflict string
+	// Remade is set where the directory had been made again and there is no conflict, or not yet.
+	Remade bool
 	// Stopped is set where the program was told to end before the action had ended.
 	Stopped bool
 }
@@ -284,10 +286,11 @@ func (o Outcome) Ended() bool {
 	return o.Result == Done || o.Result == Gone || o.Result == Conflict
 }
 
-// MadeAgain reports whether a pod that went back met a directory that its kubelet had made again
-// since the pod was judged: it lived. That a person put it back shows no wrong judgement.
+// MadeAgain reports whether a pod met a directory that its kubelet had made again since the pod was
+// judged, on its way to quarantine or back: it lived. That a person put it back shows no wrong
+// judgement.
 func (o Outcome) MadeAgain() bool {
-	return o.Action.Kind == PutBack && !o.Action.ByPerson && o.Conflict != ""
+	return (o.Action.Kind == Park || o.Action.Kind == PutBack) && !o.Action.ByPerson && (o.Remade || o.Conflict != "")
 }
 
 // NotBegun reports whether the runtime took too long for the sandboxes before this one.

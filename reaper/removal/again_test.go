@@ -84,8 +84,8 @@ func TestAgainUnknown(t *testing.T) {
 		tr.Pod(uidA, "dir volumes")
 		o := run1(t, r, a)
 		want(t, o, policy.Refused, policy.ReasonRemade)
-		if o.Conflict != "" {
-			t.Errorf("%s: a conflict: %q", name, o.Conflict)
+		if o.Conflict != "" || !o.MadeAgain() {
+			t.Errorf("%s: a conflict: %q, made again: %t", name, o.Conflict, o.MadeAgain())
 		}
 		testkit.There(t, tr.Pods+"/"+string(uidA)+"/volumes", true)
 		testkit.There(t, tr.Quar+"/"+entryA+"/old", true)

@@ -91,7 +91,7 @@ func (b *batch) unpark(a policy.Action) policy.Outcome {
 	}
 	// A third one has the name in pods/ by now. The second stays where nothing purges it.
 	out := refuse(a, policy.ReasonCannotMove, fmt.Errorf("%w, and cannot be moved back: %w", wrong, err))
-	out.Result = policy.Failed
+	out.Result, out.Remade = policy.Failed, true
 	if name, err := b.asConflict(a.Entry); err == nil {
 		out.Conflict = name
 	}

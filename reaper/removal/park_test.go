@@ -227,6 +227,9 @@ func TestParkSwappedTwice(t *testing.T) {
 	})
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Failed, policy.ReasonCannotMove)
+	if !o.MadeAgain() {
+		t.Error("made again twice, and nobody is told that the pod lives")
+	}
 	testkit.There(t, tr.Quar+"/"+o.Conflict+"/second", true)
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/third", true)
 	o = run1(t, r, policy.Action{Kind: policy.Purge, UID: uidA, Entry: o.Conflict, Take: contents.TakeAged})

@@ -55,7 +55,9 @@ func (b *batch) putBack(ctx context.Context, a policy.Action) policy.Outcome {
 		b.movedPods, b.movedQuar = true, true
 		return b.arrived(a, parked)
 	case errors.Is(err, unix.EEXIST):
-		return b.unused(ctx, a, func() policy.Outcome { return b.exchange(a, parked) })
+		out := b.unused(ctx, a, func() policy.Outcome { return b.exchange(a, parked) })
+		out.Remade = true
+		return out
 	case errors.Is(err, unix.ENOENT):
 		return policy.Outcome{Action: a, Result: policy.Gone}
 	}
@@ -148,7 +150,7 @@ func (b *batch) conflict(a policy.Action) policy.Outcome {
 	name, err := b.asConflict(a.Entry)
 	if err != nil {
 		out := refuse(a, policy.ReasonCannotMove, explain(beneath.PathError("renameat2", b.r.quarPath(a.Entry), err)))
-		out.Result = policy.Failed
+		out.Result, out.Remade = policy.Failed, true
 		return out
 	}
 	b.movedPods, b.movedQuar = true, true

@@ -80,6 +80,9 @@ func (m *Memory) TooSoon(entry string, now policy.Instant) bool {
 	return now.Boot < m.stuck[entry].next
 }
 
+// Tried reports whether the last step with the entry failed.
+func (m *Memory) Tried(entry string) bool { _, ok := m.stuck[entry]; return ok }
+
 // backOff keeps the pods whose last try was refused, until it is time for another.
 func (m *Memory) backOff(now policy.Instant, all ...[]policy.Verdict) {
 	for _, verdicts := range all {
