@@ -123,8 +123,8 @@ func (s *Store) readOn() error {
 			return s.unfinished(end, err)
 		}
 		if !r.Kind.Known() {
-			return fmt.Errorf("cannot use %s: line %d is of the kind %.40q, which this program does not know: %w; nothing was changed; install that one, or name another --state-dir",
-				s.ledgerPath(), l.lines+1, r.Kind, ErrNewer)
+			return fmt.Errorf("cannot use %s: line %d is of the kind %.40q, which this program does not know: %w; "+
+				"nothing was changed; install that one, or name another --state-dir", s.ledgerPath(), l.lines+1, r.Kind, ErrNewer)
 		}
 		l.apply(r, len(line))
 	}

@@ -257,7 +257,8 @@ func (s *Store) readVersion() (int, error) {
 		return 0, fmt.Errorf("cannot read %s: it holds %.20q and should hold a number; if the directory is orphan-reaper's, write %d there", path, b, Version)
 	}
 	if v > Version {
-		return 0, fmt.Errorf("cannot use %s: version %d, and this program knows version %d: %w; install that one, or name another --state-dir", s.dir, v, Version, ErrNewer)
+		return 0, fmt.Errorf("cannot use %s: version %d, and this program knows version %d: %w; "+
+			"install that one, or name another --state-dir", s.dir, v, Version, ErrNewer)
 	}
 	return v, nil
 }

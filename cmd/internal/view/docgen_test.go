@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -26,7 +27,10 @@ those that say *yes, whatever other reasons it has*. A pod that only waits never
 
 `)
 	for _, a := range Reasons {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n**What to do:** %s\n\n**Attention:** %s\n\n", a.Reason, a.Means, a.Todo, outlookWords[a.Reason.Outlook()])
+		fmt.Fprintf(&b, "## %s\n\n", a.Reason)
+		for _, paragraph := range []string{a.Means, "**What to do:** " + a.Todo, "**Attention:** " + outlookWords[a.Reason.Outlook()]} {
+			b.WriteString(strings.Join(human.Wrap(paragraph, 140), "\n") + "\n\n")
+		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
