@@ -90,7 +90,6 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 		v.sameKubelet(n, p)
 	}
 	v.networkConfirms(e, n, r, now)
-	v.again(e, p, r, now)
 	const booted = "the machine has booted since the pod was parked"
 	switch since, ok := now.Since(p.At); {
 	case !ok && r.Waive: // nobody but the clock could confirm, and the clock has started anew
@@ -100,6 +99,7 @@ func JudgeParked(e Evidence, n Node, p Parked, r Rules, now Instant) ParkedVerdi
 	case since < r.Confirm:
 		v.turn(ParkedWait, ReasonConfirm, fmt.Sprintf("parked %s ago, a sign of life may come for %s", since.Round(time.Second), r.Confirm))
 	}
+	v.again(e, p, r, now) // last: nothing puts a pod back where that may be used
 	return v
 }
 

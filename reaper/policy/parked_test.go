@@ -47,6 +47,21 @@ func TestParkedUnreadable(t *testing.T) {
 	}
 }
 
+// TestParkedAgainAfterBoot: a pod that was parked by rules that waive the kubelet goes back after a boot,
+// but not in exchange for a directory that was made again and may be used.
+func TestParkedAgainAfterBoot(t *testing.T) {
+	for used, want := range map[Truth]ParkedDecision{No: ParkedPutBack, Unknown: ParkedWait, Yes: ParkedConflict} {
+		s := deadScene()
+		s.rules.Waive = true
+		s.parked.At.BootID = "boot-0"
+		s.ev.Facts.Set(FactRemade, Yes, "test", "there is a pods/UID again")
+		s.ev.Facts.Set(FactUsed, used, "test", "")
+		if v := JudgeParked(s.ev, s.node, s.parked, s.rules, s.now); v.Decision != want || !v.Alive {
+			t.Errorf("used %s: %+v", used, v)
+		}
+	}
+}
+
 // TestParkedOther: what lies under a parked pod's name and is not what was judged goes back, however
 // dead the pod is.
 func TestParkedOther(t *testing.T) {
