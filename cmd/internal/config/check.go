@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -237,18 +236,28 @@ func (c *Config) checkWeb(p *problems) {
 		if a == Systemd {
 			continue
 		}
-		// IPv4 may stand in brackets: Kubernetes gives a pod its node's address without them, of
-		// whichever family it is.
-		host, port, err := net.SplitHostPort(a)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		i := strings.LastIndexByte(a, ':')
+		if n, err := strconv.ParseUint(a[i+1:], 10, 16); i < 0 || err != nil || n == 0 {
 			p.add(key, "%s is neither HOST:PORT nor %s", strconv.Quote(a), Systemd)
-		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
-			p.add(key, "%s: write an IP address of this node, or :%s for all of them", strconv.Quote(a), port)
+		} else if !isHost(a[:i]) {
+			p.add(key, "%s: write an IP address of this node, or %s for all of them", strconv.Quote(a), a[i:])
 		}
 	}
 	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {
 		p.add("web.config_file", "there is no web.listen_addresses to it")
 	}
+}
+
+// isHost reports whether net.Listen takes it before a colon and a port. IPv4 may stand in brackets:
+// Kubernetes gives a pod its node's address without them, of whichever family it is.
+func isHost(s string) bool {
+	if s == "" || s == "localhost" {
+		return true
+	}
+	inner, opened := strings.CutPrefix(s, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	addr, err := netip.ParseAddr(inner)
+	return err == nil && opened == closed && (opened || addr.Is4())
 }
 
 func (c *Config) checkRuntime(p *problems) {
