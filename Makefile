@@ -91,7 +91,7 @@ test: ## Run all tests that can run here, and say which could not; as root on De
 
 .PHONY: test-mounts
 test-mounts: ## Run the tests with real mounts in a user and mount namespace, without root
-	go test -exec 'unshare --user --map-root-user --mount' ./reaper/...
+	go test -exec 'unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc' ./reaper/...
 
 .PHONY: test-root
 test-root: ## Run the tests as root; the compiler stays with you, only the tests go through sudo

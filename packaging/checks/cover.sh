@@ -14,7 +14,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	REQUIRE_ROOT=${REQUIRE_ROOT:-1} run
 else
 	run
-	enter='unshare --user --map-root-user --mount'
+	enter='unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc'
 	if $enter true 2>/dev/null; then run -exec "$enter"; fi
 	if sudo -n true 2>/dev/null; then run -exec 'sudo -n env REQUIRE_ROOT=1'; fi
 fi

@@ -3,7 +3,8 @@
 #
 # As root each package's tests run by testdata/canary, on a machine of their own: it fails
 # what touches the one beneath. Elsewhere the packages that mount run as root of a user and
-# mount namespace of their own, where the kernel allows one. With REQUIRE_ROOT=1, as CI has
+# mount namespace of their own, with a PID namespace in which every process can be read, where
+# the kernel allows these. With REQUIRE_ROOT=1, as CI has
 # it, a test that could not run has failed.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -25,8 +26,8 @@ if [ "$(id -u)" -eq 0 ]; then
 	if [ "$REQUIRE_ROOT" = 1 ] || "$work/canary" true 2>/dev/null; then
 		canary=$work/canary
 	fi
-elif unshare --user --map-root-user --mount true 2>/dev/null; then
-	enter='unshare --user --map-root-user --mount'
+elif unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc true 2>/dev/null; then
+	enter='unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc'
 fi
 
 if [ "$REQUIRE_ROOT" = 1 ]; then

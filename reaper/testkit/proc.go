@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,15 +29,21 @@ type FakeProc struct {
 // hostMount is the first line of mountinfo of all processes that see the same files.
 const hostMount = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 
-// ProcTree makes a /proc that shows a PID 1 and the processes given.
+// ProcTree makes a /proc that shows a PID 1 and the processes given. One given may be that PID 1:
+// a test in a PID namespace of its own may be it.
 func ProcTree(t *testing.T, procs ...FakeProc) string {
 	t.Helper()
 	dir := t.TempDir()
-	AddProc(t, dir, append([]FakeProc{
+	for _, p := range [...]FakeProc{
 		{PID: 1, Comm: "systemd", Args: []string{"/sbin/init"}},
 		{PID: 2, Comm: "kthreadd"},
 		{PID: 300, Comm: "kube-proxy", Args: []string{"kube-proxy", "--config=/x"}},
-	}, procs...)...)
+	} {
+		if !slices.ContainsFunc(procs, func(given FakeProc) bool { return given.PID == p.PID }) {
+			procs = append(procs, p)
+		}
+	}
+	AddProc(t, dir, procs...)
 	return dir
 }
 

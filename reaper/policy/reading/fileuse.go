@@ -15,12 +15,14 @@ type FileUse struct {
 	Stray string
 	// Read and Refused count the other processes that could be asked and those that could not.
 	Read, Refused int
+	First         string // one of those that could not be asked, for people
 	// Alone says that there is no other process.
 	Alone bool
 }
 
-// Fact answers whether the pod's files are in use. A process that cannot be asked is counted and
-// shown, and does not keep by itself; where no other process could be asked, nothing is known.
+// Fact answers whether the pod's files are in use. Where one process cannot be asked, nobody knows:
+// it may have a file of the pod open. With CAP_SYS_PTRACE, as root and the service have it, each can
+// be asked, so that no healthy node is kept by this; elsewhere the words say what is missing.
 func (u FileUse) Fact(origin string) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	switch {
@@ -35,11 +37,16 @@ func (u FileUse) Fact(origin string) policy.Fact {
 	case u.Stray != "":
 		f.Detail = u.Stray
 	case u.Refused > 0:
-		f.Truth, f.Detail = policy.No, fmt.Sprintf("processes that could not be read: %d", u.Refused)
+		f.Detail = Refusal(u.Refused, u.First).Error()
 	default:
 		f.Truth = policy.No
 	}
 	return f
+}
+
+// Refusal says that processes could not be asked, and what is missing.
+func Refusal(n int, first string) error {
+	return fmt.Errorf("processes that could not be read: %d, one of them PID %s; it takes CAP_SYS_PTRACE", n, first)
 }
 
 // NewUse is what one source says on the use of a directory that was made again. What it says of

@@ -12,10 +12,13 @@ func TestFileUse(t *testing.T) {
 		use  FileUse
 		want policy.Fact
 	}{
-		"nothing was asked":             {FileUse{}, policy.Fact{Detail: "no other process could be read"}},
-		"nobody else is there":          {FileUse{Alone: true}, policy.Fact{Truth: policy.No}},
-		"nobody uses it":                {FileUse{Read: 7}, policy.Fact{Truth: policy.No}},
-		"one refuses":                   {FileUse{Read: 7, Refused: 1}, policy.Fact{Truth: policy.No, Detail: "processes that could not be read: 1"}},
+		"nothing was asked":    {FileUse{}, policy.Fact{Detail: "no other process could be read"}},
+		"nobody else is there": {FileUse{Alone: true}, policy.Fact{Truth: policy.No}},
+		"nobody uses it":       {FileUse{Read: 7}, policy.Fact{Truth: policy.No}},
+		"one refuses": {
+			FileUse{Read: 7, Refused: 1, First: "9 (app)"},
+			policy.Fact{Detail: "processes that could not be read: 1, one of them PID 9 (app); it takes CAP_SYS_PTRACE"},
+		},
 		"all refuse":                    {FileUse{Refused: 7}, policy.Fact{Detail: "no other process could be read"}},
 		"one could not be asked":        {FileUse{Read: 7, Err: errors.New("x")}, policy.Fact{Detail: "x"}},
 		"a file that may be the pod's":  {FileUse{Read: 7, Refused: 1, Stray: "s"}, policy.Fact{Detail: "s"}},

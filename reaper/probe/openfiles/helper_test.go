@@ -38,6 +38,7 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	t.Helper()
+	testkit.NeedProcesses(t)
 	open, err := beneath.New(false)
 	must(t, err)
 	n := &node{t: t, dir: t.TempDir()}

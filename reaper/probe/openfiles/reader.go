@@ -41,8 +41,9 @@ type Answer struct {
 	places   *places           // to follow strays
 	devs     map[uint64]device // the devices of the pods' files, as /proc and as statx has them
 	detached detachedFiles
-	read     int  // processes that could be read, ourselves left out
-	refused  int  // processes that could not
+	read     int // processes that could be read, ourselves left out
+	refused  int // processes that could not
+	refusing string
 	alone    bool // this process is PID 1 and the only one of its namespace
 	procDir  string
 }
@@ -65,7 +66,7 @@ type Walked struct {
 // Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
 // directory met it; walked is nil where it was not walked.
 func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
-	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, Alone: a.alone}
+	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, First: a.refusing, Alone: a.alone}
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
 		a.addStrays(&u, walked)
 	}
@@ -75,6 +76,9 @@ func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 // Use answers for a directory that was made again: what is held of its elder has another name.
 func (a *Answer) Use(uid parsers.PodUID) reading.NewUse {
 	u := reading.NewUse{User: a.again[uid], Doubt: a.doubts[uid], Err: a.Err}
+	if u.Err == nil && a.refused > 0 {
+		u.Err = reading.Refusal(a.refused, a.refusing)
+	}
 	if words := a.pods[uid]; u.User == "" && parsers.BareUID([]byte(words), uid) {
 		u.User = words
 	}
