@@ -4,9 +4,9 @@
 //
 // It changes nothing on the node, ever, and judges nothing: what it reads becomes facts,
 // and whatever it cannot read becomes Unknown, which keeps. Directories are opened from a
-// held handle by one name at a time (package beneath), so that neither a symlink nor a mount
-// leads a look astray; nothing but directories and a few known regular files is ever opened; and no
-// file system is asked for anything across a mount, since a dead one never answers.
+// handle by one name at a time (package beneath), so that a look follows neither a symlink nor a
+// mount. Nothing but directories and a few known regular files is ever opened. No file system is
+// asked for anything across a mount, since a dead one never answers.
 //
 // What CNI left is read in chunks (SweepCNI), by a room of its own: the files of a chunk first,
 // and only then what is known of them is asked.

@@ -12,7 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// Answer is what one pod directory says by itself.
+// Answer is what was read of one pod directory.
 type Answer struct {
 	Directory, OwnMount policy.Fact
 	ID                  policy.DirID

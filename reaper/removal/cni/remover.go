@@ -18,10 +18,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-// Remover takes and restores files of CNI. Safe for use by several goroutines; one batch runs at
+// Remover removes and restores files of CNI. Safe for use by several goroutines; one batch runs at
 // a time.
 type Remover struct {
-	// dirs says, at each batch, in and below which directories files may be taken or put back;
+	// dirs says, at each batch, in and below which directories files may be removed or put back;
 	// nil: in none.
 	dirs     func() []string
 	open     *beneath.Opener

@@ -1,8 +1,8 @@
 // Package sandbox asks the container runtime to stop and remove sandboxes that have stopped
-// already. It changes no file: the runtime runs CNI DEL, which nothing on disk can stand for.
+// already. It changes no file: the runtime runs CNI DEL, and no change of files can replace that.
 //
-// It does not decide. The runtime is asked about each sandbox by its whole ID immediately
-// before, and whatever is not as it was judged stays.
+// It does not decide. Immediately before, it asks the runtime about each sandbox by its whole ID,
+// and leaves whatever is not as it was judged.
 package sandbox
 
 import (
@@ -19,10 +19,9 @@ import (
 )
 
 // The times of the calls to a runtime. Stopping a sandbox runs the CNI plugins, which may ask
-// a server somewhere; the kubelet gives each call two minutes (--runtime-request-timeout).
-// All the sandboxes of a batch have those together, so that a runtime that hangs holds up a
-// pass no longer, and one of them not all of it, so that one network that hangs does not hold
-// up the others.
+// a server somewhere; the kubelet gives each call two minutes (--runtime-request-timeout). Here all
+// the sandboxes of a batch have two minutes together: a runtime that hangs delays a pass no longer.
+// One sandbox has a part of that: one network that hangs does not delay the others for all of it.
 const (
 	allTake  = 2 * time.Minute
 	oneTakes = 30 * time.Second
