@@ -78,7 +78,7 @@ func (n *Namespaces) follow() (policy.Truth, string) {
 		return policy.Unknown, "no directory that is changed was found"
 	}
 	for _, id := range n.Places {
-		i := slices.IndexFunc(n.Own, func(m Mount) bool { return uint64(m.ID) == id }) //nolint:gosec // IDs are not negative
+		i := slices.IndexFunc(n.Own, func(m Mount) bool { return uint64(m.ID) == id })
 		if i < 0 {
 			return policy.Unknown, fmt.Sprintf("mount %d, on which lies what is changed, is not among this process's mounts", id)
 		}
@@ -86,9 +86,9 @@ func (n *Namespaces) follow() (policy.Truth, string) {
 		master, _ := m.peer("master:")
 		peer, _ := m.peer("shared:")
 		if !groups[master] && !groups[peer] {
-			return policy.No, fmt.Sprintf("this process has a mount namespace of its own, where the host's later mounts do not come to %s; "+
-				"remove what makes it from the unit (ProtectSystem=, PrivateTmp=, ReadWritePaths=, MountFlags=private and the like), or in a container "+
-				"mount %[1]s with mountPropagation: HostToContainer", m.Point)
+			return policy.No, fmt.Sprintf("the host's later mounts do not come to %s in this mount namespace: in a container mount it with "+
+				"mountPropagation: HostToContainer; from a unit remove what makes the namespace "+
+				"(ProtectSystem=, PrivateTmp=, ReadWritePaths=, MountFlags=private and the like)", m.Point)
 		}
 	}
 	return policy.Yes, "the host's mounts come to a mount namespace of its own, a slave of that of PID 1"

@@ -32,17 +32,17 @@ func TestMayEnforce(t *testing.T) {
 		"PID 1 is not read":           {Namespaces{Initial: true, Own: host, FirstErr: x}, unknown, "mounts of PID 1: x"},
 		"no mounts at all":            {Namespaces{Initial: true}, unknown, "no directory"},
 		"a slave":                     {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, Places: at(41)}, yes, "a slave"},
-		"a slave but for the pods":    {Namespaces{Initial: true, Own: []Mount{root, mount(41, "/pods", "")}, First: host, Places: at(41)}, no, "come to /pods;"},
-		"one of two is no slave":      {Namespaces{Initial: true, Own: []Mount{pods, mount(42, "/q", "")}, First: host, Places: at(41, 42)}, no, "come to /q;"},
+		"a slave but for the pods":    {Namespaces{Initial: true, Own: []Mount{root, mount(41, "/pods", "")}, First: host, Places: at(41)}, no, "come to /pods in"},
+		"one of two is no slave":      {Namespaces{Initial: true, Own: []Mount{pods, mount(42, "/q", "")}, First: host, Places: at(41, 42)}, no, "come to /q in"},
 		"a place is not known":        {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, PlacesErr: x}, unknown, "changed: x"},
 		"a place is not among them":   {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host, Places: at(41, 43)}, unknown, "mount 43"},
 		"no place is told":            {Namespaces{Initial: true, Own: []Mount{root, pods}, First: host}, unknown, "no directory"},
 		"the root of a container":     {Namespaces{Initial: true, Own: []Mount{mount(40, "/", ""), pods}, First: host, Places: at(41)}, yes, "a slave"},
 		"no root is seen":             {Namespaces{Initial: true, Own: []Mount{pods}, First: host, Places: at(41)}, yes, "a slave"},
 		"a peer":                      {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:1")}, First: host, Places: at(40)}, yes, "a slave"},
-		"of another group":            {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:5 master:7")}, First: host, Places: at(40)}, no, "of its own"},
-		"PID 1 shares nothing":        {Namespaces{Initial: true, Own: []Mount{root}, First: []Mount{mount(20, "/", "master:1")}, Places: at(40)}, no, "of its own"},
-		"both in no group":            {Namespaces{Initial: true, Own: []Mount{alone}, First: []Mount{bare}, Places: at(40)}, no, "of its own"},
+		"of another group":            {Namespaces{Initial: true, Own: []Mount{mount(40, "/", "shared:5 master:7")}, First: host, Places: at(40)}, no, "later"},
+		"PID 1 shares nothing":        {Namespaces{Initial: true, Own: []Mount{root}, First: []Mount{mount(20, "/", "master:1")}, Places: at(40)}, no, "later"},
+		"both in no group":            {Namespaces{Initial: true, Own: []Mount{alone}, First: []Mount{bare}, Places: at(40)}, no, "later"},
 	} {
 		if f := c.n.MayEnforce("/proc"); f.Truth != c.want || !strings.Contains(f.Detail, c.detail) || f.Origin == "" {
 			t.Errorf("%s: %+v, want %s with %q", name, f, c.want, c.detail)

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// daemonImage is the image of orphan-reaper as a pod names it, and daemonTag its tag.
+const (
+	daemonTag   = "e2e"
+	daemonImage = "orphan-reaper:" + daemonTag
+)
+
+// writeDaemonImage makes the image of the daemon in the same way as make image, for this
+// architecture alone.
+func writeDaemonImage(dir string) error {
+	tree := filepath.Join(dir, "daemon")
+	if err := os.MkdirAll(tree, 0o700); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(dir, "orphan-reaper"), filepath.Join(tree, "orphan-reaper")); err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(dir, "daemon.tar"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // a short one fails its import
+	cmd := exec.Command("go", "run", "./packaging/image", daemonTag, "0", "", tree)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "..", out, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return cmd.Run()
+}
+
+// share makes the directory a mount that others can follow, as everything is where systemd is PID 1.
+func (n *node) share(t *testing.T, dir string) string {
+	t.Helper()
+	mkdir(t, dir)
+	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_SHARED} {
+		if err := unix.Mount(dir, dir, "", flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			t.Errorf("umount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// daemonPod is the manifest of a pod with the rights that docs/install.md asks for, and no others.
+// What the suite keeps elsewhere than a node does lies in its directory: that is there to be read.
+// follow is how the mount of the kubelet's root directory gets the node's mounts.
+func (n *node) daemonPod(p pod, follow, state string, flags []string) string {
+	quoted := make([]string, len(flags))
+	for i, f := range flags {
+		quoted[i] = fmt.Sprintf("%q", f)
+	}
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, namespace: e2e, uid: %[2]s}
+spec:
+  hostPID: true
+  hostNetwork: true
+  terminationGracePeriodSeconds: 20
+  securityContext:
+    seccompProfile: {type: RuntimeDefault}
+  containers:
+  - name: daemon
+    image: %[3]s
+    imagePullPolicy: Never
+    args: [%[4]s]
+    securityContext:
+      runAsUser: 0
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities: {drop: [ALL], add: [DAC_OVERRIDE, FOWNER, SYS_PTRACE, SYS_CHROOT]}
+    volumeMounts:
+    - {name: suite, mountPath: %[5]s, readOnly: true}
+    - {name: cgroup, mountPath: /sys/fs/cgroup, readOnly: true}
+    - {name: root, mountPath: %[6]s, mountPropagation: %[7]s}
+    - {name: state, mountPath: %[8]s, mountPropagation: HostToContainer}
+  volumes:
+  - {name: suite, hostPath: {path: %[5]s}}
+  - {name: cgroup, hostPath: {path: /sys/fs/cgroup}}
+  - {name: root, hostPath: {path: %[6]s}}
+  - {name: state, hostPath: {path: %[8]s}}
+`, p.name, p.uid, daemonImage, strings.Join(quoted, ", "), n.dir, n.root, follow, state)
+}
+
+// inPod runs the daemon's image as a pod of this kubelet. Its log is what the kubelet keeps of it.
+func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemon {
+	t.Helper()
+	state := filepath.Join(n.dir, p.name+".state")
+	d := &daemon{node: n, state: state, flags: append(n.flags(state), flags...)}
+	manifest := filepath.Join(n.dir, "manifests", p.name+".yaml")
+	before := len(n.tasks())
+	write(t, filepath.Join(n.dir, p.name+".new"), n.daemonPod(p, follow, n.share(t, state), append([]string{"run"}, d.flags...)))
+	if err := os.Rename(filepath.Join(n.dir, p.name+".new"), manifest); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(n.podLogs, "e2e_"+p.name+"-e2e_"+p.uid, "daemon", "0.log")
+	d.process = &process{name: p.name, log: log, done: make(chan struct{})}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("orphan-reaper said in its pod:\n%s", d.story())
+		}
+		if err := os.Remove(manifest); err != nil {
+			t.Error(err)
+		}
+		eventually(t, 60*time.Second, func() string {
+			return missing(len(n.tasks()) == before && !exists(filepath.Join(n.pods, p.uid)), "the pod has not ended: %q", n.tasks())
+		})
+	})
+	eventually(t, 60*time.Second, func() string {
+		return missing(d.size() > 0, "the daemon says nothing in its pod\n%s", n.kubelet.tail(5))
+	})
+	return d
+}
+
+// flags are those of a daemon beside this node, with a state of its own.
+func (n *node) flags(state string) []string {
+	return []string{
+		// Nothing of this machine's, but for what a scenario names.
+		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
+		"--cni-conf-dir", filepath.Join(n.dir, "cni"),
+		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
+		"--state-dir", state, "--runtime-endpoint", "unix://" + n.endpoint,
+		"--node-namespaces", nodeNamespaces(),
+		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
+		"--log-format", "json",
+	}
+}
+
+// daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. What is mounted after
+// its start keeps its pod, and comes into its own mount namespace. Without HostToContainer it could
+// take such a mount away from the node: then it only observes, and says so.
+func daemonset(t *testing.T, n *node) {
+	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
+	orphaned, mounted, observed := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_"), n.uid("2badf00d-0000-4000-8000-00000000d53_")
+	ownState := func(name string) pod {
+		return pod{uid: n.uid("5a11fe00-0000-4000-8000-0000000000d" + name + "_"), name: "daemon-" + name}
+	}
+	t.Run("follows", func(t *testing.T) {
+		n.plant(t, skeleton, orphaned)
+		address := "127.0.0.1:" + freePort(t)
+		d := n.inPod(t, ownState("1"), "HostToContainer", "--web-listen-address", address)
+		d.tells(t, 60*time.Second, orphaned, "it waits for the hold", keptFor(policy.ReasonHold))
+		later := n.plant(t, "tmpfs mounted", mounted)
+		d.tells(t, 90*time.Second, orphaned, "it is removed", kind(policy.KindRemoved))
+		if !d.sees(t, later.dir) {
+			t.Error("the node's later mount has not come to the daemon's namespace")
+		}
+		n.forge(t, mounted)
+		d.tells(t, 60*time.Second, mounted, "it is kept", keptFor(policy.ReasonMounted))
+		volume := filepath.Join(later.dir, "volumes", emptyDir, "mem")
+		checkCanaries(t, volume)
+		later.unmount(volume)
+		if code, said := get(t, address, "/readyz"); code != http.StatusOK {
+			t.Errorf("/readyz: %d %s", code, said)
+		}
+	})
+	if nodeNamespaces() != "auto" {
+		t.Log("the suite runs in a mount namespace of its own, which was named as the node: the daemon does not ask which mounts follow")
+		return
+	}
+	t.Run("does not follow", func(t *testing.T) {
+		address := "127.0.0.1:" + freePort(t)
+		d := n.inPod(t, ownState("2"), "None", "--web-listen-address", address)
+		dead := n.plant(t, skeleton, observed)
+		told := d.tells(t, 60*time.Second, observed, "it is kept", keptFor(policy.ReasonNamespaces))
+		if !strings.Contains(told.Text, "HostToContainer") || !strings.Contains(told.Text, n.root) {
+			t.Errorf("it says: %s", told.Text)
+		}
+		if code, said := get(t, address, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(said, "HostToContainer") {
+			t.Errorf("/readyz: %d %s", code, said)
+		}
+		throughout(t, hold+confirm/2, func() string { return missing(exists(dead.dir), "the pod's directory is gone") })
+		for _, r := range d.records() {
+			if r.Kind == policy.KindParked || r.Kind == policy.KindRemoved {
+				t.Errorf("it has acted: %s", r.Text)
+			}
+		}
+		if err := os.RemoveAll(dead.dir); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// sees reports whether the mount namespace of the daemon's container has a mount below dir.
+func (d *daemon) sees(t *testing.T, dir string) bool {
+	t.Helper()
+	i := slices.IndexFunc(d.node.host.processes(), func(pid int) bool {
+		return strings.HasPrefix(cmdline(pid), "/orphan-reaper run ") && strings.Contains(cmdline(pid), d.state)
+	})
+	if i < 0 {
+		t.Fatal("the daemon's process is not found")
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", d.node.host.processes()[i]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(b), " "+dir+"/")
+}
+
+func get(t *testing.T, address, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
