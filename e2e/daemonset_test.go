@@ -150,9 +150,10 @@ func (n *node) flags(state string) []string {
 // take such a mount away from the node: then it only observes, and says so.
 func daemonset(t *testing.T, n *node) {
 	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
-	orphaned, mounted, observed := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_"), n.uid("2badf00d-0000-4000-8000-00000000d53_")
+	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
+	observed := n.uid("2badf00d-0000-4000-8000-00000000d53_")
 	ownState := func(name string) pod {
-		return pod{uid: n.uid("5a11fe00-0000-4000-8000-0000000000d" + name + "_"), name: "daemon-" + name}
+		return pod{uid: n.uid("5a11fe00-0000-4000-8000-000000000d" + name + "_"), name: "daemon-" + name}
 	}
 	t.Run("follows", func(t *testing.T) {
 		n.plant(t, skeleton, orphaned)

@@ -125,7 +125,13 @@ func build(dir string) error {
 			return fmt.Errorf("cannot build %s: %w\n%s", c.name, err, out)
 		}
 	}
-	return writeImage(filepath.Join(dir, "image.tar"), filepath.Join(dir, "pause"))
+	if err := writeImage(filepath.Join(dir, "image.tar"), filepath.Join(dir, "pause")); err != nil {
+		return err
+	}
+	if err := writeDaemonImage(dir); err != nil {
+		return fmt.Errorf("cannot make the daemon's image: %w", err)
+	}
+	return nil
 }
 
 // TestBesideKubelets runs the scenarios beside every kubelet at once, each with a runtime
@@ -188,6 +194,7 @@ func beside(t *testing.T, n *node) {
 		{"flood", flood},
 		{"runtime", runtimeFails},
 		{"alive", alive},
+		{"daemonset", daemonset},
 	} {
 		t.Run(scenario.name, func(t *testing.T) { scenario.run(t, n) })
 		n.sameLife(t, before, living)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,16 +33,8 @@ func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
-	d := &daemon{node: n, metrics: metrics, state: state, flags: append([]string{
-		// Nothing of this machine's, but for what a scenario names.
-		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
-		"--cni-conf-dir", filepath.Join(n.dir, "cni"),
-		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
-		"--state-dir", state, "--runtime-endpoint", "unix://" + n.endpoint,
-		"--node-namespaces", nodeNamespaces(),
-		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
-		"--metrics-file", metrics, "--log-format", "json",
-	}, flags...)} // the last one of a flag holds
+	d := &daemon{node: n, metrics: metrics, state: state}
+	d.flags = append(append(n.flags(state), "--metrics-file", metrics), flags...) // the last one of a flag holds
 	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
 	t.Cleanup(func() {
 		d.end(t)
@@ -98,10 +91,14 @@ func (d *daemon) scan(t *testing.T) report {
 	return r
 }
 
+// criHead stands before each line in a container's log.
+var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
+
 // records are what the daemon has told since forget, in order.
 func (d *daemon) records() []policy.Record {
 	var all []policy.Record
 	for _, line := range d.since(d.from) {
+		line = criHead.ReplaceAllString(line, "")
 		var r policy.Record
 		if json.Unmarshal([]byte(line), &r) == nil && r.Kind != "" {
 			all = append(all, r)
@@ -114,6 +111,7 @@ func (d *daemon) records() []policy.Record {
 func (d *daemon) story() string {
 	var lines []string
 	for _, line := range d.since(0) {
+		line = criHead.ReplaceAllString(line, "")
 		var r struct{ Time, Msg, Error, Text string }
 		if json.Unmarshal([]byte(line), &r) != nil {
 			lines = append(lines, line)
