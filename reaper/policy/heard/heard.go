@@ -155,6 +155,12 @@ func (h *Heard) name(c Claim) {
 	}
 }
 
+// spoke reports whether anything was heard of this kubelet. One that has a directory it cannot remove
+// says so every 2 s, and one that cannot tear down a volume at least every 2 min 2 s; so a log in which
+// there is neither, beside a directory that stays, is one that is not read. Where there is no directory
+// it has nothing to say.
+func (h *Heard) spoke() bool { return h.Last.BootID != "" || len(h.Named)+len(h.Teardowns) > 0 }
+
 // Tell sets the facts that only the kubelet's log can give: FactNamed, FactAnyNamed and FactTeardown, and the
 // leaves. With no kubelet running all of them stay unknown.
 func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
@@ -170,6 +176,9 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 		anyNamed = policy.Yes
 	}
 	var detail string
+	if !h.spoke() && !e.RuntimeOnly {
+		teardown, detail = policy.Unknown, "nothing was heard from the kubelet's log since its start, so it may work on a volume: is its log read? see --log-source"
+	}
 	if h.Full {
 		teardown, detail = policy.Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
 	}

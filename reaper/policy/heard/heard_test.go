@@ -2,6 +2,7 @@ package heard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func TestHeard(t *testing.T) {
 	}
 	want("nothing was ever learnt", policy.Unknown, policy.Unknown, policy.Unknown)
 	h.Add(nil, s.Node, s.Now)
-	want("the kubelet is known and has said nothing", policy.No, policy.No, policy.No)
+	want("the kubelet is known and has said nothing", policy.No, policy.No, policy.Unknown)
 	h.Add([]Claim{claim(other, parsers.ReportOther)}, s.Node, s.Now)
 	want("it named another", policy.No, policy.Yes, policy.No)
 	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportTeardown)}, s.Node, s.Now)
@@ -98,14 +99,39 @@ func TestHeard(t *testing.T) {
 	forged.Sighting.PID = 1
 	h = Heard{}
 	h.Add([]Claim{forged}, s.Node, s.Now)
-	want("somebody else named this one", policy.No, policy.No, policy.No)
+	want("somebody else named this one", policy.No, policy.No, policy.Unknown)
 	h.Add([]Claim{claim(testkit.PodUID, parsers.ReportNotADirectory)}, s.Node, s.Now)
 	s.Node.KubeletID = policy.KubeletID{PID: 9000, Start: s.Now.Boot - time.Minute}
 	want("another kubelet runs", policy.Unknown, policy.Unknown, policy.Unknown)
 	h.Add(nil, s.Node, s.Now)
-	want("another kubelet runs and has said nothing", policy.No, policy.No, policy.No)
+	want("another kubelet runs and has said nothing", policy.No, policy.No, policy.Unknown)
 	s.Node.Kubelet.Truth = policy.Unknown
 	want("it is not known which runs", policy.Unknown, policy.Unknown, policy.Unknown)
+}
+
+// TestNeverHeard: a pod that a whole list lets go is kept while the log may not be read at all: its
+// volume manager may work in the directory. What has no directory it cannot work in.
+func TestNeverHeard(t *testing.T) {
+	s := testkit.DeadPod()
+	s.Pod.Facts[policy.FactReleased].Truth = policy.Yes
+	var h Heard
+	judged := func(e policy.Evidence) policy.Verdict {
+		h.Tell(&e, s.Node, s.Now)
+		return policy.Judge(e, s.Node, s.Hold, s.Rules, s.Now)
+	}
+	h.Add(nil, s.Node, s.Now)
+	if v := judged(s.Pod); v.Decision != policy.Keep || !v.For(policy.ReasonKubeletUnknown) || !strings.Contains(v.Why[0].Detail, "--log-source") {
+		t.Errorf("nothing was heard: %s %v", v.Decision, v.Why)
+	}
+	only := s.Pod
+	only.RuntimeOnly = true
+	if v := judged(only); v.For(policy.ReasonKubeletUnknown) {
+		t.Errorf("only the runtime has it: %s %v", v.Decision, v.Why)
+	}
+	h.Add([]Claim{{At: s.Now, Sighting: parsers.Sighting{UID: "other", Report: parsers.ReportOther, PID: s.Node.KubeletID.PID, Whole: true}}}, s.Node, s.Now)
+	if v := judged(s.Pod); v.Decision != policy.Reap {
+		t.Errorf("the guard is off once the kubelet is heard: %s %v", v.Decision, v.Why)
+	}
 }
 
 // TestHeardBounded: forged lines of a file cannot make it grow without end, nor push out
