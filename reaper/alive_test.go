@@ -185,3 +185,63 @@ func TestRestoreBesideALivingPod(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// absentNode is a node whose looks do not find what lies in quarantine.
+type absentNode struct{ *fakeNode }
+
+func (n absentNode) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	look, err := n.fakeNode.Look(ctx, parked, only)
+	for i := range look.Parked {
+		look.Parked[i].Facts.Set(policy.FactDirectory, policy.No, "fake", "")
+	}
+	return look, err
+}
+
+// TestBackSinceTheLook: what a look did not find in quarantine is written off, and nothing is removed
+// of it should it be there after all: nobody has asked whether its pod lives.
+func TestBackSinceTheLook(t *testing.T) {
+	n := newFakeNode()
+	p := n.add(1, nil)
+	rules := testRules
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	for _, e := range policy.Listed(n.Entries()) {
+		if _, err := n.Append(policy.Record{Kind: policy.KindStripping, UID: e.UID, Entry: e.Entry, ID: e.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.facts = map[policy.FactName]policy.Truth{policy.FactCgroup: policy.Yes}
+	r.Prober = absentNode{n}
+	mustPass(t, r)
+	if p.files != 3 || len(n.quarantine) != 1 {
+		t.Fatalf("%d of 3 files are left", p.files)
+	}
+	r.Prober = n
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	if p.files != 3 || !n.BreakerOpen() {
+		t.Errorf("%d of 3 files are left, breaker open %t", p.files, n.BreakerOpen())
+	}
+}
+
+// TestWrittenOff: what has really gone from quarantine is written off, whatever its phase.
+func TestWrittenOff(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil).ephemeral = true
+	rules := testRules
+	rules.Hold = 0
+	r := n.reaper(t, rules)
+	mustPass(t, r, n.claim(1))
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	if left := policy.Listed(n.Entries()); len(left) != 1 || left[0].Phase != policy.PhaseConfirmed {
+		t.Fatalf("%+v", left)
+	}
+	clear(n.quarantine)
+	n.pass(rules.Retention)
+	mustPass(t, r)
+	if left := policy.Listed(n.Entries()); len(left) != 0 {
+		t.Errorf("not written off: %+v", left)
+	}
+}

@@ -369,6 +369,10 @@ func (n *fakeNode) take(a policy.Action) policy.Outcome {
 		o.Result = policy.Gone
 		return o
 	}
+	if a.Take == contents.TakeNone {
+		o.Result, o.Why = policy.Refused, []policy.Why{{Reason: policy.ReasonContentUnknown, Detail: "it is there again"}}
+		return o
+	}
 	if n.stays {
 		o.Result, o.Err = policy.Failed, "operation not permitted"
 		return o

@@ -197,11 +197,11 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 	case Yes:
 	case No:
 		// Somebody moved it away: the action finds nothing and the ledger learns that it is
-		// gone. Should it be there after all, what was not confirmed is not stripped for that.
+		// gone. Should it be there after all, nothing is removed of what this look has not seen.
 		if s.Phase == PhaseParked {
 			return ParkedVerdict{Decision: ParkedPutBack}, &Action{Kind: PutBack}
 		}
-		return ParkedVerdict{Decision: ParkedStrip}, &Action{Kind: Strip, Take: contents.TakeStrip}
+		return ParkedVerdict{Decision: ParkedStrip}, &Action{Kind: Strip, Take: contents.TakeNone}
 	case Unknown:
 		return ParkedVerdict{Decision: ParkedWait, Why: []Why{{ReasonContentUnknown, unknownDetail(FactDirectory, f)}}}, nil
 	}

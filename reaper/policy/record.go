@@ -146,7 +146,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 // Recover closes an intent whose outcome is not in the ledger, by where the directory
 // is found on disk: a record that says how it ended, or the action that ends it, or
 // neither, where a look must come first. An action on an entry that is no longer there
-// changes nothing but what lay beside it, and its outcome says how it ended.
+// takes nothing but what lay beside it, and its outcome says how it ended.
 func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	do := stageOf(e.Phase).away
 	if inQuarantine {
@@ -155,9 +155,6 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
 		ByPerson: e.Phase == PhaseRestoring, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
-	}
-	if a.Kind == Strip {
-		a.Take = contents.TakeStrip
 	}
 	switch {
 	case do.record != "":

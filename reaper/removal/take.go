@@ -22,7 +22,10 @@ const (
 	maxVolData = 1 << 20
 )
 
-var errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
+var (
+	errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
+	errThere   = errors.New("it was gone and is there again, so it has to be judged anew")
+)
 
 // remove removes from quarantine/Entry what the plan may remove. The manifest goes last: until
 // then a run that was killed can be run again, and what is left is told the same.
@@ -46,6 +49,8 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 		return b.refuseStep(a, b.r.quarPath(a.Entry), err)
 	case !sameParked(a.ID, id):
 		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
+	case a.Take == contents.TakeNone:
+		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errThere))
 	case a.Take != contents.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
 		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
 	}

@@ -454,3 +454,15 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(o.Err)
 	}
 }
+
+// TestTakeNone: an action on an entry that was not there removes nothing of one that is, and drops the
+// manifest of one that is not.
+func TestTakeNone(t *testing.T) {
+	tr, r, a := quarantined(t, false, contents.TakeNone, "file volumes/kubernetes.io~projected/token/ca.crt 10")
+	a.Kind = policy.Strip
+	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
+	testkit.There(t, tr.Quar+"/"+entryA+"/volumes/kubernetes.io~projected/token/ca.crt", true)
+	tr.Must(os.RemoveAll(tr.Quar + "/" + entryA))
+	want(t, run1(t, r, a), policy.Gone, "")
+	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
+}

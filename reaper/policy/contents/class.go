@@ -246,8 +246,9 @@ func Classes(cs ...Class) ClassSet {
 // Has says whether the set holds c.
 func (s ClassSet) Has(c Class) bool { return s&(1<<c) != 0 }
 
-// The sets that exist: after confirm, after retention, and by a person's word.
+// The sets that exist: of an entry that is gone, after confirm, after retention, and by a person's word.
 var (
+	TakeNone  = Classes()
 	TakeStrip = Classes(ClassSkeleton, ClassProjected)
 	TakeAged  = Classes(ClassSkeleton, ClassProjected, ClassEphemeral)
 	TakeAll   = Classes(ClassSkeleton, ClassProjected, ClassEphemeral, ClassData)
