@@ -19,15 +19,18 @@ func binaryField(key, value string) string {
 func TestEntries(t *testing.T) {
 	report := klogLine(forms()[6], testUID)
 	export := func(unit, comm, uid, message string) string {
-		return "__CURSOR=s=0\n__REALTIME_TIMESTAMP=1705393812044483\n_UID=" + uid + "\n_COMM=" + comm + "\n" + message + "_PID=3416\nSYSLOG_IDENTIFIER=kubelet\n_SYSTEMD_UNIT=" + unit + "\n\n"
+		return "__CURSOR=s=0\n__REALTIME_TIMESTAMP=1705393812044483\n_UID=" + uid + "\n_COMM=" + comm + "\n" + message +
+			"_PID=3416\nSYSLOG_IDENTIFIER=kubelet\n_SYSTEMD_UNIT=" + unit + "\n\n"
 	}
 	own := func(message string) string { return export("kubelet.service", "kubelet", "0", message) }
 	const id = "0123456789abcdef0123456789abcdef"
 	verbose := func(unit, message string) string {
-		return "Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    _UID=0\n    _COMM=kubelet\n    MESSAGE=" + message + "\n    _SYSTEMD_UNIT=" + unit + "\n    _PID=3416\n    SYSLOG_IDENTIFIER=kubelet\n"
+		return "Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    _UID=0\n    _COMM=kubelet\n    MESSAGE=" + message +
+			"\n    _SYSTEMD_UNIT=" + unit + "\n    _PID=3416\n    SYSLOG_IDENTIFIER=kubelet\n"
 	}
 	pretty := func(unit, message string) string {
-		return "{\n\t\"_UID\" : \"0\",\n\t\"MESSAGE\" : " + message + ",\n\t\"_SYSTEMD_UNIT\" : \"" + unit + "\",\n\t\"_PID\" : \"3416\",\n\t\"__REALTIME_TIMESTAMP\" : \"1705393812044483\",\n\t\"SYSLOG_IDENTIFIER\" : \"kubelet\"\n}\n"
+		return "{\n\t\"_UID\" : \"0\",\n\t\"MESSAGE\" : " + message + ",\n\t\"_SYSTEMD_UNIT\" : \"" + unit +
+			"\",\n\t\"_PID\" : \"3416\",\n\t\"__REALTIME_TIMESTAMP\" : \"1705393812044483\",\n\t\"SYSLOG_IDENTIFIER\" : \"kubelet\"\n}\n"
 	}
 	quoted := strings.ReplaceAll(report, `"`, `\"`)
 	var numbers []string
@@ -39,26 +42,33 @@ func TestEntries(t *testing.T) {
 		data  string
 		lines []int
 	}{
-		"export":                         {own("MESSAGE=x\n") + own("MESSAGE="+report+"\n") + own("MESSAGE=y\n"), []int{14}},
-		"export, binary":                 {own(binaryField("MESSAGE", report)) + own("MESSAGE="+report+"\n"), []int{5, 15}},
-		"export, another unit":           {export("session-1.scope", "kubelet", "0", "MESSAGE="+report+"\n"), nil},
-		"export, another command":        {export("kubelet.service", "logger", "0", "MESSAGE="+report+"\n"), nil},
-		"export, another user":           {export("kubelet.service", "kubelet", "1000", "MESSAGE="+report+"\n"), nil},
-		"export, two units":              {own("_SYSTEMD_UNIT=x\nMESSAGE=" + report + "\n"), nil},
-		"export, two messages":           {own("MESSAGE=x\nMESSAGE=" + report + "\n"), nil},
-		"export, entry inside a field":   {export("session-1.scope", "x", "1", binaryField("MESSAGE", forged)) + export("session-1.scope", "x", "1", binaryField("NOTE", forged)), nil},
-		"export, long field":             {own(binaryField("COREDUMP", strings.Repeat("x\n", 1<<20))+"MESSAGE="+report+"\n") + own("MESSAGE="+report+"\n"), []int{1048583, 1048592}},
+		"export":                  {own("MESSAGE=x\n") + own("MESSAGE="+report+"\n") + own("MESSAGE=y\n"), []int{14}},
+		"export, binary":          {own(binaryField("MESSAGE", report)) + own("MESSAGE="+report+"\n"), []int{5, 15}},
+		"export, another unit":    {export("session-1.scope", "kubelet", "0", "MESSAGE="+report+"\n"), nil},
+		"export, another command": {export("kubelet.service", "logger", "0", "MESSAGE="+report+"\n"), nil},
+		"export, another user":    {export("kubelet.service", "kubelet", "1000", "MESSAGE="+report+"\n"), nil},
+		"export, two units":       {own("_SYSTEMD_UNIT=x\nMESSAGE=" + report + "\n"), nil},
+		"export, two messages":    {own("MESSAGE=x\nMESSAGE=" + report + "\n"), nil},
+		"export, entry inside a field": {export("session-1.scope", "x", "1", binaryField("MESSAGE", forged)) +
+			export("session-1.scope", "x", "1", binaryField("NOTE", forged)), nil},
+		"export, long field": {
+			own(binaryField("COREDUMP", strings.Repeat("x\n", 1<<20))+"MESSAGE="+report+"\n") + own("MESSAGE="+report+"\n"),
+			[]int{1048583, 1048592},
+		},
 		"export, length of the universe": {"__CURSOR=x\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\xff" + report + "\n", nil},
 		"export, no newline at the end":  {strings.TrimSuffix(own("MESSAGE="+report+"\n"), "\n\n"), []int{5}},
-		"verbose":                        {"-- Journal begins at x --\n" + verbose("kubelet.service", report) + verbose("kubelet.service", "x") + verbose("k3s.service", report), []int{5, 19}},
-		"verbose, another unit":          {verbose("session-1.scope", report) + verbose("user@1000.service", report), nil},
-		"verbose, field in a message":    {verbose("session-1.scope", "x\n            _SYSTEMD_UNIT=kubelet.service\n            MESSAGE="+report) + verbose("session-1.scope", report+"\n            _SYSTEMD_UNIT=kubelet.service"), nil},
-		"verbose, between boots":         {verbose("kubelet.service", report) + "-- Boot " + id + " --\n" + verbose("kubelet.service", report), []int{4, 12}},
-		"pretty":                         {pretty("kubelet.service", `"`+quoted+`"`) + pretty("kubelet.service", `"x"`) + pretty("k3s.service", `"`+quoted+`"`), []int{3, 19}},
-		"pretty, by jq":                  {strings.NewReplacer("\n\t", "\n  ", `" : `, `": `).Replace(pretty("kubelet.service", `"`+quoted+`"`)), []int{3}},
-		"pretty, numbers":                {pretty("kubelet.service", "[ "+strings.Join(numbers, ", ")+" ]"), []int{3}},
-		"pretty, another unit":           {pretty("session-1.scope", `"`+quoted+`"`), nil},
-		"pretty, entry in a message":     {pretty("session-1.scope", `"}\n{\n\t\"MESSAGE\" : \"x\"\n}`+quoted+`"`), nil},
+		"verbose": {"-- Journal begins at x --\n" + verbose("kubelet.service", report) + verbose("kubelet.service", "x") +
+			verbose("k3s.service", report), []int{5, 19}},
+		"verbose, another unit": {verbose("session-1.scope", report) + verbose("user@1000.service", report), nil},
+		"verbose, field in a message": {verbose("session-1.scope", "x\n            _SYSTEMD_UNIT=kubelet.service\n            MESSAGE="+report) +
+			verbose("session-1.scope", report+"\n            _SYSTEMD_UNIT=kubelet.service"), nil},
+		"verbose, between boots": {verbose("kubelet.service", report) + "-- Boot " + id + " --\n" + verbose("kubelet.service", report), []int{4, 12}},
+		"pretty": {pretty("kubelet.service", `"`+quoted+`"`) + pretty("kubelet.service", `"x"`) +
+			pretty("k3s.service", `"`+quoted+`"`), []int{3, 19}},
+		"pretty, by jq":              {strings.NewReplacer("\n\t", "\n  ", `" : `, `": `).Replace(pretty("kubelet.service", `"`+quoted+`"`)), []int{3}},
+		"pretty, numbers":            {pretty("kubelet.service", "[ "+strings.Join(numbers, ", ")+" ]"), []int{3}},
+		"pretty, another unit":       {pretty("session-1.scope", `"`+quoted+`"`), nil},
+		"pretty, entry in a message": {pretty("session-1.scope", `"}\n{\n\t\"MESSAGE\" : \"x\"\n}`+quoted+`"`), nil},
 	} {
 		for kind, r := range map[string]io.Reader{"": strings.NewReader(tc.data), " by bytes": iotest.OneByteReader(strings.NewReader(tc.data))} {
 			if len(tc.data) > 1<<20 && kind != "" {
@@ -67,7 +77,8 @@ func TestEntries(t *testing.T) {
 			var lines []int
 			for _, f := range scan(t, r, Options{}) {
 				lines = append(lines, f.line)
-				if f.UID != testUID || f.PID != 3416 || f.Program != "kubelet" || f.Time.IsZero() || f.Trusted || !strings.Contains(tc.data[f.offset:f.offset+20], "MESSAGE") {
+				if f.UID != testUID || f.PID != 3416 || f.Program != "kubelet" || f.Time.IsZero() || f.Trusted ||
+					!strings.Contains(tc.data[f.offset:f.offset+20], "MESSAGE") {
 					t.Errorf("%s: %+v", name, f)
 				}
 			}
@@ -91,7 +102,8 @@ func TestChosenFields(t *testing.T) {
 		"export, another field": {"__CURSOR=s=0\n_BOOT_ID=" + id + "\nMESSAGE=" + report + "\n_COMM=kubelet\n\n", 0},
 		"export, foreign field": {"__CURSOR=s=0\n_BOOT_ID=" + id + "\nCODE_FILE=x\nMESSAGE=" + report + "\n\n", 0},
 		"verbose":               {"Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    MESSAGE=" + report + "\n", 1},
-		"verbose, two fields":   {"Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    MESSAGE=" + report + "\n    SYSLOG_IDENTIFIER=kubelet\n", 0},
+		"verbose, two fields": {"Sun 2024-03-31 15:47:45.892216 UTC [s=" + id + ";i=1;b=" + id + ";m=1;t=1;x=1]\n    MESSAGE=" + report +
+			"\n    SYSLOG_IDENTIFIER=kubelet\n", 0},
 	} {
 		if got := scan(t, strings.NewReader(tc.data), Options{}); len(got) != tc.want {
 			t.Errorf("%s: %+v", name, got)

@@ -151,7 +151,8 @@ func TestCNICacheNames(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "-", boxID, "n-" + boxID, "n-" + boxID + "-", "-" + boxID + "-eth0", boxID + "-" + boxID, "n-" + boxID[:63] + "-eth0", "n-" + boxID + "0-eth0",
-		"n-" + strings.ToUpper(boxID) + "-eth0", "n-" + boxID + "-" + boxID + "-eth0", "n-" + boxID + "-sixteen-bytes-xx", "n-" + boxID + "-..", "n-" + boxID + "-a b", "n_" + boxID + "_eth0",
+		"n-" + strings.ToUpper(boxID) + "-eth0", "n-" + boxID + "-" + boxID + "-eth0", "n-" + boxID + "-sixteen-bytes-xx", "n-" + boxID + "-..",
+		"n-" + boxID + "-a b", "n_" + boxID + "_eth0",
 	} {
 		if got := ParseCache(name, nil); got != (File{Kind: Empty, Untied: UntiedName}) {
 			t.Errorf("empty %q: %+v", name, got)
@@ -227,7 +228,10 @@ func TestOtherWritersOfCNICaches(t *testing.T) {
 			t.Errorf("name %q: %+v", name, got)
 		}
 	}
-	for id, good := range map[string]bool{"test1": true, "a.b_c-d": true, boxID[:12]: true, "a/b": false, "..": false, "-a": false, "a b": false, "a\nb": false, "é": false, `a"b`: false} {
+	for id, good := range map[string]bool{
+		"test1": true, "a.b_c-d": true, boxID[:12]: true, "a/b": false, "..": false, "-a": false, "a b": false,
+		"a\nb": false, "é": false, `a"b`: false,
+	} {
 		f := newCNIFile()
 		f.ContainerID, f.CniArgs[3][1] = id, id
 		got := ParseCache(f.write(t))

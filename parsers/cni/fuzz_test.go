@@ -157,7 +157,8 @@ func FuzzHostLocal(f *testing.F) {
 			return
 		}
 		between := map[HostLocalForm]string{HostLocalCRLF: "\r\n", HostLocalLF: "\n", HostLocalID: ""}[got.Form]
-		if strings.TrimSpace(string(content)) != got.ContainerID+between+got.IfName || (got.IfName == "") != (got.Form == HostLocalID) || got.Form == HostLocalUnknown {
+		if strings.TrimSpace(string(content)) != got.ContainerID+between+got.IfName || (got.IfName == "") != (got.Form == HostLocalID) ||
+			got.Form == HostLocalUnknown {
 			t.Errorf("%q: %+v", content, got)
 		}
 	})

@@ -30,7 +30,8 @@ func TestCgroups(t *testing.T) {
 		{"systemd driver", []string{"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice"}, policy.Yes},
 		{"systemd driver, guaranteed", []string{"kubepods.slice/kubepods-pod" + under + ".slice"}, policy.Yes},
 		{"version 1", []string{"cpu/kubepods", "memory/kubepods/besteffort/pod" + string(uid)}, policy.Yes},
-		{"below another slice", []string{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + under + ".slice"}, policy.Yes},
+		{"below another slice", []string{"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + under +
+			".slice"}, policy.Yes},
 		{"deep", []string{"docker/0123/kubelet/kubepods/burstable/pod" + string(uid)}, policy.Yes},
 		{"another pod's", []string{"kubepods/burstable/pod" + string(newUID())}, policy.No},
 		{"a name that only holds it", []string{"kubepods/x" + string(uid), "kubepods/pod" + string(uid) + "x"}, policy.No},

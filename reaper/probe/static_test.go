@@ -24,7 +24,10 @@ func TestStaticPodInALook(t *testing.T) {
 	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"),
 		"--hostname-override=node-1", "--pod-manifest-path", n.path("manifests"))
 	runtime := startCRI(t, fakecri.Options{})
-	runs := fakecri.Pod{UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true, Created: time.Now().Add(time.Hour).UnixNano(), Running: 1}
+	runs := fakecri.Pod{
+		UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true,
+		Created: time.Now().Add(time.Hour).UnixNano(), Running: 1,
+	}
 	runtime.SetPods(runs)
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
 	n.mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)

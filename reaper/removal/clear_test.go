@@ -97,10 +97,13 @@ func TestClearRefused(t *testing.T) {
 		"mounted above": {func(tr *tree, _ *policy.Action, leaf string) {
 			tr.Mount("tmpfs", leaf[:strings.LastIndex(leaf, "/")])
 		}, policy.Refused, policy.ReasonMounted},
-		"a mount in it":      {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bind", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
-		"a mounted file":     {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bindfile", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
-		"a link":             {func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf) }, policy.Refused, policy.ReasonNotADirectory},
-		"a link above":       {func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf[:strings.LastIndex(leaf, "/")]) }, policy.Refused, policy.ReasonNotADirectory},
+		"a mount in it":  {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bind", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
+		"a mounted file": {func(tr *tree, _ *policy.Action, leaf string) { tr.Mount("bindfile", leaf+"/m") }, policy.Refused, policy.ReasonMounted},
+		"a link":         {func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf) }, policy.Refused, policy.ReasonNotADirectory},
+		"a link above": {
+			func(tr *tree, _ *policy.Action, leaf string) { tr.instead(leaf[:strings.LastIndex(leaf, "/")]) },
+			policy.Refused, policy.ReasonNotADirectory,
+		},
 		"another pod":        {func(_ *tree, a *policy.Action, _ string) { a.ID.Ino++ }, policy.Refused, policy.ReasonCannotMove},
 		"not judged":         {func(_ *tree, a *policy.Action, _ string) { a.ID = policy.DirID{} }, policy.Refused, policy.ReasonCannotMove},
 		"no leaf":            {func(_ *tree, a *policy.Action, _ string) { a.Leaf = "volumes/kubernetes.io~nfs" }, policy.Refused, policy.ReasonCannotMove},

@@ -142,7 +142,8 @@ func TestForeignNamespace(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~csi/pv/mount")
 	at := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~csi/pv/mount"
 	source := tr.CanaryDir()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read line && grep -c "$2" /proc/self/mountinfo; true`, "sh", source, at)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" "$2" && echo mounted && read line && grep -c "$2" /proc/self/mountinfo; true`,
+		"sh", source, at)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	in, err := cmd.StdinPipe()
 	tr.Must(err)

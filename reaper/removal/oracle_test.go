@@ -117,7 +117,8 @@ func TestOracle(t *testing.T) {
 func randomTree(rnd *rand.Rand) map[string]string {
 	stems := []string{
 		"", "containers", "containers/app", "plugins/kubernetes.io~empty-dir/c", "volumes", "volumes/kubernetes.io~csi", "volumes/kubernetes.io~csi/pv",
-		"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e", "volumes/kubernetes.io~empty-dir", "volumes/kubernetes.io~secret/s", "volumes/kubernetes.io~projected/p",
+		"volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e", "volumes/kubernetes.io~empty-dir", "volumes/kubernetes.io~secret/s",
+		"volumes/kubernetes.io~projected/p",
 		"volumes/kubernetes.io~configmap/c", "volumes/kubernetes.io~nfs/n", "volumes/x~y/z", "volume-subpaths/v/c", "volumeDevices/kubernetes.io~csi", "other",
 	}
 	names := []string{"etc-hosts", "ready", "vol_data.json", "a", "b", "c1", "0"}

@@ -40,7 +40,10 @@ var fullPod = []string{
 
 func TestTakeByClass(t *testing.T) {
 	ephemeral := []string{"volumes/kubernetes.io~empty-dir/cache", "volumes/kubernetes.io~empty-dir/cache/deep", "volumes/kubernetes.io~empty-dir/cache/deep/file"}
-	data := []string{"unknown", "volumes/kubernetes.io~csi/db", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~csi/db/mount/also", "volumes/kubernetes.io~csi/db/mount/data"}
+	data := []string{
+		"unknown", "volumes/kubernetes.io~csi/db", "volumes/kubernetes.io~csi/db/mount", "volumes/kubernetes.io~csi/db/mount/also",
+		"volumes/kubernetes.io~csi/db/mount/data",
+	}
 	up := []string{"volumes", "volumes/kubernetes.io~csi"}
 	cases := []struct {
 		name string
@@ -158,7 +161,10 @@ func TestVolDataKept(t *testing.T) {
 // behind the mount lives.
 func TestMountStops(t *testing.T) {
 	for _, kind := range []string{"bind", "tmpfs", "bindfile", "overlay"} {
-		for _, at := range []string{"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount", "volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m"} {
+		for _, at := range []string{
+			"m", "volumes/m", "volumes/kubernetes.io~csi/m", "volumes/kubernetes.io~csi/pv/mount",
+			"volumes/kubernetes.io~empty-dir/e/a/b/m", "volumes/kubernetes.io~secret/s/m",
+		} {
 			for _, take := range []contents.ClassSet{contents.TakeStrip, contents.TakeAll} {
 				t.Run(fmt.Sprintf("%s %s %d", kind, strings.ReplaceAll(at, "/", "-"), take), func(t *testing.T) {
 					for way, no := range testkit.Ways {
@@ -214,7 +220,8 @@ func TestHostileNames(t *testing.T) {
 			const e = "volumes/kubernetes.io~empty-dir/e/"
 			tr, r, a := quarantined(t, no, contents.TakeAged,
 				"file "+e+"new\nline 1", "dir "+e+"\xff\xfe", "file "+e+strings.Repeat("n", 255)+" 1", "dir "+e+strings.Repeat("é", 127),
-				"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1", "dir "+e+"*",
+				"fifo "+e+"fifo", "sock "+e+"sock", "link "+e+"link", "link "+e+"loop loop", "link "+e+"up ../../../../..", "file "+e+"-rf 1", "file "+e+"... 1",
+				"dir "+e+"*",
 				"fifo \xff\n")
 			if os.Geteuid() == 0 {
 				_ = unix.Mknod(tr.Quar+"/"+entryA+"/"+e+"dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))

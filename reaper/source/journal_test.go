@@ -98,8 +98,12 @@ func TestJournalStart(t *testing.T) {
 		bad  bool
 		want string
 	}{
-		"first start":             {Position{}, false, at(-time.Hour)},
-		"cursor younger":          {Position{Cursor: cursor(now.Add(-time.Minute)), Hit: now.Add(-time.Minute), Alive: now}, false, "--after-cursor=" + cursor(now.Add(-time.Minute))},
+		"first start": {Position{}, false, at(-time.Hour)},
+		"cursor younger": {
+			Position{Cursor: cursor(now.Add(-time.Minute)), Hit: now.Add(-time.Minute), Alive: now},
+			false,
+			"--after-cursor=" + cursor(now.Add(-time.Minute)),
+		},
 		"cursor older":            {Position{Cursor: cursor(now.Add(-day)), Hit: now.Add(-day), Alive: now}, false, at(-aliveMargin)},
 		"cursor without alive":    {Position{Cursor: cursor(now.Add(-day)), Hit: now.Add(-day)}, false, "--after-cursor=" + cursor(now.Add(-day))},
 		"alive only":              {Position{Alive: now.Add(-day)}, false, at(-day - aliveMargin)},

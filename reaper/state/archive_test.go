@@ -96,7 +96,8 @@ func TestArchive(t *testing.T) {
 	}
 	list, err := s.Archives()
 	testkit.Must(t, err)
-	if len(list) != 2 || list[0].Name != "cni-1" || list[0].Files != len(want) || list[0].Bytes < 300_000 || list[0].Size == 0 || list[0].At.IsZero() || list[0].Err != nil {
+	if len(list) != 2 || list[0].Name != "cni-1" || list[0].Files != len(want) || list[0].Bytes < 300_000 || list[0].Size == 0 || list[0].At.IsZero() ||
+		list[0].Err != nil {
 		t.Errorf("%+v", list)
 	}
 	for _, err := range []error{s.Archive("x", want), s.DropArchive("cni-1")} {
@@ -142,7 +143,19 @@ func TestArchiveForTar(t *testing.T) {
 func TestArchiveNames(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	for _, f := range [][2]string{{"/d", ""}, {"/d", "."}, {"/d", ".."}, {"/d", "a/b"}, {"/d", "a\x00"}, {"d", "a"}, {"/d/../e", "a"}, {"/d/", "a"}, {"", "a"}, {"/", "a"}, {"/d\x00", "a"}} {
+	for _, f := range [][2]string{
+		{"/d", ""},
+		{"/d", "."},
+		{"/d", ".."},
+		{"/d", "a/b"},
+		{"/d", "a\x00"},
+		{"d", "a"},
+		{"/d/../e", "a"},
+		{"/d/", "a"},
+		{"", "a"},
+		{"/", "a"},
+		{"/d\x00", "a"},
+	} {
 		c := cniFiles(2)
 		c[1].File.Dir, c[1].File.Name = f[0], f[1]
 		if err := s.Archive("cni-1", c); err == nil {

@@ -449,7 +449,10 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	for _, f := range looks[0].Files {
 		checkCNI(t, f, goneFacts(nil))
 	}
-	for _, part := range []string{"cni/results: open results: it is a symlink", "link: open link: it is a symlink", "cni/flannel: open flannel: it is a regular file", "stuck: it has not answered"} {
+	for _, part := range []string{
+		"cni/results: open results: it is a symlink", "link: open link: it is a symlink",
+		"cni/flannel: open flannel: it is a regular file", "stuck: it has not answered",
+	} {
 		if !strings.Contains(errorsOf(looks), part) {
 			t.Errorf("no %q in %q", part, errorsOf(looks))
 		}

@@ -25,7 +25,10 @@ func TestGauges(t *testing.T) {
 		{"long lines", long + testkit.SomeMetrics + long, "4 3 1 3, 3 series"},
 		{"no newline at the end", "kubelet_orphan_pod_cleaned_volumes_errors 3", "? 3 ? ?, 0 series"},
 		{"old", "kubelet_running_pods 5\n", "? ? ? ?, 0 series"},
-		{"no numbers", "kubelet_orphan_pod_cleaned_volumes NaN\nkubelet_orphan_pod_cleaned_volumes_errors many\nkubelet_orphaned_runtime_pods_total +Inf\n", "? ? ? ?, 0 series"},
+		{
+			"no numbers", "kubelet_orphan_pod_cleaned_volumes NaN\nkubelet_orphan_pod_cleaned_volumes_errors many\nkubelet_orphaned_runtime_pods_total +Inf\n",
+			"? ? ? ?, 0 series",
+		},
 		{"cut labels", "kubelet_working_pods{config=\"desired\n", "? ? ? ?, 0 series"},
 		{"spoilt labels", "kubelet_working_pods{config} 1\nkubelet_working_pods{a=b} 1\nkubelet_working_pods\n", "? ? ? ?, 0 series"},
 		{"escapes", `kubelet_working_pods{config="a\"}b",lifecycle="sync",} 1` + "\n", "? ? ? ?, 1 series"},
@@ -34,7 +37,8 @@ func TestGauges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var g policy.KubeletGauges
 			testkit.Must(t, readGauges(strings.NewReader(c.text), &g))
-			got := fmt.Sprintf("%s %s %s %s, %d series", number(g.CleanedVolumes), number(g.Uncleaned), number(g.OrphanedRuntimePods), number(g.RestartedPods), len(g.Working))
+			got := fmt.Sprintf("%s %s %s %s, %d series", number(g.CleanedVolumes), number(g.Uncleaned), number(g.OrphanedRuntimePods), number(g.RestartedPods),
+				len(g.Working))
 			if got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}

@@ -17,7 +17,10 @@ func TestKubeconfigRefused(t *testing.T) {
 		name, url, cluster, user, want string
 		refused                        bool
 	}{
-		{"exec", good, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}", "(exec), and no program is started for them; use a client certificate", true},
+		{
+			"exec", good, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}",
+			"(exec), and no program is started for them; use a client certificate", true,
+		},
 		{"auth-provider", good, "", "auth-provider: {name: oidc}", "auth-provider, which is not supported; use", true},
 		{"insecure", good, ", insecure-skip-tls-verify: true", "token: x", "name its authority in certificate-authority instead", true},
 		{"proxy", good, `, proxy-url: "http://proxy:3128"`, "token: x", "reaches without a proxy", true},

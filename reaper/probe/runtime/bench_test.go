@@ -21,7 +21,10 @@ func BenchmarkAskRuntime(b *testing.B) {
 	defer s.Close()
 	var pods []fakecri.Pod
 	for i := range 500 {
-		pods = append(pods, fakecri.Pod{UID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i), Namespace: "shop", Name: fmt.Sprintf("web-%d", i), Running: 2, Exited: 1})
+		pods = append(pods, fakecri.Pod{
+			UID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i), Namespace: "shop", Name: fmt.Sprintf("web-%d", i),
+			Running: 2, Exited: 1,
+		})
 	}
 	s.SetPods(pods...)
 	find := func([]string) cri.Sockets { return cri.NamedSocket(s.Endpoint(), "the benchmark") }

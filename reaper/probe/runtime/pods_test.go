@@ -40,18 +40,26 @@ func TestRuntimePods(t *testing.T) {
 		want       string // of uidDone: each sandbox with its marks, and the loose containers
 		pods       int
 	}{
-		"stopped":             {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, exited)}, "a 0", 1},
-		"two":                 {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("b", uidDone, ready)}, nil, "a b:ready 0", 1},
-		"static":              {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady, string(uidDone))}, nil, "a 0", 1},
-		"mirror":              {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady, string(uidStatic))}, nil, "a:shared 0", 1},
-		"twice":               {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("a", uidDone, notReady)}, nil, "a:shared 0", 1},
-		"twice, ready once":   {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("a", uidDone, ready)}, nil, "a:ready:shared 0", 1},
-		"a container to be":   {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, made)}, "a:busy 0", 1},
-		"a stranger runs":     {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{{Id: "k", PodSandboxId: "a", State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, "a:busy 0", 1},
+		"stopped":           {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, exited)}, "a 0", 1},
+		"two":               {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("b", uidDone, ready)}, nil, "a b:ready 0", 1},
+		"static":            {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady, string(uidDone))}, nil, "a 0", 1},
+		"mirror":            {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady, string(uidStatic))}, nil, "a:shared 0", 1},
+		"twice":             {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("a", uidDone, notReady)}, nil, "a:shared 0", 1},
+		"twice, ready once": {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady), box("a", uidDone, ready)}, nil, "a:ready:shared 0", 1},
+		"a container to be": {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, made)}, "a:busy 0", 1},
+		"a stranger runs": {
+			[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)},
+			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "a", State: runtimeapi.ContainerState_CONTAINER_RUNNING}},
+			"a:busy 0", 1,
+		},
 		"another's container": {[]*runtimeapi.PodSandbox{box("a", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidLive, exited)}, "a:shared 0", 1},
-		"its own elsewhere":   {[]*runtimeapi.PodSandbox{box("a", uidLive, notReady), box("b", uidDone, notReady)}, []*runtimeapi.Container{container("a", uidDone, exited)}, "b 1", 2},
-		"no sandbox":          {[]*runtimeapi.PodSandbox{box("a", uidLive, notReady)}, []*runtimeapi.Container{container("gone", uidDone, exited)}, " 1", 2},
-		"not by a UID":        {[]*runtimeapi.PodSandbox{box("a", uidLive, ready), box("b", "no-uid", ready)}, nil, " 0", 2},
+		"its own elsewhere": {
+			[]*runtimeapi.PodSandbox{box("a", uidLive, notReady), box("b", uidDone, notReady)},
+			[]*runtimeapi.Container{container("a", uidDone, exited)},
+			"b 1", 2,
+		},
+		"no sandbox":   {[]*runtimeapi.PodSandbox{box("a", uidLive, notReady)}, []*runtimeapi.Container{container("gone", uidDone, exited)}, " 1", 2},
+		"not by a UID": {[]*runtimeapi.PodSandbox{box("a", uidLive, ready), box("b", "no-uid", ready)}, nil, " 0", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startCRI(t, fakecri.Options{})

@@ -281,24 +281,55 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive)), Labels: labels(cri.LabelUID, string(uidStatic))}},
 			nil, uidLive, yes, no, "2 sandboxes, 0 containers",
 		},
-		{"duplicates", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}, {Id: "a", Metadata: meta(string(uidLive))}}, nil, uidLive, yes, no, "3 sandboxes, 0 containers"},
-		{"container linked by its sandbox", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}}, []*runtimeapi.Container{{Id: "k", PodSandboxId: "a"}}, uidLive, yes, yes, "2 sandboxes, 1 containers"},
+		{
+			"duplicates",
+			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}, {Id: "a", Metadata: meta(string(uidLive))}},
+			nil, uidLive, yes,
+			no, "3 sandboxes, 0 containers",
+		},
+		{
+			"container linked by its sandbox",
+			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}},
+			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "a"}},
+			uidLive, yes, yes, "2 sandboxes, 1 containers",
+		},
 		{
 			"container whose sandbox is gone",
 			nil,
 			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(cri.LabelUID, string(uidLive))}},
 			uidLive, no, yes, "1 sandboxes, 1 containers",
 		},
-		{"somebody else's", []*runtimeapi.PodSandbox{{Id: "a"}}, []*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}}, uidLive, no, no, "1 sandboxes, 0 containers; 2 more are no pod's"},
+		{
+			"somebody else's",
+			[]*runtimeapi.PodSandbox{{Id: "a"}},
+			[]*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}},
+			uidLive, no, no,
+			"1 sandboxes, 0 containers; 2 more are no pod's",
+		},
 		{
 			"sandbox that lost its owner",
 			[]*runtimeapi.PodSandbox{{Id: "a", Labels: labels(cri.LabelName, "p")}},
 			nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod",
 		},
-		{"sandbox with the kubelet's annotation only", []*runtimeapi.PodSandbox{{Id: "a", Annotations: labels("kubernetes.io/config.source", "api")}}, nil, uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod"},
-		{"container that lost its owner", nil, []*runtimeapi.Container{{Id: "k", Labels: labels("io.kubernetes.container.name", "c")}}, uidLive, no, unknown, "1 sandboxes, 0 containers"},
+		{
+			"sandbox with the kubelet's annotation only",
+			[]*runtimeapi.PodSandbox{{Id: "a", Annotations: labels("kubernetes.io/config.source", "api")}},
+			nil,
+			uidLive, unknown, no, "sandbox a (of 1) has the kubelet's labels but no pod UID: it may belong to any pod",
+		},
+		{
+			"container that lost its owner", nil,
+			[]*runtimeapi.Container{{Id: "k", Labels: labels("io.kubernetes.container.name", "c")}},
+			uidLive, no, unknown,
+			"1 sandboxes, 0 containers",
+		},
 		{"a name that is no UID", []*runtimeapi.PodSandbox{{Id: "a\x1b[31m", Metadata: meta("../../etc")}}, nil, uidLive, no, no, "2 sandboxes, 0 containers"},
-		{"other case is another pod", []*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(strings.ToUpper(string(uidLive)))}}, nil, uidLive, no, no, "2 sandboxes, 0 containers"},
+		{
+			"other case is another pod",
+			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(strings.ToUpper(string(uidLive)))}},
+			nil, uidLive, no, no,
+			"2 sandboxes, 0 containers",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startCRI(t, fakecri.Options{})

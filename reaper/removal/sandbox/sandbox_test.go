@@ -100,8 +100,11 @@ func TestRemoveSandboxAskedAnew(t *testing.T) {
 		detail string
 		result policy.Result
 	}{
-		"nothing":                {boxID("a"), func(*fakecri.Server) {}, "", policy.Done},
-		"ready again":            {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.State = runtimeapi.PodSandboxState_SANDBOX_READY }), "it is ready", policy.Refused},
+		"nothing": {boxID("a"), func(*fakecri.Server) {}, "", policy.Done},
+		"ready again": {
+			boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.State = runtimeapi.PodSandboxState_SANDBOX_READY }),
+			"it is ready", policy.Refused,
+		},
 		"another pod's label":    {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Labels[cri.LabelUID] = string(otherPod) }), string(otherPod), policy.Refused},
 		"no label":               {boxID("a"), box(func(b *runtimeapi.PodSandbox) { delete(b.Labels, cri.LabelUID) }), `pod ""`, policy.Refused},
 		"another pod's metadata": {boxID("a"), box(func(b *runtimeapi.PodSandbox) { b.Metadata.Uid = string(otherPod) }), string(otherPod), policy.Refused},
