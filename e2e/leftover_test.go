@@ -19,7 +19,7 @@ type leftover struct {
 	uid  string // or another name of the directory
 	make func(o orphan)
 	// before and after say what the kubelet says of it; did, what orphan-reaper must have
-	// done with it when all has settled.
+	// done with it in the end.
 	before, after words
 	did           deed
 	old           *old

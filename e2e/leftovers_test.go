@@ -51,9 +51,9 @@ func leftovers(t *testing.T, n *node) {
 	waiting := n.waitingPod(t)
 	n.forge(t, waiting.uid)
 	d := n.reap(t)
-	eventually(t, hold+settle+4*confirm, func() string { return unsettled(kinds, d.settled(t)) })
+	eventually(t, hold+settle+4*confirm, func() string { return wrongDeeds(kinds, d.deeds(t)) })
 	said, mark = n.hear(t, true)
-	for name, did := range d.settled(t) {
+	for name, did := range d.deeds(t) {
 		rows[name] = row{said: rows[name].said, did: did, after: said[name]}
 	}
 	compared.add(n.version, rows)
@@ -164,8 +164,8 @@ func (n *node) forge(t *testing.T, uid string) {
 	}
 }
 
-// settled says how orphan-reaper has left each kind, by the table's names.
-func (d *daemon) settled(t *testing.T) map[string]deed {
+// deeds says how orphan-reaper has left each kind, by the table's names.
+func (d *daemon) deeds(t *testing.T) map[string]deed {
 	t.Helper()
 	report := d.scan(t)
 	all := map[string]deed{}
@@ -215,7 +215,7 @@ func (d *daemon) deed(r report, uid string) deed {
 	return nothing
 }
 
-func unsettled(kinds []leftover, all map[string]deed) string {
+func wrongDeeds(kinds []leftover, all map[string]deed) string {
 	var list []string
 	for _, k := range kinds {
 		if all[k.name] != k.did {
