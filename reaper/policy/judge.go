@@ -16,7 +16,8 @@ const (
 )
 
 // rule names the one truth of a fact that lets a pod go, and the reasons that keep it
-// otherwise. A waivable rule is left out under Rules.Waive unless the fact says alive.
+// otherwise. A waivable rule is left out under Rules.Waive unless the fact says alive; one about
+// the kubelet then is not asked at all: see judgement.kubelet.
 type rule struct {
 	fact     FactName
 	about    group

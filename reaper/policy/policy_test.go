@@ -360,7 +360,8 @@ func TestSilentFacts(t *testing.T) {
 	}
 }
 
-// alone lists the rules that keep a pod by themselves, whatever the others say.
+// alone lists the rules that keep a pod by themselves, whatever the others say. Those about the
+// kubelet do not: see TestSilenceAlone.
 func alone() []rule {
 	return slices.DeleteFunc(slices.Clone(rules[:]), func(r rule) bool { return r.about == aboutKubelet || r.about == aboutParked })
 }
@@ -375,7 +376,7 @@ func waivable(n FactName) bool {
 }
 
 // TestOneAliveSourceWins: whatever the rest says, one source that says alive keeps, waived
-// or not.
+// or not, but for the two of TestSilenceAlone.
 func TestOneAliveSourceWins(t *testing.T) {
 	for _, r := range alone() {
 		for _, waive := range []bool{false, true} {

@@ -19,6 +19,14 @@ import (
 // counts as known. What the kubelet says of the pod itself, or a whole list, is better evidence: a
 // log directory that cannot be removed stays for ever.
 //
+// A name that the kubelet lists at its pod-resources socket keeps in the same way, and no further. It
+// is a name, and the kubelet's word and a whole list are about the UID: what they do not have, and the
+// socket has, is a successor of that name which has neither sandbox nor log directory yet, and it
+// may wait for a volume for ever.
+//
+// So of all facts these two alone do not keep by their yes: not once the pod was let go, and not
+// under Rules.Waive, where no kubelet's silence is asked and no kubelet removes a log directory.
+//
 // That the directory is gone is no ground for letting a pod go. The kubelet does not tell that it
 // was the one to remove it, and programs that make room on a full disk remove the logs of pods
 // that do not run: exactly of those that completed, at just the time at which their sandboxes go.

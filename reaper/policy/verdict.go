@@ -21,7 +21,9 @@ type Rules struct {
 	MaxPerLook   int  // most pods taken in one look; 0 is no limit
 	Observe      bool // change nothing
 	// Waive leaves out what only a kubelet or a runtime can say (--runtime-endpoint
-	// none). A source that says alive keeps all the same.
+	// none). A source that says alive keeps all the same, but for the log directory and the
+	// pod-resources socket: they keep what only a kubelet's silence would let go, and nobody is
+	// left to remove a log directory.
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
 	NeedAPI bool
