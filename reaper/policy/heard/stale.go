@@ -51,7 +51,8 @@ func unwrittenSince(e *policy.Evidence, at, now policy.Instant) bool {
 	return true
 }
 
-// discount makes the fact kubelet_file a No.
+// discount makes the fact kubelet_file a No: a sign of life is taken back. The package's doc and
+// docs/why-it-is-safe.md name it.
 func discount(e *policy.Evidence, since string) {
 	f := &e.Facts[policy.FactKubeletFile]
 	f.Truth = policy.No

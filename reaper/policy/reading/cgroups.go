@@ -10,7 +10,10 @@ import "fmt"
 // are read at the same time, and pods come and go.
 //
 // Where the runtime runs no pod nothing can be compared: then the usual place is believed, and
-// another one is not.
+// another one is not. This is a doubt that does not keep: it would keep all on a node without pods
+// for as long as it has none. What it costs is small. A hierarchy of cgroups does not outlive a boot,
+// so at the usual place lies what a kubelet of this boot made; only one that was given another
+// cgroupRoot, or cgroupsPerQOS: false, since then has its pods elsewhere.
 func ForeignCgroups(running int, found, usual bool) string {
 	switch {
 	case found:
