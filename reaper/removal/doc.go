@@ -4,10 +4,11 @@
 // may go. It removes and writes back the files that CNI leaves. It reaps directories, not child
 // processes.
 //
-// It decides nothing: policy says what may go, and the caller has read the mounts of all namespaces
-// before each step. It never unmounts, never clears an attribute and never follows a link. It never
-// opens what is no directory, but for a vol_data.json, whose content the record keeps, and CNI's
-// files (see package cni). It removes nothing outside quarantine but those files.
+// It decides nothing: policy says what may go, and the caller reads the mounts of all namespaces
+// before each batch that removes, and after those that move. It never unmounts, never clears an
+// attribute and never follows a link. It opens no other file than vol_data.json, whose content the
+// record keeps; userns and .DIGITS right below a pod directory, whose content tells whether the
+// kubelet wrote them (contents.ByText); and CNI's files (see package cni). It removes nothing outside quarantine but those files.
 //
 // Why it is safe:
 //

@@ -29,7 +29,7 @@ const (
 //
 // It is asked without a resourceVersion, so that the answer is as new as etcd
 // (resourceVersion=0 would be a cache's, of any age), and only a list that was read to its
-// end decides anything: see policy.APIList.
+// end decides anything: see lists.APIList.
 type APIAnswer struct {
 	lists.APIList
 	Err error

@@ -26,8 +26,8 @@ func fileIDOf(st *unix.Statx_t) cni.FileID {
 	}
 }
 
-// known looks whether name is the regular file that want says, holding data; content says
-// whether the bytes are compared. What cannot be told is no.
+// known looks whether name is the regular file that want says, holding data. What
+// cannot be told is no.
 func (d *dirHandle) known(name string, want cni.FileID, data []byte) (unix.Statx_t, error) {
 	st, err := beneath.StatName(d.fd, name)
 	switch {
