@@ -7,6 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
 // Case is all that Decide weighs.
@@ -65,7 +66,7 @@ func (d *Ruling) judge(c Case) {
 		for i := range pods {
 			e := &pods[i]
 			m.Heard.Tell(e, look.Node, look.At)
-			tellResources(look, e)
+			e.Facts[policy.FactPodResources] = lists.Resources(look, e)
 			policy.DoubtAnyNamed(e, look.Node, c.Rules, look.At)
 			tellRestored(e, restored[e.UID])
 			verdicts[i] = policy.Judge(*e, look.Node, c.Memory.Holds[e.UID], c.Rules, look.At)

@@ -1,5 +1,6 @@
-// Package lists weighs what the kubelet, the API server, the manifests of static pods and the
-// directories of the pods' logs list: which pods this node is to have.
+// Package lists weighs what the kubelet at its port and at its pod-resources socket, the API server,
+// the manifests of static pods and the directories of the pods' logs list: which pods this node is
+// to have.
 //
 // probe fills these values in, and each answers with a Fact about one pod. A list that has the
 // pod keeps it, whatever else is wrong with the list; only one that is known to be whole and
