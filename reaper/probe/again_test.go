@@ -35,22 +35,22 @@ func TestMadeAgain(t *testing.T) {
 			n := newNode(t)
 			uid := newUID()
 			entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseParked}
-			n.mkdir("kubelet/orphan-reaper/" + entry.Entry)
+			n.Mkdir("kubelet/orphan-reaper/" + entry.Entry)
 			for _, d := range c.dirs {
-				n.mkdir(n.pod(uid) + "/" + d)
+				n.Mkdir(n.PodDir(uid) + "/" + d)
 			}
 			for _, f := range c.files {
-				n.write(n.pod(uid)+"/"+f, "x")
+				n.Write(n.PodDir(uid)+"/"+f, "x")
 			}
 			switch name {
 			case "it is a file":
-				n.write(n.pod(uid), "x")
+				n.Write(n.PodDir(uid), "x")
 			case "volumes in it leads somewhere else":
-				n.mkdir(n.pod(uid), "elsewhere")
-				n.symlink(n.path("elsewhere"), n.pod(uid)+"/volumes")
+				n.Mkdir(n.PodDir(uid), "elsewhere")
+				n.Symlink(n.Path("elsewhere"), n.PodDir(uid)+"/volumes")
 			}
 			if c.cwd != "" {
-				child(t, nil, n.path(fmt.Sprintf(c.cwd, uid)), "")
+				child(t, nil, n.Path(fmt.Sprintf(c.cwd, uid)), "")
 			}
 			e := n.look(entry).Parked[0]
 			if f := e.Facts[policy.FactUsed]; e.Facts[policy.FactRemade].Truth != policy.Yes || f.Truth != c.used || f.Truth == policy.Yes && f.Detail == "" {
@@ -77,17 +77,17 @@ func TestMadeAgainMounted(t *testing.T) {
 			n := newNode(t)
 			uid := newUID()
 			entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseParked}
-			again, elder := n.pod(uid), "kubelet/orphan-reaper/"+entry.Entry
-			n.mkdir(again+"/volumes", elder+volume)
+			again, elder := n.PodDir(uid), "kubelet/orphan-reaper/"+entry.Entry
+			n.Mkdir(again+"/volumes", elder+volume)
 			mount := func(dir string, on bool) {
 				if !on {
 					return
 				}
-				n.mkdir(dir + volume)
-				if err := unix.Mount("tmpfs", n.path(dir+volume), "tmpfs", 0, ""); err != nil {
+				n.Mkdir(dir + volume)
+				if err := unix.Mount("tmpfs", n.Path(dir+volume), "tmpfs", 0, ""); err != nil {
 					skipWithout(t, "mounts", err)
 				}
-				t.Cleanup(func() { _ = unix.Unmount(n.path(dir+volume), unix.MNT_DETACH) })
+				t.Cleanup(func() { _ = unix.Unmount(n.Path(dir+volume), unix.MNT_DETACH) })
 			}
 			mount(elder, c.elder)
 			mount(again, c.again)
@@ -111,8 +111,8 @@ func TestResting(t *testing.T) {
 	n := newNode(t)
 	uid := newUID()
 	entry := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Phase: policy.PhaseConfirmed, Rests: true, Namespace: "shop", PodName: "web"}
-	n.write("kubelet/orphan-reaper/"+entry.Entry+"/volumes/kubernetes.io~empty-dir/cache/f", "x")
-	n.mkdir("cgroup/kubepods.slice/pod" + string(uid))
+	n.Write("kubelet/orphan-reaper/"+entry.Entry+"/volumes/kubernetes.io~empty-dir/cache/f", "x")
+	n.Mkdir("cgroup/kubepods.slice/pod" + string(uid))
 	look := n.look(entry)
 	if len(look.Parked) != 0 || len(look.Resting) != 1 {
 		t.Fatalf("%d parked, %d resting", len(look.Parked), len(look.Resting))
@@ -122,7 +122,7 @@ func TestResting(t *testing.T) {
 	if e.Entry != entry.Entry || e.PodName != "web" || len(e.Residue) != 0 || e.Facts[policy.FactDirectory].Origin == "" {
 		t.Errorf("%+v", e)
 	}
-	if err := os.Mkdir(n.path(n.pod(uid)), 0o755); err != nil {
+	if err := os.Mkdir(n.Path(n.PodDir(uid)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	check(t, n.look(entry).Resting[0], facts{policy.FactRemade: policy.Yes})

@@ -30,7 +30,7 @@ func TestAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.mkdir(n.pod(uid), fmt.Sprintf("logs/monitoring_agent-x7k2p_%s", agent))
+			n.Mkdir(n.PodDir(uid), fmt.Sprintf("logs/monitoring_agent-x7k2p_%s", agent))
 			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(20, "/", "/") + c.one, "7": testkit.MountLine(60, "/", "/") + c.other})
 			must(t, os.WriteFile(filepath.Join(n.cfg.ProcDir, "7", "cgroup"), []byte(c.cgroup), 0o600))
 			f := n.one(uid).Facts[policy.FactMounted]

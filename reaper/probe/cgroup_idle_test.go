@@ -31,9 +31,9 @@ func TestCgroupIdle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newNode(t)
-			n.mkdir(n.pod(uid))
+			n.Mkdir(n.PodDir(uid))
 			for file, text := range tt.files {
-				n.write(file, text)
+				n.Write(file, text)
 			}
 			e := n.one(uid)
 			check(t, e, facts{policy.FactCgroup: policy.Yes})

@@ -41,10 +41,10 @@ func TestCgroups(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNode(t)
-			n.cfg.CgroupRoot = n.path("cg")
-			n.mkdir("cg", n.pod(uid))
+			n.cfg.CgroupRoot = n.Path("cg")
+			n.Mkdir("cg", n.PodDir(uid))
 			for _, d := range c.dirs {
-				n.mkdir("cg/" + d)
+				n.Mkdir("cg/" + d)
 			}
 			check(t, n.one(uid), but(facts{policy.FactCgroup: c.want}))
 		})
@@ -52,26 +52,26 @@ func TestCgroups(t *testing.T) {
 	t.Run("static pods", func(t *testing.T) {
 		for _, d := range []string{"kubepods/burstable/pod" + string(static), "kubepods.slice/kubepods-burstable-pod" + string(static) + ".slice"} {
 			n := newNode(t)
-			n.mkdir(n.pod(static), "cgroup/"+d)
+			n.Mkdir(n.PodDir(static), "cgroup/"+d)
 			check(t, n.one(static), but(facts{policy.FactCgroup: policy.Yes}))
 		}
 	})
 	t.Run("symlinks are not followed", func(t *testing.T) {
 		n := newNode(t)
-		n.mkdir(n.pod(uid), "elsewhere/pod"+string(uid))
-		n.symlink(n.path("elsewhere"), "cgroup/link")
-		n.symlink(n.path("cgroup"), "cgroup/loop")
+		n.Mkdir(n.PodDir(uid), "elsewhere/pod"+string(uid))
+		n.Symlink(n.Path("elsewhere"), "cgroup/link")
+		n.Symlink(n.Path("cgroup"), "cgroup/loop")
 		check(t, n.one(uid), dead())
 	})
 	t.Run("root is missing", func(t *testing.T) {
 		n := newNode(t)
-		n.cfg.CgroupRoot = n.path("nowhere")
-		n.mkdir(n.pod(uid))
+		n.cfg.CgroupRoot = n.Path("nowhere")
+		n.Mkdir(n.PodDir(uid))
 		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
 	})
 	t.Run("too deep", func(t *testing.T) {
 		n := newNode(t)
-		n.mkdir(n.pod(uid), "cgroup/"+strings.Repeat("d/", 34))
+		n.Mkdir(n.PodDir(uid), "cgroup/"+strings.Repeat("d/", 34))
 		check(t, n.one(uid), but(facts{policy.FactCgroup: policy.Unknown}))
 	})
 }
@@ -111,11 +111,11 @@ func TestUnreadable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid, closed := newUID(), newUID()
-			n.mkdir(n.pod(uid), n.pod(closed), "cgroup/closed")
-			n.write("kubelet/cpu_manager_state", "{}")
-			for _, rel := range []string{n.pod(closed), "cgroup/closed", "kubelet/cpu_manager_state"} {
-				must(t, os.Chmod(n.path(rel), 0))
-				t.Cleanup(func() { must(t, os.Chmod(n.path(rel), 0o700)) })
+			n.Mkdir(n.PodDir(uid), n.PodDir(closed), "cgroup/closed")
+			n.Write("kubelet/cpu_manager_state", "{}")
+			for _, rel := range []string{n.PodDir(closed), "cgroup/closed", "kubelet/cpu_manager_state"} {
+				must(t, os.Chmod(n.Path(rel), 0))
+				t.Cleanup(func() { must(t, os.Chmod(n.Path(rel), 0o700)) })
 			}
 			look := n.look()
 			want := but(facts{
@@ -135,8 +135,8 @@ func TestUnreadable(t *testing.T) {
 			}
 			wantDetail(t, f, "CAP_SYS_PTRACE")
 			t.Run("pods directory", func(t *testing.T) {
-				must(t, os.Chmod(n.path("kubelet/pods"), 0))
-				defer func() { must(t, os.Chmod(n.path("kubelet/pods"), 0o700)) }()
+				must(t, os.Chmod(n.Path("kubelet/pods"), 0))
+				defer func() { must(t, os.Chmod(n.Path("kubelet/pods"), 0o700)) }()
 				if _, err := n.probe().Look(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "permission denied") {
 					t.Errorf("the look gives %v", err)
 				}
@@ -150,15 +150,15 @@ func TestPodsDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
-			n.mkdir(n.pod(uid))
-			n.symlink(n.path("kubelet"), "link")
-			n.cfg.RootDir = n.path("link")
+			n.Mkdir(n.PodDir(uid))
+			n.Symlink(n.Path("kubelet"), "link")
+			n.cfg.RootDir = n.Path("link")
 			check(t, n.one(uid), dead())
 			for name, set := range map[string]func(){
-				"missing root": func() { n.cfg.RootDir = n.path("nowhere") },
-				"missing":      func() { n.mkdir("empty"); n.cfg.RootDir = n.path("empty") },
-				"a symlink":    func() { n.symlink(n.path("kubelet/pods"), "a/pods"); n.cfg.RootDir = n.path("a") },
-				"a file":       func() { n.write("b/pods", ""); n.cfg.RootDir = n.path("b") },
+				"missing root": func() { n.cfg.RootDir = n.Path("nowhere") },
+				"missing":      func() { n.Mkdir("empty"); n.cfg.RootDir = n.Path("empty") },
+				"a symlink":    func() { n.Symlink(n.Path("kubelet/pods"), "a/pods"); n.cfg.RootDir = n.Path("a") },
+				"a file":       func() { n.Write("b/pods", ""); n.cfg.RootDir = n.Path("b") },
 			} {
 				set()
 				look, err := n.probe().Look(t.Context(), nil, nil)
@@ -176,10 +176,10 @@ func TestPodsDirectory(t *testing.T) {
 func TestNames(t *testing.T) {
 	n := newNode(t)
 	logged, hosts, network, none := newUID(), newUID(), newUID(), newUID()
-	n.mkdir("logs/shop_web-0_"+string(logged), "logs/junk", "logs/a_b_c", "logs/A_web_"+string(none), n.pod(logged), n.pod(none))
-	n.write(n.pod(hosts)+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"+
+	n.Mkdir("logs/shop_web-0_"+string(logged), "logs/junk", "logs/a_b_c", "logs/A_web_"+string(none), n.PodDir(logged), n.PodDir(none))
+	n.Write(n.PodDir(hosts)+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"+
 		"fe00::2\tip6-allrouters\n10.0.0.7\tweb-0.web.shop.svc.cluster.local\tweb-0\n\n# Entries added by HostAliases.\n1.2.3.4\tother\n")
-	n.write(n.pod(network)+"/etc-hosts", "# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n")
+	n.Write(n.PodDir(network)+"/etc-hosts", "# Kubernetes-managed hosts file (host network).\n10.0.0.7\tnode-1\n")
 	look := n.look()
 	for uid, want := range map[parsers.PodUID]policy.PodName{
 		logged: {Namespace: "shop", Name: "web-0"}, hosts: {Namespace: "shop", Name: "web-0"}, network: {}, none: {},
@@ -197,14 +197,14 @@ func TestParked(t *testing.T) {
 	for _, uid := range []parsers.PodUID{quiet, remade, asFile, missing} {
 		s := policy.EntryState{Entry: string(uid) + ".1", UID: uid, Namespace: "shop", PodName: "web"}
 		if uid != missing {
-			n.write("kubelet/orphan-reaper/"+s.Entry+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write("kubelet/orphan-reaper/"+s.Entry+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 		}
 		states = append(states, s)
 	}
 	states = append(states, policy.EntryState{Entry: "../pods/" + string(quiet), UID: newUID()})
-	n.mkdir(n.pod(remade), "cgroup/kubepods.slice/pod"+string(remade))
-	n.write(n.pod(asFile), "")
-	n.write("kubelet/memory_manager_state", string(asFile))
+	n.Mkdir(n.PodDir(remade), "cgroup/kubepods.slice/pod"+string(remade))
+	n.Write(n.PodDir(asFile), "")
+	n.Write("kubelet/memory_manager_state", string(asFile))
 	look := n.look(states...)
 	alive := func(changed facts) facts {
 		f := but(changed)

@@ -47,7 +47,7 @@ func TestAgreesAfterARestart(t *testing.T) {
 // nothing, and a living pod's cgroup was looked for in vain.
 func TestForeignCgroups(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
+	n.Mkdir(n.PodDir(uid), "cgroup/kubepods/besteffort/pod"+string(newUID()), "cgroup/kubepods/besteffort/pod"+string(uidDone))
 	runtime := startCRI(t, fakecri.Options{})
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
 	// Who says that these namespaces are the node names its cgroups, too.
@@ -56,7 +56,7 @@ func TestForeignCgroups(t *testing.T) {
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
 	wantDetail(t, n.one(uid).Facts[policy.FactCgroup], "of 1 pods that the runtime runs none has a cgroup there")
 
-	n.mkdir("cgroup/kubepods/burstable/pod" + string(uidLive))
+	n.Mkdir("cgroup/kubepods/burstable/pod" + string(uidLive))
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 
 	// A runtime that runs nothing can show nothing: only the usual place is believed then.

@@ -14,19 +14,19 @@ import (
 // lie at the same paths.
 func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	n, uid, static := newNode(t), newUID(), newStaticUID()
-	n.mkdir(n.pod(uid), n.pod(static), "their/kubelet/pods", "logs/kube-system_etcd-node-1_"+string(static))
-	n.write("etc/config.yaml", "containerRuntimeEndpoint: unix:///of/the/host\nstaticPodPath: "+n.path("etc/manifests")+"\n")
-	n.mkdir("etc/manifests")
-	n.write("their/etc/config.yaml", "containerRuntimeEndpoint: unix:///its/own\nstaticPodPath: "+n.path("etc/manifests")+"\n")
-	n.write("their/etc/manifests/etcd.yaml", testkit.EtcdManifest)
-	n.symlink(n.path("etc"), "link") // absolute: it must not lead to our etc
+	n.Mkdir(n.PodDir(uid), n.PodDir(static), "their/kubelet/pods", "logs/kube-system_etcd-node-1_"+string(static))
+	n.Write("etc/config.yaml", "containerRuntimeEndpoint: unix:///of/the/host\nstaticPodPath: "+n.Path("etc/manifests")+"\n")
+	n.Mkdir("etc/manifests")
+	n.Write("their/etc/config.yaml", "containerRuntimeEndpoint: unix:///its/own\nstaticPodPath: "+n.Path("etc/manifests")+"\n")
+	n.Write("their/etc/manifests/etcd.yaml", testkit.EtcdManifest)
+	n.Symlink(n.Path("etc"), "link") // absolute: it must not lead to our etc
 	self, err := os.Executable()
 	must(t, err)
-	n.symlink(self, "bin/kubelet")
-	args := []string{"kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=node-1", "--config", n.path("link/config.yaml")}
-	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, "unix://"+n.path("none.sock")
+	n.Symlink(self, "bin/kubelet")
+	args := []string{"kubelet", "--root-dir", n.Path("kubelet"), "--hostname-override=node-1", "--config", n.Path("link/config.yaml")}
+	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, "unix://"+n.Path("none.sock")
 
-	cmd := testkit.StartApart(t, n.path("their/etc")+":"+n.path("etc"), n.path("bin/kubelet"), args...)
+	cmd := testkit.StartApart(t, n.Path("their/etc")+":"+n.Path("etc"), n.Path("bin/kubelet"), args...)
 	look := n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.Yes || look.Node.KubeletID.PID != cmd.Process.Pid {
 		t.Errorf("the same root directory: %+v", f)
@@ -37,7 +37,7 @@ func TestKubeletInItsOwnMountNamespace(t *testing.T) {
 	must(t, cmd.Process.Kill())
 	testkit.WaitForZombie(t, cmd.Process.Pid)
 
-	testkit.StartApart(t, n.path("their/kubelet")+":"+n.path("kubelet"), n.path("bin/kubelet"), args...)
+	testkit.StartApart(t, n.Path("their/kubelet")+":"+n.Path("kubelet"), n.Path("bin/kubelet"), args...)
 	look = n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.No {
 		t.Errorf("another directory of that name: %+v", f)
@@ -55,15 +55,15 @@ func TestRootOnItsOwnFileSystemBehindASymlink(t *testing.T) {
 	}
 	n, dead, mounted := newNode(t), newUID(), newUID()
 	n.mount("", "disk")
-	must(t, os.Remove(n.path("kubelet/pods")))
-	must(t, os.Remove(n.path("kubelet")))
-	n.mkdir("disk/k/pods/"+string(dead), "disk/k/pods/"+string(mounted)+"/volumes")
-	n.symlink("disk/k", "kubelet")
-	must(t, unix.Mount("tmpfs", n.path("disk/k/pods/"+string(mounted)+"/volumes"), "tmpfs", 0, ""))
+	must(t, os.Remove(n.Path("kubelet/pods")))
+	must(t, os.Remove(n.Path("kubelet")))
+	n.Mkdir("disk/k/pods/"+string(dead), "disk/k/pods/"+string(mounted)+"/volumes")
+	n.Symlink("disk/k", "kubelet")
+	must(t, unix.Mount("tmpfs", n.Path("disk/k/pods/"+string(mounted)+"/volumes"), "tmpfs", 0, ""))
 	self, err := os.Executable()
 	must(t, err)
-	n.symlink(self, "bin/kubelet")
-	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("disk/k"))
+	n.Symlink(self, "bin/kubelet")
+	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("disk/k"))
 	n.cfg.Waive = false
 	look := n.look()
 	if f := look.Node.Kubelet; f.Truth != policy.Yes {

@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
@@ -42,83 +43,83 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{"empty", func(*testNode, string) {}, dead(), ". skeleton"},
 		{"csi vol_data.json, mount absent", func(n *testNode, pod string) {
-			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton"},
 		{"csi vol_data.json, mount empty", func(n *testNode, pod string) {
-			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1/mount")
+			n.Write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Mkdir(pod + "/volumes/kubernetes.io~csi/pv-1/mount")
 		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount skeleton"},
 		{"csi with data in mount", func(n *testNode, pod string) {
-			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-			n.write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
+			n.Write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write(pod+"/volumes/kubernetes.io~csi/pv-1/mount/base/1/pg", "data")
 		}, dead(), ". skeleton, volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/mount data"},
 		{"ephemeral csi with secrets in mount, and a persistent one that holds such a file", func(n *testNode, pod string) {
 			ephemeral := strings.Replace(goodVolData, "{", `{"volumeLifecycleMode":"Ephemeral",`, 1)
-			n.write(pod+"/volumes/kubernetes.io~csi/a/mount/password", "x")
-			n.write(pod+"/volumes/kubernetes.io~csi/a/vol_data.json", ephemeral)
-			n.write(pod+"/volumes/kubernetes.io~csi/b/mount/vol_data.json", ephemeral)
-			n.write(pod+"/volumes/kubernetes.io~csi/b/vol_data.json", goodVolData)
-			n.write(pod+"/volumes/kubernetes.io~csi/c/mount/f", "data")
+			n.Write(pod+"/volumes/kubernetes.io~csi/a/mount/password", "x")
+			n.Write(pod+"/volumes/kubernetes.io~csi/a/vol_data.json", ephemeral)
+			n.Write(pod+"/volumes/kubernetes.io~csi/b/mount/vol_data.json", ephemeral)
+			n.Write(pod+"/volumes/kubernetes.io~csi/b/vol_data.json", goodVolData)
+			n.Write(pod+"/volumes/kubernetes.io~csi/c/mount/f", "data")
 		}, dead(), ". skeleton, volumes/kubernetes.io~csi/a skeleton, volumes/kubernetes.io~csi/a/mount ephemeral, volumes/kubernetes.io~csi/b skeleton, " +
 			"volumes/kubernetes.io~csi/b/mount data, volumes/kubernetes.io~csi/c skeleton, volumes/kubernetes.io~csi/c/mount data"},
 		{"userns", func(n *testNode, pod string) {
-			n.write(pod+"/userns", goodUserns)
-			n.write(pod+"/.123", "")
+			n.Write(pod+"/userns", goodUserns)
+			n.Write(pod+"/.123", "")
 		}, dead(), ". skeleton, .123 skeleton, userns skeleton"},
 		{"no userns of the kubelet's", func(n *testNode, pod string) {
-			n.write(pod+"/userns", "mine")
-			n.symlink("userns", pod+"/.123")
-			n.write(pod+"/other/userns", goodUserns)
+			n.Write(pod+"/userns", "mine")
+			n.Symlink("userns", pod+"/.123")
+			n.Write(pod+"/other/userns", goodUserns)
 		}, dead(), ". skeleton, .123 data, other data, userns data"},
 		{"a userns too large", func(n *testNode, pod string) {
-			n.write(pod+"/userns", goodUserns+strings.Repeat(" ", contents.BiggestText))
+			n.Write(pod+"/userns", goodUserns+strings.Repeat(" ", contents.BiggestText))
 		}, dead(), ". skeleton, userns data"},
 		{"empty volume directories", func(n *testNode, pod string) {
-			n.mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
+			n.Mkdir(pod+"/volumes/kubernetes.io~nfs/a/b/c", pod+"/volumes/kubernetes.io~empty-dir/tmp")
 		}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp skeleton, volumes/kubernetes.io~nfs/a skeleton"},
 		{"data in a volume directory", func(n *testNode, pod string) {
-			n.write(pod+"/volumes/kubernetes.io~local-volume/pv-2/f", "data")
-			n.write(pod+"/volumes/kubernetes.io~empty-dir/tmp/f", "data")
-			n.write(pod+"/volumes/kubernetes.io~secret/token/..data/token", "x")
+			n.Write(pod+"/volumes/kubernetes.io~local-volume/pv-2/f", "data")
+			n.Write(pod+"/volumes/kubernetes.io~empty-dir/tmp/f", "data")
+			n.Write(pod+"/volumes/kubernetes.io~secret/token/..data/token", "x")
 		}, dead(), ". skeleton, volumes/kubernetes.io~empty-dir/tmp ephemeral, " +
 			"volumes/kubernetes.io~local-volume/pv-2 data, volumes/kubernetes.io~secret/token projected"},
 		{"tmpfs mounted", func(n *testNode, pod string) {
 			n.mount("", pod+"/volumes/kubernetes.io~empty-dir/tmp")
 		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton"},
 		{"bind of the same file system", func(n *testNode, pod string) {
-			n.mkdir("elsewhere", pod+"/containers/c")
+			n.Mkdir("elsewhere", pod+"/containers/c")
 			n.mount("elsewhere", pod+"/containers/c")
 		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, containers skeleton"},
 		{"subpath: file and empty directory", func(n *testNode, pod string) {
-			n.write(pod+"/volume-subpaths/v/c/0", "")
-			n.mkdir(pod + "/volume-subpaths/v/c/1")
+			n.Write(pod+"/volume-subpaths/v/c/0", "")
+			n.Mkdir(pod + "/volume-subpaths/v/c/1")
 		}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/1 skeleton"},
 		{"subpath with data", func(n *testNode, pod string) {
-			n.write(pod+"/volume-subpaths/v/c/0/f", "data")
+			n.Write(pod+"/volume-subpaths/v/c/0/f", "data")
 		}, dead(), ". skeleton, volume-subpaths/v skeleton, volume-subpaths/v/c/0 data"},
 		{"subpath: a bound file", func(n *testNode, pod string) {
-			n.write("elsewhere-file", "data")
-			n.write(pod+"/volume-subpaths/v/c/0", "")
+			n.Write("elsewhere-file", "data")
+			n.Write(pod+"/volume-subpaths/v/c/0", "")
 			n.mount("elsewhere-file", pod+"/volume-subpaths/v/c/0")
 		}, but(facts{policy.FactMounted: policy.Yes}), ". skeleton, volume-subpaths/v skeleton"},
 		{"file and symlink as volumes", func(n *testNode, pod string) {
-			n.write(pod+"/volumes/kubernetes.io~nfs/f", "data")
-			n.symlink("/etc", pod+"/volumes/kubernetes.io~nfs/l")
+			n.Write(pod+"/volumes/kubernetes.io~nfs/f", "data")
+			n.Symlink("/etc", pod+"/volumes/kubernetes.io~nfs/l")
 		}, dead(), ". skeleton, volumes/kubernetes.io~nfs/f data, volumes/kubernetes.io~nfs/l data"},
 		{"volume-subpaths is a file", func(n *testNode, pod string) {
-			n.write(pod+"/volume-subpaths", "")
+			n.Write(pod+"/volume-subpaths", "")
 		}, dead(), ". skeleton, volume-subpaths data"},
 		{"containers, plugins, etc-hosts", func(n *testNode, pod string) {
-			n.write(pod+"/containers/c/0123abcd", "message")
-			n.write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_x/ready", "")
-			n.write(pod+"/etc-hosts", "# Kubernetes-managed hosts file.\n")
+			n.Write(pod+"/containers/c/0123abcd", "message")
+			n.Write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_x/ready", "")
+			n.Write(pod+"/etc-hosts", "# Kubernetes-managed hosts file.\n")
 		}, dead(), ". skeleton, containers skeleton, etc-hosts skeleton, plugins skeleton"},
 		{"what is not known", func(n *testNode, pod string) {
-			n.write(pod+"/new\nthing/f", "x")
-			n.mkdir(pod + "/bad\xff")
-			must(n.t, unix.Mkfifo(n.path(pod+"/fifo"), 0o600))
-			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
-			must(n.t, unix.Mkfifo(n.path(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json"), 0o600))
+			n.Write(pod+"/new\nthing/f", "x")
+			n.Mkdir(pod + "/bad\xff")
+			must(n.T, unix.Mkfifo(n.Path(pod+"/fifo"), 0o600))
+			n.Mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
+			must(n.T, unix.Mkfifo(n.Path(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json"), 0o600))
 		}, dead(), `"bad\xff" skeleton, "new\nthing" data, . skeleton, fifo data, ` +
 			"volumes/kubernetes.io~csi/pv-1 skeleton, volumes/kubernetes.io~csi/pv-1/vol_data.json data"},
 	}
@@ -128,9 +129,9 @@ func TestLeftovers(t *testing.T) {
 			for _, c := range cases {
 				t.Run(c.name, func(t *testing.T) {
 					uid := newUID()
-					n := &testNode{t: t, dir: n.dir, cfg: n.cfg, fallback: n.fallback, patience: n.patience}
-					n.mkdir(n.pod(uid))
-					c.make(n, n.pod(uid))
+					n := &testNode{Node: testkit.Node{T: t, Base: n.Base}, cfg: n.cfg, fallback: n.fallback, patience: n.patience}
+					n.Mkdir(n.PodDir(uid))
+					c.make(n, n.PodDir(uid))
 					want, wantRows := c.want, c.rows
 					if n.fallback && want[policy.FactMounted] == policy.Yes {
 						// Known from mountinfo: such a pod is not entered.
@@ -155,10 +156,10 @@ func TestLeftovers(t *testing.T) {
 // TestIdentity compares with what the other rooms get from stat.
 func TestIdentity(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	e := n.one(uid)
 	var st unix.Stat_t
-	must(t, unix.Stat(n.path(n.pod(uid)), &st))
+	must(t, unix.Stat(n.Path(n.PodDir(uid)), &st))
 	if e.ID.Dev != st.Dev || e.ID.Ino != st.Ino || e.Changed.Unix() < st.Ctim.Sec {
 		t.Errorf("identity is %+v, changed %v; stat says %+v", e.ID, e.Changed, st)
 	}
@@ -172,10 +173,10 @@ func TestNamesThatAreNoPodDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			file, link, static := newUID(), newUID(), newStaticUID()
-			n.write(n.pod(file), "x")
-			n.symlink("/etc", n.pod(link))
-			n.mkdir(n.pod(static), "kubelet/pods/lost+found", "kubelet/pods/a\nb\xff", "kubelet/pods/"+strings.ToUpper(string(newUID())))
-			must(t, unix.Mkfifo(n.path("kubelet/pods/fifo"), 0o600))
+			n.Write(n.PodDir(file), "x")
+			n.Symlink("/etc", n.PodDir(link))
+			n.Mkdir(n.PodDir(static), "kubelet/pods/lost+found", "kubelet/pods/a\nb\xff", "kubelet/pods/"+strings.ToUpper(string(newUID())))
+			must(t, unix.Mkfifo(n.Path("kubelet/pods/fifo"), 0o600))
 			look := n.look()
 			notDir := facts{policy.FactDirectory: policy.No, policy.FactOwnMount: policy.No, policy.FactMounted: policy.No, policy.FactStaged: policy.No}
 			check(t, find(t, look, file), notDir)
@@ -210,7 +211,7 @@ func TestOwnMount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
-			n.mount("", n.pod(uid))
+			n.mount("", n.PodDir(uid))
 			e := n.one(uid)
 			check(t, e, facts{policy.FactOwnMount: policy.Yes, policy.FactDirectory: policy.Yes, policy.FactMounted: policy.Yes, policy.FactContent: policy.Unknown})
 		})
@@ -219,7 +220,7 @@ func TestOwnMount(t *testing.T) {
 
 func TestOnly(t *testing.T) {
 	n, a, b := newNode(t), newUID(), newUID()
-	n.mkdir(n.pod(a), n.pod(b), "kubelet/pods/junk")
+	n.Mkdir(n.PodDir(a), n.PodDir(b), "kubelet/pods/junk")
 	look, err := n.probe().Look(t.Context(), nil, []parsers.PodUID{a, newUID()})
 	must(t, err)
 	if len(look.Pods) != 1 || look.Pods[0].UID != a {
@@ -234,13 +235,13 @@ func TestLookChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
-			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount/f", "data")
-			n.write(n.pod(uid)+"/etc-hosts", "x")
+			n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/mount/f", "data")
+			n.Write(n.PodDir(uid)+"/etc-hosts", "x")
 			old := unix.NsecToTimespec(1e18)
 			stamp := func() map[string]unix.Stat_t {
 				all := map[string]unix.Stat_t{}
-				for p := range strings.FieldsSeq(walkAll(t, n.path(n.pod(uid)))) {
+				for p := range strings.FieldsSeq(walkAll(t, n.Path(n.PodDir(uid)))) {
 					var st unix.Stat_t
 					must(t, unix.Lstat(p, &st))
 					all[p] = st

@@ -18,7 +18,7 @@ import (
 // cgroups, and a look at three directories of which the lists decide.
 func TestListsInALook(t *testing.T) {
 	n := newNode(t)
-	n.mkdir(n.pod(testkit.UIDHere), n.pod(testkit.UIDQuiet), n.pod(testkit.UIDAway), "cgroup/kubepods/pod"+string(testkit.UIDHere))
+	n.Mkdir(n.PodDir(testkit.UIDHere), n.PodDir(testkit.UIDQuiet), n.PodDir(testkit.UIDAway), "cgroup/kubepods/pod"+string(testkit.UIDHere))
 	cri := startCRI(t, fakecri.Options{Version: fakecri.V1})
 	here := fakecri.Pod{UID: string(testkit.UIDHere), Namespace: "a", Name: "here", Running: 1}
 	cri.SetPods(here)
@@ -33,17 +33,17 @@ func TestListsInALook(t *testing.T) {
 	n.cfg.KubeletTokenFile = testkit.File(t, "token", "x")
 	self, err := os.Executable()
 	testkit.Must(t, err)
-	n.symlink(self, "bin/kubelet")
+	n.Symlink(self, "bin/kubelet")
 	look := n.look()
 	check(t, find(t, look, testkit.UIDAway), facts{policy.FactReleased: policy.Unknown, policy.FactKubeletLists: policy.Unknown, policy.FactAPILists: policy.No})
 	// Of another node, for all that this one shows.
 	cri.SetPods(fakecri.Pod{UID: string(newUID()), Namespace: "a", Name: "other", Running: 1})
 	check(t, find(t, n.look(), testkit.UIDAway), facts{policy.FactAPILists: policy.Unknown})
 	cri.SetPods(here)
-	testkit.Must(t, os.Remove(n.path("cgroup/kubepods/pod"+string(testkit.UIDHere))))
+	testkit.Must(t, os.Remove(n.Path("cgroup/kubepods/pod"+string(testkit.UIDHere))))
 	check(t, find(t, n.look(), testkit.UIDAway), facts{policy.FactAPILists: policy.Unknown})
-	n.mkdir("cgroup/kubepods/pod" + string(testkit.UIDHere))
-	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--hostname-override=n1",
+	n.Mkdir("cgroup/kubepods/pod" + string(testkit.UIDHere))
+	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"), "--hostname-override=n1",
 		"--port="+testkit.PortOf(t, kubelet), "--tls-cert-file="+testkit.File(t, "kubelet.crt", testkit.CertOf(kubelet)))
 	look = n.look()
 	check(t, find(t, look, testkit.UIDHere), facts{policy.FactReleased: policy.No, policy.FactKubeletLists: policy.Yes, policy.FactAPILists: policy.Yes})
@@ -61,7 +61,7 @@ func TestListsInALook(t *testing.T) {
 // which nothing but a directory is there, and which the kubelet wants.
 func TestPodListInALook(t *testing.T) {
 	n, wantedPod, orphan := newNode(t), newUID(), newUID()
-	n.mkdir(n.pod(wantedPod), n.pod(orphan))
+	n.Mkdir(n.PodDir(wantedPod), n.PodDir(orphan))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, testkit.ListOf(strings.ReplaceAll(testkit.PlainPod, string(testkit.APIUID), string(wantedPod))))
 	}))
@@ -70,10 +70,10 @@ func TestPodListInALook(t *testing.T) {
 	testkit.Must(t, err)
 	self, err := os.Executable()
 	testkit.Must(t, err)
-	n.symlink(self, "bin/kubelet")
+	n.Symlink(self, "bin/kubelet")
 	look := n.look()
 	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Unknown}))
-	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"), "--read-only-port="+port)
+	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"), "--read-only-port="+port)
 	look = n.look(policy.EntryState{Entry: string(wantedPod) + ".1", UID: wantedPod})
 	check(t, find(t, look, wantedPod), but(facts{policy.FactKubeletLists: policy.Yes}))
 	check(t, find(t, look, orphan), but(facts{policy.FactKubeletLists: policy.No}))

@@ -12,14 +12,14 @@ func TestLivingIsNotWalked(t *testing.T) {
 	n := newNode(t)
 	v2, v1, idle, plain, dead := newUID(), newUID(), newUID(), newUID(), newUID()
 	for _, uid := range []parsers.PodUID{v2, v1, idle, plain, dead} {
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/tmp/file", "x")
+		n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/tmp/file", "x")
 	}
 	const cgroup = "cgroup/kubepods.slice/pod"
-	n.write(cgroup+string(v2)+"/cgroup.events", "populated 1\nfrozen 0\n")
-	n.write(cgroup+string(v1)+"/container/cgroup.procs", "12\n")
-	n.write(cgroup+string(v1)+"/cgroup.procs", "")
-	n.write(cgroup+string(idle)+"/cgroup.events", "populated 0\nfrozen 0\n")
-	n.mkdir(cgroup + string(plain)) // a directory that is no cgroup shows nothing
+	n.Write(cgroup+string(v2)+"/cgroup.events", "populated 1\nfrozen 0\n")
+	n.Write(cgroup+string(v1)+"/container/cgroup.procs", "12\n")
+	n.Write(cgroup+string(v1)+"/cgroup.procs", "")
+	n.Write(cgroup+string(idle)+"/cgroup.events", "populated 0\nfrozen 0\n")
+	n.Mkdir(cgroup + string(plain)) // a directory that is no cgroup shows nothing
 	look := n.look()
 	for _, uid := range []parsers.PodUID{v2, v1} {
 		e := find(t, look, uid)

@@ -28,9 +28,9 @@ func TestMountInAnotherNamespaceOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid, other := newUID(), newUID()
-			vol := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp"
-			n.mkdir(vol, n.pod(other))
-			pid := child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
+			vol := n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/tmp"
+			n.Mkdir(vol, n.PodDir(other))
+			pid := child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
 			own, err := os.ReadFile("/proc/self/mountinfo")
 			must(t, err)
 			if strings.Contains(string(own), string(uid)) {
@@ -38,7 +38,7 @@ func TestMountInAnotherNamespaceOnly(t *testing.T) {
 			}
 			look := n.look()
 			check(t, find(t, look, uid), facts{policy.FactMounted: policy.Yes})
-			wantDetail(t, find(t, look, uid).Facts[policy.FactMounted], fmt.Sprintf("mounted at %s (tmpfs) in the mount namespace of PID %d (sh)", n.path(vol), pid))
+			wantDetail(t, find(t, look, uid).Facts[policy.FactMounted], fmt.Sprintf("mounted at %s (tmpfs) in the mount namespace of PID %d (sh)", n.Path(vol), pid))
 			check(t, find(t, look, other), dead())
 		})
 	}
@@ -53,19 +53,19 @@ func TestContainerBind(t *testing.T) {
 	n := newNode(t)
 	// A file system of its own, so that field 4 is the path from its root.
 	n.mount("", "kubelet")
-	n.mkdir("kubelet/pods", "target")
+	n.Mkdir("kubelet/pods", "target")
 	kept, removed := newUID(), newUID()
 	for _, uid := range []parsers.PodUID{kept, removed} {
-		vol := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+		vol := n.Path(n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
 		must(t, os.MkdirAll(vol, 0o755))
-		child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", fmt.Sprintf("mount --bind '%s' '%s'", vol, n.path("target")))
+		child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", fmt.Sprintf("mount --bind '%s' '%s'", vol, n.Path("target")))
 	}
-	must(t, os.Remove(n.path(n.pod(removed)+"/volumes/kubernetes.io~empty-dir/tmp")))
+	must(t, os.Remove(n.Path(n.PodDir(removed)+"/volumes/kubernetes.io~empty-dir/tmp")))
 	look := n.look()
 	for _, uid := range []parsers.PodUID{kept, removed} {
 		e := find(t, look, uid)
 		check(t, e, but(facts{policy.FactMounted: policy.Yes}))
-		wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path("target")+", from /pods/"+string(uid))
+		wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path("target")+", from /pods/"+string(uid))
 	}
 }
 
@@ -75,7 +75,7 @@ func TestParkedMount(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
+	n.Mkdir("kubelet/orphan-reaper/" + string(uid) + ".3/volumes/kubernetes.io~nfs/v")
 	n.mount("", "kubelet/orphan-reaper/"+string(uid)+".3/volumes/kubernetes.io~nfs/v")
 	f := n.probe().Mounts(t.Context(), []parsers.PodUID{uid})[uid]
 	if f.Truth != policy.Yes {
@@ -92,10 +92,10 @@ func TestChrootedProcess(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid), "jail")
+	n.Mkdir(n.PodDir(uid), "jail")
 	check(t, n.one(uid), dead())
 	t.Run("in our namespace", func(t *testing.T) {
-		jailed(t, n.path("jail"), 0)
+		jailed(t, n.Path("jail"), 0)
 		check(t, n.one(uid), dead())
 	})
 }
@@ -130,7 +130,7 @@ func jailed(t *testing.T, root string, flags uintptr) {
 // TestZombies: their mountinfo gives EINVAL, and that is no doubt.
 func TestZombies(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() })
@@ -144,8 +144,8 @@ func TestZombies(t *testing.T) {
 
 func TestMountsWithoutProc(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
-	n.cfg.ProcDir = n.path("nowhere")
+	n.Mkdir(n.PodDir(uid))
+	n.cfg.ProcDir = n.Path("nowhere")
 	look := n.look()
 	check(t, find(t, look, uid), but(facts{
 		policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown, policy.FactInUse: policy.Unknown,
@@ -162,7 +162,7 @@ func TestMountsUnderChurn(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan int)
 	go func() {
@@ -196,15 +196,15 @@ func TestHungFUSE(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			below, itself, other := newUID(), newUID(), newUID()
-			vol := n.pod(below) + "/volumes/kubernetes.io~csi/pv-1/mount"
-			n.mkdir(vol, n.pod(itself), n.pod(other))
-			release := hungFUSE(t, n.path(vol))
-			hungFUSE(t, n.path(n.pod(itself)))
+			vol := n.PodDir(below) + "/volumes/kubernetes.io~csi/pv-1/mount"
+			n.Mkdir(vol, n.PodDir(itself), n.PodDir(other))
+			release := hungFUSE(t, n.Path(vol))
+			hungFUSE(t, n.Path(n.PodDir(itself)))
 			// What a careless look would do hangs.
 			stat := make(chan error, 1)
 			go func() {
 				var st unix.Stat_t
-				stat <- unix.Stat(n.path(vol), &st)
+				stat <- unix.Stat(n.Path(vol), &st)
 			}()
 			look := n.look()
 			check(t, find(t, look, below), facts{policy.FactMounted: policy.Yes, policy.FactDirectory: policy.Yes})
@@ -257,7 +257,7 @@ func TestHungParts(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid), "kubelet/orphan-reaper")
+	n.Mkdir(n.PodDir(uid), "kubelet/orphan-reaper")
 	n.patience = 300 * time.Millisecond
 	release := []func(){hungFUSE(t, n.cfg.CgroupRoot), hungFUSE(t, n.cfg.LogPodsDir), hungFUSE(t, n.cfg.QuarantineDir)}
 	p := n.probe()

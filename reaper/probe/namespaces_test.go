@@ -21,23 +21,23 @@ const byFile = true // by the file of the namespace
 
 // oneWith looks without CAP_SYS_ADMIN, on a kernel that lists a namespace by its file or does not.
 func (n *testNode) oneWith(uid parsers.PodUID, byFile bool) policy.Evidence {
-	n.t.Helper()
+	n.T.Helper()
 	p := n.probe()
 	testkit.Set(p.mounts, "noListing", !byFile)
 	testkit.Set(p.mounts, "noEntering", true)
-	look, err := p.Look(n.t.Context(), nil, nil)
-	must(n.t, err)
-	return find(n.t, look, uid)
+	look, err := p.Look(n.T.Context(), nil, nil)
+	must(n.T, err)
+	return find(n.T, look, uid)
 }
 
 // oneEntered looks on a kernel that lists no namespace by its file, by entering it.
 func (n *testNode) oneEntered(uid parsers.PodUID) policy.Evidence {
-	n.t.Helper()
+	n.T.Helper()
 	p := n.probe()
 	testkit.Set(p.mounts, "noListing", true)
-	look, err := p.Look(n.t.Context(), nil, nil)
-	must(n.t, err)
-	return find(n.t, look, uid)
+	look, err := p.Look(n.T.Context(), nil, nil)
+	must(n.T, err)
+	return find(n.T, look, uid)
 }
 
 // TestHiddenNamespaces: a process alone in its mount namespace, with a root of its own, shows
@@ -61,20 +61,20 @@ func TestHiddenNamespaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, held, other := newNode(t), newUID(), newUID()
-			vol := n.pod(held) + "/volumes/kubernetes.io~empty-dir/tmp"
-			n.mkdir(vol, n.pod(other), "jail")
+			vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
+			n.Mkdir(vol, n.PodDir(other), "jail")
 			if c.onMount {
 				n.mount("", "jail")
 			}
 			check(t, n.one(held), dead())
-			must(t, os.Chmod(n.dir, 0o755)) // a user namespace's root is nobody here
-			jailedWith(t, c.flags|unix.CLONE_NEWNS, n.path("jail"), n.path(vol))
+			must(t, os.Chmod(n.Base, 0o755)) // a user namespace's root is nobody here
+			jailedWith(t, c.flags|unix.CLONE_NEWNS, n.Path("jail"), n.Path(vol))
 			if c.removed {
-				must(t, os.Remove(n.path("jail")))
+				must(t, os.Remove(n.Path("jail")))
 			}
 			e := n.oneWith(held, byFile)
 			check(t, e, facts{policy.FactMounted: policy.Yes})
-			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs)")
+			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs)")
 			check(t, n.oneWith(other, byFile), dead())
 			e = n.oneWith(held, !byFile)
 			check(t, e, but(facts{policy.FactMounted: policy.Unknown, policy.FactStaged: policy.Unknown}))
@@ -83,14 +83,14 @@ func TestHiddenNamespaces(t *testing.T) {
 			// A person's scan has the capabilities for entering it.
 			e = n.oneEntered(held)
 			check(t, e, facts{policy.FactMounted: policy.Yes})
-			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs)")
+			wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs)")
 			check(t, n.oneEntered(other), dead())
 		})
 	}
 	t.Run("another process has the namespace's root", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid), "jail")
-		jailedWith(t, 0, n.path("jail"), "")
+		n.Mkdir(n.PodDir(uid), "jail")
+		jailedWith(t, 0, n.Path("jail"), "")
 		check(t, n.oneWith(uid, !byFile), dead())
 	})
 }
@@ -116,13 +116,13 @@ func TestPinnedNamespace(t *testing.T) {
 	}
 	testkit.NeedKernel(t, 6, 13)
 	n, held, other := newNode(t), newUID(), newUID()
-	vol := n.pod(held) + "/volumes/kubernetes.io~empty-dir/tmp"
-	n.mkdir(vol, n.pod(other))
-	n.write("pin here", "")
-	n.pinned("pin here", "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
+	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
+	n.Mkdir(vol, n.PodDir(other))
+	n.Write("pin here", "")
+	n.pinned("pin here", "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
 	e := n.oneWith(held, byFile)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
-	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs) in the mount namespace that "+n.path("pin here")+" holds")
+	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs) in the mount namespace that "+n.Path("pin here")+" holds")
 	check(t, n.oneWith(other, byFile), dead())
 	e = n.oneWith(held, !byFile)
 	check(t, e, dead()) // lost without the guard; where PID 1 shows the bind it is unknown, see below
@@ -132,7 +132,7 @@ func TestPinnedNamespace(t *testing.T) {
 	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
 	check(t, n.oneEntered(other), dead())
 	t.Run("a file server that hangs is not asked", func(t *testing.T) {
-		release := hungFUSE(t, n.path(n.pod(other)))
+		release := hungFUSE(t, n.Path(n.PodDir(other)))
 		defer release()
 		check(t, n.oneWith(held, byFile), facts{policy.FactMounted: policy.Yes})
 	})
@@ -142,31 +142,31 @@ func TestPinnedNamespace(t *testing.T) {
 // process end. A namespace may only be bound in an older one, and since 6.18 the kernel may
 // take one that was made later on another processor for older: then it is tried again.
 func (n *testNode) pinned(at, script string) {
-	n.t.Helper()
+	n.T.Helper()
 	err := unix.EINVAL
 	for range 50 {
 		if err = n.tryPinned(at, script); err == 0 {
-			n.t.Cleanup(func() { _ = unix.Unmount(n.path(at), unix.MNT_DETACH) })
+			n.T.Cleanup(func() { _ = unix.Unmount(n.Path(at), unix.MNT_DETACH) })
 			return
 		}
 	}
-	n.t.Fatal(err)
+	n.T.Fatal(err)
 }
 
 func (n *testNode) tryPinned(at, script string) unix.Errno {
-	n.t.Helper()
-	cmd := exec.CommandContext(n.t.Context(), "/bin/sh", "-c", script+"\necho ready; read -r line")
+	n.T.Helper()
+	cmd := exec.CommandContext(n.T.Context(), "/bin/sh", "-c", script+"\necho ready; read -r line")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	in, err := cmd.StdinPipe()
-	must(n.t, err)
+	must(n.T, err)
 	out, err := cmd.StdoutPipe()
-	must(n.t, err)
-	must(n.t, cmd.Start())
+	must(n.T, err)
+	must(n.T, cmd.Start())
 	if k, err := out.Read(make([]byte, 16)); k == 0 {
-		n.t.Fatal(err)
+		n.T.Fatal(err)
 	}
-	err = unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", cmd.Process.Pid), n.path(at), "", unix.MS_BIND, "")
-	must(n.t, in.Close())
+	err = unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", cmd.Process.Pid), n.Path(at), "", unix.MS_BIND, "")
+	must(n.T, in.Close())
 	_ = cmd.Wait() // read ends with its input
 	errno, _ := errors.AsType[unix.Errno](err)
 	return errno
@@ -180,12 +180,12 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	}
 	testkit.NeedKernel(t, 6, 13)
 	n, held, other := newNode(t), newUID(), newUID()
-	vol := n.pod(held) + "/volumes/kubernetes.io~empty-dir/tmp"
-	n.mkdir(vol, n.pod(other))
-	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.path(vol)+"'")
+	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
+	n.Mkdir(vol, n.PodDir(other))
+	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
 	e := n.oneWith(held, byFile)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
-	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.path(vol)+" (tmpfs) in the mount namespace that PID ")
+	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs) in the mount namespace that PID ")
 	check(t, n.oneWith(other, byFile), dead())
 	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
 	e = n.oneWith(held, !byFile)

@@ -1,8 +1,6 @@
 package probe
 
 import (
-	"crypto/rand"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -20,6 +18,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri/fakecri"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+var (
+	newUID       = testkit.NewUID
+	newStaticUID = testkit.NewStaticUID
+	openTest     = testkit.Open
+	wantDetail   = testkit.WantDetail
 )
 
 // namespaceEnv names the test that runs in a mount namespace of its own.
@@ -82,8 +87,7 @@ const lonely = 1 << 30
 
 // testNode is a node in a temporary directory, with the machine's own processes.
 type testNode struct {
-	t   *testing.T
-	dir string
+	testkit.Node
 	cfg Config
 	// fallback looks without openat2.
 	fallback bool
@@ -93,13 +97,13 @@ type testNode struct {
 
 func newNode(t *testing.T) *testNode {
 	t.Helper()
-	n := &testNode{t: t, dir: t.TempDir(), patience: 20 * time.Second}
+	n := &testNode{Node: testkit.NewNode(t), patience: 20 * time.Second}
 	n.cfg = Config{
-		NodeRoot: n.dir, RootDir: n.dir + "/kubelet", RootDirSet: true, QuarantineDir: n.dir + "/kubelet/orphan-reaper", CgroupRoot: n.dir + "/cgroup",
-		ProcDir: "/proc", LogPodsDir: n.dir + "/logs", DevicePlugins: n.dir + "/device-plugins", Waive: true, RuntimeEndpoint: cri.EndpointNone,
-		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.dir + "/block",
+		NodeRoot: n.Base, RootDir: n.Base + "/kubelet", RootDirSet: true, QuarantineDir: n.Base + "/kubelet/orphan-reaper", CgroupRoot: n.Base + "/cgroup",
+		ProcDir: "/proc", LogPodsDir: n.Base + "/logs", DevicePlugins: n.Base + "/device-plugins", Waive: true, RuntimeEndpoint: cri.EndpointNone,
+		NodeNamespacesSelf: true, Clock: fixedClock{}, SysBlockDir: n.Base + "/block",
 	}
-	n.mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")
+	n.Mkdir("kubelet/pods", "cgroup/kubepods.slice", "logs")
 	if os.Getuid() < lonely {
 		testkit.NeedProcesses(t)
 		child(t, nil, "/", "") // so that a process can be read besides ourselves
@@ -118,68 +122,45 @@ func runtimeNode(t *testing.T) (*testNode, *fakecri.Server) {
 	return n, s
 }
 
-func (n *testNode) path(rel string) string { return filepath.Join(n.dir, rel) }
-
-func (n *testNode) mkdir(rels ...string) {
-	n.t.Helper()
-	for _, rel := range rels {
-		must(n.t, os.MkdirAll(n.path(rel), 0o755))
-	}
-}
-
-func (n *testNode) write(rel, text string) {
-	n.t.Helper()
-	n.mkdir(filepath.Dir(rel))
-	must(n.t, os.WriteFile(n.path(rel), []byte(text), 0o600))
-}
-
-func (n *testNode) symlink(target, rel string) {
-	n.t.Helper()
-	n.mkdir(filepath.Dir(rel))
-	must(n.t, os.Symlink(target, n.path(rel)))
-}
-
 // mount mounts a tmpfs, or binds from where that is given.
 func (n *testNode) mount(from, rel string) {
-	n.t.Helper()
+	n.T.Helper()
 	var err error
 	if from == "" {
-		n.mkdir(rel)
-		err = unix.Mount("tmpfs", n.path(rel), "tmpfs", 0, "size=64k")
+		n.Mkdir(rel)
+		err = unix.Mount("tmpfs", n.Path(rel), "tmpfs", 0, "size=64k")
 	} else {
-		err = unix.Mount(n.path(from), n.path(rel), "", unix.MS_BIND, "")
+		err = unix.Mount(n.Path(from), n.Path(rel), "", unix.MS_BIND, "")
 	}
-	must(n.t, err)
-	n.t.Cleanup(func() { _ = unix.Unmount(n.path(rel), unix.MNT_DETACH) })
+	must(n.T, err)
+	n.T.Cleanup(func() { _ = unix.Unmount(n.Path(rel), unix.MNT_DETACH) })
 }
 
-func (n *testNode) pod(uid parsers.PodUID) string { return "kubelet/pods/" + string(uid) }
-
 func (n *testNode) probe() *Probe {
-	n.t.Helper()
+	n.T.Helper()
 	p, err := New(n.cfg)
-	must(n.t, err)
+	must(n.T, err)
 	p.guard.Patience, p.dirs.Entries = n.patience, n.most
 	if n.fallback {
 		p.open, err = beneath.New(true)
 		p.mounts.Open, p.dirs.Open = p.open, p.open
-		must(n.t, err)
+		must(n.T, err)
 	} else if p.open.Fallback() != nil {
-		skipWithout(n.t, "openat2", unix.ENOSYS)
+		skipWithout(n.T, "openat2", unix.ENOSYS)
 	}
 	return p
 }
 
 func (n *testNode) look(parked ...policy.EntryState) policy.Look {
-	n.t.Helper()
-	look, err := n.probe().Look(n.t.Context(), parked, nil)
-	must(n.t, err)
+	n.T.Helper()
+	look, err := n.probe().Look(n.T.Context(), parked, nil)
+	must(n.T, err)
 	return look
 }
 
 func (n *testNode) one(uid parsers.PodUID) policy.Evidence {
-	n.t.Helper()
-	return find(n.t, n.look(), uid)
+	n.T.Helper()
+	return find(n.T, n.look(), uid)
 }
 
 func find(t *testing.T, look policy.Look, uid parsers.PodUID) policy.Evidence {
@@ -205,13 +186,6 @@ func check(t *testing.T, e policy.Evidence, want facts) {
 	}
 }
 
-func wantDetail(t *testing.T, f policy.Fact, part string) {
-	t.Helper()
-	if !strings.Contains(f.Detail, part) {
-		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
-	}
-}
-
 // dead is every fact of a pod that only left a directory behind.
 func dead() facts {
 	return facts{
@@ -226,17 +200,6 @@ func but(changed facts) facts {
 	f := dead()
 	maps.Copy(f, changed)
 	return f
-}
-
-func newUID() parsers.PodUID {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	uid, _ := parsers.ParsePodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
-	return uid
-}
-
-func newStaticUID() parsers.PodUID {
-	return parsers.PodUID(strings.ReplaceAll(string(newUID()), "-", ""))
 }
 
 func must(t *testing.T, err error) {
@@ -259,12 +222,3 @@ var modes = map[string]func(t *testing.T) *testNode{
 
 // child starts a shell, which is gone when the test is.
 var child = testkit.Shell
-
-// openTest opens a file until the test ends.
-func openTest(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
-	return f
-}

@@ -87,7 +87,7 @@ func TestLaterMount(t *testing.T) {
 	}
 	n := newNode(t)
 	n.mount("", "kubelet")
-	must(t, unix.Mount("", n.path("kubelet"), "", unix.MS_SHARED, ""))
+	must(t, unix.Mount("", n.Path("kubelet"), "", unix.MS_SHARED, ""))
 	for _, c := range []struct {
 		name      string
 		propagate uintptr
@@ -98,21 +98,21 @@ func TestLaterMount(t *testing.T) {
 		{"slave", unix.MS_SLAVE, unix.EBUSY, policy.Yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n.mkdir("kubelet/pods/" + c.name + "/volume")
+			n.Mkdir("kubelet/pods/" + c.name + "/volume")
 			removed := make(chan error)
 			later, texts, at := n.apart(t, c.propagate, "kubelet/pods/"+c.name, removed)
-			must(t, unix.Mount("later", n.path("kubelet/pods/"+c.name+"/volume"), "tmpfs", 0, ""))
-			n.write("kubelet/pods/"+c.name+"/volume/canary", "x")
+			must(t, unix.Mount("later", n.Path("kubelet/pods/"+c.name+"/volume"), "tmpfs", 0, ""))
+			n.Write("kubelet/pods/"+c.name+"/volume/canary", "x")
 			close(later)
 			if err := <-removed; !errors.Is(err, c.removes) {
 				t.Errorf("removing the mount point gives %v, want %v", err, c.removes)
 			}
-			_, err := os.Stat(n.path("kubelet/pods/" + c.name + "/volume/canary"))
+			_, err := os.Stat(n.Path("kubelet/pods/" + c.name + "/volume/canary"))
 			if lives := err == nil; lives != (c.may == policy.Yes) {
 				t.Errorf("the canary behind the node's mount lives: %v", lives)
 			}
 			if err == nil {
-				must(t, unix.Unmount(n.path("kubelet/pods/"+c.name+"/volume"), 0))
+				must(t, unix.Unmount(n.Path("kubelet/pods/"+c.name+"/volume"), 0))
 			}
 			own, asked := *n, n.cfg
 			asked.NodeNamespacesSelf, asked.ProcDir = false, testkit.ProcMounts(t, texts)
@@ -136,11 +136,11 @@ func (n *testNode) apart(t *testing.T, propagate uintptr, rel string, removed ch
 		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
 		fail := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 		if fail == nil {
-			fail = unix.Mount("", n.path("kubelet"), "", propagate, "")
+			fail = unix.Mount("", n.Path("kubelet"), "", propagate, "")
 		}
 		var dir *os.File
 		if fail == nil {
-			dir, fail = os.Open(n.path(rel))
+			dir, fail = os.Open(n.Path(rel))
 		}
 		if fail != nil {
 			ready <- fail
@@ -178,12 +178,12 @@ func TestFree(t *testing.T) {
 	}
 	n := newNode(t)
 	n.mount("", "kubelet")
-	n.mkdir("kubelet/pods")
+	n.Mkdir("kubelet/pods")
 	before := n.look().Node
 	if before.FreeBytes < 0.9 || before.FreeBytes > 1 || before.FreeInodes <= 0 || before.FreeInodes > 1 {
 		t.Fatalf("an empty tmpfs has %v of its bytes free and %v of its inodes", before.FreeBytes, before.FreeInodes)
 	}
-	n.write("kubelet/fill", strings.Repeat("x", 32<<10))
+	n.Write("kubelet/fill", strings.Repeat("x", 32<<10))
 	if after := n.look().Node; after.FreeBytes > 0.6 || after.FreeInodes >= before.FreeInodes {
 		t.Errorf("half full: %v of its bytes free, %v of its inodes (%v before)", after.FreeBytes, after.FreeInodes, before.FreeInodes)
 	}
@@ -197,13 +197,13 @@ func TestOpenerRefuses(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
-			n.mkdir("d/plain", "d/bind", "elsewhere/canary")
-			n.write("d/file", "x")
-			n.symlink("plain", "d/link")
+			n.Mkdir("d/plain", "d/bind", "elsewhere/canary")
+			n.Write("d/file", "x")
+			n.Symlink("plain", "d/link")
 			n.mount("", "d/tmpfs")
 			n.mount("elsewhere", "d/bind")
-			must(t, unix.Mkfifo(n.path("d/fifo"), 0o600))
-			dir := openTest(t, n.path("d"))
+			must(t, unix.Mkfifo(n.Path("d/fifo"), 0o600))
+			dir := openTest(t, n.Path("d"))
 			o := n.probe().open
 			for name, want := range map[string]error{
 				"plain": nil, "bind": unix.EXDEV, "tmpfs": unix.EXDEV, "file": unix.ENOTDIR, "link": unix.ELOOP, "fifo": unix.ENOTDIR,
@@ -239,9 +239,9 @@ func TestFileMountIsSeen(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.write("elsewhere", strings.Repeat("x", 1<<20))
-	n.write(n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
-	n.mount("elsewhere", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/f")
+	n.Write("elsewhere", strings.Repeat("x", 1<<20))
+	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f", "")
+	n.mount("elsewhere", n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/f")
 	n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")}) // mountinfo does not tell
 	e := n.one(uid)
 	check(t, e, facts{policy.FactMounted: policy.Yes})
@@ -262,7 +262,7 @@ func TestMountPointSeenOnlyByTheWalk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
-			n.mount("", n.pod(uid)+"/volumes/kubernetes.io~nfs/v/deep/er")
+			n.mount("", n.PodDir(uid)+"/volumes/kubernetes.io~nfs/v/deep/er")
 			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")})
 			e := n.one(uid)
 			check(t, e, facts{policy.FactMounted: policy.Yes, policy.FactOwnMount: policy.No})

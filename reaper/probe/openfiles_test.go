@@ -14,13 +14,13 @@ func TestOpenFilesOfALook(t *testing.T) {
 	}
 	n, worked, linked, other, parked := newNode(t), newUID(), newUID(), newUID(), newUID()
 	const volume = "/volumes/kubernetes.io~empty-dir/d"
-	n.mkdir(n.pod(worked), "bound", "kubelet/orphan-reaper/"+string(parked)+".1/volumes")
-	n.write(n.pod(linked)+volume+"/f", "x")
-	n.write(n.pod(other)+volume+"/f", "x")
-	child(t, nil, n.path(n.pod(worked)), "")
-	child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
-	at := n.path("bound")
-	child(t, nil, "/", "mount --bind '"+n.path(n.pod(linked)+volume)+"' '"+at+"'; exec 7<'"+at+"/f'; umount -l '"+at+"'")
+	n.Mkdir(n.PodDir(worked), "bound", "kubelet/orphan-reaper/"+string(parked)+".1/volumes")
+	n.Write(n.PodDir(linked)+volume+"/f", "x")
+	n.Write(n.PodDir(other)+volume+"/f", "x")
+	child(t, nil, n.Path(n.PodDir(worked)), "")
+	child(t, nil, n.Path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
+	at := n.Path("bound")
+	child(t, nil, "/", "mount --bind '"+n.Path(n.PodDir(linked)+volume)+"' '"+at+"'; exec 7<'"+at+"/f'; umount -l '"+at+"'")
 	look := n.look(policy.EntryState{Entry: string(parked) + ".1", UID: parked})
 	check(t, find(t, look, worked), but(facts{policy.FactInUse: policy.Yes}))
 	wantDetail(t, find(t, look, worked).Facts[policy.FactInUse], "as cwd")
@@ -31,7 +31,7 @@ func TestOpenFilesOfALook(t *testing.T) {
 
 	n.most = 3
 	for range n.most {
-		n.mkdir(n.pod(other) + volume + "/" + string(newUID()))
+		n.Mkdir(n.PodDir(other) + volume + "/" + string(newUID()))
 	}
 	e := n.one(other)
 	check(t, e, but(facts{policy.FactInUse: policy.Unknown}))
@@ -42,26 +42,26 @@ func TestOpenFilesOfALook(t *testing.T) {
 func TestOpenFilesElsewhere(t *testing.T) {
 	for name, set := range map[string]func(n *testNode, file string){
 		"swap": func(n *testNode, file string) {
-			n.write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+file+"\tfile\t524284\t0\t-2\n")
-			n.cfg.Swaps = n.path("swaps")
+			n.Write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+file+"\tfile\t524284\t0\t-2\n")
+			n.cfg.Swaps = n.Path("swaps")
 		},
 		"a loop device": func(n *testNode, file string) {
-			n.write("block/loop1/loop/backing_file", file+"\n")
-			n.cfg.SysBlockDir, n.cfg.DevDir = n.path("block"), n.path("dev")
+			n.Write("block/loop1/loop/backing_file", file+"\n")
+			n.cfg.SysBlockDir, n.cfg.DevDir = n.Path("block"), n.Path("dev")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, uid := newNode(t), newUID()
-			n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+			n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
 			check(t, n.one(uid), dead())
-			set(n, n.path(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f"))
+			set(n, n.Path(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/f"))
 			check(t, n.one(uid), but(facts{policy.FactInUse: policy.Yes}))
 		})
 	}
 	// A node that is a part of a machine sees the machine's devices.
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
-	n.write("block/loop1/loop/backing_file", "/nowhere/f\n")
-	n.cfg.SysBlockDir, n.cfg.DevDir = n.path("block"), n.path("dev")
+	n.Mkdir(n.PodDir(uid))
+	n.Write("block/loop1/loop/backing_file", "/nowhere/f\n")
+	n.cfg.SysBlockDir, n.cfg.DevDir = n.Path("block"), n.Path("dev")
 	check(t, n.one(uid), dead())
 }

@@ -40,14 +40,14 @@ func TestStrangersMounts(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
-	must(t, os.Chmod(n.dir, 0o755)) // root of the user namespace is nobody here
-	y, staged := n.path("y/"+string(uid)), n.path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
+	n.Mkdir(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/mount", "y/"+string(uid), "y/plugins/kubernetes.io/csi/pv/pv-1/globalmount", "kubelet/plugins", "x")
+	must(t, os.Chmod(n.Base, 0o755)) // root of the user namespace is nobody here
+	y, staged := n.Path("y/"+string(uid)), n.Path("y/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 	for name, script := range map[string]string{
 		"a mount point of that name": "mount -t tmpfs tmpfs '" + y + "'",
-		"a source of that name":      "mount -t tmpfs '" + n.path(n.pod(uid)) + "' '" + n.path("x") + "'",
-		"a bind of that name":        "mount --bind '" + y + "' '" + n.path("x") + "'",
-		"below a bind elsewhere":     "mount --bind '" + n.path("y") + "' '" + n.path("x") + "'; mount -t tmpfs tmpfs '" + n.path("x/"+string(uid)) + "'",
+		"a source of that name":      "mount -t tmpfs '" + n.Path(n.PodDir(uid)) + "' '" + n.Path("x") + "'",
+		"a bind of that name":        "mount --bind '" + y + "' '" + n.Path("x") + "'",
+		"below a bind elsewhere":     "mount --bind '" + n.Path("y") + "' '" + n.Path("x") + "'; mount -t tmpfs tmpfs '" + n.Path("x/"+string(uid)) + "'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid := stranger(t, script)
@@ -64,11 +64,11 @@ func TestStrangersMounts(t *testing.T) {
 		}
 		check(t, n.one(uid), dead())
 	})
-	parent := "mount --bind '" + n.path("kubelet/pods") + "' '" + n.path("x") + "'; "
+	parent := "mount --bind '" + n.Path("kubelet/pods") + "' '" + n.Path("x") + "'; "
 	for name, script := range map[string]string{
-		"in the pod":                 "mount -t tmpfs tmpfs '" + n.path(n.pod(uid)) + "/volumes'",
-		"a bind of it":               "mount --bind '" + n.path(n.pod(uid)) + "' '" + n.path("x") + "'",
-		"below a bind of the parent": parent + "mount -t tmpfs tmpfs '" + n.path("x/"+string(uid)+"/volumes") + "'",
+		"in the pod":                 "mount -t tmpfs tmpfs '" + n.Path(n.PodDir(uid)) + "/volumes'",
+		"a bind of it":               "mount --bind '" + n.Path(n.PodDir(uid)) + "' '" + n.Path("x") + "'",
+		"below a bind of the parent": parent + "mount -t tmpfs tmpfs '" + n.Path("x/"+string(uid)+"/volumes") + "'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			stranger(t, script)
@@ -84,17 +84,17 @@ func TestNamesElsewhere(t *testing.T) {
 		return
 	}
 	n, uid, moved := newNode(t), newUID(), newUID()
-	n.mkdir(n.pod(uid)+"/volumes", n.pod(moved)+"/volumes/v", "y/"+string(uid), "x", "z")
+	n.Mkdir(n.PodDir(uid)+"/volumes", n.PodDir(moved)+"/volumes/v", "y/"+string(uid), "x", "z")
 	check(t, n.one(uid), dead())
 	n.mount("", "y/"+string(uid))
 	check(t, n.one(uid), dead())
 	n.mount("y", "x") // a bind of a directory that has the name in it
 	check(t, n.one(uid), dead())
 	t.Run("moved to quarantine", func(t *testing.T) {
-		n.mount(n.pod(moved)+"/volumes/v", "z")
+		n.mount(n.PodDir(moved)+"/volumes/v", "z")
 		entry := string(moved) + ".7"
-		n.mkdir("kubelet/orphan-reaper")
-		must(t, os.Rename(n.path(n.pod(moved)), n.path("kubelet/orphan-reaper/"+entry)))
+		n.Mkdir("kubelet/orphan-reaper")
+		must(t, os.Rename(n.Path(n.PodDir(moved)), n.Path("kubelet/orphan-reaper/"+entry)))
 		if f := n.probe().Mounts(t.Context(), []parsers.PodUID{moved})[moved]; f.Truth != policy.Yes {
 			t.Errorf("mounted is %+v", f)
 		}
@@ -102,18 +102,18 @@ func TestNamesElsewhere(t *testing.T) {
 	t.Run("its own file system", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
 		n.mount("", "kubelet/pods") // as with a disk for the pods: field 4 is /UID
-		n.mkdir(n.pod(uid)+"/v", "x")
+		n.Mkdir(n.PodDir(uid)+"/v", "x")
 		check(t, n.one(uid), dead())
-		n.mount(n.pod(uid)+"/v", "x")
+		n.mount(n.PodDir(uid)+"/v", "x")
 		check(t, n.one(uid), but(facts{policy.FactMounted: policy.Yes}))
 	})
 	t.Run("behind a symlink", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid)+"/v", "x")
-		n.symlink("kubelet", "link")
-		n.cfg.RootDir, n.cfg.QuarantineDir = n.path("link"), n.path("link/orphan-reaper")
+		n.Mkdir(n.PodDir(uid)+"/v", "x")
+		n.Symlink("kubelet", "link")
+		n.cfg.RootDir, n.cfg.QuarantineDir = n.Path("link"), n.Path("link/orphan-reaper")
 		check(t, n.one(uid), dead())
-		n.mount(n.pod(uid)+"/v", "x")
+		n.mount(n.PodDir(uid)+"/v", "x")
 		check(t, n.one(uid), but(facts{policy.FactMounted: policy.Yes}))
 	})
 }
@@ -125,17 +125,17 @@ func TestLongLine(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid), "over")
+	n.Mkdir(n.PodDir(uid), "over")
 	var layers []string
 	for i := range 400 {
 		layers = append(layers, "l/"+strings.Repeat("x", 190)+strconv.Itoa(i))
 	}
-	n.mkdir(layers...)
+	n.Mkdir(layers...)
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	must(t, err)
 	defer beneath.Close(fs)
 	for _, l := range layers {
-		if err := unix.FsconfigSetString(fs, "lowerdir+", n.path(l)); err != nil {
+		if err := unix.FsconfigSetString(fs, "lowerdir+", n.Path(l)); err != nil {
 			skipWithout(t, "Linux 6.8", err)
 		}
 	}
@@ -143,8 +143,8 @@ func TestLongLine(t *testing.T) {
 	m, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
 	must(t, err)
 	defer beneath.Close(m)
-	must(t, unix.MoveMount(m, "", unix.AT_FDCWD, n.path("over"), unix.MOVE_MOUNT_F_EMPTY_PATH))
-	t.Cleanup(func() { _ = unix.Unmount(n.path("over"), unix.MNT_DETACH) })
+	must(t, unix.MoveMount(m, "", unix.AT_FDCWD, n.Path("over"), unix.MOVE_MOUNT_F_EMPTY_PATH))
+	t.Cleanup(func() { _ = unix.Unmount(n.Path("over"), unix.MNT_DETACH) })
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
 	if len(text) < 64<<10 {

@@ -72,8 +72,8 @@ func TestLookRuntimeOnly(t *testing.T) {
 		fakecri.Pod{UID: string(forgotten), Namespace: "shop", Name: "old", NotReady: true, Exited: 1},
 		fakecri.Pod{UID: string(named), Namespace: "shop", Name: "pinned", NotReady: true},
 		fakecri.Pod{UID: string(parked), Namespace: "shop", Name: "parked", NotReady: true})
-	n.mkdir("kubelet/pods/" + string(uidLive))
-	n.write("kubelet/cpu_manager_state", `{"policyName":"static","entries":{"`+string(named)+`":{"main":"0"}},"checksum":1}`)
+	n.Mkdir("kubelet/pods/" + string(uidLive))
+	n.Write("kubelet/cpu_manager_state", `{"policyName":"static","entries":{"`+string(named)+`":{"main":"0"}},"checksum":1}`)
 	look := n.look(policy.EntryState{UID: parked, Entry: string(parked) + ".1", Phase: policy.PhaseParked})
 	var uids []parsers.PodUID
 	for _, e := range look.RuntimeOnly {

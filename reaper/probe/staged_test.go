@@ -26,7 +26,7 @@ func TestStaged(t *testing.T) {
 	const csi = "kubelet/plugins/kubernetes.io/csi/"
 	global := csi + "ebs.csi.aws.com/" + fmt.Sprintf("%x", sha256.Sum256([]byte("vol-1"))) + "/globalmount"
 	volume := func(n *testNode, pod, text string) {
-		n.write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text)
+		n.Write(pod+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", text)
 	}
 	cases := []struct {
 		name   string
@@ -41,7 +41,7 @@ func TestStaged(t *testing.T) {
 		}, policy.Yes, "globalmount"},
 		{"globalmount, not mounted", func(n *testNode, pod, _ string) {
 			volume(n, pod, goodVolData)
-			n.mkdir(global)
+			n.Mkdir(global)
 		}, policy.No, "nothing is mounted at kubernetes.io/csi/ebs"},
 		{"mounted below globalmount", func(n *testNode, pod, _ string) {
 			volume(n, pod, goodVolData)
@@ -49,8 +49,8 @@ func TestStaged(t *testing.T) {
 		}, policy.Yes, "globalmount/sub"},
 		{"mounted in another namespace", func(n *testNode, pod, _ string) {
 			volume(n, pod, goodVolData)
-			n.mkdir(global)
-			child(n.t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs t '"+n.path(global)+"'")
+			n.Mkdir(global)
+			child(n.T, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "", "mount -t tmpfs t '"+n.Path(global)+"'")
 		}, policy.Yes, "PID"},
 		{"layout before 1.24", func(n *testNode, pod, _ string) {
 			volume(n, pod, goodVolData)
@@ -74,42 +74,42 @@ func TestStaged(t *testing.T) {
 			n.mount("", csi+"d/0123/globalmount")
 		}, policy.Unknown, "longer than"},
 		{"no vol_data.json, old layout by its name", func(n *testNode, pod, _ string) {
-			n.mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
+			n.Mkdir(pod + "/volumes/kubernetes.io~csi/pv-1")
 			n.mount("", csi+"pv/pv-1/globalmount")
 		}, policy.Yes, ""},
 		{"a driver name that leads elsewhere", func(n *testNode, pod, _ string) {
 			volume(n, pod, `{"driverName":"../../..","volumeHandle":"v","specVolID":"../x/y"}`)
-			n.mkdir(csi)
+			n.Mkdir(csi)
 		}, policy.No, ""},
 		{"in-tree plugin", func(n *testNode, pod, _ string) {
-			n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
+			n.Mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
 			n.mount("", "kubelet/plugins/kubernetes.io/gce-pd/mounts/disk-1")
 		}, policy.Yes, "gce-pd/mounts/disk-1"},
 		{"in-tree plugin, same name with another", func(n *testNode, pod, _ string) {
-			n.mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
+			n.Mkdir(pod + "/volumes/kubernetes.io~gce-pd/disk-1")
 			n.mount("", "kubelet/plugins/kubernetes.io/rbd/mounts/disk-1")
 		}, policy.No, ""},
 		{"flexvolume", func(n *testNode, pod, _ string) {
-			n.mkdir(pod + "/volumes/acme~disk/data")
+			n.Mkdir(pod + "/volumes/acme~disk/data")
 			n.mount("", "kubelet/plugins/kubernetes.io/flexvolume/acme/disk/mounts/data")
 		}, policy.Yes, ""},
-		{"block: dev", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/pv-1/dev/"+uid, "") }, policy.Yes, "dev/"},
-		{"block: publish", func(n *testNode, _, uid string) { n.write(csi+"volumeDevices/publish/pv-1/"+uid, "") }, policy.Yes, "publish/pv-1"},
+		{"block: dev", func(n *testNode, _, uid string) { n.Write(csi+"volumeDevices/pv-1/dev/"+uid, "") }, policy.Yes, "dev/"},
+		{"block: publish", func(n *testNode, _, uid string) { n.Write(csi+"volumeDevices/publish/pv-1/"+uid, "") }, policy.Yes, "publish/pv-1"},
 		{"block: in-tree", func(n *testNode, _, uid string) {
-			n.symlink("/dev/null", "kubelet/plugins/kubernetes.io/gce-pd/volumeDevices/disk-1/"+uid)
+			n.Symlink("/dev/null", "kubelet/plugins/kubernetes.io/gce-pd/volumeDevices/disk-1/"+uid)
 		}, policy.Yes, "gce-pd/volumeDevices"},
 		{"block: only staged for others", func(n *testNode, _, _ string) {
-			n.write(csi+"volumeDevices/publish/pv-1/"+string(newUID()), "")
-			n.mkdir(csi + "volumeDevices/staging/pv-1/" + strings.Repeat("d/", 20))
+			n.Write(csi+"volumeDevices/publish/pv-1/"+string(newUID()), "")
+			n.Mkdir(csi + "volumeDevices/staging/pv-1/" + strings.Repeat("d/", 20))
 		}, policy.No, ""},
 		{"block: another's mount is in the way", func(n *testNode, _, uid string) {
-			n.write(csi+"volumeDevices/pv-1/dev/"+uid, "")
+			n.Write(csi+"volumeDevices/pv-1/dev/"+uid, "")
 			n.mount("", csi+"volumeDevices/publish/pv-2")
 		}, policy.Yes, ""},
 		{"block: too deep", func(n *testNode, _, _ string) {
-			n.mkdir(csi + "volumeDevices/" + strings.Repeat("d/", 20))
+			n.Mkdir(csi + "volumeDevices/" + strings.Repeat("d/", 20))
 		}, policy.Unknown, "deeper"},
-		{"plugins is a file", func(n *testNode, _, _ string) { n.write("kubelet/plugins", "") }, policy.Unknown, "not a directory"},
+		{"plugins is a file", func(n *testNode, _, _ string) { n.Write("kubelet/plugins", "") }, policy.Unknown, "not a directory"},
 	}
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestStaged(t *testing.T) {
 				t.Run(c.name, func(t *testing.T) {
 					n, uid := newNode(t), newUID()
 					n.fallback = first.fallback
-					n.mkdir(n.pod(uid))
-					c.make(n, n.pod(uid), string(uid))
+					n.Mkdir(n.PodDir(uid))
+					c.make(n, n.PodDir(uid), string(uid))
 					e := n.one(uid)
 					check(t, e, but(facts{policy.FactStaged: c.want}))
 					wantDetail(t, e.Facts[policy.FactStaged], c.detail)
@@ -138,7 +138,7 @@ func TestStagedSeenOnlyByTheWalk(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			n, uid := mode(t), newUID()
-			n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 			n.cfg.ProcDir = testkit.ProcMounts(t, map[string]string{"1": testkit.MountLine(1, "/", "/")})
 			check(t, n.one(uid), facts{policy.FactMounted: policy.No, policy.FactStaged: policy.Yes})
@@ -152,7 +152,7 @@ func TestStagedFromTheRecord(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir("kubelet/orphan-reaper/" + string(uid) + ".1")
+	n.Mkdir("kubelet/orphan-reaper/" + string(uid) + ".1")
 	n.mount("", "kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount")
 	s := policy.EntryState{Entry: string(uid) + ".1", UID: uid, VolData: map[string]string{"v": goodVolData}}
 	check(t, n.look(s).Parked[0], facts{policy.FactStaged: policy.Yes})

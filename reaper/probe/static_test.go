@@ -15,14 +15,14 @@ import (
 // shows what the fact is for: every other one says that the pod is dead.
 func TestStaticPodInALook(t *testing.T) {
 	n, alive, older, api := newNode(t), newStaticUID(), newStaticUID(), newUID()
-	n.mkdir(n.pod(alive), n.pod(older), n.pod(api), "logs/kube-system_etcd-node-1_"+string(alive))
-	n.write("manifests/etcd.yaml", testkit.EtcdManifest)
-	n.write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
+	n.Mkdir(n.PodDir(alive), n.PodDir(older), n.PodDir(api), "logs/kube-system_etcd-node-1_"+string(alive))
+	n.Write("manifests/etcd.yaml", testkit.EtcdManifest)
+	n.Write("manifests/proxy.yaml", "kind: Pod\nmetadata: {name: proxy, namespace: kube-system}\n")
 	self, err := os.Executable()
 	must(t, err)
-	n.symlink(self, "bin/kubelet")
-	testkit.StartProcess(t, "idle", n.path("bin/kubelet"), "kubelet", "--root-dir", n.path("kubelet"),
-		"--hostname-override=node-1", "--pod-manifest-path", n.path("manifests"))
+	n.Symlink(self, "bin/kubelet")
+	testkit.StartProcess(t, "idle", n.Path("bin/kubelet"), "kubelet", "--root-dir", n.Path("kubelet"),
+		"--hostname-override=node-1", "--pod-manifest-path", n.Path("manifests"))
 	runtime := startCRI(t, fakecri.Options{})
 	runs := fakecri.Pod{
 		UID: string(newStaticUID()), Namespace: "kube-system", Name: "proxy-node-1", Static: true,
@@ -30,7 +30,7 @@ func TestStaticPodInALook(t *testing.T) {
 	}
 	runtime.SetPods(runs)
 	n.cfg.Waive, n.cfg.RuntimeEndpoint = false, runtime.Endpoint()
-	n.mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)
+	n.Mkdir("cgroup/kubepods/besteffort/pod" + runs.UID)
 	look := n.look()
 	if look.Node.Kubelet.Truth != policy.Yes {
 		t.Fatalf("the kubelet: %+v", look.Node.Kubelet)
@@ -40,7 +40,7 @@ func TestStaticPodInALook(t *testing.T) {
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
 
 	parked := policy.EntryState{Entry: string(older) + ".1", UID: older, Namespace: "kube-system", PodName: "proxy-node-1"}
-	must(t, os.Remove(n.path("manifests/etcd.yaml")))
+	must(t, os.Remove(n.Path("manifests/etcd.yaml")))
 	look = n.look(parked)
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.No}))
 	if find(t, look, older).ID.Btime > 0 {
@@ -55,7 +55,7 @@ func TestStaticPodInALook(t *testing.T) {
 	runtime.SetPods(runs)
 	check(t, n.one(older), but(facts{policy.FactStaticPod: policy.Unknown}))
 
-	n.write("manifests/half", "")
+	n.Write("manifests/half", "")
 	look = n.look()
 	check(t, find(t, look, alive), but(facts{policy.FactStaticPod: policy.Unknown}))
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))
@@ -67,7 +67,7 @@ func TestStaticPodInALook(t *testing.T) {
 // TestStaticPodWithoutAKubelet: who could say where the manifests are does not run.
 func TestStaticPodWithoutAKubelet(t *testing.T) {
 	n, static, api := newNode(t), newStaticUID(), newUID()
-	n.mkdir(n.pod(static), n.pod(api))
+	n.Mkdir(n.PodDir(static), n.PodDir(api))
 	look := n.look()
 	check(t, find(t, look, static), but(facts{policy.FactStaticPod: policy.Unknown}))
 	check(t, find(t, look, api), but(facts{policy.FactStaticPod: policy.No}))

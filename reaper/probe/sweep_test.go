@@ -27,18 +27,18 @@ func TestSweepCNI(t *testing.T) {
 		{"the runtime cannot be found", func(_ *testNode, s *fakecri.Server) { s.Close() }, cni.Listed, policy.Unknown, "cannot find the runtime"},
 		{"no cgroup has its ID", func(*testNode, *fakecri.Server) {}, cni.Alive, policy.No, ""},
 		{"a cgroup has its ID", func(n *testNode, _ *fakecri.Server) {
-			n.mkdir("cgroup/kubepods.slice/crio-" + id("gone") + ".scope")
+			n.Mkdir("cgroup/kubepods.slice/crio-" + id("gone") + ".scope")
 		}, cni.Alive, policy.Yes, "the cgroup "},
 		{"the cgroups cannot be read", func(n *testNode, _ *fakecri.Server) {
-			n.cfg.CgroupRoot = n.path("none")
+			n.cfg.CgroupRoot = n.Path("none")
 		}, cni.Alive, policy.Unknown, "cannot read the cgroups"},
 		{"the runtime says where its network configuration is", func(n *testNode, s *fakecri.Server) {
-			n.write("told/1.conf", `{"name":"cbr0","type":"bridge"}`)
-			s.SetStatusInfo(map[string]string{"cniconfig": `{"PluginConfDir":"` + n.path("told") + `"}`})
+			n.Write("told/1.conf", `{"name":"cbr0","type":"bridge"}`)
+			s.SetStatusInfo(map[string]string{"cniconfig": `{"PluginConfDir":"` + n.Path("told") + `"}`})
 		}, cni.Foreign, policy.No, ""},
 		{"the runtime says so, and a person named another", func(n *testNode, s *fakecri.Server) {
-			n.write("told/1.conf", `{"name":"cbr0","type":"bridge"}`)
-			s.SetStatusInfo(map[string]string{"cniconfig": `{"PluginConfDir":"` + n.path("told") + `"}`})
+			n.Write("told/1.conf", `{"name":"cbr0","type":"bridge"}`)
+			s.SetStatusInfo(map[string]string{"cniconfig": `{"PluginConfDir":"` + n.Path("told") + `"}`})
 			n.cfg.CNIConfDirSet = true
 		}, cni.Foreign, policy.Yes, "no configuration in "},
 	} {
@@ -46,9 +46,9 @@ func TestSweepCNI(t *testing.T) {
 			n, runtime := runtimeNode(t)
 			runtime.SetSandboxes(fakecri.Pod{UID: string(newUID()), Namespace: "shop", Name: "db-0"}.Sandbox())
 			n.cfg.ProcDir = testkit.ProcTree(t)
-			n.cfg.CNICacheDirs, n.cfg.CNIDataDirs, n.cfg.CNIConfDir = []string{n.path("cni")}, []string{n.path("cni/networks")}, n.path("net.d")
-			n.mkdir("net.d")
-			n.write("cni/networks/cbr0/10.244.0.9", id("gone")+"\r\neth0")
+			n.cfg.CNICacheDirs, n.cfg.CNIDataDirs, n.cfg.CNIConfDir = []string{n.Path("cni")}, []string{n.Path("cni/networks")}, n.Path("net.d")
+			n.Mkdir("net.d")
+			n.Write("cni/networks/cbr0/10.244.0.9", id("gone")+"\r\neth0")
 			c.change(n, runtime)
 			p := n.probe()
 			s := p.SweepCNI()

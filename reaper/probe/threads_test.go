@@ -78,9 +78,9 @@ func TestThreads(t *testing.T) {
 	for _, first := range []string{"lives", "ends"} {
 		t.Run("first "+first, func(t *testing.T) {
 			n, bound, worked, other := newNode(t), newUID(), newUID(), newUID()
-			n.mkdir("target", n.pod(bound)+"/volumes/kubernetes.io~empty-dir/d", n.pod(worked), n.pod(other))
-			pid := threaded(t, n.path(n.pod(bound)), n.path("target"), first)
-			_ = threaded(t, n.path(n.pod(worked)), "", first)
+			n.Mkdir("target", n.PodDir(bound)+"/volumes/kubernetes.io~empty-dir/d", n.PodDir(worked), n.PodDir(other))
+			pid := threaded(t, n.Path(n.PodDir(bound)), n.Path("target"), first)
+			_ = threaded(t, n.Path(n.PodDir(worked)), "", first)
 			look := n.look()
 			e := find(t, look, bound)
 			check(t, e, but(facts{policy.FactMounted: policy.Yes}))
@@ -97,10 +97,10 @@ func TestChrootedOntoMount(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	n.mount("", "jail")
 	t.Run("in our namespace", func(t *testing.T) {
-		jailed(t, n.path("jail"), 0)
+		jailed(t, n.Path("jail"), 0)
 		check(t, n.one(uid), dead())
 	})
 }
@@ -112,12 +112,12 @@ func TestChain(t *testing.T) {
 		return
 	}
 	n, bound, worked := newNode(t), newUID(), newUID()
-	n.mkdir("target", n.pod(bound), n.pod(worked))
-	n.write("next", "[ -e '"+n.path("stop")+"' ] || /bin/sh '"+n.path("next")+"' &\n")
-	child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, n.path(n.pod(worked)), fmt.Sprintf(
+	n.Mkdir("target", n.PodDir(bound), n.PodDir(worked))
+	n.Write("next", "[ -e '"+n.Path("stop")+"' ] || /bin/sh '"+n.Path("next")+"' &\n")
+	child(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, n.Path(n.PodDir(worked)), fmt.Sprintf(
 		"mount --bind '%s' '%s'; /bin/sh '%s' </dev/null >/dev/null 2>&1; exec unshare -m sh -c 'umount %s; cd /; echo ready; read -r line'",
-		n.path(n.pod(bound)), n.path("target"), n.path("next"), n.path("target")))
-	t.Cleanup(func() { n.write("stop", "") })
+		n.Path(n.PodDir(bound)), n.Path("target"), n.Path("next"), n.Path("target")))
+	t.Cleanup(func() { n.Write("stop", "") })
 	p := n.probe()
 	pods, err := p.dirs.List(t.Context())
 	must(t, err)

@@ -17,13 +17,13 @@ type volumeScene struct {
 }
 
 func (s volumeScene) volume(uid parsers.PodUID, name, text string) string {
-	dir := s.pod(uid) + "/volumes/kubernetes.io~csi/" + name
-	s.write(dir+"/vol_data.json", text)
+	dir := s.PodDir(uid) + "/volumes/kubernetes.io~csi/" + name
+	s.Write(dir+"/vol_data.json", text)
 	return dir + "/mount"
 }
 
 func (s volumeScene) runs(uid parsers.PodUID, populated int) {
-	s.write("cgroup/kubepods.slice/pod"+string(uid)+"/cgroup.events", fmt.Sprintf("populated %d\n", populated))
+	s.Write("cgroup/kubepods.slice/pod"+string(uid)+"/cgroup.events", fmt.Sprintf("populated %d\n", populated))
 }
 
 // TestStagedForSuccessor: what is staged is a living pod's that has it mounted, and does not keep the
@@ -38,9 +38,9 @@ func TestStagedForSuccessor(t *testing.T) {
 	with := func(from, to string) string { return strings.Replace(goodVolData, from, to, 1) }
 	const published, mapped = csi + "volumeDevices/publish/pv-1/", csi + "volumeDevices/pv-1/dev/"
 	block := func(s volumeScene, dir string) {
-		s.write("device", "")
+		s.Write("device", "")
 		for _, uid := range []parsers.PodUID{s.orphan, s.second, s.next} {
-			s.write(dir+string(uid), "")
+			s.Write(dir+string(uid), "")
 		}
 		s.runs(s.next, 1)
 	}
@@ -61,7 +61,7 @@ func TestStagedForSuccessor(t *testing.T) {
 		}, policy.No},
 		"the successor waits for its mount": {func(s volumeScene) {
 			s.mount("", hashed)
-			s.mkdir(s.volume(s.next, "pv-1", goodVolData))
+			s.Mkdir(s.volume(s.next, "pv-1", goodVolData))
 			s.runs(s.next, 1)
 		}, policy.Yes},
 		"it has mounted something below": {func(s volumeScene) {
@@ -91,9 +91,9 @@ func TestStagedForSuccessor(t *testing.T) {
 		}, policy.Yes},
 		"the successor says it inside its mount": {func(s volumeScene) {
 			s.mount("", hashed)
-			mount := s.pod(s.next) + "/volumes/kubernetes.io~csi/pv-1/mount"
+			mount := s.PodDir(s.next) + "/volumes/kubernetes.io~csi/pv-1/mount"
 			s.mount("", mount)
-			s.write(mount+"/vol_data.json", goodVolData)
+			s.Write(mount+"/vol_data.json", goodVolData)
 			s.runs(s.next, 1)
 		}, policy.Yes},
 		"one volume is the successor's and one nobody's": {func(s volumeScene) {
@@ -116,21 +116,21 @@ func TestStagedForSuccessor(t *testing.T) {
 		"a block volume not mapped": {func(s volumeScene) { block(s, published) }, policy.Yes},
 		"a block volume of another name": {func(s volumeScene) {
 			block(s, published)
-			s.write(csi+"volumeDevices/publish/pv-2/"+string(s.next), "")
+			s.Write(csi+"volumeDevices/publish/pv-2/"+string(s.next), "")
 			s.mount("device", csi+"volumeDevices/publish/pv-2/"+string(s.next))
 		}, policy.Yes},
 		"a block volume of which the dead have more than the file": {func(s volumeScene) {
 			block(s, published)
 			s.mount("device", published+string(s.next))
 			for _, uid := range []parsers.PodUID{s.orphan, s.second} {
-				s.symlink("/dev/null", mapped+string(uid))
+				s.Symlink("/dev/null", mapped+string(uid))
 			}
 		}, policy.Yes},
 	} {
 		for way, mode := range modes {
 			t.Run(name+" "+way, func(t *testing.T) {
 				s := volumeScene{mode(t), newUID(), newUID(), newUID()}
-				s.mkdir(s.volume(s.orphan, "pv-1", goodVolData), s.volume(s.second, "pv-1", goodVolData), s.pod(s.next))
+				s.Mkdir(s.volume(s.orphan, "pv-1", goodVolData), s.volume(s.second, "pv-1", goodVolData), s.PodDir(s.next))
 				c.make(s)
 				look := s.look()
 				for _, uid := range []parsers.PodUID{s.orphan, s.second} {

@@ -2,7 +2,6 @@ package cni
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
@@ -26,6 +24,12 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/cgroup"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+var (
+	newUID     = testkit.NewUID
+	wantDetail = testkit.WantDetail
+	stick      = testkit.Stick
 )
 
 // realClock tells the time: files have real times.
@@ -144,31 +148,6 @@ func (s sweeping) Next(ctx context.Context) (cni.Look, bool) {
 	}
 	defer c.Close()
 	return s.Look(ctx, c, s.n.asked(ctx)), ctx.Err() == nil
-}
-
-// stick leaves a goroutine behind that has begun the work of a key, until the test ends.
-func stick(t *testing.T, g *bounded.Guard, key string) {
-	t.Helper()
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	hang := func() struct{} { <-release; return struct{}{} }
-	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
-		t.Fatalf("%s is not free: %v", key, err)
-	}
-}
-
-func newUID() parsers.PodUID {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	uid, _ := parsers.ParsePodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
-	return uid
-}
-
-func wantDetail(t *testing.T, f policy.Fact, part string) {
-	t.Helper()
-	if !strings.Contains(f.Detail, part) {
-		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
-	}
 }
 
 // id makes a container ID of a name for it.

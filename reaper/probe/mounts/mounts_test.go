@@ -1,7 +1,6 @@
 package mounts
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +14,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
+var (
+	newUID     = testkit.NewUID
+	wantDetail = testkit.WantDetail
+)
+
 // reader reads the processes of a proc directory and no pods.
 func reader(t *testing.T, procDir string) *Reader {
 	t.Helper()
@@ -26,19 +30,6 @@ func reader(t *testing.T, procDir string) *Reader {
 
 // line is a line of mountinfo.
 var line = testkit.MountLine
-
-func newUID() parsers.PodUID {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
-}
-
-func wantDetail(t *testing.T, f policy.Fact, part string) {
-	t.Helper()
-	if !strings.Contains(f.Detail, part) {
-		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
-	}
-}
 
 func TestMountsFromFixtures(t *testing.T) {
 	uid, static := newUID(), parsers.PodUID(strings.ReplaceAll(string(newUID()), "-", ""))

@@ -36,7 +36,7 @@ func TestDetachedBinds(t *testing.T) {
 		return
 	}
 	n := newNode(t)
-	dir := func(uid parsers.PodUID) string { return n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d" }
+	dir := func(uid parsers.PodUID) string { return n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/d" }
 	lazily := func(script string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
@@ -67,14 +67,14 @@ func TestDetachedBinds(t *testing.T) {
 	for name, way := range ways {
 		uid := newUID()
 		held[name] = uid
-		n.write(dir(uid)+"/f", "x")
-		n.mkdir(dir(uid) + "/sub")
-		way.hold(t, n.path(dir(uid)))
+		n.Write(dir(uid)+"/f", "x")
+		n.Mkdir(dir(uid) + "/sub")
+		way.hold(t, n.Path(dir(uid)))
 	}
 	other := newUID()
-	n.write(dir(other)+"/f", "x")
-	n.write("elsewhere/f", "x")
-	lazily("exec 7<'%s/f'")(t, n.path("elsewhere"))
+	n.Write(dir(other)+"/f", "x")
+	n.Write("elsewhere/f", "x")
+	lazily("exec 7<'%s/f'")(t, n.Path("elsewhere"))
 	a := n.read()
 	for name, uid := range held {
 		n.want(a, uid, policy.Yes, ways[name].what)
@@ -87,7 +87,7 @@ func TestDetachedBinds(t *testing.T) {
 	t.Run("lost without their mounts", func(t *testing.T) {
 		u := n.Read(t.Context(), n.handle("kubelet/pods"), nil, nil)
 		var st unix.Statx_t
-		must(t, statLinkTo(n.path(dir(held["open file"])+"/f"), &st))
+		must(t, statLinkTo(n.Path(dir(held["open file"])+"/f"), &st))
 		if _, ok := u.strays[idOf(&st)]; ok || u.Err != nil {
 			t.Errorf("seen by its path, %v", u.Err)
 		}
@@ -109,11 +109,11 @@ func TestYoungMounts(t *testing.T) {
 		return
 	}
 	n := newNode(t)
-	n.write("x/f", "x")
-	n.mkdir("y")
+	n.Write("x/f", "x")
+	n.Mkdir("y")
 	ids := n.mountIDs()
 	n.bind("x", "y")
-	young := strconv.Itoa(child(t, nil, n.path("y"), "exec 7<f"))
+	young := strconv.Itoa(child(t, nil, n.Path("y"), "exec 7<f"))
 	u := n.Read(t.Context(), n.handle("kubelet/pods"), nil, nil)
 	n.Detached(t.Context(), u, ids)
 	for _, held := range u.strays {

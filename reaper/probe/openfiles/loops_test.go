@@ -18,25 +18,25 @@ import (
 // device can be asked, and the path must do.
 func TestLoopDevice(t *testing.T) {
 	n, uid, device, other := newNode(t), newUID(), newUID(), newUID()
-	n.mkdir(n.pod(other), n.pod(device), "block/loop0", "block/sda/loop")
-	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/disk", "x")
-	n.write("x/"+string(other)+"/disk", "x")
+	n.Mkdir(n.PodDir(other), n.PodDir(device), "block/loop0", "block/sda/loop")
+	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/disk", "x")
+	n.Write("x/"+string(other)+"/disk", "x")
 	for name, path := range map[string]string{
-		"loop1": n.path(n.pod(uid)) + "/volumes/kubernetes.io~empty-dir/d/disk",
-		"loop2": n.path("x/" + string(other) + "/disk"),
-		"loop3": n.path("kubelet/plugins/kubernetes.io/csi/volumeDevices/publish/pv/" + string(device)),
-		"sda":   n.path(n.pod(other)) + "/no loop device",
+		"loop1": n.Path(n.PodDir(uid)) + "/volumes/kubernetes.io~empty-dir/d/disk",
+		"loop2": n.Path("x/" + string(other) + "/disk"),
+		"loop3": n.Path("kubelet/plugins/kubernetes.io/csi/volumeDevices/publish/pv/" + string(device)),
+		"sda":   n.Path(n.PodDir(other)) + "/no loop device",
 	} {
-		n.write("block/"+name+"/loop/backing_file", path+"\n")
+		n.Write("block/"+name+"/loop/backing_file", path+"\n")
 	}
-	n.SysBlockDir, n.DevDir = n.path("block"), n.path("dev")
+	n.SysBlockDir, n.DevDir = n.Path("block"), n.Path("dev")
 	a := n.read()
 	for _, uid := range []parsers.PodUID{uid, device} {
-		n.want(a, uid, policy.Yes, "losetup -d "+n.path("dev/loop"))
+		n.want(a, uid, policy.Yes, "losetup -d "+n.Path("dev/loop"))
 	}
 	n.unused(a, other)
 	t.Run("a file that is not there", func(t *testing.T) {
-		n.write("block/loop4/loop/backing_file", "/nowhere/f\n")
+		n.Write("block/loop4/loop/backing_file", "/nowhere/f\n")
 		n.unused(n.read(), other)
 		// On a machine of its own:
 		s := n.scan(other)
@@ -45,8 +45,8 @@ func TestLoopDevice(t *testing.T) {
 		}
 	})
 	t.Run("cannot be read", func(t *testing.T) {
-		must(t, os.Remove(n.path("block/loop1/loop/backing_file")))
-		n.mkdir("block/loop1/loop/backing_file")
+		must(t, os.Remove(n.Path("block/loop1/loop/backing_file")))
+		n.Mkdir("block/loop1/loop/backing_file")
 		n.want(n.read(), other, policy.Unknown, "")
 	})
 }
@@ -57,9 +57,9 @@ func loopOf(t *testing.T, n *node, file string) (sysBlock, device string) {
 	t.Helper()
 	device = testkit.Loop(t, file)
 	name := filepath.Base(device)
-	n.mkdir("block-" + name)
-	must(t, os.Symlink("/sys/block/"+name, n.path("block-"+name+"/"+name)))
-	return n.path("block-" + name), device
+	n.Mkdir("block-" + name)
+	must(t, os.Symlink("/sys/block/"+name, n.Path("block-"+name+"/"+name)))
+	return n.Path("block-" + name), device
 }
 
 // TestLoopByInode: the path of a loop device that was set up in a mount namespace that has ended,
@@ -70,14 +70,14 @@ func TestLoopByInode(t *testing.T) {
 		return
 	}
 	n, uid, other := newNode(t), newUID(), newUID()
-	dir := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d"
-	n.write(dir+"/f", strings.Repeat("x", 8192))
-	n.mkdir(n.pod(other)+"/volumes/kubernetes.io~empty-dir/d", "bound")
-	must(t, unix.Mount(n.path(dir), n.path("bound"), "", unix.MS_BIND, ""))
-	t.Cleanup(func() { _ = unix.Unmount(n.path("bound"), unix.MNT_DETACH) }) // where there is no device
+	dir := n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/d"
+	n.Write(dir+"/f", strings.Repeat("x", 8192))
+	n.Mkdir(n.PodDir(other)+"/volumes/kubernetes.io~empty-dir/d", "bound")
+	must(t, unix.Mount(n.Path(dir), n.Path("bound"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(n.Path("bound"), unix.MNT_DETACH) }) // where there is no device
 	var device string
-	n.SysBlockDir, device = loopOf(t, n, n.path("bound/f"))
-	must(t, unix.Unmount(n.path("bound"), unix.MNT_DETACH))
+	n.SysBlockDir, device = loopOf(t, n, n.Path("bound/f"))
+	must(t, unix.Unmount(n.Path("bound"), unix.MNT_DETACH))
 	text, err := os.ReadFile(n.SysBlockDir + "/" + filepath.Base(device) + "/loop/backing_file")
 	must(t, err)
 	if string(text) != "/f\n" {
@@ -91,7 +91,7 @@ func TestLoopByInode(t *testing.T) {
 		n.partly = false
 	})
 	t.Run("the device cannot be opened", func(t *testing.T) {
-		n.DevDir = n.path("dev")
+		n.DevDir = n.Path("dev")
 		s := n.scan(uid)
 		if err := s.loops(false); !errors.Is(err, errDevice) {
 			t.Errorf("%v", err)

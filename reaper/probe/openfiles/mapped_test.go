@@ -23,24 +23,24 @@ func TestMapped(t *testing.T) {
 	}
 	n := newNode(t)
 	deleted, alias, linked, detached, other := newUID(), newUID(), newUID(), newUID(), newUID()
-	n.mkdir("alias", "bound")
+	n.Mkdir("alias", "bound")
 	for _, uid := range []parsers.PodUID{deleted, alias, linked, detached, other} {
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/a\nb", "x")
+		n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/a\nb", "x")
 	}
 	file := func(dir string, uid parsers.PodUID) string {
-		return n.path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/a\nb")
+		return n.Path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/a\nb")
 	}
 	n.bind("kubelet/pods", "alias")
-	must(t, os.Link(file("kubelet/pods", linked), n.path("link")))
-	n.write("x/"+string(other)+"/volumes/kubernetes.io~empty-dir/d/a\nb", "x")
+	must(t, os.Link(file("kubelet/pods", linked), n.Path("link")))
+	n.Write("x/"+string(other)+"/volumes/kubernetes.io~empty-dir/d/a\nb", "x")
 	holder(t, "a mapped file", file("kubelet/pods", deleted))
 	must(t, os.Remove(file("kubelet/pods", deleted)))
 	holder(t, "a mapped file", file("alias", alias))
-	holder(t, "a mapped file", n.path("link"))
+	holder(t, "a mapped file", n.Path("link"))
 	holder(t, "a mapped file", file("x", other))
-	must(t, unix.Mount(n.path(n.pod(detached))+"/volumes/kubernetes.io~empty-dir/d", n.path("bound"), "", unix.MS_BIND, ""))
-	holder(t, "a mapped file", n.path("bound/a\nb"))
-	must(t, unix.Unmount(n.path("bound"), unix.MNT_DETACH))
+	must(t, unix.Mount(n.Path(n.PodDir(detached))+"/volumes/kubernetes.io~empty-dir/d", n.Path("bound"), "", unix.MS_BIND, ""))
+	holder(t, "a mapped file", n.Path("bound/a\nb"))
+	must(t, unix.Unmount(n.Path("bound"), unix.MNT_DETACH))
 	a := n.read()
 	for _, uid := range []parsers.PodUID{deleted, alias, linked, detached} {
 		n.want(a, uid, policy.Yes, "as a mapped file")
@@ -58,7 +58,7 @@ func TestMapped(t *testing.T) {
 // is named.
 func TestMapsHang(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	stick(t, n.Guard, "mappings")
 	n.want(n.read(), uid, policy.Unknown, "cannot read what processes have mapped")
 }
@@ -116,26 +116,26 @@ func TestHeldWithoutPath(t *testing.T) {
 		return
 	}
 	n, held, deep, other := newNode(t), newUID(), newUID(), newUID()
-	image := n.path("image")
-	n.write("image", "")
+	image := n.Path("image")
+	n.Write("image", "")
 	must(t, os.Truncate(image, 16<<20))
 	if out, err := exec.CommandContext(t.Context(), testkit.NeedCommand(t, "mkfs.ext4"), "-q", image).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.ext4: %v\n%s", err, out)
 	}
 	loop := testkit.Loop(t, image)
-	n.mkdir("node")
-	n.dir = n.path("node")
-	must(t, unix.Mount(loop, n.dir, "ext4", 0, ""))
-	t.Cleanup(func() { _ = unix.Unmount(n.dir, unix.MNT_DETACH) })
-	n.mkdir("kubelet/pods", "kubelet/orphan-reaper")
+	n.Mkdir("node")
+	n.Base = n.Path("node")
+	must(t, unix.Mount(loop, n.Base, "ext4", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(n.Base, unix.MNT_DETACH) })
+	n.Mkdir("kubelet/pods", "kubelet/orphan-reaper")
 	for _, uid := range []parsers.PodUID{held, deep, other} {
-		n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+		n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOpenByHandle$")
-	cmd.Env = append(os.Environ(), handleEnv+"="+loop+"|"+n.dir+"|"+n.pod(held)+"/volumes/kubernetes.io~empty-dir/d/f")
+	cmd.Env = append(os.Environ(), handleEnv+"="+loop+"|"+n.Base+"|"+n.PodDir(held)+"/volumes/kubernetes.io~empty-dir/d/f")
 	testkit.UntilReady(t, cmd)
 	name := strings.Repeat("d", 250)
-	child(t, &syscall.SysProcAttr{}, n.path(n.pod(deep)+"/volumes/kubernetes.io~empty-dir/d"),
+	child(t, &syscall.SysProcAttr{}, n.Path(n.PodDir(deep)+"/volumes/kubernetes.io~empty-dir/d"),
 		"i=0; while [ $i -lt 17 ]; do mkdir "+name+"; cd -P "+name+" 2>/dev/null || exit; i=$((i+1)); done")
 	a := n.read()
 	for uid, words := range map[parsers.PodUID]string{held: "a file without a path as fd", deep: "as cwd"} {

@@ -20,28 +20,28 @@ func TestNamedElsewhere(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			n, uid, machine := mode(t), newUID(), newStaticUID()
-			n.mkdir(n.pod(machine), "x/"+string(uid)+".1")
-			n.write(n.pod(uid)+"/f", "the same name as the other")
-			n.write("x/"+string(uid)+"/f", "x")
-			n.write("x/"+string(uid)+"/deleted", "x")
-			n.write("x/"+string(uid)+"/gone/f", "x")
-			n.write("log/journal/"+string(machine)+"/system.journal", "x")
-			child(t, nil, n.path("x/"+string(uid)), "")
-			child(t, nil, n.path("x/"+string(uid)+".1"), "")
+			n.Mkdir(n.PodDir(machine), "x/"+string(uid)+".1")
+			n.Write(n.PodDir(uid)+"/f", "the same name as the other")
+			n.Write("x/"+string(uid)+"/f", "x")
+			n.Write("x/"+string(uid)+"/deleted", "x")
+			n.Write("x/"+string(uid)+"/gone/f", "x")
+			n.Write("log/journal/"+string(machine)+"/system.journal", "x")
+			child(t, nil, n.Path("x/"+string(uid)), "")
+			child(t, nil, n.Path("x/"+string(uid)+".1"), "")
 			for _, file := range []string{
 				"x/" + string(uid) + "/f", "x/" + string(uid) + "/deleted", "x/" + string(uid) + "/gone/f",
 				"log/journal/" + string(machine) + "/system.journal",
 			} {
-				child(t, nil, "", "exec 7<'"+n.path(file)+"'")
+				child(t, nil, "", "exec 7<'"+n.Path(file)+"'")
 			}
-			must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
-			must(t, os.RemoveAll(n.path("x/"+string(uid)+"/gone")))
+			must(t, os.Remove(n.Path("x/"+string(uid)+"/deleted")))
+			must(t, os.RemoveAll(n.Path("x/"+string(uid)+"/gone")))
 			a := n.read()
 			n.unused(a, uid)
 			n.unused(a, machine)
 			// With the names compared and nothing else, both would be kept.
 			for _, uid := range []parsers.PodUID{uid, machine} {
-				if len(spots(parsers.PodSet{uid: true}, n.path("x/"+string(uid)+"/f"))) != 1 {
+				if len(spots(parsers.PodSet{uid: true}, n.Path("x/"+string(uid)+"/f"))) != 1 {
 					t.Errorf("the paths do not name %s", uid)
 				}
 			}
@@ -58,22 +58,22 @@ func TestHeldByAnotherName(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			n, here, deleted, there, gone, none := mode(t), newUID(), newUID(), newUID(), newUID(), newUID()
-			n.mkdir("alias", "foreign", n.pod(none))
+			n.Mkdir("alias", "foreign", n.PodDir(none))
 			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
-				n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
+				n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/f", "x")
 			}
 			n.bind("kubelet/pods", "alias")
 			file := func(dir string, uid parsers.PodUID) string {
-				return n.path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/f")
+				return n.Path(dir + "/" + string(uid) + "/volumes/kubernetes.io~empty-dir/d/f")
 			}
 			own := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-			bind := "mount --bind '" + n.path("kubelet/pods") + "' '" + n.path("foreign") + "'; "
+			bind := "mount --bind '" + n.Path("kubelet/pods") + "' '" + n.Path("foreign") + "'; "
 			child(t, nil, "", "exec 7<'"+file("alias", here)+"'")
 			child(t, nil, "", "exec 7<'"+file("alias", deleted)+"'")
 			child(t, own, "", bind+"exec 7<'"+file("foreign", there)+"'")
 			child(t, own, "", bind+"exec 7<'"+file("foreign", gone)+"'")
 			for _, uid := range []parsers.PodUID{deleted, gone} {
-				must(t, os.RemoveAll(n.path(n.pod(uid)+"/volumes")))
+				must(t, os.RemoveAll(n.Path(n.PodDir(uid)+"/volumes")))
 			}
 			a := n.read()
 			for _, uid := range []parsers.PodUID{here, deleted, there, gone} {
@@ -92,35 +92,35 @@ func TestHintInDoubt(t *testing.T) {
 	// inJail has a process in another root and another namespace hold a file.
 	inJail := func(t *testing.T, n *node, how, file string) {
 		t.Helper()
-		n.mkdir("jail")
+		n.Mkdir("jail")
 		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestHolder$")
-		cmd.Env = append(os.Environ(), holderEnv+"="+how+"|"+n.path("jail"))
+		cmd.Env = append(os.Environ(), holderEnv+"="+how+"|"+n.Path("jail"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		cmd.ExtraFiles = []*os.File{openTest(t, n.path(file))}
+		cmd.ExtraFiles = []*os.File{openTest(t, n.Path(file))}
 		testkit.UntilReady(t, cmd)
 	}
 	t.Run("mapped, from another root in another namespace", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		n.write("x/"+string(uid)+"/f", "x")
+		n.Mkdir(n.PodDir(uid))
+		n.Write("x/"+string(uid)+"/f", "x")
 		inJail(t, n, mapsFromOutside, "x/"+string(uid)+"/f")
 		n.unused(n.read(), uid)
-		n.write(n.pod(uid)+"/f", "x") // only the path of a mapped file is followed
+		n.Write(n.PodDir(uid)+"/f", "x") // only the path of a mapped file is followed
 		n.want(n.read(), uid, policy.Unknown, "as a mapped file, and nobody can tell")
 	})
 	t.Run("deleted, from another root in another namespace", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		n.write("x/"+string(uid)+"/f", "x")
+		n.Mkdir(n.PodDir(uid))
+		n.Write("x/"+string(uid)+"/f", "x")
 		inJail(t, n, anotherRoot, "x/"+string(uid)+"/f")
 		n.want(n.read(), uid, policy.No, "")
-		must(t, os.Remove(n.path("x/"+string(uid)+"/f")))
+		must(t, os.Remove(n.Path("x/"+string(uid)+"/f")))
 		n.want(n.read(), uid, policy.Unknown, "as fd 3, and nobody can tell")
 	})
 	t.Run("it does not answer", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.write(n.pod(uid)+"/f", "x")
-		at := spot{uid: uid, prefix: n.path("kubelet/pods/"), entry: string(uid), rest: "f"}
+		n.Write(n.PodDir(uid)+"/f", "x")
+		at := spot{uid: uid, prefix: n.Path("kubelet/pods/"), entry: string(uid), rest: "f"}
 		s := places{Reader: n.Reader, pods: n.handle("kubelet/pods"), ctx: t.Context()}
 		self := link{"self", "self/fd/0"}
 		if truth := s.below(at, self); truth != policy.No {
@@ -136,10 +136,10 @@ func TestHintInDoubt(t *testing.T) {
 	})
 	t.Run("more links than anybody needs", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
-		n.mkdir(n.pod(uid))
-		n.write("x/"+string(uid)+"/f", "x")
+		n.Mkdir(n.PodDir(uid))
+		n.Write("x/"+string(uid)+"/f", "x")
 		for range mostHints + 1 {
-			openTest(t, n.path("x/"+string(uid)+"/f"))
+			openTest(t, n.Path("x/"+string(uid)+"/f"))
 		}
 		s := n.scan(uid)
 		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {

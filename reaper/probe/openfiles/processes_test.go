@@ -21,26 +21,26 @@ func TestInUse(t *testing.T) {
 	n := newNode(t)
 	cwd, fd, deleted, none, exe := newUID(), newUID(), newUID(), newUID(), newUID()
 	for _, uid := range []parsers.PodUID{cwd, none} {
-		n.mkdir(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
+		n.Mkdir(n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/tmp")
 	}
-	n.write(n.pod(fd)+"/containers/c/0", "x")
-	n.write(n.pod(deleted)+"/containers/c/0", "x")
-	child(t, nil, n.path(n.pod(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
-	child(t, nil, "", "exec 7<'"+n.path(n.pod(fd))+"/containers/c/0'")
-	child(t, nil, "", "exec 7<'"+n.path(n.pod(deleted))+"/containers/c/0'")
-	must(t, os.Remove(n.path(n.pod(deleted)+"/containers/c/0")))
+	n.Write(n.PodDir(fd)+"/containers/c/0", "x")
+	n.Write(n.PodDir(deleted)+"/containers/c/0", "x")
+	child(t, nil, n.Path(n.PodDir(cwd)+"/volumes/kubernetes.io~empty-dir"), "")
+	child(t, nil, "", "exec 7<'"+n.Path(n.PodDir(fd))+"/containers/c/0'")
+	child(t, nil, "", "exec 7<'"+n.Path(n.PodDir(deleted))+"/containers/c/0'")
+	must(t, os.Remove(n.Path(n.PodDir(deleted)+"/containers/c/0")))
 	sleep, err := exec.LookPath("sleep")
 	must(t, err)
 	binary, err := os.ReadFile(sleep)
 	must(t, err)
-	n.mkdir(n.pod(exe))
-	must(t, os.WriteFile(n.path(n.pod(exe)+"/sleep"), binary, 0o755))
-	cmd := exec.CommandContext(t.Context(), n.path(n.pod(exe)+"/sleep"), "100")
+	n.Mkdir(n.PodDir(exe))
+	must(t, os.WriteFile(n.Path(n.PodDir(exe)+"/sleep"), binary, 0o755))
+	cmd := exec.CommandContext(t.Context(), n.Path(n.PodDir(exe)+"/sleep"), "100")
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	parked := newUID()
-	n.mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
-	child(t, nil, n.path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
+	n.Mkdir("kubelet/orphan-reaper/" + string(parked) + ".1/volumes")
+	child(t, nil, n.Path("kubelet/orphan-reaper/"+string(parked)+".1/volumes"), "")
 
 	a := n.read()
 	for uid, words := range map[parsers.PodUID]string{cwd: "as cwd", fd: "as fd 7", deleted: "as fd 7", exe: "as exe"} {
@@ -56,10 +56,10 @@ func TestInUse(t *testing.T) {
 func TestUse(t *testing.T) {
 	n, again, elder := newNode(t), newUID(), newUID()
 	for _, uid := range []parsers.PodUID{again, elder} {
-		n.mkdir(n.pod(uid)+"/d", "kubelet/orphan-reaper/"+string(uid)+".1/d")
+		n.Mkdir(n.PodDir(uid)+"/d", "kubelet/orphan-reaper/"+string(uid)+".1/d")
 	}
-	child(t, nil, n.path(n.pod(again)+"/d"), "")
-	child(t, nil, n.path("kubelet/orphan-reaper/"+string(elder)+".1/d"), "")
+	child(t, nil, n.Path(n.PodDir(again)+"/d"), "")
+	child(t, nil, n.Path("kubelet/orphan-reaper/"+string(elder)+".1/d"), "")
 	a := n.read()
 	if u := a.Use(again); !strings.Contains(u.User, "as cwd") || u.Doubt != "" || u.Err != nil {
 		t.Errorf("the one that was made again: %+v", u)
@@ -72,8 +72,8 @@ func TestUse(t *testing.T) {
 // TestInUseOwnHandles: this process's handles below a pod are no use of it.
 func TestInUseOwnHandles(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.mkdir(n.pod(uid))
-	openTest(t, n.path(n.pod(uid)))
+	n.Mkdir(n.PodDir(uid))
+	openTest(t, n.Path(n.PodDir(uid)))
 	n.unused(n.read(), uid)
 }
 
@@ -82,9 +82,9 @@ func TestInUseOwnHandles(t *testing.T) {
 func TestInUseAlone(t *testing.T) {
 	for self, want := range map[string]policy.Truth{"1": policy.No, "7": policy.Unknown} {
 		n, uid := newNode(t), newUID()
-		n.mkdir("proc/" + self)
-		must(t, os.Symlink(self, n.path("proc/self")))
-		n.ProcDir = n.path("proc")
+		n.Mkdir("proc/" + self)
+		must(t, os.Symlink(self, n.Path("proc/self")))
+		n.ProcDir = n.Path("proc")
 		if f := n.readOpened(t.Context(), nil, nil, parsers.PodSet{uid: true}).Fact(uid, nil); f.Truth != want {
 			t.Errorf("alone as PID %s: %s (%s), want %s", self, f.Truth, f.Detail, want)
 		}

@@ -35,9 +35,9 @@ func TestSocketBound(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(short, "x", string(elsewhere)), 0o700))
 	must(t, os.MkdirAll(filepath.Join(short, "x", string(file)), 0o700))
 	must(t, os.MkdirAll(filepath.Join(short, "p"), 0o700))
-	n.mkdir(n.pod(bound), n.pod(stale), n.pod(elsewhere))
-	n.write(n.pod(file)+"/s", "x")
-	must(t, unix.Mount(n.path("kubelet/pods"), filepath.Join(short, "p"), "", unix.MS_BIND, ""))
+	n.Mkdir(n.PodDir(bound), n.PodDir(stale), n.PodDir(elsewhere))
+	n.Write(n.PodDir(file)+"/s", "x")
+	must(t, unix.Mount(n.Path("kubelet/pods"), filepath.Join(short, "p"), "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(short, "p"), unix.MNT_DETACH) })
 	// A process beside this one, which is left out, in this mount and network namespace.
 	child(t, nil, "", "exec 7</dev/null")
@@ -62,12 +62,12 @@ func TestSocketBoundElsewhere(t *testing.T) {
 	}
 	n, uid := newNode(t), newUID()
 	short := t.TempDir()
-	n.mkdir(n.pod(uid))
+	n.Mkdir(n.PodDir(uid))
 	own := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-	child(t, own, "", "mount --bind '"+n.path("kubelet/pods")+"' '"+short+"'; exec 7</dev/null")
+	child(t, own, "", "mount --bind '"+n.Path("kubelet/pods")+"' '"+short+"'; exec 7</dev/null")
 	// The same text, bound from here by the name that only that process has for the pod.
 	must(t, os.MkdirAll(filepath.Join(short, string(uid)), 0o700))
-	must(t, unix.Mknod(n.path(n.pod(uid)+"/s"), unix.S_IFSOCK|0o600, 0))
+	must(t, unix.Mknod(n.Path(n.PodDir(uid)+"/s"), unix.S_IFSOCK|0o600, 0))
 	bindSocket(t, filepath.Join(short, string(uid), "s"))
 	n.want(n.read(), uid, policy.Yes, "has bound the unix socket")
 }

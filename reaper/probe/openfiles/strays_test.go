@@ -21,17 +21,17 @@ func TestOverlayNumbers(t *testing.T) {
 		return
 	}
 	n := newNode(t)
-	n.mkdir("base")
-	must(t, unix.Mount("t", n.path("base"), "tmpfs", 0, ""))
-	n.mkdir("base/lower", "base/up", "base/work", "over")
-	opts := "lowerdir=" + n.path("base/lower") + ",upperdir=" + n.path("base/up") + ",workdir=" + n.path("base/work")
-	must(t, unix.Mount("o", n.path("over"), "overlay", 0, opts))
+	n.Mkdir("base")
+	must(t, unix.Mount("t", n.Path("base"), "tmpfs", 0, ""))
+	n.Mkdir("base/lower", "base/up", "base/work", "over")
+	opts := "lowerdir=" + n.Path("base/lower") + ",upperdir=" + n.Path("base/up") + ",workdir=" + n.Path("base/work")
+	must(t, unix.Mount("o", n.Path("over"), "overlay", 0, opts))
 	t.Cleanup(func() {
-		_ = unix.Unmount(n.path("over"), unix.MNT_DETACH)
-		_ = unix.Unmount(n.path("base"), unix.MNT_DETACH)
+		_ = unix.Unmount(n.Path("over"), unix.MNT_DETACH)
+		_ = unix.Unmount(n.Path("base"), unix.MNT_DETACH)
 	})
 	for dir, numbers := range map[string]bool{"base": true, "over": false} {
-		fd, err := unix.Open(n.path(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(n.Path(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		must(t, err)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 		for dev, d := range devicesOf("/proc", bounded.NewHandle(fd)) {
@@ -46,17 +46,17 @@ func TestOverlayNumbers(t *testing.T) {
 // which the number alone does not tell is followed by its path.
 func TestStrayWhereProcessesHang(t *testing.T) {
 	n, uid, other := newNode(t), newUID(), newUID()
-	n.write(n.pod(uid)+"/f", "x")
-	n.write(n.pod(other)+"/f", "x")
-	must(t, os.Link(n.path(n.pod(uid)+"/f"), n.path("link")))
+	n.Write(n.PodDir(uid)+"/f", "x")
+	n.Write(n.PodDir(other)+"/f", "x")
+	must(t, os.Link(n.Path(n.PodDir(uid)+"/f"), n.Path("link")))
 	stick(t, n.Guard, "processes")
 	a := n.read()
 	process := strconv.Itoa(child(t, nil, "/", ""))
-	for _, pod := range []string{n.pod(uid), n.pod(other)} {
-		st, err := beneath.StatName(unix.AT_FDCWD, n.path(pod+"/f"))
+	for _, pod := range []string{n.PodDir(uid), n.PodDir(other)} {
+		st, err := beneath.StatName(unix.AT_FDCWD, n.Path(pod+"/f"))
 		must(t, err)
-		a.stray(idOf(&st), stray{process: process, path: n.path("link"), what: "a mapped file"})
+		a.stray(idOf(&st), stray{process: process, path: n.Path("link"), what: "a mapped file"})
 	}
-	n.want(a, uid, policy.Yes, n.path("link")+" as a mapped file")
+	n.want(a, uid, policy.Yes, n.Path("link")+" as a mapped file")
 	n.want(a, other, policy.Unknown, "cannot read the processes")
 }

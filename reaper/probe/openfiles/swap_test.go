@@ -12,22 +12,22 @@ import (
 // permitted" for as long. The list of them is made up here: the test changes no host's swap.
 func TestSwapFile(t *testing.T) {
 	n, uid, alias, other := newNode(t), newUID(), newUID(), newUID()
-	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/d/swap file", "x")
-	n.write(n.pod(alias)+"/volumes/kubernetes.io~empty-dir/d/swap", "x")
-	n.write(n.pod(other)+"/swap", "x")
-	n.write("x/"+string(other)+"/swap", "x")
-	must(t, os.Link(n.path(n.pod(alias)+"/volumes/kubernetes.io~empty-dir/d/swap"), n.path("link")))
-	file := n.path(n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d/swap")
-	n.write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+
+	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/d/swap file", "x")
+	n.Write(n.PodDir(alias)+"/volumes/kubernetes.io~empty-dir/d/swap", "x")
+	n.Write(n.PodDir(other)+"/swap", "x")
+	n.Write("x/"+string(other)+"/swap", "x")
+	must(t, os.Link(n.Path(n.PodDir(alias)+"/volumes/kubernetes.io~empty-dir/d/swap"), n.Path("link")))
+	file := n.Path(n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/d/swap")
+	n.Write("swaps", "Filename\tType\tSize\tUsed\tPriority\n"+
 		file+"\\040file\tfile\t524284\t0\t-2\n"+
-		n.path("link")+"\tfile\t524284\t0\t-3\n"+
-		n.path("x/"+string(other)+"/swap")+"\tfile\t524284\t0\t-4\n"+
+		n.Path("link")+"\tfile\t524284\t0\t-3\n"+
+		n.Path("x/"+string(other)+"/swap")+"\tfile\t524284\t0\t-4\n"+
 		"/nowhere\tfile\t524284\t0\t-5\n"+
-		n.path(n.pod(other))+"\tpartition\t524284\t0\t-6\n")
+		n.Path(n.PodDir(other))+"\tpartition\t524284\t0\t-6\n")
 	n.unused(n.read(), uid) // the guard off
-	n.Swaps = n.path("swaps")
+	n.Swaps = n.Path("swaps")
 	a := n.read()
-	for uid, path := range map[parsers.PodUID]string{uid: file + " file", alias: n.path("link")} {
+	for uid, path := range map[parsers.PodUID]string{uid: file + " file", alias: n.Path("link")} {
 		n.want(a, uid, policy.Yes, "swapoff '"+path+"'")
 	}
 	n.unused(a, other)

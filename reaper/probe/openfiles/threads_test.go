@@ -143,17 +143,17 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 		beneath.Close(ring)
 	}
 	n, other := newNode(t), newUID()
-	n.mkdir(n.pod(other))
+	n.Mkdir(n.PodDir(other))
 	held, pids := map[string]parsers.PodUID{}, map[string]string{}
 	for how := range holders {
 		uid := newUID()
-		file := n.pod(uid) + "/volumes/kubernetes.io~empty-dir/d/a b\\"
+		file := n.PodDir(uid) + "/volumes/kubernetes.io~empty-dir/d/a b\\"
 		if how == "a thread's root" {
-			n.mkdir(file)
+			n.Mkdir(file)
 		} else {
-			n.write(file, "x")
+			n.Write(file, "x")
 		}
-		held[how], pids[how] = uid, strconv.Itoa(holder(t, how, n.path(file)))
+		held[how], pids[how] = uid, strconv.Itoa(holder(t, how, n.Path(file)))
 	}
 	a := n.read()
 	for how, uid := range held {
@@ -174,23 +174,23 @@ func TestRingElsewhere(t *testing.T) {
 		return
 	}
 	n, uid := newNode(t), newUID()
-	n.write(n.pod(uid)+"/f", "x")
-	n.write("x/"+string(uid)+"/f", "x")
-	n.write("x/"+string(uid)+"/deleted", "x")
-	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/f"))
-	holder(t, "a file of a ring", n.path("x/"+string(uid)+"/deleted"))
-	must(t, os.Remove(n.path("x/"+string(uid)+"/deleted")))
+	n.Write(n.PodDir(uid)+"/f", "x")
+	n.Write("x/"+string(uid)+"/f", "x")
+	n.Write("x/"+string(uid)+"/deleted", "x")
+	holder(t, "a file of a ring", n.Path("x/"+string(uid)+"/f"))
+	holder(t, "a file of a ring", n.Path("x/"+string(uid)+"/deleted"))
+	must(t, os.Remove(n.Path("x/"+string(uid)+"/deleted")))
 	n.unused(n.read(), uid)
-	n.write(n.pod(uid)+"/deleted", "x")
-	holder(t, "a file of a ring", n.path(n.pod(uid)+"/deleted"))
-	must(t, os.Remove(n.path(n.pod(uid)+"/deleted")))
+	n.Write(n.PodDir(uid)+"/deleted", "x")
+	holder(t, "a file of a ring", n.Path(n.PodDir(uid)+"/deleted"))
+	must(t, os.Remove(n.Path(n.PodDir(uid)+"/deleted")))
 	n.want(n.read(), uid, policy.Yes, "")
 }
 
 // TestRingBusy: a ring that does not tell its files may hold any.
 func TestRingBusy(t *testing.T) {
 	n, uid := newNode(t), newUID()
-	n.ProcDir = n.path("proc")
+	n.ProcDir = n.Path("proc")
 	cases := map[string]struct {
 		text string
 		err  error
@@ -205,8 +205,8 @@ func TestRingBusy(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			n.write("proc/7/fdinfo/3", c.text)
-			n.write(n.pod(uid)+"/f", "x")
+			n.Write("proc/7/fdinfo/3", c.text)
+			n.Write(n.PodDir(uid)+"/f", "x")
 			s := n.scan(uid)
 			if err := s.ring("7", "3"); !errors.Is(err, c.err) || c.err == nil && err != nil {
 				t.Errorf("%v, want %v", err, c.err)

@@ -17,38 +17,38 @@ func TestMadeAgain(t *testing.T) {
 		detail string
 	}{
 		"nothing is there":      {func(*testTree, string) {}, policy.No, "gone again"},
-		"empty":                 {func(n *testTree, pod string) { n.mkdir(pod) }, policy.No, ""},
-		"what is made first":    {func(n *testTree, pod string) { n.mkdir(pod+"/volumes", pod+"/plugins") }, policy.No, ""},
-		"a volume's plugin":     {func(n *testTree, pod string) { n.mkdir(pod + "/volumes/kubernetes.io~secret") }, policy.Yes, "volumes/kubernetes.io~secret"},
-		"a third entry":         {func(n *testTree, pod string) { n.mkdir(pod+"/volumes", pod+"/plugins", pod+"/containers") }, policy.Yes, "containers"},
-		"volumes is a file":     {func(n *testTree, pod string) { n.write(pod+"/volumes", "") }, policy.Yes, "volumes in it is no directory"},
-		"volumes is a symlink":  {func(n *testTree, pod string) { n.symlink("/", pod+"/volumes") }, policy.Yes, "volumes in it is no directory"},
-		"the pod is a file":     {func(n *testTree, pod string) { n.write(pod, "") }, policy.Yes, "no directory"},
-		"the pod is a symlink":  {func(n *testTree, pod string) { n.symlink("/", pod) }, policy.Yes, "no directory"},
-		"many, none made first": {func(n *testTree, pod string) { n.mkdir(pod+"/a", pod+"/b", pod+"/c", pod+"/d") }, policy.Yes, "it holds "},
-		"the pod is a FIFO":     {func(n *testTree, pod string) { must(n.t, unix.Mkfifo(n.path(pod), 0o600)) }, policy.Yes, "no directory"},
+		"empty":                 {func(n *testTree, pod string) { n.Mkdir(pod) }, policy.No, ""},
+		"what is made first":    {func(n *testTree, pod string) { n.Mkdir(pod+"/volumes", pod+"/plugins") }, policy.No, ""},
+		"a volume's plugin":     {func(n *testTree, pod string) { n.Mkdir(pod + "/volumes/kubernetes.io~secret") }, policy.Yes, "volumes/kubernetes.io~secret"},
+		"a third entry":         {func(n *testTree, pod string) { n.Mkdir(pod+"/volumes", pod+"/plugins", pod+"/containers") }, policy.Yes, "containers"},
+		"volumes is a file":     {func(n *testTree, pod string) { n.Write(pod+"/volumes", "") }, policy.Yes, "volumes in it is no directory"},
+		"volumes is a symlink":  {func(n *testTree, pod string) { n.Symlink("/", pod+"/volumes") }, policy.Yes, "volumes in it is no directory"},
+		"the pod is a file":     {func(n *testTree, pod string) { n.Write(pod, "") }, policy.Yes, "no directory"},
+		"the pod is a symlink":  {func(n *testTree, pod string) { n.Symlink("/", pod) }, policy.Yes, "no directory"},
+		"many, none made first": {func(n *testTree, pod string) { n.Mkdir(pod+"/a", pod+"/b", pod+"/c", pod+"/d") }, policy.Yes, "it holds "},
+		"the pod is a FIFO":     {func(n *testTree, pod string) { must(n.T, unix.Mkfifo(n.Path(pod), 0o600)) }, policy.Yes, "no directory"},
 	} {
 		for way, mode := range modes {
 			t.Run(name+" "+way, func(t *testing.T) {
 				n, uid := mode(t), newUID()
-				c.make(n, n.pod(uid))
+				c.make(n, n.PodDir(uid))
 				wantFact(t, n.MadeAgain(t.Context(), n.open(), uid), c.want, c.detail)
 			})
 		}
 	}
 	t.Run("it hangs", func(t *testing.T) {
 		n, uid := newTree(t), newUID()
-		n.mkdir(n.pod(uid))
+		n.Mkdir(n.PodDir(uid))
 		d := n.open()
-		stick(t, n.Guard, n.path(n.pod(uid)))
+		stick(t, n.Guard, n.Path(n.PodDir(uid)))
 		wantFact(t, n.MadeAgain(t.Context(), d, uid), policy.Unknown, "")
 	})
 	t.Run("it cannot be read", func(t *testing.T) {
 		n, uid := newTree(t), newUID()
-		n.mkdir(n.pod(uid) + "/volumes")
+		n.Mkdir(n.PodDir(uid) + "/volumes")
 		d := n.open()
-		must(t, os.Chmod(n.path(n.pod(uid)), 0))
-		t.Cleanup(func() { must(t, os.Chmod(n.path(n.pod(uid)), 0o755)) })
+		must(t, os.Chmod(n.Path(n.PodDir(uid)), 0))
+		t.Cleanup(func() { must(t, os.Chmod(n.Path(n.PodDir(uid)), 0o755)) })
 		if os.Getuid() == 0 {
 			wantFact(t, n.MadeAgain(t.Context(), d, uid), policy.No, "") // root reads it all the same
 			return

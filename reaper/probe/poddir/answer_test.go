@@ -15,7 +15,7 @@ import (
 func TestMountUnknown(t *testing.T) {
 	n := modes["fallback"](t)
 	uid := newUID()
-	n.mkdir(n.pod(uid) + "/volumes")
+	n.Mkdir(n.PodDir(uid) + "/volumes")
 	wantRead(t, n.read()[uid])
 	d := n.open()
 	testkit.Set(n.Open, "same", func(_, _ int) (bool, error) { return false, errors.New("no mount ID") })

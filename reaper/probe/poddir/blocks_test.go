@@ -22,24 +22,24 @@ func TestBlocks(t *testing.T) {
 		err   string
 	}{
 		"none":             {func(*testTree, string) {}, false, nil, ""},
-		"another pod's":    {func(n *testTree, _ string) { n.write(csi+"publish/pv-1/"+string(newUID()), "") }, false, nil, ""},
-		"published":        {func(n *testTree, uid string) { n.write(csi+"publish/pv-1/"+uid, "") }, true, []reading.BlockEntry{bare}, ""},
-		"mapped":           {func(n *testTree, uid string) { n.write(csi+"pv-1/dev/"+uid, "") }, true, []reading.BlockEntry{bare}, ""},
-		"not bare":         {func(n *testTree, uid string) { n.write(csi+"publish/pv-1/"+uid, "x") }, true, []reading.BlockEntry{full}, ""},
-		"a symlink":        {func(n *testTree, uid string) { n.symlink("/dev/null", csi+"pv-1/dev/"+uid) }, true, []reading.BlockEntry{full}, ""},
-		"a directory":      {func(n *testTree, uid string) { n.mkdir(csi + "publish/pv-1/" + uid) }, true, []reading.BlockEntry{full}, ""},
-		"of another kind":  {func(n *testTree, uid string) { n.write(plugins+"gce-pd/volumeDevices/disk-1/"+uid, "") }, true, nil, ""},
-		"a name around it": {func(n *testTree, uid string) { n.write(csi+"publish/pv-1/x-"+uid, "") }, false, nil, ""},
+		"another pod's":    {func(n *testTree, _ string) { n.Write(csi+"publish/pv-1/"+string(newUID()), "") }, false, nil, ""},
+		"published":        {func(n *testTree, uid string) { n.Write(csi+"publish/pv-1/"+uid, "") }, true, []reading.BlockEntry{bare}, ""},
+		"mapped":           {func(n *testTree, uid string) { n.Write(csi+"pv-1/dev/"+uid, "") }, true, []reading.BlockEntry{bare}, ""},
+		"not bare":         {func(n *testTree, uid string) { n.Write(csi+"publish/pv-1/"+uid, "x") }, true, []reading.BlockEntry{full}, ""},
+		"a symlink":        {func(n *testTree, uid string) { n.Symlink("/dev/null", csi+"pv-1/dev/"+uid) }, true, []reading.BlockEntry{full}, ""},
+		"a directory":      {func(n *testTree, uid string) { n.Mkdir(csi + "publish/pv-1/" + uid) }, true, []reading.BlockEntry{full}, ""},
+		"of another kind":  {func(n *testTree, uid string) { n.Write(plugins+"gce-pd/volumeDevices/disk-1/"+uid, "") }, true, nil, ""},
+		"a name around it": {func(n *testTree, uid string) { n.Write(csi+"publish/pv-1/x-"+uid, "") }, false, nil, ""},
 		"one of each": {func(n *testTree, uid string) {
-			n.write(csi+"publish/pv-1/"+uid, "")
-			n.write(plugins+"gce-pd/volumeDevices/disk-1/"+uid, "")
+			n.Write(csi+"publish/pv-1/"+uid, "")
+			n.Write(plugins+"gce-pd/volumeDevices/disk-1/"+uid, "")
 		}, true, nil, ""},
-		"too deep": {func(n *testTree, _ string) { n.mkdir(csi + strings.Repeat("d/", 20)) }, false, nil, "deeper than"},
+		"too deep": {func(n *testTree, _ string) { n.Mkdir(csi + strings.Repeat("d/", 20)) }, false, nil, "deeper than"},
 	} {
 		for way, mode := range modes {
 			t.Run(name+" "+way, func(t *testing.T) {
 				n, uid := mode(t), newUID()
-				n.mkdir("kubelet/plugins/kubernetes.io")
+				n.Mkdir("kubelet/plugins/kubernetes.io")
 				c.make(n, string(uid))
 				b := n.Blocks(t.Context(), n.open(), parsers.PodSet{uid: true})
 				if got := fmt.Sprint(b.Err); (b.Err == nil) != (c.err == "") || !strings.Contains(got, c.err) {

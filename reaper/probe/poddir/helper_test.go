@@ -1,11 +1,8 @@
 package poddir
 
 import (
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +13,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+var (
+	newUID       = testkit.NewUID
+	newStaticUID = testkit.NewStaticUID
+	openTest     = testkit.Open
+	wantDetail   = testkit.WantDetail
+	stick        = testkit.Stick
 )
 
 const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nodeName":"n","specVolID":"pv-1","volumeHandle":"vol-1"}`
@@ -23,27 +29,23 @@ const goodVolData = `{"attachmentID":"csi-1","driverName":"ebs.csi.aws.com","nod
 // testTree is the kubelet's directories in a temporary one.
 type testTree struct {
 	*Reader
-	t   *testing.T
-	dir string
+	testkit.Node
 }
 
 func newTree(t *testing.T) *testTree {
 	t.Helper()
-	dir := t.TempDir()
-	n := &testTree{t: t, dir: dir, Reader: &Reader{
-		RootDir: dir + "/kubelet", QuarantineDir: dir + "/kubelet/orphan-reaper", DevicePlugins: dir + "/device-plugins",
+	n := &testTree{Node: testkit.NewNode(t)}
+	n.Reader = &Reader{
+		RootDir: n.Base + "/kubelet", QuarantineDir: n.Base + "/kubelet/orphan-reaper", DevicePlugins: n.Base + "/device-plugins",
 		Guard: &bounded.Guard{Patience: 20 * time.Second},
-	}}
+	}
 	var err error
 	n.Open, err = beneath.New(false)
 	must(t, err)
 	if n.Open.Fallback() != nil {
-		if os.Getenv("REQUIRE_ROOT") == "1" {
-			t.Fatal("needs openat2")
-		}
-		t.Skip("needs openat2")
+		testkit.Skip(t, "this needs openat2")
 	}
-	n.mkdir("kubelet/pods")
+	n.Mkdir("kubelet/pods")
 	return n
 }
 
@@ -60,43 +62,20 @@ var modes = map[string]func(t *testing.T) *testTree{
 	},
 }
 
-func (n *testTree) path(rel string) string { return filepath.Join(n.dir, rel) }
-
-func (n *testTree) pod(uid parsers.PodUID) string { return "kubelet/pods/" + string(uid) }
-
-func (n *testTree) mkdir(rels ...string) {
-	n.t.Helper()
-	for _, rel := range rels {
-		must(n.t, os.MkdirAll(n.path(rel), 0o755))
-	}
-}
-
-func (n *testTree) write(rel, text string) {
-	n.t.Helper()
-	n.mkdir(filepath.Dir(rel))
-	must(n.t, os.WriteFile(n.path(rel), []byte(text), 0o600))
-}
-
-func (n *testTree) symlink(target, rel string) {
-	n.t.Helper()
-	n.mkdir(filepath.Dir(rel))
-	must(n.t, os.Symlink(target, n.path(rel)))
-}
-
 // open lists the pods directory until the test ends.
 func (n *testTree) open() *Dirs {
-	n.t.Helper()
-	d, err := n.List(n.t.Context())
-	must(n.t, err)
-	n.t.Cleanup(d.Close)
-	quarantine, csi := n.OpenBeside(n.t.Context(), d)
-	must(n.t, errors.Join(quarantine, csi))
+	n.T.Helper()
+	d, err := n.List(n.T.Context())
+	must(n.T, err)
+	n.T.Cleanup(d.Close)
+	quarantine, csi := n.OpenBeside(n.T.Context(), d)
+	must(n.T, errors.Join(quarantine, csi))
 	return d
 }
 
 // read reads all pods, and the parked ones.
 func (n *testTree) read(parked ...policy.EntryState) map[parsers.PodUID]*Answer {
-	n.t.Helper()
+	n.T.Helper()
 	d := n.open()
 	var all []Dir
 	for _, e := range d.Names {
@@ -106,7 +85,7 @@ func (n *testTree) read(parked ...policy.EntryState) map[parsers.PodUID]*Answer 
 		all = append(all, n.Parked(d, e))
 	}
 	answers := map[parsers.PodUID]*Answer{}
-	for i, a := range n.Read(n.t.Context(), d, all) {
+	for i, a := range n.Read(n.T.Context(), d, all) {
 		answers[all[i].UID] = a
 	}
 	return answers
@@ -117,13 +96,6 @@ func wantRead(t *testing.T, a *Answer) {
 	t.Helper()
 	if f := a.Fact(); f.Truth != policy.Yes || a.Directory.Truth != policy.Yes || a.OwnMount.Truth != policy.No || a.Content.Unlisted != nil {
 		t.Errorf("%+v, the directory %+v, its own mount %+v", f, a.Directory, a.OwnMount)
-	}
-}
-
-func wantDetail(t *testing.T, f policy.Fact, part string) {
-	t.Helper()
-	if !strings.Contains(f.Detail, part) {
-		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
 	}
 }
 
@@ -147,30 +119,11 @@ func rows(a *Answer) string {
 	return strings.Join(out, ", ")
 }
 
-func newUID() parsers.PodUID {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
-}
-
-func newStaticUID() parsers.PodUID {
-	return parsers.PodUID(strings.ReplaceAll(string(newUID()), "-", ""))
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// openTest opens a file until the test ends.
-func openTest(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
-	return f
 }
 
 // statOf is what statx has of an open file.
@@ -179,15 +132,4 @@ func statOf(t *testing.T, f *os.File) unix.Statx_t {
 	st, err := beneath.Stat(int(f.Fd()))
 	must(t, err)
 	return st
-}
-
-// stick leaves a goroutine behind that has begun the work of a key, until the test ends.
-func stick(t *testing.T, g *bounded.Guard, key string) {
-	t.Helper()
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	hang := func() struct{} { <-release; return struct{}{} }
-	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
-		t.Fatalf("%s is not free: %v", key, err)
-	}
 }

@@ -26,25 +26,25 @@ func TestContentIsBounded(t *testing.T) {
 			n.Entries = mostEntries
 			many, manyDirs, deep, wide := newUID(), newUID(), newUID(), newUID()
 			for i := range mostEntries + 50 {
-				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(many), i), "")
+				n.Write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.PodDir(many), i), "")
 			}
-			n.mkdir(n.pod(manyDirs) + "/volumes/kubernetes.io~nfs/v")
+			n.Mkdir(n.PodDir(manyDirs) + "/volumes/kubernetes.io~nfs/v")
 			for i := range mostEntries + 50 {
-				must(t, os.Mkdir(n.path(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(manyDirs), i)), 0o755))
+				must(t, os.Mkdir(n.Path(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.PodDir(manyDirs), i)), 0o755))
 			}
-			n.mkdir(n.pod(deep) + "/volumes/kubernetes.io~nfs/v/" + strings.Repeat("d/", 3*deepest))
+			n.Mkdir(n.PodDir(deep) + "/volumes/kubernetes.io~nfs/v/" + strings.Repeat("d/", 3*deepest))
 			for i := range mostEntries + 50 {
-				n.write(fmt.Sprintf("%s/%05d", n.pod(wide), i), "")
+				n.Write(fmt.Sprintf("%s/%05d", n.PodDir(wide), i), "")
 			}
 			// A container that was restarted that often, and a volume after one that is full.
 			restarts, full, volumes := newUID(), newUID(), newUID()
 			for i := range mostEntries + 50 {
-				n.write(fmt.Sprintf("%s/containers/app/%05d", n.pod(restarts), i), "")
-				n.mkdir(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/%05d", n.pod(volumes), i))
-				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~empty-dir/full/%05d", n.pod(full), i), "")
-				n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/full/%05d", n.pod(full), i), "")
+				n.Write(fmt.Sprintf("%s/containers/app/%05d", n.PodDir(restarts), i), "")
+				n.Mkdir(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/%05d", n.PodDir(volumes), i))
+				n.Write(fmt.Sprintf("%s/volumes/kubernetes.io~empty-dir/full/%05d", n.PodDir(full), i), "")
+				n.Write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/full/%05d", n.PodDir(full), i), "")
 			}
-			n.write(n.pod(full)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+			n.Write(n.PodDir(full)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
 			look := n.read()
 			for uid, want := range map[parsers.PodUID]string{
 				// What was not seen to the end is never called skeleton.
@@ -66,7 +66,7 @@ func TestContentIsBounded(t *testing.T) {
 				if a.Fact().Truth != policy.Unknown || a.Content.Unlisted == nil {
 					t.Errorf("%+v, and of its volumes %v", a.Fact(), a.Content.Unlisted)
 				}
-				wantDetail(t, a.Fact(), "ls -U '"+n.path(n.pod(uid)))
+				wantDetail(t, a.Fact(), "ls -U '"+n.Path(n.PodDir(uid)))
 				if len(a.Content.Rows) > mostRows+4 {
 					t.Errorf("%d rows", len(a.Content.Rows))
 				}
@@ -80,10 +80,10 @@ func TestContentIsBounded(t *testing.T) {
 func TestCountingIsShared(t *testing.T) {
 	n, uid := newTree(t), newUID()
 	for i := range 20 {
-		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.pod(uid), i), "")
+		n.Write(fmt.Sprintf("%s/volumes/kubernetes.io~nfs/v/%05d", n.PodDir(uid), i), "")
 	}
-	n.write(n.pod(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
-	dir := openTest(t, n.path(n.pod(uid)))
+	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~csi/pv-1/vol_data.json", goodVolData)
+	dir := openTest(t, n.Path(n.PodDir(uid)))
 	st := statOf(t, dir)
 	read := func(b bounds) *Content {
 		_, err := dir.Seek(0, 0)
@@ -109,7 +109,7 @@ func TestVolDataIsBounded(t *testing.T) {
 	n, uid := newTree(t), newUID()
 	long := goodVolData + strings.Repeat(" ", mostVolData-len(goodVolData))
 	for i := range mostVolDatas/mostVolData + 2 {
-		n.write(fmt.Sprintf("%s/volumes/kubernetes.io~csi/pv-%d/vol_data.json", n.pod(uid), i), long)
+		n.Write(fmt.Sprintf("%s/volumes/kubernetes.io~csi/pv-%d/vol_data.json", n.PodDir(uid), i), long)
 	}
 	a := n.read()[uid]
 	if len(a.Content.VolData) != mostVolDatas/mostVolData || a.Staging.Unclear == "" {
@@ -125,8 +125,8 @@ func testBounds(t *testing.T) bounds {
 
 func TestContentCounts(t *testing.T) {
 	n, uid := newTree(t), newUID()
-	n.write(n.pod(uid)+"/volumes/kubernetes.io~empty-dir/tmp/a/b", strings.Repeat("x", 10_000))
-	n.write(n.pod(uid)+"/containers/c/0", "")
+	n.Write(n.PodDir(uid)+"/volumes/kubernetes.io~empty-dir/tmp/a/b", strings.Repeat("x", 10_000))
+	n.Write(n.PodDir(uid)+"/containers/c/0", "")
 	for _, r := range n.read()[uid].Content.Rows {
 		want := map[string]int64{".": 3, "containers": 3, "volumes/kubernetes.io~empty-dir/tmp": 3}[r.Path]
 		if r.Entries != want || r.Path == "volumes/kubernetes.io~empty-dir/tmp" && r.Bytes < 10_000 {
@@ -142,8 +142,8 @@ func TestSubvolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := mode(t)
 			uid := newUID()
-			n.mkdir(n.pod(uid) + "/volumes")
-			dir := openTest(t, n.path(n.pod(uid)))
+			n.Mkdir(n.PodDir(uid) + "/volumes")
+			dir := openTest(t, n.Path(n.PodDir(uid)))
 			st := statOf(t, dir)
 			st.Dev_minor++
 			c := readContent(t.Context(), n.Open, int(dir.Fd()), &st, testBounds(t))
@@ -158,7 +158,7 @@ func TestSubvolume(t *testing.T) {
 // Here the directories above seem to be on another device, as they are then.
 func TestPodIsSubvolume(t *testing.T) {
 	n, uid, parked := newTree(t), newUID(), newUID()
-	n.mkdir(n.pod(uid), "kubelet/orphan-reaper/"+string(parked)+".1")
+	n.Mkdir(n.PodDir(uid), "kubelet/orphan-reaper/"+string(parked)+".1")
 	entry := policy.EntryState{Entry: string(parked) + ".1", UID: parked}
 	wantRead(t, n.read(entry)[uid]) // the guard off
 	n.stat = func(fd int) (unix.Statx_t, error) {
@@ -167,7 +167,7 @@ func TestPodIsSubvolume(t *testing.T) {
 		return st, err
 	}
 	look := n.read(entry)
-	for path, a := range map[string]*Answer{n.path(n.pod(uid)): look[uid], n.path("kubelet/orphan-reaper/" + entry.Entry): look[parked]} {
+	for path, a := range map[string]*Answer{n.Path(n.PodDir(uid)): look[uid], n.Path("kubelet/orphan-reaper/" + entry.Entry): look[parked]} {
 		if a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Yes {
 			t.Errorf("%+v, the directory %+v", a.Fact(), a.Directory)
 		}
@@ -177,8 +177,8 @@ func TestPodIsSubvolume(t *testing.T) {
 
 func TestContentStopsWithItsTime(t *testing.T) {
 	n, uid := newTree(t), newUID()
-	n.mkdir(n.pod(uid) + "/volumes")
-	dir := openTest(t, n.path(n.pod(uid)))
+	n.Mkdir(n.PodDir(uid) + "/volumes")
+	dir := openTest(t, n.Path(n.PodDir(uid)))
 	st := statOf(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -194,9 +194,9 @@ func TestContentStopsWithItsTime(t *testing.T) {
 func TestSmallBuffer(t *testing.T) {
 	n := newTree(t)
 	for i := range 500 {
-		n.mkdir(fmt.Sprintf("many/%s%03d", strings.Repeat("n", 200), i))
+		n.Mkdir(fmt.Sprintf("many/%s%03d", strings.Repeat("n", 200), i))
 	}
-	dir := openTest(t, n.path("many"))
+	dir := openTest(t, n.Path("many"))
 	seen := map[string]bool{}
 	must(t, beneath.EachName(int(dir.Fd()), make([]byte, 1024), func(d beneath.Entry) bool {
 		seen[d.Name] = d.Kind == unix.DT_DIR
@@ -210,7 +210,7 @@ func TestSmallBuffer(t *testing.T) {
 // TestHungPods: pods that hang cost the look bounded time, and no other pod its facts.
 func TestHungPods(t *testing.T) {
 	n, first, second := newTree(t), newUID(), newUID()
-	n.mkdir(n.pod(first), n.pod(second))
+	n.Mkdir(n.PodDir(first), n.PodDir(second))
 	dirs := n.open()
 	var all []Dir
 	for _, d := range dirs.Names {
@@ -237,7 +237,7 @@ func TestManyHang(t *testing.T) {
 	n := newTree(t)
 	const pods = 4 * mostHangs
 	for range pods {
-		n.mkdir(n.pod(newUID()))
+		n.Mkdir(n.PodDir(newUID()))
 	}
 	release := make(chan struct{})
 	n.stat = func(fd int) (unix.Statx_t, error) {

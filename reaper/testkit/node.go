@@ -1,0 +1,96 @@
+package testkit
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Node has the directories of a node in a temporary one, Base. Names are relative to it.
+type Node struct {
+	T    *testing.T
+	Base string
+}
+
+// NewNode makes an empty one.
+func NewNode(t *testing.T) Node {
+	t.Helper()
+	return Node{T: t, Base: t.TempDir()}
+}
+
+// Path is where a name is.
+func (n *Node) Path(rel string) string { return filepath.Join(n.Base, rel) }
+
+// PodDir is the name of a pod's directory.
+func (n *Node) PodDir(uid parsers.PodUID) string { return "kubelet/pods/" + string(uid) }
+
+// Mkdir makes directories with those above them.
+func (n *Node) Mkdir(rels ...string) {
+	n.T.Helper()
+	for _, rel := range rels {
+		Must(n.T, os.MkdirAll(n.Path(rel), 0o755))
+	}
+}
+
+// Write writes a file, with the directories above it.
+func (n *Node) Write(rel, text string) {
+	n.T.Helper()
+	n.Mkdir(filepath.Dir(rel))
+	Must(n.T, os.WriteFile(n.Path(rel), []byte(text), 0o600))
+}
+
+// Symlink makes a symbolic link, with the directories above it.
+func (n *Node) Symlink(target, rel string) {
+	n.T.Helper()
+	n.Mkdir(filepath.Dir(rel))
+	Must(n.T, os.Symlink(target, n.Path(rel)))
+}
+
+// NewUID is the UID of a pod from the API server, and NewStaticUID that of a static one.
+func NewUID() parsers.PodUID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return parsers.PodUID(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
+
+// NewStaticUID is the UID of a static pod, which a kubelet makes itself.
+func NewStaticUID() parsers.PodUID {
+	return parsers.PodUID(strings.ReplaceAll(string(NewUID()), "-", ""))
+}
+
+// Open opens a file until the test ends.
+func Open(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	Must(t, err)
+	t.Cleanup(func() { Must(t, f.Close()) })
+	return f
+}
+
+// Stick leaves a goroutine behind that has begun the work of a key, until the test ends.
+func Stick(t *testing.T, g *bounded.Guard, key string) {
+	t.Helper()
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	hang := func() struct{} { <-release; return struct{}{} }
+	if _, err := bounded.Within(t.Context(), g, key, time.Nanosecond, hang); !errors.Is(err, bounded.ErrHangs) {
+		t.Fatalf("%s is not free: %v", key, err)
+	}
+}
+
+// WantDetail wants a text in the words of a fact.
+func WantDetail(t *testing.T, f policy.Fact, part string) {
+	t.Helper()
+	if !strings.Contains(f.Detail, part) {
+		t.Errorf("the detail is %q, want %q in it", f.Detail, part)
+	}
+}
