@@ -283,6 +283,34 @@ func TestSandboxSlowStart(t *testing.T) {
 	}
 }
 
+// TestSandboxFirstGoesOn: the pod whose sandboxes went first does not wait for itself: its directory is
+// parked after a hold of its own, and no other pod's before it has proved dead.
+func TestSandboxFirstGoesOn(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil).boxes = 1
+	rules := sandboxRules()
+	rules.Hold, rules.Confirm = 0, time.Hour
+	r := n.reaper(t, rules)
+	if mustPass(t, r, n.claim(1)); n.asked != 1 {
+		t.Fatalf("asked %d times", n.asked)
+	}
+	n.add(0, nil) // before it in order
+	n.add(2, nil)
+	mustPass(t, r, n.claim(0), n.claim(1), n.claim(2))
+	if len(n.pods) != 2 || n.pods[uidOf(1)] != nil {
+		t.Fatalf("left %v", n.pods)
+	}
+	n.pass(rules.Confirm / 2)
+	if mustPass(t, r); len(n.pods) != 2 {
+		t.Fatalf("before it has proved dead: left %v", n.pods)
+	}
+	n.pass(rules.Confirm)
+	mustPass(t, r)
+	if mustPass(t, r); len(n.pods) != 0 {
+		t.Errorf("after that: left %v", n.pods)
+	}
+}
+
 // TestSandboxMadeAgain: a pod whose sandbox was removed gets another one: it was judged wrongly, and
 // no other sandbox goes before a person has said so. A kubelet that restarted, or does not run, and a
 // runtime that does not answer prove nothing.

@@ -41,6 +41,9 @@ type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on
 	proven  bool // one pod has proved dead since the start
 	inWork  int  // pods parked, or without their sandboxes, that have yet to prove dead, or whose kubelet has yet to finish
+	// begun are the pods whose sandboxes were removed and that have yet to prove dead. They hold up the
+	// others, and not what is left of themselves.
+	begun map[parsers.PodUID]policy.Removed
 }
 
 // batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
@@ -71,7 +74,7 @@ func batchesOf(
 			v.KeepFor(why.Reason, why.Detail)
 			continue
 		}
-		if planned >= limit {
+		if _, begun := g.begun[v.UID]; planned >= limit && (g.proven || !begun || planned > 0) {
 			v.WaitFor(0, policy.ReasonLimit, limitDetail(g, r))
 			continue
 		}

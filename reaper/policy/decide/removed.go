@@ -54,6 +54,7 @@ func (d *Ruling) judgeRemoved(c Case, g *gate) {
 			}
 		}
 	}
+	g.begun = m.removed
 }
 
 // evidence is what the look says of a pod that has a directory or that only the runtime has; nil where
