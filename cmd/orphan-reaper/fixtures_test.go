@@ -45,7 +45,7 @@ func deadFacts() policy.Facts {
 	f.Set(policy.FactReleased, policy.Unknown, "", "nobody gave a list that is known to be whole")
 	f.Set(policy.FactStaticPod, policy.No, "/etc/kubernetes/manifests", "")
 	f.Set(policy.FactStaged, policy.No, "/var/lib/kubelet/plugins", "")
-	f.Set(policy.FactInUse, policy.No, "/proc", "214 processes, 3 unreadable")
+	f.Set(policy.FactInUse, policy.No, "/proc", "214 processes")
 	f.Set(policy.FactRestored, policy.No, "ledger", "")
 	f.Set(policy.FactContent, policy.Yes, "/var/lib/kubelet/pods", "")
 	return f
