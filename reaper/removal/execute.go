@@ -70,7 +70,7 @@ func (b *batch) run(ctx context.Context) {
 		return a.Kind == policy.Park || a.Kind == policy.Clear
 	}))
 	defer b.h.close()
-	err := b.r.run.Confine(confine.Grant{FD: b.h.pods, Rights: confine.MayMove}, confine.Grant{FD: b.h.quar, Rights: confine.MayMove})
+	err := b.r.run.Confine(b.grants()...)
 	if err == nil {
 		err = b.lock()
 	}
@@ -91,6 +91,16 @@ func (b *batch) run(ctx context.Context) {
 	}
 	b.dropStrays()
 	b.sync()
+}
+
+// grants are the directories that the batch may change. One that moves nothing has no business in the
+// pods directory: what somebody moves there while it is removed is out of reach.
+func (b *batch) grants() []confine.Grant {
+	grants := []confine.Grant{{FD: b.h.quar, Rights: confine.MayMove}}
+	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return !a.Removes() }) {
+		grants = append(grants, confine.Grant{FD: b.h.pods, Rights: confine.MayMove})
+	}
+	return grants
 }
 
 var errBusy = errors.New("another orphan-reaper is at work in the quarantine; try again")

@@ -326,10 +326,13 @@ func TestMovedAway(t *testing.T) {
 	const files = 2000
 	for _, tc := range []struct {
 		hangs, landlock bool
-		most, least     int // how much is left
+		pods            bool // moved into the pods directory, and not beside it
+		most, least     int  // how much is left
 	}{
 		{hangs: true, most: files, least: files - checkEvery},
 		{landlock: true, most: files, least: files - 10},
+		{landlock: true, pods: true, most: files, least: files - 10},
+		{pods: true, most: 1},
 		{most: 1},
 	} {
 		tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep/inner")
