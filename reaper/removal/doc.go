@@ -35,7 +35,7 @@
 //     does not stand for the steps above. Making the quarantine and opening what is configured
 //     come before it. Reading the node, the ledger, the records and the log are not the
 //     thread's.
-//   - Every 256 removals the open directories must still hang where they did: a tree that
+//   - Every 32 removals the open directories must still hang where they did: a tree that
 //     somebody moves out of quarantine is no longer ours.
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.

@@ -346,18 +346,43 @@ func TestMovedAway(t *testing.T) {
 		} else {
 			testkit.Set(r.run, "handled", uint64(0))
 		}
-		n := 0
+		n, kept := 0, tr.Base+"/kept"
+		if tc.pods {
+			kept = tr.Pods + "/" + string(uidA)
+		}
 		r.guards.before = testkit.Outside(func(op, _ string) {
 			if n++; op == "unlinkat" && n == 10 {
-				tr.Must(os.Rename(keep, tr.Base+"/kept"))
+				tr.Must(os.Rename(keep, kept))
 			}
 		})
 		o := run1(t, r, a)
 		want(t, o, policy.Failed, policy.ReasonRemoval)
-		left := len(testkit.Listing(t, tr.Base+"/kept"))
+		left := len(testkit.Listing(t, kept))
 		if left < tc.least || left > tc.most {
 			t.Fatalf("%+v: %d of %d files left", tc, left, files)
 		}
+	}
+}
+
+// TestMovedAwayTree: of a tree of small directories that is moved away no more goes than of a large
+// directory. With a check at every 256 removals all of it went.
+func TestMovedAwayTree(t *testing.T) {
+	const dirs = 100
+	tr, r, a := quarantined(t, false, contents.TakeAll, "dir volumes/kubernetes.io~empty-dir/e/keep")
+	keep := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/keep"
+	for i := range dirs {
+		tr.One(keep, fmt.Sprintf("file %d/file 1", i))
+	}
+	testkit.Set(r.run, "handled", uint64(0))
+	n := 0
+	r.guards.before = testkit.Outside(func(op, _ string) {
+		if n++; op == "unlinkat" && n == 1 {
+			tr.Must(os.Rename(keep, tr.Base+"/kept"))
+		}
+	})
+	want(t, run1(t, r, a), policy.Failed, policy.ReasonRemoval)
+	if left := len(testkit.Listing(t, tr.Base+"/kept")); left < 2*dirs-40 {
+		t.Errorf("%d of %d files and directories are left", left, 2*dirs)
 	}
 }
 
