@@ -22,7 +22,7 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if !r.carryOutParked(ctx, rep, plan.Parked) || r.stopped() {
 		return
 	}
-	if plan.Strips() && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
+	if plan.Proving && !r.memory.Proven { // the first pod has not proved dead after all, so no other follows it
 		return
 	}
 	r.parkAndClear(ctx, rep, plan.Moves)

@@ -150,7 +150,7 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		}
 	}
 	d.Plan.Parked = undoFirst(actions)
-	if !m.Proven && d.Plan.Strips() {
+	if d.Plan.Proving = !m.Proven && slices.ContainsFunc(actions, m.proves); d.Plan.Proving {
 		// The first pod is confirmed by what this look saw. The rest may follow at once, unless its
 		// strip is put off or refused: the loop asks Memory.Proven before it moves any.
 		g.proven, g.inWork = true, 0

@@ -242,6 +242,9 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 	for _, b := range plan.Parked {
 		outs = append(outs, p.execute(b.Unmounted(mounts))...)
 	}
+	if plan.Proving && !p.memory.Proven {
+		return outs
+	}
 	var moved []policy.Outcome
 	for _, b := range plan.Moves {
 		moved = append(moved, p.execute(b)...)

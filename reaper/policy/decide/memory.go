@@ -23,7 +23,7 @@ type Memory struct {
 	// Heard is what the kubelet that runs has said. It is saved by itself.
 	Heard heard.Heard `json:"-"`
 	// Proven: since the start one pod has been parked, or the runtime has removed its sandboxes, and no
-	// sign of life came for the confirm time.
+	// sign of life came for the confirm time. What an earlier process parked was judged by its settings.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
 	Pressed bool `json:"-"`
@@ -31,6 +31,7 @@ type Memory struct {
 	listed  map[parsers.PodUID]bool    // the pods that the last look has seen
 	refused map[parsers.PodUID]refusal // what was to be taken
 	stuck   map[string]refusal         // what lies in quarantine, by entry
+	parked  map[string]bool            // entries that were parked since the start
 	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
 	// has yet to finish.
 	cleared map[parsers.PodUID]time.Duration
@@ -101,6 +102,9 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.refused == nil {
 		m.refused, m.stuck, m.cleared = map[parsers.PodUID]refusal{}, map[string]refusal{}, map[parsers.PodUID]time.Duration{}
 	}
+	if m.parked == nil {
+		m.parked = map[string]bool{}
+	}
 	if m.removed == nil {
 		m.removed = map[parsers.PodUID]policy.Removed{}
 	}
@@ -108,7 +112,9 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
 		switch o.Action.Kind {
 		case policy.Park:
-			refused = o.Result == policy.Refused
+			if refused = o.Result == policy.Refused; o.Result == policy.Done {
+				m.parked[o.Action.Entry] = true
+			}
 		case policy.Clear:
 			if o.Result == policy.Done {
 				// What appears in the leaf from now on needs a hold of its own.
@@ -137,15 +143,19 @@ func (m *Memory) entryEnded(o policy.Outcome, refused bool, now policy.Instant) 
 	switch {
 	case o.Action.Kind == policy.PutBack:
 		delete(m.cleared, o.Action.UID)
-	case o.Action.Kind == policy.Strip && (o.Result == policy.Done || o.Result == policy.Partly):
+	case m.proves(o.Action) && (o.Result == policy.Done || o.Result == policy.Partly):
 		m.Proven = true
 	}
 	if entry := o.Action.Entry; refused {
 		m.stuck[entry] = m.stuck[entry].again(retryStuck, nil, now.Boot)
 	} else {
 		delete(m.stuck, entry)
+		delete(m.parked, entry)
 	}
 }
+
+// proves reports whether a pod proves dead by the action: it was parked since the start, and confirmed.
+func (m *Memory) proves(a policy.Action) bool { return a.Kind == policy.Strip && m.parked[a.Entry] }
 
 // kubeletFinishes is for how long a pod whose leaf was cleared counts as not yet proven: the
 // kubelet tries again within 2 min 2 s, and finishes. One that does not is no longer waited for.

@@ -16,6 +16,7 @@ type Plan struct {
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
 	Breaker   *policy.Record
 	Parked    []policy.Batch // on what lies in quarantine
+	Proving   bool           // what follows counts on Parked to prove the first pod dead
 	Moves     []policy.Batch // out of the pods directory, to quarantine
 	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
 }
@@ -27,13 +28,6 @@ func (p Plan) Actions() []policy.Action {
 		all = append(all, b.Actions...)
 	}
 	return all
-}
-
-// Strips reports whether the plan strips an entry: by that the first pod proves dead.
-func (p Plan) Strips() bool {
-	return slices.ContainsFunc(p.Parked, func(b policy.Batch) bool {
-		return slices.ContainsFunc(b.Actions, func(a policy.Action) bool { return a.Kind == policy.Strip })
-	})
 }
 
 // gate is what stops enforcing, and what slows it down, whatever the evidence says.
