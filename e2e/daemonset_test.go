@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,8 @@ func (n *node) flags(state string) []string {
 
 // daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. What is mounted after
 // its start keeps its pod, and comes into its own mount namespace. Without HostToContainer it could
-// take such a mount away from the node: then it only observes, and says so.
+// take such a mount away from the node: then it only observes, and says so. The image has no journalctl:
+// where the machine has one, that is started in the node's root directory.
 func daemonset(t *testing.T, n *node) {
 	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
 	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
@@ -158,8 +160,19 @@ func daemonset(t *testing.T, n *node) {
 	t.Run("follows", func(t *testing.T) {
 		n.plant(t, skeleton, orphaned)
 		address := "127.0.0.1:" + freePort(t)
-		d := n.inPod(t, ownState("1"), "HostToContainer", "--web-listen-address", address)
+		flags := []string{"--web-listen-address", address}
+		journal := exists("/usr/bin/journalctl")
+		if journal {
+			flags = append(flags, "--log-source", "journald,file")
+		}
+		d := n.inPod(t, ownState("1"), "HostToContainer", flags...)
 		d.tells(t, 60*time.Second, orphaned, "it waits for the hold", keptFor(policy.ReasonHold))
+		if journal { // the image has none, so it is the node's
+			eventually(t, 20*time.Second, func() string {
+				return missing(slices.ContainsFunc(d.children(t), func(c string) bool { return strings.HasPrefix(c, "/usr/bin/journalctl ") }),
+					"the daemon follows the node's journal by none of %q", d.children(t))
+			})
+		}
 		later := n.plant(t, "tmpfs mounted", mounted)
 		d.tells(t, 90*time.Second, orphaned, "it is removed", kind(policy.KindRemoved))
 		if !d.sees(t, later.dir) {
@@ -201,20 +214,47 @@ func daemonset(t *testing.T, n *node) {
 	})
 }
 
+// pid is the daemon's in its container.
+func (d *daemon) pid(t *testing.T) int {
+	t.Helper()
+	for _, pid := range d.node.host.processes() {
+		if line := cmdline(pid); strings.HasPrefix(line, "/orphan-reaper run ") && strings.Contains(line, d.state) {
+			return pid
+		}
+	}
+	t.Fatal("the daemon's process is not found")
+	return 0
+}
+
 // sees reports whether the mount namespace of the daemon's container has a mount below dir.
 func (d *daemon) sees(t *testing.T, dir string) bool {
 	t.Helper()
-	i := slices.IndexFunc(d.node.host.processes(), func(pid int) bool {
-		return strings.HasPrefix(cmdline(pid), "/orphan-reaper run ") && strings.Contains(cmdline(pid), d.state)
-	})
-	if i < 0 {
-		t.Fatal("the daemon's process is not found")
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", d.node.host.processes()[i]))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", d.pid(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Contains(string(b), " "+dir+"/")
+}
+
+// children are the command lines of the processes that the daemon has started.
+func (d *daemon) children(t *testing.T) (all []string) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", d.pid(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		b, err := os.ReadFile(list)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for child := range strings.FieldsSeq(string(b)) {
+			if pid, err := strconv.Atoi(child); err == nil {
+				all = append(all, cmdline(pid))
+			}
+		}
+	}
+	return all
 }
 
 func get(t *testing.T, address, path string) (int, string) {
