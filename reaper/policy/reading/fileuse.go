@@ -16,13 +16,17 @@ type FileUse struct {
 	// Read and Refused count the other processes that could be asked and those that could not.
 	Read, Refused int
 	First         string // one of those that could not be asked, for people
+	// Init is what PID 1 is called where it could not be asked. It is no pod's: it is counted
+	// with neither, and shown.
+	Init string
 	// Alone says that there is no other process.
 	Alone bool
 }
 
 // Fact answers whether the pod's files are in use. Where one process cannot be asked, nobody knows:
 // it may have a file of the pod open. With CAP_SYS_PTRACE, as root and the service have it, each can
-// be asked, so that no healthy node is kept by this; elsewhere the words say what is missing.
+// be asked, so that no healthy node is kept by this; elsewhere the words say what is missing. Only
+// PID 1 may refuse: that of some virtual machines refuses root as well.
 func (u FileUse) Fact(origin string) policy.Fact {
 	f := policy.Fact{Origin: origin}
 	switch {
@@ -38,6 +42,8 @@ func (u FileUse) Fact(origin string) policy.Fact {
 		f.Detail = u.Stray
 	case u.Refused > 0:
 		f.Detail = Refusal(u.Refused, u.First).Error()
+	case u.Init != "":
+		f.Truth, f.Detail = policy.No, "PID "+u.Init+" could not be read"
 	default:
 		f.Truth = policy.No
 	}

@@ -263,7 +263,9 @@ func (s *scan) class(pid string, err error) (read, over bool, _ error) {
 	case procfs.Vanished(err), procfs.Ended(s.proc, pid, err):
 		return false, true, nil
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		if s.refused++; s.refused == 1 {
+		if pid == "1" {
+			s.init = procfs.Who(s.ProcDir, pid)
+		} else if s.refused++; s.refused == 1 {
 			s.refusing = procfs.Who(s.ProcDir, pid)
 		}
 		return false, false, nil

@@ -44,7 +44,8 @@ type Answer struct {
 	read     int // processes that could be read, ourselves left out
 	refused  int // processes that could not
 	refusing string
-	alone    bool // this process is PID 1 and the only one of its namespace
+	init     string // PID 1, where it could not be read
+	alone    bool   // this process is PID 1 and the only one of its namespace
 	procDir  string
 }
 
@@ -66,7 +67,7 @@ type Walked struct {
 // Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
 // directory met it; walked is nil where it was not walked.
 func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
-	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, First: a.refusing, Alone: a.alone}
+	u := reading.FileUse{User: a.pods[uid], Doubt: a.doubts[uid], Err: a.Err, Read: a.read, Refused: a.refused, First: a.refusing, Init: a.init, Alone: a.alone}
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
 		a.addStrays(&u, walked)
 	}
