@@ -11,8 +11,8 @@ type Asked struct {
 }
 
 const (
-	// askedGap is the least time between two looks that somebody asked for, and askedCNIGap
-	// between two sweeps over the CNI directories, which may hold 300,000 files.
+	// askedGap is the least time from the end of a look to one that somebody asked for, and
+	// askedCNIGap between two sweeps over the CNI directories, which may hold 300,000 files.
 	askedGap    = 10 * time.Second
 	askedCNIGap = 5 * time.Minute
 )
@@ -24,13 +24,11 @@ func (d *Daemon) asked(p *pending, running bool, now time.Duration) Asked {
 		return Asked{Look: d.begun}
 	}
 	when := now
-	if d.askedFor != 0 {
-		when = max(when, d.askedFor+askedGap)
-	}
-	if p.due == 0 || when < p.due {
-		d.askedFor = when
+	if p.ended != 0 {
+		when = max(when, p.ended+askedGap)
 	}
 	p.ask(when)
+	p.asked = true
 	if d.cniEnded != 0 {
 		d.cniDue = min(d.cniDue, max(p.due, d.cniEnded+askedCNIGap))
 	}

@@ -33,9 +33,7 @@ type Daemon struct {
 	disagrees  string // what the last look said of settings that contradict the kubelet
 	// cniDue is when the next sweep over the CNI directories is due, and cniEnded when the last ended.
 	cniDue, cniEnded time.Duration
-	// begun counts the looks, and askedFor is when the last began that somebody asked for.
-	begun    uint64
-	askedFor time.Duration
+	begun            uint64 // how many looks
 	// beat is when the pass under way began, or 0 while none runs.
 	beat atomic.Int64
 	// slow is how long the pass under way had been running when that was told last.

@@ -37,6 +37,9 @@ type pending struct {
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
 	gap    time.Duration
+	// asked says that somebody wants the next look, or wanted the last. It found what it found: that
+	// it had no lines to go by does not mean that lines are worth a look again at once.
+	asked bool
 	// alive puts off the looks on account of all pods that live, together: any pod can have the
 	// kubelet write a line that names any other.
 	alive knownPod
@@ -151,9 +154,10 @@ func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration)
 	p.living(known, claims, now)
 	p.known, p.ended = known, now
 	p.gap = min(max(2*p.gap, minGap), maxGap)
-	if fresh || len(claims) == 0 {
+	if fresh || len(claims) == 0 && !p.asked {
 		p.gap = minGap
 	}
+	p.asked = false
 	p.due = 0
 	p.ask(now + rep.Next)
 	// Claims that came while the look ran ask anew, by what is known now.

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,17 +128,33 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// TestWholeWebTaken: an address that somebody else has is told at the start.
+// TestWholeWebTaken: somebody who takes the port keeps nobody from the node.
 func TestWholeWebTaken(t *testing.T) {
 	n := newWholeNode(t)
 	n.write("log", "")
+	n.pod(1, false)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	out, err := n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String()).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "cannot listen: listen tcp "+l.Addr().String()) {
-		t.Errorf("%v\n%s", err, out)
+	cmd := n.command("run", "--log-source", "file", "--log-file", n.path("log"), "--web-listen-address", l.Addr().String())
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(n.path("root/pods/" + wholeUID(1))); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("the pod is still there")
+			break
+		}
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "HTTP is not answered") {
+		t.Errorf("%v\n%s", err, said.String())
 	}
 }

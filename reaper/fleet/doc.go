@@ -8,7 +8,7 @@
 //
 // It does not read the node, judge or change anything. The loop hands it what each pass found
 // (Server.Publish), and it asks the loop for a look (Config.Ask). A request is answered from what the
-// last pass found; it waits for no file system and no runtime.
+// last pass found; it waits for no runtime, and for no file but the web configuration.
 //
 // # What a client may cost
 //

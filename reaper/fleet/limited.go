@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -24,34 +22,19 @@ const (
 	refillTogether = 20 * time.Millisecond
 )
 
-// listen opens the addresses and takes those that systemd has opened (sd_listen_fds(3)).
-func listen(ctx context.Context, addresses []string, systemd bool) ([]net.Listener, error) {
+// systemdSockets takes what systemd has opened (sd_listen_fds(3)). It can be asked once.
+func systemdSockets() ([]net.Listener, error) {
 	var all []net.Listener
-	if systemd {
-		given, err := activation.Listeners()
-		for _, l := range given {
-			if l != nil { // no stream socket
-				all = append(all, l)
-			}
-		}
-		if err == nil && len(all) == 0 {
-			err = errors.New("systemd has given none: is orphan-reaper.socket there, and started?")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot take systemd's sockets: %w", err)
+	given, err := activation.Listeners()
+	for _, l := range given {
+		if l != nil { // no stream socket
+			all = append(all, l)
 		}
 	}
-	for _, address := range addresses {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-		if err != nil {
-			for _, open := range all {
-				err = errors.Join(err, open.Close())
-			}
-			return nil, fmt.Errorf("cannot listen: %w", err)
-		}
-		all = append(all, l)
+	if err == nil && len(all) == 0 {
+		err = errors.New("systemd has given none: is orphan-reaper.socket there, and started?")
 	}
-	return all, nil
+	return all, err
 }
 
 // bucket is a token bucket: burst at once, and one more each refill.
@@ -77,10 +60,8 @@ type visitor struct {
 	open int
 }
 
-// limited is a listener that closes a connection at once which is one too many: of its address,
-// or of all. So no address can keep the others out for long.
-type limited struct {
-	net.Listener
+// limits are what all listeners have open together.
+type limits struct {
 	now func() time.Time
 
 	mu       sync.Mutex
@@ -88,8 +69,11 @@ type limited struct {
 	visitors map[netip.Prefix]*visitor
 }
 
-func newLimited(l net.Listener, now func() time.Time) *limited {
-	return &limited{Listener: l, now: now, visitors: map[netip.Prefix]*visitor{}}
+// limited is a listener that closes a connection at once which is one too many: of its address,
+// or of all. So one address cannot keep the others out for long.
+type limited struct {
+	net.Listener
+	*limits
 }
 
 // Accept returns the next connection that is not one too many.
@@ -126,7 +110,7 @@ func origin(a net.Addr) netip.Prefix {
 }
 
 // enter counts a connection in, or reports that it is one too many.
-func (l *limited) enter(from netip.Prefix) bool {
+func (l *limits) enter(from netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -136,6 +120,9 @@ func (l *limited) enter(from netip.Prefix) bool {
 			return false
 		}
 		v = &visitor{}
+		if l.visitors == nil {
+			l.visitors = map[netip.Prefix]*visitor{}
+		}
 		l.visitors[from] = v
 	}
 	if l.all.open >= mostOpen || v.open >= mostOpenEach || !v.take(now, burstEach, refillEach) || !l.all.take(now, burstTogether, refillTogether) {
@@ -148,7 +135,7 @@ func (l *limited) enter(from netip.Prefix) bool {
 
 // forget drops the addresses that have nothing open and spent nothing, and reports whether
 // there were any.
-func (l *limited) forget(now time.Time) bool {
+func (l *limits) forget(now time.Time) bool {
 	was := len(l.visitors)
 	for from, v := range l.visitors {
 		if v.open == 0 && now.Sub(v.at) >= v.spent {
@@ -158,7 +145,7 @@ func (l *limited) forget(now time.Time) bool {
 	return len(l.visitors) < was
 }
 
-func (l *limited) leave(from netip.Prefix) {
+func (l *limits) leave(from netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all.open--

@@ -20,7 +20,7 @@ func network(i int) netip.Prefix {
 // TestLimited: one address, and a crowd of them, get no more than their part.
 func TestLimited(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l := newLimited(nil, func() time.Time { return now })
+	l := limits{now: func() time.Time { return now }}
 	count := func(n int, from func(i int) netip.Prefix) (in int) {
 		for i := range n {
 			if l.enter(from(i)) {
@@ -117,11 +117,11 @@ func TestSlowAndHuge(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, _, _ := newTestServer(t, "")
-			s.cfg.Now = time.Now
+			s.limits.now = time.Now
 			l := make(pipes)
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan error)
-			go func() { done <- s.Serve(ctx, []net.Listener{l}) }()
+			go func() { done <- s.serve(ctx, l) }()
 			ours, theirs := net.Pipe()
 			l <- theirs
 			began := time.Now()

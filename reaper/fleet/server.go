@@ -63,6 +63,8 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	handler http.Handler
+	limits  limits        // of all listeners together
+	again   time.Duration // tryAgain, but in tests
 
 	mu     sync.Mutex
 	report []byte // as JSON, nil before the first look
@@ -74,7 +76,7 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, again: tryAgain, limits: limits{now: cfg.Now}}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
@@ -88,36 +90,73 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Listen opens the sockets, so that an address that cannot be had is told at the start.
-func (s *Server) Listen(ctx context.Context) ([]net.Listener, error) {
-	if s.cfg.WebConfig != "" {
-		if err := web.Validate(s.cfg.WebConfig); err != nil {
-			return nil, fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
-		}
+// Check says what is wrong with the web configuration.
+func (s *Server) Check() error {
+	if err := web.Validate(s.cfg.WebConfig); err != nil {
+		return fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
 	}
-	return listen(ctx, s.cfg.Addresses, s.cfg.Systemd)
+	return nil
 }
 
-// Serve answers on the listeners until ctx ends, and closes them. The first that fails ends all.
-func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, len(listeners))
-	for _, l := range listeners {
-		h := s.httpServer()
-		context.AfterFunc(ctx, func() { _ = h.Close() })
-		go func() {
-			ended <- web.Serve(newLimited(l, s.cfg.Now), h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, s.cfg.Log)
-		}()
-	}
-	var failed error
-	for range listeners {
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			failed = errors.Join(failed, err)
+// Serve answers on all addresses until ctx ends. One that somebody else has is tried again and
+// again: any user may take a port, and that must not keep the daemon from the node.
+func (s *Server) Serve(ctx context.Context) {
+	var wg sync.WaitGroup
+	if s.cfg.Systemd {
+		given, err := systemdSockets()
+		if err != nil {
+			s.cfg.Log.ErrorContext(ctx, "HTTP is not answered on systemd's sockets", slog.Any("error", err))
 		}
-		cancel()
+		for _, l := range given {
+			wg.Go(func() { s.tell(ctx, s.serve(ctx, l)) })
+		}
 	}
-	return failed
+	for _, address := range s.cfg.Addresses {
+		wg.Go(func() { s.keep(ctx, address) })
+	}
+	wg.Wait()
+}
+
+// tryAgain is how soon an address is tried again.
+const tryAgain = 30 * time.Second
+
+// keep answers on one address as long as it can be had.
+func (s *Server) keep(ctx context.Context, address string) {
+	told := ""
+	for ctx.Err() == nil {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err == nil {
+			told, err = "", s.serve(ctx, l)
+		}
+		if err != nil && err.Error() != told {
+			told = err.Error()
+			s.tell(ctx, err)
+		}
+		wait := time.NewTimer(s.again)
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+}
+
+func (s *Server) tell(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered; it is tried again, and the node is looked after as before", slog.Any("error", err))
+	}
+}
+
+// serve answers on one listener until ctx ends, and closes it.
+func (s *Server) serve(ctx context.Context, l net.Listener) error {
+	h := s.httpServer()
+	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
+	defer stop()
+	err := web.Serve(&limited{l, &s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, s.cfg.Log)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return errors.Join(err, l.Close())
 }
 
 // httpServer makes what answers on one listener; the toolkit puts its own handler before ours.

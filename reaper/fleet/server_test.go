@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -50,7 +52,7 @@ func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, 
 // do asks the handler without a network.
 func do(s *Server, method, path, from string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
-	r.RemoteAddr = from
+	r.RemoteAddr, r.Host = from, "127.0.0.1:9477"
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
 	return w
@@ -135,11 +137,21 @@ func TestWhoMayAsk(t *testing.T) {
 		t.Errorf("%d looks were asked for", *asks)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
-	r.RemoteAddr = here
+	r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	w := httptest.NewRecorder()
 	if s.handler.ServeHTTP(w, r); w.Code != 403 {
 		t.Errorf("a web page: %d", w.Code)
+	}
+	for host, code := range map[string]int{
+		"evil.example": 403, "evil.example:9477": 403, "localhost:9477": 200, "127.0.0.1:9477": 200, "[::1]:9477": 200, "[::1]": 200,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/orphans", nil)
+		r.RemoteAddr, r.Host = here, host
+		w := httptest.NewRecorder()
+		if s.handler.ServeHTTP(w, r); w.Code != code {
+			t.Errorf("by the name %s: %d, want %d", host, w.Code, code)
+		}
 	}
 }
 
@@ -190,15 +202,14 @@ func TestAuthenticated(t *testing.T) {
 	const users = "basic_auth_users:\n  sweeper: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G\n"
 	write(users)
 	s, _, _ := newTestServer(t, path)
-	s.cfg.Addresses = []string{"127.0.0.1:0"}
 	ctx, cancel := context.WithCancel(t.Context())
-	listeners, err := s.Listen(ctx)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listeners[0].Addr().String()
+	address := l.Addr().String()
 	done := make(chan error)
-	go func() { done <- s.Serve(ctx, []net.Listener{fromElsewhere{listeners[0]}}) }()
+	go func() { done <- s.serve(ctx, fromElsewhere{l}) }()
 	post := func(user, password string) int {
 		t.Helper()
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/sweep", http.NoBody)
@@ -238,19 +249,47 @@ func TestAuthenticated(t *testing.T) {
 	}
 }
 
+// TestCertificateOfTheConnection: a file that has come to demand certificates says nothing of a
+// connection that began without.
+func TestCertificateOfTheConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	const text = "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert, client_ca_file: c}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ := newTestServer(t, path)
+	for name, c := range map[string]struct {
+		state *tls.ConnectionState
+		code  int
+	}{
+		"plain":               {nil, 403},
+		"TLS, no certificate": {&tls.ConnectionState{}, 403},
+		"verified":            {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{}}}, 202},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/sweep", nil)
+		r.RemoteAddr, r.TLS = elsewhere, c.state
+		w := httptest.NewRecorder()
+		if s.handler.ServeHTTP(w, r); w.Code != c.code {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.code)
+		}
+	}
+}
+
 func TestDemands(t *testing.T) {
-	for text, want := range map[string]bool{
-		"":                           false,
-		"basic_auth_users: {}\n":     false,
-		"basic_auth_users: {a: b}\n": true,
-		"tls_server_config: {cert_file: a, key_file: b}\n":                                             false,
-		"tls_server_config: {client_auth_type: RequestClientCert, client_ca_file: c}\n":                false,
-		"tls_server_config: {client_auth_type: RequireAnyClientCert}\n":                                false,
-		"tls_server_config: {client_auth_type: VerifyClientCertIfGiven, client_ca_file: c}\n":          false,
-		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: /ca.pem}\n": true,
+	for text, want := range map[string]demand{
+		"":                           {},
+		"basic_auth_users: {}\n":     {},
+		"basic_auth_users: {a: b}\n": {password: true},
+		"tls_server_config: {cert_file: a, key_file: b}\n":                                             {},
+		"tls_server_config: {client_auth_type: RequestClientCert, client_ca_file: c}\n":                {},
+		"tls_server_config: {client_auth_type: RequireAnyClientCert, client_ca_file: c}\n":             {},
+		"tls_server_config: {client_auth_type: VerifyClientCertIfGiven, client_ca_file: c}\n":          {},
+		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert}\n":                          {}, // any public certificate would do
+		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: /ca.pem}\n": {certificate: true},
+		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca: PEM}\n":          {certificate: true},
 	} {
 		if got, err := demands([]byte(text)); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 	if _, err := demands([]byte("basic_auth_users: [")); err == nil {
@@ -258,23 +297,62 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// TestListenRefused: what cannot be served is told at the start.
-func TestListenRefused(t *testing.T) {
+// TestRefused: a web configuration that cannot be used is told at the start.
+func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(path, []byte("tls_server_config: {cert_file: /nowhere}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, _, _ := newTestServer(t, path)
-	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a broken web configuration: %v", err)
 	}
-	s, _, _ = newTestServer(t, "")
-	s.cfg.Addresses = []string{"127.0.0.1:0", "192.0.2.1:1"}
-	if _, err := s.Listen(t.Context()); err == nil {
-		t.Error("an address of another host")
-	}
-	s.cfg.Addresses, s.cfg.Systemd = nil, true
-	if _, err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "orphan-reaper.socket") {
+	if _, err := systemdSockets(); err == nil || !strings.Contains(err.Error(), "orphan-reaper.socket") {
 		t.Errorf("no socket from systemd: %v", err)
 	}
 }
+
+// TestTaken: an address that somebody else has is tried again until it is free.
+func TestTaken(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	s, _, _ := newTestServer(t, "")
+	told := make(chan struct{}, 1)
+	s.cfg.Log = slog.New(slog.NewTextHandler(writer(func(text string) {
+		if strings.Contains(text, "HTTP is not answered") {
+			told <- struct{}{}
+		}
+	}), nil))
+	s.cfg.Addresses, s.again = []string{address}, 10*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.Serve(ctx); close(done) }()
+	<-told // once, however often it is tried
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = answer.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	<-done
+}
+
+// writer is a stream that hands on what is written.
+type writer func(text string)
+
+func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }

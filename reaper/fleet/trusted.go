@@ -5,7 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -15,62 +17,85 @@ import (
 // proves nothing.
 func (s *Server) trusted(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		names, err := s.authenticates()
+		d, err := s.demanded()
+		known := d.password || d.certificate && verified(r) || local(r)
 		switch {
 		case err != nil:
 			http.Error(w, "cannot read the web configuration", http.StatusInternalServerError)
-		case !names && !local(r):
-			http.Error(w, "only for clients of this host, or authenticated ones: name basic_auth_users, or a client_auth_type that verifies, "+
-				"in the file that web.config_file names", http.StatusForbidden)
+		case !known:
+			http.Error(w, "only for clients of this host, or authenticated ones: name basic_auth_users, or a client_auth_type that verifies "+
+				"against a client_ca_file, in the file that web.config_file names", http.StatusForbidden)
 		default:
 			next(w, r)
 		}
 	}
 }
 
+// verified reports whether this very connection has shown a certificate that was verified: the file
+// may have come to demand one after the connection, or the whole server, had begun without.
+func verified(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
+
 // local reports whether the client is on this host: it came by loopback or by a Unix socket,
-// whose file says who may open it.
+// whose file says who may open it. By loopback it must ask for this host by address or as
+// localhost: a web page whose name leads to 127.0.0.1 asks by that name.
 func local(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if _, ok := addr.(*net.UnixAddr); ok {
 		return true
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !from.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.Trim(r.Host, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || host == "localhost"
 }
 
 // webConfigBytes bounds the web configuration that is read.
 const webConfigBytes = 1 << 20
 
-// authenticates reports whether the web configuration, as it is now, lets only clients through
-// that it can name: by a password, or by a certificate that is verified. It is read anew for
-// each request, as the toolkit does: what changed in the file holds at once.
-func (s *Server) authenticates() (bool, error) {
+// demand is what the web configuration has every client show.
+type demand struct {
+	password    bool
+	certificate bool // of an authority that the file names: without one any public certificate would do
+}
+
+// demanded reads the web configuration as it is now, as the toolkit does for each request: what
+// changed in the file holds at once.
+func (s *Server) demanded() (demand, error) {
 	if s.cfg.WebConfig == "" {
-		return false, nil
+		return demand{}, nil
 	}
 	f, err := os.Open(s.cfg.WebConfig)
 	if err != nil {
-		return false, err
+		return demand{}, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, webConfigBytes))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return false, err
+		return demand{}, err
 	}
 	return demands(text)
 }
 
-// demands reports whether the text of a web configuration demands that a client proves who it is.
-func demands(text []byte) (bool, error) {
+// demands reads the text of a web configuration.
+func demands(text []byte) (demand, error) {
 	var c struct {
 		TLS struct {
 			ClientAuth string `yaml:"client_auth_type"`
+			CA         string `yaml:"client_ca"`
+			CAFile     string `yaml:"client_ca_file"`
 		} `yaml:"tls_server_config"`
 		Users map[string]string `yaml:"basic_auth_users"`
 	}
 	if err := yaml.Unmarshal(text, &c); err != nil {
-		return false, err
+		return demand{}, err
 	}
-	return len(c.Users) > 0 || c.TLS.ClientAuth == "RequireAndVerifyClientCert", nil
+	return demand{
+		password:    len(c.Users) > 0,
+		certificate: c.TLS.ClientAuth == "RequireAndVerifyClientCert" && (c.TLS.CA != "" || c.TLS.CAFile != ""),
+	}, nil
 }

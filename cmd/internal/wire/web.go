@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
-// serveWeb opens the listening addresses, if there are any, and answers on them until the
-// returned function is called, which waits for the end.
+// serveWeb answers on the listening addresses, if there are any, until the returned function is
+// called, which waits for the end.
 func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
 	if len(cfg.WebListenAddresses) == 0 {
 		return func() {}, nil
@@ -34,9 +35,8 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 		fc.WebConfig = cfg.WebConfigFile
 	}
 	server := fleet.New(fc)
-	listeners, err := server.Listen(ctx)
-	if err != nil {
-		return nil, err
+	if err := server.Check(); err != nil {
+		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
 	d.Asks = asks
 	d.Ended = func(look uint64, rep reaper.Report, err error) {
@@ -44,12 +44,7 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(ctx, listeners); err != nil {
-			log.ErrorContext(ctx, "HTTP is answered no more; the node is looked after as before", slog.Any("error", err))
-		}
-	}()
+	go func() { server.Serve(ctx); close(done) }()
 	return func() { cancel(); <-done }, nil
 }
 
