@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 
 	"golang.org/x/sys/unix"
@@ -25,21 +26,37 @@ func (p Journalctl) Dirs() []string {
 // node's files are, and needs CAP_SYS_PTRACE (proc_pid_root(5)).
 const nodeRoot = "/proc/1/root"
 
+// ownPIDNamespace links to the PID namespace of this process, and initialPIDNamespace is what the
+// link reads in the machine's first one: PROC_PID_INIT_INO of linux/proc_ns.h.
+const (
+	ownPIDNamespace     = "/proc/self/ns/pid"
+	initialPIDNamespace = "pid:[4026531836]"
+)
+
 // programs are where distributions have it: /bin before /usr was merged, the last NixOS.
 var programs = []string{"/usr/bin/journalctl", "/bin/journalctl", "/run/current-system/sw/bin/journalctl"}
 
 // FindJournalctl finds the program: on PATH, or on the node, where this process is in a container
 // whose image has none. The node's is started in the node's root directory, since its libraries
 // and its journal are there; chroot(2) needs CAP_SYS_CHROOT. Entering the node's mount namespace
-// would need CAP_SYS_ADMIN. The error says what is missing.
+// would need CAP_SYS_ADMIN. Only in the initial PID namespace is PID 1 the node's: in any other it
+// may be of a container, and its files are anybody's (docker run --pid=container:X, a pod with
+// shareProcessNamespace). The error says what is missing.
 func FindJournalctl() (Journalctl, error) {
 	if _, err := exec.LookPath("journalctl"); err == nil {
 		return Journalctl{}, nil
 	}
-	return nodesJournalctl(nodeRoot)
+	return nodesJournalctl(nodeRoot, ownPIDNamespace)
 }
 
-func nodesJournalctl(root string) (Journalctl, error) {
+func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
+	switch link, err := os.Readlink(pidNamespace); {
+	case err != nil:
+		return Journalctl{}, fmt.Errorf("there is no journalctl here, and whether PID 1 is the node's is not known: %w", err)
+	case link != initialPIDNamespace:
+		return Journalctl{}, errors.New("there is no journalctl here, and PID 1 is not known to be the node's " +
+			"(in a container, the node's journalctl is used where the PID namespace is the host's)")
+	}
 	var own, node unix.Stat_t
 	if err := unix.Stat("/", &own); err != nil {
 		return Journalctl{}, fmt.Errorf("cannot look at the root directory: %w", err)

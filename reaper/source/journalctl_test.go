@@ -45,6 +45,14 @@ func nodeWith(t *testing.T) string {
 	return root
 }
 
+// namespace makes a link as /proc/self/ns/pid is one.
+func namespace(t *testing.T, reads string) string {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), "pid")
+	testkit.Must(t, os.Symlink(reads, link))
+	return link
+}
+
 // TestNodesJournalctl: from an image without one, the node's own journalctl is started in the node's
 // root directory, and read as any other.
 func TestNodesJournalctl(t *testing.T) {
@@ -55,7 +63,7 @@ func TestNodesJournalctl(t *testing.T) {
 		return
 	}
 	root := nodeWith(t)
-	ctl, err := nodesJournalctl(root)
+	ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace))
 	testkit.Must(t, err)
 	if want := (Journalctl{Program: "/usr/bin/journalctl", Root: root}); ctl != want {
 		t.Fatalf("found %+v, want %+v", ctl, want)
@@ -64,6 +72,40 @@ func TestNodesJournalctl(t *testing.T) {
 		t.Errorf("journals in %q", got)
 	}
 	start(t, NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Journalctl: ctl}), Position{}).sees(1)
+}
+
+// TestForeignPID1: what PID 1 of another PID namespace than the host's has is a container's, and never started.
+func TestForeignPID1(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	root := nodeWith(t)
+	if _, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err != nil {
+		t.Fatalf("the next cases would show nothing: %v", err)
+	}
+	for link, says := range map[string]string{
+		namespace(t, "pid:[4026532000]"):   "PID 1 is not known to be the node's",
+		namespace(t, "pid:[40265318360]"):  "PID 1 is not known to be the node's",
+		filepath.Join(t.TempDir(), "none"): "whether PID 1 is the node's is not known",
+	} {
+		if ctl, err := nodesJournalctl(root, link); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, %v, want %q", link, ctl, err, says)
+		}
+	}
+}
+
+// TestOwnPIDNamespace: the link that is asked is that of the process that asks.
+func TestOwnPIDNamespace(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err := FindJournalctl()
+	link, asked := os.Readlink("/proc/self/ns/pid")
+	testkit.Must(t, asked)
+	if refused := err != nil && strings.Contains(err.Error(), "PID 1 is not known to be the node's"); refused != (link != "pid:[4026531836]") {
+		t.Errorf("in %s: %v", link, err)
+	}
 }
 
 // TestNoJournalctl: what is missing is said.
@@ -76,7 +118,7 @@ func TestNoJournalctl(t *testing.T) {
 		t.TempDir():                     "neither here nor on the node",
 		filepath.Join(t.TempDir(), "x"): "cannot look through",
 	} {
-		if ctl, err := nodesJournalctl(root); err == nil || !strings.Contains(err.Error(), says) {
+		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %+v, %v, want %q", root, ctl, err, says)
 		}
 	}
@@ -85,7 +127,7 @@ func TestNoJournalctl(t *testing.T) {
 		t.Fatal("root of a namespace may chroot: the next case would show nothing")
 	}
 	without(t, unix.CAP_SYS_CHROOT, func() {
-		if ctl, err := nodesJournalctl(root); err == nil || !strings.Contains(err.Error(), "CAP_SYS_CHROOT") {
+		if ctl, err := nodesJournalctl(root, namespace(t, initialPIDNamespace)); err == nil || !strings.Contains(err.Error(), "CAP_SYS_CHROOT") {
 			t.Errorf("without the right to chroot: %+v, %v", ctl, err)
 		}
 		if err := unix.Chroot(root); err == nil {
@@ -97,7 +139,8 @@ func TestNoJournalctl(t *testing.T) {
 	testkit.Must(t, os.Chmod(closed, 0))
 	without(t, unix.CAP_DAC_OVERRIDE, func() {
 		without(t, unix.CAP_DAC_READ_SEARCH, func() {
-			if ctl, err := nodesJournalctl(filepath.Join(closed, "root")); err == nil || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
+			ctl, err := nodesJournalctl(filepath.Join(closed, "root"), namespace(t, initialPIDNamespace))
+			if err == nil || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
 				t.Errorf("behind what may not be looked through: %+v, %v", ctl, err)
 			}
 		})
