@@ -24,7 +24,8 @@ type Namespaces struct {
 	// Own are the mounts of this process, and First those of PID 1.
 	Own, First       []Mount
 	OwnErr, FirstErr error
-	// Places are the IDs of the mounts in Own on which lies what is changed.
+	// Places are the IDs of mounts in Own: of a look those on which the pods and the quarantine lie,
+	// not CNI's directories; of each part of a sweep that of CNI's directory which it reads.
 	Places    []uint64
 	PlacesErr error
 }
@@ -63,8 +64,8 @@ func (n *Namespaces) same() bool {
 	return len(n.Own) > 0 && len(n.First) > 0 && n.Own[0].ID == n.First[0].ID && n.Own[0].Point == n.First[0].Point
 }
 
-// follow says whether each mount on which something is changed gets what is mounted in PID 1's
-// namespace: as a slave (master:N) or as a peer (shared:N) of a mount that is shared:N there.
+// follow says whether each mount of Places gets what is mounted in PID 1's namespace: as a slave
+// (master:N) or as a peer (shared:N) of a mount that is shared:N there.
 // The root of this namespace need not: nothing is changed on it, and CRI runtimes make the root of
 // a container private.
 func (n *Namespaces) follow() (policy.Truth, string) {
