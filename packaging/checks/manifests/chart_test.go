@@ -243,6 +243,16 @@ func TestSchema(t *testing.T) {
 		"extraArgs[0]=retention":                 "/extraArgs/0",
 		"extraArgs[0]=--mode=enforce":            "/extraArgs/0",
 		"extraArgs[0]=--node-namespaces=self":    "/extraArgs/0",
+		"extraArgs[0]=--hold":                    "/extraArgs/0",
+		"extraArgs[0]=--hold=0s":                 "/extraArgs/0",
+		"extraArgs[0]=--hold=0":                  "/extraArgs/0",
+		"extraArgs[0]=--hold=0h0m":               "/extraArgs/0",
+		"extraArgs[0]=--hold=1ns":                "/extraArgs/0",
+		"extraArgs[0]=--hold=0.001m":             "/extraArgs/0",
+		"extraArgs[0]=--settle=0s":               "/extraArgs/0",
+		"extraArgs[0]=--settle=10ms":             "/extraArgs/0",
+		"extraArgs[0]=--confirm=0s":              "/extraArgs/0",
+		"extraArgs[0]=--api-unreachable=ignore":  "/extraArgs/0",
 		"maxUnavailable=0":                       "/maxUnavailable",
 		"maxUnavailable=0%":                      "/maxUnavailable",
 		"readHostJournal=maybe":                  "/readHostJournal",
@@ -262,20 +272,32 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestProbes: the kubelet asks at an address on which the daemon listens, in a way that the daemon's configuration lets through.
+// TestGuardsMayGrow: a guard that is longer, or said again, is no less.
+func TestGuardsMayGrow(t *testing.T) {
+	for _, flag := range []string{"--hold=30m", "--hold=1h30m0s", "--settle=5m0s", "--confirm=1h", "--api-unreachable=keep", "--retention=48h"} {
+		if _, err := template(t, "--set", "extraArgs[0]="+flag); err != nil {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
+
+// TestProbes: the kubelet asks at an address on which the daemon listens, in a way that the daemon's configuration lets through. It asks
+// for readiness only: any process of the node can make it fail, and none may have the container restarted.
 func TestProbes(t *testing.T) {
 	for name, args := range values(t) {
 		c := kinds[*appsv1.DaemonSet](rendered(t, args...))[0].Spec.Template.Spec.Containers[0]
 		port := c.Ports[0]
 		listens := slices.Contains(c.Args, fmt.Sprintf("--web-listen-address=127.0.0.1:%d", port.ContainerPort))
-		for path, p := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
-			ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == path && p.HTTPGet.Port.StrVal == port.Name
-			if name == "enforce-tls" {
-				ok = p.HTTPGet == nil && p.TCPSocket.Host == "127.0.0.1" && p.TCPSocket.Port.StrVal == port.Name
-			}
-			if !ok || !listens {
-				t.Errorf("%s: %s by %+v, of %v", name, path, p.ProbeHandler, c.Args)
-			}
+		p := c.ReadinessProbe
+		ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == "/readyz" && p.HTTPGet.Port.StrVal == port.Name
+		if name == "enforce-tls" {
+			ok = p.HTTPGet == nil && p.TCPSocket.Host == "127.0.0.1" && p.TCPSocket.Port.StrVal == port.Name
+		}
+		if !ok || !listens {
+			t.Errorf("%s: ready by %+v, of %v", name, p.ProbeHandler, c.Args)
+		}
+		if c.LivenessProbe != nil || c.StartupProbe != nil {
+			t.Errorf("%s: restarted by %+v, %+v", name, c.LivenessProbe, c.StartupProbe)
 		}
 		exposed := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, "$(HOST_IP)") })
 		if services := kinds[*corev1.Service](rendered(t, args...)); exposed != (len(services) == 1) || exposed != (name == "label" || name == "enforce-tls") {
