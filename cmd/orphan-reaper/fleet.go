@@ -32,7 +32,7 @@ func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 	f.IntVar(&o.Parallel, "parallel", 100, "how many nodes are asked at once")
 	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has for its answer")
 	f.StringVar(&o.CAFile, "ca-file", "", "certificates of the authority, in PEM (default: the system's)")
-	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one")
+	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one; with https:// or loopback only")
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }
 
@@ -53,8 +53,8 @@ func newFleetListCommand(a *app) *cobra.Command {
 			}
 			shown := view.NewFleetList(fleet.Size(), wide)
 			progress, done := view.NewProgress(a.stderr, a.env), 0
-			fleet.List(cmd.Context(), func(node, url string, r *report.Report, err error) {
-				shown.Add(node, url, r, err)
+			fleet.List(cmd.Context(), func(at report.Target, r *report.Report, err error) {
+				shown.Add(at, r, err)
 				progress.Asked(&done, fleet.Size())
 			})
 			progress.Clear()
@@ -86,8 +86,8 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 			}
 			shown := view.NewFleetSweep(fleet.Size())
 			progress, done := view.NewProgress(a.stderr, a.env), 0
-			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(node, url string, answer *report.Answer, asked bool, err error) {
-				shown.Add(node, url, answer, asked, err)
+			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(at report.Target, answer *report.Answer, asked bool, err error) {
+				shown.Add(at, answer, asked, err)
 				progress.Asked(&done, fleet.Size())
 			})
 			progress.Clear()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,9 +58,7 @@ interrupted; a file that takes its name is read next.`,
 // parse reads each file in turn. One that cannot be read does not stop the others.
 func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text bool) error {
 	p := a.printer(a.stdout)
-	enc := json.NewEncoder(p)
-	enc.SetEscapeHTML(false)
-	emit := func(v view.Sighting) error { return enc.Encode(v) }
+	emit := func(v view.Sighting) error { return p.JSONLine(v) }
 	if text {
 		emit = func(v view.Sighting) error { _, err := io.WriteString(p, v.Text()); return err }
 	}

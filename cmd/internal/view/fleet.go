@@ -23,7 +23,8 @@ type FleetList struct {
 	More   int            `json:"more"` // how many pods are not in Pods
 	Silent []FleetSilence `json:"silent"`
 
-	wide bool
+	wide  bool
+	hosts map[string]string // of the addresses that the operator gave no name
 }
 
 // FleetTotals sums up the nodes that answered.
@@ -39,6 +40,7 @@ type FleetTotals struct {
 type FleetNode struct {
 	Node        string        `json:"node"`
 	URL         string        `json:"url"`
+	CallsItself string        `json:"calls_itself,omitempty"` // another name than Node
 	Version     string        `json:"version"`
 	Mode        string        `json:"mode"`
 	Missing     []string      `json:"missing"`
@@ -49,6 +51,7 @@ type FleetNode struct {
 // FleetPod is one pod of one node.
 type FleetPod struct {
 	Node string `json:"node"`
+	URL  string `json:"url"`
 	report.Pod
 }
 
@@ -62,18 +65,23 @@ type FleetSilence struct {
 // NewFleetList is empty. wide takes in every pod and shows every node; without it only pods that
 // need a person.
 func NewFleetList(nodes int, wide bool) *FleetList {
-	return &FleetList{Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, wide: wide}
+	return &FleetList{
+		Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, wide: wide, hosts: map[string]string{},
+	}
 }
 
 // Add takes in what one node said.
-func (f *FleetList) Add(node, url string, r *report.Report, err error) {
+func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	if err != nil {
-		f.Silent = append(f.Silent, FleetSilence{node, url, err.Error()})
+		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
 		return
 	}
 	t := &f.Totals
-	node = cmp.Or(r.Node, node)
-	f.Nodes = append(f.Nodes, FleetNode{node, url, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts})
+	node, other := at.Name(r.Node)
+	if !at.Named {
+		f.hosts[at.URL] = at.Node
+	}
+	f.Nodes = append(f.Nodes, FleetNode{node, at.URL, other, r.Version, r.Mode, list(r.Missing), r.BreakerOpen, r.Counts})
 	t.Answered++
 	if r.Mode != "enforce" || len(r.Missing) > 0 {
 		t.Observing++
@@ -93,7 +101,7 @@ func (f *FleetList) Add(node, url string, r *report.Report, err error) {
 		case !f.wide && !p.NeedsPerson:
 		case len(f.Pods) < mostFleetPods:
 			p.Why = list(p.Why)
-			f.Pods = append(f.Pods, FleetPod{node, p})
+			f.Pods = append(f.Pods, FleetPod{node, at.URL, p})
 		default:
 			f.More++
 		}
@@ -103,8 +111,33 @@ func (f *FleetList) Add(node, url string, r *report.Report, err error) {
 	}
 }
 
+// tellApart shows by its address each node that has no name by the operator and calls itself as
+// another one is called: no node is taken for another.
+func (f *FleetList) tellApart() {
+	called := map[string]int{}
+	for _, n := range f.Nodes {
+		called[n.Node]++
+	}
+	for _, s := range f.Silent {
+		called[s.Node]++
+	}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if host := f.hosts[n.URL]; called[n.Node] > 1 && host != "" && host != n.Node {
+			n.Node, n.CallsItself = host, n.Node
+		} else {
+			delete(f.hosts, n.URL)
+		}
+	}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		p.Node = cmp.Or(f.hosts[p.URL], p.Node)
+	}
+}
+
 // Sort brings nodes and pods into an order that does not depend on who answered first.
 func (f *FleetList) Sort() {
+	f.tellApart()
 	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return strings.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return strings.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
@@ -142,7 +175,7 @@ func (p *Printer) FleetList(f *FleetList) {
 func (p *Printer) fleetNodes(f *FleetList) {
 	var rows []FleetNode
 	for _, n := range f.Nodes {
-		if c := n.Counts; f.wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 {
+		if c := n.Counts; f.wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
 			rows = append(rows, n)
 		}
 	}
@@ -161,6 +194,9 @@ func (p *Printer) fleetNodes(f *FleetList) {
 		}
 		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), width-1), width), human.Pad(clean.Text(mode), 10),
 			n.Counts.Reap, n.Counts.Wait, n.Counts.Keep, n.Counts.NeedsPerson, n.Counts.Quarantine)
+		if n.CallsItself != "" {
+			p.Para(strings.Repeat(" ", 4), n.URL+" calls itself "+clean.Text(n.CallsItself))
+		}
 		for _, text := range n.Missing {
 			p.Para(strings.Repeat(" ", 4), clean.Text(text))
 		}
@@ -208,7 +244,9 @@ type FleetSweep struct {
 
 // FleetAsked is one node that looks now.
 type FleetAsked struct {
-	Node string `json:"node"`
+	Node        string `json:"node"`
+	URL         string `json:"url"`
+	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
 	report.Answer
 }
 
@@ -218,14 +256,15 @@ func NewFleetSweep(nodes int) *FleetSweep {
 }
 
 // Add takes in what one node said.
-func (f *FleetSweep) Add(node, url string, a *report.Answer, asked bool, err error) {
+func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err error) {
 	switch {
 	case !asked:
-		f.NotAsked = append(f.NotAsked, node)
+		f.NotAsked = append(f.NotAsked, at.Node)
 	case err != nil:
-		f.Silent = append(f.Silent, FleetSilence{node, url, err.Error()})
+		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
 	default:
-		f.Asked = append(f.Asked, FleetAsked{cmp.Or(a.Node, node), *a})
+		node, other := at.Name(a.Node)
+		f.Asked = append(f.Asked, FleetAsked{node, at.URL, other, *a})
 	}
 }
 

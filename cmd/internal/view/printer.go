@@ -2,12 +2,16 @@ package view
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -95,13 +99,48 @@ func (p *Printer) Flush() error { return QuietPipe(p.w.Flush()) }
 
 // JSON writes a value as JSON that a person can read, too.
 func (p *Printer) JSON(v any) error {
-	enc := json.NewEncoder(p.w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil && QuietPipe(err) != nil {
+	if err := p.encode(v, "  "); err != nil && QuietPipe(err) != nil {
 		return QuietPipe(err)
 	}
 	return p.Flush()
+}
+
+// JSONLine writes a value as JSON in one line.
+func (p *Printer) JSONLine(v any) error { return p.encode(v, "") }
+
+func (p *Printer) encode(v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return p.escape(b.Bytes())
+}
+
+// escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:
+// encoding/json leaves U+007F, U+009B and U+202E as they are, and a terminal obeys them. Outside
+// of strings JSON has none but the line's end.
+func (p *Printer) escape(text []byte) error {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		var err error
+		switch {
+		case r == '\n' || strconv.IsPrint(r):
+			_, err = p.w.Write(text[:n])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			_, err = fmt.Fprintf(p.w, `\u%04x\u%04x`, high, low)
+		default:
+			_, err = fmt.Fprintf(p.w, `\u%04x`, r)
+		}
+		if err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
 }
 
 // QuietPipe takes "nobody reads any more" for the end it is.

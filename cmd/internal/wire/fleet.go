@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -33,7 +35,7 @@ type FleetOptions struct {
 // Fleet is many nodes, ready to be asked.
 type Fleet struct {
 	client  fanout.Client
-	targets []fanout.Target
+	targets []report.Target
 }
 
 // OpenFleet reads who is to be asked, and with what.
@@ -47,6 +49,9 @@ func OpenFleet(o FleetOptions) (*Fleet, error) {
 	}
 	if (o.User == "") != (o.PasswordFile == "") {
 		return nil, exit.Usagef("", "--user and --password-file belong together")
+	}
+	if err := f.checkClear(o.User); err != nil {
+		return nil, err
 	}
 	if o.PasswordFile != "" {
 		text, err := os.ReadFile(o.PasswordFile)
@@ -104,6 +109,21 @@ func (f *Fleet) read(o FleetOptions) error {
 	return nil
 }
 
+// checkClear refuses to send a password where others can read it. What goes by loopback stays on this host.
+func (f *Fleet) checkClear(user string) error {
+	for _, t := range f.targets {
+		address, clear := strings.CutPrefix(t.URL, "http://")
+		if user == "" || !clear {
+			continue
+		}
+		u := url.URL{Host: address}
+		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+			return exit.Usagef("use https:// and --ca-file, or leave out --user", "%s has no TLS, so everybody on the way could read the password", t.URL)
+		}
+	}
+	return nil
+}
+
 // eachLine hands on the lines of a file that are not empty and no comments.
 func eachLine(name string, stdin io.Reader, add func(n int, line string) error) error {
 	in := stdin
@@ -135,14 +155,14 @@ func eachLine(name string, stdin io.Reader, add func(n int, line string) error) 
 func (f *Fleet) Size() int { return len(f.targets) }
 
 // List asks each node for its report; each gets them one at a time, as they come.
-func (f *Fleet) List(ctx context.Context, each func(node, url string, r *report.Report, err error)) {
-	f.client.List(ctx, f.targets, func(t fanout.Target, r *report.Report, err error) { each(t.Node, t.URL, r, err) })
+func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.Report, err error)) {
+	f.client.List(ctx, f.targets, each)
 }
 
 // Sweep asks each node for a look, until more than mostBreakers have said that their breaker is
 // open. asked is false for a node that was not asked for that.
-func (f *Fleet) Sweep(ctx context.Context, mostBreakers int, each func(node, url string, a *report.Answer, asked bool, err error)) (breakers int) {
-	return f.client.Sweep(ctx, f.targets, mostBreakers, func(t fanout.Target, a *report.Answer, err error) {
-		each(t.Node, t.URL, a, !errors.Is(err, fanout.ErrNotAsked), err)
+func (f *Fleet) Sweep(ctx context.Context, mostBreakers int, each func(at report.Target, a *report.Answer, asked bool, err error)) (breakers int) {
+	return f.client.Sweep(ctx, f.targets, mostBreakers, func(t report.Target, a *report.Answer, err error) {
+		each(t, a, !errors.Is(err, fanout.ErrNotAsked), err)
 	})
 }

@@ -2,8 +2,8 @@
 //
 // Each node gets one request, with a deadline of its own, so that a node that hangs costs the
 // others nothing but one of the places in which requests run. A node that does not answer is
-// told by its name and never left out. What a node answers is bounded in size and is no
-// more than text from a stranger: who shows it cleans it.
+// told by its name and never left out. What a node answers is text from a stranger: it is cut to
+// what a report has (report.Bound), and one that no daemon gives is an error of that node.
 //
 // It follows no redirect, uses no proxy and keeps nothing on disk. It asks for nothing but what
 // reaper/fleet answers.

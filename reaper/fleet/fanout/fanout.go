@@ -24,14 +24,8 @@ const (
 	errorBytes  = 200
 )
 
-// Target is one daemon that is asked.
-type Target struct {
-	Node string // by which people know it: its name, or the host of its address
-	URL  string // scheme, host and port
-}
-
 // ParseTarget reads URL or NODE=URL.
-func ParseTarget(text string) (Target, error) {
+func ParseTarget(text string) (report.Target, error) {
 	node, address, named := strings.Cut(text, "=")
 	if !named {
 		node, address = "", text
@@ -39,14 +33,14 @@ func ParseTarget(text string) (Target, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return Target{}, fmt.Errorf("%q is not the address of a daemon: write http://HOST:PORT, https://HOST:PORT, or NODE=ADDRESS", text)
+		return report.Target{}, fmt.Errorf("%q is not the address of a daemon: write http://HOST:PORT, https://HOST:PORT, or NODE=ADDRESS", text)
 	case u.User != nil:
-		return Target{}, fmt.Errorf("%q has a password in it, which others could read: use --user and --password-file", u.Redacted())
+		return report.Target{}, fmt.Errorf("%q has a password in it, which others could read: use --user and --password-file", u.Redacted())
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return Target{}, fmt.Errorf("%q has a path: the address alone is asked for", text)
+		return report.Target{}, fmt.Errorf("%q has a path: the address alone is asked for", text)
 	}
-	t := Target{Node: node, URL: u.Scheme + "://" + u.Host}
-	if t.Node == "" {
+	t := report.Target{Node: node, URL: u.Scheme + "://" + u.Host, Named: node != ""}
+	if !t.Named {
 		t.Node = u.Hostname()
 	}
 	return t, nil
@@ -62,11 +56,16 @@ type Client struct {
 
 // List asks each target for its report. each gets them one at a time, as they come, in no order;
 // with an error the report is empty.
-func (c *Client) List(ctx context.Context, targets []Target, each func(t Target, r *report.Report, err error)) {
+func (c *Client) List(ctx context.Context, targets []report.Target, each func(t report.Target, r *report.Report, err error)) {
 	h := c.http()
-	all(ctx, c.Parallel, targets, func(ctx context.Context, t Target) (r report.Report, err error) {
-		err = c.ask(ctx, h, http.MethodGet, t.URL+"/v1/orphans", http.StatusOK, &r)
-		return r, err
+	all(ctx, c.Parallel, targets, func(ctx context.Context, t report.Target) (r report.Report, err error) {
+		if err = c.ask(ctx, h, http.MethodGet, t.URL+"/v1/orphans", http.StatusOK, &r); err != nil {
+			return report.Report{}, err
+		}
+		if err = r.Bound(); err != nil {
+			return report.Report{}, foreign(err)
+		}
+		return r, nil
 	}, each)
 }
 
@@ -75,29 +74,47 @@ var ErrNotAsked = errors.New("not asked")
 
 // Sweep asks each target for a look. Once more than mostBreakers nodes have said that their
 // breaker is open, no more are asked: what opens breakers on many nodes is no fault of a node.
-func (c *Client) Sweep(ctx context.Context, targets []Target, mostBreakers int, each func(t Target, a *report.Answer, err error)) (breakers int) {
+// mostBreakers+1 nodes are asked alone, then groups of twice as many each: a group waits for the
+// one before it, since otherwise all requests of a small fleet are under way before any is answered.
+func (c *Client) Sweep(ctx context.Context, targets []report.Target, mostBreakers int, each func(t report.Target, a *report.Answer, err error)) (breakers int) {
 	h := c.http()
 	var open atomic.Int64
-	all(ctx, c.Parallel, targets, func(ctx context.Context, t Target) (a report.Answer, err error) {
+	ask := func(ctx context.Context, t report.Target) (a report.Answer, err error) {
 		if int(open.Load()) > mostBreakers {
 			return a, ErrNotAsked
 		}
-		if err = c.ask(ctx, h, http.MethodPost, t.URL+"/v1/sweep", http.StatusAccepted, &a); err == nil && a.BreakerOpen {
+		if err = c.ask(ctx, h, http.MethodPost, t.URL+"/v1/sweep", http.StatusAccepted, &a); err != nil {
+			return a, err
+		}
+		if a.BreakerOpen {
 			open.Add(1)
 		}
-		return a, err
-	}, each)
+		if err = a.Bound(); err != nil {
+			return a, foreign(err)
+		}
+		return a, nil
+	}
+	for size := max(1, min(mostBreakers, len(targets))+1); len(targets) > 0; size *= 2 {
+		n := min(size, len(targets))
+		all(ctx, c.Parallel, targets[:n], ask, each)
+		targets = targets[n:]
+	}
 	return int(open.Load())
 }
 
+// foreign is the error of an answer that no daemon gives.
+func foreign(err error) error { return fmt.Errorf("its answer is none of orphan-reaper's: %w", err) }
+
 // all asks each target from one of some goroutines, and hands on the results one at a time.
-func all[T any](ctx context.Context, places int, targets []Target, ask func(context.Context, Target) (T, error), each func(Target, *T, error)) {
+func all[T any](
+	ctx context.Context, places int, targets []report.Target, ask func(context.Context, report.Target) (T, error), each func(report.Target, *T, error),
+) {
 	type result struct {
-		t   Target
+		t   report.Target
 		v   T
 		err error
 	}
-	todo, results := make(chan Target), make(chan result)
+	todo, results := make(chan report.Target), make(chan result)
 	var wg sync.WaitGroup
 	for range min(max(1, places), len(targets)) {
 		wg.Go(func() {
@@ -167,7 +184,7 @@ func (c *Client) ask(ctx context.Context, h *http.Client, method, address string
 		if body.N <= 0 {
 			return fmt.Errorf("its answer is longer than %d bytes", answerBytes)
 		}
-		return fmt.Errorf("its answer is none of orphan-reaper's: %w", err)
+		return foreign(err)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 )
 
 func TestParseTarget(t *testing.T) {
-	for text, want := range map[string]Target{
-		"http://10.0.0.1:9477":         {"10.0.0.1", "http://10.0.0.1:9477"},
-		"https://node-1:9477/":         {"node-1", "https://node-1:9477"},
-		"worker-1=http://[fd00::1]:80": {"worker-1", "http://[fd00::1]:80"},
+	for text, want := range map[string]report.Target{
+		"http://10.0.0.1:9477":         {Node: "10.0.0.1", URL: "http://10.0.0.1:9477"},
+		"https://node-1:9477/":         {Node: "node-1", URL: "https://node-1:9477"},
+		"worker-1=http://[fd00::1]:80": {Node: "worker-1", URL: "http://[fd00::1]:80", Named: true},
 	} {
 		if got, err := ParseTarget(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -38,11 +38,11 @@ func TestParseTarget(t *testing.T) {
 }
 
 // serve answers as one node does.
-func serve(t *testing.T, h http.HandlerFunc) Target {
+func serve(t *testing.T, h http.HandlerFunc) report.Target {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return Target{Node: strings.TrimPrefix(s.URL, "http://"), URL: s.URL}
+	return report.Target{Node: strings.TrimPrefix(s.URL, "http://"), URL: s.URL}
 }
 
 // TestList: a node that is wrong in any way is told, costs the others nothing and is never left out.
@@ -58,6 +58,9 @@ func TestList(t *testing.T) {
 		},
 		"302":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, good.URL, http.StatusFound) },
 		"none of": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"counts less than nothing": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"counts":{"reap":-1000}}`)
+		},
 		"longer": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"node":"`+strings.Repeat("a", 2<<20)+`"}`)
 		},
@@ -65,7 +68,7 @@ func TestList(t *testing.T) {
 		"header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("a", 1<<20)) },
 	}
 	want := map[string]string{}
-	var targets []Target
+	var targets []report.Target
 	for word, h := range bad {
 		at := serve(t, h)
 		want[at.URL] = strings.TrimSuffix(word, " 2")
@@ -74,11 +77,11 @@ func TestList(t *testing.T) {
 	for range 100 {
 		targets = append(targets, good)
 	}
-	targets = append(targets, Target{"gone", "http://127.0.0.1:1"})
+	targets = append(targets, report.Target{Node: "gone", URL: "http://127.0.0.1:1"})
 	want["http://127.0.0.1:1"] = "refused"
 	c := Client{Parallel: 20, Patience: time.Second}
 	began, answered, failed := time.Now(), 0, 0
-	c.List(t.Context(), targets, func(at Target, r *report.Report, err error) {
+	c.List(t.Context(), targets, func(at report.Target, r *report.Report, err error) {
 		if err == nil {
 			answered++
 			if r.Node != "n1" || r.Counts.Keep != 3 {
@@ -125,13 +128,13 @@ func TestSweepStops(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = fmt.Fprintf(w, `{"node":"n","look":7,"breaker_open":%t}`, n <= int64(c.breakers))
 		})
-		targets := make([]Target, 50)
+		targets := make([]report.Target, 50)
 		for i := range targets {
 			targets[i] = at
 		}
 		told := 0
 		client := Client{Parallel: 1, Patience: 10 * time.Second}
-		breakers := client.Sweep(t.Context(), targets, c.most, func(_ Target, a *report.Answer, err error) {
+		breakers := client.Sweep(t.Context(), targets, c.most, func(_ report.Target, a *report.Answer, err error) {
 			if err != nil && !errors.Is(err, ErrNotAsked) || err == nil && a.Look != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -139,6 +142,30 @@ func TestSweepStops(t *testing.T) {
 		})
 		if int(asked.Load()) != c.asked || breakers != min(c.breakers, c.asked) || told != 50 {
 			t.Errorf("%+v: %d asked, %d breakers, %d told", c, asked.Load(), breakers, told)
+		}
+	}
+}
+
+// TestSweepAsksFewFirst: however many could be asked at once, no more than a few nodes are asked
+// before the first have said that their breakers are open.
+func TestSweepAsksFewFirst(t *testing.T) {
+	for _, c := range []struct{ breakersAfter, most, asked int }{{0, 2, 3}, {0, 0, 1}, {3, 2, 9}, {0, 1 << 62, 50}} {
+		var asked atomic.Int64
+		at := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			n := asked.Add(1)
+			time.Sleep(50 * time.Millisecond) // so that all places of a group are used
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = fmt.Fprintf(w, `{"breaker_open":%t}`, n > int64(c.breakersAfter))
+		})
+		targets := make([]report.Target, 50)
+		for i := range targets {
+			targets[i] = at
+		}
+		told := 0
+		client := Client{Parallel: 100, Patience: 10 * time.Second}
+		client.Sweep(t.Context(), targets, c.most, func(report.Target, *report.Answer, error) { told++ })
+		if int(asked.Load()) != c.asked || told != 50 {
+			t.Errorf("%+v: %d asked, %d told", c, asked.Load(), told)
 		}
 	}
 }
@@ -153,7 +180,7 @@ func TestPassword(t *testing.T) {
 		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
 	})
 	c := Client{Parallel: 1, Patience: 10 * time.Second, User: "sweeper", Password: "secret"}
-	c.Sweep(t.Context(), []Target{at}, 0, func(_ Target, _ *report.Answer, err error) {
+	c.Sweep(t.Context(), []report.Target{at}, 0, func(_ report.Target, _ *report.Answer, err error) {
 		if err == nil || !strings.Contains(err.Error(), "307") {
 			t.Error(err)
 		}
@@ -167,7 +194,7 @@ func TestInterrupted(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	told := 0
 	c := Client{Parallel: 2, Patience: time.Hour}
-	c.List(ctx, []Target{at, at, at, at}, func(_ Target, _ *report.Report, err error) {
+	c.List(ctx, []report.Target{at, at, at, at}, func(_ report.Target, _ *report.Report, err error) {
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

@@ -1,0 +1,79 @@
+package view
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+)
+
+// textOf is fleet list as a person sees it.
+func textOf(t *testing.T, f *FleetList) string {
+	t.Helper()
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	p.FleetList(f)
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestFleetListNames: no node passes for another, whatever it calls itself.
+func TestFleetListNames(t *testing.T) {
+	f := NewFleetList(5, false)
+	says := func(at report.Target, name string) {
+		r := &report.Report{Node: name, Mode: "enforce", Counts: report.Counts{Keep: 1, NeedsPerson: 1}}
+		r.Pods = []report.Pod{{UID: at.URL, NeedsPerson: true}}
+		f.Add(at, r, nil)
+	}
+	says(report.Target{Node: "worker-good", URL: "http://10.0.0.1", Named: true}, "worker-good")
+	says(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, "worker-good")
+	says(report.Target{Node: "10.0.0.3", URL: "http://10.0.0.3"}, "worker-good")
+	says(report.Target{Node: "10.0.0.4", URL: "http://10.0.0.4"}, "worker-gone")
+	says(report.Target{Node: "10.0.0.5", URL: "http://10.0.0.5"}, "worker-5")
+	f.Add(report.Target{Node: "worker-gone", URL: "http://10.0.0.6", Named: true}, nil, errors.New("refused"))
+	f.Sort()
+	var nodes, pods []string
+	for _, n := range f.Nodes {
+		nodes = append(nodes, n.URL+" "+n.Node+" "+n.CallsItself)
+	}
+	for _, p := range f.Pods {
+		pods = append(pods, p.UID+" "+p.Node)
+	}
+	want := map[string]string{
+		"http://10.0.0.1": "worker-good ", "http://10.0.0.2": "worker-evil worker-good", "http://10.0.0.3": "10.0.0.3 worker-good",
+		"http://10.0.0.4": "10.0.0.4 worker-gone", "http://10.0.0.5": "worker-5 ",
+	}
+	for _, line := range nodes {
+		if url, name, _ := strings.Cut(line, " "); want[url] != name {
+			t.Errorf("%s is %q, want %q", url, name, want[url])
+		}
+	}
+	for _, line := range pods {
+		url, name, _ := strings.Cut(line, " ")
+		if node, _, _ := strings.Cut(want[url], " "); node != name {
+			t.Errorf("the pod of %s is one of %q, want %q", url, name, node)
+		}
+	}
+	if text := textOf(t, f); !strings.Contains(text, "http://10.0.0.2 calls itself worker-good") {
+		t.Error(text)
+	}
+	s := NewFleetSweep(1)
+	s.Add(report.Target{Node: "worker-evil", URL: "http://10.0.0.2", Named: true}, &report.Answer{Node: "worker-good"}, true, nil)
+	if a := s.Asked[0]; a.Node != "worker-evil" || a.CallsItself != "worker-good" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestFleetListSilence: what a node says in an error is cut as well.
+func TestFleetListSilence(t *testing.T) {
+	f := NewFleetList(1, false)
+	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
+	if text := f.Silent[0].Error; len(text) > 256 || strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
+	}
+}

@@ -1,0 +1,39 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestJSONIsPrintable: what a name or a node holds moves no terminal through -o json either, and
+// the value stays the same.
+func TestJSONIsPrintable(t *testing.T) {
+	want := map[string]string{
+		"plain": "a <b> & 'ä' 漢 😀 \\ \"", "csi": "a\u009b2Jb", "esc": "\x1b[2J", "del": "a\x7fb", "bidi": "a\u202eb",
+		"tag": "a\U000e0041b", "line": "a\u2028b\nc\td", "key\u009b": "", "bad": "a\ufffdb",
+	}
+	for name, write := range map[string]func(p *Printer) error{
+		"JSON":     func(p *Printer) error { return p.JSON(want) },
+		"JSONLine": func(p *Printer) error { _ = p.JSONLine(want); return p.Flush() },
+	} {
+		var out bytes.Buffer
+		if err := write(NewPrinter(&out, func(string) string { return "" })); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
+			t.Errorf("%s: %q", name, text)
+		}
+		if !strings.Contains(text, `a <b> & 'ä' 漢 😀 \\ \"`) {
+			t.Errorf("%s: what is printable is not left as it is:\n%s", name, text)
+		}
+		got := map[string]string{}
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
