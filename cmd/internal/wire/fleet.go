@@ -112,8 +112,8 @@ func (f *Fleet) read(o FleetOptions) error {
 // checkClear refuses to send a password where others can read it. What goes by loopback stays on this host.
 func (f *Fleet) checkClear(user string) error {
 	for _, t := range f.targets {
-		address, clear := strings.CutPrefix(t.URL, "http://")
-		if user == "" || !clear {
+		address, plain := strings.CutPrefix(t.URL, "http://")
+		if user == "" || !plain {
 			continue
 		}
 		u := url.URL{Host: address}

@@ -37,8 +37,15 @@ func TestBound(t *testing.T) {
 		}
 	}
 	for i, c := range []Counts{
-		{PodDirectories: -1}, {Reap: -1}, {Wait: -1}, {Keep: -1}, {NeedsPerson: -1}, {Quarantine: -1}, {QuarantineBytes: -1},
-		{Keep: mostCount + 1}, {QuarantineBytes: mostBytes + 1},
+		{PodDirectories: -1},
+		{Reap: -1},
+		{Wait: -1},
+		{Keep: -1},
+		{NeedsPerson: -1},
+		{Quarantine: -1},
+		{QuarantineBytes: -1},
+		{Keep: mostCount + 1},
+		{QuarantineBytes: mostBytes + 1},
 	} {
 		if err := (&Report{Counts: c}).Bound(); err == nil {
 			t.Errorf("%d: %+v was taken", i, c)
