@@ -149,8 +149,9 @@ func (n *node) flags(state string) []string {
 // daemonset: the image runs as a pod with the rights of the DaemonSet and reaps. What is mounted after
 // its start keeps its pod, and comes into its own mount namespace. Without HostToContainer it could
 // take such a mount away from the node: then it only observes, and says so. The image has no journalctl:
-// where the machine has one, that is started in the node's root directory, unless the suite's PID
-// namespace is not the machine's first: PID 1 may be anybody there.
+// where the machine has one, that is started in the node's root directory. Where PID 1 shows its root
+// directory to nobody, as on some virtual machines, or the suite's PID namespace is not the machine's first,
+// so that PID 1 may be anybody, it cannot be, and the daemon follows the file alone.
 func daemonset(t *testing.T, n *node) {
 	must(t, "ctr", "-a", n.socket("containerd"), "-n", "k8s.io", "images", "import", filepath.Join(n.host.dir, "daemon.tar"))
 	orphaned, mounted := n.uid("2badf00d-0000-4000-8000-00000000d51_"), n.uid("2badf00d-0000-4000-8000-00000000d52_")
@@ -166,7 +167,7 @@ func daemonset(t *testing.T, n *node) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		journal := exists("/usr/bin/journalctl") && pids == "pid:[4026531836]"
+		journal := exists("/proc/1/root/usr/bin/journalctl") && pids == "pid:[4026531836]"
 		if journal {
 			flags = append(flags, "--log-source", "journald,file")
 		}
