@@ -124,10 +124,18 @@ func (p *Printer) encode(v any, indent string) error {
 // of strings JSON has none but the line's end.
 func (p *Printer) escape(text []byte) error {
 	for len(text) > 0 {
+		plain := 0 // most of it is ASCII, which goes in one piece
+		for plain < len(text) && (text[plain] == '\n' || text[plain] >= ' ' && text[plain] < 0x7f) {
+			plain++
+		}
+		if _, err := p.w.Write(text[:plain]); err != nil || plain == len(text) {
+			return err
+		}
+		text = text[plain:]
 		r, n := utf8.DecodeRune(text)
 		var err error
 		switch {
-		case r == '\n' || strconv.IsPrint(r):
+		case strconv.IsPrint(r):
 			_, err = p.w.Write(text[:n])
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
