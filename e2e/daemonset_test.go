@@ -167,7 +167,7 @@ func daemonset(t *testing.T, n *node) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		journal := exists("/proc/1/root/usr/bin/journalctl") && pids == "pid:[4026531836]"
+		journal := exists(filepath.Join("/proc", "1", "root", "usr/bin/journalctl")) && pids == "pid:[4026531836]"
 		if journal {
 			flags = append(flags, "--log-source", "journald,file")
 		}
