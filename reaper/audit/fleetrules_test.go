@@ -86,15 +86,7 @@ func TestFleetRules(t *testing.T) {
 }
 
 // TestFleetRulesFire runs Prometheus' own tests on the rules.
-func TestFleetRulesFire(t *testing.T) {
-	promtool := testkit.NeedCommand(t, "promtool")
-	for _, args := range [][]string{{"check", "rules", fleetFile}, {"test", "rules", strings.Replace(fleetFile, ".rules.", ".test.", 1)}} {
-		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "SUCCESS") {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
-	}
-}
+func TestFleetRulesFire(t *testing.T) { rulesPass(t, fleetFile) }
 
 // everyFault is what a node exports that has every fault at once; %d is its number, %s its version.
 var everyFault = []string{

@@ -93,9 +93,13 @@ func TestAlertRules(t *testing.T) {
 }
 
 // TestAlertRulesFire runs Prometheus' own tests on the rules.
-func TestAlertRulesFire(t *testing.T) {
+func TestAlertRulesFire(t *testing.T) { rulesPass(t, rulesFile) }
+
+// rulesPass has promtool check a file of rules, and run the tests beside it.
+func rulesPass(t *testing.T, file string) {
+	t.Helper()
 	promtool := testkit.NeedCommand(t, "promtool")
-	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", strings.Replace(rulesFile, ".rules.", ".test.", 1)}} {
+	for _, args := range [][]string{{"check", "rules", file}, {"test", "rules", strings.Replace(file, ".rules.", ".test.", 1)}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)

@@ -143,7 +143,8 @@ func (s *Server) keep(ctx context.Context, address string) {
 
 func (s *Server) tell(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered; it is tried again, and the node is looked after as before", slog.Any("error", err))
+		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered at an address; the node is looked after as before. Free the address, or name another in web.listen_addresses",
+			slog.Any("error", err))
 	}
 }
 
@@ -195,8 +196,7 @@ func (s *Server) Publish(p *report.Pass) {
 	}
 }
 
-// healthz says whether the daemon should be started again: it does not while it waits for
-// something that hangs for less than Hangs.
+// healthz says whether a pass has been running for longer than Hangs.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	if d := s.cfg.Stuck(); d > s.cfg.Hangs {
 		http.Error(w, "a pass has not ended for "+d.Round(time.Second).String(), http.StatusServiceUnavailable)
