@@ -80,6 +80,9 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
 		Annotations: marks(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if mostBreakers < 0 {
+				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is less than nothing", mostBreakers)
+			}
 			fleet, err := a.openFleet(o, args)
 			if err != nil {
 				return err

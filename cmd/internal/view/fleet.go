@@ -114,18 +114,13 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 // tellApart shows by its address each node that has no name by the operator and calls itself as
 // another one is called: no node is taken for another.
 func (f *FleetList) tellApart() {
-	called := map[string]int{}
+	names := newNames(f.Silent)
 	for _, n := range f.Nodes {
-		called[n.Node]++
-	}
-	for _, s := range f.Silent {
-		called[s.Node]++
+		names[n.Node]++
 	}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		if host := f.hosts[n.URL]; called[n.Node] > 1 && host != "" && host != n.Node {
-			n.Node, n.CallsItself = host, n.Node
-		} else {
+		if !names.tell(&n.Node, &n.CallsItself, f.hosts[n.URL]) {
 			delete(f.hosts, n.URL)
 		}
 	}
@@ -133,6 +128,27 @@ func (f *FleetList) tellApart() {
 		p := &f.Pods[i]
 		p.Node = cmp.Or(f.hosts[p.URL], p.Node)
 	}
+}
+
+// fleetNames counts how many nodes are called by a name.
+type fleetNames map[string]int
+
+func newNames(silent []FleetSilence) fleetNames {
+	names := fleetNames{}
+	for _, s := range silent {
+		names[s.Node]++
+	}
+	return names
+}
+
+// tell puts the host of the address, where there is one, in the place of a name that several nodes
+// have, and reports whether it did.
+func (names fleetNames) tell(node, callsItself *string, host string) bool {
+	if names[*node] < 2 || host == "" || host == *node {
+		return false
+	}
+	*node, *callsItself = host, *node
+	return true
 }
 
 // Sort brings nodes and pods into an order that does not depend on who answered first.
@@ -240,6 +256,8 @@ type FleetSweep struct {
 	Silent   []FleetSilence `json:"silent"`
 	NotAsked []string       `json:"not_asked"`
 	Breakers int            `json:"breakers"`
+
+	hosts map[string]string // of the addresses that the operator gave no name
 }
 
 // FleetAsked is one node that looks now.
@@ -252,7 +270,7 @@ type FleetAsked struct {
 
 // NewFleetSweep is empty.
 func NewFleetSweep(nodes int) *FleetSweep {
-	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}}
+	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, hosts: map[string]string{}}
 }
 
 // Add takes in what one node said.
@@ -264,12 +282,31 @@ func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err err
 		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
 	default:
 		node, other := at.Name(a.Node)
+		if !at.Named {
+			f.hosts[at.URL] = at.Node
+		}
 		f.Asked = append(f.Asked, FleetAsked{node, at.URL, other, *a})
+	}
+}
+
+// tellApart does as FleetList's.
+func (f *FleetSweep) tellApart() {
+	names := newNames(f.Silent)
+	for i := range f.Asked {
+		names[f.Asked[i].Node]++
+	}
+	for _, node := range f.NotAsked {
+		names[node]++
+	}
+	for i := range f.Asked {
+		a := &f.Asked[i]
+		names.tell(&a.Node, &a.CallsItself, f.hosts[a.URL])
 	}
 }
 
 // Sort brings the nodes into an order that does not depend on who answered first.
 func (f *FleetSweep) Sort() {
+	f.tellApart()
 	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return strings.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
 	slices.Sort(f.NotAsked)
