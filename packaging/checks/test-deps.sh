@@ -6,7 +6,7 @@
 #   packaging/checks/test-deps.sh list      print "command package" pairs, one a line
 #   packaging/checks/test-deps.sh missing   print the packages that are missing
 #
-# promtool and the node exporter come out of their packages with dpkg-deb -x, into
+# Prometheus, promtool and the node exporter come out of their packages with dpkg-deb -x, into
 # .cache/debian: so no service is started, no user is made, and the host stays as it
 # was. The Makefile puts that directory at the end of PATH.
 set -eu
@@ -26,6 +26,7 @@ mandoc mandoc
 # Debian 13 has promtool in a package of its own, Debian 12 in that of prometheus.
 extracted='
 promtool promtool|prometheus
+prometheus prometheus
 prometheus-node-exporter prometheus-node-exporter
 '
 prefix=.cache/debian
@@ -58,8 +59,8 @@ available() {
 				break
 			fi
 		done
-		printf '%s ' "$chosen"
-	done
+		echo "$chosen"
+	done | sort -u | tr '\n' ' '
 }
 
 if [ "${1:-}" = missing ]; then

@@ -263,6 +263,7 @@ func TestSchema(t *testing.T) {
 		"serviceAccount.automount=true":          "automount",
 		"tolerations.operator=Exists":            "/tolerations",
 		"podMonitor.keep[0]=orphan_reaper_.*":    "/podMonitor/keep/0",
+		"podMonitor.drop[0].metric=orphan_.*":    "/podMonitor/drop/0",
 		"rbac.rules[0].resources[0]=nodes/proxy": "rules",
 		"enforceLabel.value=not a value":         "/enforceLabel/value",
 	} {
@@ -329,6 +330,16 @@ func TestPrometheus(t *testing.T) {
 	}
 	endpoint := monitors[0].Spec.PodMetricsEndpoints[0]
 	kept := regexp.MustCompile(`^(?:` + endpoint.MetricRelabelConfigs[0].Regex + `)$`)
+	drops := endpoint.MetricRelabelConfigs[1:]
+	for _, d := range drops { // Prometheus joins the values of the labels by a semicolon
+		if d.Action != "drop" || len(d.SourceLabels) != 2 || d.SourceLabels[0] != "__name__" || !strings.HasPrefix(d.Regex, "orphan_reaper_") {
+			t.Errorf("it drops %+v", d)
+		}
+	}
+	phase := regexp.MustCompile(`^(?:` + drops[len(drops)-1].Regex + `)$`)
+	if !phase.MatchString("orphan_reaper_quarantine_entries;purging") || phase.MatchString("orphan_reaper_quarantine_entries;held") {
+		t.Errorf("it drops %s", phase)
+	}
 	names := regexp.MustCompile(`\borphan_reaper_[a-z_]+`)
 	recorded := regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
 	asked := 0
