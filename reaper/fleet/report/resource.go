@@ -1,0 +1,70 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"sort"
+)
+
+// What Kubernetes calls a node's report. The definition is in packaging/chart, and is made of the same
+// fields; a test holds the two together.
+const (
+	APIGroup   = "orphan-reaper.github.io"
+	APIVersion = APIGroup + "/v1alpha1"
+	Kind       = "OrphanReport"
+	// ResourcePath is where the API server has all reports; "/" and a node's name lead to one.
+	ResourcePath = "/apis/" + APIVersion + "/orphanreports"
+)
+
+// Resource is a report as Kubernetes keeps it. It has the name of its node.
+type Resource struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	Report     Report   `json:"report"`
+}
+
+// Metadata is what of a Resource's metadata is written and read.
+type Metadata struct {
+	Name   string  `json:"name"`
+	Owners []Owner `json:"ownerReferences,omitempty"`
+}
+
+// Owner is the object with which the report goes.
+type Owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+}
+
+// mostResource is how many bytes of JSON a Resource may have. What an API server keeps is held in
+// the memory of many.
+const mostResource = 32 << 10
+
+// NewResource returns a report as Kubernetes is to keep it, and its JSON. Pods for which there is no
+// room are counted only.
+func NewResource(r Report, m Metadata) (res Resource, text []byte, err error) {
+	with := func(n int) []byte {
+		res = Resource{APIVersion: APIVersion, Kind: Kind, Metadata: m, Report: r}
+		res.Report.Pods, res.Report.More = r.Pods[:n:n], r.More+len(r.Pods)-n
+		text, e := res.json()
+		err = errors.Join(err, e)
+		return text
+	}
+	if text = with(len(r.Pods)); len(text) > mostResource {
+		text = with(sort.Search(len(r.Pods)-1, func(n int) bool { return len(with(n+1)) > mostResource }))
+	}
+	return res, text, err
+}
+
+// json returns the resource as JSON, in which no character takes six bytes only because of what it
+// means in a web page.
+func (r *Resource) json() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return b.Bytes(), err
+}
