@@ -45,3 +45,19 @@ func Text(s string) string {
 
 // unprintable is also true of U+FFFD: ranging over a string gives it for a byte that is no UTF-8.
 func unprintable(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+
+// mostBrief bounds what is shown of another program's words.
+const mostBrief = 200
+
+// Brief makes one short printable line of what another program says.
+func Brief(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if len(s) > mostBrief {
+		s = s[:mostBrief]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		s += " …"
+	}
+	return Name(s)
+}

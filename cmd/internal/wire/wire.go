@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
@@ -98,7 +99,7 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 		Kubeconfig: p.Kubeconfig, Now: func() time.Time { return now }, Guard: &bounded.Guard{},
 	}
 	for _, err := range lists.CheckCredentials(ctx) {
-		if _, ok := errors.AsType[*podlists.RefusedError](err); ok {
+		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
 			refused = append(refused, err)
 		} else {
 			notes = append(notes, err.Error())

@@ -101,7 +101,7 @@ func (k kubeletFiles) open(path string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, procfs.TypeOf(handle))
+		return nil, fmt.Errorf("cannot read %s of PID %d: it is %s", path, k.pid, beneath.TypeOf(handle))
 	}
 	fd, err := beneath.Retry(func() (int, error) {
 		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", handle.Fd()), flags|unix.O_NONBLOCK, 0)
@@ -170,7 +170,7 @@ func (k kubeletFiles) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	return procfs.ReadOpened(f, maxConfig)
+	return beneath.ReadOpened(f, maxConfig)
 }
 
 // list returns a directory's entries by name.

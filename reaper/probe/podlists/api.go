@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
 
@@ -43,11 +44,11 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 		return l
 	}
 	type found struct {
-		c   *kubeconfig
+		c   *kube.Server
 		err error
 	}
 	f, err := bounded.Do(ctx, r.Guard, "kubeconfig", func() found {
-		c, err := readKubeconfig(r.Kubeconfig, r.Now())
+		c, err := kube.ReadConfig(r.Kubeconfig, r.Now())
 		return found{c, err}
 	})
 	if err == nil {
@@ -60,13 +61,13 @@ func (r *Reader) API(ctx context.Context, told string) *APIAnswer {
 		l.fail("not asked", err)
 		return l
 	}
-	l.Origin = f.c.server.String() + ", node " + clean.Name(l.Node)
+	l.Origin = f.c.Base + ", node " + clean.Name(l.Node)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := newAsker(strings.TrimSuffix(f.c.server.String(), "/"), f.c.token, f.c.tls)
-	defer a.close()
+	a := f.c.Asker()
+	defer a.Close()
 	if err := l.ask(ctx, a); err != nil {
-		l.fail("not answered", fmt.Errorf("%w%s", err, l.advice(err, f.c.user)))
+		l.fail("not answered", fmt.Errorf("%w%s", err, l.advice(err, f.c.User)))
 	}
 	return l
 }
@@ -85,11 +86,11 @@ func (l *APIAnswer) fail(how string, err error) {
 // nodeName returns the name under which the API server knows this node: the one that was
 // set, that of the kubelet whose credentials we use, the one that the running kubelet was
 // told, or this host's.
-func (r *Reader) nodeName(c *kubeconfig, told string) (string, error) {
+func (r *Reader) nodeName(c *kube.Server, told string) (string, error) {
 	if r.NodeName != "" {
 		return r.NodeName, nil
 	}
-	if n := c.node(); n != "" {
+	if n := c.Node(); n != "" {
 		return n, nil
 	}
 	if told != "" {
@@ -107,17 +108,17 @@ func (r *Reader) nodeName(c *kubeconfig, told string) (string, error) {
 
 // ask reads all pages. Where the server has forgotten a page's place (410), it begins again
 // once; what was listed keeps its pod all the same.
-func (l *APIAnswer) ask(ctx context.Context, a *asker) (err error) {
+func (l *APIAnswer) ask(ctx context.Context, a getter) (err error) {
 	for range 2 {
 		l.Listed, l.Nameless = 0, 0
-		if err = l.pages(ctx, a); !refused(err, 410) {
+		if err = l.pages(ctx, a); !kube.Refused(err, 410) {
 			break
 		}
 	}
 	return err
 }
 
-func (l *APIAnswer) pages(ctx context.Context, a *asker) error {
+func (l *APIAnswer) pages(ctx context.Context, a getter) error {
 	query := url.Values{"fieldSelector": {"spec.nodeName=" + l.Node}, "limit": {fmt.Sprint(podsAPage)}}
 	for range mostPages {
 		pods := podReader{each: func(pod *listedPod) {
@@ -130,7 +131,7 @@ func (l *APIAnswer) pages(ctx context.Context, a *asker) error {
 				l.Nameless++
 			}
 		}}
-		if err := a.get(ctx, "/api/v1/pods?"+query.Encode(), acceptMetadata, pods.read); err != nil {
+		if err := a.Get(ctx, "/api/v1/pods?"+query.Encode(), acceptMetadata, pods.read); err != nil {
 			return err
 		}
 		if pods.more == "" {
@@ -147,9 +148,9 @@ func (l *APIAnswer) advice(err error, user string) string {
 	switch {
 	case verify:
 		return "; the file's certificate-authority does not know this server"
-	case refused(err, 401):
+	case kube.Refused(err, 401):
 		return "; it does not accept the credentials of " + clean.Name(user)
-	case refused(err, 403):
+	case kube.Refused(err, 403):
 		return fmt.Sprintf("; %s needs the right to list pods with the field selector spec.nodeName=%s: "+
 			"a node's own credentials have it (kubeadm: /etc/kubernetes/kubelet.conf), a service account by a ClusterRole", clean.Name(user), clean.Name(l.Node))
 	}

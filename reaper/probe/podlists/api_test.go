@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
@@ -250,7 +252,7 @@ func TestNodeName(t *testing.T) {
 		{"", "", nil, strings.ToLower(host)},
 	} {
 		p := newReader(Reader{NodeName: c.set})
-		if n, err := p.nodeName(&kubeconfig{user: c.user}, c.k.NodeName()); err != nil || n != c.want {
+		if n, err := p.nodeName(&kube.Server{User: c.user}, c.k.NodeName()); err != nil || n != c.want {
 			t.Errorf("%+v: %q, %v", c, n, err)
 		}
 	}
@@ -267,7 +269,7 @@ func TestTruncatedLists(t *testing.T) {
 		for end := range len(whole) + 1 {
 			text := whole[:end]
 			h := testkit.Answer(text)
-			ask := func(a *asker) (*KubeletAnswer, *APIAnswer) {
+			ask := func(a getter) (*KubeletAnswer, *APIAnswer) {
 				k := newPodList("kubelet", true)
 				k.askPods(t.Context(), a)
 				k.Weigh()
@@ -278,7 +280,7 @@ func TestTruncatedLists(t *testing.T) {
 				}
 				return k, l
 			}
-			k, a := ask(&asker{base: "http://x", client: &http.Client{Transport: roundTrip(h)}})
+			k, a := ask(answers(h))
 			for _, l := range []*bothLists{listing(k, nil), listing(nil, a), listing(k, a)} {
 				for _, uid := range []parsers.PodUID{testkit.UIDQuiet, testkit.StaticUID, testkit.UIDHere} {
 					if v := judged(l, uid, false); v.Decision == policy.Reap {
@@ -290,13 +292,13 @@ func TestTruncatedLists(t *testing.T) {
 	}
 }
 
-// roundTrip answers without a network.
-type roundTrip http.HandlerFunc
+// answers is a server without a network.
+type answers http.HandlerFunc
 
-func (h roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h answers) Get(_ context.Context, path, _ string, take func(io.Reader) error) error {
 	w := httptest.NewRecorder()
-	h(w, r)
-	return w.Result(), nil
+	h(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return take(w.Body)
 }
 
 // FuzzPodReader: whatever a server answers, what is read of it is bounded and nothing

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -38,9 +39,9 @@ const (
 
 // askGauges reads the kubelet's own gauges. Only lines with their names are looked at, one at
 // a time: expfmt would make a tree of the whole text for them.
-func askGauges(ctx context.Context, a *asker) (policy.KubeletGauges, error) {
-	g := policy.KubeletGauges{Origin: a.base + "/metrics"}
-	err := a.get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
+func askGauges(ctx context.Context, a getter, base string) (policy.KubeletGauges, error) {
+	g := policy.KubeletGauges{Origin: base + "/metrics"}
+	err := a.Get(ctx, "/metrics", "text/plain", func(r io.Reader) error { return readGauges(r, &g) })
 	if err != nil {
 		// What an answer that breaks off has told is left out too: a sum may miss a series.
 		return policy.KubeletGauges{Origin: g.Origin, Detail: fmt.Sprintf("not answered: %v", err)}, err
@@ -115,7 +116,7 @@ func readGauge(line []byte, g *policy.KubeletGauges) {
 	case metricWorking:
 		if len(g.Working) < mostWorking {
 			g.Working = append(g.Working, policy.WorkingPods{
-				Lifecycle: briefly(labels["lifecycle"]), Config: briefly(labels["config"]), Static: briefly(labels["static"]), Count: n,
+				Lifecycle: clean.Brief(labels["lifecycle"]), Config: clean.Brief(labels["config"]), Static: clean.Brief(labels["static"]), Count: n,
 			})
 		}
 	}

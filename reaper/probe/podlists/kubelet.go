@@ -6,13 +6,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 )
@@ -59,14 +59,14 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, d Door) *KubeletAns
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Guard.Limit(), bounded.ErrHangs)
 	defer cancel()
-	a := newAsker(d.Base, token, d.TLS)
-	defer a.close()
+	a := kube.NewAsker(d.Base, token, d.TLS)
+	defer a.Close()
 	l := newPodList(d.Base+"/pods", d.TLS != nil)
 	l.askPods(ctx, a)
 	if l.Proven {
 		l.askRunning(ctx, a)
 	}
-	gauges, err := askGauges(ctx, a)
+	gauges, err := askGauges(ctx, a, d.Base)
 	if l.Gauges = gauges; err != nil {
 		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
@@ -95,7 +95,7 @@ func (r *Reader) AsksKubelet() bool {
 // login adds the credentials that the operator gave to a way to the kubelet's own port.
 func (r *Reader) login(d Door) (string, error) {
 	if r.KubeletClientCertificate != "" {
-		pair, err := clientPair(r.KubeletClientCertificate, r.KubeletClientKey, r.Now())
+		pair, err := kube.ClientPair(r.KubeletClientCertificate, r.KubeletClientKey, r.Now())
 		if err != nil {
 			return "", err
 		}
@@ -104,11 +104,11 @@ func (r *Reader) login(d Door) (string, error) {
 	if r.KubeletTokenFile == "" {
 		return "", nil
 	}
-	return readToken(r.KubeletTokenFile)
+	return kube.ReadToken(r.KubeletTokenFile)
 }
 
 // askPods keeps what was listed even where the answer breaks off.
-func (l *KubeletAnswer) askPods(ctx context.Context, a *asker) {
+func (l *KubeletAnswer) askPods(ctx context.Context, a getter) {
 	r := podReader{each: func(pod *listedPod) {
 		l.Listed++
 		pod.note(l.Pods)
@@ -120,7 +120,7 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a *asker) {
 			l.Nameless++
 		}
 	}}
-	err := a.get(ctx, "/pods", acceptJSON, r.read)
+	err := a.Get(ctx, "/pods", acceptJSON, r.read)
 	l.More = r.more != ""
 	if err == nil {
 		return
@@ -134,9 +134,9 @@ func (l *KubeletAnswer) askPods(ctx context.Context, a *asker) {
 // kubeletAdvice says which right is missing.
 func kubeletAdvice(err error) string {
 	switch {
-	case refused(err, 401):
+	case kube.Refused(err, 401):
 		return "; it does not know these credentials (authentication.x509.clientCAFile, authentication.webhook of its configuration)"
-	case refused(err, 403):
+	case kube.Refused(err, 403):
 		return "; the right to get nodes/proxy is missing, or from 1.33 on nodes/pods and nodes/metrics"
 	}
 	return ""
@@ -144,22 +144,9 @@ func kubeletAdvice(err error) string {
 
 // askRunning adds the pods that the kubelet finds in its runtime. Not everybody who may read
 // /pods may read these: their absence is no doubt about the list.
-func (l *KubeletAnswer) askRunning(ctx context.Context, a *asker) {
+func (l *KubeletAnswer) askRunning(ctx context.Context, a getter) {
 	r := podReader{each: func(pod *listedPod) { pod.note(l.Pods) }}
-	if err := a.get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
+	if err := a.Get(ctx, "/runningpods/", acceptJSON, r.read); err != nil {
 		l.Running = fmt.Sprintf("/runningpods not answered: %v", err)
 	}
-}
-
-// readToken reads a bearer token, which its owner may replace at any time.
-func readToken(file string) (string, error) {
-	text, err := readNamed(file)
-	if err != nil {
-		return "", fmt.Errorf("cannot read the token: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s holds no token", file)
-	}
-	return token, nil
 }

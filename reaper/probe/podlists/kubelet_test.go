@@ -130,7 +130,7 @@ func TestPodListNotAnswered(t *testing.T) {
 	t.Run("no HTTP", func(t *testing.T) {
 		for text, want := range map[string]string{
 			"SSH-2.0-x\r\n": "malformed HTTP response", "HTTP/1.0 200 OK": "EOF",
-			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", biggestHead): "exceeded",
+			"HTTP/1.0 200 OK\r\n" + strings.Repeat("X: y\r\n", 64<<10): "exceeded",
 		} {
 			h, err := net.Listen("tcp", "127.0.0.1:0")
 			testkit.Must(t, err)

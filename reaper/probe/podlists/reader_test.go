@@ -2,12 +2,10 @@ package podlists
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -48,58 +46,10 @@ users: [{name: u, user: {`+c.user+`}}]
 			if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want) || !strings.Contains(errs[0].Error(), path) {
 				t.Fatalf("%v, want %q", errs, c.want)
 			}
-			if _, ok := errors.AsType[*RefusedError](errs[0]); ok != c.refused {
+			if _, ok := errors.AsType[*kube.RefusedError](errs[0]); ok != c.refused {
 				t.Errorf("refused for good: %t, want %t", ok, c.refused)
 			}
 		})
-	}
-}
-
-func TestKubeconfigCurrent(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                     "no current-context",
-		"current-context: a\n": `no context "a"`,
-		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n":                                                                          `no cluster "c"`,
-		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'https://a'}}]\n":                   `no user "u"`,
-		"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nusers: [{name: u}]\nclusters: [{name: d, cluster: {server: 'https://a'}}]": `no cluster "c"`,
-		"\tx: [":                 "cannot read",
-		"current-context: [1]\n": "cannot read",
-	} {
-		if _, err := readKubeconfig(testkit.File(t, "k", text), testkit.Noon); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
-// TestKubeconfigFiles: what a kubeadm node has, with files beside it and one for certificate
-// and key; relative paths begin where the kubeconfig lies; JSON is YAML.
-func TestKubeconfigFiles(t *testing.T) {
-	dir := t.TempDir()
-	ca, _ := testkit.NewCert(t, "ca", testkit.Later)
-	cert, key := testkit.NewCert(t, "system:node:node-7", testkit.Later)
-	old, oldKey := testkit.NewCert(t, "system:node:node-7", testkit.Noon.Add(-time.Hour))
-	testkit.Must(t, os.Mkdir(filepath.Join(dir, "pki"), 0o700))
-	testkit.WriteText(t, filepath.Join(dir, "pki", "ca.crt"), ca)
-	current := testkit.WriteText(t, filepath.Join(dir, "pki", "kubelet-client-current.pem"), cert+key)
-	testkit.WriteText(t, filepath.Join(dir, "token"), "abc\n")
-	path := testkit.WriteText(t, filepath.Join(dir, "kubelet.conf"), `{"kind":"Config","current-context":"a",
-"contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],
-"clusters":[{"name":"c","cluster":{"server":"https://api.example:6443/k8s/clusters/c-1","certificate-authority":"pki/ca.crt","tls-server-name":"kubernetes"}}],
-"users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
-	k, err := readKubeconfig(path, testkit.Noon)
-	testkit.Must(t, err)
-	if k.node() != "node-7" || k.token != "abc" || k.tls.ServerName != "kubernetes" || k.tls.InsecureSkipVerify || len(k.tls.Certificates) != 1 ||
-		k.tls.RootCAs == nil || k.server.String() != "https://api.example:6443/k8s/clusters/c-1" {
-		t.Errorf("%+v, %+v", k, k.tls)
-	}
-	testkit.WriteText(t, filepath.Join(dir, "token"), "new\n")
-	if k, err = readKubeconfig(path, testkit.Noon); err != nil || k.token != "new" {
-		t.Errorf("a token that was replaced: %v", err)
-	}
-	testkit.WriteText(t, current, old+oldKey)
-	if _, err := readKubeconfig(path, testkit.Noon); err == nil || !strings.Contains(err.Error(),
-		"the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
-		t.Errorf("expired: %v", err)
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -29,47 +27,11 @@ const MaxCmdline = 2 << 20
 
 // Read reads a process's file, bounded.
 func Read(dir string, pid int, file string, limit int64) ([]byte, error) {
-	b, err := ReadRegular(Path(dir, pid, file), limit)
+	b, err := beneath.ReadNamed(Path(dir, pid, file), limit)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil, ErrEnded
 	}
 	return b, err
-}
-
-// ReadRegular reads a file that must be a regular one of at most limit bytes. O_NONBLOCK
-// keeps the open of a FIFO from waiting for a writer.
-func ReadRegular(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	return ReadOpened(f, limit)
-}
-
-// ReadOpened does so with an open file.
-func ReadOpened(f *os.File, limit int64) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot read %s: it is %s", f.Name(), TypeOf(f))
-	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("cannot read %s: it is longer than %d bytes", f.Name(), limit)
-	}
-	return b, err
-}
-
-// TypeOf returns the type of an open file in words.
-func TypeOf(f *os.File) string {
-	st, err := beneath.Stat(int(f.Fd()))
-	if err != nil {
-		return err.Error()
-	}
-	return beneath.TypeName(st.Mode)
 }
 
 // Stat is what is read of a process's stat.

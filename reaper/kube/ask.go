@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+)
+
+// biggestHead bounds the head of an answer, and what is read of a refusal.
+const biggestHead = 64 << 10
+
+// Asker asks one server some questions, by one connection. It knows no proxy of the environment,
+// follows no redirect and takes no compressed answer, whose size nobody could tell beforehand.
+// Of HTTP it speaks version 1.1 only. Its owner closes it when the questions are over, so that
+// idling costs nothing.
+type Asker struct {
+	client *http.Client
+	base   string // scheme, host and port, and what comes before every path
+	token  string // a bearer token, "" for none
+}
+
+// NewAsker makes what asks one server; it connects when it is asked for something.
+func NewAsker(base, token string, conf *tls.Config) *Asker {
+	version := new(http.Protocols)
+	version.SetHTTP1(true)
+	return &Asker{base: base, token: token, client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: nil, TLSClientConfig: conf, Protocols: version, DisableCompression: true,
+			MaxConnsPerHost: 1, MaxResponseHeaderBytes: biggestHead,
+		},
+	}}
+}
+
+// Asker makes what asks the server with its credentials.
+func (s *Server) Asker() *Asker { return NewAsker(s.Base, s.Token, s.TLS) }
+
+// Close closes its connection.
+func (a *Asker) Close() { a.client.CloseIdleConnections() }
+
+// Get asks for a path and hands the body of the answer to take, which has its own bounds.
+// Time is bounded by ctx. What is not 200 is an error: see Refused.
+func (a *Asker) Get(ctx context.Context, path, accept string, take func(io.Reader) error) error {
+	return a.ask(ctx, http.MethodGet, path, http.Header{"Accept": {accept}}, http.NoBody, take)
+}
+
+// Send sends JSON, and hands the body of the answer, of any code of success, to take.
+// contentType says which kind of JSON: a PATCH has several.
+func (a *Asker) Send(ctx context.Context, method, path, contentType string, body []byte, take func(io.Reader) error) error {
+	head := http.Header{"Accept": {"application/json"}, "Content-Type": {contentType}}
+	return a.ask(ctx, method, path, head, bytes.NewReader(body), take)
+}
+
+func (a *Asker) ask(ctx context.Context, method, path string, head http.Header, body io.Reader, take func(io.Reader) error) error {
+	err := a.try(ctx, method, path, head, body, take)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+	}
+	return err
+}
+
+func (a *Asker) try(ctx context.Context, method, path string, head http.Header, body io.Reader, take func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header = head
+	req.Header.Set("User-Agent", "orphan-reaper")
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // whoever asks says whom
+		}
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // all that was sent has been answered
+	if resp.StatusCode/100 != 2 || method == http.MethodGet && resp.StatusCode != http.StatusOK {
+		return refusalOf(resp)
+	}
+	if err := take(resp.Body); err != nil {
+		return err
+	}
+	// With its last bytes read, the connection can be asked again.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // the answer is complete whatever comes
+	return nil
+}
+
+// refusal is an answer that is no success.
+type refusal struct {
+	code  int
+	words string
+}
+
+// Error says what the server said.
+func (r *refusal) Error() string {
+	s := fmt.Sprintf("it answers %d %s", r.code, http.StatusText(r.code))
+	if r.words != "" {
+		s += ": " + r.words
+	}
+	return s
+}
+
+// Refused says whether the error is a refusal of that code.
+func Refused(err error, code int) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && r.code == code
+}
+
+// refusalOf takes the words of Kubernetes' Status, or the beginning of a text.
+func refusalOf(resp *http.Response) error {
+	r := &refusal{code: resp.StatusCode}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, biggestHead))
+	if err != nil && len(body) == 0 {
+		return r
+	}
+	var status struct {
+		Kind    string `json:"kind"`
+		Message string `json:"message"`
+	}
+	r.words = string(body)
+	if json.Unmarshal(body, &status) == nil {
+		r.words = status.Message
+	}
+	r.words = clean.Brief(r.words)
+	return r
+}
