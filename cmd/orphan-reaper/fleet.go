@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 const fleetHelp = `Nodes are named by the addresses on which their daemons answer
 (--web-listen-address), as arguments or in a file, one a line: http://HOST:PORT,
-https://HOST:PORT, or NODE=ADDRESS.
+https://HOST:PORT, or NODE=ADDRESS. --service finds the daemons of a cluster.
 
 Every node that does not answer is named, and the exit code is then 3.`
 
@@ -31,7 +32,11 @@ func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 	f.StringVar(&o.From, "from", "", "a `FILE` with an address a line; - is stdin")
 	f.IntVar(&o.Parallel, "parallel", 100, "how many nodes are asked at once")
 	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has for its answer")
+	f.StringVar(&o.Service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; with --ca-file or --tls-server-name they are asked by https")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
 	f.StringVar(&o.CAFile, "ca-file", "", "certificates of the authority, in PEM (default: the system's)")
+	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` for which the certificates of all nodes are (default: each node's address)")
+	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; with https:// or loopback only")
 	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one; with https:// or loopback only")
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }
@@ -47,7 +52,7 @@ func newFleetListCommand(a *app) *cobra.Command {
 			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'",
 		Annotations: marks(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fleet, err := a.openFleet(o, args)
+			fleet, err := a.openFleet(cmd.Context(), o, args)
 			if err != nil {
 				return err
 			}
@@ -83,7 +88,7 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 			if mostBreakers < 0 {
 				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is less than nothing", mostBreakers)
 			}
-			fleet, err := a.openFleet(o, args)
+			fleet, err := a.openFleet(cmd.Context(), o, args)
 			if err != nil {
 				return err
 			}
@@ -106,7 +111,7 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) openFleet(o wire.FleetOptions, args []string) (*wire.Fleet, error) {
-	o.Targets, o.Stdin = args, a.stdin
-	return wire.OpenFleet(o)
+func (a *app) openFleet(ctx context.Context, o wire.FleetOptions, args []string) (*wire.Fleet, error) {
+	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
+	return wire.OpenFleet(ctx, o)
 }

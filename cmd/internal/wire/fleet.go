@@ -11,12 +11,15 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/fanout"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
 // FleetOptions say which nodes are asked, and how.
@@ -24,12 +27,17 @@ type FleetOptions struct {
 	Targets []string // URL or NODE=URL, each
 	From    string   // a file with one a line, "-" for Stdin, "" for none
 	Stdin   io.Reader
-	CAFile  string // "" for the system's authorities
-	User    string // "" for none
-	// PasswordFile holds the user's password in its first line.
-	PasswordFile string
-	Parallel     int
-	Patience     time.Duration
+	// Service is NAMESPACE/NAME of the Service whose endpoints are asked as well, "" for none.
+	Service string
+	APIServer
+	CAFile     string // "" for the system's authorities
+	ServerName string // for which all nodes' certificates are, "" for each its address
+	User       string // "" for none
+	// PasswordFile holds the user's password in its first line, TokenFile a bearer token; "" for none.
+	PasswordFile, TokenFile string
+
+	Parallel int
+	Patience time.Duration
 }
 
 // Fleet is many nodes, ready to be asked.
@@ -39,45 +47,67 @@ type Fleet struct {
 }
 
 // OpenFleet reads who is to be asked, and with what.
-func OpenFleet(o FleetOptions) (*Fleet, error) {
+func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	f := &Fleet{client: fanout.Client{Parallel: o.Parallel, Patience: o.Patience, User: o.User}}
-	if o.Parallel < 1 || o.Patience <= 0 {
+	switch {
+	case o.Parallel < 1 || o.Patience <= 0:
 		return nil, exit.Usagef("", "--parallel and --timeout want more than 0")
-	}
-	if err := f.read(o); err != nil {
-		return nil, err
-	}
-	if (o.User == "") != (o.PasswordFile == "") {
+	case (o.User == "") != (o.PasswordFile == ""):
 		return nil, exit.Usagef("", "--user and --password-file belong together")
+	case o.User != "" && o.TokenFile != "":
+		return nil, exit.Usagef("", "--user and --token-file exclude each other: a request says one of them")
 	}
-	if err := f.checkClear(o.User); err != nil {
+	if err := f.read(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := f.checkClear(o); err != nil {
+		return nil, err
+	}
+	return f, f.credentials(o)
+}
+
+// credentials reads what the daemons are to be shown, and how they are known.
+func (f *Fleet) credentials(o FleetOptions) error {
 	if o.PasswordFile != "" {
 		text, err := os.ReadFile(o.PasswordFile)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the password: %w", err)
+			return fmt.Errorf("cannot read the password: %w", err)
 		}
 		f.client.Password, _, _ = strings.Cut(string(text), "\n")
 	}
+	if o.TokenFile != "" {
+		file, err := filepath.Abs(o.TokenFile)
+		if err != nil {
+			return err
+		}
+		if f.client.Token, err = kube.ReadToken(file); err != nil {
+			return err
+		}
+	}
+	f.client.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
 	if o.CAFile != "" {
 		text, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the authority's certificate: %w", err)
+			return fmt.Errorf("cannot read the authority's certificate: %w", err)
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, exit.Usagef("", "%s holds no certificate in PEM", o.CAFile)
+		f.client.TLS.RootCAs = x509.NewCertPool()
+		if !f.client.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return exit.Usagef("", "%s holds no certificate in PEM", o.CAFile)
 		}
-		f.client.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	}
-	return f, nil
+	return nil
 }
 
 // read reads the targets. One that stands twice is asked once.
-func (f *Fleet) read(o FleetOptions) error {
+func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
 	lines, where := o.Targets, "an argument"
 	seen := map[string]bool{}
+	take := func(t report.Target) {
+		if !seen[t.URL] {
+			seen[t.URL] = true
+			f.targets = append(f.targets, t)
+		}
+	}
 	add := func(n int, line string) error {
 		t, err := fanout.ParseTarget(line)
 		if err != nil {
@@ -86,10 +116,7 @@ func (f *Fleet) read(o FleetOptions) error {
 			}
 			return exit.Usagef("", "%w", err)
 		}
-		if !seen[t.URL] {
-			seen[t.URL] = true
-			f.targets = append(f.targets, t)
-		}
+		take(t)
 		return nil
 	}
 	for _, line := range lines {
@@ -103,22 +130,61 @@ func (f *Fleet) read(o FleetOptions) error {
 			return err
 		}
 	}
+	if o.Service != "" {
+		found, err := daemonsOf(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, t := range found {
+			take(t)
+		}
+	}
 	if len(f.targets) == 0 {
-		return exit.Usagef("name daemons as http://HOST:PORT, or a file of them with --from", "no node is named")
+		return exit.Usagef("name daemons as http://HOST:PORT, a file of them with --from, or their Service with --service", "no node is named")
 	}
 	return nil
 }
 
-// checkClear refuses to send a password where others can read it. What goes by loopback stays on this host.
-func (f *Fleet) checkClear(user string) error {
+// daemonsOf finds the daemons behind the Service.
+func daemonsOf(ctx context.Context, o FleetOptions) ([]report.Target, error) {
+	namespace, name, ok := strings.Cut(o.Service, "/")
+	if !ok || namespace == "" || name == "" || strings.Trim(namespace+name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return nil, exit.Usagef("", "--service %q is not NAMESPACE/NAME", o.Service)
+	}
+	server, err := o.open(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	scheme := "http"
+	if o.CAFile != "" || o.ServerName != "" {
+		scheme = "https"
+	}
+	found, err := cluster.Daemons(ctx, server, cluster.Service{Namespace: namespace, Name: name}, scheme)
+	if err == nil && len(found) == 0 {
+		err = exit.Failf("kubectl get service --all-namespaces shows its name; the chart makes it with web.expose=true",
+			"the Service %s has no endpoints, or there is none", o.Service)
+	}
+	return found, err
+}
+
+// checkClear refuses to send a password or token where others can read it. What goes by loopback stays on this host.
+func (f *Fleet) checkClear(o FleetOptions) error {
+	flag, secret := "--user", "password"
+	if o.TokenFile != "" {
+		flag, secret = "--token-file", "token"
+	}
 	for _, t := range f.targets {
 		address, plain := strings.CutPrefix(t.URL, "http://")
-		if user == "" || !plain {
+		if o.User == "" && o.TokenFile == "" || !plain {
 			continue
 		}
 		u := url.URL{Host: address}
 		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
-			return exit.Usagef("use https:// and --ca-file, or leave out --user", "%s has no TLS, so everybody on the way could read the password", t.URL)
+			hint := "use https:// and --ca-file, or leave out " + flag
+			if o.Service != "" {
+				hint = "with --ca-file or --tls-server-name the daemons of a Service are asked by https://"
+			}
+			return exit.Usagef(hint, "%s has no TLS, so everybody on the way could read the %s", t.URL, secret)
 		}
 	}
 	return nil

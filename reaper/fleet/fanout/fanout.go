@@ -52,6 +52,7 @@ type Client struct {
 	Patience       time.Duration // with each of them
 	TLS            *tls.Config   // nil: the system's authorities
 	User, Password string        // "" for none
+	Token          string        // a bearer token, "" for none
 }
 
 // List asks each target for its report. each gets them one at a time, as they come, in no order;
@@ -158,8 +159,11 @@ func (c *Client) ask(ctx context.Context, h *http.Client, method, address string
 	if err != nil {
 		return err
 	}
-	if c.User != "" {
+	switch {
+	case c.User != "":
 		r.SetBasicAuth(c.User, c.Password)
+	case c.Token != "":
+		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	a, err := h.Do(r)
 	if err != nil {

@@ -187,6 +187,23 @@ func TestPassword(t *testing.T) {
 	})
 }
 
+// TestToken: as TestPassword.
+func TestToken(t *testing.T) {
+	thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the thief was asked: %v", r.Header) })
+	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer s3cret" {
+			t.Errorf("%q", got)
+		}
+		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+	})
+	c := Client{Parallel: 1, Patience: 10 * time.Second, Token: "s3cret"}
+	c.List(t.Context(), []report.Target{at}, func(_ report.Target, _ *report.Report, err error) {
+		if err == nil || !strings.Contains(err.Error(), "307") || strings.Contains(err.Error(), "s3cret") {
+			t.Error(err)
+		}
+	})
+}
+
 // TestInterrupted: an interrupt ends all requests at once, and every node is told all the same.
 func TestInterrupted(t *testing.T) {
 	at := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
