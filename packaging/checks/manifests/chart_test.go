@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -309,14 +310,7 @@ func TestProbes(t *testing.T) {
 
 // TestPrometheus: the rules in the chart are those that are tested with promtool, and what is kept at the scrape is enough for them.
 func TestPrometheus(t *testing.T) {
-	source := read(t, root+"/packaging/prometheus/orphan-reaper-fleet.rules.yaml")
-	copied := chart + "/files/orphan-reaper-fleet.rules.yaml"
-	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		must(t, os.WriteFile(copied, []byte(source), 0o644))
-	}
-	if read(t, copied) != source {
-		t.Errorf("%s is not the one in packaging/prometheus: run make golden-chart", copied)
-	}
+	source := copied(t, "prometheus/orphan-reaper-fleet.rules.yaml")
 	all := rendered(t, values(t)["label"]...)
 	rules := kinds[*monitoringv1.PrometheusRule](all)
 	monitors := kinds[*monitoringv1.PodMonitor](all)
@@ -355,6 +349,37 @@ func TestPrometheus(t *testing.T) {
 	}
 	if none := kinds[*monitoringv1.PodMonitor](rendered(t, values(t)["enforce-tls"]...)); none[0].Spec.PodMetricsEndpoints[0].MetricRelabelConfigs != nil {
 		t.Error("an empty list drops something")
+	}
+}
+
+// copied reads a file of packaging that the chart has in its own files too.
+func copied(t *testing.T, name string) string {
+	t.Helper()
+	source := read(t, root+"/packaging/"+name)
+	own := chart + "/files/" + filepath.Base(name)
+	if os.Getenv("UPDATE_GOLDEN") == "1" {
+		must(t, os.WriteFile(own, []byte(source), 0o644))
+	}
+	if read(t, own) != source {
+		t.Errorf("%s is not the one in packaging: run make golden-chart", own)
+	}
+	return source
+}
+
+// TestDashboard: the ConfigMap has the dashboard that is tested beside it, byte for byte, and the label by which Grafana's sidecar finds it. It
+// is the only ConfigMap, and is not there by default.
+func TestDashboard(t *testing.T) {
+	source := copied(t, "grafana/orphan-reaper-fleet.json")
+	for name, args := range values(t) {
+		maps := kinds[*corev1.ConfigMap](rendered(t, args...))
+		if len(maps) != map[bool]int{true: 1}[name == "label"] {
+			t.Errorf("%s: %d ConfigMaps", name, len(maps))
+		}
+		for _, m := range maps {
+			if m.Labels["grafana_dashboard"] != "1" || m.Annotations["grafana_folder"] != "Nodes" || len(m.Data) != 1 || m.Data["orphan-reaper-fleet.json"] != source {
+				t.Errorf("%s: labels %v, annotations %v, %d files, or another dashboard", name, m.Labels, m.Annotations, len(m.Data))
+			}
+		}
 	}
 }
 

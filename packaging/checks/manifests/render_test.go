@@ -78,6 +78,8 @@ func fresh(kind string) metav1.Object {
 		return new(appsv1.DaemonSet)
 	case "v1 Service":
 		return new(corev1.Service)
+	case "v1 ConfigMap":
+		return new(corev1.ConfigMap)
 	case "v1 ServiceAccount":
 		return new(corev1.ServiceAccount)
 	case "v1 Namespace":
