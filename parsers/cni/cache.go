@@ -3,7 +3,6 @@ package cni
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -132,19 +131,15 @@ func ParseCache(name string, content []byte) File {
 		return File{Untied: UntiedSize}
 	case tooDeep(content):
 		return File{Untied: UntiedSize}
+	case !json.Valid(content):
+		return byName(Unreadable, name)
 	}
 	var r cacheV1
-	if err := json.Unmarshal(content, &r); err != nil {
-		if _, wrongType := errors.AsType[*json.UnmarshalTypeError](err); !wrongType {
-			return byName(Unreadable, name)
-		}
-		return File{Untied: UntiedContent}
-	}
+	r.read(content)
 	switch {
-	case r.Kind.is("cniCacheV1"):
-		r.read()
+	case r.kind.is("cniCacheV1"):
 		return r.tie(name)
-	case r.isLegacy(content):
+	case r.isLegacy():
 		return byName(Legacy, name)
 	}
 	return File{Untied: UntiedContent}

@@ -1,15 +1,16 @@
 package cni
 
 import (
-	"encoding/json"
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// copies are all values that one key has, each as its text in the file. encoding/json hands
-// over each of them: of keys that come twice, and of keys that differ in case only, which it
-// takes for the same, as libcni does. It would keep the last without a word.
+// copies are all values that one key has, each as its text in the file: of a key that comes
+// twice, and of keys that differ in case only, which encoding/json, and so libcni, takes for the
+// same. It would keep the last without a word.
 type copies struct {
 	lit   []byte
 	times int
@@ -17,15 +18,9 @@ type copies struct {
 	differ bool
 }
 
-// UnmarshalJSON takes one more copy.
-func (c *copies) UnmarshalJSON(lit []byte) error {
-	c.add(lit)
-	return nil
-}
-
 func (c *copies) add(lit []byte) {
 	c.differ = c.differ || c.times > 0 && !sameText(c.lit, lit)
-	c.lit, c.times = append([]byte(nil), lit...), c.times+1
+	c.lit, c.times = lit, c.times+1
 }
 
 // isText reports whether the last copy is a string.
@@ -33,7 +28,7 @@ func (c *copies) isText() bool { return c.times > 0 && c.lit[0] == '"' }
 
 // text returns the string that all copies are, and false where there is none or they differ.
 func (c *copies) text() (string, bool) {
-	if !c.isText() || c.differ {
+	if c.differ {
 		return "", false
 	}
 	return decodeText(c.lit)
@@ -45,26 +40,9 @@ func (c *copies) is(want string) bool {
 	return ok && s == want
 }
 
-// count is how often a key comes whose value does not matter here.
-type count int
-
-// UnmarshalJSON counts one more copy.
-func (c *count) UnmarshalJSON([]byte) error {
-	*c++
-	return nil
-}
-
-// cacheV1 is a cniCacheV1.
+// cacheV1 is a cniCacheV1. What it holds are parts of the content.
 type cacheV1 struct {
-	Kind         copies `json:"kind"`
-	ContainerID  copies `json:"containerId"`
-	IfName       copies `json:"ifName"`
-	Network      copies `json:"networkName"`
-	NetNS        copies `json:"netns"`
-	Args         copies `json:"cniArgs"`
-	Result       copies `json:"result"`
-	Config       count  `json:"config"`
-	Capabilities count  `json:"capabilityArgs"`
+	kind, containerID, ifName, network, netns, args, result, config, capabilities copies
 
 	// The keys of cniArgs that the kubelet's runtimes set.
 	uid, sandbox, namespace, podName copies
@@ -72,108 +50,115 @@ type cacheV1 struct {
 	sandboxes copies
 	// odd: a value has the wrong type.
 	odd bool
+	// legacy: it has a key of a bare result.
+	legacy bool
 }
 
-// read takes the values of cniArgs and of the result apart.
-func (r *cacheV1) read() {
-	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS} {
-		r.odd = r.odd || v.times > 0 && !v.isText()
-	}
-	if r.Args.times > 0 {
-		r.readArgs()
-	}
-	if r.Result.times > 0 {
-		r.readInterfaces()
+// cacheKey is a key of a cniCacheV1.
+type cacheKey struct {
+	name   string
+	values *copies
+}
+
+// keys returns all keys, those whose values are strings first.
+func (r *cacheV1) keys() [9]cacheKey {
+	return [...]cacheKey{
+		{"kind", &r.kind},
+		{"containerId", &r.containerID},
+		{"ifName", &r.ifName},
+		{"networkName", &r.network},
+		{"netns", &r.netns},
+		{"cniArgs", &r.args},
+		{"result", &r.result},
+		{"config", &r.config},
+		{"capabilityArgs", &r.capabilities},
 	}
 }
+
+// read takes content apart, which is valid JSON.
+func (r *cacheV1) read(content []byte) {
+	keys := r.keys()
+	for name, value := range parts(bytes.TrimSpace(content), '{') {
+		switch i := slices.IndexFunc(keys[:], func(k cacheKey) bool { return strings.EqualFold(k.name, name) }); {
+		case i >= 0:
+			keys[i].values.add(value)
+		case slices.Contains(legacyKeys, name):
+			r.legacy = true
+		}
+	}
+	for _, k := range keys[:5] {
+		r.odd = r.odd || k.values.times > 0 && !k.values.isText()
+	}
+	r.readArgs()
+	r.readInterfaces()
+}
+
+var legacyKeys = []string{"cniVersion", "interfaces", "ips", "ip4", "ip6", "routes", "dns"}
 
 // readArgs reads the pairs of cniArgs. Whatever is no pair of strings makes the file odd:
 // libcni cannot read it either.
 func (r *cacheV1) readArgs() {
-	var pairs [][]copies
-	if json.Unmarshal(r.Args.lit, &pairs) != nil || pairs == nil {
-		r.odd = true
-	}
-	for _, p := range pairs {
-		if len(p) != 2 || !p[0].isText() || !p[1].isText() {
+	r.odd = r.odd || r.args.times > 0 && r.args.lit[0] != '['
+	for _, lit := range parts(r.args.lit, '[') {
+		var pair [2][]byte
+		n := 0
+		for _, text := range parts(lit, '[') {
+			pair[min(n, 1)] = text
+			n++
+		}
+		if n != 2 || pair[0][0] != '"' || pair[1][0] != '"' {
 			r.odd = true
 			continue
 		}
-		switch key, _ := p[0].text(); key {
+		switch key, _ := decodeText(pair[0]); key {
 		case "K8S_POD_UID":
-			r.uid.add(p[1].lit)
+			r.uid.add(pair[1])
 		case "K8S_POD_INFRA_CONTAINER_ID":
-			r.sandbox.add(p[1].lit)
+			r.sandbox.add(pair[1])
 		case "K8S_POD_NAMESPACE":
-			r.namespace.add(p[1].lit)
+			r.namespace.add(pair[1])
 		case "K8S_POD_NAME":
-			r.podName.add(p[1].lit)
+			r.podName.add(pair[1])
 		}
 	}
 }
 
-// readInterfaces reads the interfaces of a result (0.3.0 and newer):
+// readInterfaces reads the interfaces of a result (0.3.0 and newer), of all copies of the key:
 //
 //	"interfaces":[{"name":"veth1fc745d3"},{"name":"eth0","sandbox":"/var/run/netns/cni-…"}]
 //
 // Some plugins put other things into sandbox for interfaces of their own: only a path names
 // a namespace. A backslash may begin one.
 func (r *cacheV1) readInterfaces() {
-	var result struct {
-		Interfaces faces `json:"interfaces"`
-	}
-	_ = json.Unmarshal(r.Result.lit, &result) // what has another type has no namespace
-	for _, face := range result.Interfaces {
-		v := face.Sandbox
-		if v.isText() && (v.lit[1] == '/' || v.lit[1] == '\\') {
-			r.sandboxes.add(v.lit)
+	for name, faces := range parts(r.result.lit, '{') {
+		if !strings.EqualFold(name, "interfaces") {
+			continue
 		}
-		r.sandboxes.differ = r.sandboxes.differ || v.differ
+		for _, face := range parts(faces, '[') {
+			var v copies
+			for name, value := range parts(face, '{') {
+				if strings.EqualFold(name, "sandbox") {
+					v.add(value)
+				}
+			}
+			if v.isText() && (v.lit[1] == '/' || v.lit[1] == '\\') {
+				r.sandboxes.add(v.lit)
+			}
+			r.sandboxes.differ = r.sandboxes.differ || v.differ
+		}
 	}
-}
-
-// faces are the interfaces of a result, of all copies of the key: encoding/json would keep the last.
-type faces []struct {
-	Sandbox copies `json:"sandbox"`
-}
-
-// UnmarshalJSON adds one more copy.
-func (f *faces) UnmarshalJSON(lit []byte) error {
-	var more []struct {
-		Sandbox copies `json:"sandbox"`
-	}
-	err := json.Unmarshal(lit, &more)
-	*f = append(*f, more...)
-	return err
 }
 
 // twice reports whether a key comes twice.
 func (r *cacheV1) twice() bool {
-	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS, &r.Args, &r.Result} {
-		if v.times > 1 {
-			return true
-		}
-	}
-	return r.Config > 1 || r.Capabilities > 1
+	keys := r.keys()
+	return slices.ContainsFunc(keys[:], func(k cacheKey) bool { return k.values.times > 1 })
 }
 
 // isLegacy reports whether the content is a bare result: it has a key of one, and none of ours.
-func (r *cacheV1) isLegacy(content []byte) bool {
-	for _, v := range []*copies{&r.Kind, &r.ContainerID, &r.IfName, &r.Network, &r.NetNS, &r.Args, &r.Result} {
-		if v.times > 0 {
-			return false
-		}
-	}
-	var keys map[string]json.RawMessage
-	if r.Config+r.Capabilities > 0 || json.Unmarshal(content, &keys) != nil {
-		return false
-	}
-	for _, key := range []string{"cniVersion", "interfaces", "ips", "ip4", "ip6", "routes", "dns"} {
-		if _, ok := keys[key]; ok {
-			return true
-		}
-	}
-	return false
+func (r *cacheV1) isLegacy() bool {
+	keys := r.keys()
+	return r.legacy && !slices.ContainsFunc(keys[:], func(k cacheKey) bool { return k.values.times > 0 })
 }
 
 // tie returns the file with the container, where the name and all of the content agree
@@ -206,7 +191,7 @@ func (r *cacheV1) tieName(name string, f *File) Untied {
 		value *copies
 		after string
 		to    *string
-	}{{&r.Network, "-", &f.Network}, {&r.ContainerID, "-", &f.ContainerID}, {&r.IfName, "", &f.IfName}} {
+	}{{&r.network, "-", &f.Network}, {&r.containerID, "-", &f.ContainerID}, {&r.ifName, "", &f.IfName}} {
 		if !part.value.isText() {
 			return UntiedContent
 		}
@@ -244,7 +229,7 @@ func (r *cacheV1) tieArgs(f *File) Untied {
 	if uid, ok := r.uid.text(); ok {
 		f.PodUID, _ = parsers.ParsePodUID(uid)
 	}
-	netns := r.NetNS
+	netns := r.netns
 	if r.sandboxes.times > 0 {
 		netns.add(r.sandboxes.lit)
 	}

@@ -55,6 +55,9 @@ func TestHostileCNICaches(t *testing.T) {
 		"interfaces twice, another namespace": {
 			add(`"result":{"interfaces":[{"sandbox":"/run/netns/y"}],"interfaces":[{"sandbox":"/run/netns/x"}]}`), untied(CacheV1, UntiedContradiction),
 		},
+		"interfaces twice, first no array": {
+			add(`"result":{"interfaces":"x","interfaces":[{"sandbox":"/run/netns/x"}]}`), inNetNS,
+		},
 		"a namespace taken back": {
 			add(`"result":{"interfaces":[{"sandbox":"/run/netns/x","sandbox":""}]}`), untied(CacheV1, UntiedContradiction),
 		},
@@ -88,6 +91,7 @@ func TestHostileCNICaches(t *testing.T) {
 		"ID twice, in capitals":      {last(`"CONTAINERID":"` + otherID + `"`), untied(CacheV1, UntiedContradiction)},
 		"ID twice, folded":           {last(`"\u212aind":"cniCacheV1"`), untied(CacheV1, UntiedContradiction)},
 		"ID twice, escaped":          {last(`"container\u0049d":"` + otherID + `"`), untied(CacheV1, UntiedContradiction)},
+		"numbers twice":              {add(`"netns":5,"netns":6`), untied(CacheV1, UntiedContradiction)},
 		"args twice":                 {add(`"cniArgs":[["K8S_POD_UID","` + podUID + `"]]`), untied(CacheV1, UntiedContradiction)},
 		"result twice":               {add(`"result":{},"result":{}`), untied(CacheV1, UntiedContradiction)},
 		"no ID":                      {replace(`"containerId":"`+boxID+`",`, ""), untied(CacheV1, UntiedContent)},

@@ -3,6 +3,7 @@ package cni
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"unicode/utf8"
 )
 
@@ -34,6 +35,46 @@ func tooDeep(content []byte) bool {
 	return false
 }
 
+// parts gives the members of an object, where open is a brace, or the elements of an array, where
+// open is a bracket, without names; of any other value nothing. lit is valid JSON without white
+// space around it. encoding/json would keep the last of members that come twice, without a word.
+func parts(lit []byte, open byte) iter.Seq2[string, []byte] {
+	return func(yield func(name string, value []byte) bool) {
+		if len(lit) == 0 || lit[0] != open {
+			return
+		}
+		name, start, depth := "", 1, 1
+		for i := 1; i < len(lit); i++ {
+			switch c := lit[i]; c {
+			case '"':
+				for i++; i < len(lit) && lit[i] != '"'; i++ {
+					if lit[i] == '\\' {
+						i++
+					}
+				}
+			case '[', '{':
+				depth++
+			case ':':
+				if depth == 1 {
+					name, _ = decodeText(bytes.TrimSpace(lit[start:i]))
+					start = i + 1
+				}
+			case ',', ']', '}':
+				if depth == 1 {
+					value := bytes.TrimSpace(lit[start:i])
+					if len(value) == 0 || !yield(name, value) {
+						return // the object or array is empty
+					}
+					start = i + 1
+				}
+				if c != ',' {
+					depth--
+				}
+			}
+		}
+	}
+}
+
 // sameText reports whether two literals stand for the same.
 func sameText(a, b []byte) bool {
 	if bytes.Equal(a, b) {
@@ -51,9 +92,12 @@ func plainText(lit []byte) ([]byte, bool) {
 	return in, bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in)
 }
 
-// decodeText returns what lit stands for. Bytes that are no UTF-8, for which
+// decodeText returns the string that lit stands for. Bytes that are no UTF-8, for which
 // encoding/json puts U+FFFD without a word, make it none.
 func decodeText(lit []byte) (string, bool) {
+	if len(lit) == 0 || lit[0] != '"' {
+		return "", false
+	}
 	if in, ok := plainText(lit); ok {
 		return string(in), true
 	}
