@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -107,15 +108,44 @@ func TestReadCNIChanged(t *testing.T) {
 	}
 }
 
-// TestReadCNIOfAnother compares the container even where the file's identity agrees: inode
-// numbers and times are given out again, on some file systems within the same tick.
+// TestReadCNIOfAnother compares the content even where the file's identity agrees: inode numbers
+// and times are given out again, on some file systems within the same tick.
 func TestReadCNIOfAnother(t *testing.T) {
+	const address, ifName = "cni/networks/cbr0/10.244.0.9", "eth0"
 	n := newCNINode(t)
 	n.address("cbr0", "10.244.0.9", id("gone"))
-	files := n.files()
-	files[0].Container = id("another")
-	files = append(files, cni.File{Kind: cni.Cache, Dir: "/etc", Name: "passwd"})
-	got := n.reader().Contents(t.Context(), files)
+	uid, other := string(newUID()), string(newUID())
+	cache, text := "cni/results/cbr0-"+id("gone")+"-"+ifName, cacheText("cbr0", id("gone"), ifName, uid, "")
+	n.write(cache, text)
+	judged := n.files()
+	slices.SortFunc(judged, func(a, b cni.File) int { return strings.Compare(a.Name, b.Name) })
+	for what, c := range map[string]struct {
+		file       int
+		path, text string
+		changed    bool
+	}{
+		"the same address":      {0, address, id("gone") + "\r\neth0", false},
+		"another's address":     {0, address, id("else") + "\r\neth0", true},
+		"another interface's":   {0, address, id("gone") + "\r\neth1", true},
+		"no ID any more":        {0, address, strings.Repeat("\x00", 70), true},
+		"the same cache":        {1, cache, text, false},
+		"another pod's cache":   {1, cache, strings.ReplaceAll(text, uid, other), true},
+		"one byte of no weight": {1, cache, strings.Replace(text, "{", " ", 1), true},
+		"cut off":               {1, cache, text[:len(text)-1], true},
+	} {
+		n.write(c.path, c.text)
+		f := judged[c.file]
+		var st unix.Statx_t
+		testkit.Must(t, unix.Statx(unix.AT_FDCWD, n.path(c.path), 0, unix.STATX_BASIC_STATS, &st))
+		f.ID = fileID(&st) // as if it were that of the file that was judged
+		if got := n.reader().Contents(t.Context(), []cni.File{f})[0]; (got.Err == errChanged.Error()) != c.changed || c.changed != (got.Data == nil) {
+			t.Errorf("%s: error %q, data %q", what, got.Err, got.Data)
+		}
+	}
+	n.write(cache, text)
+	untied := n.files()[slices.IndexFunc(n.files(), func(f cni.File) bool { return f.Kind == cni.Cache })]
+	untied.Set(cni.Tied, policy.No, "", "")
+	got := n.reader().Contents(t.Context(), []cni.File{untied, {Kind: cni.Cache, Dir: "/etc", Name: "passwd"}})
 	if got[0].Err != errChanged.Error() || !strings.Contains(got[1].Err, "below no cache directory") {
 		t.Errorf("%q and %q", got[0].Err, got[1].Err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -173,9 +174,13 @@ func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte) (c
 		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
 		return f, x, buf
 	}
+	f.Sum = maphash.Bytes(sumSeed, text)
 	tie(&f, &x, text)
 	return f, x, text
 }
+
+// sumSeed is drawn anew by each process, so that nobody can write another content of the same sum.
+var sumSeed = maphash.MakeSeed()
 
 func fileID(st *unix.Statx_t) cnipolicy.FileID {
 	if st.Mode == 0 {
