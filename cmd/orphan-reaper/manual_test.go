@@ -47,7 +47,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"kubeconfig": `A kubeconfig for the API server, which is then asked for the pods that are bound to this node. The node's own ` +
 		`credentials may do that: on kubeadm's nodes /etc/kubernetes/kubelet.conf. One that starts programs (exec) is refused.`,
 	"node_name": `Under which name the API server knows this node. auto: as the credentials say, else the kubelet, else the host's ` +
-		`name. Used only with kubeconfig.`,
+		`name. Used with kubeconfig, with orphan_report, and in what HTTP answers.`,
 	"api_unreachable": `What holds while the API server that kubeconfig names cannot be asked. keep: everything is kept. ignore: the ` +
 		`other facts decide alone.`,
 	"cni_cache_dir": `libcni's cache; Multus and flannel keep their files below it, too.`,
@@ -63,6 +63,10 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 		`those that web.config_file makes say who they are. Nothing can be removed, restored or resumed over HTTP.`,
 	"web.config_file": `A web configuration of Prometheus: TLS, passwords (basic_auth_users) and client certificates, as for the node exporter. ` +
 		`What changes in it holds at the next request. none: plain HTTP, and nobody has to say who it is.`,
+	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows: in-cluster takes the service account of ` +
+		`the pod that it runs in, a path a kubeconfig, none writes none. The account needs create and patch on ` +
+		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: that the breaker has opened, and that pods wait ` +
+		`for a person, is told there too. Nothing on the node depends on it.`,
 	"log_level": `The least level of what the daemon says of itself. The records of what was taken or kept have no level, and are ` +
 		`always written.`,
 	"log_format": `How the daemon's words and records are written. auto is journal below systemd, text elsewhere; json is one object a line.`,

@@ -56,6 +56,7 @@ type Metrics struct {
 	oldestSandbox                     *prometheus.GaugeVec // without labels; no series while the runtime is not known
 	kubeletErrors                     *prometheus.GaugeVec // without labels; no series while it is not known
 	kubeletPods                       *prometheus.GaugeVec // no series of a state that is not known
+	reported                          *prometheus.GaugeVec // without labels; no series before the first report was written
 }
 
 // The labels' values, all of them.
@@ -124,10 +125,12 @@ func NewMetrics(version string) *Metrics {
 		enforcing:         gauge("enforcing", "1 in mode enforce, 0 in mode observe."),
 		lastLook:          gauge("last_look_timestamp_seconds", "When the last look was taken, seconds since the epoch."),
 		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),
-		slow:              counter("slow_passes_total", "Passes that had not ended after 30 s; the log says what each was doing."),
-		lookLength:        gauge("look_duration_seconds", "How long the last look took."),
-		sourceUp:          gauges("source_up", "1 while the log source is followed.", "source"),
-		sourceLastLine:    gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
+		reported: gauges("last_report_timestamp_seconds", "When the node's OrphanReport was last written to the API server, seconds since the epoch; "+
+			"absent before that."),
+		slow:           counter("slow_passes_total", "Passes that had not ended after 30 s; the log says what each was doing."),
+		lookLength:     gauge("look_duration_seconds", "How long the last look took."),
+		sourceUp:       gauges("source_up", "1 while the log source is followed.", "source"),
+		sourceLastLine: gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
 	}
 	m.cni = newCNIMetrics(counters, gauges)
 	gauges("build_info", "1, with the version of orphan-reaper and of the Go that built it.", "version", "goversion").
@@ -305,6 +308,9 @@ func (m *Metrics) Slow() { m.slow.Inc() }
 
 // Success says that a pass ended at the given time and nothing failed.
 func (m *Metrics) Success(at policy.Instant) { m.lastSuccess.Set(seconds(at.Wall)) }
+
+// Reported says that the node's OrphanReport was written at the given time.
+func (m *Metrics) Reported(at time.Time) { m.reported.WithLabelValues().Set(seconds(at)) }
 
 // Quarantine takes in what lies in quarantine.
 func (m *Metrics) Quarantine(entries map[string]*policy.EntryState) {

@@ -39,6 +39,9 @@ func (c *Config) paths() []namedPath {
 		{"metrics-file", "metrics_file", &c.MetricsFile},
 		{"web-config-file", "web.config_file", &c.WebConfigFile},
 	}
+	if c.OrphanReport != InCluster {
+		ps = append(ps, namedPath{"orphan-report", "orphan_report", &c.OrphanReport})
+	}
 	for i := range c.LogFiles {
 		ps = append(ps, namedPath{"log-file", "log_files", &c.LogFiles[i]})
 	}
@@ -46,7 +49,9 @@ func (c *Config) paths() []namedPath {
 }
 
 // mayBeNone are the paths' keys that take the word none.
-var mayBeNone = []string{"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file"}
+var mayBeNone = []string{
+	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file", "orphan_report",
+}
 
 // isPath reports whether a value that may be a path is one, and not a word that stands for
 // one or for none.
@@ -167,8 +172,11 @@ func (c Config) Notes() []string {
 	if c.Hold == 0 && !c.Waive() {
 		notes = append(notes, "hold: with 0s one look is enough to take a pod")
 	}
-	if c.Kubeconfig == None && (c.Source("node_name") != sourceDefault || c.Source("api_unreachable") != sourceDefault) {
-		notes = append(notes, "node_name, api_unreachable: not used, since kubeconfig names no API server")
+	if c.Kubeconfig == None && c.Source("api_unreachable") != sourceDefault {
+		notes = append(notes, "api_unreachable: not used, since kubeconfig names no API server")
+	}
+	if c.Kubeconfig == None && c.OrphanReport == None && len(c.WebListenAddresses) == 0 && c.Source("node_name") != sourceDefault {
+		notes = append(notes, "node_name: not used, since neither kubeconfig nor orphan_report names an API server, and no HTTP is answered")
 	}
 	if c.RemoveSandboxes && c.Waive() {
 		notes = append(notes, "runtime.remove_sandboxes: not used, since with --runtime-endpoint none no runtime is asked")

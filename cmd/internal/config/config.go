@@ -51,6 +51,7 @@ type Config struct {
 	// WebListenAddresses are HOST:PORT or the word systemd, each; without one no port is open.
 	WebListenAddresses []string
 	WebConfigFile      string // none or a path
+	OrphanReport       string // none, in-cluster or a kubeconfig's path
 	LogLevel           string
 	LogFormat          string // auto, text, json or journal
 	// The kubelet's credentials are none or a path, each; the key may be in the
@@ -97,6 +98,7 @@ func Default() Config {
 		CNIOlderThan:    24 * time.Hour,
 		MetricsFile:     Auto,
 		WebConfigFile:   None,
+		OrphanReport:    None,
 		LogLevel:        "info",
 		LogFormat:       Auto,
 

@@ -30,6 +30,9 @@ const (
 	Self = "self"
 )
 
+// InCluster is the value of Config.OrphanReport that stands for the service account of this pod.
+const InCluster = "in-cluster"
+
 // The values of Config.Mode.
 const (
 	modeObserve = "observe"
@@ -164,6 +167,11 @@ var Settings = []Setting{
 	{
 		Flag: "web-config-file", Key: "web.config_file", Meta: "FILE", usage: "Prometheus' web configuration: TLS, passwords, client certificates",
 		field: func(c *Config) any { return &c.WebConfigFile },
+	},
+	{
+		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
+		usage: "where this node's OrphanReport is written to: none, in-cluster for a pod's service account, or a kubeconfig",
+		field: func(c *Config) any { return &c.OrphanReport },
 	},
 	{
 		Flag: "log-level", Key: "log_level", Meta: "LEVEL", usage: "debug, info, warn or error",

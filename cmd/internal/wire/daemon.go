@@ -91,6 +91,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 		return err
 	}
 	defer stopWeb()
+	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
+	defer stopReports()
 	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
@@ -98,6 +100,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	notify(daemon.SdNotifyStopping)
 	cancel()
 	logs.Wait()
+	stopReports()
 	if err == nil { // somebody wanted it to stop
 		metrics.Remove()
 	}

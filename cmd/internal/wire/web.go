@@ -39,13 +39,22 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
 	d.Asks = asks
-	d.Ended = func(look uint64, rep reaper.Report, err error) {
-		server.Publish(passOf(look, &rep, err, d.Rules.Observe))
-	}
+	publish(d, server.Publish)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { server.Serve(ctx); close(done) }()
 	return func() { cancel(); <-done }, nil
+}
+
+// publish has take be told what each pass found, beside those who are told already.
+func publish(d *reaper.Daemon, take func(*report.Pass)) {
+	before := d.Ended
+	d.Ended = func(look uint64, rep reaper.Report, err error) {
+		if before != nil {
+			before(look, rep, err)
+		}
+		take(passOf(look, &rep, err, d.Rules.Observe))
+	}
 }
 
 // askTime is how long a client waits for the daemon's answer, which never waits for a look.

@@ -105,6 +105,13 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 			notes = append(notes, err.Error())
 		}
 	}
+	if _, err := openAPIServer(ctx, &bounded.Guard{}, c, now); err != nil {
+		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
+			refused = append(refused, fmt.Errorf("orphan_report: %w", err))
+		} else {
+			notes = append(notes, "orphan_report: "+err.Error())
+		}
+	}
 	if len(refused) > 0 {
 		return notes, &exit.Error{Code: exit.UsageCode, Err: errors.Join(refused...)}
 	}

@@ -117,6 +117,11 @@ func New(who Report, p *Pass) Report {
 	return r
 }
 
+// Failed says in the report that a look after it failed; all else is still what the last look found.
+func (r *Report) Failed(err error) {
+	r.Errors = append([]string{Short("the node cannot be looked at: " + err.Error())}, r.Errors[:min(len(r.Errors), mostErrors-1)]...)
+}
+
 // candidate is a pod that may be in the report: most of the texts are made only of those that are.
 type candidate struct {
 	e      *policy.Evidence

@@ -1,0 +1,144 @@
+package reporter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// Events about a node are kept where the API server puts those about what has no namespace.
+const eventsPath = "/api/v1/namespaces/default/events"
+
+// At most one event of a kind an hour: its name has the hour in it, so a daemon that was started
+// again makes no second one.
+const (
+	eventEvery = time.Hour
+	eventStale = 3 * time.Hour // of one that could not be written
+)
+
+// event is what is still to be told.
+type event struct {
+	at    time.Time // zero: nothing
+	count int
+}
+
+// events finds out what of a report is worth an event. There are two kinds only; each has room for
+// one event.
+type events struct {
+	known   bool            // a first report was seen, with which the others are compared
+	open    bool            // the breaker was
+	persons map[string]bool // the pods that waited for a person, by UID
+	breaker event
+	person  event
+	last    time.Time // when the last one on person was written
+	told    bool      // that events cannot be written
+}
+
+// note compares a report with the one before. What the first one has is news to nobody: the daemon
+// may only have been started again.
+func (e *events) note(r *report.Report, now time.Time) {
+	persons, news := map[string]bool{}, 0
+	for _, p := range r.Pods {
+		if p.NeedsPerson {
+			persons[p.UID] = true
+			if !e.persons[p.UID] {
+				news++
+			}
+		}
+	}
+	if e.known && r.BreakerOpen && !e.open {
+		e.breaker = event{at: now, count: 1}
+	}
+	if e.known && news > 0 {
+		e.person = event{at: now, count: e.person.count + news}
+	}
+	e.known, e.open, e.persons = true, r.BreakerOpen, persons
+}
+
+// The events' reasons, as kubectl shows them.
+const (
+	reasonBreaker = "OrphanReaperBreakerOpen"
+	reasonPerson  = "OrphansNeedPerson"
+)
+
+// sendEvents writes what there is to tell. What could not be written is tried again with the next
+// report, and forgotten when it is old.
+func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
+	e, now := &w.events, w.cfg.Now()
+	for _, one := range []*event{&e.breaker, &e.person} {
+		if now.Sub(one.at) > eventStale {
+			*one = event{}
+		}
+	}
+	if !e.breaker.at.IsZero() {
+		text := "A pod that everything told dead showed a sign of life after it had been parked. It was put back, and orphan-reaper takes nothing more on this " +
+			"node. Find out why, then run orphan-reaper quarantine resume there."
+		if w.sendEvent(ctx, a, n, reasonBreaker, text, e.breaker.at) {
+			e.breaker = event{}
+		}
+	}
+	if !e.person.at.IsZero() && (e.last.IsZero() || now.Sub(e.last) >= eventEvery) {
+		text := fmt.Sprintf("Orphaned pods that wait for a person: %d more. kubectl get orphanreport %s -o yaml says which, and why.", e.person.count, n.name)
+		if w.sendEvent(ctx, a, n, reasonPerson, text, e.person.at) {
+			e.person, e.last = event{}, now
+		}
+	}
+}
+
+// sendEvent writes one event and reports whether that is done.
+func (w *Writer) sendEvent(ctx context.Context, a *kube.Asker, n identity, reason, text string, at time.Time) bool {
+	body, err := json.Marshal(eventOf(n, reason, text, at))
+	if err == nil {
+		err = ask(ctx, a, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
+	}
+	if err == nil || kube.Refused(err, http.StatusConflict) { // of this hour there is one
+		w.events.told = false
+		return true
+	}
+	if !w.events.told && ctx.Err() == nil {
+		w.events.told = true
+		w.cfg.Log.WarnContext(ctx, "an event about the node cannot be written; the account needs create on events in the namespace default",
+			slog.String("event", reason), slog.Any("error", err))
+	}
+	return false
+}
+
+// eventOf makes an Event of Kubernetes' core/v1.
+func eventOf(n identity, reason, text string, at time.Time) map[string]any {
+	type object = map[string]any
+	when := at.UTC().Format(time.RFC3339)
+	return object{
+		"apiVersion": "v1", "kind": "Event",
+		"metadata": object{"name": eventName(n.name, reason, at), "namespace": "default"},
+		// Where its UID is not known, kubectl describe finds what kubelets write: the name in its place.
+		"involvedObject": object{"apiVersion": "v1", "kind": "Node", "name": n.name, "uid": cmp.Or(n.uid, n.name)},
+		"reason":         reason, "message": text, "type": "Warning", "count": 1,
+		"firstTimestamp": when, "lastTimestamp": when,
+		"source": object{"component": manager, "host": n.name}, "reportingComponent": manager,
+	}
+}
+
+// mostName is how long the name of an object may be.
+const mostName = 253
+
+// eventName names the event of a kind that a node has in an hour.
+func eventName(node, reason string, at time.Time) string {
+	end := fmt.Sprintf(".%s.%x", strings.ToLower(reason), at.Unix()/int64(eventEvery.Seconds()))
+	if len(node)+len(end) > mostName {
+		sum := fnv.New32a()
+		_, _ = io.WriteString(sum, node) // a hash takes everything
+		end = fmt.Sprintf("-%x%s", sum.Sum32(), end)
+		node = strings.TrimRight(node[:mostName-len(end)], "-.")
+	}
+	return node + end
+}

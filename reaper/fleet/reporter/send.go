@@ -1,0 +1,152 @@
+package reporter
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// requestTime bounds one request, and mostAnswer what is read of its answer: the report itself and who
+// manages which of its fields.
+const (
+	requestTime = 30 * time.Second
+	mostAnswer  = 1 << 20
+)
+
+// manager owns the fields that are written by server-side apply: one request makes the report or
+// changes it, so the account need not be able to read it.
+const manager = "orphan-reaper"
+
+// errSlow is for an API server that does not answer in time.
+var errSlow = fmt.Errorf("it does not answer within %s", requestTime)
+
+// send writes the report, and then what events there are. It returns why the report was not written.
+func (w *Writer) send(ctx context.Context, r report.Report) error {
+	server, err := w.cfg.Open()
+	if err != nil {
+		return err
+	}
+	node := w.identify(server)
+	r.Node = node.name
+	_, body, err := report.NewResource(r, node.metadata())
+	if err != nil {
+		return err
+	}
+	a := server.Asker()
+	defer a.Close()
+	path := report.ResourcePath + "/" + url.PathEscape(node.name) + "?fieldManager=" + manager + "&force=true"
+	answer := func(body io.Reader) error { return isReport(body, node.name) }
+	if err := ask(ctx, a, http.MethodPatch, path, "application/apply-patch+yaml", body, answer); err != nil {
+		return err
+	}
+	w.sendEvents(ctx, a, node)
+	return nil
+}
+
+// ask sends one request, in bounded time.
+func ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, take func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, errSlow)
+	defer cancel()
+	return a.Send(ctx, method, path, contentType, body, take)
+}
+
+// isReport checks that an answer comes from an API server that has taken the report.
+func isReport(body io.Reader, name string) error {
+	var said struct {
+		Kind     string
+		Metadata struct{ Name string }
+	}
+	if err := json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(&said); err != nil {
+		return fmt.Errorf("its answer is no OrphanReport: %w", err)
+	}
+	if said.Kind != report.Kind || said.Metadata.Name != name {
+		return errors.New("its answer is not the OrphanReport that was written: is it an API server?")
+	}
+	return nil
+}
+
+// identity is which node this is, for the API server.
+type identity struct{ name, uid string }
+
+// identify returns this node's name as it was set, as the credentials have it, or the host's; and its
+// UID where the token has both.
+func (w *Writer) identify(s *kube.Server) identity {
+	bound := nodeOf(s.Token)
+	name := cmp.Or(w.cfg.Node, bound.name, s.Node(), w.cfg.Host)
+	if name != bound.name {
+		bound.uid = ""
+	}
+	return identity{name, bound.uid}
+}
+
+// metadata has the report go with its node, where it is known which one that is.
+func (n identity) metadata() report.Metadata {
+	m := report.Metadata{Name: n.name}
+	if n.uid != "" {
+		m.Owners = []report.Owner{{APIVersion: "v1", Kind: "Node", Name: n.name, UID: n.uid}}
+	}
+	return m
+}
+
+// nodeOf returns the node of the pod to which a service account's token is bound, as Kubernetes 1.30
+// and later write it into the token. Nothing is verified: that is the API server's.
+func nodeOf(token string) identity {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return identity{}
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return identity{}
+	}
+	var claims struct {
+		Kubernetes struct {
+			Node struct{ Name, UID string }
+		} `json:"kubernetes.io"`
+	}
+	if json.Unmarshal(text, &claims) != nil {
+		return identity{}
+	}
+	n := claims.Kubernetes.Node
+	if !plain(n.Name) || !plain(n.UID) {
+		return identity{}
+	}
+	return identity{n.Name, n.UID}
+}
+
+// plain reports whether a text has only what names and UIDs of nodes have.
+func plain(s string) bool {
+	return len(s) <= 253 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// diagnose returns what kind of failure it is, and what to do about it.
+func diagnose(err error) (kind, mend string) {
+	for code, mend := range map[int]string{
+		http.StatusUnauthorized: "the API server does not know these credentials: look at the file that orphan_report names, or at the pod's token",
+		http.StatusForbidden: "the account needs create and patch on orphanreports.orphan-reaper.github.io, and where the chart's " +
+			"ValidatingAdmissionPolicy is, a token that is bound to a pod of this node, whose name node_name then is",
+		http.StatusNotFound:              "the cluster has no OrphanReports: apply their definition (orphanReport.crd in the chart), or set orphan_report to none",
+		http.StatusRequestEntityTooLarge: "something before the API server refuses what is this long",
+		http.StatusUnprocessableEntity:   "the cluster's definition of OrphanReport is another version's: upgrade it (orphanReport.crd in the chart)",
+	} {
+		if kube.Refused(err, code) {
+			return strconv.Itoa(code), mend
+		}
+	}
+	if _, ok := errors.AsType[*kube.RefusedError](err); ok {
+		return "credentials", "name other credentials in orphan_report"
+	}
+	return "other", "see whether the API server can be reached from this node; it may only be busy"
+}

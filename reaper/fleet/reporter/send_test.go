@@ -1,0 +1,250 @@
+package reporter
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// token makes a service account's token with the claims of Kubernetes 1.30.
+func token(node, uid string) string {
+	claims := fmt.Sprintf(`{"aud":["x"],"kubernetes.io":{"namespace":"n","node":{"name":%q,"uid":%q},"pod":{"name":"p","uid":"q"}},"sub":"s"}`, node, uid)
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// request is what the API server got.
+type request struct {
+	line, contentType, authorization string
+	body                             []byte
+}
+
+// apiServer plays an API server that says no more than it is told to.
+type apiServer struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []request
+	answer   func(w http.ResponseWriter, r *http.Request, body []byte)
+}
+
+// good answers as an API server does that takes everything.
+func good(w http.ResponseWriter, _ *http.Request, body []byte) {
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(body)
+}
+
+func newAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	s := &apiServer{answer: good}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		s.requests = append(s.requests, request{r.Method + " " + r.RequestURI, r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body})
+		s.mu.Unlock()
+		s.answer(w, r, body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// writer returns a writer to this server, its log and its clock.
+func (s *apiServer) writer(tok string) (w *Writer, text *bytes.Buffer, now *time.Time) {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	text, now = new(bytes.Buffer), new(time.Unix(1_800_000_000, 0))
+	return New(Config{
+		Host: "host", Version: "v1", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Ended: func(time.Time, bool) {},
+		Open: func() (*kube.Server, error) {
+			return &kube.Server{Base: s.URL, Token: tok, TLS: &tls.Config{RootCAs: pool}}, nil
+		},
+	}), text, now
+}
+
+// publish hands over a report and writes it at once.
+func publish(t *testing.T, w *Writer, p *report.Pass) {
+	t.Helper()
+	w.Publish(p)
+	r, _, _ := w.latest()
+	w.events.note(&r, w.cfg.Now())
+	w.write(t.Context())
+}
+
+// TestOnTheWire: one request makes or changes the report of the node that the token names, and has it
+// go with that node.
+func TestOnTheWire(t *testing.T) {
+	s := newAPIServer(t)
+	for _, c := range []struct{ set, token, name, uid string }{
+		{"", token("worker-1", "u-1"), "worker-1", "u-1"},
+		{"worker-1", token("worker-1", "u-1"), "worker-1", "u-1"},
+		{"worker-2", token("worker-1", "u-1"), "worker-2", ""}, // the API server will refuse it
+		{"", "opaque", "host", ""},
+		{"", "", "host", ""},
+		{"", token("Not/a name", "u-1"), "host", ""},
+		{"", token("worker-1", strings.Repeat("u", 300)), "host", ""},
+		{"", "a.b.c", "host", ""},
+	} {
+		w, _, _ := s.writer(c.token)
+		w.cfg.Node = c.set
+		s.requests = nil
+		publish(t, w, pass(1, 2))
+		if len(s.requests) != 1 {
+			t.Fatalf("%v: %d requests", c, len(s.requests))
+		}
+		r := s.requests[0]
+		if want := "PATCH /apis/orphan-reaper.github.io/v1alpha1/orphanreports/" + c.name + "?fieldManager=orphan-reaper&force=true"; r.line != want {
+			t.Errorf("%v: %s, want %s", c, r.line, want)
+		}
+		if r.contentType != "application/apply-patch+yaml" || c.token != "" && r.authorization != "Bearer "+c.token {
+			t.Errorf("%v: %s, %s", c, r.contentType, r.authorization)
+		}
+		var res report.Resource
+		if err := json.Unmarshal(r.body, &res); err != nil {
+			t.Fatal(err)
+		}
+		var owners []report.Owner
+		if c.uid != "" {
+			owners = []report.Owner{{APIVersion: "v1", Kind: "Node", Name: c.name, UID: c.uid}}
+		}
+		if fmt.Sprint(res.Metadata) != fmt.Sprint(report.Metadata{Name: c.name, Owners: owners}) || res.Report.Node != c.name || len(res.Report.Pods) != 2 {
+			t.Errorf("%v: %s", c, r.body)
+		}
+	}
+}
+
+// TestWireIsBounded: whatever the pods are called.
+func TestWireIsBounded(t *testing.T) {
+	s := newAPIServer(t)
+	w, _, _ := s.writer("")
+	p := pass(1, 5000)
+	for i := range p.Look.Pods {
+		p.Look.Pods[i].PodName, p.Look.Pods[i].Namespace = strings.Repeat("<", 1000), strings.Repeat("\x00", 1000)
+		p.Verdicts[i].Why = nil
+		for range 10 {
+			p.Verdicts[i].Why = append(p.Verdicts[i].Why, policy.Why{Reason: policy.ReasonMounted, Detail: strings.Repeat(`"`, 1000)})
+		}
+	}
+	publish(t, w, p)
+	var res report.Resource
+	if err := json.Unmarshal(s.requests[0].body, &res); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.requests[0].body); n > 32<<10 || n < 20<<10 || len(res.Report.Pods) == 0 || res.Report.More+len(res.Report.Pods) != 5000 {
+		t.Errorf("%d bytes, %d pods, %d more", n, len(res.Report.Pods), res.Report.More)
+	}
+}
+
+// TestRefusals: what an API server, or what is taken for one, may say. The report is tried again, the
+// log has it once with what to do, and nothing else happens.
+func TestRefusals(t *testing.T) {
+	status := func(code int) func(http.ResponseWriter, *http.Request, []byte) {
+		return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Location", "https://example.invalid/")
+			w.WriteHeader(code)
+			_, _ = fmt.Fprintf(w, `{"kind":"Status","message":"no\u001b[2J, because of %d"}`, code)
+		}
+	}
+	text := func(text string) func(http.ResponseWriter, *http.Request, []byte) {
+		return func(w http.ResponseWriter, _ *http.Request, _ []byte) { _, _ = io.WriteString(w, text) }
+	}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request, []byte)
+		want   string
+	}{
+		"unknown":    {status(401), "does not know these credentials"},
+		"forbidden":  {status(403), "needs create and patch on orphanreports"},
+		"no kind":    {status(404), "apply their definition"},
+		"conflict":   {status(409), "because of 409"},
+		"too long":   {status(413), "refuses what is this long"},
+		"schema":     {status(422), "another version"},
+		"too many":   {status(429), "may only be busy"},
+		"broken":     {status(500), "because of 500"},
+		"away":       {status(503), "may only be busy"},
+		"elsewhere":  {status(307), "it answers 307"},
+		"a web page": {text("<html>"), "its answer is no OrphanReport"},
+		"empty":      {text(""), "its answer is no OrphanReport"},
+		"other":      {text(`{"kind":"OrphanReport","metadata":{"name":"other"}}`), "is it an API server?"},
+		"endless":    {text(strings.Repeat(" ", mostAnswer+1) + "{}"), "its answer is no OrphanReport"},
+		"cut":        {func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }, "EOF"},
+	} {
+		s := newAPIServer(t)
+		s.answer = c.answer
+		w, log, _ := s.writer(token("n1", "u1"))
+		p := pass(1, 1)
+		p.BreakerOpen = true
+		publish(t, w, pass(0, 1))
+		publish(t, w, p)
+		said := log.String()
+		if strings.Count(said, "level=") != 1 || !strings.Contains(said, c.want) || strings.Contains(said, "\x1b") || strings.Contains(said, "e30.") {
+			t.Errorf("%s: the log has %s", name, said)
+		}
+		if w.plan.due.IsZero() || len(s.requests) != 2 || w.wrote != 0 {
+			t.Errorf("%s: %d requests, next %v", name, len(s.requests), w.plan.due)
+		}
+		s.answer = good
+		if w.write(t.Context()); !w.plan.due.IsZero() || !strings.Contains(log.String(), "OrphanReport is written") {
+			t.Errorf("%s: it is not written after that: %s", name, log)
+		}
+	}
+}
+
+// TestSilence: an API server that takes a request and says nothing costs a bounded time.
+func TestSilence(t *testing.T) {
+	s := newAPIServer(t)
+	begun, free := make(chan struct{}), make(chan struct{})
+	s.answer = func(http.ResponseWriter, *http.Request, []byte) { close(begun); <-free }
+	defer close(free)
+	w, log, _ := s.writer("")
+	w.Publish(pass(1, 1))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { <-begun; cancel(errSlow) }() // as the bound on the request does
+	server, err := w.cfg.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := server.Asker()
+	defer a.Close()
+	err = a.Send(ctx, http.MethodPatch, "/", "", nil, func(io.Reader) error { return nil })
+	if w.tell(t.Context(), err); !strings.Contains(log.String(), "does not answer within 30s") {
+		t.Errorf("%v: %s", err, log)
+	}
+}
+
+// TestCredentials: they are read anew for each request, and what they lack is told.
+func TestCredentials(t *testing.T) {
+	s := newAPIServer(t)
+	tok := token("n1", "u1")
+	w, log, _ := s.writer(tok)
+	open := w.cfg.Open
+	w.cfg.Open = func() (*kube.Server, error) { return nil, fmt.Errorf("cannot read the token") }
+	publish(t, w, pass(1, 1))
+	if !strings.Contains(log.String(), "cannot read the token") {
+		t.Errorf("the log: %s", log)
+	}
+	w.cfg.Open = func() (*kube.Server, error) {
+		server, err := open()
+		server.Token += "x"
+		return server, err
+	}
+	w.write(t.Context())
+	if r := s.requests[0]; r.authorization != "Bearer "+tok+"x" {
+		t.Errorf("asked with %s", r.authorization)
+	}
+}

@@ -1,0 +1,164 @@
+package reporter
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// Config is what a Writer needs.
+type Config struct {
+	// Node is this node's name as it was set, "" to take the one that the credentials have; Host is
+	// taken where they have none.
+	Node, Host string
+	Version    string
+	Started    time.Time
+	// Open reads which API server to write to and with which credentials. It is asked anew each time.
+	Open func() (*kube.Server, error)
+	// Ended is told of each try: when it ended, and whether the report was written.
+	Ended func(at time.Time, written bool)
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Writer writes what Publish hands it. Publish may be called by one goroutine while Run runs in
+// another.
+type Writer struct {
+	cfg    Config
+	notice chan struct{} // that newest is another one
+	plan   schedule
+	events events
+	told   string                                     // what was told last: the kind of failure, or that it was written
+	post   func(context.Context, report.Report) error // send, but in tests
+
+	mu     sync.Mutex
+	found  *report.Report // by the last look that could be taken
+	newest *report.Report // the same, or with what hinders a newer look
+	wrote  uint64         // the mark of the report that was written last
+}
+
+// New returns a writer that writes nothing until Run.
+func New(cfg Config) *Writer {
+	random := func(most time.Duration) time.Duration { return rand.N(most + 1) }
+	w := &Writer{cfg: cfg, notice: make(chan struct{}, 1), plan: schedule{random: random, gap: leastGap}}
+	w.post = w.send
+	return w
+}
+
+// Publish takes what a pass found. It does not wait for anything.
+func (w *Writer) Publish(p *report.Pass) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case p.Err == nil:
+		r := report.New(report.Report{Node: w.cfg.Host, Version: w.cfg.Version, Started: w.cfg.Started.UTC()}, p)
+		w.found, w.newest = &r, &r
+	case w.found == nil:
+		return // nothing is known of the node
+	default:
+		r := *w.found
+		r.Failed(p.Err)
+		w.newest = &r
+	}
+	select {
+	case w.notice <- struct{}{}:
+	default: // Run knows already
+	}
+}
+
+// latest returns the newest report and its mark, and whether that differs from what was written last.
+func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mark = markOf(w.newest)
+	return *w.newest, mark, mark != w.wrote
+}
+
+// markOf tells reports apart in which something is different that is worth a write: not the time, nor
+// what each look says anew of a reason that stays the same.
+func markOf(r *report.Report) uint64 {
+	same := *r
+	same.Look, same.At = 0, time.Time{}
+	same.Pods = slices.Clone(r.Pods)
+	for i := range same.Pods {
+		p := &same.Pods[i]
+		p.DueSeconds, p.Why = 0, slices.Clone(p.Why)
+		for j := range p.Why {
+			p.Why[j].Detail = ""
+		}
+	}
+	sum := fnv.New64a()
+	_ = json.NewEncoder(sum).Encode(same) // a hash takes everything
+	return sum.Sum64()
+}
+
+// Run writes until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if due := w.plan.due; !due.IsZero() {
+			timer.Reset(due.Sub(w.cfg.Now()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.notice:
+			r, _, changed := w.latest()
+			w.events.note(&r, w.cfg.Now())
+			w.plan.published(w.cfg.Now(), changed)
+		case <-timer.C:
+			w.write(ctx)
+		}
+	}
+}
+
+// write writes the newest report, and then what events there are.
+func (w *Writer) write(ctx context.Context) {
+	r, mark, _ := w.latest()
+	err := w.post(ctx, r)
+	if ctx.Err() != nil {
+		return // somebody wants the daemon to stop
+	}
+	now := w.cfg.Now()
+	w.tell(ctx, err)
+	if err != nil {
+		w.plan.failed(now)
+	} else {
+		w.mu.Lock()
+		w.wrote = mark
+		w.mu.Unlock()
+		w.plan.written(now)
+		if _, _, changed := w.latest(); changed { // while it was written
+			w.plan.published(now, true)
+		}
+	}
+	w.cfg.Ended(now, err == nil)
+}
+
+// tell tells of a failure, and of its end, once.
+func (w *Writer) tell(ctx context.Context, err error) {
+	kind, mend := "written", ""
+	if err != nil {
+		kind, mend = diagnose(err)
+	}
+	if kind == w.told {
+		return
+	}
+	w.told = kind
+	if err == nil {
+		w.cfg.Log.InfoContext(ctx, "the node's OrphanReport is written")
+		return
+	}
+	w.cfg.Log.WarnContext(ctx, "the node's OrphanReport cannot be written; the node is looked after as before, and it is tried again",
+		slog.Any("error", err), slog.String("mend", mend))
+}

@@ -1,0 +1,236 @@
+package reporter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// pass is a look that found n pods in which something is mounted.
+func pass(look uint64, n int) *report.Pass {
+	p := &report.Pass{Number: look, Look: policy.Look{At: policy.Instant{Wall: time.Now()}}}
+	for i := range n {
+		p.Look.Pods = append(p.Look.Pods, policy.Evidence{UID: parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)), PodName: fmt.Sprint("pod-", i)})
+		p.Verdicts = append(p.Verdicts, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted, Detail: fmt.Sprint("look ", look)}}})
+	}
+	return p
+}
+
+// try is one attempt to write.
+type try struct {
+	after time.Duration // since the writer began
+	pods  int
+	look  uint64
+}
+
+// bench is a writer in a bubble of time, whose API server is the function say.
+type bench struct {
+	*Writer
+	t     *testing.T
+	began time.Time
+	tries []try
+	say   func() error
+	log   bytes.Buffer
+	ended int
+}
+
+// inBubble runs a test of a writer at a time of its own; a random part is all of what it may be.
+func inBubble(t *testing.T, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, began: time.Now(), say: func() error { return nil }}
+		b.Writer = New(Config{
+			Host: "n1", Now: time.Now, Log: slog.New(slog.NewTextHandler(&b.log, nil)),
+			Ended: func(_ time.Time, written bool) {
+				if written {
+					b.ended++
+				}
+			},
+		})
+		b.plan.random = func(most time.Duration) time.Duration { return most }
+		b.post = func(_ context.Context, r report.Report) error {
+			b.tries = append(b.tries, try{time.Since(b.began), len(r.Pods), r.Look})
+			return b.say()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { b.Run(ctx); close(done) }()
+		test(b)
+		cancel()
+		<-done
+	})
+}
+
+// wait lets time pass, and all that is due happen.
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bench) expect(what string, want ...try) {
+	b.t.Helper()
+	if fmt.Sprint(b.tries) != fmt.Sprint(want) {
+		b.t.Errorf("%s: tried %v, want %v", what, b.tries, want)
+	}
+	b.tries = nil
+}
+
+// TestChanges: what changes is written soon, what does not only once an hour, and the newest only.
+func TestChanges(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		wait(time.Hour)
+		b.expect("before the first look")
+		b.Publish(pass(1, 0))
+		b.Publish(pass(2, 3))
+		wait(time.Minute)
+		b.expect("the first report", try{time.Hour + spread, 3, 2})
+		for i := range 4 {
+			b.Publish(pass(uint64(3+i), 3))
+			wait(10 * time.Minute)
+		}
+		b.expect("nothing has changed")
+		b.Publish(pass(7, 3))
+		wait(10 * time.Minute)
+		b.Publish(pass(8, 3))
+		wait(refreshSpread)
+		b.expect("an hour later", try{2*time.Hour + time.Minute, 3, 8})
+		b.Publish(pass(9, 2))
+		wait(time.Minute)
+		b.expect("it has changed", try{2*time.Hour + time.Minute + leastGap + spread, 2, 9})
+		b.Publish(pass(10, 2))
+		b.Publish(&report.Pass{Number: 11, Err: errors.New("permission denied")})
+		wait(time.Minute)
+		if b.newest.Errors[0] != "the node cannot be looked at: permission denied" || len(b.tries) != 1 {
+			b.t.Errorf("a failed look: %+v, %v", b.newest, b.tries)
+		}
+		b.Publish(&report.Pass{Number: 12, Err: errors.New("permission denied")})
+		if len(b.newest.Errors) != 1 || len(b.found.Errors) != 0 {
+			b.t.Errorf("%q", b.newest.Errors)
+		}
+		if b.ended != 4 {
+			b.t.Errorf("%d writes were told", b.ended)
+		}
+	})
+}
+
+// TestRestless: a node on which something changes at every look writes seldom, and its last state
+// gets there.
+func TestRestless(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range 720 { // an hour
+			b.Publish(pass(uint64(i), 1+i%2))
+			wait(5 * time.Second)
+		}
+		if n := len(b.tries); n < 25 || n > 40 {
+			b.t.Errorf("%d writes in an hour", n)
+		}
+		b.Publish(pass(1000, 9))
+		wait(mostGap + spread)
+		if last := b.tries[len(b.tries)-1]; last.look != 1000 {
+			b.t.Errorf("the last state was not written, but %v", last)
+		}
+		b.tries = nil
+		wait(quietFor * mostGap)
+		b.Publish(pass(1001, 8))
+		wait(spread)
+		if len(b.tries) != 1 {
+			b.t.Errorf("after a while without changes: %v", b.tries)
+		}
+	})
+}
+
+// TestAway: while the API server cannot be asked, it is tried less and less often, whatever changes;
+// that is told once, as is the end of it.
+func TestAway(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.say = func() error { return errors.New("connection refused") }
+		for i := range 12 * 60 { // two hours
+			b.Publish(pass(uint64(i), i))
+			wait(10 * time.Second)
+		}
+		for i := 1; i < len(b.tries); i++ {
+			pause := b.tries[i].after - b.tries[i-1].after
+			if want := min(leastBack<<(i-1), mostBack); pause != want {
+				b.t.Errorf("the pause before try %d is %v, want %v", i, pause, want)
+			}
+		}
+		if n := len(b.tries); n < 20 || n > 35 {
+			b.t.Errorf("%d tries in two hours", n)
+		}
+		b.tries, b.say = nil, func() error { return nil }
+		wait(mostBack)
+		if len(b.tries) != 1 || b.tries[0].look != 719 {
+			b.t.Errorf("when it is back: %v", b.tries)
+		}
+		if text := b.log.String(); strings.Count(text, "cannot be written") != 1 || strings.Count(text, "OrphanReport is written") != 1 {
+			b.t.Errorf("the log: %s", text)
+		}
+	})
+}
+
+// TestHerd: nodes that lost the API server at the same moment do not come back at the same moment.
+func TestHerd(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	moments := map[int64]int{}
+	for range 5000 {
+		s := New(Config{}).plan
+		for range 20 {
+			s.failed(now)
+		}
+		moments[s.due.Unix()]++
+	}
+	for at, n := range moments {
+		if wait := at - now.Unix(); n > 100 || wait < int64(mostBack.Seconds()/2)-1 || wait > int64(mostBack.Seconds()) {
+			t.Errorf("%d nodes come after %d s", n, wait)
+		}
+	}
+	if len(moments) < 100 {
+		t.Errorf("5,000 nodes come in %d different seconds", len(moments))
+	}
+}
+
+// TestStops: the end of the daemon waits for no API server.
+func TestStops(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.post = func(ctx context.Context, _ report.Report) error { <-ctx.Done(); return ctx.Err() }
+		b.Publish(pass(1, 1))
+		wait(time.Hour)
+	})
+}
+
+// TestMark: what is worth a write, and what is not.
+func TestMark(t *testing.T) {
+	one := func() *report.Report {
+		return new(report.New(report.Report{Node: "n1"}, pass(1, 2)))
+	}
+	same, mark := one(), markOf(one())
+	same.Look, same.At, same.Pods[0].DueSeconds, same.Pods[0].Why[0].Detail = 9, time.Now(), 7, "something else"
+	if markOf(same) != mark || same.Pods[0].Why[0].Detail == "" {
+		t.Error("times and details make a new report, or are lost")
+	}
+	for name, change := range map[string]func(*report.Report){
+		"mode":    func(r *report.Report) { r.Mode = "observe" },
+		"breaker": func(r *report.Report) { r.BreakerOpen = true },
+		"missing": func(r *report.Report) { r.Missing = nil },
+		"count":   func(r *report.Report) { r.Counts.Quarantine++ },
+		"errors":  func(r *report.Report) { r.Errors = []string{"x"} },
+		"pod":     func(r *report.Report) { r.Pods[1].Name = "other" },
+		"reason":  func(r *report.Report) { r.Pods[1].Why[0].Reason = policy.ReasonRemade },
+		"more":    func(r *report.Report) { r.More++ },
+	} {
+		r := one()
+		if change(r); markOf(r) == mark {
+			t.Errorf("another %s makes no new report", name)
+		}
+	}
+}
