@@ -22,6 +22,15 @@ const (
 	refillTogether = 20 * time.Millisecond
 )
 
+// The bounds on questions to the API server whose a bearer token is. A client has one token, and the
+// answer is kept: 5,000 nodes that are all sent garbage without end ask it 500 times a second.
+const (
+	burstReviewsEach      = 4
+	refillReviewsEach     = 30 * time.Second
+	burstReviewsTogether  = 12
+	refillReviewsTogether = 10 * time.Second
+)
+
 // systemdSockets takes what systemd has opened (sd_listen_fds(3)). It can be asked once.
 func systemdSockets() ([]net.Listener, error) {
 	var all []net.Listener
@@ -45,19 +54,28 @@ type bucket struct {
 
 // take takes one token, or reports that there is none.
 func (b *bucket) take(now time.Time, burst int, refill time.Duration) bool {
-	b.spent = max(0, b.spent-now.Sub(b.at))
-	b.at = now
-	if b.spent+refill > time.Duration(burst)*refill {
+	if !b.has(now, burst, refill) {
 		return false
 	}
 	b.spent += refill
 	return true
 }
 
+// has reports whether there is a token.
+func (b *bucket) has(now time.Time, burst int, refill time.Duration) bool {
+	b.spent = max(0, b.spent-now.Sub(b.at))
+	b.at = now
+	return b.spent+refill <= time.Duration(burst)*refill
+}
+
+// full reports whether nothing is spent.
+func (b *bucket) full(now time.Time) bool { return now.Sub(b.at) >= b.spent }
+
 // visitor is what one address has open, and how often it came lately.
 type visitor struct {
 	bucket
-	open int
+	reviews bucket
+	open    int
 }
 
 // limits are what all listeners have open together.
@@ -91,13 +109,18 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// origin is what counts as one client: an address, of IPv6 the network of a host.
+// origin is what counts as one client.
 func origin(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{} // Unix sockets
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return originOf(tcp.AddrPort())
+}
+
+// originOf is an address, of IPv6 the network of a host.
+func originOf(a netip.AddrPort) netip.Prefix {
+	ip := a.Addr().Unmap().WithZone("")
 	bits := 32
 	if ip.Is6() {
 		bits = 64
@@ -133,12 +156,24 @@ func (l *limits) enter(from netip.Prefix) bool {
 	return true
 }
 
+// review counts a question to the API server in for a client that has a connection open, or reports
+// that it is one too many.
+func (l *limits) review(from netip.Prefix) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, v := l.now(), l.visitors[from]
+	if v == nil || !v.reviews.has(now, burstReviewsEach, refillReviewsEach) || !l.all.reviews.take(now, burstReviewsTogether, refillReviewsTogether) {
+		return false
+	}
+	return v.reviews.take(now, burstReviewsEach, refillReviewsEach)
+}
+
 // forget drops the addresses that have nothing open and spent nothing, and reports whether
 // there were any.
 func (l *limits) forget(now time.Time) bool {
 	was := len(l.visitors)
 	for from, v := range l.visitors {
-		if v.open == 0 && now.Sub(v.at) >= v.spent {
+		if v.open == 0 && v.full(now) && v.reviews.full(now) {
 			delete(l.visitors, from)
 		}
 	}

@@ -73,6 +73,50 @@ func TestLimited(t *testing.T) {
 	}
 }
 
+// TestReviewLimits: one address has no more than its part of the questions, and cannot use up that of the
+// others; and what an address has asked is not forgotten by its going away.
+func TestReviewLimits(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := limits{now: func() time.Time { return now }}
+	ask := func(from netip.Prefix) bool {
+		now = now.Add(time.Second) // so that connections are no matter
+		if !l.enter(from) {
+			t.Fatal("no room")
+		}
+		defer l.leave(from)
+		return l.review(from)
+	}
+	count := func(n int, from func(i int) netip.Prefix) (asked int) {
+		for i := range n {
+			if ask(from(i)) {
+				asked++
+			}
+		}
+		return asked
+	}
+	one := func(int) netip.Prefix { return network(1) }
+	if n := count(20, one); n != burstReviewsEach {
+		t.Errorf("%d questions of one address", n)
+	}
+	if n := count(1, func(int) netip.Prefix { return network(2) }); n != 1 {
+		t.Error("one address keeps out another")
+	}
+	if l.forget(now); l.visitors[network(1)] == nil {
+		t.Error("the address is forgotten, and may ask as much again")
+	}
+	now = now.Add(time.Hour)
+	if n := count(100, func(i int) netip.Prefix { return network(i) }); n > burstReviewsTogether+int(100*time.Second/refillReviewsTogether) {
+		t.Errorf("%d questions in 100 s", n)
+	}
+	now = now.Add(time.Hour)
+	if l.forget(now); len(l.visitors) != 0 {
+		t.Errorf("%d are never forgotten", len(l.visitors))
+	}
+	if l.review(network(9)) {
+		t.Error("somebody who has no connection asks")
+	}
+}
+
 func TestOrigin(t *testing.T) {
 	at := func(ip string) netip.Prefix { return origin(&net.TCPAddr{IP: net.ParseIP(ip), Port: 9}) }
 	if at("::ffff:192.0.2.7") != at("192.0.2.7") || at("192.0.2.7") == at("192.0.2.8") {

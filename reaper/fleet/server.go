@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 )
 
 // What one request may take. A scrape of all metrics is some 50 KiB.
@@ -48,7 +49,9 @@ type Config struct {
 	Systemd   bool
 	// WebConfig is the path of Prometheus' web configuration, "" for none.
 	WebConfig string
-	Metrics   prometheus.Gatherer
+	// Reviews says whose bearer tokens are and what they may, nil where none is taken.
+	Reviews *review.Reviewer
+	Metrics prometheus.Gatherer
 	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
 	Ask func(ctx context.Context) (Asked, error)
 	// Stuck says for how long the pass under way has been running, and Hangs from when on that
@@ -83,8 +86,8 @@ func New(cfg Config) *Server {
 	}))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /v1/orphans", s.trusted(s.orphans))
-	mux.HandleFunc("POST /v1/sweep", s.trusted(s.sweep))
+	mux.HandleFunc("GET /v1/orphans", s.trusted("get", "/v1/orphans", s.orphans))
+	mux.HandleFunc("POST /v1/sweep", s.trusted("post", "/v1/sweep", s.sweep))
 	// A web page that somebody has open may not ask either.
 	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
 	return s
@@ -94,6 +97,19 @@ func New(cfg Config) *Server {
 func (s *Server) Check() error {
 	if err := web.Validate(s.cfg.WebConfig); err != nil {
 		return fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
+	}
+	d, err := s.demanded()
+	switch {
+	case err != nil || s.cfg.Reviews == nil:
+		return err
+	case d.password:
+		return fmt.Errorf("%s has basic_auth_users: then every request has to bring a password, and none can bring a bearer token beside it; "+
+			"take out one of the two", s.cfg.WebConfig)
+	case d.certificate:
+		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever asked for; take out one of the two",
+			s.cfg.WebConfig)
+	case !d.tls:
+		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
 	}
 	return nil
 }

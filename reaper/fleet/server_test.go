@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // onePod is a pass over one pod, which something keeps.
@@ -275,12 +280,122 @@ func TestCertificateOfTheConnection(t *testing.T) {
 	}
 }
 
+// TestBearer: a client from elsewhere is let in by a token that the API server knows, by TLS only, and
+// never by anything else; one of this host needs none.
+func TestBearer(t *testing.T) {
+	var spec string
+	reviews, down := 0, false
+	api := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		kind := "TokenReview"
+		if strings.Contains(r.URL.Path, "subject") {
+			kind, spec = "SubjectAccessReview", string(text)
+		} else {
+			reviews++
+		}
+		if down {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		known := strings.Contains(string(text), "s3cret") || kind != "TokenReview"
+		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":{"authenticated":%t,"allowed":true,"audiences":["orphan-reaper"],"user":{"username":"u"}}}`, kind, known)
+	})
+	s, now, asks := newTestServer(t, "")
+	open := func() (*kube.Server, error) {
+		return &kube.Server{Base: api.URL, TLS: &tls.Config{RootCAs: testkit.PoolOf(api)}}, nil
+	}
+	s.cfg.Reviews = review.New(open, s.cfg.Now, s.cfg.Log)
+	s.Publish(onePod())
+	ask := func(method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
+		t.Helper()
+		r := httptest.NewRequest(method, path, nil)
+		r.RemoteAddr, r.TLS = from, state
+		r.Header.Set("Authorization", authorization)
+		at := netip.MustParseAddrPort(from)
+		if !s.limits.enter(originOf(at)) {
+			t.Fatal("no room")
+		}
+		defer s.limits.leave(originOf(at))
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w
+	}
+	secure := &tls.ConnectionState{}
+	for _, c := range []struct {
+		method, path, from, authorization string
+		state                             *tls.ConnectionState
+		code                              int
+	}{
+		{"POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure, 202},
+		{"GET", "/v1/orphans", elsewhere, "Bearer s3cret", secure, 200},
+		{"POST", "/v1/sweep", elsewhere, "Bearer s3cret", nil, 403},
+		{"POST", "/v1/sweep", elsewhere, "Bearer wrong", secure, 401},
+		{"POST", "/v1/sweep", elsewhere, "Bearer ", secure, 401},
+		{"POST", "/v1/sweep", elsewhere, "", secure, 401},
+		{"POST", "/v1/sweep", elsewhere, "Basic czNjcmV0OnMzY3JldA==", secure, 401},
+		{"POST", "/v1/sweep", "[2001:db8::1]:9", "Bearer s3cret", secure, 202},
+		{"GET", "/metrics", elsewhere, "", secure, 200},
+		{"POST", "/v1/purge", elsewhere, "Bearer s3cret", secure, 404},
+	} {
+		w := ask(c.method, c.path, c.from, c.authorization, c.state)
+		if w.Code != c.code || (c.code == 401) != (w.Header().Get("WWW-Authenticate") == "Bearer") || strings.Contains(w.Body.String(), "s3cret") {
+			t.Errorf("%+v: %d %v %s", c, w.Code, w.Header(), w.Body)
+		}
+	}
+	if *asks != 2 || reviews != 3 || !strings.Contains(spec, `"path":"/v1/orphans","verb":"get"`) {
+		t.Errorf("%d looks, %d reviews, the last right %s", *asks, reviews, spec)
+	}
+	if w := do(s, "POST", "/v1/sweep", here); w.Code != 202 {
+		t.Errorf("this host: %d", w.Code)
+	}
+	*now, down = now.Add(time.Hour), true
+	if w := ask("POST", "/v1/sweep", elsewhere, "Bearer s3cret", secure); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("the API server is away: %d %s", w.Code, w.Body)
+	}
+	// Garbage, from many addresses: no more than its part reaches the API server.
+	*now, reviews, down = now.Add(time.Hour), 0, false
+	for i := range 40 {
+		from := fmt.Sprintf("192.0.2.%d:9", 10+i%8)
+		if w := ask("POST", "/v1/sweep", from, fmt.Sprint("Bearer garbage-", i), secure); w.Code != 401 && w.Code != 429 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		*now = now.Add(time.Millisecond)
+	}
+	if reviews != burstReviewsTogether {
+		t.Errorf("%d reviews", reviews)
+	}
+}
+
+// TestBearerConfig: what would never be asked for, or comes in the clear, is refused at the start.
+func TestBearerConfig(t *testing.T) {
+	cert, key := testkit.NewCert(t, "n1", testkit.Later)
+	pair := "cert_file: " + testkit.File(t, "crt", cert) + ", key_file: " + testkit.File(t, "key", key)
+	for text, want := range map[string]string{
+		"tls_server_config: {" + pair + "}\n": "",
+		"tls_server_config: {" + pair + "}\nbasic_auth_users: {a: $2y$04$scKiezGA.qUEoByWtLxGh.GutsqWc1/wl94T1rEnmU8K.9HSplA8G}\n":               "basic_auth_users",
+		"tls_server_config: {" + pair + ", client_auth_type: RequireAndVerifyClientCert, client_ca_file: " + testkit.File(t, "ca", cert) + "}\n": "client_auth_type",
+		"http_server_config: {http2: false}\n": "by TLS only",
+		"":                                     "by TLS only",
+	} {
+		path := ""
+		if text != "" {
+			path = testkit.File(t, "web.yaml", text)
+		}
+		s, _, _ := newTestServer(t, path)
+		s.cfg.Reviews = review.New(nil, time.Now, s.cfg.Log)
+		if err := s.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestDemands(t *testing.T) {
 	for text, want := range map[string]demand{
 		"":                           {},
 		"basic_auth_users: {}\n":     {},
 		"basic_auth_users: {a: b}\n": {password: true},
-		"tls_server_config: {cert_file: a, key_file: b}\n":                                             {},
+		"tls_server_config: {cert_file: a, key_file: b}\n":                                             {tls: true},
+		"tls_server_config: {cert: PEM, key: PEM}\n":                                                   {tls: true},
 		"tls_server_config: {client_auth_type: RequestClientCert, client_ca_file: c}\n":                {},
 		"tls_server_config: {client_auth_type: RequireAnyClientCert, client_ca_file: c}\n":             {},
 		"tls_server_config: {client_auth_type: VerifyClientCertIfGiven, client_ca_file: c}\n":          {},

@@ -10,25 +10,55 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 )
 
 // trusted lets through who is authenticated, and who asks from this host. A client that gets
 // here has passed the web configuration; where that asks for nobody's name, passing it
-// proves nothing.
-func (s *Server) trusted(next http.HandlerFunc) http.HandlerFunc {
+// proves nothing. verb and path are what a bearer token's user must be allowed.
+func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		d, err := s.demanded()
-		known := d.password || d.certificate && verified(r) || local(r)
-		switch {
-		case err != nil:
+		if err != nil {
 			http.Error(w, "cannot read the web configuration", http.StatusInternalServerError)
-		case !known:
-			http.Error(w, "only for clients of this host, or authenticated ones: name basic_auth_users, or a client_auth_type that verifies "+
-				"against a client_ca_file, in the file that web.config_file names", http.StatusForbidden)
-		default:
-			next(w, r)
+			return
 		}
+		if d.password || d.certificate && verified(r) || local(r) {
+			next(w, r)
+			return
+		}
+		v := s.reviewed(r, verb, path)
+		switch v.Code {
+		case http.StatusOK:
+			next(w, r)
+			return
+		case http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			w.Header().Set("Retry-After", "30")
+		}
+		http.Error(w, v.Words, v.Code)
 	}
+}
+
+// reviewed says whether a client from elsewhere may, by its bearer token.
+func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case s.cfg.Reviews == nil:
+		return review.Verdict{Code: http.StatusForbidden, Words: "only for clients of this host, or authenticated ones: name basic_auth_users, or a " +
+			"client_auth_type that verifies against a client_ca_file, in the file that web.config_file names; or set web.token_review"}
+	case r.TLS == nil:
+		return review.Verdict{Code: http.StatusForbidden, Words: "bearer tokens are taken by TLS only; whoever was on the way could read one that came without"}
+	case !bearer:
+		return review.Verdict{Code: http.StatusUnauthorized, Words: "only for clients of this host, or with a bearer token for the audience " + review.Audience}
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return review.Verdict{Code: http.StatusForbidden, Words: "whence the request came is not known"}
+	}
+	return s.cfg.Reviews.Review(r.Context(), token, verb, path, func() bool { return s.limits.review(originOf(from)) })
 }
 
 // verified reports whether this very connection has shown a certificate that was verified: the file
@@ -62,6 +92,7 @@ const webConfigBytes = 1 << 20
 type demand struct {
 	password    bool
 	certificate bool // of an authority that the file names: without one any public certificate would do
+	tls         bool
 }
 
 // demanded reads the web configuration as it is now, as the toolkit does for each request: what
@@ -85,6 +116,8 @@ func (s *Server) demanded() (demand, error) {
 func demands(text []byte) (demand, error) {
 	var c struct {
 		TLS struct {
+			Cert       string `yaml:"cert"`
+			CertFile   string `yaml:"cert_file"`
 			ClientAuth string `yaml:"client_auth_type"`
 			CA         string `yaml:"client_ca"`
 			CAFile     string `yaml:"client_ca_file"`
@@ -97,5 +130,6 @@ func demands(text []byte) (demand, error) {
 	return demand{
 		password:    len(c.Users) > 0,
 		certificate: c.TLS.ClientAuth == "RequireAndVerifyClientCert" && (c.TLS.CA != "" || c.TLS.CAFile != ""),
+		tls:         c.TLS.Cert != "" || c.TLS.CertFile != "",
 	}, nil
 }

@@ -19,6 +19,13 @@ import (
 // CertOf is the certificate that the server presents.
 func CertOf(s *httptest.Server) string { return PEM("CERTIFICATE", s.Certificate().Raw) }
 
+// PoolOf has the server's certificate alone.
+func PoolOf(s *httptest.Server) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return pool
+}
+
 // TLSServer is a server with TLS that lets in only who has the client certificate, where one
 // is named.
 func TLSServer(t *testing.T, client string, h http.HandlerFunc) *httptest.Server {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,9 +16,7 @@ import (
 
 // serverOf is what a kubeconfig says of a server of the test.
 func serverOf(s *httptest.Server) *kube.Server {
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
-	return &kube.Server{Base: s.URL, Token: "s3cret", User: "somebody", TLS: &tls.Config{RootCAs: pool}}
+	return &kube.Server{Base: s.URL, Token: "s3cret", User: "somebody", TLS: &tls.Config{RootCAs: testkit.PoolOf(s)}}
 }
 
 var service = Service{"tools", "orphan-reaper"}

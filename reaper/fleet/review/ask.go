@@ -1,0 +1,107 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// answerBytes bounds what the API server answers: the question, and a user with its groups.
+const answerBytes = 256 << 10
+
+// errSlow is for an API server that has used up reviewTime.
+var errSlow = errors.New("no answer in time")
+
+// tokenReview is what is read of an answer of authentication.k8s.io/v1.
+type tokenReview struct {
+	Kind   string `json:"kind"`
+	Status struct {
+		Authenticated bool     `json:"authenticated"`
+		User          user     `json:"user"`
+		Audiences     []string `json:"audiences"`
+	} `json:"status"`
+}
+
+// user is somebody whom the API server knows.
+type user struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid,omitempty"`
+	Groups   []string            `json:"groups,omitempty"`
+	Extra    map[string][]string `json:"extra,omitempty"`
+}
+
+// attributes are the nonResourceAttributes of a SubjectAccessReview.
+type attributes struct {
+	Path string `json:"path"`
+	Verb string `json:"verb"`
+}
+
+// accessReview is what is read of an answer of authorization.k8s.io/v1.
+type accessReview struct {
+	Kind   string `json:"kind"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+		Denied  bool `json:"denied"`
+	} `json:"status"`
+}
+
+// ask asks whose the token is, and then what that user may.
+func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (Verdict, error) {
+	server, err := r.open()
+	if err != nil {
+		return unknown, err
+	}
+	a := server.Asker()
+	defer a.Close()
+	var who tokenReview
+	err = create(ctx, a, "authentication.k8s.io", "tokenreviews", "TokenReview", map[string]any{"token": token, "audiences": []string{Audience}}, &who, &who.Kind)
+	if err != nil {
+		return unknown, err
+	}
+	u := &who.Status.User
+	// An API server that knows no audiences leaves them out, and takes tokens that are for itself.
+	if !who.Status.Authenticated || u.Username == "" || !slices.Contains(who.Status.Audiences, Audience) {
+		return nobody, nil
+	}
+	var may accessReview
+	spec := map[string]any{"user": u.Username, "uid": u.UID, "groups": u.Groups, "extra": u.Extra, "nonResourceAttributes": what}
+	if err := create(ctx, a, "authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", spec, &may, &may.Kind); err != nil {
+		return unknown, err
+	}
+	if !may.Status.Allowed || may.Status.Denied {
+		return Verdict{http.StatusForbidden, fmt.Sprintf("%s may not %s %s: it needs a ClusterRole with that verb for that one of the nonResourceURLs",
+			clean.Brief(u.Username), what.Verb, what.Path)}, nil
+	}
+	return allowed, nil
+}
+
+// create sends a question and reads its answer.
+func create(ctx context.Context, a *kube.Asker, group, resource, kind string, spec, answer any, said *string) error {
+	body, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
+	if err != nil {
+		return err
+	}
+	err = a.Send(ctx, http.MethodPost, "/apis/"+group+"/v1/"+resource, "application/json", body, func(r io.Reader) error {
+		if err := json.NewDecoder(io.LimitReader(r, answerBytes)).Decode(answer); err != nil {
+			return err
+		}
+		if *said != kind {
+			return fmt.Errorf("it answers with %.40q", *said)
+		}
+		return nil
+	})
+	if kube.Refused(err, http.StatusForbidden) {
+		return fmt.Errorf("%w; the daemon's account needs the right to create %s (%s)", err, resource, group)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create a %s: %w", kind, err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package review
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+// Audience is for whom a token must have been made: kubectl create token --audience orphan-reaper.
+const Audience = "orphan-reaper"
+
+// What bounds the reviews. Who loses a right has it here for allowedFor longer.
+const (
+	allowedFor = time.Minute
+	refusedFor = 10 * time.Second
+	unknownFor = 2 * time.Second // the API server did not answer
+	mostKept   = 256
+	mostAsked  = 4 // at once
+	reviewTime = 5 * time.Second
+)
+
+// Verdict is what becomes of a request.
+type Verdict struct {
+	Code  int    // of HTTP: 200, 401, 403, 429 or 503
+	Words string // for the client, unless Code is 200
+}
+
+// The verdicts that always have the same words.
+var (
+	allowed = Verdict{Code: http.StatusOK}
+	nobody  = Verdict{http.StatusUnauthorized, "the API server does not know the bearer token, or it is not for the audience " + Audience +
+		" (kubectl create token --audience " + Audience + ")"}
+	unknown = Verdict{http.StatusServiceUnavailable, "whose the bearer token is cannot be found out: the API server does not answer, or does not let " +
+		"the daemon ask. The daemon's log says more"}
+	tooMany = Verdict{http.StatusTooManyRequests, "too many bearer tokens that are not known here yet; try again in a minute"}
+)
+
+// Reviewer asks one API server. It is safe for concurrent use.
+type Reviewer struct {
+	open func() (*kube.Server, error) // for each question anew: credentials are replaced while we run
+	now  func() time.Time
+	log  *slog.Logger
+
+	patience time.Duration // reviewTime, but in tests
+
+	mu    sync.Mutex
+	kept  map[key]answer
+	asked map[key]*question
+	told  string // what was logged of the last question, "" where it was answered
+}
+
+// key is a hash of a token and of what is asked for with it.
+type key [sha256.Size]byte
+
+// answer is a verdict and until when it holds.
+type answer struct {
+	Verdict
+	until time.Time
+}
+
+// question is being asked. Whoever has the same one waits for its verdict.
+type question struct {
+	done    chan struct{} // closed when verdict is there
+	verdict Verdict
+}
+
+// New returns what asks the server that open returns.
+func New(open func() (*kube.Server, error), now func() time.Time, log *slog.Logger) *Reviewer {
+	return &Reviewer{open: open, now: now, log: log, patience: reviewTime, kept: map[key]answer{}, asked: map[key]*question{}}
+}
+
+// Review says whether the token's user may use the verb on the path. Before the API server is
+// asked, may says whether that is one question too many.
+func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may func() bool) Verdict {
+	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nobody
+	}
+	k := key(sha256.Sum256([]byte(verb + " " + path + " " + token)))
+	r.mu.Lock()
+	if a, ok := r.kept[k]; ok && r.now().Before(a.until) {
+		r.mu.Unlock()
+		return a.Verdict
+	}
+	q := r.asked[k]
+	if q == nil {
+		if len(r.asked) >= mostAsked || !may() {
+			r.mu.Unlock()
+			return tooMany
+		}
+		q = &question{done: make(chan struct{})}
+		r.asked[k] = q
+		// A client that goes away does not take the answer from the others who wait for it.
+		go r.answer(context.WithoutCancel(ctx), q, k, token, attributes{path, verb})
+	}
+	r.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.verdict
+	case <-ctx.Done():
+		return unknown
+	}
+}
+
+// answer asks, and keeps what is answered.
+func (r *Reviewer) answer(ctx context.Context, q *question, k key, token string, what attributes) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, errSlow)
+	defer cancel()
+	v, err := r.ask(ctx, token, what)
+	hold := refusedFor
+	switch {
+	case err != nil:
+		v, hold = unknown, unknownFor
+	case v == allowed:
+		hold = allowedFor
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tell(ctx, token, err)
+	r.keep(k, answer{v, r.now().Add(hold)})
+	delete(r.asked, k)
+	q.verdict = v
+	close(q.done)
+}
+
+// tell logs what keeps the API server from being asked, once.
+func (r *Reviewer) tell(ctx context.Context, token string, err error) {
+	if err == nil {
+		r.told = ""
+		return
+	}
+	// No API server repeats what it was sent, but nothing says that none may.
+	text := strings.ReplaceAll(err.Error(), token, "…")
+	if text == r.told {
+		return
+	}
+	r.told = text
+	r.log.WarnContext(ctx, "the API server cannot be asked whose a bearer token is, so no client is let in by one; the node is looked after as before",
+		slog.String("error", text))
+}
+
+// keep keeps an answer, and drops those that no longer hold. Where there is no room, the one goes that
+// would end first.
+func (r *Reviewer) keep(k key, a answer) {
+	now := r.now()
+	var first key
+	var end time.Time
+	for k, kept := range r.kept {
+		if !now.Before(kept.until) {
+			delete(r.kept, k)
+		} else if end.IsZero() || kept.until.Before(end) {
+			first, end = k, kept.until
+		}
+	}
+	if len(r.kept) >= mostKept {
+		delete(r.kept, first)
+	}
+	r.kept[k] = a
+}

@@ -1,0 +1,313 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+const secret = "eyJ.s3cret.x"
+
+// apiServer plays the API server for one token. Tests change its answers.
+type apiServer struct {
+	token, access string // the status of its answers
+	tokens        atomic.Int64
+	accesses      atomic.Int64
+	saw           chan map[string]any // the specs, where the test wants them
+	http.HandlerFunc
+}
+
+const (
+	knownToken = `{"authenticated":true,"audiences":["orphan-reaper"],"user":` +
+		`{"username":"system:serviceaccount:a:b","uid":"7","groups":["g"],"extra":{"k":["v"]}}}`
+	mayAccess = `{"allowed":true}`
+)
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.HandlerFunc != nil {
+		s.HandlerFunc(w, r)
+		return
+	}
+	var q struct {
+		Kind string         `json:"kind"`
+		Spec map[string]any `json:"spec"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&q) // of another kind it is not found
+	status := s.token
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews" && q.Kind == "TokenReview":
+		s.tokens.Add(1)
+	case r.Method == http.MethodPost && r.URL.Path == "/apis/authorization.k8s.io/v1/subjectaccessreviews" && q.Kind == "SubjectAccessReview":
+		s.accesses.Add(1)
+		status = s.access
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if s.saw != nil {
+		s.saw <- q.Spec
+	}
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(w, `{"kind":%q,"spec":{},"status":%s}`, q.Kind, status)
+}
+
+// fixture is a Reviewer and the API server that it asks, at a time that the test sets.
+type fixture struct {
+	*Reviewer
+	api *apiServer
+	at  time.Time
+	log bytes.Buffer
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{api: &apiServer{token: knownToken, access: mayAccess}, at: testkit.Noon}
+	s := testkit.TLSServer(t, "", f.api.ServeHTTP)
+	f.Reviewer = New(func() (*kube.Server, error) { return serverOf(s), nil }, func() time.Time { return f.at }, slog.New(slog.NewTextHandler(&f.log, nil)))
+	t.Cleanup(func() {
+		if strings.Contains(f.log.String(), secret) {
+			t.Errorf("the log has the token: %s", &f.log)
+		}
+	})
+	return f
+}
+
+func serverOf(s *httptest.Server) *kube.Server {
+	return &kube.Server{Base: s.URL, Token: "ours", User: "we", TLS: &tls.Config{RootCAs: testkit.PoolOf(s)}}
+}
+
+func always() bool { return true }
+
+func (f *fixture) sweep(t *testing.T, token string) Verdict {
+	t.Helper()
+	v := f.Review(t.Context(), token, "post", "/v1/sweep", always)
+	if strings.Contains(v.Words, token) && token != "" || (v.Words == "") != (v.Code == http.StatusOK) {
+		t.Errorf("%+v", v)
+	}
+	return v
+}
+
+// TestReview: who is known for our audience and may is let in, and nobody else.
+func TestReview(t *testing.T) {
+	for name, c := range map[string]struct {
+		token, access string
+		code          int
+		words         string
+	}{
+		"allowed":              {knownToken, mayAccess, 200, ""},
+		"one of two audiences": {strings.Replace(knownToken, `["`, `["x","`, 1), mayAccess, 200, ""},
+		"not known":            {`{"authenticated":false,"error":"invalid bearer token eyJ.s3cret.x"}`, mayAccess, 401, "kubectl create token"},
+		"nothing":              {`{}`, mayAccess, 401, "does not know"},
+		"null":                 {`null`, mayAccess, 401, "does not know"},
+		"named but not known":  {strings.Replace(knownToken, "true", "false", 1), mayAccess, 401, "does not know"},
+		"no audience":          {strings.Replace(knownToken, `["orphan-reaper"]`, `[]`, 1), mayAccess, 401, "audience orphan-reaper"},
+		"another audience":     {strings.Replace(knownToken, `["orphan-reaper"]`, `["orphan-reaper2","api"]`, 1), mayAccess, 401, "audience"},
+		"no name":              {strings.Replace(knownToken, "system:serviceaccount:a:b", "", 1), mayAccess, 401, "does not know"},
+		"no right":             {knownToken, `{"allowed":false,"reason":"no"}`, 403, "system:serviceaccount:a:b may not post /v1/sweep"},
+		"denied":               {knownToken, `{"allowed":true,"denied":true}`, 403, "may not"},
+		"nothing of rights":    {knownToken, `{}`, 403, "may not"},
+		"garbage":              {`"x"`, mayAccess, 503, "cannot be found out"},
+		"garbage of rights":    {knownToken, `[7]`, 503, "cannot be found out"},
+		"a huge answer":        {strings.Replace(knownToken, `"g"`, `"`+strings.Repeat("g", answerBytes)+`"`, 1), mayAccess, 503, "cannot be found out"},
+	} {
+		f := newFixture(t)
+		f.api.token, f.api.access = c.token, c.access
+		if v := f.sweep(t, secret); v.Code != c.code || !strings.Contains(v.Words, c.words) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestWhatIsAsked: the API server is told the audience, and of the user all that it has said itself.
+func TestWhatIsAsked(t *testing.T) {
+	f := newFixture(t)
+	f.api.saw = make(chan map[string]any, 2)
+	f.sweep(t, secret)
+	for _, want := range []string{
+		`{"audiences":["orphan-reaper"],"token":"eyJ.s3cret.x"}`,
+		`{"extra":{"k":["v"]},"groups":["g"],"nonResourceAttributes":{"path":"/v1/sweep","verb":"post"},"uid":"7","user":"system:serviceaccount:a:b"}`,
+	} {
+		got, err := json.Marshal(<-f.api.saw)
+		if err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+// TestNotAnswered: an API server that is away, refuses, or is none lets nobody in, and the log says so once.
+func TestNotAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		h    http.HandlerFunc
+		want string
+	}{
+		"no right":   {testkit.Refuse(403, "tokenreviews is forbidden"), "needs the right to create tokenreviews"},
+		"a stranger": {testkit.Refuse(401, "Unauthorized"), "401"},
+		"echo":       {testkit.Refuse(400, "bad "+secret), "bad …"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/else", http.StatusTemporaryRedirect)
+		}, "307"},
+		"another thing": {testkit.Answer(`{"kind":"SelfSubjectReview","status":` + knownToken + `}`), "SelfSubjectReview"},
+		"no JSON":       {testkit.Answer("<html>"), "invalid character"},
+		"nothing":       {testkit.Answer(""), "EOF"},
+	} {
+		f := newFixture(t)
+		f.api.HandlerFunc = c.h
+		for range 3 {
+			if v := f.sweep(t, secret); v != unknown {
+				t.Errorf("%s: %+v", name, v)
+			}
+			f.at = f.at.Add(time.Minute)
+		}
+		if said := f.log.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, c.want) {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+	f := newFixture(t)
+	f.open = func() (*kube.Server, error) { return nil, errors.New("no credentials") }
+	if v := f.sweep(t, secret); v != unknown || !strings.Contains(f.log.String(), "no credentials") {
+		t.Errorf("%+v %s", v, &f.log)
+	}
+}
+
+// TestSlow: an API server that hangs costs a client no more than the patience.
+func TestSlow(t *testing.T) {
+	f := newFixture(t)
+	f.patience = 50 * time.Millisecond
+	f.api.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		for r.Context().Err() == nil {
+			_, _ = w.Write([]byte(" "))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	if v := f.sweep(t, secret); v != unknown || !strings.Contains(f.log.String(), "no answer in time") {
+		t.Errorf("%+v %s", v, &f.log)
+	}
+}
+
+// TestKept: an answer holds for a while, for one token and one thing, and refusals for less.
+func TestKept(t *testing.T) {
+	f := newFixture(t)
+	asks := func(what string, want int64) {
+		t.Helper()
+		if n := f.api.tokens.Load(); n != want {
+			t.Errorf("%s: asked %d times, want %d", what, n, want)
+		}
+	}
+	f.sweep(t, secret)
+	f.sweep(t, secret)
+	f.at = f.at.Add(allowedFor - time.Second)
+	f.sweep(t, secret)
+	asks("the same", 1)
+	if v := f.Review(t.Context(), secret, "get", "/v1/orphans", always); v.Code != 200 {
+		t.Errorf("%+v", v)
+	}
+	f.sweep(t, "another")
+	asks("something else, and another token", 3)
+	f.api.access = `{}`
+	f.at = f.at.Add(time.Second)
+	if v := f.sweep(t, secret); v.Code != 403 {
+		t.Errorf("after its time: %+v", v)
+	}
+	f.sweep(t, secret)
+	asks("refused", 4)
+	f.api.access = mayAccess
+	f.at = f.at.Add(refusedFor)
+	if v := f.sweep(t, secret); v.Code != 200 {
+		t.Errorf("allowed again: %+v", v)
+	}
+	asks("allowed again", 5)
+	for i := range 2 * mostKept {
+		f.sweep(t, fmt.Sprint("t", i))
+	}
+	if len(f.kept) > mostKept || len(f.asked) != 0 {
+		t.Errorf("%d are kept, %d are asked", len(f.kept), len(f.asked))
+	}
+	for _, kept := range maps.All(f.kept) {
+		if kept.Code != 200 {
+			t.Errorf("%+v", kept)
+		}
+	}
+}
+
+// TestNoToken: what can be no token is not asked for.
+func TestNoToken(t *testing.T) {
+	f := newFixture(t)
+	for _, token := range []string{"", " ", "a b", "a\x00", "ä", "a\r\nb"} {
+		if v := f.Review(t.Context(), token, "post", "/v1/sweep", always); v != nobody {
+			t.Errorf("%q: %+v", token, v)
+		}
+	}
+	if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func() bool { return false }); v != tooMany {
+		t.Errorf("%+v", v)
+	}
+	if n := f.api.tokens.Load(); n != 0 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestOnce: many with the same token cost one question, whoever goes away meanwhile, and only a few
+// questions are asked at once.
+func TestOnce(t *testing.T) {
+	f := newFixture(t)
+	f.api.saw = make(chan map[string]any) // holds each question until the test takes it
+	gone, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		if v := f.Review(gone, secret, "post", "/v1/sweep", always); v != unknown {
+			t.Errorf("who has gone: %+v", v)
+		}
+	})
+	waiting := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			f.mu.Lock()
+			asked := len(f.asked)
+			f.mu.Unlock()
+			if asked == n {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d questions are asked, want %d", asked, n)
+			}
+		}
+	}
+	waiting(1)
+	for range 20 {
+		all.Go(func() { f.sweep(t, secret) })
+	}
+	for i := range mostAsked - 1 {
+		all.Go(func() { f.sweep(t, fmt.Sprint("t", i)) })
+	}
+	waiting(mostAsked)
+	if v := f.sweep(t, "one-more"); v != tooMany {
+		t.Errorf("%+v", v)
+	}
+	cancel()
+	for range 2 * mostAsked {
+		<-f.api.saw
+	}
+	all.Wait()
+	if n := f.api.tokens.Load(); n != mostAsked {
+		t.Errorf("asked %d times", n)
+	}
+	if v := f.sweep(t, secret); v.Code != 200 {
+		t.Errorf("the answer was lost: %+v", v)
+	}
+}
