@@ -63,6 +63,10 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 		`those that web.config_file makes say who they are. Nothing can be removed, restored or resumed over HTTP.`,
 	"web.config_file": `A web configuration of Prometheus: TLS, passwords (basic_auth_users) and client certificates, as for the node exporter. ` +
 		`What changes in it holds at the next request. none: plain HTTP, and nobody has to say who it is.`,
+	"web.token_review": `The API server that is asked whose a client's bearer token is (TokenReview, for the audience orphan-reaper), and ` +
+		`whether that user may get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster takes the service account of the pod that the ` +
+		`daemon runs in, a path a kubeconfig; the account needs create on tokenreviews and subjectaccessreviews. Tokens are taken by TLS only. ` +
+		`none takes none.`,
 	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows: in-cluster takes the service account of ` +
 		`the pod that it runs in, a path a kubeconfig, none writes none. The account needs create and patch on ` +
 		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: that the breaker has opened, and that pods wait ` +

@@ -39,8 +39,13 @@ func (c *Config) paths() []namedPath {
 		{"metrics-file", "metrics_file", &c.MetricsFile},
 		{"web-config-file", "web.config_file", &c.WebConfigFile},
 	}
-	if c.OrphanReport != InCluster {
-		ps = append(ps, namedPath{"orphan-report", "orphan_report", &c.OrphanReport})
+	for _, server := range []namedPath{
+		{"web-token-review", "web.token_review", &c.WebTokenReview},
+		{"orphan-report", "orphan_report", &c.OrphanReport},
+	} {
+		if *server.value != InCluster {
+			ps = append(ps, server)
+		}
 	}
 	for i := range c.LogFiles {
 		ps = append(ps, namedPath{"log-file", "log_files", &c.LogFiles[i]})
@@ -50,7 +55,8 @@ func (c *Config) paths() []namedPath {
 
 // mayBeNone are the paths' keys that take the word none.
 var mayBeNone = []string{
-	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file", "orphan_report",
+	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file",
+	"web.token_review", "orphan_report",
 }
 
 // isPath reports whether a value that may be a path is one, and not a word that stands for
@@ -253,6 +259,13 @@ func (c *Config) checkWeb(p *problems) {
 	}
 	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {
 		p.add("web.config_file", "there is no web.listen_addresses to it")
+	}
+	switch {
+	case c.WebTokenReview == None:
+	case len(c.WebListenAddresses) == 0:
+		p.add("web.token_review", "there is no web.listen_addresses to it")
+	case c.WebConfigFile == None:
+		p.add("web.token_review", "bearer tokens are taken by TLS only: there is no web.config_file to it")
 	}
 }
 

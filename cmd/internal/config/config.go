@@ -51,6 +51,7 @@ type Config struct {
 	// WebListenAddresses are HOST:PORT or the word systemd, each; without one no port is open.
 	WebListenAddresses []string
 	WebConfigFile      string // none or a path
+	WebTokenReview     string // none, in-cluster or a kubeconfig's path
 	OrphanReport       string // none, in-cluster or a kubeconfig's path
 	LogLevel           string
 	LogFormat          string // auto, text, json or journal
@@ -98,6 +99,7 @@ func Default() Config {
 		CNIOlderThan:    24 * time.Hour,
 		MetricsFile:     Auto,
 		WebConfigFile:   None,
+		WebTokenReview:  None,
 		OrphanReport:    None,
 		LogLevel:        "info",
 		LogFormat:       Auto,

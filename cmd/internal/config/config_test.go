@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 		"runtime.remove_sandboxes": "false",
 		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
-		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "orphan_report": "none",
+		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "web.token_review": "none", "orphan_report": "none",
 	}
 	for i := range Settings {
 		s := &Settings[i]
@@ -170,6 +170,9 @@ func TestBadFile(t *testing.T) {
 		{"web: {listen_addresses: ['::1:9477']}\n", `:1: web.listen_addresses: "::1:9477": write an IP address of this node, or :9477 for all of them`},
 		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: there is no web.listen_addresses to it`},
 		{"orphan_report: incluster\n", `:1: orphan_report: "incluster" is not an absolute path`},
+		{"web: {token_review: in-cluster}\n", `:1: web.token_review: there is no web.listen_addresses to it`},
+		{"web: {token_review: in-cluster, listen_addresses: [systemd]}\n", `:1: web.token_review: bearer tokens are taken by TLS only`},
+		{"web: {token_review: kubernetes, listen_addresses: [systemd], config_file: /w}\n", `:1: web.token_review: "kubernetes" is not an absolute path`},
 		{"orphan_report: auto\n", `:1: orphan_report: "auto" is not a path`},
 		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},
 		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},

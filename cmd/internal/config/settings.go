@@ -30,7 +30,7 @@ const (
 	Self = "self"
 )
 
-// InCluster is the value of Config.OrphanReport that stands for the service account of this pod.
+// InCluster is the value of Config.WebTokenReview and Config.OrphanReport that stands for the service account of this pod.
 const InCluster = "in-cluster"
 
 // The values of Config.Mode.
@@ -167,6 +167,11 @@ var Settings = []Setting{
 	{
 		Flag: "web-config-file", Key: "web.config_file", Meta: "FILE", usage: "Prometheus' web configuration: TLS, passwords, client certificates",
 		field: func(c *Config) any { return &c.WebConfigFile },
+	},
+	{
+		Flag: "web-token-review", Key: "web.token_review", Meta: "WHERE",
+		usage: "the API server that says whose bearer tokens are and what they may: none, in-cluster for a pod's service account, or a kubeconfig",
+		field: func(c *Config) any { return &c.WebTokenReview },
 	},
 	{
 		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",

@@ -13,20 +13,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
-// openAPIServer reads where the node's OrphanReport is written to and with which credentials; nil where
-// none is written.
-func openAPIServer(ctx context.Context, guard *bounded.Guard, cfg config.Config, now time.Time) (*kube.Server, error) {
+// openAPIServer reads which API server a setting names and with which credentials; nil for none.
+func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now time.Time) (*kube.Server, error) {
 	type answer struct {
 		server *kube.Server
 		err    error
 	}
 	a, hung := bounded.Do(ctx, guard, "credentials", func() (a answer) {
-		switch cfg.OrphanReport {
+		switch which {
 		case config.None:
 		case config.InCluster:
 			a.server, a.err = kube.InCluster(kube.ServiceAccountDir, os.Getenv)
 		default:
-			a.server, a.err = kube.ReadConfig(cfg.OrphanReport, now)
+			a.server, a.err = kube.ReadConfig(which, now)
 		}
 		return a
 	})
@@ -46,7 +45,7 @@ func writeReports(ctx context.Context, cfg config.Config, version string, d *rea
 	var guard bounded.Guard // a file that hangs costs one thread
 	c := reporter.Config{
 		Version: version, Started: time.Now(), Now: time.Now, Log: log,
-		Open: func() (*kube.Server, error) { return openAPIServer(ctx, &guard, cfg, time.Now()) },
+		Open: func() (*kube.Server, error) { return openAPIServer(ctx, &guard, cfg.OrphanReport, time.Now()) },
 		Ended: func(at time.Time, written bool) {
 			if written {
 				metrics.Reported(at)

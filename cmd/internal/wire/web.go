@@ -7,13 +7,17 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 )
 
 // serveWeb answers on the listening addresses, if there are any, until the returned function is
@@ -34,6 +38,9 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 	if cfg.WebConfigFile != config.None {
 		fc.WebConfig = cfg.WebConfigFile
 	}
+	if cfg.WebTokenReview != config.None {
+		fc.Reviews = review.New(reviewServer(ctx, cfg.WebTokenReview), time.Now, log)
+	}
 	server := fleet.New(fc)
 	if err := server.Check(); err != nil {
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
@@ -44,6 +51,17 @@ func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.
 	done := make(chan struct{})
 	go func() { server.Serve(ctx); close(done) }()
 	return func() { cancel(); <-done }, nil
+}
+
+// reviewServer reads the API server that reviews tokens, anew each time. A file that hangs costs one thread.
+func reviewServer(ctx context.Context, which string) func() (*kube.Server, error) {
+	var guard bounded.Guard // which begins one at a time
+	var mu sync.Mutex
+	return func() (*kube.Server, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return openAPIServer(ctx, &guard, which, time.Now())
+	}
 }
 
 // publish has take be told what each pass found, beside those who are told already.

@@ -105,11 +105,15 @@ func CheckCredentials(ctx context.Context, c config.Config, now time.Time) (note
 			notes = append(notes, err.Error())
 		}
 	}
-	if _, err := openAPIServer(ctx, &bounded.Guard{}, c, now); err != nil {
+	for _, server := range []struct{ key, which string }{{"web.token_review", c.WebTokenReview}, {"orphan_report", c.OrphanReport}} {
+		_, err := openAPIServer(ctx, &bounded.Guard{}, server.which, now)
+		if err == nil {
+			continue
+		}
 		if _, ok := errors.AsType[*kube.RefusedError](err); ok {
-			refused = append(refused, fmt.Errorf("orphan_report: %w", err))
+			refused = append(refused, fmt.Errorf("%s: %w", server.key, err))
 		} else {
-			notes = append(notes, "orphan_report: "+err.Error())
+			notes = append(notes, server.key+": "+err.Error())
 		}
 	}
 	if len(refused) > 0 {
