@@ -56,9 +56,11 @@ func (d *daemon) enforces() bool { return d.node < 6 || d.node < 9 && d.number >
 // silent reports whether the daemon answers no more.
 func (d *daemon) silent() bool { return d.node == 10 && d.number >= falls }
 
-// dice is a number below n that node and look decide.
+// dice is a number below n that the node and the hour decide.
 func (d *daemon) dice(n int) int {
-	return int((uint64(d.node+1)*2654435761+uint64(d.number+1)*40503*uint64(d.node+3))>>7) % n //nolint:gosec // counts of a played day
+	x := uint32(d.node*1000+(d.number+d.node*5)/12) * 2654435761 //nolint:gosec // small numbers
+	x = (x ^ x>>15) * 2246822519
+	return int((x^x>>13)%1000) * n / 1000
 }
 
 // upTo plays all looks up to a number, of which the last one is at the given time.
@@ -129,8 +131,8 @@ func (d *daemon) reap() {
 		return
 	}
 	busy := max(0, 6-max(d.number-170, 170-d.number)/16)
-	for range d.dice(3+busy) / 2 {
-		size := int64(1+d.dice(9)) << 20
+	for i := range d.dice(3+busy) / 2 {
+		size := int64(1+(d.number+i)%9) << 20
 		d.metrics.Outcome(policy.Outcome{Action: policy.Action{Kind: policy.Park}, Result: policy.Done})
 		d.metrics.Outcome(policy.Outcome{Action: policy.Action{Kind: policy.Strip}, Result: policy.Done, Taken: map[contents.Class]policy.Tally{
 			contents.ClassSkeleton: {Entries: 12, Bytes: 49152}, contents.ClassProjected: {Entries: 9, Bytes: size / 8},

@@ -171,6 +171,7 @@ func (p *prometheus) ask(tb testing.TB, path string, form url.Values, data any) 
 
 // series is one of an answer: the points of a range, or one.
 type series struct {
+	name   string // in the legend
 	labels map[string]string
 	points []point
 }
