@@ -21,7 +21,7 @@ func TestDaemonAsked(t *testing.T) {
 		r := n.reaper(t, testRules)
 		node := clockedNode{n, clock}
 		r.Prober, r.Clock = node, node
-		asks := make(chan chan<- Asked)
+		asks := make(chan func(Asked))
 		var ended []uint64
 		d := &Daemon{
 			Reaper: r, Asks: asks, Status: func(string) {}, Checkpoint: func() {},
@@ -37,7 +37,7 @@ func TestDaemonAsked(t *testing.T) {
 		go func() { done <- d.Run(ctx) }()
 		ask := func() Asked {
 			answer := make(chan Asked, 1)
-			asks <- answer
+			asks <- func(a Asked) { answer <- a }
 			return <-answer
 		}
 		if a := ask(); a.Look != 1 || a.In > time.Millisecond {

@@ -99,6 +99,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		return nil
 	}
 	now := r.Clock.Now()
+	began := now.Boot
 	intents := make([]policy.Record, 0, len(batch.Actions))
 	for i := range batch.Actions {
 		a := &batch.Actions[i]
@@ -115,6 +116,7 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))
 	outs := r.Remover.Execute(ctx, batch)
 	now = r.Clock.Now()
+	rep.Batches = append(rep.Batches, Batch{policy.Timing{Name: string(batch.Actions[0].Kind), Begin: began, End: now.Boot}, outs})
 	var done []policy.Record
 	for _, o := range outs {
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)

@@ -20,9 +20,9 @@ type Daemon struct {
 	Parse func(parsers.Line) (parsers.Sighting, bool)
 	// Reload brings new rules at run time.
 	Reload <-chan policy.Rules
-	// Asks are questions for a look now, each answered at once. Each channel has room for its answer.
-	Asks <-chan chan<- Asked
-	// Ended is told how each pass ended; nil where nobody wants to know.
+	// Asks are questions for a look now, each answered at once, and before Ended of that look. An answer must not wait.
+	Asks <-chan func(Asked)
+	// Ended is told how each pass ended, and must not wait; nil where nobody wants to know.
 	Ended func(look uint64, rep Report, err error)
 	// Status is told what the daemon does, in one line, when it changes.
 	Status func(string)
@@ -113,7 +113,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		case r := <-d.Reload:
 			rules = &r
 		case answer := <-d.Asks:
-			answer <- d.asked(p, running, d.Clock.Now().Boot)
+			answer(d.asked(p, running, d.Clock.Now().Boot))
 		case end := <-done:
 			running = false
 			d.recovered(d.Clock.Now().Boot)
@@ -161,9 +161,11 @@ func (d *Daemon) recovered(now time.Duration) {
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []heard.Claim, done chan<- passed) {
-	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
+	began := d.Clock.Now()
+	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: began.Boot >= d.cniDue})
+	rep.Began, rep.Ended = began, d.Clock.Now()
 	if rep.CNI.Swept {
-		d.cniEnded = d.Clock.Now().Boot
+		d.cniEnded = rep.Ended.Boot
 		d.cniDue = d.cniEnded + rep.CNI.Due()
 	}
 	done <- passed{rep, claims, err}

@@ -67,6 +67,10 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 		`whether that user may get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster takes the service account of the pod that the ` +
 		`daemon runs in, a path a kubeconfig; the account needs create on tokenreviews and subjectaccessreviews. Tokens are taken by TLS only. ` +
 		`none takes none.`,
+	"tracing.endpoint": `An OpenTelemetry collector that gets a trace of each look by OTLP over HTTP: http://HOST:4318, or https. v1/traces is added to ` +
+		`the path. A trace has counts and times, and names no pod. While the collector does not take them, traces are dropped, and the node is ` +
+		`looked after as before. No environment variable is read (OTEL_EXPORTER_OTLP_ENDPOINT). none sends nothing.`,
+	"tracing.ca_file": `The certificates by which an https collector is known. The file is read with each trace. none: the system's.`,
 	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows: in-cluster takes the service account of ` +
 		`the pod that it runs in, a path a kubeconfig, none writes none. The account needs create and patch on ` +
 		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: that the breaker has opened, and that pods wait ` +

@@ -42,7 +42,7 @@ func TestContractFlags(t *testing.T) {
 	for name := range strings.FieldsSeq(`config root-dir mode hold settle confirm retention max-per-look quarantine-dir state-dir
 		log-source journal-unit log-file runtime-endpoint node-namespaces node-root cgroup-root kubelet-token-file kubelet-client-certificate kubelet-client-key
 		kubeconfig node-name api-unreachable cni-cache-dir cni-data-dir cni-conf-dir
-		cni-older-than metrics-file web-listen-address web-config-file web-token-review orphan-report output log-level log-format`) {
+		cni-older-than metrics-file web-listen-address web-config-file web-token-review tracing-endpoint tracing-ca-file orphan-report output log-level log-format`) {
 		if root.PersistentFlags().Lookup(name) == nil {
 			t.Errorf("no flag --%s", name)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ func (c *Config) paths() []namedPath {
 		{"cni-conf-dir", "cni_conf_dir", &c.CNIConfDir},
 		{"metrics-file", "metrics_file", &c.MetricsFile},
 		{"web-config-file", "web.config_file", &c.WebConfigFile},
+		{"tracing-ca-file", "tracing.ca_file", &c.TracingCAFile},
 	}
 	for _, server := range []namedPath{
 		{"web-token-review", "web.token_review", &c.WebTokenReview},
@@ -56,7 +58,7 @@ func (c *Config) paths() []namedPath {
 // mayBeNone are the paths' keys that take the word none.
 var mayBeNone = []string{
 	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file",
-	"web.token_review", "orphan_report",
+	"web.token_review", "tracing.ca_file", "orphan_report",
 }
 
 // isPath reports whether a value that may be a path is one, and not a word that stands for
@@ -96,6 +98,7 @@ func (c *Config) check() error {
 	}
 	c.checkAsked(p)
 	c.checkWeb(p)
+	c.checkTracing(p)
 	if len(p.errs) == 0 {
 		return nil
 	}
@@ -266,6 +269,22 @@ func (c *Config) checkWeb(p *problems) {
 		p.add("web.token_review", "there is no web.listen_addresses to it")
 	case c.WebConfigFile == None:
 		p.add("web.token_review", "bearer tokens are taken by TLS only: there is no web.config_file to it")
+	}
+}
+
+// checkTracing checks where traces go. The certificates are read with each trace: they may come later.
+func (c *Config) checkTracing(p *problems) {
+	e := c.TracingEndpoint
+	u, err := url.Parse(e)
+	switch {
+	case e == None:
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || clean.Text(e) != e:
+		p.add("tracing.endpoint", "%s is neither http://HOST:PORT nor https://HOST:PORT nor none", strconv.Quote(e))
+	case u.User != nil || strings.ContainsAny(e, "?#"):
+		p.add("tracing.endpoint", "no user, password, query or fragment may stand in it")
+	}
+	if c.TracingCAFile != None && !strings.HasPrefix(e, "https://") {
+		p.add("tracing.ca_file", "there is no https in tracing.endpoint to it")
 	}
 }
 

@@ -52,6 +52,8 @@ type Config struct {
 	WebListenAddresses []string
 	WebConfigFile      string // none or a path
 	WebTokenReview     string // none, in-cluster or a kubeconfig's path
+	TracingEndpoint    string // none or a URL
+	TracingCAFile      string // none or a path
 	OrphanReport       string // none, in-cluster or a kubeconfig's path
 	LogLevel           string
 	LogFormat          string // auto, text, json or journal
@@ -100,6 +102,8 @@ func Default() Config {
 		MetricsFile:     Auto,
 		WebConfigFile:   None,
 		WebTokenReview:  None,
+		TracingEndpoint: None,
+		TracingCAFile:   None,
 		OrphanReport:    None,
 		LogLevel:        "info",
 		LogFormat:       Auto,

@@ -49,6 +49,7 @@ func TestDefaults(t *testing.T) {
 		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
 		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "web.token_review": "none", "orphan_report": "none",
+		"tracing.endpoint": "none", "tracing.ca_file": "none",
 	}
 	for i := range Settings {
 		s := &Settings[i]
@@ -176,6 +177,14 @@ func TestBadFile(t *testing.T) {
 		{"orphan_report: auto\n", `:1: orphan_report: "auto" is not a path`},
 		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},
 		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
+		{"tracing: {endpoint: ''}\n", `:1: tracing.endpoint: "" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
+		{"tracing: {endpoint: 'collector:4318'}\n", `:1: tracing.endpoint: "collector:4318" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
+		{"tracing: {endpoint: 'http://:4318'}\n", `:1: tracing.endpoint: "http://:4318" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
+		{"tracing: {endpoint: 'file:///etc/passwd'}\n", `:1: tracing.endpoint: "file:///etc/passwd" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
+		{"tracing: {endpoint: 'http://me:secret@c:4318'}\n", `:1: tracing.endpoint: no user, password, query or fragment may stand in it`},
+		{"tracing: {endpoint: 'http://c:4318/?token=1'}\n", `:1: tracing.endpoint: no user, password, query or fragment may stand in it`},
+		{"tracing: {endpoint: 'http://c:4318', ca_file: /etc/ca.pem}\n", `:1: tracing.ca_file: there is no https in tracing.endpoint to it`},
+		{"tracing: {endpoint: 'https://c:4318', ca_file: ca.pem}\n", `:1: tracing.ca_file: "ca.pem" is not an absolute path`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none is taken only together with --node-namespaces self`},
 	} {
 		_, err := load(t, c.text, nil)

@@ -174,6 +174,15 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.WebTokenReview },
 	},
 	{
+		Flag: "tracing-endpoint", Key: "tracing.endpoint", Meta: "URL",
+		usage: "an OpenTelemetry collector for a trace of each look: http://HOST:4318, or https; none",
+		field: func(c *Config) any { return &c.TracingEndpoint },
+	},
+	{
+		Flag: "tracing-ca-file", Key: "tracing.ca_file", Meta: "FILE", usage: "certificates by which an https collector is known (default: the system's)",
+		field: func(c *Config) any { return &c.TracingCAFile },
+	},
+	{
 		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
 		usage: "where this node's OrphanReport is written to: none, in-cluster for a pod's service account, or a kubeconfig",
 		field: func(c *Config) any { return &c.OrphanReport },
