@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
@@ -30,8 +31,16 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// granted is what each role that the chart may have lets its subjects do, by what follows the release's name.
+var granted = map[string][]rbacv1.PolicyRule{
+	"":        {{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}},
+	"-report": {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"create", "patch"}}},
+	"-events": {{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}},                               // in the namespace default
+	"-view":   {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"get", "list", "watch"}}}, // for people
+}
+
 // TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and sees what the
-// node mounts later, and the account may do no more than ask the kubelet.
+// node mounts later, and the account may do no more than ask the kubelet and write reports and events.
 func TestRights(t *testing.T) {
 	var said corev1.SecurityContext
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "securityContext")), &said))
@@ -63,15 +72,40 @@ func TestRights(t *testing.T) {
 			mounts(t, name, pod)
 		}
 		for _, role := range kinds[*rbacv1.ClusterRole](all) {
-			want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/pods", "nodes/metrics", "nodes/healthz"}, Verbs: []string{"get"}}}
-			if !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
-				t.Errorf("%s: %+v", name, role.Rules)
+			if want := granted[strings.TrimPrefix(role.Name, "orphan-reaper")]; !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
+				t.Errorf("%s: %s: %+v", name, role.Name, role.Rules)
 			}
 		}
+		for _, role := range kinds[*rbacv1.Role](all) {
+			if role.Name != "orphan-reaper-events" || role.Namespace != "default" || !reflect.DeepEqual(role.Rules, granted["-events"]) {
+				t.Errorf("%s: %s in %s: %+v", name, role.Name, role.Namespace, role.Rules)
+			}
+		}
+		bound(t, name, all)
 		for _, account := range kinds[*corev1.ServiceAccount](all) {
 			if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken || len(account.Secrets) > 0 {
 				t.Errorf("%s: %+v", name, account)
 			}
+		}
+	}
+}
+
+// bound: the daemon's account has the roles that are for it, and nobody has the one for people by the chart alone.
+func bound(t *testing.T, name string, all []metav1.Object) {
+	t.Helper()
+	check := func(binding string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
+		account := rbacv1.Subject{Kind: "ServiceAccount", Name: "orphan-reaper", Namespace: "orphan-reaper"}
+		if to.Name != binding || to.Name == "orphan-reaper-view" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
+			t.Errorf("%s: %s gives %s to %+v", name, binding, to.Name, subjects)
+		}
+	}
+	for _, b := range kinds[*rbacv1.ClusterRoleBinding](all) {
+		check(b.Name, b.RoleRef, b.Subjects)
+	}
+	for _, b := range kinds[*rbacv1.RoleBinding](all) {
+		check(b.Name, b.RoleRef, b.Subjects)
+		if b.Namespace != "default" {
+			t.Errorf("%s: %s is in %s", name, b.Name, b.Namespace)
 		}
 	}
 }
@@ -85,9 +119,10 @@ func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 	for _, v := range pod.Volumes {
 		from[v.Name] = v.VolumeSource
 	}
+	unused := maps.Clone(from)
 	for _, m := range pod.Containers[0].VolumeMounts {
 		source := from[m.Name]
-		delete(from, m.Name)
+		delete(unused, m.Name)
 		if source.HostPath == nil {
 			if !m.ReadOnly || source.Projected == nil && source.Secret == nil {
 				t.Errorf("%s mounts %+v", name, m)
@@ -105,8 +140,8 @@ func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 			t.Errorf("%s: docs/fleet.md does not say that %s is %s", name, m.Name, access)
 		}
 	}
-	if len(from) > 0 {
-		t.Errorf("%s: volumes that nobody mounts: %v", name, from)
+	if len(unused) > 0 {
+		t.Errorf("%s: volumes that nobody mounts: %v", name, unused)
 	}
 }
 
@@ -237,6 +272,9 @@ func TestSchema(t *testing.T) {
 		"host.kubelet=var/lib/kubelet":           "/host/kubelet",
 		"host.kubelet=":                          "/host/kubelet",
 		"host.sock=/run/docker.sock":             "sock",
+		"extraArgs[0]=--orphan-report=none":      "/extraArgs/0",
+		"orphanReport.enabled=maybe":             "/orphanReport/enabled",
+		"orphanReport.schema=x":                  "schema",
 		"web.port=80":                            "/web/port",
 		"web.port=http":                          "/web/port",
 		"image.digest=sha256:1":                  "/image/digest",

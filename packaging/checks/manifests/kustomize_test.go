@@ -41,7 +41,7 @@ func TestKustomize(t *testing.T) {
 	got, want := decode(t, built), rendered(t, "--set", "namespaceManifest=true")
 	for _, all := range [][]metav1.Object{got, want} {
 		slices.SortFunc(all, func(a, b metav1.Object) int {
-			return strings.Compare(reflect.TypeOf(a).String(), reflect.TypeOf(b).String())
+			return strings.Compare(reflect.TypeOf(a).String()+a.GetName(), reflect.TypeOf(b).String()+b.GetName())
 		})
 	}
 	if len(got) < 5 || !reflect.DeepEqual(got, want) {

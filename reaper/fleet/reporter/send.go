@@ -131,6 +131,8 @@ func plain(s string) bool {
 	return len(s) <= 253 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
+const otherDefinition = "the cluster's definition of OrphanReport may be another version's: upgrade it (orphanReport.crd in the chart)"
+
 // diagnose returns what kind of failure it is, and what to do about it.
 func diagnose(err error) (kind, mend string) {
 	for code, mend := range map[int]string{
@@ -139,7 +141,8 @@ func diagnose(err error) (kind, mend string) {
 			"ValidatingAdmissionPolicy is, a token that is bound to a pod of this node, whose name node_name then is",
 		http.StatusNotFound:              "the cluster has no OrphanReports: apply their definition (orphanReport.crd in the chart), or set orphan_report to none",
 		http.StatusRequestEntityTooLarge: "something before the API server refuses what is this long",
-		http.StatusUnprocessableEntity:   "the cluster's definition of OrphanReport is another version's: upgrade it (orphanReport.crd in the chart)",
+		http.StatusUnprocessableEntity:   otherDefinition,
+		http.StatusInternalServerError:   otherDefinition, // a field that it does not have
 	} {
 		if kube.Refused(err, code) {
 			return strconv.Itoa(code), mend

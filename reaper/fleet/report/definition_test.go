@@ -1,0 +1,105 @@
+package report
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// schema is what of OpenAPI's schemas the definition uses.
+type schema struct {
+	Type, Format string
+	MaxLength    int `yaml:"maxLength"`
+	MaxItems     int `yaml:"maxItems"`
+	Items        *schema
+	Properties   map[string]*schema
+	Required     []string
+}
+
+// TestDefinition: the cluster's definition of an OrphanReport has every field of a Report, with its bounds,
+// and no other: an API server refuses a report with a field that the definition does not have.
+func TestDefinition(t *testing.T) {
+	text, err := os.ReadFile("../../../packaging/chart/files/orphanreports.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Kind, Plural string }
+			Versions []struct {
+				Name   string
+				Schema struct {
+					Schema schema `yaml:"openAPIV3Schema"`
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	v := d.Spec.Versions[0]
+	if d.Spec.Group != APIGroup || d.Spec.Names.Kind != Kind || "/apis/"+d.Spec.Group+"/"+v.Name+"/"+d.Spec.Names.Plural != ResourcePath {
+		t.Errorf("%+v", d.Spec)
+	}
+	agree(t, "report", reflect.TypeFor[Report](), v.Schema.Schema.Properties["report"])
+}
+
+// agree compares a type with a schema, both ways.
+func agree(t *testing.T, path string, have reflect.Type, s *schema) {
+	t.Helper()
+	if s == nil {
+		t.Errorf("the definition has no %s", path)
+		return
+	}
+	want := schema{}
+	switch kind := have.Kind(); {
+	case have == reflect.TypeFor[time.Time]():
+		want.Type, want.Format = "string", "date-time"
+	case kind == reflect.String:
+		want.Type, want.MaxLength = "string", mostText
+	case kind == reflect.Bool:
+		want.Type = "boolean"
+	case kind == reflect.Int, kind == reflect.Int64, kind == reflect.Uint64:
+		want.Type, want.Format = "integer", "int64"
+	case kind == reflect.Slice:
+		want.Type, want.MaxItems = "array", map[string]int{"report.pods": mostPods, "report.pods[].why": mostReasons}[path]
+		if want.MaxItems == 0 {
+			want.MaxItems = mostErrors
+		}
+		agree(t, path+"[]", have.Elem(), s.Items)
+	case kind == reflect.Struct:
+		want.Type = "object"
+		fields(t, path, have, s)
+	default:
+		t.Fatalf("%s is a %s", path, have)
+	}
+	if s.Type != want.Type || s.Format != want.Format || s.MaxLength != want.MaxLength || s.MaxItems != want.MaxItems {
+		t.Errorf("%s is %s %s, at most %d long or %d many; it should be %+v", path, s.Type, s.Format, s.MaxLength, s.MaxItems, want)
+	}
+}
+
+// fields compares those of a struct.
+func fields(t *testing.T, path string, have reflect.Type, s *schema) {
+	t.Helper()
+	known := map[string]bool{}
+	for f := range have.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known[name] = options == ""
+		agree(t, path+"."+name, f.Type, s.Properties[name])
+	}
+	for name := range s.Properties {
+		if _, ok := known[name]; !ok {
+			t.Errorf("nobody writes %s.%s", path, name)
+		}
+	}
+	for _, name := range s.Required {
+		if !known[name] {
+			t.Errorf("%s.%s is not always written", path, name)
+		}
+	}
+}
