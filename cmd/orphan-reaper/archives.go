@@ -16,7 +16,7 @@ import (
 )
 
 func isArchive(args []string) bool {
-	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix)
+	return len(args) == 1 && strings.HasPrefix(args[0], cni.ArchivePrefix) && !strings.Contains(args[0], "/") // a namespace may begin so
 }
 
 // archiveThere is an error where there is no archive of this name.

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // completeFlags lets a shell complete the settings' values: words where there are words,
@@ -30,22 +35,55 @@ func completeFlags(root *cobra.Command) {
 	}
 }
 
-// completeQuarantined completes the UID of a pod in quarantine.
-func (a *app) completeQuarantined(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completing is how long a shell waits for what is on the node.
+const completing = 3 * time.Second
+
+// completePods completes a pod that is on disk, in the runtime or in quarantine. explain takes one.
+func (a *app) completePods(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if cmd.Name() == "explain" && len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completions(cmd.Context(), begun, args, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+		return a.deps.pods(ctx, cfg, false)
+	})
+}
+
+// completeQuarantined completes a pod in quarantine.
+func (a *app) completeQuarantined(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cfg, err := a.config(cmd.Context())
+	return a.completions(cmd.Context(), begun, args, a.podsInQuarantine)
+}
+
+// completions are the UIDs, each with the pod's name; the names, each with its UID, once a slash
+// shows that a name is typed; and files where a path is.
+func (a *app) completions(
+	ctx context.Context, begun string, have []string, known func(context.Context, config.Config) ([]wire.Pod, error),
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.HasPrefix(begun, "/") || strings.HasPrefix(begun, ".") {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	ctx, cancel := context.WithTimeout(ctx, completing)
+	defer cancel()
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	entries, err := a.inQuarantine(cmd.Context(), cfg, "")
+	pods, err := known(ctx, cfg)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var uids []cobra.Completion
-	for _, e := range entries {
-		uids = append(uids, cobra.CompletionWithDesc(string(e.UID), clean.Text(policy.FullName(e.Namespace, e.PodName))))
+	var all []cobra.Completion
+	for _, pod := range pods {
+		word, about := string(pod.UID), clean.Text(pod.Name)
+		if strings.Contains(begun, "/") {
+			word, about = about, word
+		}
+		one := cobra.CompletionWithDesc(word, about)
+		if word != "" && strings.HasPrefix(word, begun) && !slices.Contains(have, word) && !slices.Contains(all, one) {
+			all = append(all, one)
+		}
 	}
-	return uids, cobra.ShellCompDirectiveNoFileComp
+	return all, cobra.ShellCompDirectiveNoFileComp
 }

@@ -17,6 +17,7 @@ import (
 type deps struct {
 	configFile string // that is read where no other is named
 
+	pods         func(ctx context.Context, cfg config.Config, past bool) ([]wire.Pod, error)
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
@@ -36,7 +37,7 @@ type deps struct {
 func realDeps() deps {
 	return deps{
 		configFile: config.DefaultFile,
-		survey:     wire.Survey, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
+		pods:       wire.PodsHere, survey: wire.Survey, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
 		restore: wire.Restore, purge: wire.Purge, resume: wire.Resume,
 		archives: wire.ListArchives, restoreCNI: wire.RestoreCNI, restoreBatch: wire.RestoreBatch, dropArchive: wire.DropArchive,
 		discover: wire.DiscoverRoot, agrees: wire.Agrees, now: wire.Now,

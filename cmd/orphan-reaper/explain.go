@@ -15,27 +15,24 @@ import (
 
 func newExplainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain UID",
+		Use:   "explain POD",
 		Short: "Explain one pod: what was found, what would happen, what to do",
 		Long: `Take one look at one pod and explain it: each fact with its source, the verdict
 with what each reason means and what to do about it, what would become of each
 thing that the pod left, how to undo it, and what was done with it before, as
 far back as the ledger goes. Changes nothing.
 
-` + attentionHelp,
-		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
+` + podArgHelp + "\n\n" + attentionHelp,
+		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod UID")
+				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
 			}
 			return nil
 		},
+		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			uids, err := podUIDs(args)
-			if err != nil {
-				return err
-			}
-			cfg, err := a.config(cmd.Context())
+			cfg, uids, err := a.surveyed(cmd.Context(), args, true)
 			if err != nil {
 				return err
 			}

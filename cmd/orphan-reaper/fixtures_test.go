@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
@@ -179,6 +180,31 @@ func testEntries() []policy.EntryState {
 			Taken: map[string]policy.Tally{"skeleton": {Entries: 2, Bytes: 8192}},
 		},
 	}
+}
+
+// testPods are the pods that the fake node knows, as wire.PodsHere lists them.
+func testPods(past bool) []wire.Pod {
+	var pods []wire.Pod
+	r := testReport()
+	for i, e := range r.Look.Pods {
+		pod := wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "on disk"}
+		if r.Verdicts[i].Living() {
+			pod.Where += ", lives"
+		}
+		if e.UID != "" {
+			pods = append(pods, pod)
+		}
+	}
+	for _, e := range r.Entries {
+		if e.Phase.InQuarantine() {
+			pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+		}
+	}
+	if past {
+		pods = append(pods, wire.Pod{UID: uidLongGone, Name: "shop/cart-0", Where: "in the ledger", Past: true},
+			wire.Pod{UID: "0badf00d-0010-4aaa-8bbb-cccc00000010", Name: "default/web-0", Where: "in the ledger", Past: true})
+	}
+	return pods
 }
 
 // only leaves the pods of some UIDs in a report, as a survey of them does.

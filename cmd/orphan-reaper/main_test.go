@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -102,6 +103,12 @@ func fakeDeps(env func(string) string) deps {
 				return policy.Fact{Truth: policy.No, Detail: words}
 			}
 			return policy.Fact{Truth: policy.Yes}
+		},
+		pods: func(_ context.Context, _ config.Config, past bool) ([]wire.Pod, error) {
+			if held == "all" {
+				return testPods(past), nil
+			}
+			return nil, fail()
 		},
 		survey: func(_ context.Context, _ config.Config, uids []parsers.PodUID) (reaper.Report, error) {
 			switch held {

@@ -25,11 +25,13 @@ import (
 func newPurgeCommand(a *app) *cobra.Command {
 	var yes, all, force bool
 	cmd := &cobra.Command{
-		Use: "purge UID|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
+		Use: "purge POD|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
 		Long: `Remove for ever what lies in quarantine of one pod, or with --all of all pods
 that are confirmed dead. That includes data that may be a user's. It cannot be
 undone, so it asks first; without a terminal it wants --yes. Of a pod that
-lives again nothing is removed without --force: it may be what the pod misses.`,
+lives again nothing is removed without --force: it may be what the pod misses.
+
+` + podArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
@@ -37,7 +39,7 @@ lives again nothing is removed without --force: it may be what the pod misses.`,
 			case all && len(args) > 0:
 				return exit.Usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
 			case !all && len(args) != 1:
-				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, the name of an archive, or --all", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod, the name of an archive, or --all", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -55,14 +57,11 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
 	}
-	uids, err := podUIDs(args)
+	cfg, uids, err := a.quarantinedPods(ctx, args)
 	if err != nil {
 		return err
 	}
-	cfg, err := a.config(ctx)
-	if err != nil {
-		return err
-	}
+	a.tellPods(args, uids)
 	var one parsers.PodUID
 	if len(uids) == 1 {
 		one = uids[0]

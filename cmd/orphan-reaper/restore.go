@@ -23,14 +23,16 @@ import (
 func newRestoreCommand(a *app) *cobra.Command {
 	var batch string
 	cmd := &cobra.Command{
-		Use: "restore UID|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
+		Use: "restore POD|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
 		Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
 what cannot be brought back. What lay in a single volume directory goes back
 into it, where that is still there and nothing of the same name lies in it. The
 pod is then kept for ever.
 
 With the name of an archive of CNI files: put its files back; an address only
-if it is still free. With --batch: those of all archives of the same sweep.`,
+if it is still free. With --batch: those of all archives of the same sweep.
+
+` + podArgHelp,
 		Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n" +
 			"  orphan-reaper quarantine restore cni-20260301-120000-000\n  orphan-reaper quarantine restore --batch cni-20260301-120000-000",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +43,7 @@ if it is still free. With --batch: those of all archives of the same sweep.`,
 				return exit.Usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
 					strconv.Quote(batch))
 			case !given && len(args) != 1:
-				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod UID, or the name of an archive", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod, or the name of an archive", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -62,14 +64,11 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if isArchive(args) {
 		return a.restoreArchive(ctx, args[0])
 	}
-	uids, err := podUIDs(args)
+	cfg, uids, err := a.quarantinedPods(ctx, args)
 	if err != nil {
 		return err
 	}
-	cfg, err := a.config(ctx)
-	if err != nil {
-		return err
-	}
+	a.tellPods(args, uids)
 	entries, err := a.inQuarantine(ctx, cfg, uids[0])
 	if err != nil {
 		return err

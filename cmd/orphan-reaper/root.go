@@ -13,7 +13,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 // noSettings marks a command that reads no configuration: a setting's flag is then an
@@ -28,7 +27,7 @@ It acts only on what it has proved dead, moves it to quarantine first, and says
 what it took, what it kept, and why.`
 
 const rootExample = `  orphan-reaper scan              what is on this node; changes nothing
-  orphan-reaper explain UID       why one pod is kept, and what to do
+  orphan-reaper explain POD       why one pod is kept, and what to do
   orphan-reaper run --mode observe`
 
 const exitCodes = `Exit codes:
@@ -59,11 +58,6 @@ func newRootCommand(a *app) *cobra.Command {
 		newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
 		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
-	for _, c := range []string{"scan", "explain", "sweep"} {
-		if cmd, _, err := root.Find([]string{c}); err == nil {
-			cmd.ValidArgsFunction = cobra.NoFileCompletions // A UID is copied, not typed.
-		}
-	}
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
 }
@@ -189,21 +183,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return exit.Usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), strconv.Quote(args[0]))
 	}
 	return nil
-}
-
-// podUIDs reads arguments as pod UIDs.
-func podUIDs(args []string) ([]parsers.PodUID, error) {
-	var uids []parsers.PodUID
-	for _, arg := range args {
-		uid, ok := parsers.ParsePodUID(arg)
-		if !ok {
-			hint := "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; orphan-reaper scan lists them"
-			if lower, ok := parsers.ParsePodUID(strings.ToLower(arg)); ok {
-				hint = "did you mean " + string(lower) + "?"
-			}
-			return nil, exit.Usagef(hint, "%s is not a pod UID", strconv.Quote(arg))
-		}
-		uids = append(uids, uid)
-	}
-	return uids, nil
 }

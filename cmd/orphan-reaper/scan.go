@@ -13,16 +13,14 @@ is kept by a person's own word (mode observe, restored) is no such thing.`
 
 func newScanCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "scan [UID...]",
-		Short:   "Show every pod directory and its verdict; changes nothing",
-		Long:    "Take one look at the pods directory and show for each entry what would happen\nto it and why. Changes nothing.\n\n" + attentionHelp,
-		Example: "  orphan-reaper scan\n  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
+		Use:   "scan [POD...]",
+		Short: "Show every pod directory and its verdict; changes nothing",
+		Long: "Take one look at the pods directory and show for each entry what would happen\nto it and why. Changes nothing.\n\n" +
+			podArgHelp + "\n\n" + attentionHelp,
+		Example:           "  orphan-reaper scan\n  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
+		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			uids, err := podUIDs(args)
-			if err != nil {
-				return err
-			}
-			cfg, err := a.config(cmd.Context())
+			cfg, uids, err := a.surveyed(cmd.Context(), args, false)
 			if err != nil {
 				return err
 			}

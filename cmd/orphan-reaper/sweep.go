@@ -15,18 +15,15 @@ import (
 func newSweepCommand(a *app) *cobra.Command {
 	var dryRun, noWait bool
 	cmd := &cobra.Command{
-		Use:   "sweep [UID...]",
+		Use:   "sweep [POD...]",
 		Short: "Take what may go, once, then exit",
 		Long: "Look, take every orphaned pod that has proved dead, wait out hold and confirm,\nand exit. For cron and jobs; the daemon does the same by itself.\n\n" +
-			"With --no-wait the next run goes on where this one stopped.\n\n" + attentionHelp,
-		Example:     "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
-		Annotations: marks(allSettings),
+			"With --no-wait the next run goes on where this one stopped.\n\n" + podArgHelp + "\n\n" + attentionHelp,
+		Example:           "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
+		Annotations:       marks(allSettings),
+		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			uids, err := podUIDs(args)
-			if err != nil {
-				return err
-			}
-			cfg, err := a.config(cmd.Context())
+			cfg, uids, err := a.surveyed(cmd.Context(), args, false)
 			if err != nil {
 				return err
 			}
@@ -37,6 +34,7 @@ func newSweepCommand(a *app) *cobra.Command {
 				}
 				return a.printSweep(cfg, report, true, uids...)
 			}
+			a.tellPods(args, uids)
 			line := view.NewProgress(a.stderr, a.env)
 			report, err := wire.Sweep(cmd.Context(), cfg, a.process(), wire.SweepOptions{Only: uids, NoWait: noWait, Show: line.Show})
 			line.Clear()

@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// Pod is a pod of which this node has something, for who names it by less than its UID.
+type Pod struct {
+	UID   parsers.PodUID
+	Name  string // NAMESPACE/NAME, "" where nobody told
+	Where string // in words
+	Entry string // in quarantine, "" for any other place
+	Past  bool   // only the ledger has it
+}
+
+// PodsHere lists the pods that one look, the quarantine and, with past, the ledger have. A pod is there
+// once for each place. It listens to no log, so it is quicker than Survey. Nothing is changed.
+func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	defer closeQuietly(store)
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return nil, err
+	}
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true})
+	if err != nil {
+		return nil, noNode(err)
+	}
+	var pods []Pod
+	add := func(verdict policy.Verdict, e policy.Evidence, where string) {
+		if verdict.Living() {
+			where += ", lives"
+		}
+		if e.UID != "" {
+			pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: where})
+		}
+	}
+	for i, e := range rep.Look.Pods {
+		add(rep.Verdicts[i], e, "on disk")
+	}
+	for i, e := range rep.Look.RuntimeOnly {
+		add(rep.RuntimeOnly[i], e, "only in the runtime")
+	}
+	entries := rep.Entries
+	if names, err := r.Remover.List(); err == nil { // who may not read it is shown what the ledger knows
+		entries = append(entries, person.Unlisted(names, store.Entries())...)
+	}
+	for _, e := range entries {
+		pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+	}
+	if !past {
+		return pods, nil
+	}
+	return append(pods, ledgersPods(store)...), nil
+}
+
+// ledgersPods lists the pods of which the ledger's records tell, each by the last name that it had.
+// What cannot be read is left out: a UID in full needs no ledger.
+func ledgersPods(store *state.Store) (pods []Pod) {
+	at := map[parsers.PodUID]int{}
+	for r, err := range store.Records() {
+		if err != nil {
+			break
+		}
+		if r.UID == "" {
+			continue
+		}
+		if _, ok := at[r.UID]; !ok {
+			at[r.UID] = len(pods)
+			pods = append(pods, Pod{UID: r.UID, Where: "in the ledger", Past: true})
+		}
+		if name := r.FullName(); name != "" {
+			pods[at[r.UID]].Name = name
+		}
+	}
+	return pods
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// This file knows how a person may name a pod: by its UID, by the beginning of one, by
+// NAMESPACE/NAME, or by its directory. A whole UID is taken as it is and needs nothing to be
+// known of it; anything else must mean exactly one pod.
+
+// podArgHelp says so in a command's help.
+const podArgHelp = `POD is a pod's UID, or what is enough to tell it: the first 4 or more digits of
+the UID, NAMESPACE/NAME, or its directory.`
+
+// shortestPrefix is how much of a UID it takes at least.
+const shortestPrefix = 4
+
+// mostCandidates bounds the list of what an argument may mean.
+const mostCandidates = 10
+
+// podArg is one argument that names a pod.
+type podArg struct {
+	text   string
+	uid    parsers.PodUID // where it is one
+	prefix string
+	name   string // NAMESPACE/NAME
+	path   string
+}
+
+// readPodArgs reads arguments that name pods, as far as that takes no look at the node.
+func readPodArgs(args []string) ([]podArg, error) {
+	var read []podArg
+	for _, text := range args {
+		arg := podArg{text: text}
+		namespace, name, two := strings.Cut(text, "/")
+		uid, ok := parsers.ParsePodUID(text)
+		switch {
+		case ok:
+			arg.uid = uid
+		case strings.HasPrefix(text, "/") || namespace == "." || namespace == "..":
+			path, err := filepath.Abs(text)
+			if err != nil {
+				return nil, fmt.Errorf("cannot tell where %s is: %w", strconv.Quote(text), err)
+			}
+			arg.path = path
+		case two && consistsOf(namespace, lower+"-") && consistsOf(name, lower+"-."):
+			arg.name = text
+		case len(text) >= shortestPrefix && consistsOf(text, "0123456789abcdef-"):
+			arg.prefix = text
+		default:
+			return nil, noPodUID(text, "")
+		}
+		read = append(read, arg)
+	}
+	return read, nil
+}
+
+const lower = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+func consistsOf(s, letters string) bool { return s != "" && strings.Trim(s, letters) == "" }
+
+// noPodUID is the error on an argument that names no pod; more is what else was tried.
+func noPodUID(text, more string) error {
+	hint := "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; " +
+		"its first 4 or more are enough, or NAMESPACE/NAME, or the directory; orphan-reaper scan lists them"
+	if uid, ok := parsers.ParsePodUID(strings.ToLower(text)); ok {
+		hint = "did you mean " + string(uid) + "?"
+	}
+	return exit.Usagef(hint, "%s is not a pod UID%s", strconv.Quote(text), more)
+}
+
+// podUIDs turns arguments into UIDs. known lists what those may mean that are no whole UID; it is
+// asked once, and only where there is one.
+func podUIDs(cfg config.Config, args []podArg, known func() ([]wire.Pod, error)) ([]parsers.PodUID, error) {
+	var uids []parsers.PodUID
+	var pods []wire.Pod
+	asked := false
+	for _, arg := range args {
+		if arg.path != "" {
+			arg = byDirectory(cfg, arg)
+		}
+		if arg.uid == "" && !asked {
+			var err error
+			if pods, err = known(); err != nil {
+				return nil, err
+			}
+			asked = true
+		}
+		uid, err := arg.resolve(cfg, pods)
+		if err != nil {
+			return nil, err
+		}
+		uids = append(uids, uid)
+	}
+	return uids, nil
+}
+
+// byDirectory takes the UID from a path in the pods directory, however far below.
+func byDirectory(cfg config.Config, arg podArg) podArg {
+	if name, ok := firstBelow(cfg.PodsDir(), arg.path); ok {
+		arg.uid, _ = parsers.ParsePodUID(name)
+	}
+	return arg
+}
+
+// firstBelow returns the first name of path below dir.
+func firstBelow(dir, path string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(path, filepath.Clean(dir)+"/")
+	name, _, _ = strings.Cut(rest, "/")
+	return name, ok
+}
+
+// resolve finds the one pod that the argument means.
+func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, error) {
+	if arg.uid != "" {
+		return arg.uid, nil
+	}
+	entry, _ := firstBelow(cfg.QuarantineDir, arg.path)
+	var means []wire.Pod
+	for _, pod := range pods {
+		switch {
+		case arg.prefix != "" && strings.HasPrefix(string(pod.UID), arg.prefix),
+			arg.name != "" && pod.Name == arg.name,
+			entry != "" && pod.Entry == entry:
+			means = append(means, pod)
+		}
+	}
+	if slices.ContainsFunc(means, func(p wire.Pod) bool { return !p.Past }) {
+		means = slices.DeleteFunc(means, func(p wire.Pod) bool { return p.Past }) // a name is used again and again
+	}
+	if len(means) == 0 {
+		return "", noPodUID(arg.text, arg.nothing(cfg))
+	}
+	uid := means[0].UID
+	several := slices.ContainsFunc(means, func(p wire.Pod) bool { return p.UID != uid })
+	if entry != "" {
+		// What is done with a UID is done with each of its entries, and this names one of them.
+		means = slices.DeleteFunc(slices.Clone(pods), func(p wire.Pod) bool { return p.UID != uid || p.Entry == "" })
+		several = len(means) > 1
+	}
+	if several {
+		return "", ambiguous(arg.text, means)
+	}
+	return uid, nil
+}
+
+// nothing says what was looked for and is not there.
+func (arg podArg) nothing(cfg config.Config) string {
+	switch {
+	case arg.prefix != "":
+		return ", and the UID of no pod that is known here begins so"
+	case arg.name != "":
+		return ", and no pod that is known here has this name"
+	}
+	return fmt.Sprintf(", nor the directory of one in %s or %s", cfg.PodsDir(), cfg.QuarantineDir)
+}
+
+// ambiguous lists what an argument may mean.
+func ambiguous(text string, means []wire.Pod) error {
+	var lines []string
+	for _, pod := range means {
+		where := pod.Where
+		if pod.Entry != "" && pod.Entry != string(pod.UID) {
+			where += " as " + pod.Entry
+		}
+		line := strings.Join(strings.Fields(string(pod.UID)+" "+clean.Text(pod.Name)), "  ") + " (" + where + ")"
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if more := len(lines) - mostCandidates; more > 0 {
+		lines = append(lines[:mostCandidates], fmt.Sprintf("and %d more", more))
+	}
+	return exit.Usagef("name one of them by its whole UID", "%s may mean several:\n  %s", strconv.Quote(text), strings.Join(lines, "\n  "))
+}
+
+// surveyed reads the arguments of a command that looks at some pods, and its configuration.
+func (a *app) surveyed(ctx context.Context, args []string, past bool) (config.Config, []parsers.PodUID, error) {
+	named, err := readPodArgs(args)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return a.deps.pods(ctx, cfg, past) })
+	return cfg, uids, err
+}
+
+// quarantinedPods reads the arguments of restore and purge, and their configuration. Only what lies
+// in quarantine is meant by less than a UID.
+func (a *app) quarantinedPods(ctx context.Context, args []string) (config.Config, []parsers.PodUID, error) {
+	named, err := readPodArgs(args)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	cfg, err := a.config(ctx)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return a.podsInQuarantine(ctx, cfg) })
+	return cfg, uids, err
+}
+
+func (a *app) podsInQuarantine(ctx context.Context, cfg config.Config) (pods []wire.Pod, err error) {
+	entries, err := a.inQuarantine(ctx, cfg, "")
+	for _, e := range entries {
+		pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
+	}
+	return pods, err
+}
+
+// tellPods says which pods were meant, before anything is done with them.
+func (a *app) tellPods(args []string, uids []parsers.PodUID) {
+	for i, uid := range uids {
+		if args[i] != string(uid) {
+			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // who cannot read it reads what was done
+		}
+	}
+}
