@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,8 +273,12 @@ func (c *Config) checkWeb(p *problems) {
 	}
 }
 
+// bracketed matches an IPv4 address in brackets, as in isHost; an URL has none.
+var bracketed = regexp.MustCompile(`^(https?://)\[([0-9.]+)\]`)
+
 // checkTracing checks where traces go. The certificates are read with each trace: they may come later.
 func (c *Config) checkTracing(p *problems) {
+	c.TracingEndpoint = bracketed.ReplaceAllString(c.TracingEndpoint, "$1$2")
 	e := c.TracingEndpoint
 	u, err := url.Parse(e)
 	switch {

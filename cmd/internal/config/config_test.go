@@ -208,6 +208,8 @@ func TestGoodFile(t *testing.T) {
 		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
 		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
 		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477', '[192.0.2.1]:9477'], config_file: /w.yaml}\n",
+		"tracing: {endpoint: 'http://[192.0.2.1]:4318'}\n",
+		"tracing: {endpoint: 'https://[2001:db8::1]:4318/otlp', ca_file: /ca.pem}\n",
 	} {
 		if _, err := load(t, text, nil); err != nil {
 			t.Errorf("%q: %v", text, err)
