@@ -25,6 +25,7 @@ func TestPicture(t *testing.T) {
 		}
 		for i := range all {
 			all[i].name = legend(q.legend, all[i].labels)
+			checkNames(t, &q, all[i])
 		}
 		answers[q.panel.ID] = append(answers[q.panel.ID], all...)
 	}
@@ -40,6 +41,28 @@ func TestPicture(t *testing.T) {
 		testkit.Must(t, err)
 		if got != string(want) {
 			t.Errorf("%s shows something else than the queries return: UPDATE_GOLDEN=1 go test ./packaging/grafana draws it anew", path)
+		}
+	}
+}
+
+// checkNames: a series has the labels that its legend names, and a table's row those that its columns show.
+func checkNames(t *testing.T, q *query, s series) {
+	t.Helper()
+	if strings.Contains(s.name, "{{") {
+		t.Errorf("%s: %v has no label for %s", q.title, s.labels, s.name)
+	}
+	if q.panel.Type != "table" {
+		return
+	}
+	o := q.panel.Transformations[0].Options
+	for label, column := range o.RenameByName {
+		if _, ok := s.labels[label]; !ok && label != "Value" && column != "Node" {
+			t.Errorf("%s: %v has no label %s", q.title, s.labels, label)
+		}
+	}
+	for label := range s.labels { // what is not shown has to be left out
+		if o.RenameByName[label] == "" && !o.ExcludeByName[label] {
+			t.Errorf("%s shows %s too", q.title, label)
 		}
 	}
 }

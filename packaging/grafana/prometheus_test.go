@@ -77,7 +77,7 @@ func scrapeOf(names []string, listener string, s *scrape) scrapeConfig {
 const job = "orphan-reaper/orphan-reaper"
 
 // startPrometheus starts one on loopback with its data in dir. It ends when the test does, or by stop.
-func startPrometheus(tb testing.TB, dir string, c *config, args ...string) *prometheus {
+func startPrometheus(tb testing.TB, dir string, c *config) *prometheus {
 	tb.Helper()
 	program := testkit.NeedCommand(tb, "prometheus")
 	text, err := yaml.Marshal(c)
@@ -90,10 +90,9 @@ func startPrometheus(tb testing.TB, dir string, c *config, args ...string) *prom
 		address := l.Addr().String()
 		testkit.Must(tb, l.Close())
 		p := &prometheus{url: "http://" + address, log: new(bytes.Buffer)}
-		p.cmd = exec.CommandContext(context.WithoutCancel(tb.Context()), program, append([]string{
-			"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + address,
-			"--storage.tsdb.retention.time=100y", "--log.level=warn",
-		}, args...)...)
+		p.cmd = exec.CommandContext(context.WithoutCancel(tb.Context()), program,
+			"--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address,
+			"--storage.tsdb.retention.time=100y", "--log.level=warn")
 		p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = p.log, p.log, dir
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // with the thread that starts it
 		runtime.LockOSThread()

@@ -301,6 +301,8 @@ func TestSchema(t *testing.T) {
 		"readHostJournal=maybe":                  "/readHostJournal",
 		"securityContext.privileged=true":        "securityContext",
 		"podMonitor.enabled=true":                "podMonitor.enabled takes web.expose=true",
+		"dashboard.enable=true":                  "enable",
+		"dashboard.labels=grafana":               "/dashboard/labels",
 		"appArmorProfile.type=none":              "/appArmorProfile/type",
 		"seLinuxOptions.kind=spc_t":              "kind",
 		"serviceAccount.automount=true":          "automount",
