@@ -99,7 +99,7 @@ func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
 func (w *Writer) sendEvent(ctx context.Context, a *kube.Asker, n identity, reason, text string, at time.Time) bool {
 	body, err := json.Marshal(eventOf(n, reason, text, at))
 	if err == nil {
-		err = ask(ctx, a, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
+		err = w.ask(ctx, a, http.MethodPost, eventsPath, "application/json", body, func(io.Reader) error { return nil })
 	}
 	if err == nil || kube.Refused(err, http.StatusConflict) { // of this hour there is one
 		w.events.told = false

@@ -48,7 +48,7 @@ func (w *Writer) send(ctx context.Context, r report.Report) error {
 	defer a.Close()
 	path := report.ResourcePath + "/" + url.PathEscape(node.name) + "?fieldManager=" + manager + "&force=true"
 	answer := func(body io.Reader) error { return isReport(body, node.name) }
-	if err := ask(ctx, a, http.MethodPatch, path, "application/apply-patch+yaml", body, answer); err != nil {
+	if err := w.ask(ctx, a, http.MethodPatch, path, "application/apply-patch+yaml", body, answer); err != nil {
 		return err
 	}
 	w.sendEvents(ctx, a, node)
@@ -56,8 +56,8 @@ func (w *Writer) send(ctx context.Context, r report.Report) error {
 }
 
 // ask sends one request, in bounded time.
-func ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, take func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, errSlow)
+func (w *Writer) ask(ctx context.Context, a *kube.Asker, method, path, contentType string, body []byte, take func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.wait, errSlow)
 	defer cancel()
 	return a.Send(ctx, method, path, contentType, body, take)
 }

@@ -2,7 +2,6 @@ package reporter
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -205,25 +204,26 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSilence: an API server that takes a request and says nothing costs a bounded time.
+// TestSilence: an API server that takes a request and says nothing costs a bounded time, and one that
+// takes its time for the end of its answer, too.
 func TestSilence(t *testing.T) {
-	s := newAPIServer(t)
-	begun, free := make(chan struct{}), make(chan struct{})
-	s.answer = func(http.ResponseWriter, *http.Request, []byte) { close(begun); <-free }
-	defer close(free)
-	w, log, _ := s.writer("")
-	w.Publish(pass(1, 1))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { <-begun; cancel(errSlow) }() // as the bound on the request does
-	server, err := w.cfg.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := server.Asker()
-	defer a.Close()
-	err = a.Send(ctx, http.MethodPatch, "/", "", nil, func(io.Reader) error { return nil })
-	if w.tell(t.Context(), err); !strings.Contains(log.String(), "does not answer within 30s") {
-		t.Errorf("%v: %s", err, log)
+	for name, begin := range map[string]string{"nothing": "", "half": `{"kind":"OrphanReport",`} {
+		s := newAPIServer(t)
+		free := make(chan struct{})
+		s.answer = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			if begin != "" {
+				_, _ = io.WriteString(w, begin)
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-free
+		}
+		w, log, _ := s.writer("")
+		w.wait = 50 * time.Millisecond
+		publish(t, w, pass(1, 1))
+		close(free)
+		if !strings.Contains(log.String(), "does not answer within 30s") || w.plan.due.IsZero() {
+			t.Errorf("%s: %s", name, log)
+		}
 	}
 }
 

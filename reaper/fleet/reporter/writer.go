@@ -36,6 +36,7 @@ type Writer struct {
 	notice chan struct{} // that newest is another one
 	plan   schedule
 	events events
+	wait   time.Duration                              // requestTime, but in tests
 	told   string                                     // what was told last: the kind of failure, or that it was written
 	post   func(context.Context, report.Report) error // send, but in tests
 
@@ -48,7 +49,7 @@ type Writer struct {
 // New returns a writer that writes nothing until Run.
 func New(cfg Config) *Writer {
 	random := func(most time.Duration) time.Duration { return rand.N(most + 1) }
-	w := &Writer{cfg: cfg, notice: make(chan struct{}, 1), plan: schedule{random: random, gap: leastGap}}
+	w := &Writer{cfg: cfg, notice: make(chan struct{}, 1), wait: requestTime, plan: schedule{random: random, gap: leastGap}}
 	w.post = w.send
 	return w
 }
