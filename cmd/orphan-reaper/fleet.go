@@ -43,26 +43,28 @@ func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 
 func newFleetListCommand(a *app) *cobra.Command {
 	var o wire.FleetOptions
-	var wide bool
+	var which view.FleetScope
+	var file string
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
-		Long: "Ask each node for its report: sums first, then the nodes on which something\nlies, " +
-			"the pods that need a person, and the nodes that did not answer.\n\n" + fleetHelp,
-		Example: "  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
-			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'",
+		Long: "Show the orphans of many nodes: sums first, then the nodes on which something\nlies, " +
+			"the pods that need a person, and the nodes that are silent.\n\n" +
+			"Where no node is named, the API server is asked for the OrphanReports, which the\n" +
+			"daemons of a cluster write about once an hour and soon after a change. A node is\n" +
+			"silent that has none, or one that is older than two and a half hours.\n\n" + fleetHelp,
+		Example: "  orphan-reaper fleet list\n" +
+			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
+			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
+			"  kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -",
 		Annotations: marks(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fleet, err := a.openFleet(cmd.Context(), o, args)
+			if which.Wide && which.NeedsPerson {
+				return exit.Usagef("", "--wide and --needs-person exclude each other")
+			}
+			shown, err := a.fleetList(cmd.Context(), o, args, file, which)
 			if err != nil {
 				return err
 			}
-			shown := view.NewFleetList(fleet.Size(), wide)
-			progress, done := view.NewProgress(a.stderr, a.env), 0
-			fleet.List(cmd.Context(), func(at report.Target, r *report.Report, err error) {
-				shown.Add(at, r, err)
-				progress.Asked(&done, fleet.Size())
-			})
-			progress.Clear()
 			shown.Sort()
 			if err := a.write(shown, func(p *view.Printer) { p.FleetList(shown) }); err != nil {
 				return err
@@ -71,8 +73,44 @@ func newFleetListCommand(a *app) *cobra.Command {
 		},
 	}
 	fleetFlags(cmd, &o)
-	cmd.Flags().BoolVar(&wide, "wide", false, "every node and every pod, and not only those that need a person")
+	cmd.Flags().StringVar(&file, "reports", "", "a `FILE` with what kubectl get nodes,orphans -o json writes; - is stdin")
+	cmd.Flags().BoolVar(&which.Wide, "wide", false, "every node and every pod, and not only those that need a person")
+	cmd.Flags().BoolVar(&which.NeedsPerson, "needs-person", false, "of the nodes only those that need a person")
 	return cmd
+}
+
+// fleetList asks the daemons that are named, or else reads what all have reported.
+func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string, file string, which view.FleetScope) (*view.FleetList, error) {
+	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
+	var shown *view.FleetList
+	progress, done := view.NewProgress(a.stderr, a.env), 0
+	defer progress.Clear()
+	reports, err := o.WantsReports(file)
+	if err != nil {
+		return nil, err
+	}
+	if reports {
+		begin := func() { shown, done = view.NewFleetList(0, which), 0 }
+		notes, err := wire.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
+			shown.AddReport(at, r, err)
+			progress.Reported(&done)
+		})
+		if err != nil {
+			return nil, err
+		}
+		shown.Notes = append(shown.Notes, notes...)
+		return shown, nil
+	}
+	fleet, err := wire.OpenFleet(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	shown = view.NewFleetList(fleet.Size(), which)
+	fleet.List(ctx, func(at report.Target, r *report.Report, err error) {
+		shown.Add(at, r, err)
+		progress.Asked(&done, fleet.Size())
+	})
+	return shown, nil
 }
 
 func newFleetSweepCommand(a *app) *cobra.Command {
@@ -88,7 +126,8 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 			if mostBreakers < 0 {
 				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is less than nothing", mostBreakers)
 			}
-			fleet, err := a.openFleet(cmd.Context(), o, args)
+			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
+			fleet, err := wire.OpenFleet(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -109,9 +148,4 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 	fleetFlags(cmd, &o)
 	cmd.Flags().IntVar(&mostBreakers, "max-breakers", 2, "ask no more once the breaker is open on more nodes than this")
 	return cmd
-}
-
-func (a *app) openFleet(ctx context.Context, o wire.FleetOptions, args []string) (*wire.Fleet, error) {
-	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
-	return wire.OpenFleet(ctx, o)
 }

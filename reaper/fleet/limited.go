@@ -25,9 +25,9 @@ const (
 // The bounds on questions to the API server whose a bearer token is. A client has one token, and the
 // answer is kept: 5,000 nodes that are all sent garbage without end ask it 500 times a second.
 const (
-	burstReviewsEach      = 4
+	burstReviewsEach      = 10
 	refillReviewsEach     = 30 * time.Second
-	burstReviewsTogether  = 12
+	burstReviewsTogether  = 20
 	refillReviewsTogether = 10 * time.Second
 )
 

@@ -354,7 +354,7 @@ func TestBearer(t *testing.T) {
 	}
 	// Garbage, from many addresses: no more than its part reaches the API server.
 	*now, reviews, down = now.Add(time.Hour), 0, false
-	for i := range 40 {
+	for i := range 60 {
 		from := fmt.Sprintf("192.0.2.%d:9", 10+i%8)
 		if w := ask("POST", "/v1/sweep", from, fmt.Sprint("Bearer garbage-", i), secure); w.Code != 401 && w.Code != 429 {
 			t.Errorf("%d %s", w.Code, w.Body)

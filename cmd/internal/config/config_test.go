@@ -172,7 +172,10 @@ func TestBadFile(t *testing.T) {
 		{"web: {config_file: /etc/web.yaml}\n", `:1: web.config_file: there is no web.listen_addresses to it`},
 		{"orphan_report: incluster\n", `:1: orphan_report: "incluster" is not an absolute path`},
 		{"web: {token_review: in-cluster}\n", `:1: web.token_review: there is no web.listen_addresses to it`},
-		{"web: {token_review: in-cluster, listen_addresses: [systemd]}\n", `:1: web.token_review: bearer tokens are taken by TLS only: there is no web.config_file to it`},
+		{
+			"web: {token_review: in-cluster, listen_addresses: [systemd]}\n",
+			`:1: web.token_review: bearer tokens are taken by TLS only: there is no web.config_file to it`,
+		},
 		{"web: {token_review: kubernetes, listen_addresses: [systemd], config_file: /w}\n", `:1: web.token_review: "kubernetes" is not an absolute path`},
 		{"orphan_report: auto\n", `:1: orphan_report: "auto" is not a path`},
 		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},

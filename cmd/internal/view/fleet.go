@@ -22,9 +22,17 @@ type FleetList struct {
 	Pods   []FleetPod     `json:"pods"`
 	More   int            `json:"more"` // how many pods are not in Pods
 	Silent []FleetSilence `json:"silent"`
+	Notes  []string       `json:"notes"`
 
-	wide  bool
-	hosts map[string]string // of the addresses that the operator gave no name
+	scope    FleetScope
+	reported bool              // by what the nodes have written, and not by asking them
+	hosts    map[string]string // of the addresses that the operator gave no name
+}
+
+// FleetScope says what of the nodes and pods is shown; the sums are always those of all.
+type FleetScope struct {
+	Wide        bool // every node and every pod
+	NeedsPerson bool // of the nodes only those that need a person
 }
 
 // FleetTotals sums up the nodes that answered.
@@ -62,12 +70,19 @@ type FleetSilence struct {
 	Error string `json:"error"`
 }
 
-// NewFleetList is empty. wide takes in every pod and shows every node; without it only pods that
-// need a person.
-func NewFleetList(nodes int, wide bool) *FleetList {
+// NewFleetList is empty. Without scope.Wide it has of the pods only those that need a person.
+func NewFleetList(nodes int, scope FleetScope) *FleetList {
 	return &FleetList{
-		Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, wide: wide, hosts: map[string]string{},
+		Totals: FleetTotals{Nodes: nodes}, Nodes: []FleetNode{}, Pods: []FleetPod{}, Silent: []FleetSilence{}, Notes: []string{},
+		scope: scope, hosts: map[string]string{},
 	}
+}
+
+// AddReport takes in what one node has reported to the API server.
+func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
+	f.reported = true
+	f.Totals.Nodes++
+	f.Add(at, r, err)
 }
 
 // Add takes in what one node said.
@@ -98,7 +113,7 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	t.QuarantineBytes += r.Counts.QuarantineBytes
 	for _, p := range r.Pods {
 		switch {
-		case !f.wide && !p.NeedsPerson:
+		case !f.scope.Wide && !p.NeedsPerson:
 		case len(f.Pods) < mostFleetPods:
 			p.Why = list(p.Why)
 			f.Pods = append(f.Pods, FleetPod{node, at.URL, p})
@@ -106,7 +121,7 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 			f.More++
 		}
 	}
-	if f.wide {
+	if f.scope.Wide {
 		f.More += r.More
 	}
 }
@@ -154,6 +169,9 @@ func (names fleetNames) tell(node, callsItself *string, host string) bool {
 // Sort brings nodes and pods into an order that does not depend on who answered first.
 func (f *FleetList) Sort() {
 	f.tellApart()
+	if f.scope.NeedsPerson {
+		f.Nodes = slices.DeleteFunc(f.Nodes, func(n FleetNode) bool { return n.Counts.NeedsPerson == 0 && !n.BreakerOpen })
+	}
 	slices.SortStableFunc(f.Nodes, func(a, b FleetNode) int { return strings.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Pods, func(a, b FleetPod) int { return strings.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
@@ -168,7 +186,11 @@ func (f *FleetList) NeedsPerson() bool {
 // need a person, the nodes that are silent.
 func (p *Printer) FleetList(f *FleetList) {
 	t := f.Totals
-	p.Para("", fmt.Sprintf("%s asked, %s answered. %s go, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+	said := "%s asked, %s answered."
+	if f.reported {
+		said = "%s, %s have reported lately."
+	}
+	p.Para("", fmt.Sprintf(said+" %s go, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
 		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), human.Thousands(t.Reap), human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {
@@ -178,10 +200,13 @@ func (p *Printer) FleetList(f *FleetList) {
 		p.Para("", fmt.Sprintf("On %s the breaker is open, since a parked pod turned out to live: orphan-reaper quarantine resume, there.",
 			human.Count(t.Breakers, "node")))
 	}
+	for _, note := range f.Notes {
+		p.Para("", clean.Text(note))
+	}
 	p.fleetNodes(f)
 	p.fleetPods(f)
 	if len(f.Silent) > 0 {
-		p.Heading("NODES THAT DID NOT ANSWER")
+		p.Heading(map[bool]string{false: "NODES THAT DID NOT ANSWER", true: "NODES THAT ARE SILENT"}[f.reported])
 		for _, s := range f.Silent {
 			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
 		}
@@ -191,7 +216,7 @@ func (p *Printer) FleetList(f *FleetList) {
 func (p *Printer) fleetNodes(f *FleetList) {
 	var rows []FleetNode
 	for _, n := range f.Nodes {
-		if c := n.Counts; f.wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
+		if c := n.Counts; f.scope.Wide || c.Reap+c.Wait+c.Keep+c.Quarantine > 0 || n.BreakerOpen || len(n.Missing) > 0 || n.CallsItself != "" {
 			rows = append(rows, n)
 		}
 	}
@@ -211,7 +236,7 @@ func (p *Printer) fleetNodes(f *FleetList) {
 		p.Printf("%s%s%6d%6d%6d%8d%12d\n", human.Pad(human.Short(clean.Text(n.Node), width-1), width), human.Pad(clean.Text(mode), 10),
 			n.Counts.Reap, n.Counts.Wait, n.Counts.Keep, n.Counts.NeedsPerson, n.Counts.Quarantine)
 		if n.CallsItself != "" {
-			p.Para(strings.Repeat(" ", 4), n.URL+" calls itself "+clean.Text(n.CallsItself))
+			p.Para(strings.Repeat(" ", 4), strings.TrimSpace(n.URL+" calls itself "+clean.Text(n.CallsItself)))
 		}
 		for _, text := range n.Missing {
 			p.Para(strings.Repeat(" ", 4), clean.Text(text))
@@ -224,7 +249,7 @@ func (p *Printer) fleetPods(f *FleetList) {
 		return
 	}
 	head := "PODS THAT NEED YOU: orphan-reaper explain UID, there, says what to do"
-	if f.wide {
+	if f.scope.Wide {
 		head = "PODS"
 	}
 	p.Heading(head)
@@ -249,86 +274,14 @@ func reasonsOf(why []policy.Why) string {
 	return strings.Join(words, ", ")
 }
 
-// FleetSweep is what became of asking the nodes of a fleet for a look.
-type FleetSweep struct {
-	Nodes    int            `json:"nodes"`
-	Asked    []FleetAsked   `json:"asked"`
-	Silent   []FleetSilence `json:"silent"`
-	NotAsked []string       `json:"not_asked"`
-	Breakers int            `json:"breakers"`
-
-	hosts map[string]string // of the addresses that the operator gave no name
-}
-
-// FleetAsked is one node that looks now.
-type FleetAsked struct {
-	Node        string `json:"node"`
-	URL         string `json:"url"`
-	CallsItself string `json:"calls_itself,omitempty"` // another name than Node
-	report.Answer
-}
-
-// NewFleetSweep is empty.
-func NewFleetSweep(nodes int) *FleetSweep {
-	return &FleetSweep{Nodes: nodes, Asked: []FleetAsked{}, Silent: []FleetSilence{}, NotAsked: []string{}, hosts: map[string]string{}}
-}
-
-// Add takes in what one node said.
-func (f *FleetSweep) Add(at report.Target, a *report.Answer, asked bool, err error) {
-	switch {
-	case !asked:
-		f.NotAsked = append(f.NotAsked, at.Node)
-	case err != nil:
-		f.Silent = append(f.Silent, FleetSilence{at.Node, at.URL, report.Short(err.Error())})
-	default:
-		node, other := at.Name(a.Node)
-		if !at.Named {
-			f.hosts[at.URL] = at.Node
-		}
-		f.Asked = append(f.Asked, FleetAsked{node, at.URL, other, *a})
-	}
-}
-
-// tellApart does as FleetList's.
-func (f *FleetSweep) tellApart() {
-	names := newNames(f.Silent)
-	for i := range f.Asked {
-		names[f.Asked[i].Node]++
-	}
-	for _, node := range f.NotAsked {
-		names[node]++
-	}
-	for i := range f.Asked {
-		a := &f.Asked[i]
-		names.tell(&a.Node, &a.CallsItself, f.hosts[a.URL])
-	}
-}
-
-// Sort brings the nodes into an order that does not depend on who answered first.
-func (f *FleetSweep) Sort() {
-	f.tellApart()
-	slices.SortStableFunc(f.Asked, func(a, b FleetAsked) int { return strings.Compare(a.Node, b.Node) })
-	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
-	slices.Sort(f.NotAsked)
-}
-
-// FleetSweep is fleet sweep for a person.
-func (p *Printer) FleetSweep(f *FleetSweep) {
-	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
-	if n := len(f.NotAsked); n > 0 {
-		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
-			"parked pods turn out to live before you go on.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
-	}
-	if len(f.Silent) > 0 {
-		p.Heading("NODES THAT DID NOT ANSWER")
-		for _, s := range f.Silent {
-			p.Item("", clean.Text(s.Node), 28, red, clean.Text(s.Error))
-		}
-	}
-}
-
 // Asked says that one more of all nodes was asked.
 func (p *Progress) Asked(done *int, all int) {
 	*done++
 	p.Show("asked %s of %s nodes", human.Thousands(*done), human.Thousands(all))
+}
+
+// Reported says that one more node's report was read.
+func (p *Progress) Reported(done *int) {
+	*done++
+	p.Show("read the reports of %s nodes", human.Thousands(*done))
 }

@@ -25,7 +25,7 @@ func textOf(t *testing.T, f *FleetList) string {
 
 // TestFleetListNames: no node passes for another, whatever it calls itself.
 func TestFleetListNames(t *testing.T) {
-	f := NewFleetList(5, false)
+	f := NewFleetList(5, FleetScope{})
 	says := func(at report.Target, name string) {
 		r := &report.Report{Node: name, Mode: "enforce", Counts: report.Counts{Keep: 1, NeedsPerson: 1}}
 		r.Pods = []report.Pod{{UID: at.URL, NeedsPerson: true}}
@@ -97,7 +97,7 @@ func TestFleetSweepNames(t *testing.T) {
 
 // TestFleetListSilence: what a node says in an error is cut as well.
 func TestFleetListSilence(t *testing.T) {
-	f := NewFleetList(1, false)
+	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n"}, nil, fmt.Errorf("403: %s\x1b[2J", strings.Repeat("a", 1000)))
 	if text := f.Silent[0].Error; len(text) > 256 || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)

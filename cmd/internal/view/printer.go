@@ -2,7 +2,6 @@ package view
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,15 +108,17 @@ func (p *Printer) JSON(v any) error {
 func (p *Printer) JSONLine(v any) error { return p.encode(v, "") }
 
 func (p *Printer) encode(v any, indent string) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(escaper{p})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	return p.escape(b.Bytes())
+	return enc.Encode(v)
 }
+
+// escaper takes JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
+type escaper struct{ *Printer }
+
+// Write escapes what is not printable.
+func (e escaper) Write(text []byte) (int, error) { return len(text), e.escape(text) }
 
 // escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:
 // encoding/json leaves U+007F, U+009B and U+202E as they are, and a terminal obeys them. Outside

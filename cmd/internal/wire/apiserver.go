@@ -18,6 +18,7 @@ type APIServer struct {
 	Kubeconfig string // "" to find it as kubectl does
 	Env        func(string) string
 	AccountDir string // of a pod's service account, "" for the usual one
+	Instead    string // what to do with a kubeconfig that is not used, "" for a pod
 }
 
 // open returns the server of the kubeconfig that was named, else of $KUBECONFIG, else of ~/.kube/config,
@@ -45,7 +46,7 @@ func (a *APIServer) open(now time.Time) (*kube.Server, error) {
 	if refused, ok := errors.AsType[*kube.RefusedError](err); ok {
 		return nil, &exit.Error{
 			Code: exit.UsageCode, Err: refused,
-			Hint: "run it as a pod in the cluster, or take a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)",
+			Hint: cmp.Or(a.Instead, "run it as a pod in the cluster, or take a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)"),
 		}
 	}
 	return s, err

@@ -140,9 +140,13 @@ func (f *Fleet) read(ctx context.Context, o FleetOptions) error {
 		}
 	}
 	if len(f.targets) == 0 {
-		return exit.Usagef("name daemons as http://HOST:PORT, a file of them with --from, or their Service with --service", "no node is named")
+		return errNobody()
 	}
 	return nil
+}
+
+func errNobody() error {
+	return exit.Usagef("name daemons as http://HOST:PORT, a file of them with --from, or their Service with --service", "no node is named")
 }
 
 // daemonsOf finds the daemons behind the Service.
@@ -223,6 +227,7 @@ func (f *Fleet) Size() int { return len(f.targets) }
 // List asks each node for its report; each gets them one at a time, as they come.
 func (f *Fleet) List(ctx context.Context, each func(at report.Target, r *report.Report, err error)) {
 	f.client.List(ctx, f.targets, each)
+	giveBack() // what was read is much more than what is shown of it
 }
 
 // Sweep asks each node for a look, until more than mostBreakers have said that their breaker is

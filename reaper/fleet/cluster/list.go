@@ -20,7 +20,7 @@ const (
 	mostPages = 200
 	mostItems = 20_000
 	itemBytes = 4 << 20
-	listBytes = 256 << 20
+	listBytes = 1 << 30
 	listTime  = time.Minute
 )
 

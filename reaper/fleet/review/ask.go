@@ -76,7 +76,7 @@ func (r *Reviewer) ask(ctx context.Context, token string, what attributes) (Verd
 		return unknown, err
 	}
 	if !may.Status.Allowed || may.Status.Denied {
-		return Verdict{http.StatusForbidden, fmt.Sprintf("%s may not %s %s: it needs a ClusterRole with that verb for that one of the nonResourceURLs",
+		return Verdict{http.StatusForbidden, fmt.Sprintf("%s may not %s %s: no ClusterRole that is bound to it has that (nonResourceURLs)",
 			clean.Brief(u.Username), what.Verb, what.Path)}, nil
 	}
 	return allowed, nil

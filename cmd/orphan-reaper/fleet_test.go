@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// reported are two Nodes and the report of the first, with one pod that needs a person and one that does not, as kubectl writes them.
+func reported() string {
+	const pod = `{"uid":"00000001-0000-4000-8000-00000000000%d","namespace":"shop","name":"db","verdict":"keep","why":[{"reason":"restored"}],"needs_person":%t}`
+	return fmt.Sprintf(`{"kind":"List","metadata":{},"items":[{"kind":"Node","metadata":{"name":"worker-1"}},{"kind":"Node","metadata":{"name":"worker-2"}},`+
+		`{"kind":"Node","metadata":{"name":"worker-3"}},`+
+		`{"kind":"OrphanReport","metadata":{"name":"worker-1"},"report":{"node":"worker-1","at":%[1]q,"mode":"enforce",`+
+		`"counts":{"keep":2,"needs_person":1},"pods":[%[2]s,%[3]s]}},`+
+		`{"kind":"OrphanReport","metadata":{"name":"worker-3"},"report":{"node":"else","at":%[1]q,"mode":"enforce","counts":{"keep":1}}}]}`,
+		time.Now().Format(time.RFC3339), fmt.Sprintf(pod, 1, true), fmt.Sprintf(pod, 2, false))
+}
+
+// TestFleetListReports: without an address, what the nodes have written is shown.
+func TestFleetListReports(t *testing.T) {
+	file := testkit.File(t, "reports.json", reported())
+	for args, c := range map[string]struct {
+		says, not []string
+	}{
+		"": {
+			[]string{
+				"3 nodes, 2 have reported lately.", "worker-1", "00000001-0000-4000-8000-000000000001", "NODES THAT ARE SILENT", "worker-2", "no report",
+				"calls itself else",
+			},
+			[]string{"000000000002", "which are"},
+		},
+		"--wide":         {[]string{"000000000001", "000000000002"}, nil},
+		"--needs-person": {[]string{"worker-1 ", "000000000001", "worker-2"}, []string{"000000000002", "worker-3"}},
+	} {
+		for _, source := range []string{"-", file} {
+			var stdout, stderr bytes.Buffer
+			none := func(string) string { return "" }
+			words := append([]string{"fleet", "list", "--reports", source}, strings.Fields(args)...)
+			code := runWith(fakeDeps(none), words, strings.NewReader(reported()), &stdout, &stderr, none)
+			if code != 3 || stderr.Len() > 0 {
+				t.Errorf("%s: code %d, %s", args, code, &stderr)
+			}
+			out := stdout.String()
+			for _, word := range c.says {
+				if !strings.Contains(out, word) {
+					t.Errorf("%s does not say %q:\n%s", args, word, out)
+				}
+			}
+			for _, word := range c.not {
+				if strings.Contains(out, word) {
+					t.Errorf("%s says %q:\n%s", args, word, out)
+				}
+			}
+		}
+	}
+}
+
+// TestFleetListCluster: by a kubeconfig, which may be one of programs: then the way around is told.
+func TestFleetListCluster(t *testing.T) {
+	nodes := "[" + strings.Split(strings.SplitN(reported(), "[", 2)[1], `,{"kind":"OrphanReport"`)[0] + "]"
+	list := reported()
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/nodes" {
+			testkit.Answer(`{"kind":"PartialObjectMetadataList","items":`+nodes+`}`)(w, r)
+			return
+		}
+		testkit.Answer(`{"kind":"OrphanReportList","items":[`+list[strings.Index(list, `{"kind":"OrphanReport"`):])(w, r)
+	})
+	code, out, said := call(t, "", "fleet", "list", "--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a"), "-o", "json")
+	var got view.FleetList
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || got.Totals.Nodes != 3 || got.Totals.Answered != 2 || got.Totals.Keep != 3 ||
+		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
+		t.Errorf("%d, %v, %s\n%s", code, err, said, out)
+	}
+	exec := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "exec: {command: aws}")
+	if code, _, said := call(t, "", "fleet", "list", "--kubeconfig", exec); code != 2 ||
+		!strings.Contains(said, "hint: kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -") {
+		t.Errorf("%d %s", code, said)
+	}
+	for args, want := range map[string]string{
+		"--user a --password-file b":                      "no node is named",
+		"--ca-file a":                                     "no node is named",
+		"--reports a http://127.0.0.1":                    "no node is named",
+		"--wide --needs-person":                           "exclude each other",
+		"--reports " + filepath.Join(t.TempDir(), "none"): "no such file",
+	} {
+		if code, _, said := call(t, "", append([]string{"fleet", "list"}, strings.Fields(args)...)...); code != 2 && code != 1 || !strings.Contains(said, want) {
+			t.Errorf("%s: %d %s", args, code, said)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
+)
+
+const (
+	reportsAPage = 500
+	nodesAPage   = 1000
+	// staleAfter is from when on a report is none: it is written about once an hour.
+	staleAfter = 150 * time.Minute
+)
+
+// acceptMetadata asks for the nodes' metadata alone, some of their size.
+const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// Each takes what is known of one node: its report, or why there is none. The report is no longer
+// the caller's after it has returned.
+type Each func(at report.Target, r *report.Report, err error)
+
+// item is what is read of an OrphanReport or of a Node.
+type item struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Report json.RawMessage `json:"report"`
+}
+
+// Reports reads the OrphanReports of all nodes and hands on each, and then the nodes that have none or
+// an old one. begin is called before the first, and again where the list has to begin again:
+// what was handed on before does not count then. notes say what could not be known.
+func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), each Each) (notes []string, err error) {
+	a := s.Asker()
+	defer a.Close()
+	nodes := map[string]bool{}
+	err = readAll(ctx, a, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
+		if i.runsDaemons() {
+			nodes[i.Metadata.Name] = true
+		}
+		return nil
+	})
+	switch {
+	case kube.Refused(err, 403):
+		nodes = nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot list the nodes: %w%s", err, advice(err, s.User, "list nodes"))
+	}
+	c := newCensus(now, each, nodes)
+	reports := list{path: report.ResourcePath, as: "application/json", page: reportsAPage}
+	if err := readAll(ctx, a, reports, func() { begin(); c.reset() }, c.add); err != nil {
+		if kube.Refused(err, 404) {
+			return nil, errors.New("the cluster has no OrphanReports: nobody has applied their CustomResourceDefinition, which the chart has")
+		}
+		return nil, fmt.Errorf("cannot list the OrphanReports: %w%s", err, advice(err, s.User, "list orphanreports ("+report.APIGroup+")"))
+	}
+	c.end()
+	if nodes == nil {
+		notes = append(notes, "A node that never wrote a report is missing here: "+clean.Brief(s.User)+" may not list nodes.")
+	}
+	return notes, nil
+}
+
+// ReadReports does as Reports with what kubectl get nodes,orphans -o json writes.
+func ReadReports(r io.Reader, now time.Time, each Each) (notes []string, err error) {
+	c := newCensus(now, each, nil)
+	items := 0
+	page := reader[item]{each: func(i *item) error {
+		if items++; items > 2*mostItems {
+			return fmt.Errorf("it has more than %d items", 2*mostItems)
+		}
+		switch i.Kind {
+		case report.Kind:
+			return c.add(i)
+		case "Node":
+			if c.nodes == nil {
+				c.nodes = map[string]bool{}
+			}
+			if i.runsDaemons() {
+				c.nodes[i.Metadata.Name] = true
+			}
+			return nil
+		}
+		return fmt.Errorf("it has a %.40q, which is neither a Node nor an %s", i.Kind, report.Kind)
+	}}
+	if err := page.read(r); err != nil {
+		if page.size == 0 && errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("there is nothing: kubectl may have said why")
+		}
+		return nil, fmt.Errorf("cannot read the reports: %w", err)
+	}
+	c.end()
+	if c.nodes == nil {
+		notes = append(notes, "A node that never wrote a report is missing here: the list has no Nodes (kubectl get nodes,orphans -o json).")
+	}
+	return notes, nil
+}
+
+// runsDaemons reports whether the node is one for the daemon: Windows has none.
+func (i *item) runsDaemons() bool {
+	system, told := i.Metadata.Labels["kubernetes.io/os"]
+	return !told || system == "linux"
+}
+
+// census hands on what the nodes have reported, and remembers whose report is missing.
+type census struct {
+	now   time.Time
+	each  Each
+	nodes map[string]bool // nil where they are not known
+	fresh map[string]bool
+	old   map[string]error // why the report does not count
+}
+
+func newCensus(now time.Time, each Each, nodes map[string]bool) *census {
+	return &census{now: now, each: each, nodes: nodes, fresh: map[string]bool{}, old: map[string]error{}}
+}
+
+func (c *census) reset() {
+	clear(c.fresh)
+	clear(c.old)
+}
+
+// add takes in one OrphanReport. What is wrong with it is wrong with its node alone.
+func (c *census) add(i *item) error {
+	name := i.Metadata.Name
+	if name == "" || c.fresh[name] || c.old[name] != nil {
+		return fmt.Errorf("the report %.100q stands twice, or has no name", name)
+	}
+	var r report.Report
+	err := json.Unmarshal(i.Report, &r)
+	if err == nil {
+		err = r.Bound()
+	}
+	if err != nil {
+		c.old[name] = fmt.Errorf("its report is none of orphan-reaper's: %w", err)
+		return nil
+	}
+	switch age := c.now.Sub(r.At); {
+	case age > staleAfter:
+		c.old[name] = fmt.Errorf("its last report is of %s, %s ago", r.At.UTC().Format(time.RFC3339), age.Round(time.Minute))
+	case age < -staleAfter:
+		c.old[name] = fmt.Errorf("its last report is of %s, which has not come yet: look at its clock", r.At.UTC().Format(time.RFC3339))
+	default:
+		c.fresh[name] = true
+		c.each(target(name), &r, nil)
+	}
+	return nil
+}
+
+// errNoReport is for a node of which there is no report.
+var errNoReport = errors.New("it has written no report")
+
+// end hands on the nodes that are silent. An old report of a node that is gone is none's.
+func (c *census) end() {
+	silent := maps.Clone(c.old)
+	if c.nodes != nil {
+		clear(silent)
+		for name := range c.nodes {
+			if !c.fresh[name] {
+				if silent[name] = c.old[name]; silent[name] == nil {
+					silent[name] = errNoReport
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(silent)) {
+		c.each(target(name), nil, silent[name])
+	}
+}
+
+// target names a node that was not asked itself.
+func target(name string) report.Target { return report.Target{Node: report.Short(name), Named: true} }

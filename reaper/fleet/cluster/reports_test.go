@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// reportOf is an OrphanReport in JSON, written so long ago.
+func reportOf(node string, ago time.Duration) string {
+	return fmt.Sprintf(`{"apiVersion":"orphan-reaper.github.io/v1alpha1","kind":"OrphanReport","metadata":{"name":%q,"managedFields":[{}]},`+
+		`"report":{"node":%q,"at":%q,"mode":"enforce","counts":{"keep":1},"pods":[]}}`, node, node, now.Add(-ago).Format(time.RFC3339))
+}
+
+func nodeOf(name, system string) string {
+	return fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"labels":{"kubernetes.io/os":%q}},"status":{"images":[{}]}}`, name, system)
+}
+
+func itemsOf(kind, more string, items ...string) string {
+	return fmt.Sprintf(`{"kind":%q,"metadata":{"continue":%q},"items":[%s]}`, kind, more, strings.Join(items, ","))
+}
+
+// told collects what is handed on, in words.
+type told []string
+
+func (l *told) each(at report.Target, r *report.Report, err error) {
+	text := at.Node
+	switch {
+	case err != nil:
+		text += " silent: " + err.Error()
+	case !at.Named || r.Node != at.Node || r.Counts.Keep != 1:
+		text += fmt.Sprintf(" %+v", r)
+	}
+	*l = append(*l, text)
+}
+
+// clusterOf answers as an API server with these pages of reports, and with these nodes ("" may not be listed).
+func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told, notes []string, err error) {
+	t.Helper()
+	asked := 0
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/api/v1/nodes" && strings.HasPrefix(r.Header.Get("Accept"), "application/json;as=PartialObjectMetadataList"):
+			if nodes == "" {
+				testkit.Refuse(403, "forbidden")(w, r)
+				return
+			}
+			testkit.Answer(nodes)(w, r)
+		case r.URL.Path == report.ResourcePath && r.URL.Query().Get("limit") == "500":
+			asked++
+			pages[min(asked, len(pages))-1](w, r)
+		default:
+			t.Errorf("asked for %s", r.URL)
+		}
+	})
+	notes, err = Reports(t.Context(), serverOf(s), now, func() { list = nil }, list.each)
+	return list, notes, err
+}
+
+func TestReports(t *testing.T) {
+	linux := func(names ...string) string {
+		var items []string
+		for _, name := range names {
+			items = append(items, nodeOf(name, "linux"))
+		}
+		return itemsOf("PartialObjectMetadataList", "", append(items, nodeOf("win", "windows"))...)
+	}
+	page := func(more string, items ...string) http.HandlerFunc {
+		return testkit.Answer(itemsOf("OrphanReportList", more, items...))
+	}
+	bad := strings.Replace(reportOf("bad", 0), `"keep":1`, `"keep":-1`, 1)
+	const old = " silent: its last report is of 2026-05-01T09:00:00Z, 3h0m0s ago"
+	const ahead = " silent: its last report is of 2026-05-01T15:00:00Z, which has not come yet"
+	for name, c := range map[string]struct {
+		nodes string
+		pages []http.HandlerFunc
+		want  []string
+		note  string
+	}{
+		"two pages": {linux("a", "b"), []http.HandlerFunc{page("2", reportOf("a", 0)), page("", reportOf("b", 2*time.Hour))}, []string{"a", "b"}, ""},
+		"none, old, ahead, broken, gone": {
+			linux("a", "none", "old", "ahead", "bad", "text"), []http.HandlerFunc{page("",
+				reportOf("a", 0), reportOf("old", 3*time.Hour), reportOf("ahead", -3*time.Hour), bad,
+				`{"metadata":{"name":"text"},"report":"x"}`, reportOf("gone", 3*time.Hour), reportOf("new", 0))},
+			[]string{
+				"a", "new", "ahead" + ahead + ": look at its clock",
+				"bad silent: its report is none of orphan-reaper's: it counts less than nothing, or more than a node has",
+				"none silent: it has written no report", "old" + old,
+				"text silent: its report is none of orphan-reaper's: json: cannot unmarshal string into Go value of type report.Report",
+			},
+			"",
+		},
+		"no right to nodes": {
+			"", []http.HandlerFunc{page("", reportOf("a", 0), reportOf("old", 3*time.Hour))}, []string{"a", "old" + old}, "somebody may not list nodes",
+		},
+		"nobody": {linux("a"), []http.HandlerFunc{page("")}, []string{"a silent: it has written no report"}, ""},
+		"begun again": {
+			linux("a"), []http.HandlerFunc{page("2", reportOf("a", 0), reportOf("x", 0)), testkit.Refuse(410, "too old"), page("", reportOf("a", 0))}, []string{"a"}, "",
+		},
+	} {
+		got, notes, err := clusterOf(t, c.nodes, c.pages...)
+		if err != nil || !slices.Equal(got, c.want) || (len(notes) > 0) != (c.note != "") || !strings.Contains(strings.Join(notes, ""), c.note) {
+			t.Errorf("%s: %v, %q\n%s\nwant\n%s", name, err, notes, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+// TestReportsNotRead: each answer that is none is an error in words.
+func TestReportsNotRead(t *testing.T) {
+	nodes := itemsOf("PartialObjectMetadataList", "")
+	huge := strings.Replace(reportOf("a", 0), `"pods":[]`, `"pods":["`+strings.Repeat("x", 2*itemBytes)+`"]`, 1)
+	for name, c := range map[string]struct {
+		nodes string
+		h     http.HandlerFunc
+		want  string
+	}{
+		"no definition": {nodes, testkit.Refuse(404, "the server could not find the requested resource"), "nobody has applied their CustomResourceDefinition"},
+		"no right":      {nodes, testkit.Refuse(403, "forbidden"), "somebody needs the right to list orphanreports (orphan-reaper.github.io)"},
+		"twice":         {nodes, testkit.Answer(itemsOf("OrphanReportList", "", reportOf("a", 0), reportOf("a", 0))), `"a" stands twice`},
+		"no name":       {nodes, testkit.Answer(itemsOf("OrphanReportList", "", reportOf("", 0))), "has no name"},
+		"endless":       {nodes, testkit.Answer(itemsOf("OrphanReportList", "more")), "does not end after 200 pages"},
+		"huge":          {nodes, testkit.Answer(itemsOf("OrphanReportList", "", huge)), "longer than"},
+		"no nodes":      {`{"kind":"Status"}`, testkit.Answer(""), "cannot list the nodes"},
+	} {
+		if _, _, err := clusterOf(t, c.nodes, c.h); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestReadReports: what kubectl writes, whichever it was asked for first.
+func TestReadReports(t *testing.T) {
+	for text, want := range map[string][]string{
+		itemsOf("List", "", nodeOf("a", "linux"), nodeOf("b", "linux"), reportOf("a", 0)):     {"a", "b silent: it has written no report"},
+		itemsOf("List", "", reportOf("a", 0), nodeOf("b", "linux"), nodeOf("win", "windows")): {"a", "b silent: it has written no report"},
+		itemsOf("List", "", reportOf("a", 0)):                                                 {"a", "note"},
+		itemsOf("OrphanReportList", "", reportOf("a", 0)):                                     {"a", "note"},
+		itemsOf("List", ""): {"note"},
+	} {
+		var got told
+		notes, err := ReadReports(strings.NewReader(text), now, got.each)
+		if len(notes) > 0 {
+			got = append(got, "note")
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                       "kubectl may have said why",
+		"NAME   MODE\na  enforce\n":              "invalid character",
+		itemsOf("List", "", `{"kind":"Secret"}`): `"Secret", which is neither`,
+		strings.TrimSuffix(itemsOf("List", "", reportOf("a", 0)), "]}"): "unexpected EOF",
+	} {
+		if _, err := ReadReports(strings.NewReader(text), now, new(told).each); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	failing := io.MultiReader(strings.NewReader(`{"kind":"List"`), errReader{})
+	if _, err := ReadReports(failing, now, new(told).each); !errors.Is(err, errBroken) {
+		t.Error(err)
+	}
+}
+
+var errBroken = errors.New("broken pipe")
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errBroken }
