@@ -37,6 +37,12 @@ var granted = map[string][]rbacv1.PolicyRule{
 	"-report": {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"create", "patch"}}},
 	"-events": {{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}},                               // in the namespace default
 	"-view":   {{APIGroups: []string{reportGroup}, Resources: []string{"orphanreports"}, Verbs: []string{"get", "list", "watch"}}}, // for people
+	"-review": {
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	},
+	"-sweep": {{NonResourceURLs: []string{"/v1/sweep"}, Verbs: []string{"post"}}},
+	"-read":  {{NonResourceURLs: []string{"/v1/orphans"}, Verbs: []string{"get"}}},
 }
 
 // TestRights: with all values every pod has the security context of docs/fleet.md, mounts what it lists and sees what the
@@ -77,6 +83,9 @@ func TestRights(t *testing.T) {
 			}
 		}
 		for _, role := range kinds[*rbacv1.Role](all) {
+			if role.Name == "orphan-reaper-sweep" {
+				continue // see TestSweep
+			}
 			if role.Name != "orphan-reaper-events" || role.Namespace != "default" || !reflect.DeepEqual(role.Rules, granted["-events"]) {
 				t.Errorf("%s: %s in %s: %+v", name, role.Name, role.Namespace, role.Rules)
 			}
@@ -95,7 +104,10 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 	t.Helper()
 	check := func(binding string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
 		account := rbacv1.Subject{Kind: "ServiceAccount", Name: "orphan-reaper", Namespace: "orphan-reaper"}
-		if to.Name != binding || to.Name == "orphan-reaper-view" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
+		if to.Name == "orphan-reaper-sweep" {
+			account.Name += "-sweep" // the Job's account, and not the daemons'
+		}
+		if to.Name != binding || to.Name == "orphan-reaper-view" || to.Name == "orphan-reaper-read" || !reflect.DeepEqual(subjects, []rbacv1.Subject{account}) {
 			t.Errorf("%s: %s gives %s to %+v", name, binding, to.Name, subjects)
 		}
 	}
@@ -104,7 +116,7 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 	}
 	for _, b := range kinds[*rbacv1.RoleBinding](all) {
 		check(b.Name, b.RoleRef, b.Subjects)
-		if b.Namespace != "default" {
+		if b.Namespace != map[bool]string{false: "default", true: "orphan-reaper"}[b.Name == "orphan-reaper-sweep"] {
 			t.Errorf("%s: %s is in %s", name, b.Name, b.Namespace)
 		}
 	}
@@ -301,6 +313,11 @@ func TestSchema(t *testing.T) {
 		"readHostJournal=maybe":                  "/readHostJournal",
 		"securityContext.privileged=true":        "securityContext",
 		"podMonitor.enabled=true":                "podMonitor.enabled takes web.expose=true",
+		"sweep.schedule=daily":                   "/sweep/schedule",
+		"sweep.tlsServerName=":                   "/sweep/tlsServerName",
+		"sweep.maxBreakers=-1":                   "/sweep/maxBreakers",
+		"sweep.enabled=true":                     "sweep.enabled takes web.tokenReview=true",
+		"web.tokenReview=true":                   "web.tokenReview takes web.expose=true and a web.configSecret",
 		"dashboard.enable=true":                  "enable",
 		"dashboard.labels=grafana":               "/dashboard/labels",
 		"appArmorProfile.type=none":              "/appArmorProfile/type",
@@ -336,6 +353,11 @@ func TestProbes(t *testing.T) {
 		listens := slices.Contains(c.Args, fmt.Sprintf("--web-listen-address=127.0.0.1:%d", port.ContainerPort))
 		p := c.ReadinessProbe
 		ok := p.HTTPGet != nil && p.HTTPGet.Host == "127.0.0.1" && p.HTTPGet.Path == "/readyz" && p.HTTPGet.Port.StrVal == port.Name
+		if name == "sweep" {
+			ok = ok && p.HTTPGet.Scheme == corev1.URISchemeHTTPS
+		} else {
+			ok = ok && p.HTTPGet.Scheme == ""
+		}
 		if name == "enforce-tls" {
 			ok = p.HTTPGet == nil && p.TCPSocket.Host == "127.0.0.1" && p.TCPSocket.Port.StrVal == port.Name
 		}
@@ -346,7 +368,8 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s: restarted by %+v, %+v", name, c.LivenessProbe, c.StartupProbe)
 		}
 		exposed := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, "$(HOST_IP)") })
-		if services := kinds[*corev1.Service](rendered(t, args...)); exposed != (len(services) == 1) || exposed != (name == "label" || name == "enforce-tls") {
+		wanted := slices.Contains([]string{"label", "enforce-tls", "sweep"}, name)
+		if services := kinds[*corev1.Service](rendered(t, args...)); exposed != (len(services) == 1) || exposed != wanted {
 			t.Errorf("%s: exposed %v, %d Services", name, exposed, len(services))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -78,6 +79,8 @@ func fresh(kind string) metav1.Object {
 	switch kind {
 	case "apps/v1 DaemonSet":
 		return new(appsv1.DaemonSet)
+	case "batch/v1 CronJob":
+		return new(batchv1.CronJob)
 	case "v1 Service":
 		return new(corev1.Service)
 	case "v1 ConfigMap":

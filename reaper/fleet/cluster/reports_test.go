@@ -89,7 +89,8 @@ func TestReports(t *testing.T) {
 	}{
 		"two pages": {linux("a", "b"), []http.HandlerFunc{page("2", reportOf("a", 0)), page("", reportOf("b", 2*time.Hour))}, []string{"a", "b"}, ""},
 		"none, old, ahead, broken, gone": {
-			linux("a", "none", "old", "ahead", "bad", "text"), []http.HandlerFunc{page("",
+			linux("a", "none", "old", "ahead", "bad", "text"),
+			[]http.HandlerFunc{page("",
 				reportOf("a", 0), reportOf("old", 3*time.Hour), reportOf("ahead", -3*time.Hour), bad,
 				`{"metadata":{"name":"text"},"report":"x"}`, reportOf("gone", 3*time.Hour), reportOf("new", 0))},
 			[]string{
