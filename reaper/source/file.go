@@ -55,6 +55,7 @@ type File struct {
 	horizon time.Time
 	old     []*tailed // oldest first
 	cur     *tailed   // the file that has the name, nil where there is none
+	state   State
 }
 
 // NewFile returns a follower of one file. It opens nothing yet.
@@ -105,6 +106,9 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	for {
 		w = f.arm(ctx, w, ticker)
 		more, err := f.step(ctx, lines)
+		if ctx.Err() == nil {
+			f.setState(more, err)
+		}
 		switch classify(ctx, err) {
 		case classShutdown:
 			return nil

@@ -120,9 +120,10 @@ type Journal struct {
 	asked   map[string]time.Time // of which texts the journal was asked, and when
 	lookups int
 
-	mu   sync.Mutex
-	pos  Position
-	idle bool // following, and nothing waits to be received
+	mu     sync.Mutex
+	pos    Position
+	idle   bool  // following, and nothing waits to be received
+	failed error // how the last child ended, nil while one follows
 }
 
 // NewJournal returns a follower of the journal. It starts nothing yet.
@@ -197,6 +198,7 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 		case classShutdown:
 			return nil
 		case classHopeless:
+			j.setFailed(err)
 			return err
 		case classRetry:
 		}
@@ -290,6 +292,7 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 
 // report logs how the journal is doing, once per change.
 func (j *Journal) report(ctx context.Context, err error, delay time.Duration) {
+	j.setFailed(err)
 	said := ""
 	if err != nil {
 		said = fmt.Sprint(err)

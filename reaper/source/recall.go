@@ -16,9 +16,10 @@ const enoughSame = 2000
 // errEnough ends a reading of the past.
 var errEnough = errors.New("nothing new comes")
 
-// Recall hands over what the journal has from a time on, the youngest entry first, each text
-// once. It returns at the journal's end, when nothing new comes, or with its context.
-func (j *Journal) Recall(ctx context.Context, from time.Time, lines chan<- parsers.Line) error {
+// Recall hands over what the journal has from a time on, the youngest entry first: of what is
+// younger than every each entry, of the rest each text once. It returns at the journal's end, when
+// nothing new comes, or with its context.
+func (j *Journal) Recall(ctx context.Context, from, every time.Time, lines chan<- parsers.Line) error {
 	j.started = j.opts.Now()
 	for {
 		j.match(ctx)
@@ -26,7 +27,7 @@ func (j *Journal) Recall(ctx context.Context, from time.Time, lines chan<- parse
 		clear(j.streams)
 		clear(j.asked)
 		j.lookups = 0
-		err := j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.recall(ctx, out, lines) })
+		err := j.run(ctx, args, func(ctx context.Context, out io.Reader) error { return j.recall(ctx, out, every, lines) })
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errEnough) || reachedEnd(err):
 			return nil //nolint:nilerr // these are its ends
@@ -37,7 +38,7 @@ func (j *Journal) Recall(ctx context.Context, from time.Time, lines chan<- parse
 }
 
 // recall reads what the child prints.
-func (j *Journal) recall(ctx context.Context, out io.Reader, lines chan<- parsers.Line) error {
+func (j *Journal) recall(ctx context.Context, out io.Reader, every time.Time, lines chan<- parsers.Line) error {
 	r := newLineReader(out, maxEntry)
 	known := map[string]bool{}
 	for same := 0; same < enoughSame; {
@@ -55,12 +56,14 @@ func (j *Journal) recall(ctx context.Context, out io.Reader, lines chan<- parser
 		if !e.interesting() || len(known) >= maxRecalled {
 			continue
 		}
-		text := e.text()
-		if known[text] {
+		text, young := e.text(), e.fields.Time.After(every)
+		if known[text] && !young {
 			same++
 			continue
 		}
-		known[text], same = true, 0
+		if !known[text] {
+			known[text], same = true, 0
+		}
 		if err := j.deliver(ctx, e, false, lines); err != nil {
 			return err
 		}

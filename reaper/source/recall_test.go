@@ -20,12 +20,13 @@ func TestRecall(t *testing.T) {
 	export(t, remote, filepath.Join(dir, "b.journal"), week.Add(time.Hour),
 		kubeletEntry("kubelet.service", orphan(2)), kubeletEntry("kubelet.service", orphan(3)),
 		kubeletEntry("session-1.scope", orphan(90)), kubeletEntry("kubelet.service", orphan(2)))
+	every := now
 	recalled := func(from time.Time) []parsers.Line {
 		t.Helper()
 		lines := make(chan parsers.Line)
 		j := NewJournal(JournalOptions{Logger: quiet(), Now: time.Now, Args: []string{"--directory=" + dir}})
 		done := make(chan error, 1)
-		go func() { done <- j.Recall(t.Context(), from, lines); close(lines) }()
+		go func() { done <- j.Recall(t.Context(), from, every, lines); close(lines) }()
 		var all []parsers.Line
 		for l := range lines {
 			all = append(all, l)
@@ -58,5 +59,9 @@ func TestRecall(t *testing.T) {
 	export(t, remote, filepath.Join(dir, "c.journal"), week.Add(2*time.Hour), many...)
 	if got := texts(recalled(week.Add(-time.Hour))); len(got) != 1 || got[0] != orphan(4) {
 		t.Errorf("after many that are the same: %q", got)
+	}
+	every = week.Add(2*time.Hour - time.Second)
+	if got := texts(recalled(week.Add(-time.Hour))); len(got) != enoughSame+4 || got[enoughSame] != orphan(4) || got[enoughSame+1] != orphan(2) {
+		t.Errorf("with each of the young ones: %d", len(got))
 	}
 }

@@ -32,54 +32,103 @@ func hear(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.
 	if cfg.Waive() {
 		return nil // there is no kubelet whose word could count
 	}
+	return listenTo(ctx, cfg, clock, log, hearing{note: func(parsers.Line, parsers.Sighting, bool) {}})
+}
+
+// hearing is what somebody wants to know besides of what the logs say.
+type hearing struct {
+	// note is told each sighting with its line; past of one that was read back in the journal.
+	note func(line parsers.Line, s parsers.Sighting, past bool)
+	// back is how far back each line of the journal is wanted, and not each text once; 0 is none.
+	back time.Duration
+	// ended is told, once, how the reading of each log went, and from when on all of the journal was
+	// read. Where it is set, the listening goes on until each log was read to its end.
+	ended func(states map[string]source.State, since time.Time)
+}
+
+// listenTo reads the logs for hear, and tells h.
+func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []heard.Claim {
 	ctx, cancel := context.WithTimeout(ctx, recalling)
 	defer cancel()
-	now, cancelNow := context.WithTimeout(ctx, listen)
+	now, cancelNow := context.WithCancel(ctx)
 	defer cancelNow()
 	units := newUnits(cfg, log)
 	all := newSources(ctx, cfg, units, log)
 	f := source.Follow(now, all, nil, log, func(string, bool, time.Time) {})
-	recalled := recall(ctx, cfg, clock, all, log)
+	began := clock.Now()
+	since := began.Wall.Add(-h.back)
+	recalled, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
 	said := gathered{}
-	for listening := now.Done(); listening != nil || recalled != nil; {
+	tick := time.NewTicker(listen)
+	defer tick.Stop()
+	states := map[string]source.State{}
+	for listening := true; listening || recalled != nil; {
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
 				said.add(heard.Claim{Sighting: s, At: clock.Now()})
+				h.note(line, s, false)
 			}
 		case line, more := <-recalled:
 			if !more {
-				recalled = nil
+				if recalled = nil; ctx.Err() != nil {
+					since = oldest // the time was up
+				}
 				continue
 			}
 			if s, ok := parseOld(line); ok && !s.Time.IsZero() {
 				said.add(heard.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
+				h.note(line, s, true)
+				oldest = s.Time
 			}
-		case <-listening:
-			listening = nil
-			f.Wait()
+		case <-tick.C:
+			if states = f.States(); h.ended != nil && unsettled(states) && ctx.Err() == nil {
+				tick.Reset(time.Second / 4)
+				continue
+			}
+			if listening {
+				listening = false
+				cancelNow()
+				f.Wait()
+			}
 		}
+	}
+	if h.ended != nil {
+		h.ended(states, since)
 	}
 	return said.claims()
 }
 
-// recall reads the journal back to the start of the kubelet that runs, where it is read
-// at all. The channel is closed when that has ended; nil where there is nothing to read.
-func recall(ctx context.Context, cfg config.Config, clock reaper.Clock, all []source.Source, log *slog.Logger) <-chan parsers.Line {
+// unsettled reports whether a log is still being read for the first time.
+func unsettled(states map[string]source.State) bool {
+	for _, s := range states {
+		if !s.Reached && s.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// recall reads the journal back to the start of the kubelet that runs, and at least to every where each
+// line since then is wanted, where it is read at all. The channel is closed when that has ended; nil
+// where there is nothing to read.
+func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []source.Source, every time.Time, log *slog.Logger) <-chan parsers.Line {
 	journald := slices.ContainsFunc(all, func(s source.Source) bool { _, ok := s.(*source.Journal); return ok })
 	started, runs := kubelet.Start(ctx, procDir)
-	if !journald || !runs {
+	if !journald || !runs && !every.Before(now.Wall) {
 		return nil
 	}
-	now := clock.Now()
-	from := now.Wall.Add(started - now.Boot)
+	from := every
+	if start := now.Wall.Add(started - now.Boot); runs && start.Before(from) {
+		from = start
+	}
 	lines := make(chan parsers.Line)
 	go func() {
 		defer close(lines)
 		ctl, err := source.FindJournalctl()
 		if err == nil {
-			err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, lines)
+			err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, every, lines)
 		}
 		if err != nil {
 			log.WarnContext(ctx, "cannot read what the kubelet said before", slog.Any("error", err))
