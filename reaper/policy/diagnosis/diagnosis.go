@@ -1,0 +1,195 @@
+package diagnosis
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Fate is what becomes of a pod, as far as a person has to know.
+type Fate string
+
+// The fates.
+const (
+	// Person stays until a person does something.
+	Person Fate = "person"
+	// Goes by itself, once somebody sweeps; time alone is in the way, if anything.
+	Goes Fate = "goes"
+	// Stopped would go by itself, but something stops all enforcing.
+	Stopped Fate = "stopped"
+	// Quiet stays as a person asked.
+	Quiet Fate = "quiet"
+	// Gone has no pod directory here: the lines about it are old, or not the kubelet's.
+	Gone Fate = "gone"
+	// Lives and is left alone.
+	Lives Fate = "lives"
+)
+
+// fates lists them in the order in which people see them.
+var fates = []Fate{Person, Goes, Stopped, Quiet, Gone, Lives}
+
+// Source is one log, and how it was read.
+type Source struct {
+	Name    string    `json:"name"`
+	Read    bool      `json:"read"`
+	Problem string    `json:"problem,omitempty"` // what was in the way
+	Absent  bool      `json:"absent,omitempty"`  // there is no such file: of the usual names a node has one
+	Since   time.Time `json:"since,omitzero"`    // from when on it was read; zero is from its beginning on
+}
+
+// Daemon is what is known of the one process that takes pods by itself.
+type Daemon struct {
+	Runs      policy.Truth `json:"runs"`
+	Problem   string       `json:"problem,omitempty"` // why that is not known
+	PID       int          `json:"pid,omitempty"`
+	Since     time.Time    `json:"since,omitzero"`
+	Mode      string       `json:"mode,omitempty"`
+	Installed bool         `json:"installed"` // there is a systemd unit of it
+}
+
+// Pod is one pod that the kubelet complains of, or that is left here.
+type Pod struct {
+	UID      parsers.PodUID
+	Said     Said             // zero where the log does not name it
+	Evidence *policy.Evidence // nil where there is no directory
+	Verdict  *policy.Verdict
+	Fate     Fate
+	Parked   bool // it lies in quarantine, or only its runtime has something of it
+}
+
+// Case is all that a diagnosis is made of.
+type Case struct {
+	Said    []Said
+	Sources []Source
+	Daemon  Daemon
+	// Looked is false where the pods directory could not be looked at: then nothing is said of pods.
+	Looked   bool
+	Node     policy.Node
+	Pods     []policy.Evidence
+	Verdicts []policy.Verdict
+	Parked   []parsers.PodUID // what lies in quarantine
+	Breaker  bool
+	Rules    policy.Rules
+}
+
+// Diagnosis is what there is to say, and to do.
+type Diagnosis struct {
+	Pods   []Pod
+	Count  map[Fate]int
+	Bytes  map[Fate]int64
+	Living int // pod directories of pods that live, named or not
+	// Stops is what keeps everything that may go, where Stopped is true.
+	Stops   policy.Why
+	Stopped bool
+	// Unattended: something may go by itself, and no daemon runs that would take it.
+	Unattended bool
+	// Deaf: no log could be read.
+	Deaf bool
+	// NeedsPerson: somebody has something to do.
+	NeedsPerson bool
+}
+
+// Of sorts what was said and judged.
+func Of(c Case) Diagnosis {
+	d := Diagnosis{Count: map[Fate]int{}, Bytes: map[Fate]int64{}}
+	d.Deaf = !slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Read })
+	d.Stops, d.Stopped = policy.Stops(c.Node, c.Breaker, c.Rules)
+	d.pods(c)
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		d.Count[p.Fate]++
+		if p.Evidence != nil {
+			for _, r := range p.Evidence.Residue {
+				d.Bytes[p.Fate] += r.Bytes
+			}
+		}
+	}
+	d.Stopped = d.Stopped && c.Looked
+	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs == policy.No
+	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
+		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker
+	return d
+}
+
+// pods lists the pods that there is something to say of: the named ones, and those that do not live.
+func (d *Diagnosis) pods(c Case) {
+	said := map[parsers.PodUID]Said{}
+	for _, s := range c.Said {
+		said[s.UID] = s
+	}
+	here := map[parsers.PodUID]bool{}
+	for i := range c.Pods {
+		e, v := &c.Pods[i], &c.Verdicts[i]
+		if e.UID == "" {
+			continue // no kubelet complains of it
+		}
+		here[e.UID] = true
+		s, named := said[e.UID]
+		fate := d.fate(v)
+		if fate == Lives {
+			d.Living++
+			if !named {
+				continue
+			}
+		}
+		d.Pods = append(d.Pods, Pod{UID: e.UID, Said: s, Evidence: e, Verdict: v, Fate: fate})
+	}
+	for _, s := range c.Said {
+		if c.Looked && !here[s.UID] {
+			d.Pods = append(d.Pods, Pod{UID: s.UID, Said: s, Fate: Gone, Parked: slices.Contains(c.Parked, s.UID)})
+		}
+	}
+	slices.SortStableFunc(d.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(slices.Index(fates, a.Fate), slices.Index(fates, b.Fate)),
+			cmp.Compare(b.Said.Lines, a.Said.Lines), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// rank orders what is shown: what the kubelet complains of and what lies here, then the other orphans,
+// and at last what there is nothing to say of any more.
+func (p *Pod) rank() int {
+	switch {
+	case p.Fate == Gone || p.Fate == Lives:
+		return 2
+	case p.Said.UID == "":
+		return 1
+	}
+	return 0
+}
+
+// fate sorts one verdict.
+func (d *Diagnosis) fate(v *policy.Verdict) Fate {
+	if v.Decision != policy.Keep {
+		if d.Stopped {
+			return Stopped
+		}
+		return Goes
+	}
+	switch policy.OutlookOf(v.Decision, v.Why) {
+	case policy.OutlookAlive:
+		return Lives
+	case policy.OutlookQuiet:
+		if d.gated(v) {
+			return Stopped
+		}
+		return Quiet
+	case policy.OutlookPerson, policy.OutlookStuck:
+	}
+	if d.gated(v) {
+		return Stopped
+	}
+	return Person
+}
+
+// gated reports whether nothing keeps the pod but what stops all enforcing.
+func (d *Diagnosis) gated(v *policy.Verdict) bool {
+	for _, w := range v.Why {
+		if w.Reason != d.Stops.Reason && w.Reason != policy.ReasonWaived {
+			return false
+		}
+	}
+	return d.Stopped
+}

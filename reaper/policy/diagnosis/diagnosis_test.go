@@ -1,0 +1,161 @@
+package diagnosis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// oneOrphan is a case with one dead pod that the kubelet names, a log that was read, and no daemon.
+func oneOrphan(change func(*testkit.Scene)) Case {
+	s := testkit.DeadPod()
+	s.Pod.Residue = []policy.Residue{{Class: contents.ClassSkeleton, Bytes: 4096}}
+	change(s)
+	v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
+	v.Gate(s.Node, false, s.Rules)
+	return Case{
+		Said: []Said{{UID: testkit.PodUID, Lines: 3}}, Sources: []Source{{Name: "journald", Read: true}}, Daemon: Daemon{Runs: policy.No},
+		Looked: true, Node: s.Node, Pods: []policy.Evidence{s.Pod}, Verdicts: []policy.Verdict{v}, Rules: s.Rules,
+	}
+}
+
+// TestFates: what becomes of a pod follows from its verdict and from what stops enforcing, and a person
+// has something to do where it stays, or where nobody takes it.
+func TestFates(t *testing.T) {
+	same := func(*testkit.Scene) {}
+	for _, tt := range []struct {
+		name   string
+		scene  func(*testkit.Scene)
+		change func(*Case)
+		want   Fate
+		person bool
+	}{
+		{"dead, and no daemon runs", same, nil, Goes, true},
+		{"dead, and the daemon runs", same, func(c *Case) { c.Daemon.Runs = policy.Yes }, Goes, false},
+		{"dead, and whether one runs is not known", same, func(c *Case) { c.Daemon.Runs = policy.Unknown }, Goes, false},
+		{"it waits for a hold", func(s *testkit.Scene) { s.Hold = policy.Hold{} }, func(c *Case) { c.Daemon.Runs = policy.Yes }, Goes, false},
+		{"mode observe", func(s *testkit.Scene) { s.Rules.Observe = true }, func(c *Case) { c.Daemon.Runs = policy.Yes }, Stopped, true},
+		{"mode observe, and it waits", func(s *testkit.Scene) { s.Rules.Observe, s.Hold = true, policy.Hold{} }, nil, Stopped, true},
+		{"settings that contradict", func(s *testkit.Scene) { s.Node.Agrees = policy.Fact{Truth: policy.No} }, nil, Stopped, true},
+		{"not the node's namespaces", func(s *testkit.Scene) { s.Node.MayEnforce = policy.Fact{Truth: policy.No} }, nil, Stopped, true},
+		{"a volume is mounted", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactMounted, policy.Yes, "", "") }, nil, Person, true},
+		{"mounted, in mode observe", func(s *testkit.Scene) {
+			s.Rules.Observe = true
+			s.Pod.Facts.Set(policy.FactMounted, policy.Yes, "", "")
+		}, nil, Person, true},
+		{"no kubelet runs", func(s *testkit.Scene) { s.Node.Kubelet = policy.Fact{Truth: policy.No} }, nil, Person, true},
+		{"a person put it back", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactRestored, policy.Yes, "", "") }, nil, Quiet, false},
+		{"it lives", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") }, nil, Lives, false},
+		{"it is not here", same, func(c *Case) { c.Pods, c.Verdicts = nil, nil }, Gone, false},
+	} {
+		c := oneOrphan(tt.scene)
+		if tt.change != nil {
+			tt.change(&c)
+		}
+		d := Of(c)
+		if len(d.Pods) != 1 || d.Pods[0].Fate != tt.want || d.NeedsPerson != tt.person || d.Count[tt.want] != 1 {
+			t.Errorf("%s: %+v, want %s, a person %t", tt.name, d, tt.want, tt.person)
+		}
+	}
+}
+
+// TestWholeCase: what counts of the node as a whole.
+func TestWholeCase(t *testing.T) {
+	lives := func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") }
+	for _, tt := range []struct {
+		name   string
+		change func(*Case)
+		pods   int
+		person bool
+	}{
+		{"all is well", func(c *Case) { c.Said = nil }, 0, false},
+		{"one that lives is named", func(*Case) {}, 1, false},
+		{"no log was read", func(c *Case) { c.Said, c.Sources = nil, []Source{{Name: "journald"}} }, 0, true},
+		{"no log, and no kubelet is wanted", func(c *Case) { c.Said, c.Sources, c.Rules.Waive = nil, nil, true }, 0, false},
+		{"nothing could be looked at", func(c *Case) { c.Looked, c.Pods, c.Verdicts, c.Sources = false, nil, nil, nil }, 0, false},
+		{"settings that contradict", func(c *Case) { c.Said, c.Node.Agrees.Truth = nil, policy.No }, 0, true},
+		{"enforcing has stopped", func(c *Case) { c.Said, c.Breaker = nil, true }, 0, true},
+		{"a name that is no pod's", func(c *Case) {
+			c.Said, c.Pods, c.Verdicts = nil, []policy.Evidence{{Name: "lost+found"}}, []policy.Verdict{{Decision: policy.Keep}}
+		}, 0, false},
+	} {
+		c := oneOrphan(lives)
+		tt.change(&c)
+		if d := Of(c); len(d.Pods) != tt.pods || d.NeedsPerson != tt.person {
+			t.Errorf("%s: %+v", tt.name, d)
+		}
+	}
+}
+
+// TestOrder: what the kubelet complains of comes first, what lives or is gone last.
+func TestOrder(t *testing.T) {
+	c := oneOrphan(func(*testkit.Scene) {})
+	add := func(uid parsers.PodUID, change func(*testkit.Scene)) {
+		more := oneOrphan(change)
+		more.Pods[0].UID = uid
+		c.Pods, c.Verdicts = append(c.Pods, more.Pods...), append(c.Verdicts, more.Verdicts...)
+	}
+	add("b", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactMounted, policy.Yes, "", "") })
+	add("c", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })
+	add("d", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })
+	c.Said, c.Parked = append(c.Said, Said{UID: "c", Lines: 9}, Said{UID: "e", Lines: 2}), []parsers.PodUID{"e"}
+	d := Of(c)
+	var got string
+	for _, p := range d.Pods {
+		got += string(p.UID[:1])
+	}
+	if got != "2bec" || d.Living != 2 || !d.Pods[2].Parked || d.Bytes[Goes] != 4096 {
+		t.Errorf("%s: %+v", got, d)
+	}
+}
+
+// TestTally: lines are counted by pod; the same lines in two logs count once, and what is read for the
+// second time only says that it comes now.
+func TestTally(t *testing.T) {
+	now := time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
+	tally := NewTally(now)
+	line := func(uid parsers.PodUID, ago time.Duration, change func(*parsers.Sighting)) parsers.Sighting {
+		s := parsers.Sighting{UID: uid, Report: parsers.ReportPathsPresent, Time: now.Add(-ago), CatchUp: true}
+		change(&s)
+		return s
+	}
+	same := func(*parsers.Sighting) {}
+	for i := range 10 {
+		tally.Add(line("a", time.Duration(i)*10*time.Minute, same), "journald", "old words", false)
+	}
+	tally.Add(line("a", -time.Second, func(s *parsers.Sighting) { s.CatchUp = false }), "journald", "new words", true)
+	for range 4 {
+		tally.Add(line("a", 0, func(s *parsers.Sighting) { s.Time = time.Time{} }), "/var/log/messages", "no time", false)
+	}
+	tally.Add(line("b", 0, func(s *parsers.Sighting) { s.Report = parsers.ReportTeardown }), "journald", "tear-down", false)
+	pods := tally.Pods()
+	if len(pods) != 2 || pods[0].UID != "a" || pods[0].Lines != 10 || pods[0].LastHour != 6 || !pods[0].Now || pods[0].Words != "new words" ||
+		!pods[0].First.Equal(now.Add(-90*time.Minute)) || pods[1].Lines != 1 || !pods[1].Teardown {
+		t.Errorf("%+v", pods)
+	}
+	sum := Sum(pods)
+	if sum.Lines != 11 || sum.LastHour != 7 || !sum.Now || sum.UID != "a" || !sum.Last.Equal(now.Add(time.Second)) {
+		t.Errorf("%+v", sum)
+	}
+	if sum = Sum([]Said{pods[1], pods[0]}); sum.UID != "a" {
+		t.Errorf("the words are those of a tear-down error: %+v", sum)
+	}
+	if (Sum(nil) != Said{}) {
+		t.Error("the sum of nothing")
+	}
+}
+
+// TestTallyBounds: who can make lines can make up UIDs.
+func TestTallyBounds(t *testing.T) {
+	tally := NewTally(time.Now())
+	for i := range mostSaid + 10 {
+		tally.Add(parsers.Sighting{UID: parsers.PodUID(rune(i))}, "journald", "", false)
+	}
+	if n := len(tally.Pods()); n != mostSaid {
+		t.Errorf("%d pods", n)
+	}
+}
