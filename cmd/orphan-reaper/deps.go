@@ -19,6 +19,7 @@ type deps struct {
 
 	pods         func(ctx context.Context, cfg config.Config, past bool) ([]wire.Pod, error)
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
+	examine      func(ctx context.Context, cfg config.Config) (wire.Examination, error)
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
 	breaker      func(ctx context.Context, cfg config.Config) (*policy.Record, error)
@@ -37,7 +38,7 @@ type deps struct {
 func realDeps() deps {
 	return deps{
 		configFile: config.DefaultFile,
-		pods:       wire.PodsHere, survey: wire.Survey, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
+		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
 		restore: wire.Restore, purge: wire.Purge, resume: wire.Resume,
 		archives: wire.ListArchives, restoreCNI: wire.RestoreCNI, restoreBatch: wire.RestoreBatch, dropArchive: wire.DropArchive,
 		discover: wire.DiscoverRoot, agrees: wire.Agrees, now: wire.Now,

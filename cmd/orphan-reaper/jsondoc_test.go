@@ -11,6 +11,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
@@ -27,6 +28,7 @@ func TestJSONDoc(t *testing.T) {
 	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
 	for _, view := range []any{
 		view.Report{},
+		doctor.Screen{},
 		view.Advice{},
 		view.HistoryEntry{},
 		view.Archive{},

@@ -122,6 +122,13 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return reaper.Report{}, fail()
 		},
+		examine: func(context.Context, config.Config) (wire.Examination, error) {
+			x := wire.Examination{Root: true, Case: healthyNode()}
+			if change := doctored[held]; change != nil {
+				change(&x)
+			}
+			return x, fail()
+		},
 		list: func(context.Context, config.Config) ([]policy.EntryState, error) {
 			if held == "all" {
 				return testEntries(), nil

@@ -26,7 +26,8 @@ const rootLong = `orphan-reaper removes the directories that dead pods left on a
 It acts only on what it has proved dead, moves it to quarantine first, and says
 what it took, what it kept, and why.`
 
-const rootExample = `  orphan-reaper scan              what is on this node; changes nothing
+const rootExample = `  orphan-reaper doctor            why the kubelet complains, and what to do
+  orphan-reaper scan              what is on this node; changes nothing
   orphan-reaper explain POD       why one pod is kept, and what to do
   orphan-reaper run --mode observe`
 
@@ -55,7 +56,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.Version = version().Version // What people try first; the command says more.
 	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
-		newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
+		newDoctorCommand(a), newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
 		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})

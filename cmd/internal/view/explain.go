@@ -95,7 +95,7 @@ func (x Explanation) JSON() any {
 			one.Pods = append(one.Pods, *pod)
 		}
 		for _, r := range pod.Reasons {
-			a := adviceFor(r)
+			a := AdviceFor(r)
 			one.Advice = append(one.Advice, Advice{r, a.Means, a.Todo})
 		}
 	}

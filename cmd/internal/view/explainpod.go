@@ -104,7 +104,7 @@ func (x explainer) summary(pod *podView) string {
 
 // reason writes one reason: what was seen, what it means, what to do.
 func (x explainer) reason(w policy.Why) {
-	a := adviceFor(w.Reason)
+	a := AdviceFor(w.Reason)
 	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
 	if w.Detail != "" {
 		x.Item("    ", "seen", 7, "", clean.Text(w.Detail))

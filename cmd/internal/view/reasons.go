@@ -203,9 +203,9 @@ var Reasons = []ReasonText{
 	},
 }
 
-// adviceFor returns what is known of a reason; of one that is newer than the table, only
+// AdviceFor returns what is known of a reason; of one that is newer than the table, only
 // its name.
-func adviceFor(r policy.Reason) ReasonText {
+func AdviceFor(r policy.Reason) ReasonText {
 	for _, a := range Reasons {
 		if a.Reason == r {
 			return a

@@ -57,7 +57,8 @@ type Pod struct {
 	Evidence *policy.Evidence // nil where there is no directory
 	Verdict  *policy.Verdict
 	Fate     Fate
-	Parked   bool // it lies in quarantine, or only its runtime has something of it
+	Bytes    int64
+	Parked   bool // it lies in quarantine
 }
 
 // Case is all that a diagnosis is made of.
@@ -103,9 +104,10 @@ func Of(c Case) Diagnosis {
 		d.Count[p.Fate]++
 		if p.Evidence != nil {
 			for _, r := range p.Evidence.Residue {
-				d.Bytes[p.Fate] += r.Bytes
+				p.Bytes += r.Bytes
 			}
 		}
+		d.Bytes[p.Fate] += p.Bytes
 	}
 	d.Stopped = d.Stopped && c.Looked
 	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs == policy.No

@@ -1,0 +1,47 @@
+package doctor
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// plain has, for a reader without time, what a reason means and what to do, in a short sentence each.
+// It stands in for view.Reasons where their first sentence is too long or needs the rest; an empty one
+// stands in for nothing.
+var plain = map[policy.Reason]struct{ means, do string }{
+	policy.ReasonMounted:         {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
+	policy.ReasonStaged:          {"A volume of it is still staged here.", "See that the volume's CSI driver runs here; explain has the path."},
+	policy.ReasonInUse:           {"Something still has a file of it open.", ""},
+	policy.ReasonMountsUnknown:   {"Whether a volume of it is mounted could not be read.", ""},
+	policy.ReasonCgroupUnknown:   {"The cgroups of the pods could not be read.", ""},
+	policy.ReasonRuntimeUnknown:  {"The container runtime could not be asked about it.", ""},
+	policy.ReasonContentUnknown:  {"What lies in it could not be read wholly.", ""},
+	policy.ReasonKubeletFile:     {"A state file of the kubelet still names it.", ""},
+	policy.ReasonNotRunning:      {"Nothing of it runs, and the kubelet cannot finish with it.", ""},
+	policy.ReasonRemade:          {"It was made again after it had been taken away: it lives.", ""},
+	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "See which volume and why: the kubelet's log says TearDown failed."},
+	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},
+	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "See why it stays; explain has the commands that remove it."},
+	policy.ReasonKubeletUnknown: {
+		"It is not certain that the kubelet that runs now has let it go.", "Look again in some minutes. This says what is missing until then:",
+	},
+}
+
+// plainly says what a reason means in a sentence.
+func plainly(r policy.Reason) string {
+	return cmp.Or(plain[r].means, firstSentence(view.AdviceFor(r).Means))
+}
+
+// plainTodo says what to do about a reason.
+func plainTodo(r policy.Reason) string { return cmp.Or(plain[r].do, view.AdviceFor(r).Todo) }
+
+// firstSentence cuts a text after its first sentence.
+func firstSentence(text string) string {
+	if i := strings.Index(text, ". "); i >= 0 {
+		return text[:i+1]
+	}
+	return text
+}

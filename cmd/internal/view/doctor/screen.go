@@ -1,0 +1,287 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// Screen is what doctor shows.
+type Screen struct {
+	NeedsPerson bool             `json:"needs_person"`
+	Looked      bool             `json:"looked"` // false where the pods directory could not be read
+	Complaints  complaints       `json:"complaints"`
+	Pods        []pod            `json:"pods"`
+	Living      int              `json:"living"` // pod directories of pods that live
+	Daemon      diagnosis.Daemon `json:"daemon"`
+	Stops       *policy.Why      `json:"stops,omitempty"` // what keeps all that may go
+	Todo        []Todo           `json:"todo"`
+	Missing     []string         `json:"missing"`
+	Errors      []string         `json:"errors"`
+	now         time.Time        // by the wall clock
+	counts      counts
+	root        bool
+	podsDir     string
+	unattended  bool // the last thing to do is to have something take what may go
+}
+
+// complaints is what the logs say of all pods together.
+type complaints struct {
+	Lines    int                `json:"lines"`
+	LastHour int                `json:"last_hour"`
+	Untimed  int                `json:"untimed"`
+	First    *time.Time         `json:"first"`
+	Last     *time.Time         `json:"last"`
+	Now      bool               `json:"now"`
+	Message  string             `json:"message"`
+	Pods     int                `json:"pods"`
+	Sources  []diagnosis.Source `json:"sources"`
+}
+
+// pod is one pod that the kubelet complains of, or that is left.
+type pod struct {
+	UID        string          `json:"uid"`
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Lines      int             `json:"lines"`
+	LastHour   int             `json:"last_hour"`
+	First      *time.Time      `json:"first"`
+	Last       *time.Time      `json:"last"`
+	Bytes      int64           `json:"bytes"`
+	Fate       diagnosis.Fate  `json:"fate"`
+	Says       string          `json:"says"`
+	Reasons    []policy.Reason `json:"reasons"`
+	DueSeconds int             `json:"due_seconds,omitempty"`
+	Command    string          `json:"command,omitempty"`
+
+	unread bool
+}
+
+// Todo is one thing that a person has to do, with the commands for it.
+type Todo struct {
+	Text     string   `json:"text"`
+	Commands []string `json:"commands"`
+}
+
+// counts are the sums of the pods by fate.
+type counts struct {
+	pods  map[diagnosis.Fate]int
+	bytes map[diagnosis.Fate]int64
+	due   time.Duration // until the first may go
+}
+
+// Read is what doctor could read, beside the case.
+type Read struct {
+	Errors []string // of the look
+	Err    error    // why there was none
+	Root   bool     // this process has root's rights
+}
+
+// New shows a diagnosis.
+func New(c diagnosis.Case, r Read, x view.Context) Screen {
+	d := diagnosis.Of(c)
+	v := Screen{
+		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
+		Missing: []string{}, Errors: append([]string{}, r.Errors...), now: x.Now.Wall, counts: counts{pods: d.Count, bytes: d.Bytes, due: -1}, root: r.Root,
+		podsDir: x.PodsDir,
+	}
+	if r.Err != nil {
+		v.Errors = append(v.Errors, r.Err.Error())
+	}
+	if d.Stopped {
+		v.Stops = &d.Stops
+	}
+	all := diagnosis.Sum(c.Said)
+	v.Complaints = complaints{
+		Lines: all.Lines, LastHour: all.LastHour, Untimed: all.Untimed, First: timeOrNil(all.First), Last: timeOrNil(all.Last), Now: all.Now,
+		Message: clean.Text(shortPath(all.Words, x.PodsDir, string(all.UID))), Pods: len(c.Said), Sources: append([]diagnosis.Source{}, c.Sources...),
+	}
+	for i := range d.Pods {
+		one := newPod(&d.Pods[i])
+		if due := time.Duration(one.DueSeconds) * time.Second; one.Fate == diagnosis.Goes && (v.counts.due < 0 || due < v.counts.due) {
+			v.counts.due = due
+		}
+		v.Pods = append(v.Pods, one)
+	}
+	v.missing(c)
+	v.todo(c, &d)
+	return v
+}
+
+// shortPath leaves out of a message where the pod's directory is: its UID stands there already.
+func shortPath(words, podsDir, uid string) string {
+	return strings.ReplaceAll(words, podsDir+"/"+uid+"/", "…/")
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func newPod(p *diagnosis.Pod) pod {
+	v := pod{
+		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
+		Fate: p.Fate, Reasons: []policy.Reason{},
+	}
+	if e := p.Evidence; e != nil {
+		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
+		if p.Fate == diagnosis.Person {
+			v.Command = e.Umount
+		}
+		v.DueSeconds = int(p.Verdict.Due.Seconds())
+		for _, w := range p.Verdict.Why {
+			v.Reasons = append(v.Reasons, w.Reason)
+		}
+	}
+	v.Says = says(p)
+	return v
+}
+
+// says is what becomes of a pod in one sentence.
+func says(p *diagnosis.Pod) string {
+	switch p.Fate {
+	case diagnosis.Lives:
+		return "It lives. The line about it is old, or not the kubelet's own."
+	case diagnosis.Gone:
+		if p.Parked {
+			return "It lies in quarantine. The kubelet has nothing to complain of any more."
+		}
+		return "Its directory is gone. The kubelet has nothing to complain of any more."
+	case diagnosis.Goes, diagnosis.Stopped:
+		return saysGoing(p.Verdict)
+	case diagnosis.Person, diagnosis.Quiet:
+	}
+	return plainly(mainReason(p))
+}
+
+// aside are the reasons that tell of the node, of the time or of our settings, and not of a dead pod.
+var aside = map[policy.Reason]bool{
+	policy.ReasonYoung: true, policy.ReasonHold: true, policy.ReasonKubeletStarting: true, policy.ReasonLimit: true, policy.ReasonWaived: true,
+	policy.ReasonObserve: true, policy.ReasonBreaker: true, policy.ReasonNamespaces: true, policy.ReasonContradiction: true,
+}
+
+// saysGoing is the sentence of a pod that time alone keeps, or nothing.
+func saysGoing(v *policy.Verdict) string {
+	switch {
+	case len(v.Leaves) > 0:
+		return "Dead, but its volume's directory is not empty, and the kubelet cannot let go of it."
+	case len(v.Sandboxes) > 0:
+		return "Dead, but the runtime still has a stopped sandbox of it."
+	}
+	for _, w := range v.Why {
+		if !aside[w.Reason] {
+			return plainly(w.Reason)
+		}
+	}
+	return "Dead: nothing of it runs, is mounted or in use."
+}
+
+// mainReason is the reason that a person has to know first: the one that a command ends, else
+// the first that is a person's matter.
+func mainReason(p *diagnosis.Pod) policy.Reason {
+	first := policy.Reason("")
+	for _, w := range p.Verdict.Why {
+		if w.Reason == policy.ReasonMounted {
+			return w.Reason
+		}
+		o := w.Reason.Outlook()
+		if first == "" || (o == policy.OutlookPerson || o == policy.OutlookStuck) && first.Outlook() != policy.OutlookPerson {
+			first = w.Reason
+		}
+	}
+	return first
+}
+
+// missing lists what keeps this node from being enforced on, and what could not be read.
+func (v *Screen) missing(c diagnosis.Case) {
+	for _, s := range c.Sources {
+		if !s.Read && !s.Absent {
+			v.Missing = append(v.Missing, clean.Text(s.Name+" could not be read: "+s.Problem))
+		}
+	}
+	if v.deaf() {
+		v.Missing = append(v.Missing, "no log was read: --log-source and --log-file say which there are")
+	}
+	if c.Daemon.Runs == policy.Unknown {
+		v.Missing = append(v.Missing, clean.Text("whether the daemon runs is not known: "+c.Daemon.Problem))
+	}
+	if !c.Looked {
+		return
+	}
+	n := c.Node
+	facts := []struct {
+		what string
+		fact policy.Fact
+	}{{"kubelet", n.Kubelet}, {"container runtime", n.RuntimeLists}, {"pod network", n.Network}, {"this node", n.MayEnforce}, {"settings", n.Agrees}}
+	for i, f := range facts {
+		waived := c.Rules.Waive && i < 3
+		if f.fact.Truth != policy.Yes && !waived {
+			v.Missing = append(v.Missing, clean.Text(f.what+": "+f.fact.Detail))
+		}
+	}
+}
+
+// deaf reports whether no log was read at all.
+func (v *Screen) deaf() bool {
+	return !slices.ContainsFunc(v.Complaints.Sources, func(s diagnosis.Source) bool { return s.Read })
+}
+
+// mostTodo bounds what a person is told to do at once.
+const mostTodo = 3
+
+// todo lists what a person has to do, by reason.
+func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
+	at := map[policy.Reason]int{}
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if p.Fate != diagnosis.Person {
+			continue
+		}
+		reason := mainReason(p)
+		command := "orphan-reaper explain " + string(p.UID)
+		text := plainTodo(reason)
+		if p.Evidence.Umount != "" {
+			command, text = p.Evidence.Umount, "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+		}
+		n, known := at[reason]
+		if !known {
+			n = len(v.Todo)
+			at[reason] = n
+			v.Todo = append(v.Todo, Todo{Text: text})
+		}
+		v.Todo[n].Commands = append(v.Todo[n].Commands, command)
+	}
+	if d.Stopped && d.Count[diagnosis.Stopped] > 0 {
+		v.Todo = append(v.Todo, Todo{Text: view.AdviceFor(d.Stops.Reason).Todo, Commands: stopCommands(d.Stops.Reason)})
+	}
+	if d.Unattended {
+		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true
+	}
+}
+
+// stopCommands show what stops all enforcing.
+func stopCommands(r policy.Reason) []string {
+	if command, ok := map[policy.Reason]string{
+		policy.ReasonObserve: "orphan-reaper sweep --dry-run", policy.ReasonBreaker: "orphan-reaper quarantine list",
+	}[r]; ok {
+		return []string{command}
+	}
+	return []string{"orphan-reaper config check"}
+}
+
+// unattended says how what may go does go.
+func unattended(d diagnosis.Daemon) Todo {
+	t := Todo{Text: "No daemon runs here. This takes what may go, to quarantine first:", Commands: []string{"orphan-reaper sweep"}}
+	if d.Installed {
+		t.Text = "No daemon runs here. Either of these takes what may go, to quarantine first:"
+		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
+	}
+	return t
+}

@@ -1,0 +1,265 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// This file writes for a person who has no time: one screen of 24 lines in the usual case.
+// Nothing is shown that needs no action and answers none of the questions; -o json has all. A command
+// stands in a line of its own and unbroken, so that it can be pasted.
+
+// What doctor shows at the most, of each kind.
+const (
+	mostMessage  = 3 // lines of the kubelet's message
+	mostPods     = 4 // pods
+	mostCommands = 3 // of one thing to do
+	mostMissing  = 4
+)
+
+// The widths of the pods' columns; a name has the room between.
+const (
+	uidWidth  = 36
+	sizeWidth = 8
+)
+
+// The colours, as view has them.
+const (
+	bold  view.Colour = "1"
+	red   view.Colour = "31"
+	green view.Colour = "32"
+)
+
+// writer writes the screen for a person.
+type writer struct{ *view.Printer }
+
+// Write writes the screen.
+func Write(p *view.Printer, v *Screen) {
+	w := writer{p}
+	w.complaints(v)
+	w.pods(v)
+	w.byItself(v)
+	w.forPerson(v)
+	w.missing(v)
+}
+
+// complaints says what the kubelet says, since when and how often.
+func (p writer) complaints(v *Screen) {
+	c := &v.Complaints
+	switch {
+	case c.Lines == 0 && v.deaf():
+		p.Para("", p.Paint(view.Yellow, "What the kubelet complains of is not known: no log could be read."))
+		return
+	case c.Lines == 0 && !c.Now:
+		p.Para("", "The kubelet complains of no orphaned pod: no such line in "+v.read()+".")
+		return
+	}
+	verb := "complains"
+	if v.stopped() {
+		verb = "complained"
+	}
+	p.Printf("%s\n", p.Paint(bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
+	lines := human.Wrap(c.Message, p.Columns-2)
+	for i, line := range lines[:min(len(lines), mostMessage)] {
+		if i == mostMessage-1 && len(lines) > mostMessage {
+			line = human.Short(line+" …", p.Columns-2)
+		}
+		p.Printf("  %s\n", p.Paint(red, line))
+	}
+	p.Para("", v.often())
+}
+
+// read names what was read, for a person.
+func (v *Screen) read() string {
+	var words []string
+	for _, s := range v.Complaints.Sources {
+		switch {
+		case !s.Read:
+		case s.Since.IsZero():
+			words = append(words, clean.Text(s.Name))
+		default:
+			words = append(words, "the journal of the last "+v.readFor(s))
+		}
+	}
+	return strings.Join(words, " and ")
+}
+
+// readFor is how far back a log was read.
+func (v *Screen) readFor(s diagnosis.Source) string {
+	d := v.now.Sub(s.Since)
+	if d > time.Hour {
+		return human.Span(d.Round(time.Hour))
+	}
+	return human.Span(d.Round(time.Minute))
+}
+
+// quietFor is how long a kubelet is silent that has nothing to complain of any more: one that has
+// repeats itself every 2 s.
+const quietFor = 5 * time.Minute
+
+// stopped reports whether the complaints have ended.
+func (v *Screen) stopped() bool {
+	last := v.Complaints.Last
+	return !v.Complaints.Now && last != nil && v.now.Sub(*last) > quietFor
+}
+
+// often says how often the kubelet complains, since when, and whether it still does.
+func (v *Screen) often() string {
+	c := &v.Complaints
+	words := []string{human.Thousands(c.LastHour) + " " + plural(c.LastHour, "line") + " in the last hour"}
+	if c.Untimed > c.Lines/2 || c.LastHour == 0 {
+		words[0] = human.Thousands(c.Lines) + " " + plural(c.Lines, "line") + " in " + v.read()
+	}
+	if c.First != nil {
+		words = append(words, v.sinceWhen())
+	}
+	text := strings.Join(words, ", ")
+	switch {
+	case c.Now:
+		return text + ", and it still does."
+	case v.stopped():
+		return text + ". It has stopped: the last line is " + human.Age(v.now.Sub(*c.Last)) + " old."
+	case c.Last != nil:
+		return text + ", the last " + human.Age(v.now.Sub(*c.Last)) + " ago."
+	}
+	return text + "."
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// sinceWhen says when the complaints began, as far as was read.
+func (v *Screen) sinceWhen() string {
+	first := *v.Complaints.First
+	for _, s := range v.Complaints.Sources {
+		if s.Read && !s.Since.IsZero() && first.Before(s.Since.Add(5*time.Minute)) {
+			return "for more than " + v.readFor(s)
+		}
+	}
+	return "since " + first.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// pods shows the pods, two lines each.
+func (p writer) pods(v *Screen) {
+	if !v.Looked {
+		return
+	}
+	if len(v.Pods) == 0 {
+		p.Para("", human.Count(v.Living, "pod directory")+" in "+clean.Text(v.podsDir)+", no orphan among them.")
+		return
+	}
+	p.Heading("What lies there")
+	name := p.Columns - 2 - uidWidth - 2 - sizeWidth - 2
+	for i, pod := range v.Pods {
+		if i == mostPods {
+			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(v.Pods)-i, "more pod"))
+			break
+		}
+		size := "-"
+		if pod.Fate != diagnosis.Gone && !pod.unread {
+			size = human.Size(pod.Bytes)
+		}
+		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth), uidWidth+2),
+			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), name-2), max(name, 1)), sizeWidth, size)
+		p.Para("    ", pod.Says)
+	}
+}
+
+// byItself says what goes without a person, and when.
+func (p writer) byItself(v *Screen) {
+	goes, stopped := v.counts.pods[diagnosis.Goes], v.counts.pods[diagnosis.Stopped]
+	if goes+stopped == 0 {
+		return
+	}
+	p.Heading("What goes by itself")
+	if stopped > 0 {
+		p.Para("  ", fmt.Sprintf("%s (%s) may go, and nothing does: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
+			clean.Text(v.Stops.Detail)))
+		return
+	}
+	what := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]))
+	when := "now"
+	if v.counts.due > 0 {
+		when = "in " + human.Age(v.counts.due)
+	}
+	if goes > 1 {
+		when = "the first " + when
+	}
+	switch v.Daemon.Runs {
+	case policy.Yes:
+		p.Para("  ", fmt.Sprintf("%s, %s. The daemon has run since %s (mode %s).", what, when,
+			v.Daemon.Since.UTC().Format("2006-01-02 15:04 UTC"), cmp.Or(v.Daemon.Mode, "unknown")))
+	case policy.No:
+		p.Para("  ", fmt.Sprintf("%s, %s, once something takes it.", what, when))
+		p.todo(unattended(v.Daemon))
+	case policy.Unknown:
+		p.Para("  ", fmt.Sprintf("%s, %s, if a daemon runs: whether one does is not known.", what, when))
+	}
+}
+
+// todo writes one thing that a person has to do.
+func (p writer) todo(t Todo) {
+	p.Para("  ", t.Text)
+	for i, c := range t.Commands {
+		if i == mostCommands {
+			p.Printf("    # … and %s: orphan-reaper scan\n", human.Count(len(t.Commands)-i, "more pod"))
+			return
+		}
+		p.Printf("    %s\n", clean.Text(c))
+	}
+}
+
+// forPerson says what a person has to do besides.
+func (p writer) forPerson(v *Screen) {
+	todo := v.Todo
+	if v.unattended {
+		todo = todo[:len(todo)-1] // it stands above
+	}
+	switch {
+	case len(todo) > 0:
+		p.Heading("What you have to do")
+	case v.Looked && !v.NeedsPerson:
+		p.Printf("\n%s\n", p.Paint(green, "You have nothing to do."))
+	}
+	for i, t := range todo {
+		if i == mostTodo {
+			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(todo)-i, "more thing"))
+			return
+		}
+		p.todo(t)
+	}
+}
+
+// missing says what is missing here, a line each, and what root would add.
+func (p writer) missing(v *Screen) {
+	if len(v.Missing) > 0 {
+		p.Heading("What is missing here")
+		for i, m := range v.Missing {
+			if i == mostMissing {
+				p.Printf("  … and %d more (-o json has all)\n", len(v.Missing)-i)
+				break
+			}
+			p.Printf("  %s\n", human.Short(m, p.Columns-2))
+		}
+	}
+	if !v.root {
+		text := "Root sees more: run it with sudo."
+		if !v.Looked {
+			text = "What lies there, what goes and what to do only root can see: sudo orphan-reaper doctor"
+		}
+		p.Printf("\n")
+		p.Para("", text)
+	}
+}

@@ -1,0 +1,186 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
+	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+)
+
+// lookBack is how far back doctor reads the journal: a kubelet that names one orphan makes 43,200
+// lines in that time.
+const lookBack = 24 * time.Hour
+
+// Examination is all that doctor found.
+type Examination struct {
+	Case diagnosis.Case
+	// Report is of the look at the pods directory. LookErr says why there was none.
+	Report  reaper.Report
+	LookErr error
+	Root    bool // this process has root's rights
+}
+
+// Examine listens to the logs and takes one look, for doctor, with what this process may read. It
+// writes nothing and takes no lock.
+func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
+	log := slog.New(slog.DiscardHandler)
+	clock, err := state.NewClock()
+	if err != nil {
+		return Examination{}, err
+	}
+	x := Examination{Case: diagnosis.Case{Rules: Rules(cfg)}, Root: os.Geteuid() == 0}
+	claims := x.listen(ctx, cfg, clock, log)
+	if err := ctx.Err(); err != nil {
+		return x, err
+	}
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
+	if err != nil {
+		x.Case.Daemon.Problem, x.LookErr = err.Error(), err
+		return x, nil
+	}
+	defer closeQuietly(store)
+	x.Case.Daemon = standing(ctx, cfg, store)
+	if mode := x.Case.Daemon.Mode; mode != "" {
+		x.Case.Rules.Observe = mode != config.ModeEnforce // what is said goes by itself is what that one takes
+	}
+	x.LookErr = x.look(ctx, cfg, store, claims, log)
+	if e, ok := errors.AsType[*exit.Error](x.LookErr); ok && e.Code == exit.UsageCode || ctx.Err() != nil {
+		return x, x.LookErr
+	}
+	return x, nil
+}
+
+// listen counts what the logs say, and returns what may count as evidence of it.
+func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
+	tally := diagnosis.NewTally(clock.Now().Wall)
+	claims := listenTo(ctx, cfg, clock, log, hearing{
+		back: lookBack,
+		note: func(line parsers.Line, s parsers.Sighting, past bool) {
+			// What the journal had before is read back, each line of it: its follower's are the same.
+			again := line.Journal != nil && !past
+			if !again || !s.CatchUp {
+				tally.Add(s, line.Source, parsers.Words(line.Text), again)
+			}
+		},
+		ended: func(states map[string]source.State, since time.Time) { x.Case.Sources = logsRead(states, since) },
+	})
+	x.Case.Said = tally.Pods()
+	if cfg.Waive() {
+		return nil
+	}
+	return claims
+}
+
+// logsRead says how each log was read.
+func logsRead(states map[string]source.State, since time.Time) []diagnosis.Source {
+	var all []diagnosis.Source
+	for name, s := range states {
+		l := diagnosis.Source{Name: name, Read: s.Reached}
+		if s.Err != nil {
+			l.Problem, l.Absent = s.Err.Error(), errors.Is(s.Err, fs.ErrNotExist)
+		}
+		if name == journaldName {
+			l.Since = since
+			ctl, err := source.FindJournalctl()
+			if closed := source.JournalClosed(ctl.Dirs()...); closed != "" && err == nil {
+				l.Read, l.Problem = false, closed+": permission denied"
+			}
+		}
+		if !l.Read && l.Problem == "" {
+			l.Problem = "it is long: its end was not reached in time"
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b diagnosis.Source) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+const journaldName = "journald"
+
+// look takes the look of scan, without the files of CNI.
+func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.Store, claims []heard.Claim, log *slog.Logger) error {
+	r, err := newReaper(ctx, cfg, store, log, silent{}, silent{})
+	if err != nil {
+		return err
+	}
+	r.Rules = x.Case.Rules
+	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
+	if err != nil {
+		return noNode(err)
+	}
+	x.Report, x.Case.Looked = rep, true
+	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
+	for _, e := range rep.Entries {
+		if e.Phase.InQuarantine() {
+			x.Case.Parked = append(x.Case.Parked, e.UID)
+		}
+	}
+	return nil
+}
+
+// unitFile is the name of our unit, and unitDirs are where systemd.unit(5) has the units of
+// packages and administrators.
+const unitFile = "orphan-reaper.service"
+
+var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// standing says whether a daemon, or a sweep, runs on this state directory, and in which mode.
+func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {
+	for _, dir := range unitDirs {
+		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
+			d.Installed = true
+		}
+	}
+	pid, since, err := store.Runner()
+	switch {
+	case err != nil:
+		d.Problem = err.Error()
+	case pid == 0:
+		d.Runs = policy.No
+	default:
+		d.Runs, d.PID, d.Since, d.Mode = policy.Yes, pid, since, modeOf(ctx, pid)
+	}
+	return d
+}
+
+// modeOf returns the mode in which a process of ours works: what it was told, with its configuration
+// file as it is now; "" where that cannot be told.
+func modeOf(ctx context.Context, pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
+	args := kubelet.SplitCmdline(text)
+	if err != nil || len(args) < 2 {
+		return ""
+	}
+	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	config.AddFlags(flags, given)
+	file := flags.String("config", "", "")
+	if flags.Parse(args[1:]) != nil {
+		return ""
+	}
+	unknown := func(context.Context) (dir, origin string, ok bool) { return "", "", false }
+	cfg, err := config.Load(ctx, config.Input{File: *file, Usual: config.DefaultFile, Given: given, Discover: unknown})
+	if err != nil {
+		return ""
+	}
+	return cfg.Mode
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+)
+
+// healthyNode is a node with a daemon, and one pod that lives.
+func healthyNode() diagnosis.Case {
+	r := only(testReport(), uidAlive)
+	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
+	return diagnosis.Case{
+		Sources: []diagnosis.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
+		Daemon:  diagnosis.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true},
+		Looked:  true, Node: r.Look.Node, Pods: r.Look.Pods, Verdicts: r.Verdicts, Rules: policy.Rules{Confirm: 5 * time.Minute},
+	}
+}
+
+const oldWords = `orphaned pod "0badf00d-0001-4aaa-8bbb-cccc00000001" found, but volume paths are still present on disk`
+
+// complain has the kubelet name the pod that may go, every 2 s for longer than was read.
+func complain(x *wire.Examination) {
+	x.Case.Said = []diagnosis.Said{{
+		UID: uidReap, Source: "journald", Lines: 43150, LastHour: 1799, First: testNow.Add(-24*time.Hour + time.Second),
+		Last: testNow.Add(-time.Second), Now: true, Words: oldWords,
+	}}
+	r := only(testReport(), uidReap, uidAlive)
+	x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+}
+
+// doctored are the nodes of doctor's tests, by FAKE.
+var doctored = map[string]func(*wire.Examination){
+	"goes": complain,
+	"nodaemon": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No, Installed: true}
+	},
+	"observe": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
+	},
+	"umount": func(x *wire.Examination) {
+		complain(x)
+		r := only(testReport(), uidMounted)
+		e := r.Look.Pods[0]
+		e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
+		x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
+	},
+	"past": func(x *wire.Examination) {
+		complain(x)
+		s := &x.Case.Said[0]
+		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
+		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
+	},
+	"files": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Sources = []diagnosis.Source{
+			{Name: "/var/log/messages", Read: true},
+			{Name: "/var/log/syslog", Absent: true, Problem: "stat /var/log/syslog: no such file or directory"},
+		}
+		s := &x.Case.Said[0]
+		s.Source, s.Untimed, s.LastHour, s.First, s.Last = "/var/log/messages", s.Lines, 0, time.Time{}, time.Time{}
+	},
+	"deaf": func(x *wire.Examination) {
+		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
+	},
+	"user": func(x *wire.Examination) {
+		complain(x)
+		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
+		x.Case.Daemon = diagnosis.Daemon{Problem: "cannot open the state directory: permission denied"}
+		x.LookErr = fmt.Errorf("cannot list the pods directory /var/lib/kubelet/pods: %w", fs.ErrPermission)
+	},
+	"nokubelet": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Node.Kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
+		keep(x, policy.ReasonKubeletUnknown, "no kubelet runs")
+	},
+	"noruntime": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Node.RuntimeLists = policy.Fact{Detail: "cannot dial unix:///run/containerd/containerd.sock: connection refused"}
+		keep(x, policy.ReasonRuntimeUnknown, x.Case.Node.RuntimeLists.Detail)
+	},
+	"many": func(x *wire.Examination) {
+		complain(x)
+		for i := range 40 {
+			e, v := x.Case.Pods[0], x.Case.Verdicts[0]
+			e.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+			if i%2 == 1 {
+				e.Umount = "umount '/var/lib/kubelet/pods/" + string(e.UID) + "/v'"
+				v.Decision, v.Why = policy.Keep, []policy.Why{{Reason: policy.ReasonMounted}}
+			}
+			x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, v)
+		}
+		x.Case.Said[0].Words = strings.Repeat(oldWords+" \x1b[2J", 9)
+	},
+}
+
+// keep keeps the pod that may go.
+func keep(x *wire.Examination, reason policy.Reason, detail string) {
+	x.Case.Verdicts[0].Decision, x.Case.Verdicts[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
+}
+
+// TestDoctor: one screen for each kind of node, that fits a terminal of 80 columns and 24 lines, but for
+// commands, which are never broken.
+func TestDoctor(t *testing.T) {
+	doctored["healthy"] = nil
+	defer delete(doctored, "healthy")
+	codes := map[string]int{"healthy": 0, "goes": 0, "past": 0, "files": 0, "user": 1}
+	for name := range doctored {
+		code, out, errs := call(t, name, "doctor")
+		want, easy := codes[name]
+		if !easy {
+			want = exit.AttentionCode
+		}
+		if code != want || (errs != "") != (code == exit.FailedCode) {
+			t.Errorf("%s: code %d, want %d; %s", name, code, want, errs)
+		}
+		golden(t, "doctor-"+name+".txt", out)
+		if n := strings.Count(out, "\n"); n > 24 && name != "many" || n > 40 {
+			t.Errorf("%s: %d lines", name, n)
+		}
+		var text strings.Builder
+		for line := range strings.Lines(out) {
+			if !strings.HasPrefix(line, "    umount ") {
+				text.WriteString(line)
+			}
+		}
+		fits(t, name, text.String())
+		if strings.Contains(out, "\x1b") {
+			t.Errorf("%s: colours, or what the node wrote", name)
+		}
+	}
+	_, out, _ := call(t, "umount", "doctor", "-o", "json")
+	golden(t, "doctor.json", out)
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// trace is all that can be seen of a tree: names, kinds, owners, sizes and when they were changed.
+func trace(tb testing.TB, dir string) string {
+	tb.Helper()
+	var b strings.Builder
+	testkit.Must(tb, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		st, _ := info.Sys().(*syscall.Stat_t)
+		fmt.Fprintln(&b, path, info.Mode(), info.Size(), st.Uid, st.Ino, st.Mtim, st.Ctim)
+		return nil
+	}))
+	return b.String()
+}
+
+// doctorNode is a node whose log names an orphan, with the lines' times by ISO 8601.
+func doctorNode(t *testing.T) *wholeNode {
+	t.Helper()
+	n := newWholeNode(t)
+	n.pod(1, false)
+	n.pod(2, false)
+	var log strings.Builder
+	for i := range 90 { // as many as an hour and a half has minutes
+		at := time.Now().Add(-time.Duration(i) * time.Minute)
+		fmt.Fprintf(&log, "%s node1 kubelet[812]: E%s     812 kubelet_volumes.go:154] orphaned pod %q found, but volume paths are still present on disk : "+
+			"There were a total of 2 errors similar to this. Turn up verbosity to see them.\n",
+			at.Format("2006-01-02T15:04:05.000000-07:00"), at.Format("0102 15:04:05.000000"), wholeUID(1))
+	}
+	n.write("log/messages", log.String())
+	n.args = append(n.args, "--log-source", "file", "--log-file", n.path("log/messages"))
+	return n
+}
+
+// doctorView is what the tests read of doctor's JSON.
+type doctorView struct {
+	Complaints struct {
+		Lines    int    `json:"lines"`
+		LastHour int    `json:"last_hour"`
+		Message  string `json:"message"`
+		Sources  []struct {
+			Name string `json:"name"`
+			Read bool   `json:"read"`
+		} `json:"sources"`
+	} `json:"complaints"`
+	Pods []struct {
+		UID, Fate string
+		Lines     int
+	} `json:"pods"`
+	Daemon struct {
+		Runs, Mode string
+		PID        int
+	} `json:"daemon"`
+	Todo []struct{ Commands []string } `json:"todo"`
+}
+
+func (n *wholeNode) doctor(wantCode int) (v doctorView) {
+	n.t.Helper()
+	out, code := n.run("doctor", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != wantCode {
+		n.t.Fatalf("code %d, want %d: %v\n%s", code, wantCode, err, out)
+	}
+	return v
+}
+
+// TestWholeDoctor: the real program on a node that nobody has set up. It tells what the log says, what
+// may go and what takes it, and leaves no trace: no state directory, lock, checkpoint or metrics.
+func TestWholeDoctor(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := doctorNode(t)
+	before := trace(t, n.dir)
+	v := n.doctor(3)
+	if after := trace(t, n.dir); after != before {
+		t.Errorf("doctor left a trace:\n%s\nwas\n%s", after, before)
+	}
+	c := v.Complaints
+	if c.Lines != 90 || c.LastHour < 58 || c.LastHour > 61 || len(c.Sources) != 1 || !c.Sources[0].Read ||
+		c.Message != `orphaned pod "`+wholeUID(1)+`" found, but volume paths are still present on disk` {
+		t.Errorf("%+v", c)
+	}
+	if len(v.Pods) != 2 || v.Pods[0].UID != wholeUID(1) || v.Pods[0].Fate != "goes" || v.Pods[0].Lines != 90 || v.Pods[1].Fate != "goes" {
+		t.Errorf("%+v", v.Pods)
+	}
+	if v.Daemon.Runs != "no" || len(v.Todo) != 1 || v.Todo[0].Commands[0] != "orphan-reaper sweep" {
+		t.Errorf("%+v", v)
+	}
+	out, _ := n.run("doctor")
+	fits(t, "doctor", out)
+	if n := strings.Count(out, "\n"); n > 24 || strings.Contains(out, "\x1b") {
+		t.Errorf("%d lines\n%s", n, out)
+	}
+	// What it says is true: once that command has run, it has nothing more to say.
+	if _, code := n.run("sweep"); code != 0 {
+		t.Fatalf("sweep: %d", code)
+	}
+	if v = n.doctor(0); len(v.Pods) != 1 || v.Pods[0].Fate != "gone" {
+		t.Errorf("after the sweep: %+v", v.Pods)
+	}
+}
+
+// TestWholeDoctorDaemon: a daemon that runs is seen by its lock, with the mode that it was told.
+func TestWholeDoctorDaemon(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := doctorNode(t)
+	cmd := n.command("run", "--mode", "observe")
+	testkit.Must(t, cmd.Start())
+	defer func() { _, _ = cmd.Process.Wait() }() // it was told to end
+	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if b, err := os.ReadFile(n.path("state/run.lock")); err == nil && len(b) > 1 || time.Now().After(end) {
+			break
+		}
+	}
+	v := n.doctor(3)
+	if v.Daemon.Runs != "yes" || v.Daemon.PID != cmd.Process.Pid || v.Daemon.Mode != "observe" || v.Pods[0].Fate != "stopped" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestWholeDoctorPoor: with no kubelet, no runtime and a log that is not there, the screen says so.
+func TestWholeDoctorPoor(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := newNode(t)
+	n.mkdir("cgroup/kubepods")
+	n.pod(1, false)
+	n.args = append(n.args, "--log-source", "file", "--log-file", n.path("log/messages"))
+	before := trace(t, n.dir)
+	out, code := n.run("doctor")
+	for _, want := range []string{"no log could be read", wholeUID(1), "kubelet: ", "container runtime: ", "What you have to do"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q", want)
+		}
+	}
+	if code != 3 || trace(t, n.dir) != before {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	fits(t, "doctor", out)
+	testkit.Must(t, os.RemoveAll(n.path("root")))
+	if out, code = n.run("doctor"); code != 1 || strings.Contains(out, "What lies there") {
+		t.Errorf("no pods directory: code %d\n%s", code, out)
+	}
+}
+
+// TestWholeDoctorUser: without root the log is told, and what root would see besides.
+func TestWholeDoctorUser(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := doctorNode(t)
+	if os.Geteuid() == 0 {
+		// Another user, who may enter the node's directory and read its log.
+		for dir := n.path("log"); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			testkit.Must(t, os.Chmod(dir, 0o755))
+		}
+		testkit.Must(t, os.Chmod(n.path("log/messages"), 0o644))
+	}
+	testkit.Must(t, os.Chmod(n.path("root/pods"), 0))
+	defer func() { testkit.Must(t, os.Chmod(n.path("root/pods"), 0o700)) }()
+	cmd := n.command("doctor")
+	if os.Geteuid() == 0 {
+		program, err := os.ReadFile(cmd.Path)
+		testkit.Must(t, err)
+		cmd.Path = n.path(filepath.Base(cmd.Path)) // where that user may start it
+		testkit.Must(t, os.WriteFile(cmd.Path, program, 0o755))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), "volume paths") || !strings.Contains(string(out), "sudo orphan-reaper") ||
+		!strings.Contains(string(out), "permission denied") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
