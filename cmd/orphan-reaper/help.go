@@ -40,12 +40,12 @@ func (a *app) help(cmd *cobra.Command) {
 	own, shared := helpFlags(cmd)
 	if own.HasAvailableFlags() {
 		p.Heading("Flags:")
-		p.Printf("%s", own.FlagUsagesWrapped(p.Columns))
+		p.Printf("%s", own.FlagUsagesWrapped(p.TextColumns()))
 	}
 	switch {
 	case cmd.Annotations[allSettings] != "":
 		p.Heading("Settings, here as flags or with underscores in the file of --config:")
-		p.Printf("%s", shared.FlagUsagesWrapped(p.Columns))
+		p.Printf("%s", shared.FlagUsagesWrapped(p.TextColumns()))
 	case cmd.Annotations[noSettings] == "":
 		p.Printf("\nEvery setting of \"orphan-reaper run --help\" is taken here, too.\n")
 	}

@@ -1,39 +1,131 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
 const attentionHelp = `Exit code 3 says that something is kept that a person should look at. A pod
 that lives (sandbox, container, cgroup), that waits for a time to pass, or that
 is kept by a person's own word (mode observe, restored) is no such thing.`
 
+const scanHelp = `Take one look at the pods directory and show what would happen to each entry,
+and why. Changes nothing. Pods that live are counted, and listed with --all or
+by name only; files of CNI are put together by network and reason.
+
+In a pipe each pod is one line with fields apart by tabs: verdict, UID,
+NAMESPACE/NAME, bytes, reasons, and what else is to be said; "-" stands for
+nothing, and "#" begins lines of text. -o json has all that is known of all.`
+
+// scanOptions are scan's own flags.
+type scanOptions struct {
+	all, watch bool
+	verdict    string
+	interval   time.Duration
+}
+
+// shortestWatch is how often scan -w may look: one look listens to the log for 2.5 s.
+const shortestWatch = 5 * time.Second
+
 func newScanCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var o scanOptions
+	cmd := &cobra.Command{
 		Use:   "scan [POD...]",
 		Short: "Show every pod directory and its verdict; changes nothing",
-		Long: "Take one look at the pods directory and show for each entry what would happen\nto it and why. Changes nothing.\n\n" +
-			podArgHelp + "\n\n" + attentionHelp,
-		Example:           "  orphan-reaper scan\n  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
+		Long:  scanHelp + "\n\n" + podArgHelp + "\n\n" + attentionHelp,
+		Example: "  orphan-reaper scan\n  orphan-reaper scan --verdict keep\n  orphan-reaper scan | grep ^reap | cut -f 2\n" +
+			"  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
 		ValidArgsFunction: a.completePods,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("interval") && !o.watch {
+				return exit.Usagef("", "--interval says how long --watch waits, and there is no --watch")
+			}
+			return a.checkScan(o)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, false)
 			if err != nil {
 				return err
 			}
-			report, err := a.deps.survey(cmd.Context(), cfg, uids)
-			if err != nil {
-				return err
+			if o.watch {
+				return a.watch(cmd.Context(), cfg, uids, o)
 			}
-			shown := view.NewReport(report, a.viewContext(cfg))
-			shown.Missing(uids)
-			if err := a.write(shown, func(p *view.Printer) { p.Scan(&shown) }); err != nil {
-				return err
-			}
-			return exit.Attention(shown.NeedsPerson())
+			return a.scan(cmd.Context(), cfg, uids, o, a.printer(a.stdout))
 		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.all, "all", false, "list the pods that live, too, and each file of CNI by itself")
+	verdicts := []string{"reap", "wait", "keep", "alive"}
+	flags.Var(&choiceValue{&o.verdict, verdicts, "VERDICT"}, "verdict", "list only these: reap, wait, keep or alive")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "look again and again; on a terminal only")
+	flags.DurationVar(&o.interval, "interval", 2*shortestWatch, "how long --watch waits between two looks, 5s at least")
+	if err := cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(verdicts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is not there: the first call of any command shows it
+	}
+	return cmd
+}
+
+// checkScan refuses flags that would be silently without effect.
+func (a *app) checkScan(o scanOptions) error {
+	switch {
+	case a.json() && o.verdict != "":
+		return exit.Usagef("jq '.pods[] | select(.verdict == \""+o.verdict+"\")' does", "--verdict filters text, and JSON has all pods")
+	case a.json() && o.watch:
+		return exit.Usagef("", "--watch writes on a terminal, and no JSON")
+	case o.watch && a.printer(a.stdout).Piped:
+		return exit.Usagef("orphan-reaper scan looks once; the daemon's records are in the journal", "--watch writes on a terminal, and this is none")
+	case o.interval < shortestWatch:
+		return exit.Usagef("", "--interval %s is too short: %s at least", human.Span(o.interval), human.Span(shortestWatch))
+	}
+	return nil
+}
+
+// scan takes one look and shows it.
+func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions, p *view.Printer) error {
+	report, err := a.deps.survey(ctx, cfg, uids)
+	if err != nil {
+		return err
+	}
+	c := a.viewContext(cfg)
+	shown := view.NewReport(report, c)
+	shown.Missing(uids)
+	shown.List(o.all || len(uids) > 0, o.verdict)
+	if a.json() {
+		err = p.JSON(shown)
+	} else {
+		if entries, err := a.inQuarantine(ctx, cfg, ""); err == nil { // else what the report has
+			shown.Lies(entries, c)
+		}
+		p.Scan(&shown)
+		err = p.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	return exit.Attention(shown.NeedsPerson())
+}
+
+// watch looks again and again until a signal ends it, and ends with the code of the last look.
+func (a *app) watch(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions) error {
+	for {
+		p := a.printer(a.stdout)
+		p.NewScreen("orphan-reaper scan, every " + human.Span(o.interval) + ", at " + human.When(a.deps.now().Wall))
+		err := a.scan(ctx, cfg, uids, o, p)
+		if ctx.Err() == nil && exit.Code(err) != exit.DoneCode && exit.Code(err) != exit.AttentionCode {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return exit.Attention(exit.Code(err) == exit.AttentionCode)
+		case <-time.After(o.interval):
+		}
 	}
 }

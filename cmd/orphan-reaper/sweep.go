@@ -55,6 +55,7 @@ func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, o
 	shown := view.NewReport(report, a.viewContext(cfg))
 	shown.AddOutcomes(report, dryRun)
 	shown.Missing(only)
+	shown.List(len(only) > 0, "")
 	if err := a.write(shown, func(p *view.Printer) { p.Sweep(&shown) }); err != nil {
 		return err
 	}

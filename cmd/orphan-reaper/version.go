@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 )
 
 // versionView is what the build says of itself.
@@ -94,8 +94,8 @@ func newCompletionCommand(a *app) *cobra.Command {
 			default:
 				return exit.Usagef("one of bash, zsh, fish", "there is no completion for %s", strconv.Quote(args[0]))
 			}
-			if view.QuietPipe(err) != nil {
-				return view.QuietPipe(err)
+			if term.QuietPipe(err) != nil {
+				return term.QuietPipe(err)
 			}
 			return p.Flush()
 		},

@@ -51,22 +51,49 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// Count writes a number with its noun: "1 pod", "2 pods", "1 entry", "2 entries".
+// Count writes a number with its noun: "1 pod", "2 pods", "1 entry", "2,000 entries".
 func Count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	if stem, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
+		return Thousands(n) + " " + stem + "ies"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	for _, hiss := range [...]string{"s", "x", "ch", "sh"} {
+		if strings.HasSuffix(noun, hiss) {
+			return Thousands(n) + " " + noun + "es"
+		}
+	}
+	return Thousands(n) + " " + noun + "s"
+}
+
+// Plural returns the word that goes with a number: "is" or "are".
+func Plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Verb writes a number with its verb: "1 waits", "2 wait".
+func Verb[N int | int64](n N, one, many string) string {
+	return Thousands(n) + " " + Plural(n, one, many)
 }
 
 // When writes a time for people, in UTC as the records have it.
 func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
+// Clock writes the time of day, in UTC, and the date where that is not today's.
+func Clock(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04 UTC")
+	}
+	return t.Format("2006-01-02 15:04 UTC")
+}
+
 // Thousands writes a number with a comma every three digits.
-func Thousands(n int) string {
+func Thousands[N int | int64](n N) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -52,7 +52,13 @@ func TestHuman(t *testing.T) {
 			t.Errorf("age(%s) = %s, want %s", d, got, want)
 		}
 	}
-	for want, got := range map[string]string{"1 pod": Count(1, "pod"), "0 pods": Count(0, "pod"), "2 entries": Count(2, "entry"), "1 entry": Count(1, "entry")} {
+	for want, got := range map[string]string{
+		"1 pod": Count(1, "pod"), "0 pods": Count(0, "pod"), "2 entries": Count(2, "entry"), "1 entry": Count(1, "entry"),
+		"300,000 files": Count(300000, "file"), "2 addresses": Count(2, "address"), "1 address": Count(1, "address"), "2 patches": Count(2, "patch"),
+		"1 waits": Verb(1, "waits", "wait"), "0 wait": Verb(0, "waits", "wait"), "1,002 wait": Verb(1002, "waits", "wait"),
+		"23:59 UTC":            Clock(time.Date(2026, 3, 1, 23, 59, 59, 0, time.UTC), time.Date(2026, 3, 1, 1, 0, 0, 0, time.UTC)),
+		"2026-03-02 00:00 UTC": Clock(time.Date(2026, 3, 2, 1, 0, 0, 0, time.FixedZone("", 3600)), time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)),
+	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,24 +101,6 @@ func (v *cniView) title() string {
 	return clean.Text(name)
 }
 
-// under is what stands below the name: where it is, whose, and what went wrong.
-func (v *cniView) under() []string {
-	lines := []string{clean.Text(filepath.Dir(v.Path))}
-	if name := podName(v.Namespace, v.Name); name != "" {
-		lines = append(lines, name)
-	}
-	if v.Broken {
-		lines = append(lines, "empty or unreadable")
-	}
-	if v.Runtime != "" {
-		lines = append(lines, human.Wrap("runtime: "+clean.Text(v.Runtime), nameWidth)...)
-	}
-	if v.Error != "" {
-		lines = append(lines, human.Wrap(clean.Text(v.Error), nameWidth)...)
-	}
-	return lines
-}
-
 // cniTotalsView counts all files of CNI, also those that are not told one by one.
 type cniTotalsView struct {
 	Files     int64 `json:"files"`
@@ -147,28 +128,16 @@ func totalCNI(c *cni.Census, listed int) cniTotalsView {
 	return t
 }
 
-// cniTotals says the sum in words.
-func cniTotals(t cniTotalsView, acted, dryRun bool) string {
-	type part struct {
+// cniTotals says in words how a sweep ended for the files.
+func cniTotals(t cniTotalsView) string {
+	var words []string
+	for _, part := range []struct {
 		n    int64
 		word string
-	}
-	parts := []part{{t.Reap, "reap"}, {t.Wait, "wait"}, {t.Keep, "keep"}}
-	switch {
-	case dryRun:
-		parts = []part{{t.Reap, outcomeWouldRemove}, {t.Wait + t.Keep, outcomeKept}}
-	case acted:
-		parts = []part{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {t.left - t.Failed, outcomeKept}}
-	}
-	var words []string
-	for _, k := range parts {
-		if k.n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", k.n, k.word))
+	}{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {t.left - t.Failed, outcomeKept}} {
+		if part.n > 0 {
+			words = append(words, human.Thousands(part.n)+" "+part.word)
 		}
 	}
-	more := ""
-	if t.More > 0 {
-		more = fmt.Sprintf(" (%d of them not shown)", t.More)
-	}
-	return fmt.Sprintf("%s: %s%s", human.Count(t.Files, "CNI file"), strings.Join(words, ", "), more)
+	return human.Count(t.Files, "CNI file") + ": " + strings.Join(words, ", ")
 }

@@ -32,27 +32,40 @@ func TestCNITotals(t *testing.T) {
 	finished := cni.NewCensus() // what a crash had cut short, before anything was judged
 	finished.Ended(cni.Outcome{File: file(9), Result: done})
 	for _, c := range []struct {
-		want          string
-		acted, dryRun bool
-		sweeps        []cni.Census
+		want   string
+		sweeps []cni.Census
 	}{
-		{"5 CNI files: 3 removed, 2 kept", true, false, []cni.Census{sweep(3, 0, 2, done, done, done), sweep(0, 0, 2)}},
-		{"5 CNI files: 3 removed, 2 kept", true, false, []cni.Census{sweep(3, 0, 2, done, done, done)}},
-		{"5 CNI files: 5 removed", true, false, []cni.Census{sweep(3, 2, 0, done, done, done), sweep(2, 0, 0, done, done)}},
-		{"5 CNI files: 5 removed", true, false, []cni.Census{sweep(3, 2, 0, done, done, done), sweep(2, 0, 0, done, gone), sweep(0, 0, 0)}},
-		{"3 CNI files: 1 removed, 1 failed, 1 kept", true, false, []cni.Census{sweep(3, 0, 0, done, failed, refused)}},
-		{"2 CNI files: 1 failed, 1 kept", true, false, []cni.Census{sweep(2, 0, 0, failed, refused), sweep(2, 0, 0, failed, refused)}},
-		{"2 CNI files: 2 removed", true, false, []cni.Census{sweep(2, 0, 0, failed, done), sweep(1, 0, 0, done)}},
-		{"2 CNI files: 1 removed, 1 kept", true, false, []cni.Census{finished, sweep(0, 0, 1)}},
-		{"6 CNI files: 1 reap, 2 wait, 3 keep", false, false, []cni.Census{sweep(1, 2, 3)}},
-		{"6 CNI files: 1 would-remove, 5 kept", true, true, []cni.Census{sweep(1, 2, 3)}},
+		{"5 CNI files: 3 removed, 2 kept", []cni.Census{sweep(3, 0, 2, done, done, done), sweep(0, 0, 2)}},
+		{"5 CNI files: 3 removed, 2 kept", []cni.Census{sweep(3, 0, 2, done, done, done)}},
+		{"5 CNI files: 5 removed", []cni.Census{sweep(3, 2, 0, done, done, done), sweep(2, 0, 0, done, done)}},
+		{"5 CNI files: 5 removed", []cni.Census{sweep(3, 2, 0, done, done, done), sweep(2, 0, 0, done, gone), sweep(0, 0, 0)}},
+		{"3 CNI files: 1 removed, 1 failed, 1 kept", []cni.Census{sweep(3, 0, 0, done, failed, refused)}},
+		{"2 CNI files: 1 failed, 1 kept", []cni.Census{sweep(2, 0, 0, failed, refused), sweep(2, 0, 0, failed, refused)}},
+		{"2 CNI files: 2 removed", []cni.Census{sweep(2, 0, 0, failed, done), sweep(1, 0, 0, done)}},
+		{"2 CNI files: 1 removed, 1 kept", []cni.Census{finished, sweep(0, 0, 1)}},
+		{"12,345 CNI files: 12,345 removed", []cni.Census{{Taken: map[cni.Kind]policy.Tally{cni.Cache: {Entries: 12345}}}}},
 	} {
 		sum := c.sweeps[0]
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := cniTotals(totalCNI(&sum, 6), c.acted, c.dryRun); got != c.want {
+		if got := cniTotals(totalCNI(&sum, 6)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestCNISums: what would become of the files; the living pods' are kept, and need nobody.
+func TestCNISums(t *testing.T) {
+	for want, totals := range map[string]cniTotalsView{
+		"": {},
+		"6 CNI files: 1 would go now; 2 wait; 1 is kept; 2 need you.": {Files: 6, Reap: 1, Wait: 2, Keep: 3, ForPerson: 2},
+		"1 CNI file: 1 needs you.":                                    {Files: 1, Keep: 1, ForPerson: 1},
+		"300,000 CNI files: 300,000 would go now.":                    {Files: 300000, Reap: 300000},
+	} {
+		v := Report{CNITotals: totals}
+		if got := v.cniSums(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -36,7 +37,11 @@ type Report struct {
 	Quarantine []Entry       `json:"quarantine"`
 	Node       *nodeView     `json:"node,omitempty"`
 
+	all    bool
+	only   string
 	dryRun bool
+	now    time.Time
+	lying  []Entry // in quarantine, and what lies there beside
 }
 
 // podView is one pod directory, or one parked pod.
@@ -150,7 +155,7 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 // NewReport turns a report into what is shown. now is for what lies in quarantine.
 func NewReport(r reaper.Report, c Context) Report {
 	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
-	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
+	v.CNITotals, v.now = totalCNI(&r.CNI.Census, len(v.CNI)), c.Now.Wall
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {
@@ -173,6 +178,7 @@ func NewReport(r reaper.Report, c Context) Report {
 			v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 		}
 	}
+	v.lying = v.Quarantine
 	n := r.Look.Node
 	v.Node = &nodeView{
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
@@ -248,6 +254,36 @@ func (v *Report) shown() []podView {
 		}
 	}
 	return pods
+}
+
+// Lies says what lies in quarantine, with what the ledger does not know: a report has only the ledger's.
+func (v *Report) Lies(entries []policy.EntryState, c Context) {
+	v.lying = nil
+	for _, e := range entries {
+		v.lying = append(v.lying, viewEntry(e, c))
+	}
+}
+
+// List says what the table lists: with all the living as well, and each file of CNI by itself; with only
+// what has this verdict, or "alive", alone. JSON always has all.
+func (v *Report) List(all bool, only string) { v.all, v.only = all, only }
+
+// lists reports whether the table lists pods and files of this verdict.
+func (v *Report) lists(verdict string) bool {
+	if v.only != "" {
+		return v.only == verdict
+	}
+	return v.all || verdict != "alive"
+}
+
+// listed are those of the pods that the table lists.
+func (v *Report) listed(pods []podView) []podView {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod podView) bool { return !v.lists(verdictOf(&pod)) })
+}
+
+// listedCNI are those of CNI's files that the table lists.
+func (v *Report) listedCNI() []cniView {
+	return slices.DeleteFunc(slices.Clone(v.CNI), func(f cniView) bool { return !v.lists(string(f.Verdict)) })
 }
 
 // Missing tells of each UID that was asked for and is not there.

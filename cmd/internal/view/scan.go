@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,16 +11,33 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
 )
 
-// Scan is scan for a person: the table, the totals, and what to do.
+// Scan is scan for a person: the sums, the table, and what to do.
 func (p *Printer) Scan(v *Report) {
 	shown := v.shown()
-	if len(shown) == 0 {
-		p.Printf("No pod directories.\n")
-	}
-	p.table("VERDICT", 9, heading(shown, v.CNI), slices.Concat(podRows(shown, verdictWord), cniRows(v.CNI, func(f *cniView) (string, Colour) {
+	p.Aside(func() { p.sums(v, shown) })
+	p.Table("VERDICT", 9, "POD", podRows(v.listed(shown), never, verdictWord))
+	p.Table("VERDICT", 9, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
 		return string(f.Verdict), verdictColours[string(f.Verdict)]
-	})))
-	p.lookErrors(v)
+	}))
+	p.Aside(func() {
+		p.more(v)
+		p.lookErrors(v)
+		p.whatToDo(shown, len(shown)-len(v.Pods))
+		p.kubeletCounts(v.Node)
+		p.inventory(v.Node)
+		p.means(v.Node)
+	})
+}
+
+// more says that CNI's files are told of as far as a report has them.
+func (p *Printer) more(v *Report) {
+	if v.CNITotals.More > 0 {
+		p.Printf("\n%s more are counted, and not listed.\n", human.Count(v.CNITotals.More, "CNI file"))
+	}
+}
+
+// whatToDo says for each verdict what ends it; gone is how many pods only the runtime has.
+func (p *Printer) whatToDo(shown []podView, gone int) {
 	counts := map[string]int{}
 	var longest time.Duration
 	clears := 0
@@ -33,34 +49,28 @@ func (p *Printer) Scan(v *Report) {
 		}
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
-	p.Printf("\n%s: %d reap, %d wait, %d keep, %d alive; %d in quarantine\n",
-		human.Count(len(v.Pods), "pod directory"), counts["reap"], counts["wait"], counts["keep"], counts["alive"], len(v.Quarantine))
-	if n := len(shown) - len(v.Pods); n > 0 {
-		p.Item("  ", "gone", 7, "", human.Count(n, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
+	if len(counts) > counts["alive"] && counts["alive"] < len(shown) {
+		p.Printf("\n")
 	}
-	if len(v.CNI) > 0 {
-		p.Printf("%s\n", cniTotals(v.CNITotals, false, false))
+	if gone > 0 {
+		p.Item("  ", "gone", 7, "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
-	if n := counts["reap"]; n > 0 {
+	if counts["reap"] > 0 {
 		p.Item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
 	}
 	if clears > 0 {
-		p.Item("  ", "clear", 7, Yellow, fmt.Sprintf("%s: sweep would quarantine what keeps the kubelet from finishing; explain UID says what that is.",
-			human.Count(clears, "pod")))
+		p.Item("  ", "clear", 7, Yellow, human.Count(clears, "pod")+": sweep would quarantine what keeps the kubelet from finishing; explain POD says what that is.")
 	}
-	if n := counts["wait"]; n > clears {
+	if counts["wait"] > clears {
 		text := "Nothing to do: it ends by itself."
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."
 		}
 		p.Item("  ", "wait", 7, Yellow, text)
 	}
-	if n := counts["keep"]; n > 0 {
-		p.Item("  ", "keep", 7, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
+	if counts["keep"] > 0 {
+		p.Item("  ", "keep", 7, red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")
 	}
-	p.kubeletCounts(v.Node)
-	p.inventory(v.Node)
-	p.means(v.Node)
 }
 
 // inventory says how many pods there are, by state, and what the kubelet is terminating.
@@ -71,7 +81,7 @@ func (p *Printer) inventory(n *nodeView) {
 	var words []string
 	for _, s := range inventory.States() {
 		if count, ok := n.Pods[s]; ok {
-			words = append(words, fmt.Sprintf("%d %s", count, strings.ReplaceAll(string(s), "_", " ")))
+			words = append(words, human.Thousands(count)+" "+strings.ReplaceAll(string(s), "_", " "))
 		}
 	}
 	if len(words) > 0 {
@@ -114,8 +124,8 @@ func (p *Printer) kubeletCounts(n *nodeView) {
 	if n == nil || n.Gauges.Uncleaned == nil {
 		return
 	}
-	text := fmt.Sprintf("The kubelet counts %s that it cannot clean up; in its log it has named %d of those here since its start; %d are on disk.",
-		human.Count(*n.Gauges.Uncleaned, "orphan"), n.OrphansNamed, n.OrphansOnDisk)
+	text := fmt.Sprintf("The kubelet counts %s that it cannot clean up; in its log it has named %s of those here since its start; %s on disk.",
+		human.Count(*n.Gauges.Uncleaned, "orphan"), human.Thousands(n.OrphansNamed), human.Verb(n.OrphansOnDisk, "is", "are"))
 	if *n.Gauges.Uncleaned > int64(n.OrphansNamed) {
 		text += " It names one at a time, and none in which something is mounted."
 	}

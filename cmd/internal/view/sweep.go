@@ -1,8 +1,6 @@
 package view
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -137,48 +135,105 @@ var outcomeColours = map[string]Colour{
 	outcomeRemoved: green, outcomeWouldRemove: green, outcomeQuarantined: Yellow, outcomeWouldQuarantine: Yellow, outcomeFailed: red,
 }
 
-// Sweep is sweep for a person: the table, the totals, and what to do.
+// waitingWord is the word for a pod or a file in a dry run: what waits is told from what is kept.
+func waitingWord(outcome string, verdict policy.Decision) (string, Colour) {
+	if outcome == outcomeKept && verdict == policy.Wait {
+		return "waits", Yellow
+	}
+	return outcome, outcomeColours[outcome]
+}
+
+func dryWord(pod *podView) (string, Colour) { return waitingWord(pod.Outcome, pod.Verdict) }
+
+func endWord(pod *podView) (string, Colour) { return pod.Outcome, outcomeColours[pod.Outcome] }
+
+// when says of a pod that would go by itself at what time.
+func (v *Report) when(pod *podView) string {
+	s := sumPods([]podView{*pod})
+	switch {
+	case s.later.pods > 0:
+		return "would go at " + human.Clock(v.now.Add(s.first), v.now)
+	case s.next.pods > 0:
+		return "would go after those that go now"
+	}
+	return ""
+}
+
+func never(*podView) string { return "" }
+
+// Sweep is sweep for a person: the sums, the table, and what to do.
 func (p *Printer) Sweep(v *Report) {
 	shown := v.shown()
+	word, when := endWord, never
+	if v.dryRun {
+		word, when = dryWord, v.when
+		p.Aside(func() { p.sums(v, shown) })
+	} else {
+		p.Aside(func() { p.sweepSums(v, shown) })
+	}
+	p.Table("OUTCOME", 18, "POD", podRows(v.listed(shown), when, word))
+	p.Table("OUTCOME", 18, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
+		if v.dryRun {
+			return waitingWord(f.Outcome, f.Verdict)
+		}
+		return f.Outcome, outcomeColours[f.Outcome]
+	}))
+	p.Aside(func() {
+		p.more(v)
+		p.lookErrors(v)
+		p.afterSweep(shown)
+	})
+}
+
+// sweepSums says how many pods and files ended how.
+func (p *Printer) sweepSums(v *Report, shown []podView) {
 	if len(shown) == 0 {
 		p.Printf("No pod directories.\n")
+	} else {
+		counts := map[string]int{}
+		for i := range shown {
+			counts[shown[i].Outcome]++
+		}
+		var words []string
+		for _, word := range []string{outcomeRemoved, outcomeQuarantined, outcomeKept, outcomeFailed} {
+			if n := counts[word]; n > 0 {
+				words = append(words, human.Thousands(n)+" "+word)
+			}
+		}
+		p.Printf("%s: %s\n", human.Count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
 	}
-	p.table("OUTCOME", 18, heading(shown, v.CNI), slices.Concat(
-		podRows(shown, func(pod *podView) (string, Colour) { return pod.Outcome, outcomeColours[pod.Outcome] }),
-		cniRows(v.CNI, func(f *cniView) (string, Colour) { return f.Outcome, outcomeColours[f.Outcome] })))
-	p.lookErrors(v)
-	if len(v.CNI) > 0 {
-		p.Printf("\n%s\n", cniTotals(v.CNITotals, true, v.dryRun))
+	if v.CNITotals.Files > 0 {
+		p.Printf("%s\n", cniTotals(v.CNITotals))
 	}
-	if len(shown) == 0 {
-		return
+	s := sumPods(shown)
+	if text := s.living(v.lists("alive"), ""); text != "" {
+		p.Printf("%s\n", text)
 	}
-	counts := map[string]int{}
-	keeps := 0
+}
+
+// afterSweep says what to do about what was left.
+func (p *Printer) afterSweep(shown []podView) {
+	first := true
+	item := func(label string, c Colour, text string) {
+		if first {
+			p.Printf("\n")
+		}
+		first = false
+		p.Item("  ", label, 13, c, text)
+	}
+	inQuarantine, keeps := false, false
 	for i := range shown {
-		counts[shown[i].Outcome]++
-		if shown[i].outlook() == policy.OutlookPerson {
-			keeps++
+		pod := &shown[i]
+		if pod.Error != "" {
+			item("failed", red, pod.UID+": "+clean.Text(pod.Error))
 		}
+		inQuarantine = inQuarantine || pod.Outcome == outcomeQuarantined
+		keeps = keeps || pod.outlook() == policy.OutlookPerson
 	}
-	var words []string
-	for _, word := range []string{
-		outcomeRemoved, outcomeQuarantined, outcomeWouldRemove, outcomeWouldQuarantine, outcomeKept, outcomeFailed,
-	} {
-		if n := counts[word]; n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", n, word))
-		}
+	if inQuarantine {
+		item("quarantined", Yellow, "orphan-reaper quarantine list says when it goes; quarantine restore POD puts it back.")
 	}
-	p.Printf("\n%s: %s\n", human.Count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
-	for i := range shown {
-		if shown[i].Error != "" {
-			p.Item("  ", "failed", 13, red, shown[i].UID+": "+clean.Text(shown[i].Error))
-		}
-	}
-	if counts[outcomeQuarantined] > 0 {
-		p.Item("  ", "quarantined", 13, Yellow, "orphan-reaper quarantine list says when it goes; quarantine restore UID puts it back.")
-	}
-	if keeps > 0 {
-		p.Item("  ", "kept", 13, red, "orphan-reaper explain UID says what keeps a pod and what to do about it.")
+	if keeps {
+		item("kept", red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")
 	}
 }

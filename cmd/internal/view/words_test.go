@@ -51,13 +51,3 @@ func TestFactWords(t *testing.T) {
 		seen[words] = true
 	}
 }
-
-func TestColour(t *testing.T) {
-	p := &Printer{colour: true}
-	if got := p.Paint(red, "x"); got != "\x1b[31mx\x1b[0m" {
-		t.Errorf("%q", got)
-	}
-	if p.colour = false; p.Paint(red, "x") != "x" {
-		t.Error("colour where there is none")
-	}
-}

@@ -1,4 +1,4 @@
-package view
+package term
 
 import (
 	"bytes"
@@ -35,5 +35,15 @@ func TestJSONIsPrintable(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
+	}
+}
+
+func TestColour(t *testing.T) {
+	p := &Printer{colour: true}
+	if got := p.Paint(Red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+	if p.colour = false; p.Paint(Red, "x") != "x" {
+		t.Error("colour where there is none")
 	}
 }

@@ -1,0 +1,156 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// heap is some pods and what they hold.
+type heap struct {
+	pods  int
+	bytes int64
+}
+
+func (h *heap) add(pod *podView) {
+	h.pods++
+	h.bytes += total(pod.Residue).Bytes
+}
+
+// podSums counts pods by what becomes of them: the first that a person wants to know.
+type podSums struct {
+	now, later, next heap // next: once those before them have proved dead
+	first, last      time.Duration
+	clears, waits    int
+	person, asked    int // asked: kept by a person's own word
+	alive            int
+}
+
+func sumPods(pods []podView) (s podSums) {
+	for i := range pods {
+		pod := &pods[i]
+		due := time.Duration(pod.DueSeconds) * time.Second
+		switch {
+		case pod.outlook() == policy.OutlookAlive:
+			s.alive++
+		case pod.Verdict == policy.Reap:
+			s.now.add(pod)
+		case len(pod.Clear) > 0:
+			s.clears++
+		case pod.Verdict == policy.Wait && due > 0 && pod.waitsOnlyFor(policy.ReasonHold, policy.ReasonYoung):
+			if s.later.pods == 0 || due < s.first {
+				s.first = due
+			}
+			s.last = max(s.last, due)
+			s.later.add(pod)
+		case pod.Verdict == policy.Wait && pod.waitsOnlyFor(policy.ReasonLimit):
+			s.next.add(pod)
+		case pod.Verdict == policy.Wait:
+			s.waits++
+		case pod.outlook() == policy.OutlookPerson:
+			s.person++
+		default:
+			s.asked++
+		}
+	}
+	return s
+}
+
+// waitsOnlyFor reports whether nothing else keeps the pod than these.
+func (v *podView) waitsOnlyFor(reasons ...policy.Reason) bool {
+	return len(v.Reasons) > 0 && !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return !slices.Contains(reasons, r) })
+}
+
+// sentence says what would become of the pods, what goes first. The first number has its noun.
+func (s *podSums) sentence(now time.Time) string {
+	var parts []string
+	heaps := func(h heap, text string) {
+		if h.pods > 0 {
+			parts = append(parts, human.Count(h.pods, "pod")+", "+human.Size(h.bytes)+text)
+		}
+	}
+	say := func(n int, one, many string) {
+		switch {
+		case n > 0 && len(parts) == 0:
+			parts = append(parts, human.Count(n, "pod")+" "+human.Plural(n, one, many))
+		case n > 0:
+			parts = append(parts, human.Verb(n, one, many))
+		}
+	}
+	when := " would go at " + human.Clock(now.Add(s.first), now)
+	if last := human.Clock(now.Add(s.last), now); !strings.HasSuffix(when, " "+last) {
+		when = " would go between " + human.Clock(now.Add(s.first), now) + " and " + last
+	}
+	heaps(s.now, " would go now")
+	heaps(s.next, " after that")
+	heaps(s.later, when)
+	const clears = " cleared, so that the kubelet can finish"
+	say(s.clears, "would be"+clears, "would be"+clears)
+	say(s.waits, "waits", "wait")
+	say(s.asked, "is kept, as you asked", "are kept, as you asked")
+	say(s.person, "needs you", "need you")
+	if len(parts) == 0 {
+		return "Nothing would go."
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+// living says how many pods live, and whether they are listed, or how they would be.
+func (s *podSums) living(listed bool, how string) string {
+	if s.alive == 0 {
+		return ""
+	}
+	text := human.Count(s.alive, "pod") + " " + human.Plural(s.alive, "lives", "live")
+	if listed {
+		return text + "."
+	}
+	return text + " and " + human.Plural(s.alive, "is", "are") + " not listed" + how + "."
+}
+
+// quarantined says how much lies in quarantine, and what of it nothing but a person ends.
+func quarantined(entries []Entry) string {
+	if len(entries) == 0 {
+		return ""
+	}
+	var bytes int64
+	conflicts, unlisted := 0, 0
+	for i := range entries {
+		bytes += entries[i].Bytes
+		if entries[i].Phase == policy.PhaseConflict {
+			conflicts++
+		}
+		if entries[i].Phase == policy.PhaseUnlisted {
+			unlisted++
+		}
+	}
+	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + human.Size(bytes)
+	if conflicts > 0 {
+		text += "; " + human.Thousands(conflicts) + " in conflict"
+	}
+	if unlisted > 0 {
+		text += "; " + human.Thousands(unlisted) + " not in the ledger"
+	}
+	return text + "."
+}
+
+// sums is the head of scan and of sweep --dry-run.
+func (p *Printer) sums(v *Report, shown []podView) {
+	s := sumPods(shown)
+	if len(shown) == 0 {
+		p.Printf("No pod directories.\n")
+	} else {
+		p.Para("", s.sentence(v.now))
+	}
+	how, lying := " (--all)", quarantined(v.lying)
+	if v.dryRun {
+		how, lying = "", "" // sweep has no --all, and looks at what the ledger knows
+	}
+	for _, text := range []string{v.cniSums(), s.living(v.lists("alive"), how), lying} {
+		if text != "" {
+			p.Para("", text)
+		}
+	}
+}

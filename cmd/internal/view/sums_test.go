@@ -1,0 +1,131 @@
+package view
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// sumPod is a pod with a verdict, its reasons and the seconds until it could change.
+func sumPod(d policy.Decision, due int, reasons ...policy.Reason) podView {
+	v := podView{Verdict: d, DueSeconds: due, Reasons: reasons, Residue: []policy.Residue{{Bytes: 1 << 20}}}
+	for _, r := range reasons {
+		v.Why = append(v.Why, policy.Why{Reason: r})
+	}
+	return v
+}
+
+// TestSums: the first line says how many go when, and how many need a person, with numbers that can be
+// read and verbs that go with them.
+func TestSums(t *testing.T) {
+	now := time.Date(2026, 3, 1, 4, 10, 0, 0, time.UTC)
+	reap := sumPod(policy.Reap, 0)
+	hold := func(seconds int) podView { return sumPod(policy.Wait, seconds, policy.ReasonHold) }
+	stuck := sumPod(policy.Keep, 0, policy.ReasonMounted)
+	lives := sumPod(policy.Keep, 0, policy.ReasonSandbox, policy.ReasonMounted)
+	cleared := sumPod(policy.Wait, 0, policy.ReasonKubeletHolds)
+	cleared.Clear = []string{"volumes/kubernetes.io~nfs/exports"}
+	many := func(n int, pod podView) (all []podView) {
+		for range n {
+			all = append(all, pod)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		want string
+		pods []podView
+	}{
+		{"Nothing would go.", nil},
+		{"Nothing would go.", []podView{lives, lives}},
+		{"4 pods, 4.0 MiB would go at 04:12 UTC; 2 need you.", append(many(4, hold(120)), stuck, stuck)},
+		{"2 pods, 2.0 MiB would go between 04:12 UTC and 2026-03-02 04:10 UTC.", []podView{hold(120), hold(86400)}},
+		{"1 pod, 1.0 MiB would go now; 1,200 pods, 1.2 GiB after that.", append(many(1200, sumPod(policy.Wait, 0, policy.ReasonLimit)), reap)},
+		{"1 pod needs you.", []podView{stuck, lives}},
+		{"3,000 pods need you.", many(3000, stuck)},
+		// What waits for a doubt to end does not go by the hold alone.
+		{"2 pods wait; 1 is kept, as you asked.", []podView{
+			sumPod(policy.Wait, 60, policy.ReasonHold, policy.ReasonInUse), sumPod(policy.Wait, 60, policy.ReasonKubeletStarting),
+			sumPod(policy.Keep, 0, policy.ReasonObserve),
+		}},
+		{"1 pod would be cleared, so that the kubelet can finish; 1 waits.", []podView{cleared, sumPod(policy.Wait, 0, policy.ReasonConfirm)}},
+	} {
+		s := sumPods(c.pods)
+		if got := s.sentence(now); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	for want, pods := range map[string][]podView{
+		"": {reap}, "1 pod lives and is not listed (--all).": {lives}, "1,001 pods live and are not listed (--all).": many(1001, lives),
+	} {
+		s := sumPods(pods)
+		if got := s.living(false, " (--all)"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestQuarantined: what lies in conflict and what the ledger does not know counts, too.
+func TestQuarantined(t *testing.T) {
+	c := Context{Now: policy.Instant{Wall: time.Date(2026, 3, 1, 4, 10, 0, 0, time.UTC)}}
+	v := Report{Quarantine: []Entry{}}
+	v.Lies([]policy.EntryState{
+		{Entry: "a", Phase: policy.PhaseConfirmed, Left: []policy.Residue{{Bytes: 2048}}},
+		{Entry: "b", Phase: policy.PhaseConflict},
+		{Entry: "c", Phase: policy.PhaseUnlisted},
+		{Entry: "d", Phase: policy.PhaseUnlisted},
+	}, c)
+	if got, want := quarantined(v.lying), "In quarantine: 4 entries, 2.0 KiB; 1 in conflict; 2 not in the ledger."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := quarantined(nil); got != "" {
+		t.Errorf("nothing: %q", got)
+	}
+}
+
+// TestCNIGroups: files of which the same is to be said are one row, with the first of their names.
+func TestCNIGroups(t *testing.T) {
+	var files []cniView
+	add := func(n int, v cniView) {
+		for i := range n {
+			v.Path = "/var/lib/cni/networks/" + v.Network + "/10.0.0." + string(rune('1'+i))
+			files = append(files, v)
+		}
+	}
+	keep := func(network string, r policy.Reason) cniView {
+		return cniView{Kind: "address", Network: network, Verdict: policy.Keep, Reasons: []policy.Reason{r}, Bytes: 10}
+	}
+	add(2, keep("blue", policy.ReasonNetns))
+	add(5, keep("red", policy.ReasonNetns))
+	add(1, keep("red", policy.ReasonForeign))
+	add(1, cniView{Kind: "cache", Network: "red", Verdict: policy.Reap, Bytes: 7})
+	word := func(v *cniView) (string, Colour) { return string(v.Verdict), "" }
+	p, out := testPrinter(100, true)
+	p.Table("VERDICT", 9, "CNI", cniRows(files, false, word))
+	_ = p.Flush()
+	want := strings.Join([]string{
+		"reap\tcni\tred\t7\t-\t/var/lib/cni/networks/red: 10.0.0.1",
+		"keep\tcni\tred\t50\tnetns\t/var/lib/cni/networks/red: 10.0.0.1, 10.0.0.2, 10.0.0.3 and 2 more",
+		"keep\tcni\tblue\t20\tnetns\t/var/lib/cni/networks/blue: 10.0.0.1, 10.0.0.2",
+		"keep\tcni\tred\t10\tforeign\t/var/lib/cni/networks/red: 10.0.0.1",
+	}, "\n") + "\n"
+	if out.String() != want {
+		t.Errorf("\n%s\nwant\n%s", out, want)
+	}
+	p, out = testPrinter(100, true)
+	p.Table("VERDICT", 9, "CNI", cniRows(files, true, word))
+	_ = p.Flush()
+	if n := strings.Count(out.String(), "\n"); n != len(files) || !strings.Contains(out.String(), "keep\t/var/lib/cni/networks/red/10.0.0.5\t-\t10\tnetns") {
+		t.Errorf("one by one: %d lines\n%s", n, out)
+	}
+}
+
+// testPrinter writes as on a terminal of so many columns, or into a pipe.
+func testPrinter(columns int, piped bool) (*Printer, *bytes.Buffer) {
+	var b bytes.Buffer
+	p := NewPrinter(&b, func(string) string { return "" })
+	p.Columns, p.Piped = columns, piped
+	return p, &b
+}

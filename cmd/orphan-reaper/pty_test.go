@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// onTerminal runs the program with a fake node on a terminal of so many columns, and returns what it
+// showed there. The terminal is a real one, so that its size and colours are found as everywhere.
+func onTerminal(t *testing.T, columns int, env map[string]string, args ...string) (shown string, code int) {
+	t.Helper()
+	master, tty := newTerminal(t, columns)
+	read := make(chan string)
+	go func() {
+		b, err := io.ReadAll(master)
+		if err != nil && !errors.Is(err, unix.EIO) { // how a terminal ends, pty(7)
+			b = append(b, err.Error()...)
+		}
+		read <- string(b)
+	}()
+	get := func(key string) string { return env[key] }
+	code = runWith(fakeDeps(get), args, tty, tty, tty, get)
+	if err := tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
+}
+
+// newTerminal makes a pair of pseudo terminals, pts(4).
+func newTerminal(t *testing.T, columns int) (master, tty *os.File) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		testkit.Skip(t, "this needs terminals: cannot open /dev/ptmx: ", err)
+	}
+	master = os.NewFile(uintptr(fd), "/dev/ptmx")
+	t.Cleanup(func() { _ = master.Close() })
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	// By the master's own instance of devpts, wherever that is mounted, ioctl_tty(2).
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		testkit.Skip(t, "this needs terminals: ", errno)
+	}
+	if err := unix.IoctlSetWinsize(int(peer), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(columns)}); err != nil {
+		t.Fatal(err)
+	}
+	return master, os.NewFile(peer, "tty")
+}
+
+// TestOnTerminal: what a person sees on terminals of two widths, without colour and with.
+func TestOnTerminal(t *testing.T) {
+	plain := map[string]string{"FAKE": "all", "NO_COLOR": "1", "TERM": "xterm"}
+	for _, c := range []struct {
+		name string
+		code int
+		args []string
+	}{
+		{"scan", 3, []string{"scan"}},
+		{"scan-all", 3, []string{"scan", "--all"}},
+		{"scan-wait", 3, []string{"scan", "--verdict", "wait"}},
+		{"sweep-dry-run", 3, []string{"sweep", "--dry-run"}},
+		{"explain-mounted", 3, []string{"explain", string(uidMounted)}},
+	} {
+		for _, columns := range []int{80, 140} {
+			name := fmt.Sprintf("%s-%d.txt", c.name, columns)
+			t.Run(name, func(t *testing.T) {
+				shown, code := onTerminal(t, columns, plain, c.args...)
+				if code != c.code {
+					t.Errorf("exit code %d, want %d", code, c.code)
+				}
+				if strings.ContainsRune(shown, '\x1b') {
+					t.Error("an escape in spite of NO_COLOR")
+				}
+				fits(t, name, shown, columns)
+				golden(t, name, shown)
+				colours, _ := onTerminal(t, columns, map[string]string{"FAKE": "all", "TERM": "xterm"}, c.args...)
+				if !strings.Contains(colours, "\x1b[1m") || sgr.ReplaceAllString(colours, "") != shown {
+					t.Errorf("with colours other words are shown:\n%s", colours)
+				}
+			})
+		}
+	}
+}
+
+// sgr is a change of colour.
+var sgr = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// TestWatchInterval: no look follows the other without a pause.
+func TestWatchInterval(t *testing.T) {
+	shown, code := onTerminal(t, 80, map[string]string{"FAKE": "all"}, "scan", "-w", "--interval", "4s")
+	if code != exit.UsageCode || !strings.Contains(shown, "error: --interval 4s is too short: 5s at least\n") {
+		t.Errorf("%d: %s", code, shown)
+	}
+}
+
+// TestWatch: each look replaces the one before it, and a signal ends it with the last one's code.
+func TestWatch(t *testing.T) {
+	env := func(string) string { return "all" }
+	for _, c := range []struct {
+		report func() reaper.Report
+		code   int
+	}{
+		{testReport, exit.AttentionCode},
+		{func() reaper.Report { return only(testReport(), uidReap) }, exit.DoneCode},
+	} {
+		var out bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		a := &app{stdout: &out, env: env, deps: fakeDeps(env), output: "text"}
+		looks := 0
+		a.deps.survey = func(context.Context, config.Config, []parsers.PodUID) (reaper.Report, error) {
+			if looks++; looks == 3 {
+				cancel()
+			}
+			return c.report(), nil
+		}
+		err := a.watch(ctx, config.Default(), nil, scanOptions{interval: time.Millisecond})
+		if code := exit.Code(err); code != c.code {
+			t.Errorf("exit code %d, want %d: %v", code, c.code, err)
+		}
+		if n := strings.Count(out.String(), "\x1b[H\x1b[2J"); n != 3 || looks != 3 {
+			t.Errorf("%d screens for %d looks", n, looks)
+		}
+		cancel()
+	}
+	a := &app{stdout: io.Discard, env: env, deps: fakeDeps(func(string) string { return "broken" }), output: "text"}
+	if err := a.watch(t.Context(), config.Default(), nil, scanOptions{interval: time.Millisecond}); !errors.Is(err, errNode) {
+		t.Errorf("a look that fails: %v", err)
+	}
+}
