@@ -122,9 +122,9 @@ func ReadAll(fd int, size, limit int64) ([]byte, error) {
 // not asked for once more, which for 300,000 small files is 300,000 calls. A size of 0 says
 // nothing, since the files of procfs and cgroupfs have it.
 func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
-	tooLong := fmt.Errorf("longer than %d bytes", limit)
+	tooLong := func() error { return fmt.Errorf("longer than %d bytes", limit) }
 	if size > limit {
-		return nil, tooLong
+		return nil, tooLong()
 	}
 	for {
 		n, err := Retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
@@ -136,7 +136,7 @@ func ReadInto(fd int, text []byte, size, limit int64) ([]byte, error) {
 		}
 		text = text[:len(text)+n]
 		if int64(len(text)) > limit {
-			return nil, tooLong
+			return nil, tooLong()
 		}
 		if len(text) == cap(text) {
 			text = slices.Grow(text, len(text))

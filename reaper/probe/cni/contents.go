@@ -1,12 +1,12 @@
 package cni
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,10 +37,8 @@ func (r *Reader) Contents(ctx context.Context, files []cni.File) []cni.Content {
 		for to < len(files) && to-from < batchSize && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
 			to++
 		}
-		batch := slices.Clone(files[from:to]) // a read that hangs must not see what becomes of files
-		from = to
-		read, err := r.readContents(ctx, batch, room)
-		for i, f := range batch {
+		read, err := r.readContents(ctx, files[from:to], room)
+		for i, f := range files[from:to] {
 			if err != nil {
 				out = append(out, cni.Content{File: f, Err: err.Error()})
 				continue
@@ -48,6 +46,7 @@ func (r *Reader) Contents(ctx context.Context, files []cni.File) []cni.Content {
 			room -= int64(len(read[i].Data))
 			out = append(out, read[i])
 		}
+		from = to
 	}
 	return out
 }
@@ -58,36 +57,30 @@ func (r *Reader) readContents(ctx context.Context, files []cni.File, room int64)
 	if err != nil {
 		return nil, err
 	}
-	type answer struct {
-		contents []cni.Content
-		err      error
+	contents := make([]cni.Content, len(files)) // copies: a read that hangs must not see what becomes of files
+	for i := range files {
+		contents[i].File = files[i]
 	}
-	a, err := bounded.Do(ctx, r.Guard, "cni contents "+d.path, func() (a answer) {
+	read, err := bounded.Do(ctx, r.Guard, "cni contents "+d.path, func() error {
 		fd, err := openDirectory(r.Open, d)
 		if err != nil {
-			a.err = err
-			return a
+			return err
 		}
 		defer beneath.Close(fd)
 		left := room
-		a.contents = make([]cni.Content, 0, len(files))
-		for _, f := range files {
-			c := cni.Content{File: f}
-			if err := r.readContent(fd, &c, left); err != nil {
-				c = cni.Content{File: f, Err: err.Error()}
+		for i := range contents {
+			c := &contents[i]
+			if err := r.readContent(fd, c, left); err != nil {
+				*c = cni.Content{File: c.File, Err: err.Error()}
 			}
 			left -= int64(len(c.Data))
-			a.contents = append(a.contents, c)
 		}
-		return a
+		return nil
 	})
-	if err == nil {
-		err = a.err
-	}
-	if err != nil {
+	if err = cmp.Or(err, read); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", clean.Name(d.path), err)
 	}
-	return a.contents, nil
+	return contents, nil
 }
 
 // dirOf finds the directory of a file, to open it as the sweep did.
