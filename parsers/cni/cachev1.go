@@ -31,7 +31,8 @@ func (c *copies) text() (string, bool) {
 	if c.differ {
 		return "", false
 	}
-	return decodeText(c.lit)
+	text, ok := decode(c.lit)
+	return string(text), ok
 }
 
 // is reports whether there is a copy and all are want.
@@ -79,10 +80,10 @@ func (r *cacheV1) keys() [9]cacheKey {
 func (r *cacheV1) read(content []byte) {
 	keys := r.keys()
 	for name, value := range parts(bytes.TrimSpace(content), '{') {
-		switch i := slices.IndexFunc(keys[:], func(k cacheKey) bool { return strings.EqualFold(k.name, name) }); {
+		switch i := slices.IndexFunc(keys[:], func(k cacheKey) bool { return strings.EqualFold(k.name, string(name)) }); {
 		case i >= 0:
 			keys[i].values.add(value)
-		case slices.Contains(legacyKeys, name):
+		case slices.Contains(legacyKeys, string(name)):
 			r.legacy = true
 		}
 	}
@@ -110,7 +111,7 @@ func (r *cacheV1) readArgs() {
 			r.odd = true
 			continue
 		}
-		switch key, _ := decodeText(pair[0]); key {
+		switch key, _ := decode(pair[0]); string(key) {
 		case "K8S_POD_UID":
 			r.uid.add(pair[1])
 		case "K8S_POD_INFRA_CONTAINER_ID":
@@ -131,13 +132,13 @@ func (r *cacheV1) readArgs() {
 // a namespace. A backslash may begin one.
 func (r *cacheV1) readInterfaces() {
 	for name, faces := range parts(r.result.lit, '{') {
-		if !strings.EqualFold(name, "interfaces") {
+		if !strings.EqualFold(string(name), "interfaces") {
 			continue
 		}
 		for _, face := range parts(faces, '[') {
 			var v copies
 			for name, value := range parts(face, '{') {
-				if strings.EqualFold(name, "sandbox") {
+				if strings.EqualFold(string(name), "sandbox") {
 					v.add(value)
 				}
 			}

@@ -38,12 +38,12 @@ func tooDeep(content []byte) bool {
 // parts gives the members of an object, where open is a brace, or the elements of an array, where
 // open is a bracket, without names; of any other value nothing. lit is valid JSON without white
 // space around it. encoding/json would keep the last of members that come twice, without a word.
-func parts(lit []byte, open byte) iter.Seq2[string, []byte] {
-	return func(yield func(name string, value []byte) bool) {
+func parts(lit []byte, open byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
 		if len(lit) == 0 || lit[0] != open {
 			return
 		}
-		name, start, depth := "", 1, 1
+		name, start, depth := []byte(nil), 1, 1
 		for i := 1; i < len(lit); i++ {
 			switch c := lit[i]; c {
 			case '"':
@@ -56,7 +56,7 @@ func parts(lit []byte, open byte) iter.Seq2[string, []byte] {
 				depth++
 			case ':':
 				if depth == 1 {
-					name, _ = decodeText(bytes.TrimSpace(lit[start:i]))
+					name, _ = decode(bytes.TrimSpace(lit[start:i]))
 					start = i + 1
 				}
 			case ',', ']', '}':
@@ -80,9 +80,9 @@ func sameText(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	left, ok := decodeText(a)
-	right, also := decodeText(b)
-	return ok && also && left == right
+	left, ok := decode(a)
+	right, also := decode(b)
+	return ok && also && bytes.Equal(left, right)
 }
 
 // plainText returns what lies between the quotes of lit where it stands for itself, and
@@ -92,18 +92,18 @@ func plainText(lit []byte) ([]byte, bool) {
 	return in, bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in)
 }
 
-// decodeText returns the string that lit stands for. Bytes that are no UTF-8, for which
+// decode returns the string that lit stands for. Bytes that are no UTF-8, for which
 // encoding/json puts U+FFFD without a word, make it none.
-func decodeText(lit []byte) (string, bool) {
+func decode(lit []byte) ([]byte, bool) {
 	if len(lit) == 0 || lit[0] != '"' {
-		return "", false
+		return nil, false
 	}
 	if in, ok := plainText(lit); ok {
-		return string(in), true
+		return in, true
 	}
 	var text string
 	if !utf8.Valid(lit) || json.Unmarshal(lit, &text) != nil {
-		return "", false
+		return nil, false
 	}
-	return text, true
+	return []byte(text), true
 }
