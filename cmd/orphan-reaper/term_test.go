@@ -48,7 +48,7 @@ func TestContractFlags(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"run", "scan", "explain", "sweep", "parse", "quarantine list", "quarantine restore", "quarantine purge", "quarantine resume",
+		"doctor", "run", "scan", "explain", "sweep", "parse", "quarantine list", "quarantine restore", "quarantine purge", "quarantine resume",
 		"fleet list", "fleet sweep",
 		"config print", "config check", "version", "completion",
 	} {
@@ -79,6 +79,8 @@ func TestPipe(t *testing.T) {
 		{[]string{"scan"}, 3, 1},
 		{[]string{"scan", "-o", "json"}, 3, 1},
 		{[]string{"version"}, 0, 1},
+		{[]string{"doctor"}, 0, 1},
+		{[]string{"doctor", "-o", "json"}, 0, 1},
 		{[]string{"parse"}, 0, 1},
 		{[]string{"completion", "bash"}, 0, 1},
 		{[]string{"quarantine", "list"}, 0, 1},

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -104,12 +105,12 @@ func TestOrder(t *testing.T) {
 	add("d", func(s *testkit.Scene) { s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "", "") })
 	c.Said, c.Parked = append(c.Said, Said{UID: "c", Lines: 9}, Said{UID: "e", Lines: 2}), []parsers.PodUID{"e"}
 	d := Of(c)
-	var got string
+	var got strings.Builder
 	for _, p := range d.Pods {
-		got += string(p.UID[:1])
+		got.WriteString(string(p.UID[:1]))
 	}
-	if got != "2bec" || d.Living != 2 || !d.Pods[2].Parked || d.Bytes[Goes] != 4096 {
-		t.Errorf("%s: %+v", got, d)
+	if got.String() != "2bec" || d.Living != 2 || !d.Pods[2].Parked || d.Bytes[Goes] != 4096 {
+		t.Errorf("%s: %+v", got.String(), d)
 	}
 }
 

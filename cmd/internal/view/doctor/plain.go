@@ -12,12 +12,14 @@ import (
 // It stands in for view.Reasons where their first sentence is too long or needs the rest; an empty one
 // stands in for nothing.
 var plain = map[policy.Reason]struct{ means, do string }{
-	policy.ReasonMounted:         {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
-	policy.ReasonStaged:          {"A volume of it is still staged here.", "See that the volume's CSI driver runs here; explain has the path."},
-	policy.ReasonInUse:           {"Something still has a file of it open.", ""},
-	policy.ReasonMountsUnknown:   {"Whether a volume of it is mounted could not be read.", ""},
-	policy.ReasonCgroupUnknown:   {"The cgroups of the pods could not be read.", ""},
-	policy.ReasonRuntimeUnknown:  {"The container runtime could not be asked about it.", ""},
+	policy.ReasonMounted:       {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
+	policy.ReasonStaged:        {"A volume of it is still staged here.", "See that the volume's CSI driver runs here; explain has the path."},
+	policy.ReasonInUse:         {"Something still has a file of it open.", ""},
+	policy.ReasonMountsUnknown: {"Whether a volume of it is mounted could not be read.", ""},
+	policy.ReasonCgroupUnknown: {"The cgroups of the pods could not be read.", ""},
+	policy.ReasonRuntimeUnknown: {
+		"The container runtime could not be asked about it.", "See that the container runtime runs; --runtime-endpoint names its socket:",
+	},
 	policy.ReasonContentUnknown:  {"What lies in it could not be read wholly.", ""},
 	policy.ReasonKubeletFile:     {"A state file of the kubelet still names it.", ""},
 	policy.ReasonNotRunning:      {"Nothing of it runs, and the kubelet cannot finish with it.", ""},
@@ -28,6 +30,13 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonKubeletUnknown: {
 		"It is not certain that the kubelet that runs now has let it go.", "Look again in some minutes. This says what is missing until then:",
 	},
+}
+
+// commands are what shows a person more than explain does. The others are explained.
+var commands = map[policy.Reason]string{
+	policy.ReasonRuntimeUnknown: "crictl info", policy.ReasonRuntimeEmpty: "crictl pods",
+	policy.ReasonContradiction: "orphan-reaper config check", policy.ReasonBreaker: "orphan-reaper quarantine list",
+	policy.ReasonObserve: "orphan-reaper sweep --dry-run",
 }
 
 // plainly says what a reason means in a sentence.

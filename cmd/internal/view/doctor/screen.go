@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -245,10 +246,12 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
 			continue
 		}
 		reason := mainReason(p)
-		command := "orphan-reaper explain " + string(p.UID)
-		text := plainTodo(reason)
-		if p.Evidence.Umount != "" {
+		text, command := plainTodo(reason), cmp.Or(commands[reason], "orphan-reaper explain "+string(p.UID))
+		switch {
+		case p.Evidence.Umount != "":
 			command, text = p.Evidence.Umount, "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
+			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
 		}
 		n, known := at[reason]
 		if !known {
@@ -256,24 +259,16 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
 			at[reason] = n
 			v.Todo = append(v.Todo, Todo{Text: text})
 		}
-		v.Todo[n].Commands = append(v.Todo[n].Commands, command)
+		if !slices.Contains(v.Todo[n].Commands, command) {
+			v.Todo[n].Commands = append(v.Todo[n].Commands, command)
+		}
 	}
 	if d.Stopped && d.Count[diagnosis.Stopped] > 0 {
-		v.Todo = append(v.Todo, Todo{Text: view.AdviceFor(d.Stops.Reason).Todo, Commands: stopCommands(d.Stops.Reason)})
+		v.Todo = append(v.Todo, Todo{Text: view.AdviceFor(d.Stops.Reason).Todo, Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
 	}
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true
 	}
-}
-
-// stopCommands show what stops all enforcing.
-func stopCommands(r policy.Reason) []string {
-	if command, ok := map[policy.Reason]string{
-		policy.ReasonObserve: "orphan-reaper sweep --dry-run", policy.ReasonBreaker: "orphan-reaper quarantine list",
-	}[r]; ok {
-		return []string{command}
-	}
-	return []string{"orphan-reaper config check"}
 }
 
 // unattended says how what may go does go.

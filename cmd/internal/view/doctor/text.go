@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -29,13 +30,7 @@ const (
 const (
 	uidWidth  = 36
 	sizeWidth = 8
-)
-
-// The colours, as view has them.
-const (
-	bold  view.Colour = "1"
-	red   view.Colour = "31"
-	green view.Colour = "32"
+	mostName  = 60
 )
 
 // writer writes the screen for a person.
@@ -56,7 +51,7 @@ func (p writer) complaints(v *Screen) {
 	c := &v.Complaints
 	switch {
 	case c.Lines == 0 && v.deaf():
-		p.Para("", p.Paint(view.Yellow, "What the kubelet complains of is not known: no log could be read."))
+		p.Para("", p.Paint(term.Yellow, "What the kubelet complains of is not known: no log could be read."))
 		return
 	case c.Lines == 0 && !c.Now:
 		p.Para("", "The kubelet complains of no orphaned pod: no such line in "+v.read()+".")
@@ -66,13 +61,13 @@ func (p writer) complaints(v *Screen) {
 	if v.stopped() {
 		verb = "complained"
 	}
-	p.Printf("%s\n", p.Paint(bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
-	lines := human.Wrap(c.Message, p.Columns-2)
+	p.Printf("%s\n", p.Paint(term.Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
+	lines := human.Wrap(c.Message, p.TextColumns()-2)
 	for i, line := range lines[:min(len(lines), mostMessage)] {
 		if i == mostMessage-1 && len(lines) > mostMessage {
-			line = human.Short(line+" …", p.Columns-2)
+			line = human.Short(line+" …", p.TextColumns()-2)
 		}
-		p.Printf("  %s\n", p.Paint(red, line))
+		p.Printf("  %s\n", p.Paint(term.Red, line))
 	}
 	p.Para("", v.often())
 }
@@ -114,9 +109,9 @@ func (v *Screen) stopped() bool {
 // often says how often the kubelet complains, since when, and whether it still does.
 func (v *Screen) often() string {
 	c := &v.Complaints
-	words := []string{human.Thousands(c.LastHour) + " " + plural(c.LastHour, "line") + " in the last hour"}
+	words := []string{human.Count(c.LastHour, "line") + " in the last hour"}
 	if c.Untimed > c.Lines/2 || c.LastHour == 0 {
-		words[0] = human.Thousands(c.Lines) + " " + plural(c.Lines, "line") + " in " + v.read()
+		words[0] = human.Count(c.Lines, "line") + " in " + v.read()
 	}
 	if c.First != nil {
 		words = append(words, v.sinceWhen())
@@ -133,13 +128,6 @@ func (v *Screen) often() string {
 	return text + "."
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
-}
-
 // sinceWhen says when the complaints began, as far as was read.
 func (v *Screen) sinceWhen() string {
 	first := *v.Complaints.First
@@ -148,7 +136,7 @@ func (v *Screen) sinceWhen() string {
 			return "for more than " + v.readFor(s)
 		}
 	}
-	return "since " + first.UTC().Format("2006-01-02 15:04 UTC")
+	return "since " + human.Clock(first, v.now)
 }
 
 // pods shows the pods, two lines each.
@@ -161,7 +149,7 @@ func (p writer) pods(v *Screen) {
 		return
 	}
 	p.Heading("What lies there")
-	name := p.Columns - 2 - uidWidth - 2 - sizeWidth - 2
+	name := min(p.Columns-2-uidWidth-2-sizeWidth, mostName)
 	for i, pod := range v.Pods {
 		if i == mostPods {
 			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(v.Pods)-i, "more pod"))
@@ -172,7 +160,7 @@ func (p writer) pods(v *Screen) {
 			size = human.Size(pod.Bytes)
 		}
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth), uidWidth+2),
-			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), name-2), max(name, 1)), sizeWidth, size)
+			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1)), max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
 }
@@ -189,23 +177,22 @@ func (p writer) byItself(v *Screen) {
 			clean.Text(v.Stops.Detail)))
 		return
 	}
-	what := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]))
-	when := "now"
+	what, verb, when := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes])), "goes", " now"
 	if v.counts.due > 0 {
-		when = "in " + human.Age(v.counts.due)
+		when = " in " + human.Age(v.counts.due)
 	}
 	if goes > 1 {
-		when = "the first " + when
+		verb, when = "go", ", the first"+when
 	}
 	switch v.Daemon.Runs {
 	case policy.Yes:
-		p.Para("  ", fmt.Sprintf("%s, %s. The daemon has run since %s (mode %s).", what, when,
-			v.Daemon.Since.UTC().Format("2006-01-02 15:04 UTC"), cmp.Or(v.Daemon.Mode, "unknown")))
+		p.Para("  ", fmt.Sprintf("%s %s%s. The daemon has run since %s (mode %s).", what, verb, when,
+			human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 	case policy.No:
-		p.Para("  ", fmt.Sprintf("%s, %s, once something takes it.", what, when))
+		p.Para("  ", fmt.Sprintf("%s may go%s.", what, when))
 		p.todo(unattended(v.Daemon))
 	case policy.Unknown:
-		p.Para("  ", fmt.Sprintf("%s, %s, if a daemon runs: whether one does is not known.", what, when))
+		p.Para("  ", fmt.Sprintf("%s may go%s, if a daemon runs: whether one does is not known.", what, when))
 	}
 }
 
@@ -231,7 +218,7 @@ func (p writer) forPerson(v *Screen) {
 	case len(todo) > 0:
 		p.Heading("What you have to do")
 	case v.Looked && !v.NeedsPerson:
-		p.Printf("\n%s\n", p.Paint(green, "You have nothing to do."))
+		p.Printf("\n%s\n", p.Paint(term.Green, "You have nothing to do."))
 	}
 	for i, t := range todo {
 		if i == mostTodo {
