@@ -36,6 +36,15 @@ var ways = map[string][]chapter{
 		{"Upgrade by rpm", docNext, docUpgraded("config.yaml.rpmnew")},
 		{"Remove by rpm", nil, docRemoved},
 	},
+	// Each twice: first to watch, then with another configuration to act.
+	"Many": {
+		{"On many nodes", docShips("observe"), docWatching},
+		{"On many nodes", docShips("enforce"), docManyAct},
+	},
+	"ManyRPM": {
+		{"On many nodes by rpm", docShips("observe"), docWatching},
+		{"On many nodes by rpm", docShips("enforce"), docManyAct},
+	},
 	"Tarball": {
 		{"Unpack", nil, func(t *testing.T, n *node, _ string) {
 			if got := n.state(); got != "enabled active notify" {
@@ -158,6 +167,18 @@ func docWatching(t *testing.T, n *node, _ string) {
 func docActs(t *testing.T, n *node, said string) {
 	if !strings.Contains(said, "mode: enforce") {
 		t.Error("config print does not show the mode")
+	}
+	docTaken(t, n)
+}
+
+// docShips lays the configuration beside the package.
+func docShips(mode string) func(*testing.T, *node) {
+	return func(t *testing.T, n *node) { n.sh(t, "echo mode: "+mode+" > config.yaml") }
+}
+
+func docManyAct(t *testing.T, n *node, _ string) {
+	if got := n.state(); got != "enabled active notify" {
+		t.Errorf("the unit is %s", got)
 	}
 	docTaken(t, n)
 }
