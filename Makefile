@@ -117,6 +117,29 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
 	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 30m $(TESTFLAGS) .
 
+# The cluster is of the newest of them, and its nodes run the Debian that this machine is.
+CLUSTER_VERSION ?= $(lastword $(E2E_VERSIONS))
+CLUSTER_RELEASE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)
+
+.PHONY: e2e-cluster-runtime
+e2e-cluster-runtime: e2e-runtime ## Get what make e2e-cluster needs from Debian: etcd, and a tree to boot as a node
+	sh e2e/prepare.sh guests
+	sh e2e/prepare.sh etcd
+	sh e2e/packages/trees.sh $(CLUSTER_RELEASE)
+
+.PHONY: e2e-cluster-tools
+e2e-cluster-tools: chart-tools ## Build the cluster that make e2e-cluster starts, and helm, once
+	sh e2e/prepare.sh kubelets $(CLUSTER_VERSION)
+	sh e2e/prepare.sh cluster $(CLUSTER_VERSION)
+
+# unshare(1): with it ends all that the suite has started; its network and its mounts go, too.
+.PHONY: e2e-cluster
+e2e-cluster: e2e-cluster-runtime e2e-cluster-tools build ## Install the chart in a real cluster of two nodes (root, on Debian; builds the cluster once)
+	cd e2e/cluster && CLUSTER_BIN=$(CURDIR)/.cache/e2e/$(CLUSTER_VERSION) CLUSTER_TREE=$(CURDIR)/.cache/packages/$(CLUSTER_RELEASE) \
+		CLUSTER_HELM=$(CURDIR)/$(HELM) CLUSTER_PROGRAM=$(CURDIR)/$(BIN) \
+		go test -exec 'unshare --mount --net --propagation private --pid --fork --kill-child --mount-proc' \
+		-count=1 -timeout 20m $(TESTFLAGS)
+
 # How many pods make churn makes; the short form in make e2e makes 60.
 CHURN_PODS ?= 3000
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -111,7 +112,7 @@ func (n *node) sandbox(t *testing.T, cri runtimeapi.RuntimeServiceClient, uid st
 	container, err := cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: id, SandboxConfig: config,
 		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: imageName},
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: image.Name},
 			Command: []string{"/pause"}, Labels: config.GetLabels(), Linux: &runtimeapi.LinuxContainerConfig{},
 		},
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
 // leftover is one kind of what dead pods leave, of the kinds that real kubelets stumble
@@ -198,7 +200,7 @@ var kinds = []leftover{
 		make: func(o orphan) {
 			o.file("a user's", "volumes", emptyDir, "vol", "data")
 			o.ctr("run", "-d", "--cgroup", "/"+o.n.tag+"/alone", "--mount",
-				"type=bind,src="+o.at("volumes", emptyDir, "vol")+",dst=/data,options=rbind:rw", imageName, o.n.tag)
+				"type=bind,src="+o.at("volumes", emptyDir, "vol")+",dst=/data,options=rbind:rw", image.Name, o.n.tag)
 		},
 		undo: func(o orphan) {
 			if b, err := os.ReadFile(filepath.Join(o.dir, "volumes", emptyDir, "vol", "data")); err != nil || string(b) != "a user's" {

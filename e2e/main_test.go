@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
 // How long things take here. A living pod's directory is made again when the kubelet next
@@ -125,7 +127,7 @@ func build(dir string) error {
 			return fmt.Errorf("cannot build %s: %w\n%s", c.name, err, out)
 		}
 	}
-	if err := writeImage(filepath.Join(dir, "image.tar"), filepath.Join(dir, "pause")); err != nil {
+	if err := image.Write(filepath.Join(dir, "image.tar"), filepath.Join(dir, "pause")); err != nil {
 		return err
 	}
 	if err := writeDaemonImage(dir); err != nil {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
 // node is one containerd with one kubelet, all in its own directory.
@@ -162,7 +164,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "%[1]s/cni"
-`, n.dir, name, n.socket(name), imageName, os.Getenv(snapshotter)))
+`, n.dir, name, n.socket(name), image.Name, os.Getenv(snapshotter)))
 	p := launch(t, name, filepath.Join(n.dir, name+".log"), "containerd", "--config", config)
 	eventually(t, 60*time.Second, func() string {
 		if !p.running() {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
 )
 
 func runQuietly(args ...string) (string, error) {
@@ -54,7 +56,7 @@ func (n *node) livingPods(t *testing.T) []pod {
 func (p pod) parts() (metadata, spec string) {
 	return fmt.Sprintf("{name: %s, namespace: e2e, uid: %s}", p.name, p.uid),
 		fmt.Sprintf("{%s, terminationGracePeriodSeconds: 2, containers: [{name: app, image: %s, imagePullPolicy: Never, "+
-			"command: [/pause, %s], volumeMounts: %s}]}", p.spec, cmp.Or(p.image, imageName), p.dirs, p.mounts)
+			"command: [/pause, %s], volumeMounts: %s}]}", p.spec, cmp.Or(p.image, image.Name), p.dirs, p.mounts)
 }
 
 // serve makes the kubelet run the pods, and no others, from its other source of static

@@ -1,4 +1,5 @@
-package e2e
+// Package image makes the one image that the pods of the suites run.
+package image
 
 import (
 	"archive/tar"
@@ -10,12 +11,12 @@ import (
 	"runtime"
 )
 
-// imageName needs no registry: it is imported from a file, and pods never pull it.
-const imageName = "orphan-reaper.invalid/pause:1"
+// Name needs no registry: it is imported from a file, and pods never pull it.
+const Name = "orphan-reaper.invalid/pause:1"
 
-// writeImage makes an image of one static program by hand: an OCI image layout in a tar
+// Write makes an image of one static program by hand: an OCI image layout in a tar
 // (https://github.com/opencontainers/image-spec/blob/main/image-layout.md).
-func writeImage(path, program string) error {
+func Write(path, program string) error {
 	binary, err := os.ReadFile(program)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func writeImage(path, program string) error {
 		return err
 	}
 	entry := asBlob("manifest.v1+json", manifest)
-	entry["annotations"] = map[string]string{"io.containerd.image.name": imageName, "org.opencontainers.image.ref.name": "1"}
+	entry["annotations"] = map[string]string{"io.containerd.image.name": Name, "org.opencontainers.image.ref.name": "1"}
 	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []any{entry}})
 	if err != nil {
 		return err

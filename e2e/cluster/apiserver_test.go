@@ -1,0 +1,30 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// away: the API server dies. A kubelet can then not tell whose the daemon's token is, and answers no more. The daemon
+// goes on reaping by what it hears. A program that was told to ask the API server keeps everything meanwhile.
+func away(t *testing.T, c *cluster) {
+	n := c.nodes[0]
+	c.apiserver.kill()
+	time.Sleep(6 * time.Second) // what a kubelet remembers of tokens is forgotten: cacheTTL
+	heard := n.dead(t, newUID(t), unmounted)
+	n.tells(t, heard, policy.KindParked, "")
+	t.Run("a kubeconfig keeps everything meanwhile", func(t *testing.T) {
+		waits := n.dead(t, newUID(t), unmounted)
+		p := n.scanAs(t, n.name).pod(t, waits)
+		if p.Facts["api_lists"].Value != "unknown" || !slices.Contains(p.Reasons, string(policy.ReasonAPIUnknown)) {
+			t.Errorf("of %s: %+v", waits, p)
+		}
+	})
+	n.tells(t, heard, policy.KindRemoved, "")
+	c.apiserver.start(t)
+	c.apiReady(t)
+	c.nodesReady(t)
+}

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// deaf: the kubelet of this node is not heard. That its list has not the pod is not enough to let it go: the kubelet may
+// work on one of the pod's volumes, and only its log tells of that. The pod is kept, and the report says why.
+func deaf(t *testing.T, c *cluster) {
+	d := c.daemon(t, c.nodes[1])
+	uid := d.dead(t, newUID(t), unmounted)
+	d.look(t)
+	d.tells(t, uid, policy.KindKept, policy.ReasonKubeletUnknown)
+	throughout(t, 8*time.Second, func() string { // longer than the hold
+		return missing(exists(d.podDir(uid)), "it is gone: %s", texts(d.told(t, uid)))
+	})
+	p := d.scan(t).pod(t, uid)
+	if p.Facts["kubelet_lists"].Value != "no" || p.Facts["held"].Value != "unknown" {
+		t.Errorf("it was kept by %+v", p)
+	}
+	if err := os.RemoveAll(d.podDir(uid)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// kubeconfig: the program on a node, not in its pod, asks the API server with the node's own credentials. It learns
+// which pods are bound to the node; of another node's pods it gets no list, and then keeps.
+func kubeconfig(t *testing.T, c *cluster) {
+	n := c.nodes[0]
+	var lives pod
+	for _, p := range c.pods(t, living, "app=living") {
+		if p.Spec.NodeName == n.name {
+			lives = p
+		}
+	}
+	// The daemon would take it at once, but for a file that somebody holds open.
+	dead := n.dead(t, newUID(t), unmounted)
+	hold := n.holdOpen(t, "/var/lib/kubelet/pods/"+dead+"/volumes/"+csi+"/pvc-e2e/vol_data.json")
+	defer hold()
+	own := n.scanAs(t, n.name)
+	for uid, want := range map[string]string{lives.Metadata.UID: "yes", dead: "no"} {
+		if fact := own.pod(t, uid).Facts["api_lists"]; fact.Value != want || want == "yes" && !strings.Contains(fact.Origin+fact.Detail, "10.213.78.1") {
+			t.Errorf("of %s the API server says %+v, should say %s", uid, fact, want)
+		}
+	}
+	if p := own.pod(t, lives.Metadata.UID); p.Verdict != "keep" || !slices.Contains(p.Reasons, string(policy.ReasonAPILists)) {
+		t.Errorf("of the living pod: %+v", p)
+	}
+	other := n.scanAs(t, c.nodes[1].name).pod(t, dead)
+	if other.Facts["api_lists"].Value != "unknown" || !slices.Contains(other.Reasons, string(policy.ReasonAPIUnknown)) {
+		t.Errorf("asked for another node's pods: %+v", other)
+	}
+}
+
+// scanAs runs the program on the node with the node's own credentials, as the node of that name.
+func (n *node) scanAs(t *testing.T, name string) report {
+	t.Helper()
+	out, err := n.try("/usr/local/bin/orphan-reaper", "scan", "-o", "json", "--kubeconfig", "/etc/kubernetes/kubelet.conf", "--node-name", name)
+	return parse(t, out, err)
+}

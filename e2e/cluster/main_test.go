@@ -1,0 +1,272 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/await"
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+)
+
+// What make e2e-cluster says: where the programs of Kubernetes lie, the Debian that is booted, helm, and the
+// program under test.
+var (
+	bin     = os.Getenv("CLUSTER_BIN")
+	tree    = os.Getenv("CLUSTER_TREE")
+	helm    = os.Getenv("CLUSTER_HELM")
+	program = os.Getenv("CLUSTER_PROGRAM")
+)
+
+// place is where the suite's files lie. It is its lock as well.
+const place = "/var/tmp/orphan-reaper-cluster"
+
+// tag begins the names of our cgroups.
+const tag = "orcluster"
+
+// patience is how long a step may take here.
+const patience = 40 * time.Second
+
+// The suite's words for how it waits.
+var (
+	eventually = await.Eventually
+	throughout = await.Throughout
+	missing    = await.Missing
+)
+
+// steps are the scenarios, in order.
+var steps = []struct {
+	name string
+	run  func(*testing.T, *cluster)
+}{
+	{"the daemons become ready", ready},
+	{"pods end", end},
+	{"a mount after the daemon's start", mountedLater},
+	{"the daemon's token is refused", refused},
+	{"a report a node", reports},
+	{"a kubeconfig", kubeconfig},
+	{"a kubelet that is not heard", deaf},
+	{"orphans of real pods", reaped},
+	{"the API server down and up", away},
+	{"upgrade and drain", rollout},
+}
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "cluster:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	// Killed with unshare(1), all mounts, links and processes of the suite are gone.
+	if os.Getuid() != 0 || os.Getpid() != 1 || bin == "" {
+		return 1, errors.New("run this as root with make e2e-cluster")
+	}
+	lock, err := takePlace()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = lock.Close() }()
+	defer func() { err = errors.Join(err, dropCgroups(), os.RemoveAll(place)) }()
+	if err := build(); err != nil {
+		return 1, err
+	}
+	if code = m.Run(); code != 0 {
+		keepLogs()
+	}
+	for _, line := range shown {
+		_, _ = fmt.Println(line)
+	}
+	return code, nil
+}
+
+// shown is what the run tells when it is over.
+var shown []string
+
+// timed tells how long a part took.
+func timed(what string, do func()) {
+	began := time.Now()
+	do()
+	shown = append(shown, fmt.Sprintf("%6.1f s %s", time.Since(began).Seconds(), what))
+}
+
+func TestCluster(t *testing.T) {
+	var c *cluster
+	timed("start of the cluster", func() { c = newCluster(t) })
+	timed("helm install", func() { c.install(t) })
+	before := c.startLiving(t)
+	for _, s := range steps {
+		timed(s.name, func() { t.Run(s.name, func(t *testing.T) { s.run(t, c) }) })
+		c.sameLife(t, before)
+	}
+}
+
+// takePlace makes the suite's directory anew.
+func takePlace() (*os.File, error) {
+	if err := os.Mkdir(place, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	lock, err := os.OpenFile(place, unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(lock.Fd()), &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0o700 {
+		return nil, errors.Join(fmt.Errorf("%s is not ours", place), err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("another run of the suite is under way: %w", err)
+	}
+	left, err := os.ReadDir(place)
+	for _, entry := range left {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(place, entry.Name())))
+	}
+	return lock, errors.Join(err, dropCgroups())
+}
+
+// build makes the images: the one that the pods run, and the daemon's under the tags before and after an upgrade.
+func build() error {
+	pause, images := filepath.Join(place, "pause"), filepath.Join(place, "images")
+	if err := os.Mkdir(images, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", pause, "../pause")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build pause: %w\n%s", err, out)
+	}
+	if err := image.Write(filepath.Join(images, "pause.tar"), pause); err != nil {
+		return err
+	}
+	content := filepath.Join(place, "image")
+	if err := os.Mkdir(content, 0o755); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(content, "orphan-reaper"), b, 0o755); err != nil {
+		return err
+	}
+	for _, version := range []string{tagBefore, tagAfter} {
+		cmd := exec.Command("go", "run", "./packaging/image", version, "0", "", content)
+		cmd.Dir, cmd.Stderr = "../..", os.Stderr
+		image, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("cannot make the daemon's image: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(images, version+".tar"), image, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepLogs saves the logs of a run that failed where a person finds them.
+func keepLogs() {
+	to := filepath.Join(filepath.Dir(bin), "logs", "cluster")
+	_ = os.RemoveAll(to)
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return
+	}
+	logs, err := filepath.Glob(place + "/logs/*")
+	if err != nil {
+		return
+	}
+	for _, log := range logs {
+		if b, err := os.ReadFile(log); err == nil {
+			_ = os.WriteFile(filepath.Join(to, filepath.Base(log)), b, 0o600)
+		}
+	}
+	_, _ = fmt.Fprintln(os.Stderr, "cluster: the logs are in .cache/e2e/logs/cluster")
+}
+
+// dropCgroups removes our cgroups from every hierarchy; there is no process in them.
+func dropCgroups() error { return dropCgroupsOf("*") }
+
+func dropCgroupsOf(node string) error {
+	tops, err := filepath.Glob("/sys/fs/cgroup/" + tag + "-" + node)
+	if err != nil {
+		return err
+	}
+	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + tag + "-" + node)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, top := range append(tops, v1...) {
+		all := below(top)
+		for i := range all {
+			if err := unix.Rmdir(all[len(all)-1-i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("cannot remove %s: %w", all[len(all)-1-i], err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// below are the directory and all below it, parents first.
+func below(top string) (all []string) {
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
+}
+
+func mkdir(t *testing.T, path string) string {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// lay writes a file and the directories above it.
+func lay(t *testing.T, path, text string) string {
+	t.Helper()
+	mkdir(t, filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// command runs one to its end, and returns what it said without the end of line.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := try(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func try(args ...string) (string, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "HOME=" + place}
+	out, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%s: %w: %s%s", strings.Join(args, " "), err, e.Stderr, out)
+	}
+	return strings.TrimSuffix(string(out), "\n"), err
+}

@@ -1,0 +1,30 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// mountedLater: what the node mounts below the directory of a dead pod after the daemon's pod has started comes into
+// the daemon's own mount namespace, and keeps that pod. When it is gone, the pod goes.
+func mountedLater(t *testing.T, c *cluster) {
+	n := c.nodes[0]
+	d, uid := c.daemon(t, n), newUID(t)
+	n.dead(t, uid, unmounted)
+	volume := "/var/lib/kubelet/pods/" + uid + "/volumes/" + emptyDir + "/mem"
+	n.run(t, "mkdir", "-p", volume)
+	n.run(t, "mount", "-t", "tmpfs", "-o", "size=1m", "later", volume)
+	lay(t, n.path(volume, "precious"), precious)
+	d.look(t)
+	n.tells(t, uid, policy.KindKept, policy.ReasonMounted)
+	throughout(t, 10*time.Second, func() string { // longer than the hold
+		return missing(exists(n.path(volume, "precious")), "the file in the later mount is gone: %s", texts(n.told(t, uid)))
+	})
+	if told := n.kinds(t, uid); told[string(policy.KindParked)] {
+		t.Errorf("it was parked: %s", texts(n.told(t, uid)))
+	}
+	n.run(t, "umount", volume)
+	d.removed(t, uid)
+}

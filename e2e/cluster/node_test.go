@@ -1,0 +1,416 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+)
+
+// node is a Debian that has booted in a container, with a kubelet and a runtime.
+type node struct {
+	name    string
+	dir     string
+	address string
+	pods    string // the network of its pods
+	log     string // what its kubelet writes to; "" for the journal
+	cmd     *exec.Cmd
+	done    chan struct{}
+	leader  int // its PID 1, as we see it
+}
+
+// setUp is what the container's program needs, in a mount namespace of its own: the tree below a tmpfs for what is
+// changed. It joins a cgroup of its own in every hierarchy, which is the node's root.
+const setUp = `set -e
+dir=$1 tree=$2 cgroup=$3
+mkdir -p /run/systemd
+mount -t tmpfs -o mode=0755 tmpfs /run/systemd
+mount -t tmpfs -o mode=0755 tmpfs "$dir/over"
+mkdir -m 0755 "$dir/over/upper" "$dir/over/work"
+mount -t overlay -o "lowerdir=$dir/layer:$tree,upperdir=$dir/over/upper,workdir=$dir/over/work" overlay "$dir/root"
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+	for controller in $(cat /sys/fs/cgroup/cgroup.controllers); do echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control; done
+	mkdir "/sys/fs/cgroup/$cgroup"
+	echo $$ >"/sys/fs/cgroup/$cgroup/cgroup.procs"
+else
+	for hierarchy in /sys/fs/cgroup/*; do
+		[ ! -L "$hierarchy" ] && [ -e "$hierarchy/cgroup.procs" ] || continue
+		mkdir "$hierarchy/$cgroup"
+		# A new cpuset allows no CPU until it is told which (cpuset(7)).
+		for file in cpuset.cpus cpuset.mems; do
+			[ ! -e "$hierarchy/$file" ] || cat "$hierarchy/$file" >"$hierarchy/$cgroup/$file"
+		done
+		echo $$ >"$hierarchy/$cgroup/cgroup.procs"
+	done
+fi
+shift 3
+exec systemd-nspawn --boot --register=no --keep-unit --console=pipe --capability=all \
+	--link-journal=no --resolv-conf=off --timezone=off --directory="$dir/root" \
+	--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self add_key keyctl bpf' "$@"
+`
+
+// prepare makes the booted container a node. Its runtime changes its cgroups. The kernel settings that a kubelet
+// wants (setupKernelTunables in pkg/kubelet/cm) are the machine's, so it reads them from files. The machine's kernel
+// log is none of its business.
+const prepare = `set -e
+for cgroup in /sys/fs/cgroup/*; do
+	! mountpoint -q "$cgroup" || mount -o remount,bind,rw "$cgroup"
+done
+mkdir /run/sysctl
+while read -r name value; do
+	file=/run/sysctl/$(basename "$name")
+	echo "$value" >"$file"
+	mount --bind "$file" "/proc/sys/$name"
+done <<-'LIST'
+	vm/overcommit_memory 1
+	vm/panic_on_oom 0
+	kernel/panic 10
+	kernel/panic_on_oops 1
+	kernel/keys/root_maxkeys 1000000
+	kernel/keys/root_maxbytes 25000000
+LIST
+ln -sf /dev/null /dev/kmsg
+`
+
+// boot starts the node's container; start goes on with it.
+func (c *cluster) boot(t *testing.T, name string, number int) *node {
+	t.Helper()
+	n := &node{
+		name: name, dir: mkdir(t, filepath.Join(c.dir, name)), done: make(chan struct{}),
+		address: fmt.Sprintf("10.213.78.%d", 10+number), pods: fmt.Sprintf("10.213.%d.0/24", 80+number),
+	}
+	if number == 0 {
+		n.log = "/var/lib/kubelet/kubelet.log"
+	}
+	for _, dir := range []string{"over", "root", "kubelet"} {
+		mkdir(t, filepath.Join(n.dir, dir))
+	}
+	n.configure(t, c)
+	runc, err := filepath.EvalSymlinks("/usr/sbin/runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"-c", setUp, "sh", n.dir, tree, tag + "-" + name, "--machine=" + name, "--network-bridge=" + bridge,
+		"--bind=" + filepath.Join(n.dir, "kubelet") + ":/var/lib/kubelet", "--tmpfs=/var/lib/containerd",
+		"--bind-ro=" + filepath.Join(bin, "kubelet") + ":/usr/local/bin/kubelet", "--bind-ro=" + program + ":/usr/local/bin/orphan-reaper",
+		"--bind-ro=" + filepath.Join(place, "images") + ":/images", "--bind-ro=" + runc + ":/usr/bin/runc",
+	}
+	for _, path := range []string{"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/bin/ctr", "/usr/lib/cni"} {
+		args = append(args, "--bind-ro="+path)
+	}
+	log, err := os.OpenFile(logFileIn(t, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	n.cmd = exec.Command("sh", args...)
+	n.cmd.Stdout, n.cmd.Stderr = log, log
+	// Unshareflags makes all mounts private, too (syscall.SysProcAttr).
+	n.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "SYSTEMD_LOG_LEVEL=info"}
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(n.done)
+		_ = n.cmd.Wait() // how it ended is in ProcessState
+	}()
+	t.Cleanup(func() { n.stop(t) })
+	return n
+}
+
+func logFileIn(t *testing.T, name string) string {
+	t.Helper()
+	mkdir(t, filepath.Dir(logFile(name)))
+	return logFile(name)
+}
+
+// configure writes what the node's administrator has put there.
+//
+// The daemon reads a node's journal by the node's own journalctl only where PID 1 is proved to be the node's, which it
+// is not in a container: what is proved of that, is so by make e2e. So the kubelet of the first node writes a file that
+// the daemon can see, and finds. That of the second writes to the journal alone: that daemon hears nothing, and looks
+// when it is told to.
+func (n *node) configure(t *testing.T, c *cluster) {
+	t.Helper()
+	crt, key := c.ca.sign(t, n.name, "system:node:"+n.name, []string{"system:nodes"}, n.address, n.name)
+	conf := c.ca.kubeconfig(t, n.name+"-client", "system:node:"+n.name, "system:nodes")
+	layer, output := filepath.Join(n.dir, "layer"), ""
+	if n.log != "" {
+		output = "StandardError=append:" + n.log + "\n"
+	}
+	for path, text := range map[string]string{
+		"etc/machine-id":                        fmt.Sprintf("%032x\n", n.name), // a first boot would enable every unit
+		"etc/hostname":                          n.name + "\n",
+		"etc/hosts":                             "127.0.0.1 localhost " + n.name + "\n",
+		"etc/kubernetes/kubelet.conf":           read(t, conf),
+		"etc/systemd/system/containerd.service": "[Service]\nType=notify\nExecStart=/usr/bin/containerd\nDelegate=yes\nKillMode=process\nLimitNOFILE=65536\n",
+		"etc/systemd/system/kubelet.service": "[Service]\nExecStart=/usr/local/bin/kubelet --config=/var/lib/kubelet/config.yaml " +
+			"--kubeconfig=/etc/kubernetes/kubelet.conf --node-ip=" + n.address + " --hostname-override=" + n.name + " --v=2\nKillMode=process\n" + output,
+		"etc/containerd/config.toml": fmt.Sprintf(`version = 2
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %q
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+`, image.Name),
+		"etc/cni/net.d/10-cluster.conflist": fmt.Sprintf(`{"cniVersion": "0.4.0", "name": "cluster", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam":
+    {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+`, n.pods),
+	} {
+		lay(t, filepath.Join(layer, path), text)
+	}
+	kubelet := filepath.Join(n.dir, "kubelet")
+	lay(t, filepath.Join(kubelet, "pki", "ca.crt"), read(t, c.ca.file("ca.crt")))
+	lay(t, filepath.Join(kubelet, "pki", "kubelet.crt"), read(t, crt))
+	lay(t, filepath.Join(kubelet, "pki", "kubelet.key"), read(t, key))
+	// With a syncFrequency of 5 s a --confirm of 20 s is as good as the default with the default of 1 min. What the
+	// API server said of a token is soon forgotten, so that its absence is noticed.
+	lay(t, filepath.Join(kubelet, "config.yaml"), `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: true, cacheTTL: 5s}
+  x509: {clientCAFile: /var/lib/kubelet/pki/ca.crt}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5s, cacheUnauthorizedTTL: 5s}}
+tlsCertFile: /var/lib/kubelet/pki/kubelet.crt
+tlsPrivateKeyFile: /var/lib/kubelet/pki/kubelet.key
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: cgroupfs
+failCgroupV1: false
+enforceNodeAllocatable: []
+failSwapOn: false
+makeIPTablesUtilChains: false
+oomScoreAdj: 0
+resolvConf: ""
+evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+syncFrequency: 5s
+nodeStatusUpdateFrequency: 2s
+`)
+}
+
+// start waits until the node's systemd runs, and starts its runtime and its kubelet.
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	eventually(t, patience, func() string {
+		if !n.running() {
+			t.Fatalf("%s has not booted: %s", n.name, tailOf(logFile(n.name)))
+		}
+		if n.leader == 0 {
+			n.leader = firstOf(n.cmd.Process.Pid)
+		}
+		if n.leader == 0 || !exists(n.path("/run/systemd/private")) {
+			return "no systemd: " + tailOf(logFile(n.name))
+		}
+		out, _ := n.try("systemctl", "is-system-running") // degraded is an exit code, too
+		return missing(out == "running" || out == "degraded", "it is %s: %s", out, tailOf(logFile(n.name)))
+	})
+	net := []string{"nsenter", "--target", strconv.Itoa(n.leader), "--net", "ip"}
+	for _, args := range [][]string{
+		{"address", "add", n.address + "/24", "dev", "host0"},
+		{"link", "set", "host0", "up"},
+		{"route", "add", "default", "via", bridgeAddress},
+	} {
+		command(t, append(net, args...)...)
+	}
+	command(t, "ip", "route", "add", n.pods, "via", n.address) // to its pods
+	n.run(t, "sh", "-c", prepare)
+	n.run(t, "systemctl", "start", "containerd")
+	for _, name := range []string{"pause", tagBefore, tagAfter} {
+		n.run(t, "ctr", "--namespace", "k8s.io", "images", "import", "/images/"+name+".tar")
+	}
+	n.run(t, "systemctl", "start", "kubelet")
+}
+
+func (n *node) running() bool {
+	select {
+	case <-n.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop keeps what the node's journal holds, and switches it off.
+func (n *node) stop(t *testing.T) {
+	t.Helper()
+	if n.leader != 0 && n.running() {
+		if t.Failed() {
+			out, _ := n.try("journalctl", "--no-pager", "-o", "short-precise")
+			_ = os.WriteFile(logFile(n.name+"-journal"), []byte(out), 0o600)
+			if b, err := os.ReadFile(n.path(n.log)); n.log != "" && err == nil {
+				_ = os.WriteFile(logFile(n.name+"-kubelet"), b, 0o600)
+			}
+		}
+		// With PID 1 the kernel ends all of its namespace (pid_namespaces(7)).
+		_ = unix.Kill(n.leader, unix.SIGKILL)
+	} else if n.running() {
+		_ = n.cmd.Process.Kill()
+	}
+	select {
+	case <-n.done:
+	case <-time.After(20 * time.Second):
+		t.Errorf("%s has not ended: %s", n.name, tailOf(logFile(n.name)))
+	}
+	eventually(t, 20*time.Second, func() string { // a moment after its processes have ended
+		if err := dropCgroupsOf(n.name); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// firstOf returns the child that is PID 1 of a PID namespace below, 0 where there is none.
+func firstOf(parent int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
+	if err != nil {
+		return 0
+	}
+	for child := range strings.FieldsSeq(string(b)) {
+		status, err := os.ReadFile("/proc/" + child + "/status")
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			if f := strings.Fields(line); len(f) == 3 && f[0] == "NSpid:" && f[2] == "1" {
+				pid, err := strconv.Atoi(child)
+				if err == nil {
+					return pid
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// path is a path of the node as we can use it: /proc/PID/root leads into its mount namespace (proc_pid_root(5)). No
+// symlink in it may be absolute.
+func (n *node) path(elements ...string) string {
+	return filepath.Join(append([]string{"/proc", strconv.Itoa(n.leader), "root"}, elements...)...)
+}
+
+// podDir is the directory of a pod, as path.
+func (n *node) podDir(uid string, elements ...string) string {
+	return n.path(append([]string{"/var/lib/kubelet/pods", uid}, elements...)...)
+}
+
+// try runs a command in all the node's namespaces.
+func (n *node) try(args ...string) (string, error) {
+	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(n.leader), "--all", "--"}, args...)...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
+	out, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%s: %w: %s%s", strings.Join(args, " "), err, e.Stderr, out)
+	}
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// run is try for what must go well.
+func (n *node) run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := n.try(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// withoutKubelet has the kubelet die, does what happens meanwhile, and starts it again. It waits until that kubelet
+// has taken over the volumes that it found.
+func (n *node) withoutKubelet(t *testing.T, do func()) {
+	t.Helper()
+	took := func() int { return strings.Count(n.kubeletSaid(), `"Volume reconstruction finished"`) }
+	n.run(t, "systemctl", "kill", "--signal=KILL", "kubelet")
+	_, _ = n.try("systemctl", "stop", "kubelet")
+	before := took()
+	do()
+	n.run(t, "systemctl", "start", "kubelet")
+	eventually(t, patience, func() string { return missing(took() > before, "the kubelet has not started: %s", n.kubeletTail()) })
+}
+
+// kubeletSaid is all that the node's kubelets have logged.
+func (n *node) kubeletSaid() string {
+	if n.log == "" {
+		out, _ := n.try("journalctl", "--no-pager", "-u", "kubelet", "-o", "cat")
+		return out
+	}
+	b, err := os.ReadFile(n.path(n.log))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// kubeletTail is the end of that.
+func (n *node) kubeletTail() string {
+	if n.leader == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(n.kubeletSaid()), "\n")
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
+}
+
+// holdOpen has a process of the node hold a file open until the returned function ends it.
+func (n *node) holdOpen(t *testing.T, path string) (end func()) {
+	t.Helper()
+	n.run(t, "systemd-run", "--unit=holds", "--collect", "sh", "-c", "exec sleep infinity <"+path)
+	return func() { n.run(t, "systemctl", "stop", "holds") }
+}
+
+// client asks from within the node's network.
+func (n *node) client(t *testing.T, transport *http.Transport) *http.Client {
+	t.Helper()
+	transport.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
+		own, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = own.Close() }()
+		its, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", n.leader))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = its.Close() }()
+		runtime.LockOSThread()
+		if err := unix.Setns(int(its.Fd()), unix.CLONE_NEWNET); err != nil {
+			runtime.UnlockOSThread()
+			return nil, err
+		}
+		// A socket stays in the namespace that it was made in.
+		conn, err := net.DialTimeout(network, address, 10*time.Second)
+		if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
+			return nil, back // and the thread ends with the goroutine
+		}
+		runtime.UnlockOSThread()
+		return conn, err
+	}
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

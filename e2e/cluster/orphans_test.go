@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/e2e/image"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The directories of volume plugins that the kubelet's own code knows.
+const (
+	csi      = "kubernetes.io~csi"
+	emptyDir = "kubernetes.io~empty-dir"
+)
+
+// remains is what a pod leaves that the kubelet does not remove: files by their place in the pod's directory.
+type remains map[string]string
+
+var (
+	// unmounted is what is left of a CSI volume when its tear-down was cut short: it holds nothing of a user's, and
+	// goes. A kubelet that starts takes it for a volume, and holds it; so it is left while the kubelet runs.
+	unmounted = remains{filepath.Join("volumes", csi, "pvc-e2e", "vol_data.json"): `{"attachmentID":"csi-1","driverName":"e2e.csi.invalid",` +
+		`"nodeName":"e2e","specVolID":"pvc-e2e","volumeHandle":"vol-1","volumeLifecycleMode":"Persistent"}`}
+	// data may be a user's: it stays in quarantine until a person decides.
+	data = remains{filepath.Join("volume-subpaths", "vol", "app", "0", "precious"): precious}
+)
+
+const precious = "a user's, not to be lost"
+
+// leave writes the remains into the pod's directory.
+func (n *node) leave(t *testing.T, uid string, left remains) {
+	t.Helper()
+	for path, text := range left {
+		lay(t, n.podDir(uid, path), text)
+	}
+}
+
+func newUID(t *testing.T) string {
+	t.Helper()
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		t.Fatal(err)
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// dead makes an orphan of a pod that the API server has never heard of, as after a cluster was restored: the
+// kubelet that runs finds it, and names it.
+func (n *node) dead(t *testing.T, uid string, left remains) string {
+	t.Helper()
+	mkdir(t, n.podDir(uid))
+	n.leave(t, uid, left)
+	return uid
+}
+
+// removed waits until all of the pod is removed, and nothing of it waits in quarantine.
+func (d *daemon) removed(t *testing.T, uid string) {
+	t.Helper()
+	d.tells(t, uid, policy.KindRemoved, "")
+	if exists(d.podDir(uid)) {
+		t.Errorf("%s is still there", uid)
+	}
+	if phase := d.scan(t).phase(uid); phase != "" {
+		t.Errorf("%s is still in quarantine: %s", uid, phase)
+	}
+}
+
+// parked waits until what the pod left lies in quarantine for good, with all that may be a user's.
+func (d *daemon) parked(t *testing.T, uid string) {
+	t.Helper()
+	d.tells(t, uid, policy.KindParked, "")
+	if exists(d.podDir(uid)) {
+		t.Errorf("%s is still there", uid)
+	}
+	eventually(t, patience, func() string {
+		phase := d.scan(t).phase(uid)
+		return missing(phase == "held", "%s is %q in quarantine: %s", uid, phase, texts(d.told(t, uid)))
+	})
+	d.checkData(t, uid)
+}
+
+// checkData fails where the parked data is not all there.
+func (n *node) checkData(t *testing.T, uid string) {
+	t.Helper()
+	for path, text := range data {
+		found, err := filepath.Glob(n.path("/var/lib/kubelet/orphan-reaper", "*"+uid+"*", path))
+		if err != nil || len(found) != 1 {
+			t.Errorf("%s is not in quarantine: %q, %v", path, found, err)
+			continue
+		}
+		if got := read(t, found[0]); got != text {
+			t.Errorf("%s holds %q", found[0], got)
+		}
+	}
+}
+
+// template is one of pods with that label, on that node. Their container leaves a file, and ends when it misses it.
+func template(name, node string) string {
+	where := ""
+	if node != "" {
+		where = ", nodeSelector: {kubernetes.io/hostname: " + node + "}"
+	}
+	return fmt.Sprintf(`{metadata: {labels: {app: %s}}, spec: {terminationGracePeriodSeconds: 1, automountServiceAccountToken: false%s,
+  volumes: [{name: data, emptyDir: {}}], containers: [
+  {name: app, image: %s, imagePullPolicy: Never, command: [/pause, /data], volumeMounts: [{name: data, mountPath: /data}]}]}}`, name, where, image.Name)
+}
+
+// living are pods of a DaemonSet that run beside all scenarios, and must not notice any of them.
+const living = "living"
+
+// life is what of them must not change: by node the pod, its containers and its file.
+type life map[string]string
+
+func (c *cluster) startLiving(t *testing.T) life {
+	t.Helper()
+	c.kubectl(t, "create", "namespace", living)
+	c.apply(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: living, namespace: living}, spec: {
+  selector: {matchLabels: {app: living}}, template: %s}}`, template(living, "")))
+	c.kubectlEventually(t, "the living pods", func() string {
+		all := c.pods(t, living, "app=living")
+		return missing(len(all) == len(c.nodes) && !slices.ContainsFunc(all, func(p pod) bool { return !p.ready() }), "%+v", all)
+	})
+	return c.living(t)
+}
+
+func (c *cluster) living(t *testing.T) life {
+	t.Helper()
+	l := life{}
+	for _, p := range c.pods(t, living, "app=living") {
+		born := read(t, c.node(t, p.Spec.NodeName).podDir(p.Metadata.UID, "volumes", emptyDir, "data", "born"))
+		l[p.Spec.NodeName] = strings.Join([]string{p.Metadata.UID, fmt.Sprint(p.Status.ContainerStatuses), born}, " ")
+	}
+	return l
+}
+
+// sameLife fails where a living pod has changed.
+func (c *cluster) sameLife(t *testing.T, before life) {
+	t.Helper()
+	if now := c.living(t); !maps.Equal(now, before) {
+		t.Errorf("a living pod has changed: %v, was %v", now, before)
+	}
+}

@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Where the chart is, and the tags of the image before and after an upgrade.
+const (
+	chart     = "../../packaging/chart"
+	namespace = "orphan-reaper"
+	tagBefore = "before"
+	tagAfter  = "after"
+	selector  = "app.kubernetes.io/name=orphan-reaper"
+)
+
+// values are the chart's; nothing is pulled here.
+const values = `image: {repository: orphan-reaper, tag: ` + tagBefore + `, pullPolicy: Never}
+mode: enforce
+maxUnavailable: 1
+minReadySeconds: 2
+`
+
+// short are times for people who do not wait. The chart's schema refuses them, and is left out with them.
+const short = "extraArgs: [--hold=5s, --settle=5s, --confirm=20s]\n"
+
+// install installs the chart as docs/fleet.md says, and waits until its pods are ready.
+func (c *cluster) install(t *testing.T) {
+	t.Helper()
+	c.kubectl(t, "create", "namespace", namespace)
+	c.kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=privileged")
+	c.helm(t, "install", values)
+	c.rolledOut(t)
+}
+
+// upgrade is helm upgrade to short times, and to what is set.
+func (c *cluster) upgrade(t *testing.T, set ...string) {
+	t.Helper()
+	args := []string{"--skip-schema-validation"}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	c.helm(t, "upgrade", values+short, args...)
+}
+
+func (c *cluster) helm(t *testing.T, verb, values string, args ...string) {
+	t.Helper()
+	file := lay(t, place+"/values.yaml", values)
+	command(t, append([]string{helm, "--kubeconfig", c.admin, verb, "orphan-reaper", chart, "--namespace", namespace, "--values", file}, args...)...)
+}
+
+func (c *cluster) rolledOut(t *testing.T) {
+	t.Helper()
+	c.kubectlEventually(t, "the rollout", func() string {
+		_, err := c.try("--namespace", namespace, "rollout", "status", "daemonset/orphan-reaper", "--timeout=10s")
+		if err != nil {
+			logs, _ := c.try("--namespace", namespace, "logs", "--selector", selector, "--tail=5", "--prefix")
+			events, _ := c.try("--namespace", namespace, "get", "events", "--field-selector=type=Warning")
+			return fmt.Sprintf("%v\n%s\n%s", err, logs, events)
+		}
+		return ""
+	})
+}
+
+// daemon is the daemon of one node, in its pod.
+type daemon struct {
+	*node
+
+	c   *cluster
+	pod pod
+}
+
+// daemon returns the one of the node that is there now.
+func (c *cluster) daemon(t *testing.T, n *node) *daemon {
+	t.Helper()
+	d := &daemon{node: n, c: c}
+	c.kubectlEventually(t, "the daemon of "+n.name, func() string {
+		for _, p := range c.pods(t, namespace, selector) {
+			if p.Spec.NodeName == n.name && p.ready() {
+				d.pod = p
+				return ""
+			}
+		}
+		return "no pod is ready"
+	})
+	return d
+}
+
+// report is the part of scan -o json that the suite reads.
+type report struct {
+	Pods       []scannedPod
+	Quarantine []struct{ UID, Entry, Phase string }
+	Errors     []string
+}
+
+type scannedPod struct {
+	UID     string
+	Verdict string
+	Reasons []string
+	Facts   map[string]struct{ Value, Origin, Detail string }
+}
+
+// pod is what the report has of one.
+func (r report) pod(t *testing.T, uid string) scannedPod {
+	t.Helper()
+	i := slices.IndexFunc(r.Pods, func(p scannedPod) bool { return p.UID == uid })
+	if i < 0 {
+		t.Fatalf("the report has no pod %s: %+v", uid, r)
+	}
+	return r.Pods[i]
+}
+
+// scan is what the program says in the daemon's pod.
+func (d *daemon) scan(t *testing.T) report {
+	t.Helper()
+	out, err := d.c.try("--namespace", namespace, "exec", d.pod.Metadata.Name, "--",
+		"/orphan-reaper", "scan", "-o", "json", "--kubelet-token-file", "/run/secrets/orphan-reaper/token")
+	return parse(t, out, err)
+}
+
+// parse reads a report; err is an exit code, of which 3 says that a person should look.
+func parse(t *testing.T, out string, err error) (r report) {
+	t.Helper()
+	if e := json.Unmarshal([]byte(out), &r); e != nil {
+		t.Fatalf("no report: %v, %v: %s", err, e, out)
+	}
+	return r
+}
+
+// phase returns that of the pod's entry in quarantine, "" where it has none.
+func (r report) phase(uid string) string {
+	for _, e := range r.Quarantine {
+		if e.UID == uid {
+			return e.Phase
+		}
+	}
+	return ""
+}
+
+// event is one entry of a node's journal.
+type event map[string]any
+
+func (e event) get(field string) string {
+	s, _ := e[field].(string)
+	return s
+}
+
+// told is what the node's journal has of the pod from its daemons, oldest first.
+func (n *node) told(t *testing.T, uid string) (all []event) {
+	t.Helper()
+	out, err := n.try("journalctl", "--no-pager", "--quiet", "--all", "--output=json", "--identifier=orphan-reaper", "ORPHAN_REAPER_POD_UID="+uid)
+	if err != nil && out != "" {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// tells waits for a record of the pod of that kind, with the reason where one is given.
+func (n *node) tells(t *testing.T, uid string, kind policy.Kind, reason policy.Reason) (found event) {
+	t.Helper()
+	// The kubelet's garbage collection of sandboxes comes once a minute, and after a start one pod goes first, alone.
+	eventually(t, 2*patience, func() string {
+		all := n.told(t, uid)
+		for _, e := range all {
+			if e.get("ORPHAN_REAPER_KIND") == string(kind) && (reason == "" || slices.Contains(strings.Split(e.get("ORPHAN_REAPER_REASONS"), ","), string(reason))) {
+				found = e
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s: no record %s %s of %s: %s", n.name, kind, reason, uid, texts(all))
+	})
+	return found
+}
+
+// kinds are those of all records of the pod.
+func (n *node) kinds(t *testing.T, uid string) map[string]bool {
+	t.Helper()
+	kinds := map[string]bool{}
+	for _, e := range n.told(t, uid) {
+		kinds[e.get("ORPHAN_REAPER_KIND")] = true
+	}
+	return kinds
+}
+
+func texts(all []event) string {
+	var b strings.Builder
+	for _, e := range all {
+		b.WriteString("\n" + e.get("ORPHAN_REAPER_KIND") + ": " + e.get("MESSAGE") + " " + e.get("ORPHAN_REAPER_REASON_DETAIL"))
+	}
+	return b.String()
+}
+
+// get asks the daemon over HTTP, as the node's own processes can.
+func (d *daemon) get(t *testing.T, method, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:9477"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := d.client(t, &http.Transport{DisableKeepAlives: true}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// look has the daemon look now.
+func (d *daemon) look(t *testing.T) {
+	t.Helper()
+	if code, said := d.get(t, http.MethodPost, "/v1/sweep"); code != http.StatusAccepted {
+		t.Fatalf("POST /v1/sweep: %d %s", code, said)
+	}
+}
+
+// token is the daemon's own, as it lies in its pod.
+func (d *daemon) token(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(read(t, d.podDir(d.pod.Metadata.UID, "volumes", "kubernetes.io~projected", "token", "token")))
+}
+
+// ready: each node has a daemon that enforces, says what it follows, and has never been restarted. So it is with the chart's own
+// times; the scenarios go on with short ones.
+func ready(t *testing.T, c *cluster) {
+	for _, n := range c.nodes {
+		d := c.daemon(t, n)
+		if restarts := d.pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
+			t.Errorf("%s: it was restarted %d times", n.name, restarts)
+		}
+		if code, said := d.get(t, http.MethodGet, "/readyz"); code != http.StatusOK {
+			t.Errorf("%s: /readyz: %d %s", n.name, code, said)
+		}
+		if _, said := d.get(t, http.MethodGet, "/metrics"); !strings.Contains(said, "\norphan_reaper_enforcing 1\n") {
+			t.Errorf("%s: it does not enforce: %s", n.name, said)
+		}
+		started := n.run(t, "journalctl", "--no-pager", "--identifier=orphan-reaper", "--output=cat", "ORPHAN_REAPER_KIND=started")
+		if n.log != "" && !strings.Contains(started, n.log) {
+			t.Errorf("%s: it does not follow %s: %s", n.name, n.log, started)
+		}
+		if said := c.kubectl(t, "--namespace", namespace, "logs", d.pod.Metadata.Name); n.log == "" && !strings.Contains(said, "the journal cannot be read") {
+			t.Errorf("%s: it does not say that it hears nothing: %s", n.name, said)
+		}
+	}
+	c.upgrade(t)
+	c.rolledOut(t)
+}

@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// refused asks with the daemon's own token for what a thief would want. Of the API server it gets nothing of the
+// cluster; of a kubelet no more than its pods, its metrics and its health.
+func refused(t *testing.T, c *cluster) {
+	d := c.daemon(t, c.nodes[0])
+	token := d.token(t)
+	pod := "/api/v1/namespaces/" + namespace + "/pods/" + d.pod.Metadata.Name
+	t.Run("by the API server", func(t *testing.T) {
+		for _, r := range []struct{ method, path string }{
+			{"GET", "/api/v1/secrets"},
+			{"GET", "/api/v1/namespaces/" + namespace + "/secrets"},
+			{"GET", "/api/v1/namespaces/kube-system/configmaps"},
+			{"GET", "/api/v1/pods"},
+			{"GET", "/api/v1/namespaces/" + namespace + "/pods"},
+			{"GET", pod},
+			{"DELETE", pod},
+			{"POST", pod + "/eviction"},
+			{"GET", pod + "/exec?command=/orphan-reaper&container=orphan-reaper&stdout=true"},
+			{"GET", pod + "/log"},
+			{"GET", "/api/v1/nodes"},
+			{"GET", "/api/v1/nodes/" + d.name},
+			{"PATCH", "/api/v1/nodes/" + d.name},
+			{"GET", "/api/v1/nodes/" + d.name + "/proxy/pods"},
+			{"GET", "/api/v1/nodes/" + d.name + "/proxy/configz"},
+			{"GET", "/api/v1/namespaces"},
+			{"GET", "/api/v1/persistentvolumes"},
+			{"POST", "/api/v1/namespaces/" + namespace + "/serviceaccounts/orphan-reaper/token"},
+			{"GET", "/apis/apps/v1/namespaces/" + namespace + "/daemonsets/orphan-reaper"},
+			{"PATCH", "/apis/apps/v1/namespaces/" + namespace + "/daemonsets/orphan-reaper"},
+			{"GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"},
+		} {
+			if code, said := c.ask(t, d.node, token, r.method, apiServer+r.path); code != http.StatusForbidden {
+				t.Errorf("%s %s: %d %s", r.method, r.path, code, said)
+			}
+		}
+	})
+	t.Run("by the kubelet", func(t *testing.T) {
+		base := "https://" + d.address + ":10250"
+		container := "/" + namespace + "/" + d.pod.Metadata.Name + "/orphan-reaper"
+		for path, want := range map[string]int{
+			"/pods": http.StatusOK, "/runningpods/": http.StatusOK, "/metrics": http.StatusOK, "/healthz": http.StatusOK,
+			"/configz": http.StatusForbidden, "/logs/": http.StatusForbidden, "/stats/summary": http.StatusForbidden,
+			"/debug/pprof/":              http.StatusForbidden,
+			"/containerLogs" + container: http.StatusForbidden, "/exec" + container + "?command=/orphan-reaper&output=1": http.StatusForbidden,
+			"/attach" + container + "?output=1": http.StatusForbidden, "/portForward/" + namespace + "/" + d.pod.Metadata.Name: http.StatusForbidden,
+		} {
+			if code, said := c.ask(t, d.node, token, "GET", base+path); code != want {
+				t.Errorf("%s: %d %s", path, code, said)
+			}
+		}
+		for _, path := range []string{
+			"/run" + container + "?cmd=/orphan-reaper", "/exec" + container + "?command=/orphan-reaper&output=1", "/checkpoint" + container,
+		} {
+			if code, said := c.ask(t, d.node, token, "POST", base+path); code != http.StatusForbidden {
+				t.Errorf("POST %s: %d %s", path, code, said)
+			}
+		}
+		if code, said := c.ask(t, d.node, token+"x", "GET", base+"/pods"); code != http.StatusUnauthorized {
+			t.Errorf("with a token that is not one: %d %s", code, said)
+		}
+	})
+	t.Run("and its service account has no more rights", func(t *testing.T) {
+		out := c.kubectl(t, "auth", "can-i", "--list", "--no-headers", "--as", "system:serviceaccount:"+namespace+":orphan-reaper")
+		for line := range strings.Lines(out) {
+			f := strings.Fields(line)
+			if len(f) == 0 || strings.HasPrefix(f[0], "[") || strings.HasPrefix(f[0], "self") { // health, discovery, and questions about itself
+				continue
+			}
+			if verbs := strings.TrimSpace(line[strings.LastIndex(line, "["):]); !granted[f[0]+" "+verbs] {
+				t.Errorf("it may also: %s", line)
+			}
+		}
+	})
+}
+
+// granted is what the chart gives the daemon at these values, as kubectl auth can-i --list tells it.
+var granted = map[string]bool{
+	"nodes/pods [get]":    true,
+	"nodes/metrics [get]": true,
+	"nodes/healthz [get]": true,
+	"events [create]":     true,
+	"orphanreports.orphan-reaper.github.io [create patch]": true,
+}
+
+// ask sends a request with a token from within a node, and returns the status and what was said.
+func (c *cluster) ask(t *testing.T, n *node, token, method, url string) (int, string) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(read(t, c.ca.file("ca.crt")))) {
+		t.Fatal("the authority has no certificate")
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said := make([]byte, 300)
+	length, _ := resp.Body.Read(said)
+	return resp.StatusCode, fmt.Sprintf("%q", said[:length])
+}
