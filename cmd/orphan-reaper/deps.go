@@ -32,6 +32,7 @@ type deps struct {
 	dropArchive  func(ctx context.Context, cfg config.Config, name string) error
 	discover     func(ctx context.Context) (dir, origin string, ok bool)
 	agrees       func(ctx context.Context, cfg config.Config) policy.Fact
+	nodeName     func(cfg config.Config) string
 	now          func() policy.Instant
 }
 
@@ -41,6 +42,6 @@ func realDeps() deps {
 		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
 		restore: wire.Restore, purge: wire.Purge, resume: wire.Resume,
 		archives: wire.ListArchives, restoreCNI: wire.RestoreCNI, restoreBatch: wire.RestoreBatch, dropArchive: wire.DropArchive,
-		discover: wire.DiscoverRoot, agrees: wire.Agrees, now: wire.Now,
+		discover: wire.DiscoverRoot, agrees: wire.Agrees, nodeName: wire.NodeName, now: wire.Now,
 	}
 }

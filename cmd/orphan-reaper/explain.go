@@ -14,19 +14,25 @@ import (
 )
 
 func newExplainCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var short bool
+	cmd := &cobra.Command{
 		Use:   "explain POD",
 		Short: "Explain one pod: what was found, what would happen, what to do",
 		Long: `Take one look at one pod and explain it: each fact with its source, the verdict
 with what each reason means and what to do about it, what would become of each
 thing that the pod left, how to undo it, and what was done with it before, as
-far back as the ledger goes. Changes nothing.
+far back as the ledger goes. Changes nothing. Commands that help are filled in
+with its UID, paths, sandboxes and drivers, so that they can be pasted. With
+--short it is ten lines at the most, for a ticket.
 
 ` + podArgHelp + "\n\n" + attentionHelp,
-		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0",
+		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0\n  orphan-reaper explain --short default/web-0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
+			}
+			if short && a.json() {
+				return exit.Usagef("", "--short is text, and JSON has all")
 			}
 			return nil
 		},
@@ -44,15 +50,21 @@ far back as the ledger goes. Changes nothing.
 			if err != nil {
 				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 			}
-			return a.explain(cfg, report, uids[0], done...)
+			return a.explain(cfg, report, uids[0], short, done...)
 		},
 	}
+	cmd.Flags().BoolVar(&short, "short", false, "ten lines at the most, for a ticket")
+	return cmd
 }
 
 // explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
+func (a *app) explain(cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
 	x := view.NewExplanation(report, a.viewContext(cfg), uid, done)
-	if err := a.write(x.JSON(), func(p *view.Printer) { p.Explain(x) }); err != nil {
+	text := func(p *view.Printer) { p.Explain(x) }
+	if short {
+		text = func(p *view.Printer) { p.Short(x) }
+	}
+	if err := a.write(x.JSON(), text); err != nil {
 		return err
 	}
 	if x.Empty() {

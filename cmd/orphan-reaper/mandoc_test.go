@@ -15,7 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -181,7 +181,7 @@ func manPage() string {
 	}
 	m.section("Reasons")
 	m.paragraph("Why a pod directory or a file of CNI is kept or waits. Each by itself is enough.")
-	for _, a := range view.Reasons {
+	for _, a := range advice.Reasons {
 		m.item(string(a.Reason), a.Means+"\n\n"+a.Todo)
 	}
 	m.section("See also")

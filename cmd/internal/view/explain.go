@@ -3,6 +3,7 @@ package view
 import (
 	"slices"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -95,7 +96,7 @@ func (x Explanation) JSON() any {
 			one.Pods = append(one.Pods, *pod)
 		}
 		for _, r := range pod.Reasons {
-			a := AdviceFor(r)
+			a := advice.For(r)
 			one.Advice = append(one.Advice, Advice{r, a.Means, a.Todo})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -49,6 +50,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	x.Para("", x.summary(pod))
 	for _, w := range pod.Why {
 		x.reason(w)
+		if pod.outlook() != policy.OutlookAlive {
+			x.commands(e, w.Reason)
+		}
 	}
 	x.Heading("What was looked at")
 	x.facts(pod, n)
@@ -104,13 +108,27 @@ func (x explainer) summary(pod *podView) string {
 
 // reason writes one reason: what was seen, what it means, what to do.
 func (x explainer) reason(w policy.Why) {
-	a := AdviceFor(w.Reason)
+	a := advice.For(w.Reason)
 	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
 	if w.Detail != "" {
 		x.Item("    ", "seen", 7, "", clean.Text(w.Detail))
 	}
 	x.Item("    ", "means", 7, "", a.Means)
 	x.Item("    ", "do", 7, "", a.Todo)
+}
+
+// commands writes what a person can paste for a reason, unbroken.
+func (x explainer) commands(e *policy.Evidence, r policy.Reason) {
+	c := x.place().Commands(e, r)
+	for _, command := range c.Look {
+		x.Printf("    %s%s\n", human.Pad("look", 7), command)
+	}
+	if len(c.Then) > 0 {
+		x.Printf("    then   if the pod is gone:\n")
+	}
+	for _, command := range c.Then {
+		x.Printf("    %7s%s\n", "", command)
+	}
 }
 
 // factWords say what each fact asks.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -17,6 +18,12 @@ type Context struct {
 	Now                    policy.Instant
 	Confirm, Retention     time.Duration
 	PodsDir, QuarantineDir string
+	Node                   string // its name, "" where nobody told
+}
+
+// place is where the commands for a reason look.
+func (x Context) place() advice.Place {
+	return advice.Place{PodsDir: x.PodsDir, QuarantineDir: x.QuarantineDir, Node: x.Node}
 }
 
 // The words of "purge" in JSON: how an entry ends.

@@ -54,7 +54,7 @@ func writeReports(ctx context.Context, cfg config.Config, version string, d *rea
 			giveBack()
 		},
 	}
-	c.Host = nodeName(cfg)
+	c.Host = NodeName(cfg)
 	if cfg.NodeName != config.Auto {
 		c.Node = cfg.NodeName
 	}

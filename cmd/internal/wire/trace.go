@@ -25,7 +25,7 @@ func startTracing(ctx context.Context, cfg config.Config, version string, d *rea
 	if err != nil {
 		host = "" // then it is not told
 	}
-	tc := trace.Config{Endpoint: cfg.TracingEndpoint, Version: version, Host: host, Node: nodeName(cfg), Log: log}
+	tc := trace.Config{Endpoint: cfg.TracingEndpoint, Version: version, Host: host, Node: NodeName(cfg), Log: log}
 	if cfg.TracingCAFile != config.None {
 		tc.CAFile = cfg.TracingCAFile
 	}

@@ -31,7 +31,7 @@ func serveWeb(
 	}
 	asks := make(chan func(reaper.Asked))
 	fc := fleet.Config{
-		Node: nodeName(cfg), Version: version, Started: time.Now(),
+		Node: NodeName(cfg), Version: version, Started: time.Now(),
 		Addresses: slices.DeleteFunc(slices.Clone(cfg.WebListenAddresses), func(a string) bool { return a == config.Systemd }),
 		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
 		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
@@ -110,9 +110,9 @@ func passOf(look uint64, rep *reaper.Report, err error, observe bool) *report.Pa
 	}
 }
 
-// nodeName is what the report calls this node: as it was set, else the host's name in the
+// NodeName is what the report calls this node: as it was set, else the host's name in the
 // form that a kubelet gives it.
-func nodeName(cfg config.Config) string {
+func NodeName(cfg config.Config) string {
 	if cfg.NodeName != config.Auto {
 		return cfg.NodeName
 	}

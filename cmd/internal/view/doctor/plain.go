@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // plain has, for a reader without time, what a reason means and what to do, in a short sentence each.
-// It stands in for view.Reasons where their first sentence is too long or needs the rest; an empty one
+// It stands in for advice.Reasons where their first sentence is too long or needs the rest; an empty one
 // stands in for nothing.
 var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonMounted:       {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
@@ -41,11 +41,11 @@ var commands = map[policy.Reason]string{
 
 // plainly says what a reason means in a sentence.
 func plainly(r policy.Reason) string {
-	return cmp.Or(plain[r].means, firstSentence(view.AdviceFor(r).Means))
+	return cmp.Or(plain[r].means, firstSentence(advice.For(r).Means))
 }
 
 // plainTodo says what to do about a reason.
-func plainTodo(r policy.Reason) string { return cmp.Or(plain[r].do, view.AdviceFor(r).Todo) }
+func plainTodo(r policy.Reason) string { return cmp.Or(plain[r].do, advice.For(r).Todo) }
 
 // firstSentence cuts a text after its first sentence.
 func firstSentence(text string) string {

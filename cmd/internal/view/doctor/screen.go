@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
@@ -264,7 +265,7 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
 		}
 	}
 	if d.Stopped && d.Count[diagnosis.Stopped] > 0 {
-		v.Todo = append(v.Todo, Todo{Text: view.AdviceFor(d.Stops.Reason).Todo, Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
+		v.Todo = append(v.Todo, Todo{Text: advice.For(d.Stops.Reason).Todo, Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
 	}
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true

@@ -1,4 +1,4 @@
-package view
+package advice
 
 import (
 	"os"
@@ -31,7 +31,7 @@ func TestReasonTable(t *testing.T) {
 
 // TestReasonsDoc: docs/reasons.md is what the table says.
 func TestReasonsDoc(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "docs", "reasons.md")
+	path := filepath.Join("..", "..", "..", "..", "docs", "reasons.md")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(path, []byte(reasonsDoc()), 0o644); err != nil {
 			t.Fatal(err)

@@ -1,17 +1,17 @@
-package view
+package advice
 
 import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
 
-// ReasonText is what a reason means and what a person can do about it. The table is the
+// Text is what a reason means and what a person can do about it. The table is the
 // source of docs/reasons.md.
-type ReasonText struct {
+type Text struct {
 	Reason policy.Reason
 	Means  string
 	Todo   string
 }
 
 // Reasons explains every reason, in the order in which docs/reasons.md has them.
-var Reasons = []ReasonText{
+var Reasons = []Text{
 	{
 		policy.ReasonSandbox, "The container runtime still lists a sandbox of this pod.",
 		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.",
@@ -203,13 +203,13 @@ var Reasons = []ReasonText{
 	},
 }
 
-// AdviceFor returns what is known of a reason; of one that is newer than the table, only
+// For returns what is known of a reason; of one that is newer than the table, only
 // its name.
-func AdviceFor(r policy.Reason) ReasonText {
+func For(r policy.Reason) Text {
 	for _, a := range Reasons {
 		if a.Reason == r {
 			return a
 		}
 	}
-	return ReasonText{Reason: r, Means: string(r), Todo: "See docs/reasons.md."}
+	return Text{Reason: r, Means: string(r), Todo: "See docs/reasons.md."}
 }
