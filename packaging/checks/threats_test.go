@@ -199,14 +199,52 @@ func TestThreats(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	tests := allTests(t)
+	for _, name := range regexp.MustCompile("`(Test[A-Za-z]+|Fuzz[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(tests, "func "+name[1]+"(") {
+			t.Errorf("%s names %s, which is not there", page, name[1])
+		}
+	}
+}
+
+// allTests are the first lines of all tests.
+func allTests(t *testing.T) string {
+	t.Helper()
 	find := exec.CommandContext(t.Context(), "grep", "-rhoE", "--include=*_test.go", "--exclude-dir=.cache", `^func (Test|Fuzz)[A-Za-z]+\(`, "../..")
 	tests, err := find.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range regexp.MustCompile("`(Test[A-Za-z]+|Fuzz[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1) {
-		if !strings.Contains(string(tests), "func "+name[1]+"(") {
-			t.Errorf("%s names %s, which is not there", page, name[1])
+	return string(tests)
+}
+
+// TestRightsTold: SECURITY.md tells of each right that the chart gives to anybody.
+func TestRightsTold(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charts, err := filepath.Glob("../chart/templates/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := 0
+	for _, file := range charts {
+		template, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
+		// Each right that the chart gives; a policy's rules name what it watches.
+		for _, m := range regexp.MustCompile(`(?:resources|nonResourceURLs): \[([^\]]+)\]\n +verbs:`).FindAllStringSubmatch(string(template), -1) {
+			for right := range strings.SplitSeq(m[1], ", ") {
+				rights++
+				if !strings.Contains(string(text), strings.Trim(right, `"`)) {
+					t.Errorf("%s gives %s, of which SECURITY.md does not tell", file, right)
+				}
+			}
+		}
+	}
+	if rights < 8 {
+		t.Errorf("only %d rights were found in the chart", rights)
 	}
 }

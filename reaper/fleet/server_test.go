@@ -173,6 +173,17 @@ func TestSweep(t *testing.T) {
 	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
 		t.Errorf("the breaker is open: %s", w.Body)
 	}
+	var traceparent string
+	s.cfg.Ask = func(_ context.Context, header string) (Asked, error) { traceparent = header; return Asked{}, nil }
+	for _, headers := range [][]string{{"a"}, {"a", "b"}, nil} {
+		r := httptest.NewRequest("POST", "/v1/sweep", nil)
+		r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
+		r.Header["Traceparent"] = headers
+		s.handler.ServeHTTP(httptest.NewRecorder(), r)
+		if want := len(headers) == 1; (traceparent == "a") != want || !want && traceparent != "" {
+			t.Errorf("%q: %q", headers, traceparent) // two are as none, as W3C's Trace Context has it
+		}
+	}
 	s.cfg.Ask = func(context.Context, string) (Asked, error) { return Asked{}, errors.New("context canceled") }
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
 		t.Errorf("a daemon that stops: %d %s", w.Code, w.Body)
