@@ -133,13 +133,19 @@ func (rep *Report) Summary(rules policy.Rules) string {
 	if rules.Observe {
 		mode = "observe"
 	}
-	text := fmt.Sprintf("mode %s: %d pod directories, %d orphans wait, %d kept; %d in quarantine",
-		mode, len(rep.Verdicts)-strays, wait, keep, len(rep.Entries))
+	count := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	text := fmt.Sprintf("mode %s: %s, %s, %d kept; %d in quarantine", mode, count(len(rep.Verdicts)-strays, "pod directory", "pod directories"),
+		count(wait, "orphan waits", "orphans wait"), keep, len(rep.Entries))
 	if rep.Stopped {
 		text = "stopped, since a parked pod turned out to live (orphan-reaper quarantine resume); " + text
 	}
 	if strays > 0 {
-		text += fmt.Sprintf("; %d names are no pod UID", strays)
+		text += "; " + count(strays, "name is no pod UID", "names are no pod UID")
 	}
 	return text
 }
