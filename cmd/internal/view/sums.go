@@ -59,9 +59,19 @@ func sumPods(pods []podView) (s podSums) {
 	return s
 }
 
-// waitsOnlyFor reports whether nothing else keeps the pod than these.
+// waitsOnlyFor reports whether nothing else keeps the pod than these. ReasonWaived keeps none: it says
+// how it was judged.
 func (v *podView) waitsOnlyFor(reasons ...policy.Reason) bool {
-	return len(v.Reasons) > 0 && !slices.ContainsFunc(v.Reasons, func(r policy.Reason) bool { return !slices.Contains(reasons, r) })
+	one := false
+	for _, r := range v.Reasons {
+		switch {
+		case slices.Contains(reasons, r):
+			one = true
+		case r != policy.ReasonWaived:
+			return false
+		}
+	}
+	return one
 }
 
 // sentence says what would become of the pods, what goes first. The first number has its noun.

@@ -50,6 +50,9 @@ func TestSums(t *testing.T) {
 			sumPod(policy.Wait, 60, policy.ReasonHold, policy.ReasonInUse), sumPod(policy.Wait, 60, policy.ReasonKubeletStarting),
 			sumPod(policy.Keep, 0, policy.ReasonObserve),
 		}},
+		{"1 pod, 1.0 MiB would go at 04:11 UTC; 1 waits.", []podView{
+			sumPod(policy.Wait, 60, policy.ReasonWaived, policy.ReasonYoung, policy.ReasonHold), sumPod(policy.Wait, 60, policy.ReasonWaived),
+		}},
 		{"1 pod would be cleared, so that the kubelet can finish; 1 waits.", []podView{cleared, sumPod(policy.Wait, 0, policy.ReasonConfirm)}},
 	} {
 		s := sumPods(c.pods)
