@@ -25,11 +25,12 @@ that the pods directory could not be looked at.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "doctor",
-		Short:   "Why does my kubelet complain, and what to do; changes nothing",
-		Long:    doctorLong,
-		Example: "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'",
-		Args:    noArgs,
+		Use:               "doctor",
+		Short:             "Why does my kubelet complain, and what to do; changes nothing",
+		Long:              doctorLong,
+		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config(cmd.Context())
 			if err != nil {

@@ -72,6 +72,9 @@ var doctored = map[string]func(*wire.Examination){
 	"deaf": func(x *wire.Examination) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
+	"contradiction": func(x *wire.Examination) {
+		x.Case.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is /data/kubelet, and the kubelet that runs here (PID 812) has /var/lib/kubelet"}
+	},
 	"user": func(x *wire.Examination) {
 		complain(x)
 		x.Root, x.Case.Looked, x.Case.Pods, x.Case.Verdicts = false, false, nil, nil
@@ -124,6 +127,9 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: code %d, want %d; %s", name, code, want, errs)
 		}
 		golden(t, "doctor-"+name+".txt", out)
+		if says := strings.Contains(out, "What you have to do") || strings.Contains(out, "of these takes"); says != (code == exit.AttentionCode) {
+			t.Errorf("%s: code %d, and it says what to do: %t", name, code, says)
+		}
 		if n := strings.Count(out, "\n"); n > 24 && name != "many" || n > 40 {
 			t.Errorf("%s: %d lines", name, n)
 		}

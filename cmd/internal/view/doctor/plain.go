@@ -17,6 +17,7 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonInUse:         {"Something still has a file of it open.", ""},
 	policy.ReasonMountsUnknown: {"Whether a volume of it is mounted could not be read.", ""},
 	policy.ReasonCgroupUnknown: {"The cgroups of the pods could not be read.", ""},
+	policy.ReasonContradiction: {"A setting contradicts the kubelet that runs.", "A setting contradicts the kubelet that runs. This names both sides:"},
 	policy.ReasonRuntimeUnknown: {
 		"The container runtime could not be asked about it.", "See that the container runtime runs; --runtime-endpoint names its socket:",
 	},
@@ -26,7 +27,7 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonRemade:          {"It was made again after it had been taken away: it lives.", ""},
 	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "See which volume and why: the kubelet's log says TearDown failed."},
 	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},
-	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "See why it stays; explain has the commands that remove it."},
+	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "If the pod is gone, this has the runtime stop and remove it:"},
 	policy.ReasonKubeletUnknown: {
 		"It is not certain that the kubelet that runs now has let it go.", "Look again in some minutes. This says what is missing until then:",
 	},

@@ -111,7 +111,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 		v.Pods = append(v.Pods, one)
 	}
 	v.missing(c)
-	v.todo(c, &d)
+	v.todo(c, &d, advice.Place{PodsDir: x.PodsDir})
 	return v
 }
 
@@ -208,7 +208,7 @@ func (v *Screen) missing(c diagnosis.Case) {
 			v.Missing = append(v.Missing, clean.Text(s.Name+" could not be read: "+s.Problem))
 		}
 	}
-	if v.deaf() {
+	if v.deaf() && len(v.Missing) == 0 {
 		v.Missing = append(v.Missing, "no log was read: --log-source and --log-file say which there are")
 	}
 	if c.Daemon.Runs == policy.Unknown {
@@ -239,7 +239,7 @@ func (v *Screen) deaf() bool {
 const mostTodo = 3
 
 // todo lists what a person has to do, by reason.
-func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
+func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) {
 	at := map[policy.Reason]int{}
 	for i := range d.Pods {
 		p := &d.Pods[i]
@@ -248,9 +248,12 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
 		}
 		reason := mainReason(p)
 		text, command := plainTodo(reason), cmp.Or(commands[reason], "orphan-reaper explain "+string(p.UID))
-		switch {
-		case p.Evidence.Umount != "":
-			command, text = p.Evidence.Umount, "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+		switch filled := x.Commands(p.Evidence, reason); {
+		case len(filled.Then) > 0:
+			command = filled.Then[0]
+			if p.Evidence.Umount != "" {
+				text = "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+			}
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
 			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
 		}
@@ -264,8 +267,14 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis) {
 			v.Todo[n].Commands = append(v.Todo[n].Commands, command)
 		}
 	}
-	if d.Stopped && d.Count[diagnosis.Stopped] > 0 {
-		v.Todo = append(v.Todo, Todo{Text: advice.For(d.Stops.Reason).Todo, Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
+	if d.Deaf && c.Looked && !c.Rules.Waive {
+		v.Todo = append(v.Todo, Todo{
+			Text:     "See where the kubelet's lines go. --log-source and --log-file name the place.",
+			Commands: []string{"journalctl --no-pager --lines 3 --unit kubelet"},
+		})
+	}
+	if d.Stopped && (d.Count[diagnosis.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
+		v.Todo = append(v.Todo, Todo{Text: plainTodo(d.Stops.Reason), Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
 	}
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true

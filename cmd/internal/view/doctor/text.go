@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,10 +101,15 @@ func (v *Screen) readFor(s diagnosis.Source) string {
 // repeats itself every 2 s.
 const quietFor = 5 * time.Minute
 
-// stopped reports whether the complaints have ended.
+// stopped reports whether the complaints have ended: there are none any more, or nothing of what was
+// named is left to complain of.
 func (v *Screen) stopped() bool {
 	last := v.Complaints.Last
-	return !v.Complaints.Now && last != nil && v.now.Sub(*last) > quietFor
+	if v.Complaints.Now || last == nil {
+		return false
+	}
+	left := slices.ContainsFunc(v.Pods, func(p pod) bool { return p.Lines > 0 && p.Fate != diagnosis.Gone && p.Fate != diagnosis.Lives })
+	return v.now.Sub(*last) > quietFor || v.Looked && !left
 }
 
 // often says how often the kubelet complains, since when, and whether it still does.
@@ -150,18 +156,25 @@ func (p writer) pods(v *Screen) {
 	}
 	p.Heading("What lies there")
 	name := min(p.Columns-2-uidWidth-2-sizeWidth, mostName)
-	for i, pod := range v.Pods {
+	here := slices.DeleteFunc(slices.Clone(v.Pods), func(pod pod) bool { return pod.Fate == diagnosis.Gone })
+	for i, pod := range here {
 		if i == mostPods {
-			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(v.Pods)-i, "more pod"))
+			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(here)-i, "more pod"))
 			break
 		}
 		size := "-"
-		if pod.Fate != diagnosis.Gone && !pod.unread {
+		if !pod.unread {
 			size = human.Size(pod.Bytes)
 		}
 		p.Printf("  %s%s%*s\n", human.Pad(human.Short(pod.UID, uidWidth), uidWidth+2),
 			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1)), max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
+	}
+	switch gone := v.counts.pods[diagnosis.Gone]; {
+	case gone > 0 && len(here) == 0:
+		p.Para("  ", "Nothing any more: what it named is gone, or lies in quarantine.")
+	case gone > 0:
+		p.Para("  ", human.Count(gone, "more pod")+" that it named "+human.Plural(gone, "is", "are")+" gone, or "+human.Plural(gone, "lies", "lie")+" in quarantine.")
 	}
 }
 
