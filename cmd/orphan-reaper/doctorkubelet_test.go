@@ -30,16 +30,19 @@ func TestDoctorBesideKubelet(t *testing.T) {
 	testkit.Must(t, err)
 	defer runtime.Close()
 	runtime.SetPods(fakecri.Pod{UID: living, Namespace: "shop", Name: "db-0", Running: 1})
-	args := slices.DeleteFunc(slices.Clone(n.args), func(a string) bool { return a == "--root-dir" || a == n.path("root") })
-	args = append(args, "--settle", "0s", "--log-source", "file", "--log-file", n.path("log"))
+	n.args = slices.DeleteFunc(n.args, func(a string) bool { return a == "--root-dir" || a == n.path("root") }) // the kubelet tells
+	n.args = append(n.args, "--settle", "0s", "--log-source", "file", "--log-file", n.path("log"))
+	doctor := n.command("doctor").Args
+	doctor[0], err = exec.LookPath(doctor[0])
+	testkit.Must(t, err)
 	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", nodeScript + `
 mount -t tmpfs tmpfs "$VOLUME"
 kubelet --container-runtime-endpoint=unix://$CRI; name $pid
-orphan-reaper-whole doctor "$@" -o json || [ $? = 3 ]
-orphan-reaper-whole doctor "$@" >"$SAID" || [ $? = 3 ]
+"$@" -o json || [ $? = 3 ]
+"$@" >"$SAID" || [ $? = 3 ]
 eval "$(grep '^    umount ' "$SAID")"
-orphan-reaper-whole doctor "$@" -o json || [ $? = 3 ]
-`, "sh"}, args...)...)
+"$@" -o json || [ $? = 3 ]
+`, "sh"}, doctor...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.Env = append(os.Environ(), "ROOT="+n.path("root"), "LOG="+n.path("log"), "POD="+wholeUID(1), "CRI="+n.path("cri"),
