@@ -52,6 +52,7 @@ var steps = []struct {
 	{"a mount after the daemon's start", mountedLater},
 	{"the daemon's token is refused", refused},
 	{"a report a node", reports},
+	{"the Job sweeps", swept},
 	{"a kubeconfig", kubeconfig},
 	{"a kubelet that is not heard", deaf},
 	{"orphans of real pods", reaped},

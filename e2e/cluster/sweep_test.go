@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sweepValues are the chart's for the Job. The daemons' certificate has the one name that it asks for, and the nodes'
+// addresses for what the suite asks itself.
+var sweepValues = []string{
+	"web.expose=true", "web.configSecret=orphan-reaper-web", "web.tokenReview=true", "sweep.enabled=true",
+}
+
+// swept: the CronJob's Job has all nodes look, and fails visibly where one does not answer. The daemons let in by
+// RBAC, and take tokens that are made for them only.
+func swept(t *testing.T, c *cluster) {
+	names := []string{"orphan-reaper"}
+	for _, n := range c.nodes {
+		names = append(names, n.address)
+	}
+	crt, key := c.ca.sign(t, "daemons", "orphan-reaper", nil, names...)
+	const files = "/etc/orphan-reaper/web/"
+	web := lay(t, filepath.Join(c.dir, "web.yaml"), "tls_server_config: {cert_file: "+files+"tls.crt, key_file: "+files+"tls.key}\n")
+	c.kubectl(t, "--namespace", namespace, "create", "secret", "generic", "orphan-reaper-web",
+		"--from-file=web.yaml="+web, "--from-file=tls.crt="+crt, "--from-file=tls.key="+key, "--from-file=ca.crt="+c.ca.file("ca.crt"))
+	c.upgrade(t, sweepValues...)
+	c.rolledOut(t) // by https: the probe asks for /readyz
+	defer func() {
+		c.upgrade(t)
+		c.rolledOut(t)
+	}()
+	c.podsReachNodes(t)
+	t.Run("the Job has all nodes look", func(t *testing.T) {
+		if said, done := c.job(t, "sweep-now"); !done || !strings.Contains(said, "2 of 2 nodes look now.") {
+			t.Errorf("done: %t, %s", done, said)
+		}
+	})
+	t.Run("who may ask", c.whoMayAsk)
+	t.Run("a node that does not answer fails the Job", func(t *testing.T) {
+		defer func() { c.kubectl(t, "--namespace", namespace, "delete", "endpointslice", "gone") }()
+		c.apply(t, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: gone, namespace: `+namespace+`,
+  labels: {kubernetes.io/service-name: orphan-reaper, endpointslice.kubernetes.io/managed-by: e2e}}, addressType: IPv4,
+  ports: [{name: http, port: 9477}], endpoints: [{addresses: [10.213.78.99], nodeName: node-gone}]}`)
+		if said, done := c.job(t, "sweep-silent"); done || !strings.Contains(said, "2 of 3 nodes look now.") || !strings.Contains(said, "node-gone") {
+			t.Errorf("done: %t, %s", done, said)
+		}
+	})
+	t.Run("fleet list names the silent node", func(t *testing.T) {
+		list := []string{program, "fleet", "list", "--kubeconfig", c.admin}
+		if out, _ := try(list...); !strings.Contains(out, "2 nodes, 2 have reported lately.") { // 3 is an exit code, too
+			t.Error(out)
+		}
+		c.kubectl(t, "delete", "orphanreport", "node-b")
+		if out, err := try(list...); err == nil || !strings.Contains(err.Error(), "node-b") || !strings.Contains(err.Error(), "it has written no report") {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+}
+
+// podsReachNodes gives the nodes routes to the pods of the others, as a cluster's network does.
+func (c *cluster) podsReachNodes(t *testing.T) {
+	t.Helper()
+	for _, n := range c.nodes {
+		for _, other := range c.nodes {
+			if other != n {
+				command(t, "nsenter", "--target", strconv.Itoa(n.leader), "--net", "ip", "route", "replace", other.pods, "via", other.address)
+			}
+		}
+	}
+}
+
+// job runs the CronJob by hand, and returns what its pod said and whether it succeeded.
+func (c *cluster) job(t *testing.T, name string) (said string, succeeded bool) {
+	t.Helper()
+	c.kubectl(t, "--namespace", namespace, "create", "job", "--from=cronjob/orphan-reaper-sweep", name)
+	c.kubectlEventually(t, "the Job "+name, func() string {
+		ended, err := c.try("--namespace", namespace, "get", "job", name, "-o", `jsonpath={range .status.conditions[?(@.status=="True")]}{.type} {end}`)
+		succeeded = strings.Contains(ended, "Complete")
+		if err == nil && (succeeded || strings.Contains(ended, "Failed")) {
+			return ""
+		}
+		events, _ := c.try("--namespace", namespace, "get", "events", "--field-selector=type=Warning")
+		return fmt.Sprintf("%q %v\n%s", ended, err, events)
+	})
+	return c.kubectl(t, "--namespace", namespace, "logs", "job/"+name), succeeded
+}
+
+// whoMayAsk asks the daemon of the other node with tokens of all kinds.
+func (c *cluster) whoMayAsk(t *testing.T) {
+	from, to := c.nodes[0], c.nodes[1]
+	for _, account := range []string{"reader", "stranger"} {
+		c.kubectl(t, "--namespace", namespace, "create", "serviceaccount", account)
+	}
+	c.kubectl(t, "create", "clusterrolebinding", "reader", "--clusterrole=orphan-reaper-read", "--serviceaccount="+namespace+":reader")
+	token := func(account string, audience ...string) string {
+		args := []string{"--namespace", namespace, "create", "token", account}
+		for _, a := range audience {
+			args = append(args, "--audience", a)
+		}
+		return c.kubectl(t, args...)
+	}
+	defer func() {
+		c.kubectl(t, "--namespace", namespace, "delete", "serviceaccount", "reader", "stranger")
+		c.kubectl(t, "delete", "clusterrolebinding", "reader")
+	}()
+	const ours = "orphan-reaper"
+	sweeper := token("orphan-reaper-sweep", ours)
+	daemon := "https://" + to.address + ":9477"
+	for _, r := range []struct {
+		what, token, method, path string
+		want                      int
+	}{
+		{"the Job's account", sweeper, "POST", "/v1/sweep", http.StatusAccepted},
+		{"the Job's account", sweeper, "GET", "/v1/orphans", http.StatusForbidden},
+		{"a reader", token("reader", ours), "GET", "/v1/orphans", http.StatusOK},
+		{"a reader", token("reader", ours), "POST", "/v1/sweep", http.StatusForbidden},
+		{"somebody without rights", token("stranger", ours), "POST", "/v1/sweep", http.StatusForbidden},
+		{"a token for the API server", token("orphan-reaper-sweep"), "POST", "/v1/sweep", http.StatusUnauthorized},
+		{"a token for something else", token("orphan-reaper-sweep", "vault"), "POST", "/v1/sweep", http.StatusUnauthorized},
+		{"garbage", "garbage", "POST", "/v1/sweep", http.StatusUnauthorized},
+	} {
+		if code, said := c.ask(t, from, r.token, r.method, daemon+r.path); code != r.want {
+			t.Errorf("%s: %s %s: %d %s, want %d", r.what, r.method, r.path, code, said, r.want)
+		}
+	}
+	// What a node has been sent opens nothing at the API server.
+	if code, said := c.ask(t, from, sweeper, "GET", apiServer+"/api"); code != http.StatusUnauthorized {
+		t.Errorf("the API server takes the token that each node is sent: %d %s", code, said)
+	}
+}
