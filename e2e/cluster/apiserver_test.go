@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	fleetreport "github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -12,6 +13,7 @@ import (
 // goes on reaping by what it hears. A program that was told to ask the API server keeps everything meanwhile.
 func away(t *testing.T, c *cluster) {
 	n := c.nodes[0]
+	killed := time.Now()
 	c.apiserver.kill()
 	time.Sleep(6 * time.Second) // what a kubelet remembers of tokens is forgotten: cacheTTL
 	heard := n.dead(t, newUID(t), unmounted)
@@ -27,4 +29,5 @@ func away(t *testing.T, c *cluster) {
 	c.apiserver.start(t)
 	c.apiReady(t)
 	c.nodesReady(t)
+	c.reported(t, n.name, "it was looked at meanwhile", func(r fleetreport.Report) bool { return r.At.After(killed) })
 }

@@ -1,31 +1,172 @@
 package cluster
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	fleetreport "github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
-// reports: each node has its OrphanReport, people can read all, and the token of one node's daemon writes only its own.
-func reports(t *testing.T, c *cluster) {
-	c.kubectlEventually(t, "kubectl get orphans", func() string {
-		out, err := c.try("get", "orphans", "-o", `jsonpath={range .items[*]}{.metadata.name}={.report.mode} {end}`)
-		return missing(err == nil && strings.TrimSpace(out) == "node-a=enforce node-b=enforce", "%s %v", out, err)
+const reportsURL = apiServer + fleetreport.ResourcePath
+
+// orphanReport is a node's report as the cluster has it.
+func (c *cluster) orphanReport(t *testing.T, node string) (r fleetreport.Resource) {
+	t.Helper()
+	out, err := c.try("get", "orphanreport", node, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &r)
+	}
+	if err != nil {
+		t.Logf("%s has no report: %v", node, err)
+	}
+	return r
+}
+
+// reported waits until the node's report has what is wanted; a changed report comes after 10 s, or after up to two
+// minutes where much has changed lately.
+func (c *cluster) reported(t *testing.T, node, what string, has func(fleetreport.Report) bool) (r fleetreport.Resource) {
+	t.Helper()
+	eventually(t, 4*patience, func() string {
+		r = c.orphanReport(t, node)
+		return missing(has(r.Report), "the report of %s does not say that %s: %+v", node, what, r.Report)
 	})
+	return r
+}
+
+// lists reports whether the report has the pod.
+func lists(uid string) func(fleetreport.Report) bool {
+	return func(r fleetreport.Report) bool {
+		return slices.ContainsFunc(r.Pods, func(p fleetreport.Pod) bool { return p.UID == uid })
+	}
+}
+
+// reports: every node has one, which tells what its daemon has told the journal, goes with its node, and is written by nobody
+// else; people find it, and the pods in it.
+func reports(t *testing.T, c *cluster) {
 	d := c.daemon(t, c.nodes[0])
-	token, all := d.token(t), apiServer+"/apis/orphan-reaper.github.io/v1alpha1/orphanreports"
-	for _, r := range []struct {
-		method, path string
-		want         int
-	}{
-		{"PATCH", "/node-a", http.StatusOK},
-		{"PATCH", "/node-b", http.StatusForbidden},
-		{"GET", "/node-a", http.StatusForbidden},
-		{"GET", "", http.StatusForbidden},
-		{"DELETE", "/node-a", http.StatusForbidden},
-	} {
-		if code, said := c.ask(t, d.node, token, r.method, all+r.path); code != r.want {
-			t.Errorf("%s %s: %d %s", r.method, r.path, code, said)
+	uid := d.dead(t, newUID(t), data)
+	d.parked(t, uid)
+	own := c.reported(t, d.name, "the pod is in quarantine", func(r fleetreport.Report) bool { return lists(uid)(r) && r.Counts.Quarantine > 0 })
+	nodeUID := c.kubectl(t, "get", "node", d.name, "-o", "jsonpath={.metadata.uid}")
+	if want := []fleetreport.Owner{{APIVersion: "v1", Kind: "Node", Name: d.name, UID: nodeUID}}; !slices.Equal(own.Metadata.Owners, want) {
+		t.Errorf("it is owned by %+v, not by %+v", own.Metadata.Owners, want)
+	}
+	if own.Report.Node != d.name || own.Report.Mode != "enforce" || len(own.Report.Missing) > 0 {
+		t.Errorf("%+v", own.Report)
+	}
+	other := c.nodes[1].name
+	c.reported(t, other, "it enforces", func(r fleetreport.Report) bool { return r.Mode == "enforce" })
+	table := c.kubectl(t, "get", "orphans")
+	for _, word := range []string{d.name, other, "NEEDS PERSON", "BREAKER"} {
+		if !strings.Contains(table, word) {
+			t.Errorf("kubectl get orphans does not show %s:\n%s", word, table)
 		}
 	}
+	shown = append(shown, strings.Split(table, "\n")...)
+	t.Run("a stolen token", func(t *testing.T) { stolen(t, c, d, other) })
+	t.Run("a node that is deleted", func(t *testing.T) { c.collected(t) })
+	t.Run("the policies' types", func(t *testing.T) {
+		for _, name := range []string{"orphan-reaper-report", "orphan-reaper-events"} {
+			c.kubectlEventually(t, "the types of "+name, func() string {
+				out := c.kubectl(t, "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status.observedGeneration} {.status.typeChecking}")
+				return missing(out == "1 {}", "%s", out)
+			})
+		}
+	})
+}
+
+// stolen: what a thief can write with the token of a daemon, or with one that he makes of its account.
+func stolen(t *testing.T, c *cluster, d *daemon, other string) {
+	token := d.token(t)
+	unbound := c.kubectl(t, "--namespace", namespace, "create", "token", "orphan-reaper")
+	apply := "?fieldManager=orphan-reaper&force=true"
+	write := func(node, more string) string {
+		return fmt.Sprintf(`{"apiVersion":%q,"kind":"OrphanReport","metadata":{"name":%q%s},`+
+			`"report":{"node":"x","at":"2026-01-01T00:00:00Z","mode":"observe","counts":{}}}`, fleetreport.APIVersion, node, more)
+	}
+	event := func(kind, name string) string {
+		return fmt.Sprintf(`{"metadata":{"generateName":"e2e"},"involvedObject":{"kind":%q,"name":%q},"reason":"E2E","type":"Warning"}`, kind, name)
+	}
+	owner := `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"` + other + `","uid":"u"}]}}`
+	const events = apiServer + "/api/v1/namespaces/default/events"
+	for _, r := range []struct {
+		token, method, url, body string
+		code                     int
+	}{
+		{token, "APPLY", reportsURL + "/" + d.name + apply, write(d.name, ""), http.StatusOK},
+		{token, "APPLY", reportsURL + "/" + other + apply, write(other, ""), http.StatusForbidden},
+		{token, "APPLY", reportsURL + "/no-node" + apply, write("no-node", ""), http.StatusForbidden},
+		{token, "POST", reportsURL, write(other, ""), http.StatusForbidden},
+		{token, "PATCH", reportsURL + "/" + other, `{"report":{"mode":"x"}}`, http.StatusForbidden},
+		{token, "PATCH", reportsURL + "/" + d.name, `{"metadata":{"finalizers":["example.invalid/x"]}}`, http.StatusForbidden},
+		{token, "PATCH", reportsURL + "/" + d.name, owner, http.StatusForbidden},
+		{token, "GET", reportsURL, "", http.StatusForbidden},
+		{token, "GET", reportsURL + "/" + d.name, "", http.StatusForbidden},
+		{token, "DELETE", reportsURL + "/" + d.name, "", http.StatusForbidden},
+		{unbound, "APPLY", reportsURL + "/" + d.name + apply, write(d.name, ""), http.StatusForbidden},
+		{token, "POST", events, event("Node", d.name), http.StatusCreated},
+		{token, "POST", events, event("Node", other), http.StatusForbidden},
+		{token, "POST", events, event("Pod", d.name), http.StatusForbidden},
+		{token, "POST", apiServer + "/api/v1/namespaces/" + namespace + "/events", event("Node", d.name), http.StatusForbidden},
+		{token, "GET", events, "", http.StatusForbidden},
+		{unbound, "POST", events, event("Node", d.name), http.StatusForbidden},
+	} {
+		if code, said := c.send(t, d.node, r.token, r.method, r.url, r.body); code != r.code {
+			t.Errorf("%s %s %s: %d, want %d: %s", r.method, r.url, r.body, code, r.code, said)
+		}
+	}
+}
+
+// collected: a report goes when its node does.
+func (c *cluster) collected(t *testing.T) {
+	t.Helper()
+	c.apply(t, `{apiVersion: v1, kind: Node, metadata: {name: gone}, spec: {taints: [{key: e2e, effect: NoSchedule}]}}`)
+	uid := c.kubectl(t, "get", "node", "gone", "-o", "jsonpath={.metadata.uid}")
+	c.apply(t, fmt.Sprintf(`{apiVersion: orphan-reaper.github.io/v1alpha1, kind: OrphanReport, metadata: {name: gone, ownerReferences: [
+  {apiVersion: v1, kind: Node, name: gone, uid: %s}]}, report: {node: gone, at: "2026-01-01T00:00:00Z", mode: observe, counts: {}}}`, uid))
+	c.kubectl(t, "delete", "node", "gone")
+	c.kubectlEventually(t, "the report of a node that is gone", func() string {
+		out, err := c.try("get", "orphanreport", "gone", "--ignore-not-found", "-o", "name")
+		return missing(err == nil && out == "", "%s%v", out, err)
+	})
+}
+
+// send sends a request with a token from within a node, and returns the status and what was said. APPLY is a PATCH by
+// server-side apply.
+func (c *cluster) send(t *testing.T, n *node, token, method, url, body string) (int, string) {
+	t.Helper()
+	kind := "application/json"
+	switch method {
+	case "PATCH":
+		kind = "application/merge-patch+json"
+	case "APPLY":
+		method, kind = "PATCH", "application/apply-patch+yaml"
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(read(t, c.ca.file("ca.crt")))) {
+		t.Fatal("the authority has no certificate")
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", kind)
+	resp, err := n.client(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(said)
 }
