@@ -3,8 +3,11 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -101,13 +104,69 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	p.Para("", "The pod is kept for ever from now on (reason restored).")
 }
 
-// PurgeQuestion says what a purge would remove. What lies in an entry is known only when
-// what holds no data was taken from it: of one that was not yet confirmed dead, or that the
-// ledger does not know, nobody has read the content, and it may be anything.
+// A question lists this many entries, and of each this many volumes, at the most.
+const (
+	mostAskedEntries = 20
+	mostAskedVolumes = 8
+)
+
+// PurgeQuestion says what a purge would remove: each entry with its pod, volumes, drivers and
+// bytes, then the sum. What lies in an entry is known only when what holds no data was taken from
+// it: of one that was not yet confirmed dead, or that the ledger does not know, nobody has read the
+// content, and it may be anything.
 func PurgeQuestion(entries []policy.EntryState) string {
+	var b strings.Builder
+	named := false
+	for i, e := range entries {
+		if i == mostAskedEntries {
+			fmt.Fprintf(&b, "and %d more\n", len(entries)-i)
+			break
+		}
+		named = named || e.PodName != ""
+		askEntry(&b, e)
+	}
+	if named {
+		b.WriteString("A pod may have written its name itself: its UID counts.\n")
+	}
+	return b.String() + askSum(entries)
+}
+
+// askEntry describes one entry in a question.
+func askEntry(b *strings.Builder, e policy.EntryState) {
+	fmt.Fprintf(b, "Pod %s", e.UID)
+	if name := podName(e.Namespace, e.PodName); name != "" {
+		b.WriteString(", " + name)
+	}
+	if e.Entry != string(e.UID) {
+		b.WriteString(", entry " + clean.Text(e.Entry))
+	}
+	if len(e.Left) == 0 {
+		b.WriteString(": nobody has read what it holds\n")
+		return
+	}
+	fmt.Fprintf(b, ": %s\n", human.Size(total(e.Left).Bytes))
+	volumes := slices.DeleteFunc(slices.Clone(e.Left), func(r policy.Residue) bool {
+		return r.Class != contents.ClassEphemeral && !r.NeedsPerson()
+	})
+	for i, r := range volumes {
+		if i == mostAskedVolumes {
+			fmt.Fprintf(b, "  and %d more\n", len(volumes)-i)
+			break
+		}
+		fmt.Fprintf(b, "  %s: %s, %s\n", clean.Text(r.Path), r.Class, human.Size(r.Bytes))
+	}
+	if drivers := advice.Drivers(e.VolData); len(drivers) > 0 {
+		fmt.Fprintf(b, "  CSI driver: %s\n", strings.Join(drivers, ", "))
+	}
+}
+
+// askSum is the question itself, in one line.
+func askSum(entries []policy.EntryState) string {
 	var sum policy.Tally
 	data, unread := 0, 0
+	pods := map[parsers.PodUID]bool{}
 	for _, e := range entries {
+		pods[e.UID] = true
 		sum.Add(total(e.Left))
 		switch {
 		case len(e.Left) == 0:
@@ -116,7 +175,10 @@ func PurgeQuestion(entries []policy.EntryState) string {
 			data++
 		}
 	}
-	text := "Remove for ever " + human.Count(len(entries), "pod")
+	text := "Remove for ever " + human.Count(len(pods), "pod")
+	if len(pods) != len(entries) {
+		text += " in " + human.Count(len(entries), "entry")
+	}
 	if unread < len(entries) {
 		text += fmt.Sprintf(" with %s in quarantine", human.Size(sum.Bytes))
 	}

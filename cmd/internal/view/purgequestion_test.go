@@ -1,41 +1,72 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
-// TestPurgeQuestion: what nobody has read is never called empty.
+// TestPurgeQuestion: a question names each pod with its entry, volumes, drivers and bytes, and what
+// nobody has read is never called empty. Nothing that a pod wrote moves the terminal.
 func TestPurgeQuestion(t *testing.T) {
-	skeleton := policy.EntryState{Left: []policy.Residue{{Class: contents.ClassEphemeral, Entries: 2, Bytes: 8192}}}
-	data := policy.EntryState{Left: []policy.Residue{{Class: contents.ClassData, Entries: 1, Bytes: 4096}}}
-	var unread policy.EntryState
+	skeleton := policy.EntryState{UID: "a", Entry: "a", Left: []policy.Residue{
+		{Path: "etc-hosts", Class: contents.ClassSkeleton, Entries: 1, Bytes: 4096},
+		{Path: "volumes/kubernetes.io~empty-dir/cache", Class: contents.ClassEphemeral, Entries: 1, Bytes: 4096},
+	}}
+	data := policy.EntryState{
+		UID: "b", Entry: "b.2", Namespace: "shop", PodName: "db-0\x1b[2J",
+		Left:    []policy.Residue{{Path: "volumes/kubernetes.io~csi/pvc-1\x1b[2J", Class: contents.ClassData, Entries: 1, Bytes: 4096}},
+		VolData: map[string]string{"vol_data.json": `{"driverName":"ebs.csi.aws.com"}`},
+	}
+	unread := policy.EntryState{UID: "c", Entry: "c.1"}
+	twin := skeleton
+	twin.Entry = "a.2"
+	const (
+		ofSkeleton = "Pod a: 8.0 KiB\n  volumes/kubernetes.io~empty-dir/cache: ephemeral, 4.0 KiB\n"
+		ofUnread   = "Pod c, entry c.1: nobody has read what it holds\n"
+	)
 	for _, c := range []struct {
 		name    string
 		entries []policy.EntryState
 		want    string
 	}{
-		{"known", []policy.EntryState{skeleton}, "Remove for ever 1 pod with 8.0 KiB in quarantine? This cannot be undone."},
+		{"known", []policy.EntryState{skeleton}, ofSkeleton + "Remove for ever 1 pod with 8.0 KiB in quarantine? This cannot be undone."},
 		{
 			"data",
 			[]policy.EntryState{skeleton, data},
-			"Remove for ever 2 pods with 12 KiB in quarantine, 1 of them with data that may be a user's? This cannot be undone.",
+			ofSkeleton + "Pod b, shop/db-0\\x1b[2J, entry b.2: 4.0 KiB\n  volumes/kubernetes.io~csi/pvc-1\\x1b[2J: data, 4.0 KiB\n" +
+				"  CSI driver: ebs.csi.aws.com\nA pod may have written its name itself: its UID counts.\n" +
+				"Remove for ever 2 pods with 12 KiB in quarantine, 1 of them with data that may be a user's? This cannot be undone.",
 		},
 		{
 			"unread",
 			[]policy.EntryState{unread},
-			"Remove for ever 1 pod, whose content nobody has read: it may be a user's data? This cannot be undone.",
+			ofUnread + "Remove for ever 1 pod, whose content nobody has read: it may be a user's data? This cannot be undone.",
 		},
 		{
 			"some unread",
 			[]policy.EntryState{unread, skeleton},
-			"Remove for ever 2 pods with 8.0 KiB in quarantine, and 1 of them with content that nobody has read and that may be a user's data? This cannot be undone.",
+			ofUnread + ofSkeleton +
+				"Remove for ever 2 pods with 8.0 KiB in quarantine, and 1 of them with content that nobody has read and that may be a user's data? This cannot be undone.",
+		},
+		{
+			"two entries of one pod",
+			[]policy.EntryState{skeleton, twin},
+			ofSkeleton + strings.Replace(ofSkeleton, "Pod a", "Pod a, entry a.2", 1) +
+				"Remove for ever 1 pod in 2 entries with 16 KiB in quarantine? This cannot be undone.",
 		},
 	} {
 		if got := PurgeQuestion(c.entries); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, c.want)
 		}
+	}
+	var many []policy.EntryState
+	for range 10_000 {
+		many = append(many, skeleton)
+	}
+	if got := PurgeQuestion(many); !strings.Contains(got, "and 9980 more\n") || strings.Count(got, "Pod a") != mostAskedEntries {
+		t.Errorf("of very many: %s", got)
 	}
 }

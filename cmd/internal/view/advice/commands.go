@@ -48,7 +48,7 @@ func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
 	case policy.ReasonInUse:
 		c.Look = append(c.Look, "ls -l /proc/[0-9]*/fd /proc/[0-9]*/cwd 2>/dev/null | grep "+uid)
 	case policy.ReasonStaged:
-		for _, driver := range drivers(e.VolData) {
+		for _, driver := range Drivers(e.VolData) {
 			if paste(x.Node) != "" {
 				c.Look = append(c.Look, "kubectl get csinode "+paste(x.Node)+" -o jsonpath='{.spec.drivers[*].name}' | grep -F "+driver)
 			}
@@ -101,8 +101,8 @@ func paste(name string) string {
 	return human.ShellQuoted(name)
 }
 
-// drivers are the CSI drivers of the pod's volumes, as its vol_data.json files name them.
-func drivers(files map[string]string) (names []string) {
+// Drivers are the CSI drivers of the pod's volumes, as its vol_data.json files name them.
+func Drivers(files map[string]string) (names []string) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		var vol struct {
 			Driver string `json:"driverName"`
