@@ -106,11 +106,11 @@ func TestLivesWhileHeld(t *testing.T) {
 			if len(n.quarantine) != 1 || n.BreakerOpen() {
 				t.Errorf("%s, data %t: quarantine %v, breaker %t", sign, data, n.quarantine, n.BreakerOpen())
 			}
-			_, err := r.PurgeEntries(context.Background(), uidOf(1), false)
+			_, err := r.PurgeEntries(context.Background(), uidOf(1), n.shown(1), false)
 			if !errors.Is(err, ErrLives) || !strings.Contains(err.Error(), "orphan-reaper explain") || len(n.quarantine) != 1 {
 				t.Errorf("%s, data %t: purged what a living pod may miss: %v", sign, data, err)
 			}
-			if outs, err := r.PurgeEntries(context.Background(), uidOf(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+			if outs, err := r.PurgeEntries(context.Background(), uidOf(1), n.shown(1), true); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 				t.Errorf("%s, data %t: a person who knows could not purge it: %+v, %v", sign, data, outs, err)
 			}
 		}
@@ -173,7 +173,7 @@ func TestRestoreBesideALivingPod(t *testing.T) {
 	mustPass(t, r)
 	living := n.add(1, nil)
 	living.used = policy.Yes
-	o, err := r.Restore(context.Background(), uidOf(1))
+	o, err := r.Restore(context.Background(), uidOf(1), n.shown(1))
 	if err != nil || o.Result != policy.Refused || o.Conflict != o.Action.Entry {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -181,7 +181,7 @@ func TestRestoreBesideALivingPod(t *testing.T) {
 		t.Fatal("moved, or not told")
 	}
 	delete(n.pods, uidOf(1)) // it is gone for good: now it can go back
-	if o, err := r.Restore(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != elder {
+	if o, err := r.Restore(context.Background(), uidOf(1), n.shown(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != elder {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -176,7 +176,7 @@ func TestClearRestored(t *testing.T) {
 	p.leaf = 2
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.held(1))
-	o, err := r.Restore(t.Context(), uidOf(1))
+	o, err := r.Restore(t.Context(), uidOf(1), n.shown(1))
 	if err != nil || o.Result != policy.Done || p.leaf != 2 || len(n.quarantine) != 0 {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -189,7 +189,7 @@ func TestClearRestored(t *testing.T) {
 	mustPass(t, r, n.held(2))
 	delete(n.pods, uidOf(2))
 	for range 2 {
-		if o, err := r.Restore(t.Context(), uidOf(2)); err != nil || o.Result != policy.Partly {
+		if o, err := r.Restore(t.Context(), uidOf(2), n.shown(2)); err != nil || o.Result != policy.Partly {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		if e := policy.Listed(n.Entries()); len(e) != 1 || e[0].Phase != policy.PhaseConfirmed {

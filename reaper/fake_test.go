@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -226,6 +227,13 @@ func (n *fakeNode) Where(uid parsers.PodUID, entry string) (inPods, inQuarantine
 func (n *fakeNode) QuarantineParent() (policy.DirID, error) { return n.home, n.homeErr }
 
 func (n *fakeNode) Means() policy.Means { return policy.Means{} }
+
+// shown is what a person is shown of a pod in quarantine.
+func (n *fakeNode) shown(i int) []policy.EntryState {
+	names, _ := n.List()
+	all := append(policy.Listed(n.Entries()), person.Unlisted(names, n.Entries())...)
+	return slices.DeleteFunc(all, func(e policy.EntryState) bool { return e.UID != uidOf(i) })
+}
 
 func (n *fakeNode) List() ([]string, error) {
 	return slices.Sorted(maps.Keys(n.quarantine)), nil

@@ -47,7 +47,7 @@ func TestNotHome(t *testing.T) {
 			if errors.Is(err, errOtherQuarantine) != c.refused || !c.refused && err != nil {
 				t.Fatalf("error %v", err)
 			}
-			if _, err := r.Restore(t.Context(), uidOf(2)); errors.Is(err, errOtherQuarantine) != c.refused {
+			if _, err := r.Restore(t.Context(), uidOf(2), n.shown(2)); errors.Is(err, errOtherQuarantine) != c.refused {
 				t.Errorf("to restore: %v", err)
 			}
 			if (len(n.records) != before) && c.refused {

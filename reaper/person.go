@@ -13,9 +13,10 @@ import (
 )
 
 // Restore puts the youngest quarantine entry of a pod back, by a person's word. The pod is
-// kept from then on.
-func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcome, error) {
-	outs, err := r.byPerson(ctx, uid, policy.PutBack, false)
+// kept from then on. shown is what lay in quarantine of the pod when the person said so: where
+// another entry is the youngest by now, nothing is put back.
+func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
+	outs, err := r.byPerson(ctx, asked{uid: uid, kind: policy.PutBack, shown: shown})
 	if err != nil {
 		return policy.Outcome{}, err
 	}
@@ -23,13 +24,23 @@ func (r *Reaper) Restore(ctx context.Context, uid parsers.PodUID) (policy.Outcom
 }
 
 // PurgeEntries removes what is left of all quarantine entries of a pod, data and all, by a
-// person's word. Of a pod that lives again nothing is removed unless living says so: what
-// lies in quarantine may be what that pod misses.
-func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, living bool) ([]policy.Outcome, error) {
-	return r.byPerson(ctx, uid, policy.Purge, living)
+// person's word. shown are the entries to which the person said yes: where another one lies there
+// by now, nothing is removed. Of a pod that lives again nothing is removed unless living says so:
+// what lies in quarantine may be what that pod misses.
+func (r *Reaper) PurgeEntries(ctx context.Context, uid parsers.PodUID, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+	return r.byPerson(ctx, asked{uid: uid, kind: policy.Purge, shown: shown, living: living})
 }
 
-func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.ActionKind, living bool) ([]policy.Outcome, error) {
+// asked is what a person asked for, and what was shown before.
+type asked struct {
+	uid    parsers.PodUID
+	kind   policy.ActionKind
+	shown  []policy.EntryState
+	living bool
+}
+
+func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, error) {
+	uid, kind := ask.uid, ask.kind
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -48,10 +59,14 @@ func (r *Reaper) byPerson(ctx context.Context, uid parsers.PodUID, kind policy.A
 	if err != nil {
 		return nil, err
 	}
+	// The person was shown a list that was made without the lock.
+	if how := person.Changed(meant, ask.shown); how != "" {
+		return nil, fmt.Errorf("%w of %s: %s; nothing was changed: see orphan-reaper quarantine list, then give the command again", ErrChanged, uid, how)
+	}
 	look, err := r.lookAt(ctx, uid, meant)
 	if kind == policy.Purge {
 		if err == nil {
-			err = r.purgeable(ctx, uid, look, meant, living)
+			err = r.purgeable(ctx, uid, look, meant, ask.living)
 		}
 		if err != nil {
 			return nil, err
@@ -116,6 +131,9 @@ func (r *Reaper) purgeable(ctx context.Context, uid parsers.PodUID, look policy.
 	}
 	return nil
 }
+
+// ErrChanged is for a restore or purge of other entries than the person was shown.
+var ErrChanged = errors.New("since it was shown, there is a change in what lies in quarantine")
 
 // ErrLives is for a purge of what lies in quarantine of a pod that lives.
 var ErrLives = errors.New("lives again")

@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -40,25 +41,27 @@ func cutShort(f func()) (cut bool) {
 // TestSameCommandAgain kills restore and purge before each of their steps, and gives the same
 // command again: it ends well, and the goal is reached. A purge may also be finished by a pass.
 func TestSameCommandAgain(t *testing.T) {
-	commands := map[string]func(r *Reaper) ([]policy.Outcome, error){
-		"restore": func(r *Reaper) ([]policy.Outcome, error) {
-			o, err := r.Restore(t.Context(), uidOf(1))
+	commands := map[string]func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error){
+		"restore": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
+			o, err := r.Restore(t.Context(), uidOf(1), shown)
 			return []policy.Outcome{o}, err
 		},
-		"purge": func(r *Reaper) ([]policy.Outcome, error) { return r.PurgeEntries(t.Context(), uidOf(1), false) },
+		"purge": func(r *Reaper, shown []policy.EntryState) ([]policy.Outcome, error) {
+			return r.PurgeEntries(t.Context(), uidOf(1), shown, false)
+		},
 	}
 	for name, command := range commands {
 		for cut := 1; ; cut++ {
 			n, rules := heldNode(t)
 			n.cutAt = n.steps + cut
-			if !cutShort(func() { _, _ = command(n.reaper(t, rules)) }) {
+			if !cutShort(func() { _, _ = command(n.reaper(t, rules), n.shown(1)) }) {
 				if cut < 3 {
 					t.Fatalf("%s has only %d steps", name, cut)
 				}
 				break
 			}
 			n.cutAt = 0
-			outs, err := command(n.reaper(t, rules))
+			outs, err := command(n.reaper(t, rules), n.shown(1))
 			if err != nil || len(outs) != 1 || outs[0].Result != policy.Done && outs[0].Result != policy.Gone {
 				t.Errorf("%s, killed at step %d, again: %+v, %v", name, cut, outs, err)
 			}
@@ -74,7 +77,7 @@ func TestSameCommandAgain(t *testing.T) {
 func TestPassFinishesPurge(t *testing.T) {
 	n, rules := heldNode(t)
 	n.cutAt = n.steps + 2 // the intent is written, and nothing is removed
-	if !cutShort(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), false) }) {
+	if !cutShort(func() { _, _ = n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), false) }) {
 		t.Fatal("not cut off")
 	}
 	n.cutAt = 0
@@ -84,5 +87,61 @@ func TestPassFinishesPurge(t *testing.T) {
 	mustPass(t, n.reaper(t, rules))
 	if len(n.quarantine) != 0 {
 		t.Error("the purge was not finished")
+	}
+}
+
+// TestPersonMeansWhatWasShown: a person says yes to a list that was made without the lock. What has
+// come, changed places or turned out to live since is not purged, and nothing else of the pod is.
+func TestPersonMeansWhatWasShown(t *testing.T) {
+	younger := string(uidOf(1)) + ".2"
+	come := func(n *fakeNode) { n.quarantine[younger] = &fakePod{data: true, files: 1} }
+	write := func(n *fakeNode, kind policy.Kind, id policy.DirID) {
+		e := n.shown(1)[0]
+		if _, err := n.Append(policy.Record{Kind: kind, UID: e.UID, Entry: e.Entry, ID: id, At: n.now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range map[string]func(n *fakeNode){
+		" has come since": come,
+		" is another directory by now": func(n *fakeNode) {
+			other := policy.DirID{Dev: 1, Ino: 4711, Btime: 1}
+			n.quarantine[n.shown(1)[0].Entry].id = other
+			for _, kind := range []policy.Kind{policy.KindParking, policy.KindParked, policy.KindStripped} {
+				write(n, kind, other)
+			}
+		},
+		" is no longer confirmed dead (conflict)": func(n *fakeNode) { write(n, policy.KindConflict, n.shown(1)[0].ID) },
+	} {
+		n, rules := heldNode(t)
+		shown := n.shown(1)
+		change(n)
+		there := len(n.quarantine)
+		outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, true)
+		if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), name) || len(outs) != 0 || len(n.quarantine) != there {
+			t.Errorf("%s: %+v, %v, left %v", name, outs, err, n.quarantine)
+		}
+		// Shown anew, it goes: the guard alone has kept it.
+		if outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), n.shown(1), true); err != nil || len(outs) != there || len(n.quarantine) != 0 {
+			t.Errorf("%s, shown anew: %+v, %v, left %v", name, outs, err, n.quarantine)
+		}
+	}
+	// What a restore would put back is another entry than the person saw.
+	n := newFakeNode()
+	n.quarantine[string(uidOf(1))+".1"] = &fakePod{data: true, files: 1}
+	shown := n.shown(1)
+	come(n)
+	if o, err := n.reaper(t, testRules).Restore(t.Context(), uidOf(1), shown); !errors.Is(err, ErrChanged) || len(n.pods) != 0 || len(n.quarantine) != 2 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if o, err := n.reaper(t, testRules).Restore(t.Context(), uidOf(1), n.shown(1)); err != nil || o.Action.Entry != younger {
+		t.Errorf("shown anew: %+v, %v", o, err)
+	}
+	// Less than was shown is no matter: somebody was faster.
+	n, rules := heldNode(t)
+	come(n)
+	shown = n.shown(1)
+	delete(n.quarantine, younger)
+	if outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+		t.Errorf("less: %+v, %v, left %v", outs, err, n.quarantine)
 	}
 }

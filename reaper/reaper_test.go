@@ -449,7 +449,7 @@ func TestRestore(t *testing.T) {
 	r := n.reaper(t, rules)
 	mustPass(t, r, n.claim(1))
 	mustPass(t, r)
-	o, err := r.Restore(context.Background(), uidOf(1))
+	o, err := r.Restore(context.Background(), uidOf(1), n.shown(1))
 	if err != nil || o.Result != policy.Done || n.pods[uidOf(1)] == nil {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -457,7 +457,7 @@ func TestRestore(t *testing.T) {
 	if n.pods[uidOf(1)] == nil || !rep.Verdicts[0].For(policy.ReasonRestored) {
 		t.Error("a restored pod was taken again")
 	}
-	if _, err := r.Restore(context.Background(), uidOf(7)); err == nil {
+	if _, err := r.Restore(context.Background(), uidOf(7), n.shown(7)); err == nil {
 		t.Error("a pod that is not in quarantine was restored")
 	}
 }
@@ -477,11 +477,11 @@ func TestDataStays(t *testing.T) {
 		t.Fatal("data was purged")
 	}
 	n.node.MayEnforce = policy.Fact{Truth: policy.No, Detail: "a private mount namespace"}
-	if _, err := r.PurgeEntries(context.Background(), uidOf(1), false); err == nil || len(n.quarantine) != 1 {
+	if _, err := r.PurgeEntries(context.Background(), uidOf(1), n.shown(1), false); err == nil || len(n.quarantine) != 1 {
 		t.Fatalf("purged from where the node's mounts cannot be seen: %v", err)
 	}
 	n.node.MayEnforce.Truth = policy.Yes
-	if outs, err := r.PurgeEntries(context.Background(), uidOf(1), false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
+	if outs, err := r.PurgeEntries(context.Background(), uidOf(1), n.shown(1), false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 		t.Errorf("a person could not purge it: %+v, %v", outs, err)
 	}
 }
@@ -573,10 +573,10 @@ func TestUnlisted(t *testing.T) {
 	if len(n.quarantine) != 3 || p.files != 3 {
 		t.Fatalf("a pass took what the ledger does not know: %v", n.quarantine)
 	}
-	if _, err := r.Restore(context.Background(), uidOf(2)); err == nil {
+	if _, err := r.Restore(context.Background(), uidOf(2), n.shown(2)); err == nil {
 		t.Error("a conflict was restored")
 	}
-	if o, err := r.Restore(context.Background(), uidOf(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != p {
+	if o, err := r.Restore(context.Background(), uidOf(1), n.shown(1)); err != nil || o.Result != policy.Done || n.pods[uidOf(1)] != p {
 		t.Fatalf("restore: %+v, %v", o, err)
 	}
 	n.pass(time.Hour)

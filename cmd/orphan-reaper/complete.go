@@ -53,7 +53,10 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, begun strin
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.completions(cmd.Context(), begun, args, a.podsInQuarantine)
+	return a.completions(cmd.Context(), begun, args, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+		entries, err := a.inQuarantine(ctx, cfg)
+		return podsOf(entries), err
+	})
 }
 
 // completions are the UIDs, each with the pod's name; the names, each with its UID, once a slash

@@ -23,8 +23,8 @@ type deps struct {
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
 	breaker      func(ctx context.Context, cfg config.Config) (*policy.Record, error)
-	restore      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) (policy.Outcome, error)
-	purge        func(ctx context.Context, cfg config.Config, uids []parsers.PodUID, living bool) ([]policy.Outcome, error)
+	restore      func(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error)
+	purge        func(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error)
 	resume       func(ctx context.Context, cfg config.Config) error
 	archives     func(ctx context.Context, cfg config.Config) ([]cni.ArchiveState, error)
 	restoreCNI   func(ctx context.Context, cfg config.Config, which string) ([]cni.Outcome, error)

@@ -151,18 +151,18 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
-		restore: func(_ context.Context, _ config.Config, uid parsers.PodUID) (policy.Outcome, error) {
+		restore: func(_ context.Context, _ config.Config, uid parsers.PodUID, _ []policy.EntryState) (policy.Outcome, error) {
 			o := policy.Outcome{Action: policy.Action{Kind: policy.PutBack, UID: uid, Entry: string(uid)}, Result: policy.Done}
 			if uid == uidConflict {
 				o.Result, o.Err = policy.Refused, "there is a pods/"+string(uid)+" again"
 			}
 			return o, fail()
 		},
-		purge: func(_ context.Context, _ config.Config, uids []parsers.PodUID, _ bool) ([]policy.Outcome, error) {
+		purge: func(_ context.Context, _ config.Config, shown []policy.EntryState, _ bool) ([]policy.Outcome, error) {
 			var outcomes []policy.Outcome
-			for _, uid := range uids {
+			for _, e := range shown {
 				outcomes = append(outcomes, policy.Outcome{
-					Action: policy.Action{Kind: policy.Purge, UID: uid, Entry: string(uid)}, Result: policy.Done,
+					Action: policy.Action{Kind: policy.Purge, UID: e.UID, Entry: e.Entry}, Result: policy.Done,
 					Taken: map[contents.Class]policy.Tally{contents.ClassData: {Entries: 3, Bytes: 8192}},
 				})
 			}

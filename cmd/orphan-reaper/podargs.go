@@ -200,27 +200,40 @@ func (a *app) surveyed(ctx context.Context, args []string, past bool) (config.Co
 	return cfg, uids, err
 }
 
-// quarantinedPods reads the arguments of restore and purge, and their configuration. Only what lies
-// in quarantine is meant by less than a UID.
-func (a *app) quarantinedPods(ctx context.Context, args []string) (config.Config, []parsers.PodUID, error) {
-	named, err := readPodArgs(args)
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	cfg, err := a.config(ctx)
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return a.podsInQuarantine(ctx, cfg) })
-	return cfg, uids, err
+// meant is what the argument of restore or purge means.
+type meant struct {
+	uid     parsers.PodUID      // "" without an argument
+	entries []policy.EntryState // all that lie in quarantine of the pod, or without an argument of all
 }
 
-func (a *app) podsInQuarantine(ctx context.Context, cfg config.Config) (pods []wire.Pod, err error) {
-	entries, err := a.inQuarantine(ctx, cfg, "")
+// quarantined reads the argument of restore and purge, and their configuration. The quarantine is
+// listed once: what the argument means, what the person is shown and what is done are one list.
+func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
+	named, err := readPodArgs(args)
+	if err != nil {
+		return cfg, means, err
+	}
+	if cfg, err = a.config(ctx); err != nil {
+		return cfg, means, err
+	}
+	if means.entries, err = a.inQuarantine(ctx, cfg); err != nil || len(named) == 0 {
+		return cfg, means, err
+	}
+	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return podsOf(means.entries), nil })
+	if err != nil {
+		return cfg, means, err
+	}
+	a.tellPods(args, uids)
+	means.uid = uids[0]
+	means.entries = slices.DeleteFunc(means.entries, func(e policy.EntryState) bool { return e.UID != means.uid })
+	return cfg, means, nil
+}
+
+func podsOf(entries []policy.EntryState) (pods []wire.Pod) {
 	for _, e := range entries {
 		pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 	}
-	return pods, err
+	return pods
 }
 
 // tellPods says which pods were meant, before anything is done with them.

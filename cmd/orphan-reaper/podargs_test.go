@@ -2,8 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // TestWholePodArgs: on a node, a pod that is named by less than its UID is the one that is meant, and
@@ -44,5 +52,107 @@ func TestWholePodArgs(t *testing.T) {
 	cmd.Stderr = &said
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "may mean several") {
 		t.Errorf("purge of one entry of two: %v\n%s", err, said.String())
+	}
+}
+
+// entryOf is the one entry in quarantine of a pod.
+func (n *wholeNode) entryOf(i int) string {
+	n.t.Helper()
+	found, err := filepath.Glob(n.path("root/orphan-reaper/" + wholeUID(i) + "*"))
+	if err != nil || len(found) == 0 {
+		n.t.Fatalf("%v, %v", found, err)
+	}
+	return filepath.Base(found[0])
+}
+
+// TestPurgeHandsOnWhatWasShown: what comes into quarantine after it was listed, which is while a
+// person reads the question at the latest, is not among what is purged or put back.
+func TestPurgeHandsOnWhatWasShown(t *testing.T) {
+	for _, args := range [][]string{
+		{"purge", "--yes", string(uidHeld)}, {"purge", "--yes", "0badf00d-0006"}, {"purge", "--yes", "--all"}, {"restore", "0badf00d-0006"},
+	} {
+		d := fakeDeps(func(key string) string { return map[string]string{"FAKE": "all"}[key] })
+		come, got := false, []policy.EntryState{}
+		list, purge, restore := d.list, d.purge, d.restore
+		d.list = func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
+			all, err := list(ctx, cfg)
+			if come {
+				younger := all[1]
+				younger.Entry += ".2"
+				all = append(all, younger)
+			}
+			come = true
+			return all, err
+		}
+		d.purge = func(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+			got = shown
+			return purge(ctx, cfg, shown, living)
+		}
+		d.restore = func(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error) {
+			got = shown
+			return restore(ctx, cfg, uid, shown)
+		}
+		var out bytes.Buffer
+		if code := runWith(d, append([]string{"quarantine"}, args...), strings.NewReader(""), &out, &out, func(string) string { return "" }); code != 0 {
+			t.Errorf("%v: %d\n%s", args, code, out.String())
+		}
+		if len(got) != 1 || got[0].Entry != string(uidHeld) {
+			t.Errorf("%v handed on %+v", args, got)
+		}
+	}
+}
+
+// TestWholePurgeWhileAsked: an entry that comes while the question waits for its answer is not
+// removed, and neither is what was shown: the person sees the new list first.
+func TestWholePurgeWhileAsked(t *testing.T) {
+	n := newWholeNode(t)
+	entry := "root/orphan-reaper/" + wholeUID(1)
+	n.pod(1, true)
+	if _, code := n.run("sweep"); code != 0 {
+		t.Fatal("sweep")
+	}
+	first := n.entryOf(1)
+	purge := func(meanwhile func()) (said string, code int) {
+		master, tty := newTerminal(t, 80)
+		cmd := n.command("quarantine", "purge", wholeUID(1))
+		cmd.Stdin = tty
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for one := make([]byte, 1); !strings.HasSuffix(b.String(), "Type yes: "); b.Write(one) {
+			if _, err := stderr.Read(one); err != nil {
+				t.Fatalf("%v after %s", err, b.String())
+			}
+		}
+		meanwhile()
+		if _, err := master.WriteString("yes\n"); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit code says it
+		return b.String() + string(rest), cmd.ProcessState.ExitCode()
+	}
+	said, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
+	if code != 1 || !strings.Contains(said, "Pod "+wholeUID(1)+", entry "+first+": ") || !strings.Contains(said, wholeUID(1)+".8 has come since") {
+		t.Errorf("%d: %s", code, said)
+	}
+	for _, e := range []string{"root/orphan-reaper/" + first, entry + ".8"} {
+		if _, err := os.Stat(n.path(e + "/volumes/kubernetes.io~nfs/share/file")); err != nil {
+			t.Error(err)
+		}
+	}
+	if said, code := purge(func() {}); code != 0 || !strings.Contains(said, "1 pod in 2 entries") {
+		t.Errorf("shown anew: %d: %s", code, said)
+	}
+	if left, err := filepath.Glob(n.path(entry + "*")); err != nil || len(left) != 0 {
+		t.Errorf("shown anew: %v, %v", left, err)
 	}
 }

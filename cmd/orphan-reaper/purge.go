@@ -28,8 +28,9 @@ func newPurgeCommand(a *app) *cobra.Command {
 		Use: "purge POD|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
 		Long: `Remove for ever what lies in quarantine of one pod, or with --all of all pods
 that are confirmed dead. That includes data that may be a user's. It cannot be
-undone, so it asks first; without a terminal it wants --yes. Of a pod that
-lives again nothing is removed without --force: it may be what the pod misses.
+undone, so it asks first; without a terminal it wants --yes. Nothing is removed
+of a pod of which more has come into quarantine since it was shown. Of a pod
+that lives again nothing is removed without --force: it may be what it misses.
 
 ` + podArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
@@ -57,24 +58,16 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 	if isArchive(args) {
 		return a.purgeArchive(ctx, args[0], yes)
 	}
-	cfg, uids, err := a.quarantinedPods(ctx, args)
+	cfg, means, err := a.quarantined(ctx, args)
 	if err != nil {
 		return err
 	}
-	a.tellPods(args, uids)
-	var one parsers.PodUID
-	if len(uids) == 1 {
-		one = uids[0]
+	entries := means.entries
+	if means.uid != "" && len(entries) == 0 {
+		return a.purgedBefore(ctx, cfg, means.uid)
 	}
-	entries, err := a.inQuarantine(ctx, cfg, one)
-	if err != nil {
-		return err
-	}
-	if one != "" && len(entries) == 0 {
-		return a.purgedBefore(ctx, cfg, one)
-	}
-	if one == "" {
-		uids, entries = confirmed(entries)
+	if means.uid == "" {
+		entries = confirmed(entries)
 	}
 	if len(entries) == 0 {
 		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
@@ -84,7 +77,7 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 			return err
 		}
 	}
-	outcomes, err := a.deps.purge(ctx, cfg, uids, force)
+	outcomes, err := a.deps.purge(ctx, cfg, entries, force)
 	return a.purged(outcomes, err)
 }
 
@@ -125,25 +118,14 @@ func (a *app) purged(outcomes []policy.Outcome, err error) error {
 
 // confirmed leaves out every pod that has an entry which is not confirmed dead, a conflict
 // among them: those are purged by name only.
-func confirmed(entries []policy.EntryState) ([]parsers.PodUID, []policy.EntryState) {
+func confirmed(entries []policy.EntryState) []policy.EntryState {
 	open := map[parsers.PodUID]bool{}
 	for _, e := range entries {
 		if e.Phase != policy.PhaseConfirmed {
 			open[e.UID] = true
 		}
 	}
-	var uids []parsers.PodUID
-	var dead []policy.EntryState
-	for _, e := range entries {
-		if open[e.UID] {
-			continue
-		}
-		dead = append(dead, e)
-		if !slices.Contains(uids, e.UID) {
-			uids = append(uids, e.UID)
-		}
-	}
-	return uids, dead
+	return slices.DeleteFunc(slices.Clone(entries), func(e policy.EntryState) bool { return open[e.UID] })
 }
 
 // errNotConfirmed: the person said no.

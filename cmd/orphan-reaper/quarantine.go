@@ -40,15 +40,15 @@ to live; find out why before you let it go on.`,
 	return group
 }
 
-// inQuarantine returns the entries that are there, of one pod or of all.
-func (a *app) inQuarantine(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.EntryState, error) {
+// inQuarantine returns the entries that are there.
+func (a *app) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.EntryState, error) {
 	all, err := a.deps.list(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
 	var entries []policy.EntryState
 	for _, e := range all {
-		if e.Phase.InQuarantine() && (uid == "" || e.UID == uid) {
+		if e.Phase.InQuarantine() {
 			entries = append(entries, e)
 		}
 	}
@@ -60,7 +60,7 @@ func (a *app) quarantineList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := a.inQuarantine(ctx, cfg, "")
+	entries, err := a.inQuarantine(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -64,21 +64,17 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if isArchive(args) {
 		return a.restoreArchive(ctx, args[0])
 	}
-	cfg, uids, err := a.quarantinedPods(ctx, args)
+	cfg, means, err := a.quarantined(ctx, args)
 	if err != nil {
 		return err
 	}
-	a.tellPods(args, uids)
-	entries, err := a.inQuarantine(ctx, cfg, uids[0])
-	if err != nil {
-		return err
-	}
+	uid, entries := means.uid, means.entries
 	if len(entries) == 0 {
-		return a.restoredBefore(ctx, cfg, uids[0])
+		return a.restoredBefore(ctx, cfg, uid)
 	}
-	outcome, err := a.deps.restore(ctx, cfg, uids[0])
+	outcome, err := a.deps.restore(ctx, cfg, uid, entries)
 	if err != nil {
-		return fmt.Errorf("cannot restore %s: %w", uids[0], err)
+		return fmt.Errorf("cannot restore %s: %w", uid, err)
 	}
 	entry := entries[0]
 	if i := slices.IndexFunc(entries, func(e policy.EntryState) bool { return e.Entry == outcome.Action.Entry }); i >= 0 {
@@ -87,7 +83,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	if outcome.Result != policy.Done && outcome.Result != policy.Conflict {
 		return errors.Join(outcomeError("restore", outcome), mergeError(cfg, entry, outcome))
 	}
-	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uids[0]))
+	files, cniErr := a.deps.restoreCNI(ctx, cfg, string(uid))
 	cniErr = errors.Join(cniErr, cniErrors(files))
 	if a.json() {
 		return errors.Join(a.writeJSON(view.NewRestored(view.NewOutcomes([]policy.Outcome{outcome}), files)), cniErr)

@@ -101,7 +101,7 @@ func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	if a.json() {
 		err = p.JSON(shown)
 	} else {
-		if entries, err := a.inQuarantine(ctx, cfg, ""); err == nil { // else what the report has
+		if entries, err := a.inQuarantine(ctx, cfg); err == nil { // else what the report has
 			shown.Lies(entries, c)
 		}
 		p.Scan(&shown)

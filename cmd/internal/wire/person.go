@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -33,23 +34,28 @@ func byPerson(ctx context.Context, cfg config.Config, act func(*reaper.Reaper) e
 	return act(r)
 }
 
-// Restore puts a pod directory back by a person's word.
-func Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID) (o policy.Outcome, err error) {
+// Restore puts a pod directory back by a person's word. shown are the pod's entries by which the
+// person meant it; of another one nothing is put back.
+func Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
 	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
-		o, err = r.Restore(ctx, uid)
+		o, err = r.Restore(ctx, uid, shown)
 		return err
 	})
 	return o, err
 }
 
-// Purge removes for ever, by a person's word, what lies in quarantine of these pods; of those
-// that live again only with living.
-func Purge(ctx context.Context, cfg config.Config, uids []parsers.PodUID, living bool) ([]policy.Outcome, error) {
+// Purge removes for ever, by a person's word, the entries that the person was shown, which are all
+// that there are of their pods; of a pod of which more lies there, none. Of pods that live again
+// they are removed only with living.
+func Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
 	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
 		var errs []error
-		for _, uid := range uids {
-			done, err := r.PurgeEntries(ctx, uid, living)
+		for i, e := range shown {
+			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
+				continue
+			}
+			done, err := r.PurgeEntries(ctx, e.UID, shown, living)
 			if err != nil {
 				errs = append(errs, err)
 				continue

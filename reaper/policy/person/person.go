@@ -54,6 +54,24 @@ func Meant(of []policy.EntryState, kind policy.ActionKind) []policy.EntryState {
 	return nil
 }
 
+// Changed says how what is meant now differs from what the person was shown and said yes to, ""
+// where it does not: each entry has to be among those shown, as the same directory, and confirmed
+// dead still if it was shown so. That less is left than was shown is no matter.
+func Changed(meant, shown []policy.EntryState) string {
+	for _, e := range meant {
+		i := slices.IndexFunc(shown, func(s policy.EntryState) bool { return s.Entry == e.Entry })
+		switch {
+		case i < 0:
+			return e.Entry + " has come since"
+		case !e.ID.Is(shown[i].ID):
+			return e.Entry + " is another directory by now"
+		case shown[i].Phase == policy.PhaseConfirmed && e.Phase != policy.PhaseConfirmed:
+			return fmt.Sprintf("%s is no longer confirmed dead (%s)", e.Entry, e.Phase)
+		}
+	}
+	return ""
+}
+
 // Plan plans what a person asked for. rests is what a look saw of the entries, or of the
 // first of them.
 func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.ActionKind) []policy.Batch {
