@@ -43,7 +43,11 @@ func (a *app) completePods(cmd *cobra.Command, args []string, begun string) ([]c
 	if cmd.Name() == "explain" && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.completions(cmd.Context(), begun, args, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+	how := anyName
+	if cmd.Name() == "sweep" {
+		how = certainName
+	}
+	return a.completions(cmd.Context(), begun, args, how, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
 		return a.deps.pods(ctx, cfg, false)
 	})
 }
@@ -53,16 +57,16 @@ func (a *app) completeQuarantined(cmd *cobra.Command, args []string, begun strin
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.completions(cmd.Context(), begun, args, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
 		entries, err := a.inQuarantine(ctx, cfg)
 		return podsOf(entries), err
 	})
 }
 
-// completions are the UIDs, each with the pod's name; the names, each with its UID, once a slash
-// shows that a name is typed; and files where a path is.
+// completions are the UIDs, each with the pod's name; the names that the command takes, each with
+// its UID, once a slash shows that a name is typed; and files where a path is.
 func (a *app) completions(
-	ctx context.Context, begun string, have []string, known func(context.Context, config.Config) ([]wire.Pod, error),
+	ctx context.Context, begun string, have []string, how naming, known func(context.Context, config.Config) ([]wire.Pod, error),
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.HasPrefix(begun, "/") || strings.HasPrefix(begun, ".") {
 		return nil, cobra.ShellCompDirectiveFilterDirs
@@ -81,6 +85,9 @@ func (a *app) completions(
 	for _, pod := range pods {
 		word, about := string(pod.UID), clean.Text(pod.Name)
 		if strings.Contains(begun, "/") {
+			if how == noName || how == certainName && !pod.Certain {
+				continue
+			}
 			word, about = about, word
 		}
 		one := cobra.CompletionWithDesc(word, about)

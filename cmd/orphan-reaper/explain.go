@@ -38,7 +38,7 @@ with its UID, paths, sandboxes and drivers, so that they can be pasted. With
 		},
 		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, uids, err := a.surveyed(cmd.Context(), args, true)
+			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, true)
 			if err != nil {
 				return err
 			}

@@ -183,12 +183,13 @@ func testEntries() []policy.EntryState {
 	}
 }
 
-// testPods are the pods that the fake node knows, as wire.PodsHere lists them.
+// testPods are the pods that the fake node knows, as wire.PodsHere lists them. Who told a name is
+// known of what is on disk; only of uidMounted it is etc-hosts.
 func testPods(past bool) []wire.Pod {
 	var pods []wire.Pod
 	r := testReport()
 	for i, e := range r.Look.Pods {
-		pod := wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "on disk"}
+		pod := wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.UID != uidMounted, Where: "on disk"}
 		if r.Verdicts[i].Living() {
 			pod.Where += ", lives"
 		}

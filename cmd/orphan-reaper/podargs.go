@@ -19,10 +19,43 @@ import (
 // This file knows how a person may name a pod: by its UID, by the beginning of one, by
 // NAMESPACE/NAME, or by its directory. A whole UID is taken as it is and needs nothing to be
 // known of it; anything else must mean exactly one pod.
+//
+// Where nobody else tells a pod's name it is read from its etc-hosts, which the pod's containers
+// can write: any pod can be shown under the name of any other. So what changes something takes
+// less. Restore and purge take no name, since the ledger does not say who told it, and a
+// directory only as QUARANTINE/ENTRY, since what lies deeper is less than they would take. Sweep
+// takes a name that the runtime or the kubelet's log directories tell.
 
-// podArgHelp says so in a command's help.
+// podArgHelp says so in the help of a command that only looks.
 const podArgHelp = `POD is a pod's UID, or what is enough to tell it: the first 4 or more digits of
 the UID, NAMESPACE/NAME, or its directory.`
+
+// sweepArgHelp says so in the help of sweep.
+const sweepArgHelp = podArgHelp + ` A name counts only where the
+runtime or the kubelet's log directories tell it: a pod can write any other.`
+
+// entryArgHelp says so in the help of restore and purge.
+const entryArgHelp = `POD is a pod's UID, the first 4 or more digits of it, or the directory of its
+entry in quarantine, as quarantine list shows them. NAMESPACE/NAME is not taken:
+a pod can write the name under which it is shown, and so take that of another.`
+
+// naming is what a command takes for a pod.
+type naming int
+
+const (
+	anyName     naming = iota // by a name, whoever told it: it only looks
+	certainName               // by a name that no pod can write
+	noName                    // by no name
+)
+
+// hint says what to give instead of what names no pod.
+func (n naming) hint() string {
+	const uid = "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; its first 4 or more are enough, or "
+	if n == noName {
+		return uid + "the directory of its entry; orphan-reaper quarantine list shows them"
+	}
+	return uid + "NAMESPACE/NAME, or the directory; orphan-reaper scan lists them"
+}
 
 // shortestPrefix is how much of a UID it takes at least.
 const shortestPrefix = 4
@@ -33,6 +66,7 @@ const mostCandidates = 10
 // podArg is one argument that names a pod.
 type podArg struct {
 	text   string
+	how    naming
 	uid    parsers.PodUID // where it is one
 	prefix string
 	name   string // NAMESPACE/NAME
@@ -40,10 +74,10 @@ type podArg struct {
 }
 
 // readPodArgs reads arguments that name pods, as far as that takes no look at the node.
-func readPodArgs(args []string) ([]podArg, error) {
+func readPodArgs(args []string, how naming) ([]podArg, error) {
 	var read []podArg
 	for _, text := range args {
-		arg := podArg{text: text}
+		arg := podArg{text: text, how: how}
 		namespace, name, two := strings.Cut(text, "/")
 		uid, ok := parsers.ParsePodUID(text)
 		switch {
@@ -60,7 +94,7 @@ func readPodArgs(args []string) ([]podArg, error) {
 		case len(text) >= shortestPrefix && consistsOf(text, "0123456789abcdef-"):
 			arg.prefix = text
 		default:
-			return nil, noPodUID(text, "")
+			return nil, arg.noPodUID("")
 		}
 		read = append(read, arg)
 	}
@@ -72,13 +106,25 @@ const lower = "0123456789abcdefghijklmnopqrstuvwxyz"
 func consistsOf(s, letters string) bool { return s != "" && strings.Trim(s, letters) == "" }
 
 // noPodUID is the error on an argument that names no pod; more is what else was tried.
-func noPodUID(text, more string) error {
-	hint := "a pod UID is 8-4-4-4-12 or 32 lower-case hexadecimal digits; " +
-		"its first 4 or more are enough, or NAMESPACE/NAME, or the directory; orphan-reaper scan lists them"
-	if uid, ok := parsers.ParsePodUID(strings.ToLower(text)); ok {
+func (arg podArg) noPodUID(more string) error {
+	hint := arg.how.hint()
+	if uid, ok := parsers.ParsePodUID(strings.ToLower(arg.text)); ok {
 		hint = "did you mean " + string(uid) + "?"
 	}
-	return exit.Usagef(hint, "%s is not a pod UID%s", strconv.Quote(text), more)
+	return exit.Usagef(hint, "%s is not a pod UID%s", strconv.Quote(arg.text), more)
+}
+
+// namesEntry is an error where the argument is a name, or another directory than that of an entry
+// of the quarantine.
+func (arg podArg) namesEntry(cfg config.Config) error {
+	switch {
+	case arg.name != "":
+		return exit.Usagef(arg.how.hint(), "%s may be a pod's name, and a pod can write any name for itself: give the UID", strconv.Quote(arg.text))
+	case arg.path != "" && filepath.Dir(arg.path) != filepath.Clean(cfg.QuarantineDir):
+		return exit.Usagef(arg.how.hint(), "%s is not an entry of the quarantine: that is %s/ENTRY, nothing deeper and nothing elsewhere",
+			strconv.Quote(arg.text), cfg.QuarantineDir)
+	}
+	return nil
 }
 
 // podUIDs turns arguments into UIDs. known lists what those may mean that are no whole UID; it is
@@ -132,7 +178,7 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 	for _, pod := range pods {
 		switch {
 		case arg.prefix != "" && strings.HasPrefix(string(pod.UID), arg.prefix),
-			arg.name != "" && pod.Name == arg.name,
+			arg.name != "" && pod.Name == arg.name && (pod.Certain || arg.how == anyName),
 			entry != "" && pod.Entry == entry:
 			means = append(means, pod)
 		}
@@ -141,7 +187,7 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 		means = slices.DeleteFunc(means, func(p wire.Pod) bool { return p.Past }) // a name is used again and again
 	}
 	if len(means) == 0 {
-		return "", noPodUID(arg.text, arg.nothing(cfg))
+		return "", arg.noPodUID(arg.nothing(cfg))
 	}
 	uid := means[0].UID
 	several := slices.ContainsFunc(means, func(p wire.Pod) bool { return p.UID != uid })
@@ -161,8 +207,12 @@ func (arg podArg) nothing(cfg config.Config) string {
 	switch {
 	case arg.prefix != "":
 		return ", and the UID of no pod that is known here begins so"
+	case arg.name != "" && arg.how == certainName:
+		return ", and neither the runtime nor the kubelet's log directories have a pod of this name; what a pod may have written does not count"
 	case arg.name != "":
 		return ", and no pod that is known here has this name"
+	case arg.how == noName:
+		return ", nor a pod's entry in " + cfg.QuarantineDir
 	}
 	return fmt.Sprintf(", nor the directory of one in %s or %s", cfg.PodsDir(), cfg.QuarantineDir)
 }
@@ -187,8 +237,8 @@ func ambiguous(text string, means []wire.Pod) error {
 }
 
 // surveyed reads the arguments of a command that looks at some pods, and its configuration.
-func (a *app) surveyed(ctx context.Context, args []string, past bool) (config.Config, []parsers.PodUID, error) {
-	named, err := readPodArgs(args)
+func (a *app) surveyed(ctx context.Context, args []string, how naming, past bool) (config.Config, []parsers.PodUID, error) {
+	named, err := readPodArgs(args, how)
 	if err != nil {
 		return config.Config{}, nil, err
 	}
@@ -209,12 +259,17 @@ type meant struct {
 // quarantined reads the argument of restore and purge, and their configuration. The quarantine is
 // listed once: what the argument means, what the person is shown and what is done are one list.
 func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config, means meant, err error) {
-	named, err := readPodArgs(args)
+	named, err := readPodArgs(args, noName)
 	if err != nil {
 		return cfg, means, err
 	}
 	if cfg, err = a.config(ctx); err != nil {
 		return cfg, means, err
+	}
+	for _, arg := range named {
+		if err := arg.namesEntry(cfg); err != nil {
+			return cfg, means, err
+		}
 	}
 	if means.entries, err = a.inQuarantine(ctx, cfg); err != nil || len(named) == 0 {
 		return cfg, means, err

@@ -28,19 +28,43 @@ func TestWholePodArgs(t *testing.T) {
 	if _, code := n.run("sweep", "abcdef"); code != 2 {
 		t.Errorf("sweep of an ambiguous prefix: %d", code)
 	}
-	if out, code := n.run("sweep", "-o", "json", "default/web-0"); code != 0 || n.outcomes(out)[wholeUID(0xabcdef01)] != "quarantined" {
+	// Its containers can write that name, so that only who looks may go by it.
+	for _, args := range [][]string{{"sweep"}, {"sweep", "--dry-run"}} {
+		if out, code := n.run(append(args, "default/web-0")...); code != 2 {
+			t.Errorf("%v by the name of its etc-hosts: %d\n%s", args, code, out)
+		}
+	}
+	if out, code := n.run("explain", "default/web-0"); code != 0 || !strings.Contains(out, "Pod "+wholeUID(0xabcdef01)) {
+		t.Errorf("explain by the name of its etc-hosts: %d\n%s", code, out)
+	}
+	n.mkdir("var/log/pods/shop_db-0_" + wholeUID(0xabcdef01))
+	n.write("root/pods/"+wholeUID(0xabcdef02)+"/etc-hosts", "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"+
+		"10.0.0.8\tdb-0.db.shop.svc.cluster.local\tdb-0\n")
+	if out, code := n.run("sweep", "-o", "json", "shop/db-0"); code != 0 || n.outcomes(out)[wholeUID(0xabcdef01)] != "quarantined" {
 		t.Errorf("sweep by name: %d\n%s", code, out)
 	}
 	dir := n.path("root/pods/" + wholeUID(0xabcdef02))
 	if out, code := n.run("sweep", "-o", "json", dir+"/"); code != 0 || n.outcomes(out)[wholeUID(0xabcdef02)] != "quarantined" {
 		t.Errorf("sweep by directory: %d\n%s", code, out)
 	}
-	if out, code := n.run("explain", "default/web-0"); code != 0 || !strings.Contains(out, "Pod "+wholeUID(0xabcdef01)) {
+	if out, code := n.run("explain", wholeUID(0xabcdef01)); code != 0 || !strings.Contains(out, "Pod "+wholeUID(0xabcdef01)) {
 		t.Errorf("explain of what lies in quarantine: %d\n%s", code, out)
 	}
 	n.mkdir("root/pods/" + wholeUID(0xabcdef01) + "/volumes")
-	if out, code := n.run("quarantine", "restore", "default/web-0"); code != 0 {
-		t.Fatalf("restore by name: %d\n%s", code, out)
+	// Neither restore nor purge goes by a name, or by what is less or more than an entry.
+	for _, word := range []string{"shop/db-0", n.path("root/pods/" + wholeUID(0xabcdef01)), n.path("root/orphan-reaper/" + n.entryOf(0xabcdef01) + "/volumes")} {
+		for _, command := range []string{"restore", "purge"} {
+			args := []string{"quarantine", command, word}
+			if command == "purge" {
+				args = append(args, "--yes")
+			}
+			if out, code := n.run(args...); code != 2 {
+				t.Errorf("%v: %d\n%s", args, code, out)
+			}
+		}
+	}
+	if out, code := n.run("quarantine", "restore", n.path("root/orphan-reaper/"+n.entryOf(0xabcdef01))); code != 0 {
+		t.Fatalf("restore by entry: %d\n%s", code, out)
 	}
 	if out, code := n.run("quarantine", "purge", "--yes", "abcdef02"); code != 0 || !strings.Contains(out, "purged: "+wholeUID(0xabcdef02)) {
 		t.Errorf("purge by prefix: %d\n%s", code, out)

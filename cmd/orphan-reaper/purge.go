@@ -32,7 +32,7 @@ undone, so it asks first; without a terminal it wants --yes. Nothing is removed
 of a pod of which more has come into quarantine since it was shown. Of a pod
 that lives again nothing is removed without --force: it may be what it misses.
 
-` + podArgHelp,
+` + entryArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.

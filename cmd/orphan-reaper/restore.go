@@ -32,7 +32,7 @@ pod is then kept for ever.
 With the name of an archive of CNI files: put its files back; an address only
 if it is still free. With --batch: those of all archives of the same sweep.
 
-` + podArgHelp,
+` + entryArgHelp,
 		Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n" +
 			"  orphan-reaper quarantine restore cni-20260301-120000-000\n  orphan-reaper quarantine restore --batch cni-20260301-120000-000",
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -51,7 +51,7 @@ func newScanCommand(a *app) *cobra.Command {
 			return a.checkScan(o)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, uids, err := a.surveyed(cmd.Context(), args, false)
+			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, false)
 			if err != nil {
 				return err
 			}

@@ -18,12 +18,12 @@ func newSweepCommand(a *app) *cobra.Command {
 		Use:   "sweep [POD...]",
 		Short: "Take what may go, once, then exit",
 		Long: "Look, take every orphaned pod that has proved dead, wait out hold and confirm,\nand exit. For cron and jobs; the daemon does the same by itself.\n\n" +
-			"With --no-wait the next run goes on where this one stopped.\n\n" + podArgHelp + "\n\n" + attentionHelp,
+			"With --no-wait the next run goes on where this one stopped.\n\n" + sweepArgHelp + "\n\n" + attentionHelp,
 		Example:           "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
 		Annotations:       marks(allSettings),
 		ValidArgsFunction: a.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, uids, err := a.surveyed(cmd.Context(), args, false)
+			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, false)
 			if err != nil {
 				return err
 			}

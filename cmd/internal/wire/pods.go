@@ -14,11 +14,14 @@ import (
 
 // Pod is a pod of which this node has something, for who names it by less than its UID.
 type Pod struct {
-	UID   parsers.PodUID
-	Name  string // NAMESPACE/NAME, "" where nobody told
-	Where string // in words
-	Entry string // in quarantine, "" for any other place
-	Past  bool   // only the ledger has it
+	UID  parsers.PodUID
+	Name string // NAMESPACE/NAME, "" where nobody told
+	// Certain is true where the runtime or the kubelet's log directories tell the name. Any other may
+	// be from etc-hosts, which the pod's containers can write; of what lies in quarantine nobody knows.
+	Certain bool
+	Where   string // in words
+	Entry   string // in quarantine, "" for any other place
+	Past    bool   // only the ledger has it
 }
 
 // PodsHere lists the pods that one look, the quarantine and, with past, the ledger have. A pod is there
@@ -44,7 +47,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 			where += ", lives"
 		}
 		if e.UID != "" {
-			pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: where})
+			pods = append(pods, Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Certain: e.CertainName, Where: where})
 		}
 	}
 	for i, e := range rep.Look.Pods {
