@@ -25,9 +25,10 @@ type app struct {
 	env            func(string) string
 	deps           deps
 
-	configFile string              // --config
-	output     string              // --output
-	given      map[string][]string // the settings' flags as they were given, by flag
+	configFile  string              // --config
+	output      string              // --output
+	showVersion bool                // --version
+	given       map[string][]string // the settings' flags as they were given, by flag
 
 	stopSignals func()
 }

@@ -42,7 +42,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
 		Long: rootLong, Example: rootExample,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: noCommand, RunE: func(*cobra.Command, []string) error { return nil },
+		Args: a.noCommandButVersion, RunE: func(*cobra.Command, []string) error { return a.versionFlag() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.before(cmd) },
 	}
 	root.SetIn(a.stdin)
@@ -53,14 +53,29 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	a.addFlags(root.PersistentFlags())
 	completeFlags(root)
-	root.Version = version().Version // What people try first; the command says more.
-	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
+	// What people try first; the command says more. Not by cobra's template: with text/template the linker keeps every exported
+	// method of the program, which is 1.7 MB.
+	root.Flags().BoolVarP(&a.showVersion, "version", "v", false, "version for orphan-reaper")
 	root.AddCommand(
 		newDoctorCommand(a), newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
 		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
+}
+
+// noCommandButVersion refuses the root without a command it knows; --version needs none.
+func (a *app) noCommandButVersion(cmd *cobra.Command, args []string) error {
+	if a.showVersion {
+		return nil
+	}
+	return noCommand(cmd, args)
+}
+
+// versionFlag is --version.
+func (a *app) versionFlag() error {
+	_, err := fmt.Fprintf(a.stdout, "orphan-reaper %s\n", version().Version)
+	return err
 }
 
 func helpCommand(cmd *cobra.Command, args []string) error {
@@ -105,6 +120,9 @@ func (v *choiceValue) Set(s string) error {
 
 // before runs ahead of every command.
 func (a *app) before(cmd *cobra.Command) error {
+	if a.showVersion {
+		return nil
+	}
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another
 	}
