@@ -1,30 +1,22 @@
 package fleet
 
 import (
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
+	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/webconfig"
 )
 
 // trusted lets through who is authenticated, and who asks from this host. A client that gets
-// here has passed the web configuration; where that asks for nobody's name, passing it
+// here has passed the web configuration (webconfig.Gate); where that asks for nobody's name, passing it
 // proves nothing. verb and path are what a bearer token's user must be allowed.
 func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		d, err := s.demanded()
-		if err != nil {
-			http.Error(w, "cannot read the web configuration", http.StatusInternalServerError)
-			return
-		}
-		if d.password || d.certificate && verified(r) || local(r) {
+		f := webconfig.From(r.Context())
+		if f.WantsPassword() || f.WantsCertificate() && verified(r) || local(r) {
 			next(w, r)
 			return
 		}
@@ -83,53 +75,4 @@ func local(r *http.Request) bool {
 	}
 	_, err = netip.ParseAddr(host)
 	return err == nil || host == "localhost"
-}
-
-// webConfigBytes bounds the web configuration that is read.
-const webConfigBytes = 1 << 20
-
-// demand is what the web configuration has every client show.
-type demand struct {
-	password    bool
-	certificate bool // of an authority that the file names: without one any public certificate would do
-	tls         bool
-}
-
-// demanded reads the web configuration as it is now, as the toolkit does for each request: what
-// changed in the file holds at once.
-func (s *Server) demanded() (demand, error) {
-	if s.cfg.WebConfig == "" {
-		return demand{}, nil
-	}
-	f, err := os.Open(s.cfg.WebConfig)
-	if err != nil {
-		return demand{}, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, webConfigBytes))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return demand{}, err
-	}
-	return demands(text)
-}
-
-// demands reads the text of a web configuration.
-func demands(text []byte) (demand, error) {
-	var c struct {
-		TLS struct {
-			Cert       string `yaml:"cert"`
-			CertFile   string `yaml:"cert_file"`
-			ClientAuth string `yaml:"client_auth_type"`
-			CA         string `yaml:"client_ca"`
-			CAFile     string `yaml:"client_ca_file"`
-		} `yaml:"tls_server_config"`
-		Users map[string]string `yaml:"basic_auth_users"`
-	}
-	if err := yaml.Unmarshal(text, &c); err != nil {
-		return demand{}, err
-	}
-	return demand{
-		password:    len(c.Users) > 0,
-		certificate: c.TLS.ClientAuth == "RequireAndVerifyClientCert" && (c.TLS.CA != "" || c.TLS.CAFile != ""),
-		tls:         c.TLS.Cert != "" || c.TLS.CertFile != "",
-	}, nil
 }
