@@ -66,6 +66,13 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 		return err
 	}
 	notes = append(c.Notes(), notes...)
+	note, err := wire.CheckWeb(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		notes = append(notes, note)
+	}
 	if a.deps.agrees != nil {
 		if f := a.deps.agrees(cmd.Context(), c); f.Truth != policy.Yes {
 			notes = append(notes, "nothing will be taken: "+f.Detail)

@@ -3,12 +3,16 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
@@ -40,13 +44,7 @@ func serveWeb(
 			return askLook(ctx, asks, func(a reaper.Asked) { tracer.Asked(a.Look, traceparent) })
 		},
 	}
-	if cfg.WebConfigFile != config.None {
-		fc.WebConfig = cfg.WebConfigFile
-	}
-	if cfg.WebTokenReview != config.None {
-		fc.Reviews = review.New(reviewServer(ctx, cfg.WebTokenReview), time.Now, log)
-	}
-	server := fleet.New(fc)
+	server := newServer(ctx, cfg, fc)
 	if err := server.Check(); err != nil {
 		return nil, &exit.Error{Code: exit.UsageCode, Err: err}
 	}
@@ -56,6 +54,34 @@ func serveWeb(
 	done := make(chan struct{})
 	go func() { server.Serve(ctx); close(done) }()
 	return func() { cancel(); <-done }, nil
+}
+
+// newServer has a server know whom the settings let in.
+func newServer(ctx context.Context, cfg config.Config, fc fleet.Config) *fleet.Server {
+	if cfg.WebConfigFile != config.None {
+		fc.WebConfig = cfg.WebConfigFile
+	}
+	if cfg.WebTokenReview != config.None {
+		fc.Reviews = review.New(reviewServer(ctx, cfg.WebTokenReview), fc.Now, fc.Log)
+	}
+	return fleet.New(fc)
+}
+
+// CheckWeb says what is wrong with the web configuration, for config check. A file that cannot be read is a note: it may come
+// later.
+func CheckWeb(ctx context.Context, cfg config.Config) (note string, err error) {
+	if cfg.WebConfigFile == config.None {
+		return "", nil
+	}
+	fc := fleet.Config{Metrics: prometheus.NewRegistry(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	err = newServer(ctx, cfg, fc).Check()
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return "web.config_file: run would not start now: " + err.Error(), nil
+	}
+	if err != nil {
+		return "", &exit.Error{Code: exit.UsageCode, Err: fmt.Errorf("web.config_file: %w", err)}
+	}
+	return "", nil
 }
 
 // reviewServer reads the API server that reviews tokens, anew each time. A file that hangs costs one thread.
