@@ -219,8 +219,14 @@ func (s *Server) Publish(p *report.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report, s.failed, s.due, s.lacks, s.open = append(text, '\n'), "", now.Add(p.Next+lateBy), nil, p.BreakerOpen
-	if !p.Observe {
-		s.lacks = r.Missing
+	if p.Observe {
+		return
+	}
+	for _, m := range r.Missing {
+		s.lacks = append(s.lacks, "nothing is taken, although the mode is enforce: "+m)
+	}
+	if p.BreakerOpen {
+		s.lacks = append(s.lacks, "nothing is taken, since the breaker is open: a parked pod turned out to live; see orphan-reaper quarantine list")
 	}
 }
 
@@ -256,10 +262,7 @@ func (s *Server) problems() []string {
 	case now.After(s.due):
 		list = append(list, "the last look was due "+now.Sub(s.due.Add(-lateBy)).Round(time.Second).String()+" ago")
 	}
-	for _, l := range s.lacks {
-		list = append(list, "nothing is taken, although the mode is enforce: "+l)
-	}
-	return list
+	return append(list, s.lacks...)
 }
 
 func (s *Server) orphans(w http.ResponseWriter, _ *http.Request) {

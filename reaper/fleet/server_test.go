@@ -94,9 +94,14 @@ func TestReady(t *testing.T) {
 	p.Look.Node.MayEnforce = policy.Fact{Detail: "this is not the node's PID namespace: set hostPID"}
 	s.Publish(p)
 	check("when it may not enforce", 503, "although the mode is enforce", "hostPID")
+	p.BreakerOpen = true
 	p.Observe = true
 	s.Publish(p)
 	check("when it is to observe", 200)
+	p = onePod()
+	p.BreakerOpen = true
+	s.Publish(p)
+	check("when the breaker is open", 503, "the breaker is open", "quarantine list")
 }
 
 func TestHealth(t *testing.T) {
