@@ -51,7 +51,8 @@ func newFleetListCommand(a *app) *cobra.Command {
 			"the pods that need a person, and the nodes that are silent.\n\n" +
 			"Where no node is named, the API server is asked for the OrphanReports, which the\n" +
 			"daemons of a cluster write about once an hour and soon after a change. A node is\n" +
-			"silent that has none, or one that is older than two and a half hours.\n\n" + fleetHelp,
+			"silent that has none, or one that is older than two and a half hours. The exit\n" +
+			"code is 3 also where nobody has reported and the nodes are not known.\n\n" + fleetHelp,
 		Example: "  orphan-reaper fleet list\n" +
 			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
 			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
@@ -91,14 +92,14 @@ func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string,
 	}
 	if reports {
 		begin := func() { shown, done = view.NewFleetList(0, which), 0 }
-		notes, err := wire.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
+		doubt, err := wire.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
 			shown.AddReport(at, r, err)
 			progress.Reported(&done)
 		})
 		if err != nil {
 			return nil, err
 		}
-		shown.Notes = append(shown.Notes, notes...)
+		shown.Reported(doubt.Notes, doubt.Nobody)
 		return shown, nil
 	}
 	fleet, err := wire.OpenFleet(ctx, o)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,34 @@ func TestFleetListReports(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestFleetListNobody: where nobody has reported, and which nodes there are is not known, every daemon may
+// be dead: the exit code says so, and so do the words.
+func TestFleetListNobody(t *testing.T) {
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/nodes" {
+			testkit.Refuse(http.StatusForbidden, "forbidden")(w, r)
+			return
+		}
+		testkit.Answer(`{"kind":"OrphanReportList","items":[]}`)(w, r)
+	})
+	empty := testkit.File(t, "reports.json", `{"kind":"List","metadata":{},"items":[]}`)
+	for _, from := range [][]string{{"--kubeconfig", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "token: a")}, {"--reports", empty}} {
+		for _, more := range [][]string{nil, {"--needs-person"}, {"-o", "json"}} {
+			args := slices.Concat([]string{"fleet", "list"}, from, more)
+			code, out, said := call(t, "", args...)
+			if text := strings.Join(strings.Fields(out), " "); code != 3 || said != "" ||
+				!strings.Contains(text, "No node has written a report, and which nodes there are is not known") ||
+				len(more) < 2 && !strings.Contains(text, "0 nodes, 0 have reported lately.") {
+				t.Errorf("%q: code %d, %s\n%s", args, code, said, out)
+			}
+		}
+	}
+	known := testkit.File(t, "known.json", `{"kind":"List","items":[{"kind":"Node","metadata":{"name":"win","labels":{"kubernetes.io/os":"windows"}}}]}`)
+	if code, out, said := call(t, "", "fleet", "list", "--reports", known); code != 0 {
+		t.Errorf("no node is for the daemon: %d %s\n%s", code, said, out)
 	}
 }
 

@@ -26,6 +26,7 @@ type FleetList struct {
 
 	scope    FleetScope
 	reported bool              // by what the nodes have written, and not by asking them
+	nobody   bool              // none has, and which nodes there are is not known
 	hosts    map[string]string // of the addresses that the operator gave no name
 }
 
@@ -80,9 +81,15 @@ func NewFleetList(nodes int, scope FleetScope) *FleetList {
 
 // AddReport takes in what one node has reported to the API server.
 func (f *FleetList) AddReport(at report.Target, r *report.Report, err error) {
-	f.reported = true
 	f.Totals.Nodes++
 	f.Add(at, r, err)
+}
+
+// Reported says that the list is of what the nodes have reported, and what could not be known: in words, and
+// whether nobody has reported where the nodes are not known.
+func (f *FleetList) Reported(notes []string, nobody bool) {
+	f.reported, f.nobody = true, nobody
+	f.Notes = append(f.Notes, notes...)
 }
 
 // Add takes in what one node said.
@@ -177,9 +184,10 @@ func (f *FleetList) Sort() {
 	slices.SortStableFunc(f.Silent, func(a, b FleetSilence) int { return strings.Compare(a.Node, b.Node) })
 }
 
-// NeedsPerson reports whether a person should look at a pod or a node.
+// NeedsPerson reports whether a person should look at a pod or a node. Where nothing is known, one should: else
+// who watches the fleet by this would see no difference once every daemon is dead.
 func (f *FleetList) NeedsPerson() bool {
-	return len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
+	return f.nobody || len(f.Silent) > 0 || f.Totals.NeedsPerson > 0 || f.Totals.Breakers > 0
 }
 
 // FleetList is fleet list for a person: the sums, the nodes on which something lies, the pods that

@@ -23,17 +23,17 @@ func (o *FleetOptions) WantsReports(file string) (bool, error) {
 
 // FleetReports hands on the OrphanReport of each node, and the nodes that have none: from the file, - for
 // Stdin, or from the API server where it is "". begin is called before the first of them, and again where the
-// API server has to be asked anew: what was handed on before does not count then. notes say what could not be known.
+// API server has to be asked anew: what was handed on before does not count then.
 func FleetReports(
 	ctx context.Context, o *FleetOptions, file string, begin func(), each func(at report.Target, r *report.Report, err error),
-) (notes []string, err error) {
+) (cluster.Doubt, error) {
 	defer giveBack() // what was read is much more than what is shown of it
 	now := time.Now()
 	if file == "" {
 		o.Instead = "kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -"
 		server, err := o.open(now)
 		if err != nil {
-			return nil, err
+			return cluster.Doubt{}, err
 		}
 		return cluster.Reports(ctx, server, now, begin, each)
 	}
@@ -41,7 +41,7 @@ func FleetReports(
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the reports: %w", err)
+			return cluster.Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
 		}
 		defer closeQuietly(f)
 		in = f

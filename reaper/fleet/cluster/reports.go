@@ -29,6 +29,14 @@ const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 // the caller's after it has returned.
 type Each func(at report.Target, r *report.Report, err error)
 
+// Doubt is what could not be known of the nodes.
+type Doubt struct {
+	Notes []string // in words
+	// Nobody: no node has ever reported, and which nodes there are is not known. So nothing tells
+	// whether a daemon runs anywhere.
+	Nobody bool
+}
+
 // item is what is read of an OrphanReport or of a Node.
 type item struct {
 	Kind     string `json:"kind"`
@@ -41,12 +49,12 @@ type item struct {
 
 // Reports reads the OrphanReports of all nodes and hands on each, and then the nodes that have none or
 // an old one. begin is called before the first, and again where the list has to begin again:
-// what was handed on before does not count then. notes say what could not be known.
-func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), each Each) (notes []string, err error) {
+// what was handed on before does not count then.
+func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), each Each) (Doubt, error) {
 	a := s.Asker()
 	defer a.Close()
 	nodes := map[string]bool{}
-	err = readAll(ctx, a, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
+	err := readAll(ctx, a, list{path: "/api/v1/nodes", as: acceptMetadata, page: nodesAPage}, func() { clear(nodes) }, func(i *item) error {
 		if i.runsDaemons() {
 			nodes[i.Metadata.Name] = true
 		}
@@ -56,25 +64,22 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 	case kube.Refused(err, 403):
 		nodes = nil
 	case err != nil:
-		return nil, fmt.Errorf("cannot list the nodes: %w%s", err, advice(err, s.User, "list nodes"))
+		return Doubt{}, fmt.Errorf("cannot list the nodes: %w%s", err, advice(err, s.User, "list nodes"))
 	}
 	c := newCensus(now, each, nodes)
 	reports := list{path: report.ResourcePath, as: "application/json", page: reportsAPage}
 	if err := readAll(ctx, a, reports, func() { begin(); c.reset() }, c.add); err != nil {
 		if kube.Refused(err, 404) {
-			return nil, errors.New("the cluster has no OrphanReports: nobody has applied their CustomResourceDefinition, which the chart has")
+			return Doubt{}, errors.New("the cluster has no OrphanReports: nobody has applied their CustomResourceDefinition, which the chart has")
 		}
-		return nil, fmt.Errorf("cannot list the OrphanReports: %w%s", err, advice(err, s.User, "list orphanreports ("+report.APIGroup+")"))
+		return Doubt{}, fmt.Errorf("cannot list the OrphanReports: %w%s", err, advice(err, s.User, "list orphanreports ("+report.APIGroup+")"))
 	}
 	c.end()
-	if nodes == nil {
-		notes = append(notes, "A node that never wrote a report is missing here: "+clean.Brief(s.User)+" may not list nodes.")
-	}
-	return notes, nil
+	return c.doubt(clean.Brief(s.User) + " may not list nodes"), nil
 }
 
 // ReadReports does as Reports with what kubectl get nodes,orphans -o json writes.
-func ReadReports(r io.Reader, now time.Time, each Each) (notes []string, err error) {
+func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
 	c := newCensus(now, each, nil)
 	items := 0
 	page := reader[item]{each: func(i *item) error {
@@ -99,13 +104,10 @@ func ReadReports(r io.Reader, now time.Time, each Each) (notes []string, err err
 		if page.size == 0 && errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("there is nothing: kubectl may have said why")
 		}
-		return nil, fmt.Errorf("cannot read the reports: %w", err)
+		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
 	}
 	c.end()
-	if c.nodes == nil {
-		notes = append(notes, "A node that never wrote a report is missing here: the list has no Nodes (kubectl get nodes,orphans -o json).")
-	}
-	return notes, nil
+	return c.doubt("the list has no Nodes (kubectl get nodes,orphans -o json)"), nil
 }
 
 // runsDaemons reports whether the node is one for the daemon: Windows has none.
@@ -178,6 +180,18 @@ func (c *census) end() {
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		c.each(target(name), nil, silent[name])
 	}
+}
+
+// doubt says what is not known where the nodes are not, and why they are not.
+func (c *census) doubt(why string) Doubt {
+	switch {
+	case c.nodes != nil:
+		return Doubt{}
+	case len(c.fresh)+len(c.old) > 0:
+		return Doubt{Notes: []string{"A node that never wrote a report is missing here: " + why + "."}}
+	}
+	note := "No node has written a report, and which nodes there are is not known: " + why + ". Nothing tells whether a daemon runs."
+	return Doubt{Notes: []string{note}, Nobody: true}
 }
 
 // target names a node that was not asked itself.

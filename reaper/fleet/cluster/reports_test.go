@@ -45,7 +45,7 @@ func (l *told) each(at report.Target, r *report.Report, err error) {
 }
 
 // clusterOf answers as an API server with these pages of reports, and with these nodes ("" may not be listed).
-func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told, notes []string, err error) {
+func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told, doubt Doubt, err error) {
 	t.Helper()
 	asked := 0
 	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -63,8 +63,8 @@ func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told
 			t.Errorf("asked for %s", r.URL)
 		}
 	})
-	notes, err = Reports(t.Context(), serverOf(s), now, func() { list = nil }, list.each)
-	return list, notes, err
+	doubt, err = Reports(t.Context(), serverOf(s), now, func() { list = nil }, list.each)
+	return list, doubt, err
 }
 
 func TestReports(t *testing.T) {
@@ -85,7 +85,7 @@ func TestReports(t *testing.T) {
 		nodes string
 		pages []http.HandlerFunc
 		want  []string
-		note  string
+		note  string // a word of the note, if there is one
 	}{
 		"two pages": {linux("a", "b"), []http.HandlerFunc{page("2", reportOf("a", 0)), page("", reportOf("b", 2*time.Hour))}, []string{"a", "b"}, ""},
 		"none, old, ahead, broken, gone": {
@@ -104,14 +104,17 @@ func TestReports(t *testing.T) {
 		"no right to nodes": {
 			"", []http.HandlerFunc{page("", reportOf("a", 0), reportOf("old", 3*time.Hour))}, []string{"a", "old" + old}, "somebody may not list nodes",
 		},
-		"nobody": {linux("a"), []http.HandlerFunc{page("")}, []string{"a silent: it has written no report"}, ""},
+		"nobody":                        {linux("a"), []http.HandlerFunc{page("")}, []string{"a silent: it has written no report"}, ""},
+		"nobody, and no right to nodes": {"", []http.HandlerFunc{page("")}, nil, "No node has written a report"},
+		"nobody, and no node is for us": {linux(), []http.HandlerFunc{page("")}, nil, ""},
 		"begun again": {
 			linux("a"), []http.HandlerFunc{page("2", reportOf("a", 0), reportOf("x", 0)), testkit.Refuse(410, "too old"), page("", reportOf("a", 0))}, []string{"a"}, "",
 		},
 	} {
-		got, notes, err := clusterOf(t, c.nodes, c.pages...)
-		if err != nil || !slices.Equal(got, c.want) || (len(notes) > 0) != (c.note != "") || !strings.Contains(strings.Join(notes, ""), c.note) {
-			t.Errorf("%s: %v, %q\n%s\nwant\n%s", name, err, notes, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		got, doubt, err := clusterOf(t, c.nodes, c.pages...)
+		notes, nobody := strings.Join(doubt.Notes, ""), c.nodes == "" && len(c.want) == 0
+		if err != nil || !slices.Equal(got, c.want) || (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) || doubt.Nobody != nobody {
+			t.Errorf("%s: %v, %+v\n%s\nwant\n%s", name, err, doubt, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
 }
@@ -146,12 +149,19 @@ func TestReadReports(t *testing.T) {
 		itemsOf("List", "", reportOf("a", 0), nodeOf("b", "linux"), nodeOf("win", "windows")): {"a", "b silent: it has written no report"},
 		itemsOf("List", "", reportOf("a", 0)):                                                 {"a", "note"},
 		itemsOf("OrphanReportList", "", reportOf("a", 0)):                                     {"a", "note"},
-		itemsOf("List", ""): {"note"},
+		itemsOf("List", "", nodeOf("win", "windows")):                                         nil,
+		itemsOf("List", "", reportOf("a", 3*time.Hour)): {
+			"a silent: its last report is of 2026-05-01T09:00:00Z, 3h0m0s ago", "note",
+		},
+		itemsOf("List", ""): {"note", "nobody"},
 	} {
 		var got told
-		notes, err := ReadReports(strings.NewReader(text), now, got.each)
-		if len(notes) > 0 {
+		doubt, err := ReadReports(strings.NewReader(text), now, got.each)
+		if len(doubt.Notes) > 0 {
 			got = append(got, "note")
+		}
+		if doubt.Nobody {
+			got = append(got, "nobody")
 		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q %v, want %q", text, got, err, want)
