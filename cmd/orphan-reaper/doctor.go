@@ -20,8 +20,9 @@ can read.
 
 Exit code 0 says that nobody has to do anything: there are no complaints, or
 what they are about goes by itself. 3 says that you have something to do: a pod
-stays until somebody acts, or it may go and no daemon runs that takes it. 1 says
-that the pods directory could not be looked at.`
+stays until somebody acts, a conflict lies in quarantine, or a pod may go and no
+daemon is known to run that takes it. 1 says that the pods directory could not
+be looked at.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{

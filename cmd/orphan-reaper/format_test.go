@@ -67,7 +67,7 @@ func TestUpgrade(t *testing.T) {
 	if code != 0 || strings.Count(out, "2026-11-01 02:") != 3 || !strings.Contains(out, "vol_data.json") {
 		t.Errorf("explain of a pod that is long gone: %d\n%s", code, out)
 	}
-	if out, code = n.run("scan"); code != 0 {
+	if out, code = n.run("scan"); code != 3 || !strings.Contains(out, "In conflict: 1 pod") {
 		t.Errorf("scan: %d\n%s", code, out)
 	}
 }

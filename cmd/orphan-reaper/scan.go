@@ -13,9 +13,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-const attentionHelp = `Exit code 3 says that something is kept that a person should look at. A pod
-that lives (sandbox, container, cgroup), that waits for a time to pass, or that
-is kept by a person's own word (mode observe, restored) is no such thing.`
+const attentionHelp = `Exit code 3 says that something is kept that a person should look at, or lies
+in quarantine in conflict with a directory that was made again. A pod that
+lives (sandbox, container, cgroup), that waits for a time to pass, or that is
+kept by a person's own word (mode observe, restored) is no such thing.`
 
 const scanHelp = `Take one look at the pods directory and show what would happen to each entry,
 and why. Changes nothing. Pods that live are counted, and listed with --all or
@@ -96,7 +97,7 @@ func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	}
 	c := a.viewContext(cfg)
 	shown := view.NewReport(report, c)
-	shown.Missing(uids)
+	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)
 	if a.json() {
 		err = p.JSON(shown)

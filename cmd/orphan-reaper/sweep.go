@@ -54,7 +54,7 @@ func newSweepCommand(a *app) *cobra.Command {
 func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, only ...parsers.PodUID) error {
 	shown := view.NewReport(report, a.viewContext(cfg))
 	shown.AddOutcomes(report, dryRun)
-	shown.Missing(only)
+	shown.Asked(only)
 	shown.List(len(only) > 0, "")
 	if err := a.write(shown, func(p *view.Printer) { p.Sweep(&shown) }); err != nil {
 		return err

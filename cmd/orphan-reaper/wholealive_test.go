@@ -73,6 +73,7 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	if out, _ := n.run("explain", wholeUID(1)); !strings.Contains(out, e.Merge[1]) {
 		t.Errorf("explain does not say how to merge with %q:\n%s", e.Merge[1], out)
 	}
+	n.asksForPerson()
 	if _, code := n.run("quarantine", "restore", wholeUID(1)); code != 1 {
 		t.Errorf("restore beside a living pod ends with %d", code)
 	}
@@ -91,6 +92,21 @@ func TestWholeLivesAgainParked(t *testing.T) {
 	n.holds(living, "of the living pod")
 	if left, err := os.ReadDir(n.path("root/orphan-reaper")); err != nil || len(left) != 0 {
 		t.Errorf("left in quarantine: %v, %v", left, err)
+	}
+}
+
+// asksForPerson: once enforcing goes on, the conflict alone is left, and whoever watches the exit codes learns of it.
+func (n *wholeNode) asksForPerson() {
+	n.t.Helper()
+	if out, code := n.run("quarantine", "resume"); code != 0 {
+		n.t.Fatalf("%d: %s", code, out)
+	}
+	command := "orphan-reaper explain " + wholeUID(1)
+	for _, args := range [][]string{{"scan"}, {"scan", "-o", "json"}, {"sweep", "--dry-run"}, {"doctor"}, {"doctor", "-o", "json"}} {
+		out, code := n.run(args...)
+		if says := strings.Contains(out, command); code != 3 || !says && args[len(args)-1] != "json" || !says && args[0] == "doctor" {
+			n.t.Errorf("%q: code %d\n%s", args, code, out)
+		}
 	}
 }
 

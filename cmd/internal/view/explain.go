@@ -34,9 +34,10 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, done []polic
 // Empty reports whether there is nothing of the pod.
 func (x Explanation) Empty() bool { return len(x.pods) == 0 && len(x.entries) == 0 && len(x.done) == 0 }
 
-// NeedsPerson reports whether the pod is kept and a person should look at it.
+// NeedsPerson reports whether a person should look at the pod: it is kept, or lies in quarantine in conflict.
 func (x Explanation) NeedsPerson() bool {
-	return slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookPerson })
+	return slices.ContainsFunc(x.entries, func(e policy.EntryState) bool { return e.Phase.OnlyByPerson() }) ||
+		slices.ContainsFunc(x.pods, func(pod *podView) bool { return pod.outlook() == policy.OutlookPerson })
 }
 
 // Explain writes one pod for a person.

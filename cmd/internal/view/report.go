@@ -41,7 +41,8 @@ type Report struct {
 	only   string
 	dryRun bool
 	now    time.Time
-	lying  []Entry // in quarantine, and what lies there beside
+	lying  []Entry          // in quarantine, and what lies there beside
+	asked  []parsers.PodUID // the pods that were asked for, none for all
 }
 
 // podView is one pod directory, or one parked pod.
@@ -222,7 +223,7 @@ func (v *podView) title() string {
 // podName is NAMESPACE/NAME or the name alone, "" where nobody told.
 func podName(namespace, name string) string { return clean.Text(policy.FullName(namespace, name)) }
 
-// NeedsPerson reports whether anything in the report is kept that a person should look at.
+// NeedsPerson reports whether anything in the report is kept, or lies in quarantine, that a person should look at.
 func (v *Report) NeedsPerson() bool {
 	for _, pods := range [][]podView{v.Pods, v.RuntimeOnly} {
 		for i := range pods {
@@ -231,7 +232,7 @@ func (v *Report) NeedsPerson() bool {
 			}
 		}
 	}
-	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0
+	return v.CNITotals.ForPerson > 0 || v.CNITotals.Failed > 0 || len(v.conflicts()) > 0
 }
 
 // Failed counts the pods for which something failed.
@@ -286,8 +287,9 @@ func (v *Report) listedCNI() []cniView {
 	return slices.DeleteFunc(slices.Clone(v.CNI), func(f cniView) bool { return !v.lists(string(f.Verdict)) })
 }
 
-// Missing tells of each UID that was asked for and is not there.
-func (v *Report) Missing(uids []parsers.PodUID) {
+// Asked says which pods were asked for, none for all, and tells of each that is not there.
+func (v *Report) Asked(uids []parsers.PodUID) {
+	v.asked = uids
 	for _, uid := range uids {
 		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
 			continue

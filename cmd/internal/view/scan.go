@@ -23,6 +23,7 @@ func (p *Printer) Scan(v *Report) {
 		p.more(v)
 		p.lookErrors(v)
 		p.whatToDo(shown, len(shown)-len(v.Pods))
+		p.conflicts(v)
 		p.kubeletCounts(v.Node)
 		p.inventory(v.Node)
 		p.means(v.Node)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -144,6 +146,37 @@ func quarantined(entries []Entry) string {
 		text += "; " + human.Thousands(unlisted) + " not in the ledger"
 	}
 	return text + "."
+}
+
+// mostConflicts bounds the commands for what is in conflict.
+const mostConflicts = 3
+
+// conflicts are the pods that were asked for of which something lies in quarantine that only a person ends.
+func (v *Report) conflicts() (uids []parsers.PodUID) {
+	for i := range v.Quarantine {
+		e := &v.Quarantine[i]
+		if uid := parsers.PodUID(e.UID); e.Phase.OnlyByPerson() && (len(v.asked) == 0 || slices.Contains(v.asked, uid)) && !slices.Contains(uids, uid) {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// conflicts says of which pods something lies in quarantine that only a person ends, and what says how.
+func (p *Printer) conflicts(v *Report) {
+	uids := v.conflicts()
+	if len(uids) == 0 {
+		return
+	}
+	p.Printf("\n")
+	p.Para("", "In conflict: "+human.Count(len(uids), "pod")+" had another directory made while one lay in quarantine. That one stays until you decide:")
+	for i, uid := range uids {
+		if i == mostConflicts {
+			p.Printf("  # … and %s: orphan-reaper quarantine list\n", human.Count(len(uids)-i, "more pod"))
+			return
+		}
+		p.Printf("  orphan-reaper explain %s\n", clean.Text(string(uid)))
+	}
 }
 
 // sums is the head of scan and of sweep --dry-run.

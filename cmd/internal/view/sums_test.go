@@ -2,10 +2,13 @@ package view
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -85,6 +88,49 @@ func TestQuarantined(t *testing.T) {
 	}
 	if got := quarantined(nil); got != "" {
 		t.Errorf("nothing: %q", got)
+	}
+}
+
+// TestConflictNeedsPerson: nobody but a person ends a conflict, so scan, sweep and explain ask for one, and
+// say how; who asks for another pod is not told of it. What goes by itself, or waits for a purge, asks for nobody.
+func TestConflictNeedsPerson(t *testing.T) {
+	one := func(uid string, phase policy.Phase) policy.EntryState {
+		return policy.EntryState{Entry: uid + "." + string(phase), UID: parsers.PodUID(uid), Phase: phase}
+	}
+	many := []policy.EntryState{one("a", policy.PhaseConflict), one("b", policy.PhaseConflict), one("c", policy.PhaseConflict), one("d", policy.PhaseConflict)}
+	for name, c := range map[string]struct {
+		entries []policy.EntryState
+		asked   []parsers.PodUID
+		want    []string // whose command is shown
+	}{
+		"nothing":            {nil, nil, nil},
+		"no conflict":        {[]policy.EntryState{one("a", policy.PhaseParked), one("b", policy.PhaseConfirmed), one("c", policy.PhaseGone)}, nil, nil},
+		"one":                {[]policy.EntryState{one("a", policy.PhaseParked), one("b", policy.PhaseConflict)}, nil, []string{"b"}},
+		"twice of one pod":   {[]policy.EntryState{one("b", policy.PhaseConflict), one("b", policy.PhaseConflict)}, nil, []string{"b"}},
+		"it is asked for":    {[]policy.EntryState{one("b", policy.PhaseConflict)}, []parsers.PodUID{"a", "b"}, []string{"b"}},
+		"another is":         {[]policy.EntryState{one("b", policy.PhaseConflict)}, []parsers.PodUID{"a"}, nil},
+		"more than are told": {many, nil, []string{"a", "b", "c"}},
+	} {
+		v := NewReport(reaper.Report{Entries: c.entries}, Context{})
+		v.Asked(c.asked)
+		p, out := testPrinter(80, false)
+		p.conflicts(&v)
+		_ = p.Flush()
+		var shown []string
+		for line := range strings.Lines(out.String()) {
+			if uid, is := strings.CutPrefix(strings.TrimSpace(line), "orphan-reaper explain "); is {
+				shown = append(shown, uid)
+			}
+		}
+		if !slices.Equal(shown, c.want) || v.NeedsPerson() != (len(c.want) > 0) || strings.Contains(out.String(), "1 more pod") != (len(c.want) == mostConflicts) {
+			t.Errorf("%s: a person %t, %q\n%s", name, v.NeedsPerson(), shown, out)
+		}
+	}
+	r := reaper.Report{Entries: []policy.EntryState{one("a", policy.PhaseConfirmed), one("b", policy.PhaseConflict)}}
+	for uid, want := range map[parsers.PodUID]bool{"a": false, "b": true} {
+		if x := NewExplanation(r, Context{}, uid, nil); x.NeedsPerson() != want {
+			t.Errorf("explain %s: a person %t", uid, !want)
+		}
 	}
 }
 

@@ -182,6 +182,7 @@ func (p *Printer) Sweep(v *Report) {
 		p.more(v)
 		p.lookErrors(v)
 		p.afterSweep(shown)
+		p.conflicts(v)
 	})
 }
 

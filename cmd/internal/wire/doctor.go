@@ -133,6 +133,9 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 		if e.Phase.InQuarantine() {
 			x.Case.Parked = append(x.Case.Parked, e.UID)
 		}
+		if e.Phase.OnlyByPerson() && !slices.Contains(x.Case.Conflicts, e.UID) {
+			x.Case.Conflicts = append(x.Case.Conflicts, e.UID)
+		}
 	}
 	return nil
 }

@@ -72,8 +72,10 @@ type Case struct {
 	Pods     []policy.Evidence
 	Verdicts []policy.Verdict
 	Parked   []parsers.PodUID // what lies in quarantine
-	Breaker  bool
-	Rules    policy.Rules
+	// Conflicts are those of which an entry lies there that nobody ends but a person.
+	Conflicts []parsers.PodUID
+	Breaker   bool
+	Rules     policy.Rules
 }
 
 // Diagnosis is what there is to say, and to do.
@@ -112,7 +114,7 @@ func Of(c Case) Diagnosis {
 	d.Stopped = d.Stopped && c.Looked
 	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs == policy.No
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
-		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker
+		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts) > 0
 	return d
 }
 

@@ -80,6 +80,7 @@ func TestWholeCase(t *testing.T) {
 		{"nothing could be looked at", func(c *Case) { c.Looked, c.Pods, c.Verdicts, c.Sources = false, nil, nil, nil }, 0, false},
 		{"settings that contradict", func(c *Case) { c.Said, c.Node.Agrees.Truth = nil, policy.No }, 0, true},
 		{"enforcing has stopped", func(c *Case) { c.Said, c.Breaker = nil, true }, 0, true},
+		{"a conflict lies in quarantine", func(c *Case) { c.Said, c.Conflicts = nil, []parsers.PodUID{"e"} }, 0, true},
 		{"a name that is no pod's", func(c *Case) {
 			c.Said, c.Pods, c.Verdicts = nil, []policy.Evidence{{Name: "lost+found"}}, []policy.Verdict{{Decision: policy.Keep}}
 		}, 0, false},

@@ -24,6 +24,7 @@ alive wins over all that say dead.
 "Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
 A pod with a reason that says *no, it lives* is alive, whatever other reasons it has, but for
 those that say *yes, whatever other reasons it has*. A pod that only waits never asks for attention.
+A conflict in quarantine always does, until a person has merged or purged it: ` + "`explain UID`" + ` says how.
 
 `)
 	for _, a := range Reasons {

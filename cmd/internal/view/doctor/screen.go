@@ -267,6 +267,7 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 			v.Todo[n].Commands = append(v.Todo[n].Commands, command)
 		}
 	}
+	v.conflicts(&c)
 	if d.Deaf && c.Looked && !c.Rules.Waive {
 		v.Todo = append(v.Todo, Todo{
 			Text:     "See where the kubelet's lines go. --log-source and --log-file name the place.",
@@ -279,6 +280,18 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true
 	}
+}
+
+// conflicts names the pods whose elder directory waits in quarantine for a person.
+func (v *Screen) conflicts(c *diagnosis.Case) {
+	if len(c.Conflicts) == 0 {
+		return
+	}
+	t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. That one stays until you merge or purge it; this says how:"}
+	for _, uid := range c.Conflicts {
+		t.Commands = append(t.Commands, "orphan-reaper explain "+string(uid))
+	}
+	v.Todo = append(v.Todo, t)
 }
 
 // unattended says how what may go does go.
