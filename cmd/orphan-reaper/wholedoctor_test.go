@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,6 +135,29 @@ func TestWholeDoctorDaemon(t *testing.T) {
 	}
 	v := n.doctor(3)
 	if v.Daemon.Runs != "yes" || v.Daemon.PID != cmd.Process.Pid || v.Daemon.Mode != "observe" || v.Pods[0].Fate != "stopped" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestWholeDoctorSweep: a sweep that holds the daemon's lock is no daemon: what may go after it has ended is a
+// person's matter.
+func TestWholeDoctorSweep(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := doctorNode(t)
+	for _, flag := range []string{"--hold", "--confirm"} {
+		n.args[slices.Index(n.args, flag)+1] = "1h"
+	}
+	cmd := n.command("sweep")
+	testkit.Must(t, cmd.Start())
+	defer func() { _, _ = cmd.Process.Wait() }() // it was told to end
+	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if b, err := os.ReadFile(n.path("state/run.lock")); err == nil && len(b) > 1 || time.Now().After(end) {
+			break
+		}
+	}
+	v := n.doctor(3)
+	if v.Daemon.Runs != "no" || v.Daemon.PID != cmd.Process.Pid || v.Pods[0].Fate != "goes" || len(v.Todo) != 1 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -146,7 +146,8 @@ const unitFile = "orphan-reaper.service"
 
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// standing says whether a daemon, or a sweep, runs on this state directory, and in which mode.
+// standing says whether a daemon runs on this state directory, and in which mode. A sweep that holds the
+// daemon's lock is none.
 func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {
 	for _, dir := range unitDirs {
 		if _, err := os.Stat(filepath.Join(cfg.NodeRoot, dir, unitFile)); err == nil {
@@ -160,30 +161,41 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 	case pid == 0:
 		d.Runs = policy.No
 	default:
-		d.Runs, d.PID, d.Since, d.Mode = policy.Yes, pid, since, modeOf(ctx, pid)
+		d.PID, d.Since = pid, since
+		text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
+		if err != nil {
+			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and what it was told cannot be read: %v", pid, err)
+			return d
+		}
+		holder(ctx, &d, kubelet.SplitCmdline(text))
 	}
 	return d
 }
 
-// modeOf returns the mode in which a process of ours works: what it was told, with its configuration
-// file as it is now; "" where that cannot be told.
-func modeOf(ctx context.Context, pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
-	args := kubelet.SplitCmdline(text)
-	if err != nil || len(args) < 2 {
-		return ""
+// holder says what the process is that holds the daemon's lock, by its command line: the daemon, which takes
+// pods as long as it runs, or a command that ends by itself. The daemon's mode is what it was told, with its
+// configuration file as it is now; "" where that cannot be told.
+func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
+	if len(args) < 2 {
+		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and shows no command", d.PID)
+		return
 	}
 	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	config.AddFlags(flags, given)
 	file := flags.String("config", "", "")
-	if flags.Parse(args[1:]) != nil {
-		return ""
+	flags.StringP("output", "o", "", "")
+	if err := flags.Parse(args[1:]); err != nil {
+		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
+		return
 	}
+	if d.Runs = policy.No; flags.Arg(0) != "run" {
+		return
+	}
+	d.Runs = policy.Yes
 	unknown := func(context.Context) (dir, origin string, ok bool) { return "", "", false }
 	cfg, err := config.Load(ctx, config.Input{File: *file, Usual: config.DefaultFile, Given: given, Discover: unknown})
-	if err != nil {
-		return ""
+	if err == nil {
+		d.Mode = cfg.Mode
 	}
-	return cfg.Mode
 }

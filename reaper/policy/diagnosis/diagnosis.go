@@ -44,7 +44,7 @@ type Source struct {
 type Daemon struct {
 	Runs      policy.Truth `json:"runs"`
 	Problem   string       `json:"problem,omitempty"` // why that is not known
-	PID       int          `json:"pid,omitempty"`
+	PID       int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a command that ends by itself
 	Since     time.Time    `json:"since,omitzero"`
 	Mode      string       `json:"mode,omitempty"`
 	Installed bool         `json:"installed"` // there is a systemd unit of it
@@ -87,7 +87,7 @@ type Diagnosis struct {
 	// Stops is what keeps everything that may go, where Stopped is true.
 	Stops   policy.Why
 	Stopped bool
-	// Unattended: something may go by itself, and no daemon runs that would take it.
+	// Unattended: something may go by itself, and no daemon is known to run that would take it.
 	Unattended bool
 	// Deaf: no log could be read.
 	Deaf bool
@@ -112,7 +112,7 @@ func Of(c Case) Diagnosis {
 		d.Bytes[p.Fate] += p.Bytes
 	}
 	d.Stopped = d.Stopped && c.Looked
-	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs == policy.No
+	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
 		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts) > 0
 	return d

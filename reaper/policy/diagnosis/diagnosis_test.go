@@ -37,7 +37,7 @@ func TestFates(t *testing.T) {
 	}{
 		{"dead, and no daemon runs", same, nil, Goes, true},
 		{"dead, and the daemon runs", same, func(c *Case) { c.Daemon.Runs = policy.Yes }, Goes, false},
-		{"dead, and whether one runs is not known", same, func(c *Case) { c.Daemon.Runs = policy.Unknown }, Goes, false},
+		{"dead, and whether one runs is not known", same, func(c *Case) { c.Daemon.Runs = policy.Unknown }, Goes, true},
 		{"it waits for a hold", func(s *testkit.Scene) { s.Hold = policy.Hold{} }, func(c *Case) { c.Daemon.Runs = policy.Yes }, Goes, false},
 		{"mode observe", func(s *testkit.Scene) { s.Rules.Observe = true }, func(c *Case) { c.Daemon.Runs = policy.Yes }, Stopped, true},
 		{"mode observe, and it waits", func(s *testkit.Scene) { s.Rules.Observe, s.Hold = true, policy.Hold{} }, nil, Stopped, true},

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -296,10 +297,18 @@ func (v *Screen) conflicts(c *diagnosis.Case) {
 
 // unattended says how what may go does go.
 func unattended(d diagnosis.Daemon) Todo {
-	t := Todo{Text: "No daemon runs here. This takes what may go, to quarantine first:", Commands: []string{"orphan-reaper sweep"}}
+	says, takes := "No daemon runs here.", "This takes"
+	t := Todo{Commands: []string{"orphan-reaper sweep"}}
+	switch {
+	case d.Runs == policy.Unknown:
+		says = "Whether a daemon runs here is not known: see that one does."
+	case d.PID > 0:
+		says = fmt.Sprintf("No daemon runs here, only a command (PID %d) that ends by itself.", d.PID)
+	}
 	if d.Installed {
-		t.Text = "No daemon runs here. Either of these takes what may go, to quarantine first:"
+		takes = "Either of these takes"
 		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
 	}
+	t.Text = says + " " + takes + " what may go, to quarantine first:"
 	return t
 }

@@ -201,11 +201,9 @@ func (p writer) byItself(v *Screen) {
 	case policy.Yes:
 		p.Para("  ", fmt.Sprintf("%s %s%s. The daemon has run since %s (mode %s).", what, verb, when,
 			human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
-	case policy.No:
+	case policy.No, policy.Unknown:
 		p.Para("  ", fmt.Sprintf("%s may go%s.", what, when))
 		p.todo(unattended(v.Daemon))
-	case policy.Unknown:
-		p.Para("  ", fmt.Sprintf("%s may go%s, if a daemon runs: whether one does is not known.", what, when))
 	}
 }
 
