@@ -36,8 +36,8 @@ func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
 	f.StringVar(&o.CAFile, "ca-file", "", "certificates of the authority, in PEM (default: the system's)")
 	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` for which the certificates of all nodes are (default: each node's address)")
-	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; with https:// or loopback only")
-	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one; with https:// or loopback only")
+	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; with https:// only")
+	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one; with https:// only")
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }
 

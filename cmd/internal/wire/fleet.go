@@ -171,7 +171,8 @@ func daemonsOf(ctx context.Context, o FleetOptions) ([]report.Target, error) {
 	return found, err
 }
 
-// checkClear refuses to send a password or token where others can read it. What goes by loopback stays on this host.
+// checkClear refuses to send a password or token without TLS: others could read it on the way, and on this host
+// whoever takes the port while the daemon is down would be handed it.
 func (f *Fleet) checkClear(o FleetOptions) error {
 	flag, secret := "--user", "password"
 	if o.TokenFile != "" {
@@ -182,16 +183,24 @@ func (f *Fleet) checkClear(o FleetOptions) error {
 		if o.User == "" && o.TokenFile == "" || !plain {
 			continue
 		}
-		u := url.URL{Host: address}
-		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
-			hint := "use https:// and --ca-file, or leave out " + flag
-			if o.Service != "" {
-				hint = "with --ca-file or --tls-server-name the daemons of a Service are asked by https://"
-			}
-			return exit.Usagef(hint, "%s has no TLS, so everybody on the way could read the %s", t.URL, secret)
+		hint, who := "use https:// and --ca-file, or leave out "+flag, "everybody on the way could read"
+		switch {
+		case o.Service != "":
+			hint = "with --ca-file or --tls-server-name the daemons of a Service are asked by https://"
+		case byLoopback(address):
+			hint = "leave out " + flag + ": by loopback none is needed; a daemon with basic_auth_users needs TLS as well: use https:// and --ca-file"
+			who = "whoever holds that port while the daemon is down would get"
 		}
+		return exit.Usagef(hint, "%s has no TLS, so %s the %s", t.URL, who, secret)
 	}
 	return nil
+}
+
+// byLoopback reports whether HOST:PORT is asked for on this host.
+func byLoopback(address string) bool {
+	u := url.URL{Host: address}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // eachLine hands on the lines of a file that are not empty and no comments.

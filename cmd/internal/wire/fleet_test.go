@@ -15,7 +15,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestPasswordInTheClear: a password goes by TLS or stays on this host.
+// TestPasswordInTheClear: a password or token goes by TLS only. On this host nobody reads it on the way, but any
+// process may hold the port while the daemon is down.
 func TestPasswordInTheClear(t *testing.T) {
 	file := testkit.File(t, "pw", "secret\n")
 	open := func(user string, targets ...string) error {
@@ -42,7 +43,20 @@ func TestPasswordInTheClear(t *testing.T) {
 			t.Errorf("%s without a user: %v", target, err)
 		}
 	}
-	for _, target := range []string{"https://10.0.0.1:9477", "http://127.0.0.1:9477", "http://localhost:9477", "http://[::1]:9477", "http://[::ffff:127.0.0.1]"} {
+	for _, target := range []string{"http://127.0.0.1:9477", "http://localhost:9477", "n=http://[::1]:9477", "http://[::ffff:127.0.0.1]", "http://127.9.9.9"} {
+		for user, flag := range map[string]string{"sweeper": "--user", "a token": "--token-file"} {
+			err := open(user, "https://10.0.0.2", target)
+			e, ok := errors.AsType[*exit.Error](err)
+			if !ok || e.Code != exit.UsageCode || !strings.Contains(err.Error(), "whoever holds that port while the daemon is down would get the ") ||
+				!strings.HasPrefix(e.Hint, "leave out "+flag+": by loopback none is needed") {
+				t.Errorf("%s: %v", target, err)
+			}
+		}
+		if err := open("", target); err != nil {
+			t.Errorf("%s without a user: %v", target, err)
+		}
+	}
+	for _, target := range []string{"https://10.0.0.1:9477", "https://127.0.0.1:9477", "https://localhost:9477"} {
 		if err := errors.Join(open("sweeper", target), open("a token", target)); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}
@@ -82,7 +96,11 @@ func TestService(t *testing.T) {
 		}
 	}
 	o.CAFile, o.ServerName = "", ""
-	if _, err := OpenFleet(t.Context(), o); err != nil { // by loopback without TLS
+	if _, err := OpenFleet(t.Context(), o); exit.Code(err) != exit.UsageCode || !strings.Contains(err.Error(), "has no TLS") {
+		t.Errorf("a token without TLS: %v", err)
+	}
+	o.TokenFile = ""
+	if _, err := OpenFleet(t.Context(), o); err != nil {
 		t.Error(err)
 	}
 	for service, want := range map[string]string{"orphan-reaper": "is not NAMESPACE/NAME", "a/b/c": "is not", "/a": "is not", "a/": "is not", "a/b?": "is not"} {
