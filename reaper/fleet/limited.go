@@ -4,32 +4,42 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// The bounds on connections. A TLS handshake and a wrong password cost milliseconds of
-// processor time each, so that one address may have two of them a second for long.
-const (
-	mostOpen       = 64
-	mostOpenEach   = 8
-	mostAddresses  = 1024
-	burstEach      = 20
-	refillEach     = 500 * time.Millisecond // how long one connection takes to be allowed again
-	burstTogether  = 200
-	refillTogether = 20 * time.Millisecond
+// bounds are what a client may have: of connections, and of questions to the API server whose a
+// bearer token is.
+type bounds struct {
+	atOnce      int // connections
+	connections rate
+	reviews     rate // about tokens that were not allowed lately
+}
+
+// rate is burst at once, and one more each refill.
+type rate struct {
+	burst  int
+	refill time.Duration
+}
+
+// A TLS handshake and a wrong password cost milliseconds of processor time each, so that one address
+// may have two of them a second for long. A network of IPv6 is often one host's, with 2^64 addresses,
+// and often that of all pods of a node: it may have more than one of its addresses, and half of what
+// all may have.
+var (
+	ofAddress = bounds{8, rate{20, 500 * time.Millisecond}, rate{10, 30 * time.Second}}
+	ofNetwork = bounds{32, rate{100, 40 * time.Millisecond}, rate{15, 20 * time.Second}}
+	together  = bounds{64, rate{200, 20 * time.Millisecond}, rate{20, 10 * time.Second}}
 )
 
-// The bounds on questions to the API server whose a bearer token is. A client has one token, and the
-// answer is kept: 5,000 nodes that are all sent garbage without end ask it 500 times a second.
-const (
-	burstReviewsEach      = 10
-	refillReviewsEach     = 30 * time.Second
-	burstReviewsTogether  = 20
-	refillReviewsTogether = 10 * time.Second
-)
+// renewals bounds the questions about tokens that were allowed lately, of all clients together. Nobody
+// whom the API server does not know can use it up.
+var renewals = rate{20, 2 * time.Second}
+
+const mostVisitors = 2048 // addresses and networks that are remembered
 
 // systemdSockets takes what systemd has opened (sd_listen_fds(3)). It can be asked once.
 func systemdSockets() ([]net.Listener, error) {
@@ -46,36 +56,45 @@ func systemdSockets() ([]net.Listener, error) {
 	return all, err
 }
 
-// bucket is a token bucket: burst at once, and one more each refill.
+// bucket is a token bucket.
 type bucket struct {
 	spent time.Duration // of burst*refill
 	at    time.Time     // when spent was true
 }
 
 // take takes one token, or reports that there is none.
-func (b *bucket) take(now time.Time, burst int, refill time.Duration) bool {
-	if !b.has(now, burst, refill) {
+func (b *bucket) take(now time.Time, r rate) bool {
+	if !b.has(now, r) {
 		return false
 	}
-	b.spent += refill
+	b.spent += r.refill
 	return true
 }
 
 // has reports whether there is a token.
-func (b *bucket) has(now time.Time, burst int, refill time.Duration) bool {
+func (b *bucket) has(now time.Time, r rate) bool {
 	b.spent = max(0, b.spent-now.Sub(b.at))
 	b.at = now
-	return b.spent+refill <= time.Duration(burst)*refill
+	return b.spent+r.refill <= time.Duration(r.burst)*r.refill
 }
 
 // full reports whether nothing is spent.
 func (b *bucket) full(now time.Time) bool { return now.Sub(b.at) >= b.spent }
 
-// visitor is what one address has open, and how often it came lately.
+// visitor is what one address, one network, or all together have open, and how often they came lately.
 type visitor struct {
-	bucket
-	reviews bucket
-	open    int
+	came, asked bucket
+	open        int
+}
+
+// client is for what a connection counts: an address and, of IPv6, the network that it is in.
+type client struct{ network, address netip.Prefix }
+
+func (c client) prefixes() []netip.Prefix {
+	if c.network.IsValid() {
+		return []netip.Prefix{c.network, c.address}
+	}
+	return []netip.Prefix{c.address}
 }
 
 // limits are what all listeners have open together.
@@ -84,6 +103,7 @@ type limits struct {
 
 	mu       sync.Mutex
 	all      visitor
+	renewed  bucket
 	visitors map[netip.Prefix]*visitor
 }
 
@@ -110,81 +130,122 @@ func (l *limited) Accept() (net.Conn, error) {
 }
 
 // origin is what counts as one client.
-func origin(a net.Addr) netip.Prefix {
+func origin(a net.Addr) client {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
-		return netip.Prefix{} // Unix sockets
+		return client{} // Unix sockets
 	}
 	return originOf(tcp.AddrPort())
 }
 
-// originOf is an address, of IPv6 the network of a host.
-func originOf(a netip.AddrPort) netip.Prefix {
+// networkBits are of what one host, or all pods of one node, commonly have.
+const networkBits = 64
+
+// originOf is the client that has an address.
+func originOf(a netip.AddrPort) (c client) {
 	ip := a.Addr().Unmap().WithZone("")
-	bits := 32
+	if !ip.IsValid() {
+		return client{}
+	}
+	c.address = netip.PrefixFrom(ip, ip.BitLen())
 	if ip.Is6() {
-		bits = 64
+		c.network = netip.PrefixFrom(ip, networkBits).Masked()
 	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
+	return c
+}
+
+// part is a visitor that a client is a part of, or is, and what it may have.
+type part struct {
+	*visitor
+	most *bounds
+}
+
+// parts returns what is remembered of a client, from the largest to its address. What is not is nil.
+func (l *limits) parts(from client) []part {
+	list := []part{{&l.all, &together}}
+	if from.network.IsValid() {
+		list = append(list, part{l.visitors[from.network], &ofNetwork})
 	}
-	return p
+	return append(list, part{l.visitors[from.address], &ofAddress})
+}
+
+// remember makes room for a client, or reports that there is none.
+func (l *limits) remember(from client, now time.Time) bool {
+	known := func(p netip.Prefix) bool { return l.visitors[p] != nil }
+	all := from.prefixes()
+	if len(l.visitors)+len(all) > mostVisitors && slices.ContainsFunc(all, func(p netip.Prefix) bool { return !known(p) }) {
+		if l.forget(now); len(l.visitors)+len(all) > mostVisitors {
+			return false
+		}
+	}
+	if l.visitors == nil {
+		l.visitors = map[netip.Prefix]*visitor{}
+	}
+	for _, p := range all {
+		if !known(p) {
+			l.visitors[p] = &visitor{}
+		}
+	}
+	return true
 }
 
 // enter counts a connection in, or reports that it is one too many.
-func (l *limits) enter(from netip.Prefix) bool {
+func (l *limits) enter(from client) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	v := l.visitors[from]
-	if v == nil {
-		if len(l.visitors) >= mostAddresses && !l.forget(now) {
-			return false
-		}
-		v = &visitor{}
-		if l.visitors == nil {
-			l.visitors = map[netip.Prefix]*visitor{}
-		}
-		l.visitors[from] = v
-	}
-	if l.all.open >= mostOpen || v.open >= mostOpenEach || !v.take(now, burstEach, refillEach) || !l.all.take(now, burstTogether, refillTogether) {
+	if !l.remember(from, now) {
 		return false
 	}
-	v.open++
-	l.all.open++
+	all := l.parts(from)
+	for _, v := range all {
+		if v.open >= v.most.atOnce || !v.came.has(now, v.most.connections) {
+			return false
+		}
+	}
+	for _, v := range all {
+		v.came.take(now, v.most.connections)
+		v.open++
+	}
 	return true
 }
 
 // review counts a question to the API server in for a client that has a connection open, or reports
-// that it is one too many.
-func (l *limits) review(from netip.Prefix) bool {
+// that it is one too many. Those whose token was allowed lately share nothing with the others.
+func (l *limits) review(from client, lately bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, v := l.now(), l.visitors[from]
-	if v == nil || !v.reviews.has(now, burstReviewsEach, refillReviewsEach) || !l.all.reviews.take(now, burstReviewsTogether, refillReviewsTogether) {
-		return false
+	now := l.now()
+	if lately {
+		return l.renewed.take(now, renewals)
 	}
-	return v.reviews.take(now, burstReviewsEach, refillReviewsEach)
-}
-
-// forget drops the addresses that have nothing open and spent nothing, and reports whether
-// there were any.
-func (l *limits) forget(now time.Time) bool {
-	was := len(l.visitors)
-	for from, v := range l.visitors {
-		if v.open == 0 && v.full(now) && v.reviews.full(now) {
-			delete(l.visitors, from)
+	all := l.parts(from)
+	for _, v := range all {
+		if v.visitor == nil || !v.asked.has(now, v.most.reviews) {
+			return false
 		}
 	}
-	return len(l.visitors) < was
+	for _, v := range all {
+		v.asked.take(now, v.most.reviews)
+	}
+	return true
 }
 
-func (l *limits) leave(from netip.Prefix) {
+// forget drops those that have nothing open and spent nothing.
+func (l *limits) forget(now time.Time) {
+	for p, v := range l.visitors {
+		if v.open == 0 && v.came.full(now) && v.asked.full(now) {
+			delete(l.visitors, p)
+		}
+	}
+}
+
+func (l *limits) leave(from client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all.open--
-	l.visitors[from].open--
+	for _, v := range l.parts(from) {
+		v.open--
+	}
 }
 
 // visit is a connection that is counted out when it is closed.

@@ -13,15 +13,20 @@ import (
 	"time"
 )
 
-func network(i int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
+// host is the client with number i, by IPv4; host6 has an address in a network.
+func host(i int) client {
+	return originOf(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 9))
+}
+
+func host6(network, i int) client {
+	return originOf(netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 7: byte(network), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}), 9))
 }
 
 // TestLimited: one address, and a crowd of them, get no more than their part.
 func TestLimited(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := limits{now: func() time.Time { return now }}
-	count := func(n int, from func(i int) netip.Prefix) (in int) {
+	count := func(n int, from func(i int) client) (in int) {
 		for i := range n {
 			if l.enter(from(i)) {
 				in++
@@ -29,46 +34,46 @@ func TestLimited(t *testing.T) {
 		}
 		return in
 	}
-	one := func(int) netip.Prefix { return network(1) }
-	if in := count(100, one); in != mostOpenEach {
+	one := func(int) client { return host(1) }
+	if in := count(100, one); in != ofAddress.atOnce {
 		t.Errorf("%d connections of one address are open", in)
 	}
-	for range mostOpenEach {
-		l.leave(network(1))
+	for range ofAddress.atOnce {
+		l.leave(host(1))
 	}
-	if in := count(1, func(int) netip.Prefix { return network(2) }); in != 1 {
+	if in := count(1, func(int) client { return host(2) }); in != 1 {
 		t.Error("one address keeps out another")
 	}
-	l.leave(network(2))
+	l.leave(host(2))
 	var quick int
 	for range 1000 {
-		if l.enter(network(1)) {
+		if l.enter(host(1)) {
 			quick++
-			l.leave(network(1))
+			l.leave(host(1))
 		}
 	}
-	if quick > burstEach {
+	if quick > ofAddress.connections.burst {
 		t.Errorf("%d connections of one address at once", quick)
 	}
 	now = now.Add(10 * time.Second)
-	if in := count(mostOpenEach, one); in != mostOpenEach {
+	if in := count(ofAddress.atOnce, one); in != ofAddress.atOnce {
 		t.Errorf("%d connections after a while", in)
 	}
-	for range mostOpenEach {
-		l.leave(network(1))
+	for range ofAddress.atOnce {
+		l.leave(host(1))
 	}
-	if in := count(1000, func(i int) netip.Prefix { return network(1000 + i) }); in != mostOpen {
+	if in := count(1000, func(i int) client { return host(1000 + i) }); in != together.atOnce {
 		t.Errorf("%d connections are open", in)
 	}
 	for range 100 {
 		now = now.Add(time.Hour)
 		for i := range 1000 {
-			if l.enter(network(int(now.Unix()) + i)) {
-				l.leave(network(int(now.Unix()) + i))
+			if l.enter(host(int(now.Unix()) + i)) {
+				l.leave(host(int(now.Unix()) + i))
 			}
 		}
 	}
-	if len(l.visitors) > mostAddresses {
+	if len(l.visitors) > mostVisitors {
 		t.Errorf("%d addresses are remembered", len(l.visitors))
 	}
 }
@@ -78,15 +83,15 @@ func TestLimited(t *testing.T) {
 func TestReviewLimits(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := limits{now: func() time.Time { return now }}
-	ask := func(from netip.Prefix) bool {
+	ask := func(from client) bool {
 		now = now.Add(time.Second) // so that connections are no matter
 		if !l.enter(from) {
 			t.Fatal("no room")
 		}
 		defer l.leave(from)
-		return l.review(from)
+		return l.review(from, false)
 	}
-	count := func(n int, from func(i int) netip.Prefix) (asked int) {
+	count := func(n int, from func(i int) client) (asked int) {
 		for i := range n {
 			if ask(from(i)) {
 				asked++
@@ -94,38 +99,111 @@ func TestReviewLimits(t *testing.T) {
 		}
 		return asked
 	}
-	one := func(int) netip.Prefix { return network(1) }
-	if n := count(20, one); n != burstReviewsEach {
+	one := func(int) client { return host(1) }
+	if n := count(20, one); n != ofAddress.reviews.burst {
 		t.Errorf("%d questions of one address", n)
 	}
-	if n := count(1, func(int) netip.Prefix { return network(2) }); n != 1 {
+	if n := count(1, func(int) client { return host(2) }); n != 1 {
 		t.Error("one address keeps out another")
 	}
-	if l.forget(now); l.visitors[network(1)] == nil {
+	if l.forget(now); l.visitors[host(1).address] == nil {
 		t.Error("the address is forgotten, and may ask as much again")
 	}
 	now = now.Add(time.Hour)
-	if n := count(100, func(i int) netip.Prefix { return network(i) }); n > burstReviewsTogether+int(100*time.Second/refillReviewsTogether) {
+	if n := count(100, func(i int) client { return host(i) }); n > together.reviews.burst+int(100*time.Second/together.reviews.refill) {
 		t.Errorf("%d questions in 100 s", n)
 	}
 	now = now.Add(time.Hour)
 	if l.forget(now); len(l.visitors) != 0 {
 		t.Errorf("%d are never forgotten", len(l.visitors))
 	}
-	if l.review(network(9)) {
+	if l.review(host(9), false) {
 		t.Error("somebody who has no connection asks")
 	}
 }
 
+// TestNetworks: one address of IPv6 keeps out neither its neighbours nor others, and a host that has
+// a whole network no other network: of connections, of questions, and of what is remembered.
+func TestNetworks(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := limits{now: func() time.Time { return now }}
+	open := map[client]int{}
+	enter := func(c client) (in bool) {
+		if in = l.enter(c); in {
+			open[c]++
+		}
+		return in
+	}
+	leave := func() {
+		for c, n := range open {
+			for range n {
+				l.leave(c)
+			}
+		}
+		clear(open)
+	}
+	for range 1000 {
+		enter(host6(1, 1))
+	}
+	if open[host6(1, 1)] != ofAddress.atOnce || !enter(host6(1, 2)) {
+		t.Errorf("one address has %d open, and its neighbour %d", open[host6(1, 1)], open[host6(1, 2)])
+	}
+	leave()
+	now = now.Add(time.Hour)
+	for i := range 1000 {
+		enter(host6(1, i))
+	}
+	if len(open) != ofNetwork.atOnce || !enter(host6(2, 1)) || !enter(host(1)) {
+		t.Errorf("one network has %d open", len(open))
+	}
+	leave()
+	now = now.Add(time.Hour)
+	var quick int
+	for i := range 10 * mostVisitors {
+		if l.enter(host6(1, i)) {
+			quick++
+			l.leave(host6(1, i))
+		}
+	}
+	if quick != ofNetwork.connections.burst || !enter(host6(2, 1)) || !enter(host(1)) || len(l.visitors) > mostVisitors {
+		t.Errorf("%d connections of one network at once; %d are remembered", quick, len(l.visitors))
+	}
+	leave()
+	asked := func(n int, c func(i int) client) (asked int) {
+		for i := range n {
+			now = now.Add(time.Millisecond)
+			if from := c(i); l.enter(from) {
+				if l.review(from, false) {
+					asked++
+				}
+				l.leave(from)
+			}
+		}
+		return asked
+	}
+	now = now.Add(time.Hour)
+	if n := asked(19, func(int) client { return host6(1, 1) }); n != ofAddress.reviews.burst {
+		t.Errorf("%d questions of one address", n)
+	}
+	if asked(1, func(int) client { return host6(1, 2) }) != 1 {
+		t.Error("one address uses up its network's questions")
+	}
+	now = now.Add(time.Hour)
+	if n := asked(90, func(i int) client { return host6(1, i) }); n != ofNetwork.reviews.burst || asked(1, func(int) client { return host6(2, 1) }) != 1 {
+		t.Errorf("%d questions of one network", n)
+	}
+}
+
 func TestOrigin(t *testing.T) {
-	at := func(ip string) netip.Prefix { return origin(&net.TCPAddr{IP: net.ParseIP(ip), Port: 9}) }
-	if at("::ffff:192.0.2.7") != at("192.0.2.7") || at("192.0.2.7") == at("192.0.2.8") {
+	at := func(ip string) client { return origin(&net.TCPAddr{IP: net.ParseIP(ip), Port: 9}) }
+	if at("::ffff:192.0.2.7") != at("192.0.2.7") || at("192.0.2.7") == at("192.0.2.8") || at("192.0.2.7").network.IsValid() {
 		t.Error("IPv4")
 	}
-	if at("2001:db8::1") != at("2001:db8::2") || at("2001:db8::1") == at("2001:db8:0:1::1") {
+	a, b, other := at("2001:db8::1"), at("2001:db8::2"), at("2001:db8:0:1::1")
+	if a == b || a.network != b.network || a.network == other.network {
 		t.Error("a host has a whole network of IPv6")
 	}
-	if origin(&net.UnixAddr{}) != (netip.Prefix{}) {
+	if origin(&net.UnixAddr{}) != (client{}) {
 		t.Error("Unix")
 	}
 }

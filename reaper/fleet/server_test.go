@@ -430,7 +430,7 @@ func TestBearer(t *testing.T) {
 		}
 		*now = now.Add(time.Millisecond)
 	}
-	if reviews != burstReviewsTogether {
+	if reviews != together.reviews.burst {
 		t.Errorf("%d reviews", reviews)
 	}
 }

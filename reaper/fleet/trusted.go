@@ -50,7 +50,7 @@ func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
 	if err != nil {
 		return review.Verdict{Code: http.StatusForbidden, Words: "whence the request came is not known"}
 	}
-	return s.cfg.Reviews.Review(r.Context(), token, verb, path, func() bool { return s.limits.review(originOf(from)) })
+	return s.cfg.Reviews.Review(r.Context(), token, verb, path, func(lately bool) bool { return s.limits.review(originOf(from), lately) })
 }
 
 // verified reports whether this very connection has shown a certificate that was verified: the file

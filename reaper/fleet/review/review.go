@@ -20,8 +20,9 @@ const (
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
 	unknownFor = 2 * time.Second // the API server did not answer
+	latelyFor  = time.Hour       // for so long what was allowed is asked anew apart from all that was not
 	mostKept   = 256
-	mostAsked  = 4 // at once
+	mostAsked  = 4 // at once, of each of the two
 	reviewTime = 5 * time.Second
 )
 
@@ -61,11 +62,22 @@ type key [sha256.Size]byte
 // answer is a verdict and until when it holds.
 type answer struct {
 	Verdict
-	until time.Time
+	until  time.Time
+	lately time.Time // until when the same, allowed the last time that the API server said, counts as that
+}
+
+// end is when nothing of the answer matters any more.
+func (a *answer) end() time.Time {
+	if a.lately.After(a.until) {
+		return a.lately
+	}
+	return a.until
 }
 
 // question is being asked. Whoever has the same one waits for its verdict.
 type question struct {
+	lately  time.Time     // as answer's
+	renews  bool          // it was allowed lately
 	done    chan struct{} // closed when verdict is there
 	verdict Verdict
 }
@@ -76,24 +88,27 @@ func New(open func() (*kube.Server, error), now func() time.Time, log *slog.Logg
 }
 
 // Review says whether the token's user may use the verb on the path. Before the API server is
-// asked, may says whether that is one question too many.
-func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may func() bool) Verdict {
+// asked, may says whether that is one question too many. It is told whether the same was allowed
+// lately: whom the API server does not know must not use up the questions of those whom it knows.
+func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may func(lately bool) bool) Verdict {
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nobody
 	}
 	k := key(sha256.Sum256([]byte(verb + " " + path + " " + token)))
 	r.mu.Lock()
-	if a, ok := r.kept[k]; ok && r.now().Before(a.until) {
+	a, now := r.kept[k], r.now()
+	if now.Before(a.until) {
 		r.mu.Unlock()
 		return a.Verdict
 	}
 	q := r.asked[k]
 	if q == nil {
-		if len(r.asked) >= mostAsked || !may() {
+		renews := now.Before(a.lately)
+		if r.asking(renews) >= mostAsked || !may(renews) {
 			r.mu.Unlock()
 			return tooMany
 		}
-		q = &question{done: make(chan struct{})}
+		q = &question{lately: a.lately, renews: renews, done: make(chan struct{})}
 		r.asked[k] = q
 		// A client that goes away does not take the answer from the others who wait for it.
 		go r.answer(context.WithoutCancel(ctx), q, k, token, attributes{path, verb})
@@ -107,24 +122,35 @@ func (r *Reviewer) Review(ctx context.Context, token, verb, path string, may fun
 	}
 }
 
+// asking returns how many questions are being asked that renew what was allowed lately, or that do not.
+func (r *Reviewer) asking(renews bool) (n int) {
+	for _, q := range r.asked {
+		if q.renews == renews {
+			n++
+		}
+	}
+	return n
+}
+
 // answer asks, and keeps what is answered.
 func (r *Reviewer) answer(ctx context.Context, q *question, k key, token string, what attributes) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, errSlow)
 	defer cancel()
 	v, err := r.ask(ctx, token, what)
-	hold := refusedFor
+	now := r.now()
+	a := answer{v, now.Add(refusedFor), time.Time{}}
 	switch {
 	case err != nil:
-		v, hold = unknown, unknownFor
+		a = answer{unknown, now.Add(unknownFor), q.lately}
 	case v == allowed:
-		hold = allowedFor
+		a.until, a.lately = now.Add(allowedFor), now.Add(latelyFor)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tell(ctx, token, err)
-	r.keep(k, answer{v, r.now().Add(hold)})
+	r.keep(k, a)
 	delete(r.asked, k)
-	q.verdict = v
+	q.verdict = a.Verdict
 	close(q.done)
 }
 
@@ -144,17 +170,18 @@ func (r *Reviewer) tell(ctx context.Context, token string, err error) {
 		slog.String("error", text))
 }
 
-// keep keeps an answer, and drops those that no longer hold. Where there is no room, the one goes that
-// would end first.
+// keep keeps an answer, and drops those that matter no more. Where there is no room, the one goes that
+// would end first: one that was refused before any that was allowed lately.
 func (r *Reviewer) keep(k key, a answer) {
 	now := r.now()
+	delete(r.kept, k)
 	var first key
 	var end time.Time
 	for k, kept := range r.kept {
-		if !now.Before(kept.until) {
+		if e := kept.end(); !now.Before(e) {
 			delete(r.kept, k)
-		} else if end.IsZero() || kept.until.Before(end) {
-			first, end = k, kept.until
+		} else if end.IsZero() || e.Before(end) {
+			first, end = k, e
 		}
 	}
 	if len(r.kept) >= mostKept {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -91,7 +92,7 @@ func serverOf(s *httptest.Server) *kube.Server {
 	return &kube.Server{Base: s.URL, Token: "ours", User: "we", TLS: &tls.Config{RootCAs: testkit.PoolOf(s)}}
 }
 
-func always() bool { return true }
+func always(bool) bool { return true }
 
 func (f *fixture) sweep(t *testing.T, token string) Verdict {
 	t.Helper()
@@ -100,6 +101,22 @@ func (f *fixture) sweep(t *testing.T, token string) Verdict {
 		t.Errorf("%+v", v)
 	}
 	return v
+}
+
+// waiting waits until n questions are asked at once.
+func (f *fixture) waiting(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		asked := len(f.asked)
+		f.mu.Unlock()
+		if asked == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d questions are asked, want %d", asked, n)
+		}
+	}
 }
 
 // TestReview: who is known for our audience and may is let in, and nobody else.
@@ -246,6 +263,89 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestLately: what was allowed within the hour is asked anew as that, and nothing else is; neither an API server
+// that is away nor a flood of tokens that it does not know takes that from it.
+func TestLately(t *testing.T) {
+	f := newFixture(t)
+	var said []bool
+	sweep := func(code int) {
+		t.Helper()
+		if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func(lately bool) bool { said = append(said, lately); return true }); v.Code != code {
+			t.Errorf("%+v, want %d", v, code)
+		}
+	}
+	expect := func(what string, want ...bool) {
+		t.Helper()
+		if fmt.Sprint(said) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", what, said, want)
+		}
+		said = nil
+	}
+	sweep(200)
+	sweep(200)
+	expect("a new token", false)
+	f.at = f.at.Add(allowedFor)
+	sweep(200)
+	f.at = f.at.Add(latelyFor - time.Second)
+	sweep(200)
+	expect("within an hour of the last time", true, true)
+	f.at = f.at.Add(latelyFor)
+	sweep(200)
+	expect("after an hour", false)
+	f.at = f.at.Add(allowedFor)
+	known := f.api.token
+	f.api.token = `7`
+	sweep(503)
+	f.at, f.api.token = f.at.Add(unknownFor), known
+	sweep(200)
+	expect("the API server was away", true, true)
+	f.Review(t.Context(), secret, "get", "/v1/orphans", func(lately bool) bool { said = append(said, lately); return true })
+	expect("something else", false)
+	f.api.token = `{}`
+	for i := range 2 * mostKept {
+		f.sweep(t, fmt.Sprint("garbage-", i))
+	}
+	f.at = f.at.Add(allowedFor)
+	sweep(401)
+	expect("after a flood", true)
+	f.at, f.api.token = f.at.Add(refusedFor), known
+	sweep(200)
+	expect("it was refused", false)
+}
+
+// TestRoomForKnown: questions about tokens that nobody knows, which the API server takes its time for, do not keep
+// one from being asked about that was allowed lately.
+func TestRoomForKnown(t *testing.T) {
+	f := newFixture(t)
+	f.sweep(t, secret)
+	f.at = f.at.Add(allowedFor)
+	held := make(chan struct{})
+	var all sync.WaitGroup
+	f.api.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "garbage-") {
+			<-held
+		}
+		kind, status := "TokenReview", knownToken
+		if strings.Contains(r.URL.Path, "subject") {
+			kind, status = "SubjectAccessReview", mayAccess
+		}
+		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":%s}`, kind, status)
+	}
+	for i := range mostAsked {
+		all.Go(func() { f.sweep(t, fmt.Sprint("garbage-", i)) })
+	}
+	f.waiting(t, mostAsked)
+	if v := f.sweep(t, "garbage-more"); v != tooMany {
+		t.Errorf("one more: %+v", v)
+	}
+	if v := f.sweep(t, secret); v.Code != 200 {
+		t.Errorf("allowed lately: %+v", v)
+	}
+	close(held)
+	all.Wait()
+}
+
 // TestNoToken: what can be no token is not asked for.
 func TestNoToken(t *testing.T) {
 	f := newFixture(t)
@@ -254,7 +354,7 @@ func TestNoToken(t *testing.T) {
 			t.Errorf("%q: %+v", token, v)
 		}
 	}
-	if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func() bool { return false }); v != tooMany {
+	if v := f.Review(t.Context(), secret, "post", "/v1/sweep", func(bool) bool { return false }); v != tooMany {
 		t.Errorf("%+v", v)
 	}
 	if n := f.api.tokens.Load(); n != 0 {
@@ -274,28 +374,14 @@ func TestOnce(t *testing.T) {
 			t.Errorf("who has gone: %+v", v)
 		}
 	})
-	waiting := func(n int) {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			f.mu.Lock()
-			asked := len(f.asked)
-			f.mu.Unlock()
-			if asked == n {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d questions are asked, want %d", asked, n)
-			}
-		}
-	}
-	waiting(1)
+	f.waiting(t, 1)
 	for range 20 {
 		all.Go(func() { f.sweep(t, secret) })
 	}
 	for i := range mostAsked - 1 {
 		all.Go(func() { f.sweep(t, fmt.Sprint("t", i)) })
 	}
-	waiting(mostAsked)
+	f.waiting(t, mostAsked)
 	if v := f.sweep(t, "one-more"); v != tooMany {
 		t.Errorf("%+v", v)
 	}
