@@ -5,11 +5,12 @@ import "time"
 const (
 	// What changes on one node may change on all of them at the same moment.
 	spread = 5 * time.Second
-	// Between two writes because of changes; it grows while they do not end. What an unprivileged
-	// pod does on its node can then cost the API server no more than one write in mostGap.
-	leastGap = 10 * time.Second
-	mostGap  = 2 * time.Minute
-	quietFor = 4 // as many gaps without a write end that
+	// Between two writes because of changes, as long as no more than burst of them were made quickly;
+	// after these one each slowGap. What an unprivileged pod does on its node, and however it spaces
+	// it, can then cost the API server no more than 720 writes a day and these few.
+	quickGap = 10 * time.Second
+	slowGap  = 2 * time.Minute
+	burst    = 6
 	// A report in which nothing changed is written again by the first look after refresh.
 	refresh       = 50 * time.Minute
 	refreshSpread = 10 * time.Minute
@@ -21,9 +22,9 @@ const (
 // schedule says when to write. It knows time only as what is passed in.
 type schedule struct {
 	random func(most time.Duration) time.Duration
-	due    time.Time // when to write next; zero where there is nothing to write
-	wrote  time.Time // the last time that succeeded; zero for none
-	gap    time.Duration
+	due    time.Time     // when to write next; zero where there is nothing to write
+	wrote  time.Time     // the last time that succeeded; zero for none
+	paid   time.Time     // until when slowGap for each write has all passed
 	back   time.Duration // after the last failure; 0 where there was none since wrote
 }
 
@@ -34,8 +35,10 @@ func (s *schedule) published(now time.Time, changed bool) {
 	case s.wrote.IsZero():
 		at = at.Add(s.random(spread))
 	case changed:
-		if next := s.wrote.Add(s.gap); next.After(now) {
-			at = next
+		for _, free := range []time.Time{s.wrote.Add(quickGap), s.paid.Add(-(burst - 1) * slowGap)} {
+			if free.After(at) {
+				at = free
+			}
 		}
 		at = at.Add(s.random(spread))
 	case now.Sub(s.wrote) >= refresh:
@@ -50,11 +53,10 @@ func (s *schedule) published(now time.Time, changed bool) {
 
 // written takes in that a report was written.
 func (s *schedule) written(now time.Time) {
-	if !s.wrote.IsZero() && now.Sub(s.wrote) < quietFor*s.gap {
-		s.gap = min(2*s.gap, mostGap)
-	} else {
-		s.gap = leastGap
+	if s.paid.Before(now) {
+		s.paid = now
 	}
+	s.paid = s.paid.Add(slowGap)
 	s.wrote, s.due, s.back = now, time.Time{}, 0
 }
 

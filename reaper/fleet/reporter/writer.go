@@ -49,7 +49,7 @@ type Writer struct {
 // New returns a writer that writes nothing until Run.
 func New(cfg Config) *Writer {
 	random := func(most time.Duration) time.Duration { return rand.N(most + 1) }
-	w := &Writer{cfg: cfg, notice: make(chan struct{}, 1), wait: requestTime, plan: schedule{random: random, gap: leastGap}}
+	w := &Writer{cfg: cfg, notice: make(chan struct{}, 1), wait: requestTime, plan: schedule{random: random}}
 	w.post = w.send
 	return w
 }
@@ -84,10 +84,12 @@ func (w *Writer) latest() (r report.Report, mark uint64, changed bool) {
 }
 
 // markOf tells reports apart in which something is different that is worth a write: not the time, nor
-// what each look says anew of a reason that stays the same.
+// what each look says anew of a reason that stays the same, nor the words of errors, which may have
+// another number in them at each look.
 func markOf(r *report.Report) uint64 {
 	same := *r
 	same.Look, same.At = 0, time.Time{}
+	same.Errors, same.Missing = make([]string, len(r.Errors)), make([]string, len(r.Missing))
 	same.Pods = slices.Clone(r.Pods)
 	for i := range same.Pods {
 		p := &same.Pods[i]

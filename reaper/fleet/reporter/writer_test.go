@@ -106,7 +106,7 @@ func TestChanges(t *testing.T) {
 		b.expect("an hour later", try{2*time.Hour + time.Minute, 3, 8})
 		b.Publish(pass(9, 2))
 		wait(time.Minute)
-		b.expect("it has changed", try{2*time.Hour + time.Minute + leastGap + spread, 2, 9})
+		b.expect("it has changed", try{2*time.Hour + time.Minute + quickGap + spread, 2, 9})
 		b.Publish(pass(10, 2))
 		b.Publish(&report.Pass{Number: 11, Err: errors.New("permission denied")})
 		wait(time.Minute)
@@ -135,16 +135,67 @@ func TestRestless(t *testing.T) {
 			b.t.Errorf("%d writes in an hour", n)
 		}
 		b.Publish(pass(1000, 9))
-		wait(mostGap + spread)
+		wait(slowGap + spread)
 		if last := b.tries[len(b.tries)-1]; last.look != 1000 {
 			b.t.Errorf("the last state was not written, but %v", last)
 		}
 		b.tries = nil
-		wait(quietFor * mostGap)
+		wait(4 * slowGap)
 		b.Publish(pass(1001, 8))
 		wait(spread)
 		if len(b.tries) != 1 {
 			b.t.Errorf("after a while without changes: %v", b.tries)
+		}
+	})
+}
+
+// TestPromise: however changes are spaced, they cost no more writes than docs/fleet.md promises; the last state
+// is written soon all the same, and what changes after a quiet time at once.
+func TestPromise(t *testing.T) {
+	const day = 24 * time.Hour
+	for gap := time.Second; gap < 5*time.Minute; gap += time.Second {
+		s := schedule{random: func(time.Duration) time.Duration { return 0 }}
+		start := time.Unix(1e9, 0)
+		writes, change, unwritten, latest := 0, start, time.Time{}, time.Duration(0)
+		for now := start; now.Sub(start) < day; {
+			if !s.due.IsZero() && !s.due.After(change) {
+				now = s.due
+				latest = max(latest, now.Sub(unwritten))
+				s.written(now)
+				writes, unwritten = writes+1, time.Time{}
+				continue
+			}
+			now = change
+			if unwritten.IsZero() {
+				unwritten = now
+			}
+			s.published(now, true)
+			change = change.Add(gap)
+		}
+		if most := int(day/slowGap) + burst; writes > most || latest > slowGap {
+			t.Errorf("a change each %v: %d writes a day, at most %d are promised; a change waited for %v", gap, writes, most, latest)
+		}
+		last := s.paid.Add(burst * slowGap)
+		s.due = time.Time{}
+		if s.published(last, true); s.due != last {
+			t.Errorf("after a quiet time a change waits for %v", s.due.Sub(last))
+		}
+	}
+}
+
+// TestWordsOfErrors: an error that says something else at each look is no change.
+func TestWordsOfErrors(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range uint64(360) { // 42 minutes
+			p := pass(i, 1)
+			p.Look.Errors = []string{fmt.Sprint("cannot read /proc/", i, "/fd")}
+			p.Look.Node.MayEnforce = policy.Fact{Truth: policy.No, Detail: fmt.Sprint("PID ", i)}
+			b.Publish(p)
+			wait(7 * time.Second)
+		}
+		b.expect("other words", try{spread, 1, 0})
+		if b.newest.Errors[0] != "cannot read /proc/359/fd" || !strings.Contains(b.newest.Missing[0], "PID 359") {
+			b.t.Errorf("the words are lost: %+v", b.newest)
 		}
 	})
 }
@@ -224,6 +275,7 @@ func TestMark(t *testing.T) {
 		"missing": func(r *report.Report) { r.Missing = nil },
 		"count":   func(r *report.Report) { r.Counts.Quarantine++ },
 		"errors":  func(r *report.Report) { r.Errors = []string{"x"} },
+		"lacks":   func(r *report.Report) { r.Missing = r.Missing[1:] },
 		"pod":     func(r *report.Report) { r.Pods[1].Name = "other" },
 		"reason":  func(r *report.Report) { r.Pods[1].Why[0].Reason = policy.ReasonRemade },
 		"more":    func(r *report.Report) { r.More++ },
