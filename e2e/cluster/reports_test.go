@@ -122,6 +122,25 @@ func stolen(t *testing.T, c *cluster, d *daemon, other string) {
 			t.Errorf("%s %s %s: %d, want %d: %s", r.method, r.url, r.body, code, r.code, said)
 		}
 	}
+	kubelets(t, c, d.name, other)
+}
+
+// kubelets: a kubelet's user to whom RBAC gives everything changes its own node's report, and no other.
+func kubelets(t *testing.T, c *cluster, own, other string) {
+	t.Helper()
+	as := func(node string, args ...string) error {
+		_, err := c.try(append([]string{"--as", "system:node:" + node, "--as-group", "system:masters"}, args...)...)
+		return err
+	}
+	change := []string{"patch", "orphans", own, "--type=merge", "--patch", `{"metadata":{"labels":{"tried":"yes"}}}`}
+	for _, args := range [][]string{change, {"delete", "orphans", own}} {
+		if err := as(other, args...); err == nil || !strings.Contains(err.Error(), "not of "+own) {
+			t.Errorf("%s does %q: %v", other, args, err)
+		}
+	}
+	if err := as(own, change...); err != nil {
+		t.Error(err)
+	}
 }
 
 // collected: a report goes when its node does.

@@ -105,3 +105,22 @@ func TestOwnReportOnly(t *testing.T) {
 		t.Errorf("covered: %q", covered)
 	}
 }
+
+// TestKubeletsReports: a kubelet's own credentials, too, are held to the report of the node that their user is named after.
+func TestKubeletsReports(t *testing.T) {
+	for _, p := range kinds[*admissionv1.ValidatingAdmissionPolicy](rendered(t)) {
+		if p.Spec.MatchConstraints.ResourceRules[0].Resources[0] != "orphanreports" {
+			continue
+		}
+		const kubelet = `request.userInfo.username.startsWith("system:node:")`
+		if when := p.Spec.MatchConditions[0].Expression; !strings.HasSuffix(when, " || "+kubelet) {
+			t.Errorf("it is for %s", when)
+		}
+		if node := p.Spec.Variables[0]; node.Name != "node" ||
+			!strings.HasPrefix(node.Expression, kubelet+` ? request.userInfo.username.substring(size("system:node:")) : `) {
+			t.Errorf("the node is %+v", node)
+		}
+		return
+	}
+	t.Error("there is no policy for reports")
+}
