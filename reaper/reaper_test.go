@@ -391,9 +391,12 @@ func TestObserve(t *testing.T) {
 	n.add(1, nil)
 	rules := testRules
 	rules.Hold, rules.Observe = 0, true
-	mustPass(t, n.reaper(t, rules), n.claim(1))
+	rep := mustPass(t, n.reaper(t, rules), n.claim(1))
 	if n.pods[uidOf(1)] == nil || len(n.records) != 0 {
 		t.Error("observe has changed something")
+	}
+	if v := rep.Verdicts[0]; v.Decision != policy.Keep || policy.CountedAs(v.Decision, v.Why) != policy.Reap {
+		t.Errorf("%+v should be kept and count as what would go", v)
 	}
 	if got := n.kinds(uidOf(1)); !slices.Equal(got, []policy.Kind{policy.KindKept}) {
 		t.Errorf("told %v", got)

@@ -118,7 +118,9 @@ func (d *daemon) orphans(at time.Time) {
 	}
 	add(stuck, time.Duration(d.number+60*d.node)*every, policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonMounted}}})
 	add(d.dice(3), time.Hour, policy.Verdict{Decision: policy.Wait, Why: []policy.Why{{Reason: policy.ReasonHold}}})
-	add(reap, 2*time.Hour, policy.Verdict{Decision: policy.Reap})
+	dead, yes := policy.Verdict{Decision: policy.Reap}, policy.Fact{Truth: policy.Yes}
+	dead.Gate(policy.Node{MayEnforce: yes, Agrees: yes}, false, policy.Rules{Observe: !d.enforces()})
+	add(reap, 2*time.Hour, dead)
 	pods := int64(28 + d.node%4 + d.dice(4))
 	look.At = policy.Instant{Wall: at}
 	look.Node.Gauges = policy.KubeletGauges{

@@ -106,7 +106,7 @@ func NewMetrics(version string) *Metrics {
 		removedBytes:   counters("removed_bytes_total", "Allocated bytes removed for good, by class of content.", "class"),
 		failures:       counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
 		podDirectories: gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
-		orphans:        gauges("orphans", "Orphaned pods on disk at the last look, by verdict.", "state"),
+		orphans:        gauges("orphans", "Orphaned pods on disk at the last look, by verdict; one that only mode observe keeps counts as reap.", "state"),
 		forPerson:      gauge("pods_for_person", "Pods at the last look that are kept for a reason about which a person should do something."),
 		named:          gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
 		kubeletErrors: gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count "+
@@ -188,7 +188,7 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 		if i >= len(verdicts) || !Orphan(e) {
 			continue
 		}
-		states[verdicts[i].Decision]++
+		states[policy.CountedAs(verdicts[i].Decision, verdicts[i].Why)]++
 		if !e.Changed.IsZero() {
 			oldest = max(oldest, look.At.Wall.Sub(e.Changed))
 		}

@@ -153,6 +153,28 @@ func OutlookOf(d Decision, why []Why) Outlook {
 	return OutlookPerson
 }
 
+// CountedAs says as what a verdict counts in sums: a pod that only mode observe keeps as one that goes,
+// since it would in mode enforce. The verdict itself stays keep.
+func CountedAs(d Decision, why []Why) Decision {
+	if d == Keep && OnlyFor(why, ReasonObserve) {
+		return Reap
+	}
+	return d
+}
+
+// OnlyFor reports whether nothing else keeps a pod than the reason. ReasonWaived keeps none: it says
+// how the pod was judged.
+func OnlyFor(why []Why, reason Reason) bool {
+	one := false
+	for _, w := range why {
+		if w.Reason != reason && w.Reason != ReasonWaived {
+			return false
+		}
+		one = one || w.Reason == reason
+	}
+	return one
+}
+
 // NeedsPerson says whether what is left stays until a person acts. What is ephemeral goes by
 // itself, however much of it was counted; of what should have gone and was not seen to its end
 // nobody knows why it stays.

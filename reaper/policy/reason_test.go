@@ -43,6 +43,36 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
+// TestCountedAs: what only mode observe keeps counts as what goes, and nothing else does.
+func TestCountedAs(t *testing.T) {
+	for _, c := range []struct {
+		decision Decision
+		reasons  []Reason
+		want     Decision
+	}{
+		{Keep, []Reason{ReasonObserve}, Reap},
+		{Keep, []Reason{ReasonWaived, ReasonObserve}, Reap},
+		{Keep, []Reason{ReasonKubeletHolds, ReasonObserve}, Keep},
+		{Keep, []Reason{ReasonSandbox, ReasonSandboxOrphaned, ReasonObserve}, Keep},
+		{Keep, []Reason{ReasonWaived}, Keep},
+		{Keep, []Reason{ReasonBreaker}, Keep},
+		{Keep, []Reason{ReasonNamespaces}, Keep},
+		{Keep, []Reason{ReasonContradiction}, Keep},
+		{Keep, nil, Keep},
+		{Wait, []Reason{ReasonHold}, Wait},
+		{Reap, nil, Reap},
+		{Reap, []Reason{ReasonWaived}, Reap},
+	} {
+		var why []Why
+		for _, r := range c.reasons {
+			why = append(why, Why{Reason: r})
+		}
+		if got := CountedAs(c.decision, why); got != c.want {
+			t.Errorf("%s %v counts as %s, want %s", c.decision, c.reasons, got, c.want)
+		}
+	}
+}
+
 // TestNeedsPerson: what ends by itself asks for nobody.
 func TestNeedsPerson(t *testing.T) {
 	data, ephemeral := []Residue{{Class: contents.ClassEphemeral}, {Class: contents.ClassData}}, []Residue{{Class: contents.ClassEphemeral}}

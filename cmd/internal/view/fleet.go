@@ -42,6 +42,8 @@ type FleetTotals struct {
 	Answered  int `json:"answered"`
 	Observing int `json:"observing"` // by their mode, or since they lack something
 	Breakers  int `json:"breakers"`
+	// WouldReap is how many of Reap are on nodes in mode observe: in mode enforce they would go.
+	WouldReap int `json:"would_reap"`
 	report.Counts
 }
 
@@ -113,6 +115,9 @@ func (f *FleetList) Add(at report.Target, r *report.Report, err error) {
 	}
 	t.PodDirectories += r.Counts.PodDirectories
 	t.Reap += r.Counts.Reap
+	if r.Mode != "enforce" {
+		t.WouldReap += r.Counts.Reap
+	}
 	t.Wait += r.Counts.Wait
 	t.Keep += r.Counts.Keep
 	t.NeedsPerson += r.Counts.NeedsPerson
@@ -198,8 +203,12 @@ func (p *Printer) FleetList(f *FleetList) {
 	if f.reported {
 		said = "%s, %s have reported lately."
 	}
-	p.Para("", fmt.Sprintf(said+" %s go, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
-		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), human.Thousands(t.Reap), human.Thousands(t.Wait), human.Thousands(t.Keep),
+	goes := human.Thousands(t.Reap-t.WouldReap) + " go"
+	if t.WouldReap > 0 {
+		goes += ", " + human.Thousands(t.WouldReap) + " would go in mode enforce"
+	}
+	p.Para("", fmt.Sprintf(said+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
+		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {
 		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is taken there.")

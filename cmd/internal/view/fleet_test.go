@@ -95,6 +95,29 @@ func TestFleetSweepNames(t *testing.T) {
 	}
 }
 
+// TestFleetListObserving: what goes and what would go in mode enforce are two sums.
+func TestFleetListObserving(t *testing.T) {
+	f := NewFleetList(3, FleetScope{})
+	for name, r := range map[string]report.Report{
+		"a": {Mode: "enforce", Counts: report.Counts{Reap: 1}},
+		"b": {Mode: "observe", Counts: report.Counts{Reap: 2}},
+		"c": {Mode: "observe", Counts: report.Counts{Reap: 1200}},
+	} {
+		f.Add(report.Target{Node: name}, &r, nil)
+	}
+	if f.Totals.Reap != 1203 || f.Totals.WouldReap != 1202 {
+		t.Errorf("%+v", f.Totals)
+	}
+	if text := strings.Join(strings.Fields(textOf(t, f)), " "); !strings.Contains(text, " 1 go, 1,202 would go in mode enforce, 0 wait,") {
+		t.Error(text)
+	}
+	f = NewFleetList(1, FleetScope{})
+	f.Add(report.Target{Node: "a"}, &report.Report{Mode: "enforce", Counts: report.Counts{Reap: 1}}, nil)
+	if text := textOf(t, f); !strings.Contains(text, " 1 go, 0 wait,") {
+		t.Error(text)
+	}
+}
+
 // TestFleetListSilence: what a node says in an error is cut as well.
 func TestFleetListSilence(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})

@@ -58,7 +58,7 @@ type Report struct {
 // Counts are the sums of a report.
 type Counts struct {
 	PodDirectories  int   `json:"pod_directories"`
-	Reap            int   `json:"reap"`
+	Reap            int   `json:"reap"` // in mode observe: those that would go in mode enforce
 	Wait            int   `json:"wait"`
 	Keep            int   `json:"keep"`
 	NeedsPerson     int   `json:"needs_person"`
@@ -167,7 +167,7 @@ func (r *Report) count(all []candidate, c candidate) []candidate {
 	}
 	c.person = policy.OutlookOf(c.d, c.why) == policy.OutlookPerson
 	r.Counts.NeedsPerson += flag(c.person)
-	switch c.d {
+	switch policy.CountedAs(c.d, c.why) {
 	case policy.Reap:
 		r.Counts.Reap++
 	case policy.Wait:

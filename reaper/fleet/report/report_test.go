@@ -79,6 +79,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestObservedCounts: what would go in mode enforce counts as reap, and its own verdict stays keep.
+func TestObservedCounts(t *testing.T) {
+	p := passWith(
+		because(policy.Keep, policy.ReasonObserve),
+		policy.Verdict{Decision: policy.Keep, Why: []policy.Why{{Reason: policy.ReasonKubeletHolds}, {Reason: policy.ReasonObserve}}},
+		because(policy.Keep, policy.ReasonNamespaces),
+	)
+	p.Observe = true
+	r := New(Report{}, p)
+	if want := (Counts{PodDirectories: 3, Reap: 1, Keep: 2, NeedsPerson: 2}); r.Counts != want {
+		t.Errorf("%+v, want %+v", r.Counts, want)
+	}
+	for _, pod := range r.Pods {
+		if pod.Verdict != policy.Keep {
+			t.Errorf("%+v", pod)
+		}
+	}
+}
+
 // TestReportIsBounded: whatever lies on the node, and whatever it is called.
 func TestReportIsBounded(t *testing.T) {
 	long := strings.Repeat("ä\x1b[2J", 10_000)

@@ -67,6 +67,9 @@ func onGate(t *testing.T, in string) string {
 	plans := planned([]policy.Evidence{p.Pod}, vs, p.Node, g, p.Rules, entryOf)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s plans=%d due=%s\n", vs[0].Decision, len(plans), vs[0].Due)
+	if counted := policy.CountedAs(vs[0].Decision, vs[0].Why); counted != vs[0].Decision {
+		fmt.Fprintln(&b, "counts as", counted)
+	}
 	for _, plan := range plans {
 		for _, a := range plan.Actions {
 			fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s %s", a.Kind, a.Leaf)))

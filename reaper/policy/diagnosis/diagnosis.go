@@ -190,10 +190,5 @@ func (d *Diagnosis) fate(v *policy.Verdict) Fate {
 
 // gated reports whether nothing keeps the pod but what stops all enforcing.
 func (d *Diagnosis) gated(v *policy.Verdict) bool {
-	for _, w := range v.Why {
-		if w.Reason != d.Stops.Reason && w.Reason != policy.ReasonWaived {
-			return false
-		}
-	}
-	return d.Stopped
+	return d.Stopped && policy.OnlyFor(v.Why, d.Stops.Reason)
 }
