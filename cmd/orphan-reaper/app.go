@@ -106,7 +106,7 @@ func (a *app) config(ctx context.Context) (config.Config, error) {
 func (a *app) viewContext(cfg config.Config) view.Context {
 	return view.Context{
 		Now: a.deps.now(), Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
-		Node: a.deps.nodeName(cfg),
+		Node: a.deps.nodeName(cfg), Observe: cfg.Observe(),
 	}
 }
 

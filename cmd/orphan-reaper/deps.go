@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
 
 // deps are what the commands do to the node, each a function of cmd/internal/wire that says
@@ -20,6 +21,7 @@ type deps struct {
 	pods         func(ctx context.Context, cfg config.Config, past bool) ([]wire.Pod, error)
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
 	examine      func(ctx context.Context, cfg config.Config) (wire.Examination, error)
+	standing     func(ctx context.Context, cfg config.Config) diagnosis.Daemon
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
 	breaker      func(ctx context.Context, cfg config.Config) (*policy.Record, error)
@@ -39,7 +41,8 @@ type deps struct {
 func realDeps() deps {
 	return deps{
 		configFile: config.DefaultFile,
-		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, list: wire.ListQuarantine, history: wire.History, breaker: wire.Breaker,
+		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, standing: wire.Standing, list: wire.ListQuarantine,
+		history: wire.History, breaker: wire.Breaker,
 		restore: wire.Restore, purge: wire.Purge, resume: wire.Resume,
 		archives: wire.ListArchives, restoreCNI: wire.RestoreCNI, restoreBatch: wire.RestoreBatch, dropArchive: wire.DropArchive,
 		discover: wire.DiscoverRoot, agrees: wire.Agrees, nodeName: wire.NodeName, now: wire.Now,

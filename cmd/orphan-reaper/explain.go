@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ with its UID, paths, sandboxes and drivers, so that they can be pasted. With
 			if err != nil {
 				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 			}
-			return a.explain(cfg, report, uids[0], short, done...)
+			return a.explain(cmd.Context(), cfg, report, uids[0], short, done...)
 		},
 	}
 	cmd.Flags().BoolVar(&short, "short", false, "ten lines at the most, for a ticket")
@@ -58,8 +59,10 @@ with its UID, paths, sandboxes and drivers, so that they can be pasted. With
 }
 
 // explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
-	x := view.NewExplanation(report, a.viewContext(cfg), uid, done)
+func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
+	c := a.viewContext(cfg)
+	c.Daemon = a.deps.standing(ctx, cfg)
+	x := view.NewExplanation(report, c, uid, done)
 	text := func(p *view.Printer) { p.Explain(x) }
 	if short {
 		text = func(p *view.Printer) { p.Short(x) }

@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
@@ -131,6 +132,18 @@ func fakeDeps(env func(string) string) deps {
 				change(&x)
 			}
 			return x, fail()
+		},
+		standing: func(context.Context, config.Config) diagnosis.Daemon {
+			d := healthyNode().Daemon
+			switch env("FAKE_DAEMON") {
+			case "none":
+				return diagnosis.Daemon{Runs: policy.No}
+			case "unknown":
+				return diagnosis.Daemon{Problem: "PID 612 holds the daemon's lock, and shows no command"}
+			case "observe":
+				d.Mode = "observe"
+			}
+			return d
 		},
 		list: func(context.Context, config.Config) ([]policy.EntryState, error) {
 			if held == "all" {

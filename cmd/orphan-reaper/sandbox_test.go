@@ -88,10 +88,10 @@ func TestSandboxes(t *testing.T) {
 		run   func() error
 	}{
 		{"scan", func() error { return a.scanned(cfg, keep) }},
-		{"explain, no directory", func() error { return a.explain(cfg, keep, uidForgotten, false) }},
-		{"explain, terminating", func() error { return a.explain(cfg, keep, uidAlive, false) }},
+		{"explain, no directory", func() error { return a.explain(t.Context(), cfg, keep, uidForgotten, false) }},
+		{"explain, terminating", func() error { return a.explain(t.Context(), cfg, keep, uidAlive, false) }},
 		{"scan --remove-sandboxes", func() error { return a.scanned(cfg, ask) }},
-		{"explain --remove-sandboxes", func() error { return a.explain(cfg, ask, uidReap, false) }},
+		{"explain --remove-sandboxes", func() error { return a.explain(t.Context(), cfg, ask, uidReap, false) }},
 		{"sweep --dry-run", func() error { return a.printSweep(cfg, ask, true) }},
 		{"sweep", func() error { return a.printSweep(cfg, removed(ask), false) }},
 	} {

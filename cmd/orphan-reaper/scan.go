@@ -96,6 +96,7 @@ func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 		return err
 	}
 	c := a.viewContext(cfg)
+	c.Daemon = a.deps.standing(ctx, cfg)
 	shown := view.NewReport(report, c)
 	shown.Asked(uids)
 	shown.List(o.all || len(uids) > 0, o.verdict)

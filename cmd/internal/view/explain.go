@@ -42,7 +42,7 @@ func (x Explanation) NeedsPerson() bool {
 
 // Explain writes one pod for a person.
 func (p *Printer) Explain(e Explanation) {
-	x := explainer{Printer: p, Context: e.context}
+	x := explainer{Printer: p, Context: e.context, taker: e.report.taker}
 	for _, pod := range e.pods {
 		x.pod(pod, e.report.Node)
 	}

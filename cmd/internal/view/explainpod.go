@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 type explainer struct {
 	*Printer
 	Context
+	taker advice.Taker
 }
 
 const labelWidth = 14
@@ -81,7 +83,7 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 
 // summary says the verdict in a sentence.
 func (x explainer) summary(pod *podView) string {
-	wait := ""
+	wait, sweep := "", sweepCommand+" UID"
 	if pod.DueSeconds > 0 {
 		wait = fmt.Sprintf(" Look again in %s.", human.Age(time.Duration(pod.DueSeconds)*time.Second))
 	}
@@ -91,7 +93,7 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Reap && pod.Parked:
 		return "No sign of life came while it was parked. What holds no data of a user may go."
 	case pod.Verdict == policy.Reap:
-		return "Dead, and nothing is mounted or in use. The next sweep takes it to quarantine."
+		return "Dead, and nothing is mounted or in use. " + cmp.Or(x.taker.Now("it", sweep), "The next sweep takes it to quarantine.")
 	case len(pod.Clear) > 0:
 		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
@@ -99,7 +101,7 @@ func (x explainer) summary(pod *podView) string {
 		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
 			"a hold after that."
 	case pod.Verdict == policy.Wait:
-		return "Not yet. The reasons end by themselves." + wait
+		return "Not yet. " + cmp.Or(x.taker.Later(sweep), "The reasons end by themselves."+wait)
 	case pod.outlook() == policy.OutlookQuiet:
 		return "Kept, as a person asked."
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
 
 // Context is what is shown beside what was found: when, where, and when an entry goes.
@@ -19,6 +20,9 @@ type Context struct {
 	Confirm, Retention     time.Duration
 	PodsDir, QuarantineDir string
 	Node                   string // its name, "" where nobody told
+	// Daemon and Observe say who takes what may go: the daemon, and what the configuration has sweep do.
+	Daemon  diagnosis.Daemon
+	Observe bool
 }
 
 // place is where the commands for a reason look.

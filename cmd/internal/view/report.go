@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
@@ -41,6 +42,7 @@ type Report struct {
 	only   string
 	dryRun bool
 	now    time.Time
+	taker  advice.Taker
 	lying  []Entry          // in quarantine, and what lies there beside
 	asked  []parsers.PodUID // the pods that were asked for, none for all
 }
@@ -157,6 +159,7 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 func NewReport(r reaper.Report, c Context) Report {
 	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
 	v.CNITotals, v.now = totalCNI(&r.CNI.Census, len(v.CNI)), c.Now.Wall
+	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe)
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {

@@ -1,11 +1,13 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/inventory"
@@ -22,7 +24,7 @@ func (p *Printer) Scan(v *Report) {
 	p.Aside(func() {
 		p.more(v)
 		p.lookErrors(v)
-		p.whatToDo(shown, len(shown)-len(v.Pods))
+		p.whatToDo(v.taker, shown, len(shown)-len(v.Pods))
 		p.conflicts(v)
 		p.kubeletCounts(v.Node)
 		p.inventory(v.Node)
@@ -37,8 +39,10 @@ func (p *Printer) more(v *Report) {
 	}
 }
 
+const sweepCommand = "orphan-reaper sweep"
+
 // whatToDo says for each verdict what ends it; gone is how many pods only the runtime has.
-func (p *Printer) whatToDo(shown []podView, gone int) {
+func (p *Printer) whatToDo(t advice.Taker, shown []podView, gone int) {
 	counts := map[string]int{}
 	var longest time.Duration
 	clears := 0
@@ -57,7 +61,7 @@ func (p *Printer) whatToDo(shown []podView, gone int) {
 		p.Item("  ", "gone", 7, "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
 	if counts["reap"] > 0 {
-		p.Item("  ", "reap", 7, green, "orphan-reaper sweep takes them now; the daemon does it by itself.")
+		p.Item("  ", "reap", 7, green, cmp.Or(t.Now("them", sweepCommand), sweepCommand+" takes them now; the daemon does it by itself."))
 	}
 	if clears > 0 {
 		p.Item("  ", "clear", 7, Yellow, human.Count(clears, "pod")+": sweep would quarantine what keeps the kubelet from finishing; explain POD says what that is.")
@@ -67,6 +71,7 @@ func (p *Printer) whatToDo(shown []podView, gone int) {
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."
 		}
+		text = cmp.Or(t.Later(sweepCommand), text)
 		p.Item("  ", "wait", 7, Yellow, text)
 	}
 	if counts["keep"] > 0 {

@@ -26,7 +26,7 @@ func (p *Printer) Short(e Explanation) {
 	var lines []string
 	switch {
 	case len(e.pods) > 0:
-		lines = e.context.shortPod(e.pods[0])
+		lines = e.context.shortPod(e.pods[0], e.report.taker)
 	case len(e.entries) > 0:
 		lines = e.context.shortEntry(&e.entries[0])
 	case len(e.done) > 0:
@@ -46,7 +46,7 @@ func (x Context) shortTitle(uid, name string) string {
 	return title
 }
 
-func (x Context) shortPod(pod *podView) []string {
+func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 	e := &pod.evidence
 	where := "only the runtime has it"
 	switch {
@@ -64,10 +64,10 @@ func (x Context) shortPod(pod *podView) []string {
 	verdict := "Verdict: " + verdictOf(pod)
 	due := time.Duration(pod.DueSeconds) * time.Second
 	switch {
-	case due > 0:
+	case due > 0 && t.Later("") == "":
 		verdict += ", look again at " + human.Clock(x.Now.Wall.Add(due), x.Now.Wall)
-	case pod.Verdict == policy.Reap || len(pod.Clear) > 0 || len(pod.RemoveSandboxes) > 0 || pod.outlook() == policy.OutlookAlive:
-		verdict += ". " + explainer{Context: x}.summary(pod)
+	case pod.Verdict == policy.Reap || len(pod.Clear) > 0 || len(pod.RemoveSandboxes) > 0 || pod.outlook() == policy.OutlookAlive, due > 0:
+		verdict += ". " + explainer{Context: x, taker: t}.summary(pod)
 	}
 	lines := []string{x.shortTitle(pod.title(), podName(e.Namespace, e.PodName)), where, verdict}
 	var look, then []string

@@ -29,6 +29,7 @@ type podSums struct {
 	clears, waits    int
 	person, asked    int // asked: kept by a person's own word
 	alive            int
+	nobody           bool // no daemon holds them: that a time passes changes nothing
 }
 
 func sumPods(pods []podView) (s podSums) {
@@ -95,6 +96,9 @@ func (s *podSums) sentence(now time.Time) string {
 	when := " would go at " + human.Clock(now.Add(s.first), now)
 	if last := human.Clock(now.Add(s.last), now); !strings.HasSuffix(when, " "+last) {
 		when = " would go between " + human.Clock(now.Add(s.first), now) + " and " + last
+	}
+	if s.nobody {
+		when = " may go after a hold"
 	}
 	heaps(s.now, " would go now")
 	heaps(s.next, " after that")
@@ -182,6 +186,7 @@ func (p *Printer) conflicts(v *Report) {
 // sums is the head of scan and of sweep --dry-run.
 func (p *Printer) sums(v *Report, shown []podView) {
 	s := sumPods(shown)
+	s.nobody = v.taker.Nobody() && !v.dryRun
 	if len(shown) == 0 {
 		p.Printf("No pod directories.\n")
 	} else {

@@ -146,6 +146,16 @@ const unitFile = "orphan-reaper.service"
 
 var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
+// Standing says whether a daemon runs here that takes what may go, and in which mode. It only reads.
+func Standing(ctx context.Context, cfg config.Config) diagnosis.Daemon {
+	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return diagnosis.Daemon{Problem: err.Error()}
+	}
+	defer closeQuietly(store)
+	return standing(ctx, cfg, store)
+}
+
 // standing says whether a daemon runs on this state directory, and in which mode. A sweep that holds the
 // daemon's lock is none.
 func standing(ctx context.Context, cfg config.Config, store *state.Store) (d diagnosis.Daemon) {

@@ -140,7 +140,7 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonHold, "Everything says dead, but not yet for as long as --hold asks.",
-		"Nothing: it ends by itself.",
+		"Nothing, where a daemon runs: it ends by itself. Without one: orphan-reaper sweep, which waits it out; a scan does not.",
 	},
 	{
 		policy.ReasonConfirm, "The pod directory was moved aside and waits in quarantine for a sign of life, as long as --confirm asks.",

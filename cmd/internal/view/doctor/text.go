@@ -184,27 +184,36 @@ func (p writer) byItself(v *Screen) {
 	if goes+stopped == 0 {
 		return
 	}
-	p.Heading("What goes by itself")
-	if stopped > 0 {
+	what := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]))
+	switch {
+	case stopped > 0:
+		p.Heading("What goes by itself")
 		p.Para("  ", fmt.Sprintf("%s (%s) may go, and nothing does: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
 			clean.Text(v.Stops.Detail)))
 		return
+	case v.unattended: // nothing goes by itself
+		return
 	}
-	what, verb, when := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes])), "goes", " now"
+	p.Heading("What goes by itself")
+	verb, when := "goes", " now"
 	if v.counts.due > 0 {
 		when = " in " + human.Age(v.counts.due)
 	}
 	if goes > 1 {
 		verb, when = "go", ", the first"+when
 	}
-	switch v.Daemon.Runs {
-	case policy.Yes:
-		p.Para("  ", fmt.Sprintf("%s %s%s. The daemon has run since %s (mode %s).", what, verb, when,
-			human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
-	case policy.No, policy.Unknown:
-		p.Para("  ", fmt.Sprintf("%s may go%s.", what, when))
-		p.todo(unattended(v.Daemon))
+	p.Para("  ", fmt.Sprintf("%s %s%s. The daemon has run since %s (mode %s).", what, verb, when,
+		human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
+}
+
+// mayGo says how much waits for somebody to take it.
+func (v *Screen) mayGo() string {
+	when := " now"
+	if v.counts.due > 0 {
+		when = ", after a hold"
 	}
+	goes := v.counts.pods[diagnosis.Goes]
+	return fmt.Sprintf("%s (%s) may go%s.", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]), when)
 }
 
 // todo writes one thing that a person has to do.
@@ -221,9 +230,11 @@ func (p writer) todo(t Todo) {
 
 // forPerson says what a person has to do besides.
 func (p writer) forPerson(v *Screen) {
-	todo := v.Todo
-	if v.unattended {
-		todo = todo[:len(todo)-1] // it stands above
+	todo := slices.Clone(v.Todo)
+	if v.unattended { // the last: it is shown first, and never left out
+		last := todo[len(todo)-1]
+		last.Text = v.mayGo() + " " + last.Text
+		todo = slices.Insert(todo[:len(todo)-1], 0, last)
 	}
 	switch {
 	case len(todo) > 0:
