@@ -81,6 +81,20 @@ var doctored = map[string]func(*wire.Examination){
 	"conflict": func(x *wire.Examination) {
 		x.Case.Parked, x.Case.Conflicts = []parsers.PodUID{uidHeld, uidConflict}, []parsers.PodUID{uidConflict}
 	},
+	"breaker": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Breaker, x.Case.Revived = true, uidReap
+	},
+	"restored": func(x *wire.Examination) {
+		complain(x)
+		keep(x, policy.ReasonRestored, "")
+		x.Case.DataPods, x.Case.DataBytes = 1, 4096
+	},
+	"restorednow": func(x *wire.Examination) {
+		complain(x)
+		keep(x, policy.ReasonYoung, "")
+		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
+	},
 	"deaf": func(x *wire.Examination) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
@@ -128,7 +142,7 @@ func keep(x *wire.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "goes": 0, "past": 0, "files": 0, "user": 1}
+	codes := map[string]int{"healthy": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "user": 1}
 	for name := range doctored {
 		code, out, errs := call(t, name, "doctor")
 		want, easy := codes[name]

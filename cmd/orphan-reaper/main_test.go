@@ -123,6 +123,10 @@ func fakeDeps(env func(string) string) deps {
 					return only(testReport(), uids...), nil
 				}
 				return testReport(), nil
+			case "stopped":
+				r := testReport()
+				r.Stopped = true
+				return r, nil
 			}
 			return reaper.Report{}, fail()
 		},

@@ -214,7 +214,8 @@ func (p *Printer) FleetList(f *FleetList) {
 		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is taken there.")
 	}
 	if t.Breakers > 0 {
-		p.Para("", fmt.Sprintf("On %s the breaker is open, since a parked pod turned out to live: orphan-reaper quarantine resume, there.",
+		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a pod that was parked showed life. Look first, there: orphan-reaper quarantine list and "+
+			"explain UID; quarantine resume lets the daemon take pods again, this one too.",
 			human.Count(t.Breakers, "node")))
 	}
 	for _, note := range f.Notes {

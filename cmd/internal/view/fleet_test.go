@@ -126,3 +126,13 @@ func TestFleetListSilence(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// TestFleetListBreaker: whoever resumes a node that has stopped is told to look first.
+func TestFleetListBreaker(t *testing.T) {
+	f := NewFleetList(1, FleetScope{})
+	f.Add(report.Target{Node: "n1", URL: "http://10.0.0.1", Named: true}, &report.Report{Node: "n1", Mode: "enforce", BreakerOpen: true}, nil)
+	text := strings.Join(strings.Fields(textOf(t, f)), " ")
+	if !strings.Contains(text, "On 1 node the daemon has stopped: a pod that was parked showed life. Look first, there: orphan-reaper quarantine list") {
+		t.Error(text)
+	}
+}

@@ -43,6 +43,7 @@ type Report struct {
 	dryRun bool
 	now    time.Time
 	taker  advice.Taker
+	halted bool             // by the breaker
 	lying  []Entry          // in quarantine, and what lies there beside
 	asked  []parsers.PodUID // the pods that were asked for, none for all
 }
@@ -159,6 +160,7 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 func NewReport(r reaper.Report, c Context) Report {
 	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
 	v.CNITotals, v.now = totalCNI(&r.CNI.Census, len(v.CNI)), c.Now.Wall
+	v.halted = r.Stopped
 	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe)
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}

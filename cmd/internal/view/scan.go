@@ -16,7 +16,7 @@ import (
 // Scan is scan for a person: the sums, the table, and what to do.
 func (p *Printer) Scan(v *Report) {
 	shown := v.shown()
-	p.Aside(func() { p.sums(v, shown) })
+	p.Aside(func() { p.halted(v); p.sums(v, shown) })
 	p.Table("VERDICT", 9, "POD", podRows(v.listed(shown), never, verdictWord))
 	p.Table("VERDICT", 9, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
 		return string(f.Verdict), verdictColours[string(f.Verdict)]
@@ -30,6 +30,13 @@ func (p *Printer) Scan(v *Report) {
 		p.inventory(v.Node)
 		p.means(v.Node)
 	})
+}
+
+// halted says that the breaker is open: who resumes has to look first.
+func (p *Printer) halted(v *Report) {
+	if v.halted {
+		p.Para("", advice.Halted)
+	}
 }
 
 // more says that CNI's files are told of as far as a report has them.

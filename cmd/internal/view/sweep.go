@@ -167,9 +167,9 @@ func (p *Printer) Sweep(v *Report) {
 	word, when := endWord, never
 	if v.dryRun {
 		word, when = dryWord, v.when
-		p.Aside(func() { p.sums(v, shown) })
+		p.Aside(func() { p.halted(v); p.sums(v, shown) })
 	} else {
-		p.Aside(func() { p.sweepSums(v, shown) })
+		p.Aside(func() { p.halted(v); p.sweepSums(v, shown) })
 	}
 	p.Table("OUTCOME", 18, "POD", podRows(v.listed(shown), when, word))
 	p.Table("OUTCOME", 18, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {

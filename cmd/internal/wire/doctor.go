@@ -129,7 +129,19 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 	}
 	x.Report, x.Case.Looked = rep, true
 	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
+	if opened, open := store.Breaker(); open {
+		x.Case.Revived = opened.UID
+	}
+	data := map[parsers.PodUID]bool{}
 	for _, e := range rep.Entries {
+		if e.Phase.InQuarantine() && !e.Phase.OnlyByPerson() {
+			for _, r := range e.Left {
+				if r.NeedsPerson() {
+					data[e.UID] = true
+					x.Case.DataBytes += r.Bytes
+				}
+			}
+		}
 		if e.Phase.InQuarantine() {
 			x.Case.Parked = append(x.Case.Parked, e.UID)
 		}
@@ -137,6 +149,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 			x.Case.Conflicts = append(x.Case.Conflicts, e.UID)
 		}
 	}
+	x.Case.DataPods = len(data)
 	return nil
 }
 

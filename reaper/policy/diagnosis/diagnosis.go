@@ -75,6 +75,11 @@ type Case struct {
 	// Conflicts are those of which an entry lies there that nobody ends but a person.
 	Conflicts []parsers.PodUID
 	Breaker   bool
+	// Revived is the pod that opened the breaker: it showed life while it was parked.
+	Revived parsers.PodUID
+	// DataPods and DataBytes are what waits in quarantine for a person's word, the conflicts apart.
+	DataPods  int
+	DataBytes int64
 	Rules     policy.Rules
 }
 

@@ -99,8 +99,8 @@ var Reasons = []Text{
 		"If it is wanted, see why it does not start. If it is gone, umount what the reason mounted names: the kubelet then finishes by itself.",
 	},
 	{
-		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and since its " +
-			"start it has named no other either.",
+		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and nothing else " +
+			"shows it.",
 		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper " +
 			"parse shows what its lines say.",
 	},
@@ -153,7 +153,7 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",
-		"Nothing. Remove the directory by hand when nobody needs it, with an eye on its mounts.",
+		"Nothing, if somebody needs it. Else remove the directory by hand, with an eye on its mounts: until then a complaint of the kubelet's goes on.",
 	},
 	{
 		policy.ReasonCannotMove, "The pod directory could not be moved to quarantine: it lies on another mount, or something holds it.",
@@ -169,7 +169,7 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonBreaker, "Enforcing has stopped, since a parked pod turned out to live.",
-		"Find out why it did (orphan-reaper explain, and the journal's records), then orphan-reaper quarantine resume.",
+		"Look first: orphan-reaper quarantine list, and explain UID. Then orphan-reaper quarantine resume lets the daemon take pods again, this one too.",
 	},
 	{
 		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
@@ -202,6 +202,10 @@ var Reasons = []Text{
 		"Nothing. On a node with a kubelet, leave that flag out.",
 	},
 }
+
+// Halted is the headline of an open breaker: who resumes has to look first.
+const Halted = "STOPPED: a pod that was parked showed life. Look first: orphan-reaper quarantine list and explain UID; " +
+	"quarantine resume lets the daemon take pods again, this one too."
 
 // For returns what is known of a reason; of one that is newer than the table, only
 // its name.

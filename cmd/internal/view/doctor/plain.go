@@ -21,10 +21,17 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonRuntimeUnknown: {
 		"The container runtime could not be asked about it.", "See that the container runtime runs; --runtime-endpoint names its socket:",
 	},
-	policy.ReasonContentUnknown:  {"What lies in it could not be read wholly.", ""},
-	policy.ReasonKubeletFile:     {"A state file of the kubelet still names it.", ""},
-	policy.ReasonNotRunning:      {"Nothing of it runs, and the kubelet cannot finish with it.", ""},
-	policy.ReasonRemade:          {"It was made again after it had been taken away: it lives.", ""},
+	policy.ReasonContentUnknown: {"What lies in it could not be read wholly.", ""},
+	policy.ReasonKubeletFile:    {"A state file of the kubelet still names it.", ""},
+	policy.ReasonNotRunning:     {"Nothing of it runs, and the kubelet cannot finish with it.", ""},
+	policy.ReasonRemade:         {"It was made again after it had been taken away: it lives.", ""},
+	policy.ReasonBreaker: {
+		"", "STOPPED: a pod that was parked showed life. Look first, at these; quarantine resume lets the daemon take pods again, this one too.",
+	},
+	policy.ReasonRestored: {
+		"A person put it back: it is never taken again.", "A person put this pod back; it is never taken again. " +
+			"A complaint about it goes on until you remove the directory yourself: docs/reasons.md#restored",
+	},
 	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "See which volume and why: the kubelet's log says TearDown failed."},
 	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},
 	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "If the pod is gone, this has the runtime stop and remove it:"},

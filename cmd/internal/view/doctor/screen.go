@@ -30,6 +30,8 @@ type Screen struct {
 	counts      counts
 	root        bool
 	podsDir     string
+	dataPods    int // that have data in quarantine
+	dataBytes   int64
 	unattended  bool // the last thing to do is to have something take what may go
 }
 
@@ -91,7 +93,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, r.Errors...), now: x.Now.Wall, counts: counts{pods: d.Count, bytes: d.Bytes, due: -1}, root: r.Root,
-		podsDir: x.PodsDir,
+		podsDir: x.PodsDir, dataPods: c.DataPods, dataBytes: c.DataBytes,
 	}
 	if r.Err != nil {
 		v.Errors = append(v.Errors, r.Err.Error())
@@ -106,6 +108,9 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 	}
 	for i := range d.Pods {
 		one := newPod(&d.Pods[i])
+		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
+			one.Says = "It showed life while it was parked. Explain it before enforcing goes on."
+		}
 		if due := time.Duration(one.DueSeconds) * time.Second; one.Fate == diagnosis.Goes && (v.counts.due < 0 || due < v.counts.due) {
 			v.counts.due = due
 		}
@@ -194,6 +199,12 @@ func mainReason(p *diagnosis.Pod) policy.Reason {
 		if w.Reason == policy.ReasonMounted {
 			return w.Reason
 		}
+		if w.Reason == policy.ReasonRestored { // it is kept for ever, whatever else ends
+			first = w.Reason
+		}
+		if first == policy.ReasonRestored {
+			continue
+		}
 		o := w.Reason.Outlook()
 		if first == "" || (o == policy.OutlookPerson || o == policy.OutlookStuck) && first.Outlook() != policy.OutlookPerson {
 			first = w.Reason
@@ -276,7 +287,11 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 		})
 	}
 	if d.Stopped && (d.Count[diagnosis.Stopped] > 0 || d.NeedsPerson && d.Stops.Reason != policy.ReasonObserve) {
-		v.Todo = append(v.Todo, Todo{Text: plainTodo(d.Stops.Reason), Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}})
+		t := Todo{Text: plainTodo(d.Stops.Reason), Commands: []string{cmp.Or(commands[d.Stops.Reason], "orphan-reaper config check")}}
+		if d.Stops.Reason == policy.ReasonBreaker && c.Revived != "" {
+			t.Commands = append(t.Commands, "orphan-reaper explain "+string(c.Revived))
+		}
+		v.Todo = append(v.Todo, t)
 	}
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true

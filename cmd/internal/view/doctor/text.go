@@ -43,6 +43,7 @@ func Write(p *view.Printer, v *Screen) {
 	w.complaints(v)
 	w.pods(v)
 	w.byItself(v)
+	w.data(v)
 	w.forPerson(v)
 	w.missing(v)
 }
@@ -239,6 +240,10 @@ func (p writer) forPerson(v *Screen) {
 	switch {
 	case len(todo) > 0:
 		p.Heading("What you have to do")
+	case v.Looked && !v.NeedsPerson && v.restored() > 0:
+		p.Printf("\n")
+		p.Para("", "A person put "+human.Count(v.restored(), "pod")+" back: never taken again. A complaint about it goes on until you remove the directory "+
+			"yourself, with an eye on its mounts: docs/reasons.md#restored")
 	case v.Looked && !v.NeedsPerson:
 		p.Printf("\n%s\n", p.Paint(term.Green, "You have nothing to do."))
 	}
@@ -248,6 +253,25 @@ func (p writer) forPerson(v *Screen) {
 			return
 		}
 		p.todo(t)
+	}
+}
+
+// restored counts what is kept since a person put it back.
+func (v *Screen) restored() (n int) {
+	for i := range v.Pods {
+		if slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
+			n++
+		}
+	}
+	return n
+}
+
+// data says what waits in quarantine for a person's word, which nobody is in a hurry to give.
+func (p writer) data(v *Screen) {
+	if v.dataPods > 0 {
+		p.Printf("\n")
+		p.Para("", human.Count(v.dataPods, "pod")+"'s data ("+human.Size(v.dataBytes)+") "+human.Plural(v.dataPods, "waits", "wait")+
+			" in quarantine for your word: orphan-reaper quarantine list")
 	}
 }
 
