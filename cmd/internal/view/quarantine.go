@@ -168,6 +168,25 @@ func (p *Printer) stopped(r *policy.Record) {
 	p.Printf("\n")
 }
 
+// sizeOf is what the entries hold together. Nobody has looked yet into one that was just parked.
+func sizeOf(views []Entry) string {
+	var sum int64
+	unknown := 0
+	for i := range views {
+		sum += views[i].Bytes
+		if len(views[i].Residue) == 0 {
+			unknown++
+		}
+	}
+	switch unknown {
+	case 0:
+		return human.Size(sum)
+	case len(views):
+		return "size not yet known"
+	}
+	return human.Size(sum) + " and " + human.Thousands(unknown) + " of a size not yet known"
+}
+
 // entryTable writes one row for each entry: UID and name, phase, how long it has been in
 // it, what is left, and when it goes.
 func (p *Printer) entryTable(views []Entry, now time.Time) {
@@ -177,11 +196,9 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 	}
 	const indent = 2
 	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  GOES", "SINCE", "LEFT")))
-	var sum int64
 	data := 0
 	for i := range views {
 		v := &views[i]
-		sum += v.Bytes
 		if v.data {
 			data++
 		}
@@ -215,7 +232,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 			p.Para(strings.Repeat(" ", indent), second)
 		}
 	}
-	p.Printf("\n%s, %s", human.Count(len(views), "entry"), human.Size(sum))
+	p.Printf("\n%s, %s", human.Count(len(views), "entry"), sizeOf(views))
 	if data > 0 {
 		p.Printf("; %d with data that may be a user's", data)
 	}

@@ -131,10 +131,8 @@ func quarantined(entries []Entry) string {
 	if len(entries) == 0 {
 		return ""
 	}
-	var bytes int64
 	conflicts, unlisted := 0, 0
 	for i := range entries {
-		bytes += entries[i].Bytes
 		if entries[i].Phase == policy.PhaseConflict {
 			conflicts++
 		}
@@ -142,7 +140,7 @@ func quarantined(entries []Entry) string {
 			unlisted++
 		}
 	}
-	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + human.Size(bytes)
+	text := "In quarantine: " + human.Count(len(entries), "entry") + ", " + sizeOf(entries)
 	if conflicts > 0 {
 		text += "; " + human.Thousands(conflicts) + " in conflict"
 	}

@@ -83,8 +83,18 @@ func TestQuarantined(t *testing.T) {
 		{Entry: "c", Phase: policy.PhaseUnlisted},
 		{Entry: "d", Phase: policy.PhaseUnlisted},
 	}, c)
-	if got, want := quarantined(v.lying), "In quarantine: 4 entries, 2.0 KiB; 1 in conflict; 2 not in the ledger."; got != want {
+	if got, want := quarantined(v.lying), "In quarantine: 4 entries, 2.0 KiB and 3 of a size not yet known; 1 in conflict; 2 not in the ledger."; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	v.Lies([]policy.EntryState{{Entry: "a", Phase: policy.PhaseParked}}, c) // just parked: nobody has looked into it
+	if got, want := quarantined(v.lying), "In quarantine: 1 entry, size not yet known."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p, out := testPrinter(80, false)
+	p.entryTable(v.lying, c.Now.Wall)
+	_ = p.Flush()
+	if !strings.Contains(out.String(), "\n1 entry, size not yet known\n") || strings.Contains(out.String(), "0 B") {
+		t.Error(out)
 	}
 	if got := quarantined(nil); got != "" {
 		t.Errorf("nothing: %q", got)
@@ -130,6 +140,16 @@ func TestConflictNeedsPerson(t *testing.T) {
 	for uid, want := range map[parsers.PodUID]bool{"a": false, "b": true} {
 		if x := NewExplanation(r, Context{}, uid, nil); x.NeedsPerson() != want {
 			t.Errorf("explain %s: a person %t", uid, !want)
+		}
+	}
+}
+
+// TestRemovedRow: what was removed is parked no more.
+func TestRemovedRow(t *testing.T) {
+	for outcome, want := range map[string]int{outcomeRemoved: 0, outcomeQuarantined: 1} {
+		pods := []podView{{UID: "a", Verdict: policy.Reap, Parked: true, Outcome: outcome}}
+		if rows := podRows(pods, never, endWord); len(rows) != 1 || len(rows[0].Notes) != want {
+			t.Errorf("%s: %+v", outcome, rows)
 		}
 	}
 }

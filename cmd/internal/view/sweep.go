@@ -193,10 +193,14 @@ func (p *Printer) sweepSums(v *Report, shown []podView) {
 	} else {
 		counts := map[string]int{}
 		for i := range shown {
+			if shown[i].Outcome == outcomeKept && shown[i].outlook() == policy.OutlookAlive {
+				counts["live"]++ // nobody thinks of taking it
+				continue
+			}
 			counts[shown[i].Outcome]++
 		}
 		var words []string
-		for _, word := range []string{outcomeRemoved, outcomeQuarantined, outcomeKept, outcomeFailed} {
+		for _, word := range []string{outcomeRemoved, outcomeQuarantined, outcomeKept, "live", outcomeFailed} {
 			if n := counts[word]; n > 0 {
 				words = append(words, human.Thousands(n)+" "+word)
 			}

@@ -15,7 +15,7 @@ func podRows(pods []podView, when func(*podView) string, word func(*podView) (st
 			for _, why := range pod.Reasons {
 				r.Reasons = append(r.Reasons, string(why))
 			}
-			if pod.Parked {
+			if pod.Parked && pod.Outcome != outcomeRemoved {
 				r.Notes = []string{"parked"}
 			}
 			if pod.evidence.RuntimeOnly {
