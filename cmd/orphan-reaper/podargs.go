@@ -205,6 +205,8 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 // nothing says what was looked for and is not there.
 func (arg podArg) nothing(cfg config.Config) string {
 	switch {
+	case arg.prefix != "" && arg.how == noName:
+		return ", and there is no pod in quarantine whose UID begins so"
 	case arg.prefix != "":
 		return ", and the UID of no pod that is known here begins so"
 	case arg.name != "" && arg.how == certainName:
