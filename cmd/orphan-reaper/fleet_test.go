@@ -118,7 +118,7 @@ func TestFleetListCluster(t *testing.T) {
 	for args, want := range map[string]string{
 		"--user a --password-file b":                      "no node is named",
 		"--ca-file a":                                     "no node is named",
-		"--reports a http://127.0.0.1":                    "no node is named",
+		"--reports a http://127.0.0.1":                    "--reports and the daemons to ask (addresses, --from, --service) exclude each other",
 		"--wide --needs-person":                           "exclude each other",
 		"--reports " + filepath.Join(t.TempDir(), "none"): "no such file",
 	} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/cluster"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
@@ -15,7 +16,10 @@ import (
 func (o *FleetOptions) WantsReports(file string) (bool, error) {
 	asks := len(o.Targets) > 0 || o.From != "" || o.Service != ""
 	shows := o.User != "" || o.PasswordFile != "" || o.TokenFile != "" || o.CAFile != "" || o.ServerName != ""
-	if file != "" && asks || !asks && shows {
+	if file != "" && asks {
+		return false, exit.Usagef("", "--reports and the daemons to ask (addresses, --from, --service) exclude each other")
+	}
+	if !asks && shows {
 		return false, errNobody()
 	}
 	return !asks, nil
