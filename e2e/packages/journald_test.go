@@ -72,7 +72,7 @@ func journalReady(t *testing.T, n *node) {
 	}
 	eventually(t, patience, func() string {
 		status := n.show("orphan-reaper", "StatusText")
-		return missing(strings.HasPrefix(status, "mode enforce: 1 pod directories"), "the status is %q", status)
+		return missing(strings.HasPrefix(status, "mode enforce: 1 pod directory,"), "the status is %q", status)
 	})
 	pid := n.show("orphan-reaper", "MainPID")
 	own, first := n.run(t, "readlink", "/proc/"+pid+"/ns/mnt"), n.run(t, "readlink", "/proc/1/ns/mnt")
