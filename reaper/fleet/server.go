@@ -161,7 +161,8 @@ func (s *Server) keep(ctx context.Context, address string) {
 
 func (s *Server) tell(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered at an address; the node is looked after as before. Free the address, or name another in web.listen_addresses",
+		s.cfg.Log.ErrorContext(ctx, "HTTP is not answered at an address; the node is looked after as before. "+
+			"Free the address, or name another in web.listen_addresses",
 			slog.Any("error", err))
 	}
 }
