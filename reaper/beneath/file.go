@@ -85,8 +85,16 @@ func reopen(handle int) (int, error) {
 
 // ReadFile reads the regular file name below parent, of at most limit bytes.
 func (o *Opener) ReadFile(parent int, name string, limit int64) ([]byte, error) {
-	text, _, err := o.ReadDated(parent, name, limit)
-	return text, err
+	fd, st, err := o.File(parent, name)
+	if err != nil {
+		return nil, err
+	}
+	defer Close(fd)
+	text, err := ReadAll(fd, int64(min(st.Size, 1<<40)), limit)
+	if err != nil {
+		return nil, PathError("read", name, err)
+	}
+	return text, nil
 }
 
 // ReadDated is ReadFile, and returns when the file was last written: asked after its content

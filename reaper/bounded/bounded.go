@@ -46,34 +46,9 @@ func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, err
 
 // Within is Do with a time of its own.
 func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duration, work func() T) (T, error) {
-	var zero T
-	if !g.begin(key) {
-		return zero, ErrStuck
-	}
-	done := make(chan T) // unbuffered: an answer is taken, or it is late
-	left := make(chan struct{})
-	go func() {
-		v := work()
-		g.end(key) // before the answer: the next look may come at once
-		select {
-		case done <- v:
-		case <-left:
-			if d, ok := any(v).(Discarder); ok {
-				d.Discard()
-			}
-		}
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	defer close(left)
-	select {
-	case v := <-done:
-		return v, nil
-	case <-ctx.Done():
-		return zero, context.Cause(ctx)
-	case <-timer.C:
-		return zero, ErrHangs
-	}
+	r := Runner[T]{Guard: g}
+	defer r.Close()
+	return r.within(ctx, key, limit, work)
 }
 
 // Limit is the guard's patience.
@@ -141,13 +116,7 @@ func (h *Handle) Unref() {
 
 // On is Do for work on an open directory.
 func On[T any](ctx context.Context, g *Guard, key string, h *Handle, work func(fd int) T) (T, error) {
-	h.Ref()
-	v, err := Do(ctx, g, key, func() T {
-		defer h.Unref()
-		return work(h.FD)
-	})
-	if errors.Is(err, ErrStuck) {
-		h.Unref() // work has not begun
-	}
-	return v, err
+	r := Runner[T]{Guard: g}
+	defer r.Close()
+	return r.On(ctx, key, h, work)
 }

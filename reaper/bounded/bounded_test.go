@@ -73,3 +73,42 @@ func TestGuardIsBounded(t *testing.T) {
 		t.Errorf("%d goroutines hang, want %d", begun, mostStuck)
 	}
 }
+
+// TestRunner: its work follows one another on one goroutine, but for what hangs, which costs the
+// next nothing.
+func TestRunner(t *testing.T) {
+	r := Runner[int]{Guard: &Guard{}}
+	defer r.Close()
+	release := make(chan struct{})
+	run := func(key string, limit time.Duration, v int, wait <-chan struct{}) (int, error) {
+		return r.within(t.Context(), key, limit, func() int {
+			if wait != nil {
+				<-wait
+			}
+			return v
+		})
+	}
+	answers := func(key string, v int) {
+		t.Helper()
+		if got, err := run(key, time.Hour, v, nil); got != v || err != nil {
+			t.Errorf("%s gives %d, %v", key, got, err)
+		}
+	}
+	answers("a", 1)
+	jobs := r.jobs
+	answers("b", 2)
+	if r.jobs != jobs {
+		t.Error("what answered has cost a goroutine")
+	}
+	for _, want := range []error{ErrHangs, ErrStuck} {
+		if _, err := run("c", time.Millisecond, 3, release); !errors.Is(err, want) {
+			t.Errorf("what hangs gives %v, not %v", err, want)
+		}
+		answers("a", 4) // and not the 3 that comes late
+	}
+	close(release)
+	for r.Guard.Stuck() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	answers("c", 5)
+}

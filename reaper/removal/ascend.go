@@ -44,16 +44,15 @@ func (w *walker) leave(f *frame) error {
 			parent.kept = true
 		}
 	}
-	beneath.Close(f.fd)
+	w.close(f)
+	w.stack[top] = frame{} // its names are not needed any more
 	w.stack = w.stack[:top]
 	return nil
 }
 
 // rmdir removes the empty directory f. It is true when f must be read again first.
 func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
-	if w.b.r.guards.before != nil {
-		w.b.before("rmdir", f.name)
-	}
+	w.b.before("rmdir", f.name)
 	err = change.Unlinkat(up, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil:
@@ -71,7 +70,9 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
-		if f.rescans++; f.rescans > maxRescans {
+		if f.lifted {
+			f.lifted = false
+		} else if f.rescans++; f.rescans > maxRescans {
 			w.leaveOne(f, "", beneath.PathError("unlinkat", w.path(f, ""), errWriter))
 			return false, nil
 		}
@@ -90,8 +91,7 @@ func (w *walker) rmdir(f *frame, up int) (again bool, err error) {
 	}
 }
 
-// reopen opens the parent of the top frame anew if it had been closed, and only if it is
-// still the directory that it was.
+// reopen opens the parent of the top frame anew if it had been closed, and only if it is still the directory that it was.
 func (w *walker) reopen(f, parent *frame) error {
 	if parent.fd >= 0 {
 		return nil
@@ -120,10 +120,8 @@ func (w *walker) reopen(f, parent *frame) error {
 	return nil
 }
 
-// check says whether the walk may go on: whether the context lives and, every checkEvery
-// removals, whether each open directory still hangs in the one below it. A host
-// process that moves a directory out of quarantine has taken it away from us with all that
-// is in it.
+// check says whether the walk may go on: whether the context lives and, every checkEvery removals, whether each open directory still
+// hangs in the one below it. A host process that moves a directory out of quarantine has taken it away from us with all that is in it.
 func (w *walker) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return w.stop(policy.ReasonRemoval, "unlinkat", &w.stack[len(w.stack)-1], "", err)

@@ -90,20 +90,25 @@ func TestAttackers(t *testing.T) {
 	}
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
-			all, want := 0, toggles
+			all, wanted := 0, toggles
 			for _, at := range attackers {
 				t.Run(at.name, func(t *testing.T) {
 					t.Cleanup(func() {
 						if t.Skipped() {
-							want -= toggles / len(attackers)
+							wanted -= toggles / len(attackers)
 						}
 					})
 					testkit.OnTmpfs(t)
 					tr, r, a := quarantined(t, no, contents.TakeAll)
 					a.Kind, a.ID = policy.Purge, policy.DirID{}
+					r.threads = 4
+					beside := policy.Action{Kind: policy.Purge, UID: uidB, Entry: string(uidB) + ".9", Take: contents.TakeAll}
 					results, reasons := map[policy.Result]int{}, map[policy.Reason]int{}
 					n := underAttack(tr, at.attack, toggles/len(attackers), func() bool {
-						o := run1(t, r, a)
+						tr.Build(tr.Quar+"/"+beside.Entry, fullPod...)
+						outs := run(t, r, a, beside) // each by a thread of its own
+						want(t, outs[1], policy.Done, "")
+						o := outs[0]
 						results[o.Result]++
 						if o.Result == policy.Failed || o.Result == policy.Refused {
 							reasons[o.Why[0].Reason]++
@@ -119,8 +124,8 @@ func TestAttackers(t *testing.T) {
 					}
 				})
 			}
-			if all < want {
-				t.Errorf("%d toggles, want %d", all, want)
+			if all < wanted {
+				t.Errorf("%d toggles, want %d", all, wanted)
 			}
 		})
 	}

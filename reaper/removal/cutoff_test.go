@@ -31,6 +31,7 @@ func cutOffHelper() int {
 	if err != nil {
 		return 2
 	}
+	r.threads = 4
 	r.guards.before = testkit.KillBefore(c.Kill)
 	r.Execute(context.Background(), policy.Batch{Actions: c.Actions})
 	return 0

@@ -28,8 +28,9 @@
 //     (EBUSY). Of a mount in a foreign namespace the kernel says nothing: that is why the
 //     caller scans all of them, and why the daemon refuses to enforce from a private one.
 //   - At the first mount, foreign file system, read-only or failing disk the pod is left.
-//   - A batch runs on a thread of its own that has put itself under Landlock (package confine), where
-//     the kernel has it: whatever the code gets wrong, nothing can be changed but below the pods
+//   - A batch runs on threads of its own, each of which has put itself under Landlock (package confine),
+//     where the kernel has it: one that moves has one thread, one that removes up to four, and each entry
+//     is one thread's. The thread of Expect may only read. Whatever the code gets wrong, nothing can be changed but below the pods
 //     directory, the quarantine or the CNI directories that the batch has opened, nothing else
 //     can be read, and nothing executed. Landlock counts a mount below them as below them: it
 //     does not stand for the steps above. Making the quarantine and opening what is configured

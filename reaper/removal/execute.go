@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/sandbox"
@@ -22,46 +26,40 @@ import (
 // else, and asks the runtime instead. One without actions only removes the manifests of entries
 // that are not there, as every other does at its end.
 //
-// When ctx ends, the action under way stops at its next step and those that were not begun
-// are Refused. A system call that does not return is waited for no longer than
-// Config.Grace: then the whole batch is Failed, and its thread is left behind. The call may
-// still take effect when it returns, but nothing is begun after it; until then every other
-// Execute waits for its own context and is Refused. Where tells what came of it.
+// When ctx ends, the action under way stops at its next step and those that were not begun are Refused. A system call that does not
+// return is waited for no longer than Config.Grace: then its action is Failed, its thread is left behind, and what had ended is Failed as
+// not synced, with all that it says of what was removed. The call may still take effect when it returns, but nothing is begun after it;
+// until then every other Execute waits for its own context and is Refused. Where tells what came of it.
 func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
-	out := make([]policy.Outcome, len(plan.Actions))
-	for i, a := range plan.Actions {
-		out[i] = notBegun(a, confine.ErrNotBegun)
-	}
 	if len(plan.Actions) > 0 && plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
 		return sandbox.Remove(ctx, plan.Actions)
 	}
-	b := &batch{r: r, actions: plan.Actions, outcomes: make([]policy.Outcome, len(plan.Actions))}
+	b := &batch{r: r, actions: plan.Actions, results: newResults(plan.Actions), widest: new(sync.Mutex), work: progress.From(ctx)}
 	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
+	case errors.Is(err, confine.ErrNoAnswer):
+		return b.results.giveUp()
 	case err == nil:
 		for _, err := range b.notes {
-			r.log.WarnContext(ctx, "cannot remove a manifest", errAttr(err))
-		}
-		return b.outcomes
-	case errors.Is(err, confine.ErrNoAnswer):
-		for i := range out {
-			out[i] = refuse(plan.Actions[i], policy.ReasonRemoval, confine.ErrNoAnswer)
-			out[i].Result = policy.Failed
+			r.log.WarnContext(ctx, "a batch left something undone", errAttr(err))
 		}
 	}
-	return out
+	return b.results.of
 }
 
-// batch is one Execute on its thread.
+// batch is one Execute on its thread. Where it has several, each has a batch of its own: handles, actions and results are the same, and
+// each action is one thread's.
 type batch struct {
-	r        *Remover
-	h        *handles
-	actions  []policy.Action
-	outcomes []policy.Outcome
-	dents    dents
+	r       *Remover
+	h       *handles
+	actions []policy.Action
+	results *results
+	dents   dents
+	widest  *sync.Mutex    // held for the directory that has the widest buffer, of all threads
+	work    *progress.Work // nil in the daemon
 	// movedPods and movedQuar say which parent has to be synced.
 	movedPods, movedQuar bool
-	// notes are the manifests that could not be removed. They are logged when the thread has
-	// ended: it may not do all that a logger does.
+	// notes are what stops no action: manifests that could not be removed, a thread that could not be
+	// confined. They are logged when the thread has ended: it may not do all that a logger does.
 	notes []error
 }
 
@@ -76,21 +74,65 @@ func (b *batch) run(ctx context.Context) {
 	}
 	if err != nil {
 		for i, a := range b.actions {
-			b.outcomes[i] = refuse(a, policy.ReasonRemoval, err)
+			b.results.end(i, refuse(a, policy.ReasonRemoval, err))
 		}
 		return
 	}
-	for _, i := range b.order() {
-		a := b.actions[i]
-		if err := ctx.Err(); err != nil {
-			b.outcomes[i] = notBegun(a, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
-			continue
-		}
-		b.outcomes[i] = b.one(ctx, a)
-		b.outcomes[i].Stopped = ctx.Err() != nil && !b.outcomes[i].Ended()
-	}
+	b.share(ctx)
 	b.dropStrays()
 	b.sync()
+}
+
+// share carries the actions out. What removes goes to several threads, each under Landlock by itself: an entry is one thread's from its
+// first name to its last, and a thread that hangs holds up no entry but its own. What is parked, cleared or put back is moved between the
+// same two directories, which the kernel locks for each rename: more threads would only wait.
+func (b *batch) share(ctx context.Context) {
+	order, next := b.order(), atomic.Int64{}
+	take := func(b *batch) {
+		for n := next.Add(1) - 1; int(n) < len(order); n = next.Add(1) - 1 {
+			b.turn(ctx, order[n])
+		}
+	}
+	threads := min(b.r.threads, len(order))
+	if slices.ContainsFunc(b.actions, func(a policy.Action) bool { return !a.Removes() }) {
+		threads = 1
+	}
+	others := make([]batch, max(0, threads-1))
+	var wg sync.WaitGroup
+	for i := range others {
+		other := &others[i]
+		*other = batch{r: b.r, h: b.h, actions: b.actions, results: b.results, widest: b.widest, work: b.work}
+		wg.Add(1)
+		bounded.OnOwnThread(func() {
+			defer wg.Done()
+			if err := other.r.run.Confine(other.grants()...); err != nil {
+				other.notes = append(other.notes, err) // it takes nothing, and the first thread all
+				return
+			}
+			take(other)
+		})
+	}
+	take(b)
+	wg.Wait() // the handles are closed after that, and the lock with them
+	for i := range others {
+		b.movedPods, b.movedQuar = b.movedPods || others[i].movedPods, b.movedQuar || others[i].movedQuar
+		b.notes = append(b.notes, others[i].notes...)
+	}
+}
+
+// turn carries out one action, unless ctx has ended.
+func (b *batch) turn(ctx context.Context, i int) {
+	a := b.actions[i]
+	if err := ctx.Err(); err != nil {
+		b.results.end(i, notBegun(a, fmt.Errorf("%w: %w", confine.ErrNotBegun, err)))
+		return
+	}
+	if !b.results.begin(i) {
+		return
+	}
+	o := b.one(ctx, a)
+	o.Stopped = ctx.Err() != nil && !o.Ended()
+	b.results.end(i, o)
 }
 
 // grants are the directories that the batch may change. One that moves nothing has no business in the
@@ -173,16 +215,8 @@ func (b *batch) sync() {
 			err = errors.Join(err, beneath.PathError("fsync", b.r.podsPath(""), e))
 		}
 	}
-	if err == nil {
-		return
-	}
-	for i := range b.outcomes {
-		o := &b.outcomes[i]
-		switch o.Result {
-		case policy.Done, policy.Partly, policy.Conflict:
-			o.Result, o.Why, o.Err = policy.Failed, []policy.Why{{Reason: policy.ReasonRemoval, Detail: "not synced"}}, err.Error()
-		case policy.Gone, policy.Refused, policy.Failed:
-		}
+	if err != nil {
+		b.results.notSynced(err)
 	}
 }
 

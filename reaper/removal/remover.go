@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,11 @@ type Remover struct {
 	used       func(context.Context, parsers.PodUID, policy.Instant) policy.Fact
 	cni        *cni.Remover // runs its batches by run as well
 	guards     guards
+	threads    int // the most that remove at once
 }
+
+// mostThreads bounds the threads of a batch that removes: they share one file system and its journal.
+const mostThreads = 4
 
 // guards are the checks between steps, as values so that a test can take one out and show
 // what is lost then. Open sets them all and nothing else does.
@@ -68,6 +73,7 @@ type guards struct {
 	same      func(want, got policy.DirID) bool // Park's check of identity
 	hangs     bool                              // check that open directories still hang where they did
 	used      bool                              // leave a directory alone that was made again and is used
+	liftFrom  int                               // see lift
 	// before is called before each system call that changes the disk, on the batch's own
 	// thread; nil but in tests.
 	before func(op, name string)
@@ -100,8 +106,8 @@ func Open(cfg Config) (*Remover, error) {
 		root: filepath.Dir(pods), pods: filepath.Base(pods),
 		quarParent: filepath.Dir(quar), quar: filepath.Base(quar),
 		log: cfg.Logger, open: open,
-		used:   cfg.Used,
-		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true},
+		used: cfg.Used, threads: min(mostThreads, runtime.GOMAXPROCS(0)),
+		guards: guards{noreplace: unix.RENAME_NOREPLACE, same: same, hangs: true, used: true, liftFrom: liftFrom},
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

@@ -42,5 +42,57 @@ func (d *dents) read(fd int) (bool, error) {
 	if d.list = list; len(list) >= sortFrom {
 		slices.SortFunc(list, func(a, b beneath.Entry) int { return cmp.Compare(a.Ino, b.Ino) })
 	}
+	if len(list) >= wideFrom && len(d.buf) == firstBuffer {
+		d.buf = make([]byte, wideBuffer)
+	}
 	return more, err
+}
+
+const (
+	// firstBuffer is what a thread reads all directories into until one of them gives wideFrom names at once: fewer never fill it, since
+	// a name takes at most 280 bytes. Then it takes wideBuffer.
+	firstBuffer = 64 << 10
+	wideFrom    = 200
+	wideBuffer  = 1 << 20
+	// widestBuffer is for a directory that gives widestFrom names at once, by the same sum. What is read in one piece is sorted in one
+	// piece: with 1 MiB a million files went in 33 rounds over the inode table, and the journal wrote each block of it 33 times (1.57
+	// times the time of rm; with 16 MiB 0.90). Only what a directory fills becomes memory, and the names are five times that: so one
+	// directory of a batch has it at a time.
+	widestBuffer = 16 << 20
+	widestFrom   = 3500
+	// mostListed is how many names stay in memory for the next directory to be read into.
+	mostListed = 10_000
+)
+
+// buffer makes the buffer that the thread reads all directories into.
+func (b *batch) buffer() {
+	if b.dents.buf == nil {
+		b.dents.buf = make([]byte, firstBuffer)
+	}
+}
+
+// piece reads one piece of f. A directory that turns out to be wide gets the widest buffer for the rest, unless another one has it: that
+// may be of a thread that hangs, or have f in it.
+func (w *walker) piece(f *frame) (bool, error) {
+	d := &w.b.dents
+	if f.widest != nil {
+		small := d.buf
+		defer func() { d.buf = small }()
+		d.buf = f.widest
+		return d.read(f.fd)
+	}
+	more, err := d.read(f.fd)
+	if len(d.list) >= widestFrom && w.b.widest.TryLock() {
+		f.widest = make([]byte, widestBuffer)
+	}
+	return more, err
+}
+
+// close closes a directory that is done with.
+func (w *walker) close(f *frame) {
+	beneath.Close(f.fd)
+	if f.widest != nil {
+		f.widest = nil
+		w.b.widest.Unlock()
+	}
 }

@@ -12,15 +12,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-const (
-	// bufferSize is the one buffer that all directories of a batch are read into. What is
-	// read in one piece is sorted in one piece: with 1 MiB a million files went in 33 rounds
-	// over the inode table, and the journal wrote each block of it 33 times (1.57 times the
-	// time of rm; with 16 MiB 0.90). Only what a directory fills becomes memory.
-	bufferSize = 16 << 20
-	// maxVolData is the most that a vol_data.json may hold; the kubelet writes some 500 bytes.
-	maxVolData = 1 << 20
-)
+// maxVolData is the most that a vol_data.json may hold; the kubelet writes some 500 bytes.
+const maxVolData = 1 << 20
 
 var (
 	errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
@@ -58,13 +51,6 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	w := &walker{b: b, entry: a.Entry, take: a.Take, out: &out}
 	w.finish(w.start(ctx, entry, id))
 	return out
-}
-
-// buffer makes the buffer that the batch reads all directories into.
-func (b *batch) buffer() {
-	if b.dents.buf == nil {
-		b.dents.buf = make([]byte, bufferSize)
-	}
 }
 
 // start opens the entry, sees that it is the one that was identified, and walks.
@@ -158,9 +144,7 @@ func (w *walker) file(f *frame, name string) error {
 
 // unlink removes one name of f that is no directory.
 func (w *walker) unlink(f *frame, name string, class contents.Class, st *unix.Statx_t) error {
-	if w.b.r.guards.before != nil {
-		w.b.before("unlinkat", name)
-	}
+	w.b.before("unlinkat", name)
 	err := change.Unlinkat(f.fd, name, 0)
 	switch {
 	case err == nil:

@@ -305,18 +305,28 @@ func deep(t *testing.T, path string, levels int) {
 // TestDeepKept: a tree deeper than the window, with something at its bottom that cannot
 // go, is walked once and not for ever.
 func TestDeepKept(t *testing.T) {
-	tr, r, a := quarantined(t, false, contents.TakeAll,
-		"dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
-	bottom := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
-	tr.Must(os.WriteFile(bottom+"fixed", nil, 0o600))
-	if err := testkit.Immutable(bottom+"fixed", true); err != nil {
-		testkit.Skip(t, "nothing can be made immutable: ", err)
+	for _, from := range []int{liftFrom, 1 << 20} {
+		tr, r, a := quarantined(t, false, contents.TakeAll,
+			"dir volumes/kubernetes.io~empty-dir/e/"+strings.Repeat("d/", 300), "file volumes/kubernetes.io~empty-dir/e/d/d/beside 1")
+		r.guards.liftFrom = from
+		bottom := tr.Quar + "/" + entryA + "/volumes/kubernetes.io~empty-dir/e/" + strings.Repeat("d/", 300)
+		tr.Must(os.WriteFile(bottom+"fixed", nil, 0o600))
+		if err := testkit.Immutable(bottom+"fixed", true); err != nil {
+			testkit.Skip(t, "nothing can be made immutable: ", err)
+		}
+		o := run1(t, r, a)
+		want(t, o, policy.Failed, policy.ReasonRemoval)
+		if len(o.Left) != 1 {
+			t.Fatalf("%+v", o.Left)
+		}
+		left := tr.Quar + "/" + entryA + "/" + o.Left[0].Path
+		if from > liftFrom && left != bottom+"fixed" {
+			t.Error(left)
+		}
+		testkit.There(t, left, true)
+		tr.Must(testkit.Immutable(left, false))
+		want(t, run1(t, r, a), policy.Done, "")
 	}
-	o := run1(t, r, a)
-	want(t, o, policy.Failed, policy.ReasonRemoval)
-	testkit.There(t, bottom+"fixed", true)
-	tr.Must(testkit.Immutable(bottom+"fixed", false))
-	want(t, run1(t, r, a), policy.Done, "")
 }
 
 // TestMovedAway: a host process moves a directory out of quarantine while it is emptied.

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxOpen is the most directories that a walk has open: a tree of 10,000 levels must
-	// go with 1,024 descriptors.
+	// maxOpen is the most directories that a walk has open: a tree of 10,000 levels must go with 1,024 descriptors.
 	maxOpen = 64
 	// maxRescans is how often a directory that is not empty when it should be is read again.
 	maxRescans = 3
@@ -55,6 +54,8 @@ type frame struct {
 	// ephemeral is true of the directory of a CSI volume that lives as long as its pod. Its
 	// vol_data.json says so, and goes last: put off until then.
 	ephemeral, putOff bool
+	lifted            bool   // something was moved into it that is not among pending
+	widest            []byte // the buffer that one directory of the batch has; nil in all others
 }
 
 // walker removes one entry of the quarantine, from the leaves up, without recursion.
@@ -97,7 +98,7 @@ func (w *walker) stop(reason policy.Reason, op string, f *frame, name string, er
 func (w *walker) run(ctx context.Context) error {
 	defer func() {
 		for i := range w.stack {
-			beneath.Close(w.stack[i].fd)
+			w.close(&w.stack[i])
 		}
 	}()
 	for len(w.stack) > 0 {
@@ -109,7 +110,7 @@ func (w *walker) run(ctx context.Context) error {
 		switch {
 		case f.next < len(f.pending):
 			f.next++
-			err = w.enter(f, f.pending[f.next-1])
+			err = w.enter(ctx, f, f.pending[f.next-1])
 		case !f.read:
 			err = w.list(ctx, f)
 		default:
@@ -126,7 +127,7 @@ func (w *walker) run(ctx context.Context) error {
 func (w *walker) list(ctx context.Context, f *frame) error {
 	f.pending, f.next = f.pending[:0], 0
 	d := &w.b.dents
-	more, err := d.read(f.fd)
+	more, err := w.piece(f)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		// The directory itself was removed by somebody.
@@ -150,11 +151,14 @@ func (w *walker) list(ctx context.Context, f *frame) error {
 			return err
 		}
 	}
+	if len(d.list) > mostListed {
+		d.list = nil
+	}
 	return nil
 }
 
 // enter takes up one directory of f.
-func (w *walker) enter(f *frame, name string) error {
+func (w *walker) enter(ctx context.Context, f *frame, name string) error {
 	child := frame{name: name, mode: f.mode, class: f.class}
 	survey := false
 	var rel []string
@@ -181,6 +185,10 @@ func (w *walker) enter(f *frame, name string) error {
 	}
 	if survey {
 		return w.survey(f, child)
+	}
+	if lifted, err := w.lift(ctx, f, &child); lifted || err != nil {
+		beneath.Close(child.fd)
+		return err
 	}
 	if child.mode == judge && contents.IsCSIVolume(rel) {
 		content, err := w.b.r.open.ReadFile(child.fd, contents.VolData, maxVolData)
@@ -223,26 +231,21 @@ func (w *walker) notEntered(f *frame, name string, err error) error {
 	}
 }
 
-// push makes the child the top, and puts down the oldest descriptor of a uniform tree when
-// too many are open. The levels that are judged are at most five and stay open.
+// push makes the child the top, and puts down the oldest descriptor of a uniform tree when too many are open. The levels that are judged
+// are at most five and stay open, and so does the next.
 func (w *walker) push(child frame) error {
 	w.stack = append(w.stack, child)
 	if len(w.stack)-w.closed <= maxOpen {
 		return nil
 	}
 	if w.closed == 0 {
-		w.closedFrom = slices.IndexFunc(w.stack, func(f frame) bool { return f.mode != judge })
+		w.closedFrom = w.uniform() + 1 // lift moves to the top of it
 	}
 	f := &w.stack[w.closedFrom+w.closed]
 	beneath.Close(f.fd)
 	f.fd = -1
 	w.closed++
 	return nil
-}
-
-func (w *walker) count(class contents.Class, bytes int64) {
-	w.tally[class].Add(policy.Tally{Entries: 1, Bytes: bytes})
-	w.removals++
 }
 
 // rel is the path of name in f from the pod directory, as policy wants it.

@@ -3,7 +3,8 @@
 // outside of the directories that the batch has opened.
 //
 // It opens and changes nothing itself. A caller opens its directories in the batch, calls
-// Confine with them, and begins only then.
+// Confine with them, and begins only then. A batch may have more threads: each calls Confine before
+// it begins, and the batch ends after all of them.
 package confine
 
 import (

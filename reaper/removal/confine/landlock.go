@@ -36,13 +36,14 @@ var handledSince = [...]struct {
 const (
 	makeAny = ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym | ll.AccessFSMakeSock |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
-	mayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
+	// MayRead is for what is only counted.
+	MayRead = ll.AccessFSReadFile | ll.AccessFSReadDir
 	// MayMove is for the pods directory and for the quarantine: what is renamed from one to the
 	// other may gain no right by that (EXDEV), and it goes both ways. To make any type of file
 	// is what a rename of it into the directory is called.
-	MayMove = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
+	MayMove = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | makeAny | ll.AccessFSRefer
 	// MayReplace is for a directory of CNI's: files only, and none out of it or into it.
-	MayReplace = mayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
+	MayReplace = MayRead | ll.AccessFSWriteFile | ll.AccessFSRemoveFile | ll.AccessFSMakeReg
 )
 
 // handledBy returns the rights that a kernel of this version can refuse, 0 where that would
@@ -102,7 +103,7 @@ func (r *Runner) Confine(grants ...Grant) error {
 	// needed where there is no /proc.
 	if proc, err := beneath.OpenDirPath("/proc"); err == nil {
 		defer beneath.Close(proc)
-		grants = append(grants, Grant{proc, mayRead})
+		grants = append(grants, Grant{proc, MayRead})
 	}
 	for _, g := range grants {
 		if g.FD < 0 {
