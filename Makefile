@@ -14,13 +14,13 @@ BASE ?= HEAD~1
 TESTFLAGS ?=
 BIN ?= bin/orphan-reaper
 
-# The commit goes into the binary where git can tell it, and nothing else does: no build date,
-# no path, no host. Outside a checkout (a source archive) the build works without it.
+# The version and the commit go into the binary, and nothing else does: no build date, no path, no
+# host. Outside a checkout (a source archive) the build works without a commit.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 # grpcnotrace leaves out gRPC's debug pages, and nethttpomithttp2 net/http's own HTTP/2: the kubelet
 # and the API server are asked by HTTP/1.1, we answer by that too, and gRPC has its own. -s -w leave
 # out the symbols that no panic needs. All make the binary, and the idle daemon, smaller.
-GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace,nethttpomithttp2 -ldflags='-s -w'
+GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace,nethttpomithttp2 -ldflags='-s -w -X main.stamped=$(shell sh packaging/version.sh)'
 
 # Where packaging/checks/test-deps.sh puts Prometheus, promtool and the node exporter, and where mkfs lives.
 export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin
@@ -61,11 +61,27 @@ uninstall: ## Take away what install put there; state, configuration and quarant
 
 .PHONY: demo
 demo: build ## Show the daemon at work on a node made for it, without root
-	sh testdata/demo/run.sh
+	@sh testdata/demo/run.sh
 
 .PHONY: packages
-packages: dated $(NFPM) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, SBOM and checksums
+packages: dated $(NFPM) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, chart, SBOM and checksums
 	sh packaging/packages.sh $(NFPM) dist
+
+# Who releases sets RELEASE_URL, RELEASE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
+RELEASE_DIR ?= dist/release
+RELEASE_URL ?=
+RELEASE_KEY ?=
+RELEASE_BUILDER ?=
+export RELEASE_DIR RELEASE_URL RELEASE_KEY RELEASE_BUILDER
+
+.PHONY: release
+release: releasable $(NFPM) ## Make dist/release from a tag: packages, and signed APT and RPM repositories, to be served as they are
+	sh packaging/release.sh $(NFPM)
+
+# Before nfpm is built, too.
+.PHONY: releasable
+releasable:
+	@sh packaging/release.sh check
 
 .PHONY: image
 image: dated ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
@@ -163,6 +179,12 @@ test-packages: test-packages-trees packages ## Install the packages on Debian re
 		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -parallel 6 -timeout 30m $(TESTFLAGS)
 
+# unshare(1): the same, and the layers over the trees are gone.
+.PHONY: test-release
+test-release: test-packages-trees $(NFPM) ## Make a release of the committed tree by a key made for it, and have apt and dnf install from it (root, on Debian)
+	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
+		bash packaging/checks/release.sh $(NFPM) .cache/packages $(RELEASES)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)
 	sh packaging/checks/fuzz.sh $(FUZZTIME)
@@ -171,6 +193,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s)
 bench: build ## Run the benchmarks that match BENCH (all), COUNT times (1), beside rm and grep: some 20 minutes
 	ORPHAN_REAPER_LONG=1 ORPHAN_REAPER_PROGRAM=$(CURDIR)/bin/orphan-reaper \
 		go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 90m ./...
+
+.PHONY: bench-short
+bench-short: ## Fail where a short benchmark is slower beside its peer, by a quarter, than the figures in the tree
+	sh packaging/checks/bench.sh packaging/checks/bench.tsv
+	sh packaging/checks/bench.sh selftest
 
 .PHONY: benchcmp
 benchcmp: ## Compare the benchmarks that match BENCH with those of the commit BASE (HEAD~1)

@@ -6,13 +6,12 @@
 #   packaging/packages.sh dated      only say whether the commit, or who calls, gives a date
 #
 # What goes in comes from the tree, the module files and the commit's date, so two builds of
-# one commit are the same, byte for byte (make repro). PACKAGE_VERSION sets a version, to test
-# upgrades; else git tells it: v1.2.3 is 1.2.3, v1.2.3-rc.1 is 1.2.3~rc.1, a commit after v1.2.3 is
-# 1.2.3+DATE.COMMIT.
+# one commit are the same, byte for byte (make repro). The version is that of packaging/version.sh;
+# PACKAGE_VERSION sets another one, to test upgrades.
 set -eu
 cd "$(dirname "$0")/.."
 if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}; then
-	echo "packages: git shows no commit here (no git, or no checkout): set SOURCE_DATE_EPOCH and PACKAGE_VERSION" >&2
+	echo "packages: git shows no commit here (no git, or no checkout): set SOURCE_DATE_EPOCH" >&2
 	exit 1
 fi
 [ "$1" != dated ] || exit 0
@@ -25,13 +24,9 @@ umask 022
 export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=
 maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
 
-# A tag's own commit has the tag's version; what comes after it sorts after it and before the next.
-version=${PACKAGE_VERSION:-$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/~/')}
-if [ -z "$version" ]; then
-	tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || echo v0.0.0)
-	version=$(echo "$tag" | sed 's/^v//; s/-/~/')+$(git log -1 --format=%cd.%h --date=format-local:%Y%m%d%H%M%S --abbrev=12)
-	[ -z "$(git status --porcelain)" ] || version=$version.dirty
-fi
+# v1.2.3-rc.1 is 1.2.3~rc.1 as a package: ~ sorts before the end (deb-version(7), rpm-version(7)).
+semver=$(sh packaging/version.sh | sed 's/^v//')
+version=$(echo "$semver" | tr - '~')
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -95,6 +90,11 @@ gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/s
 "$work/about" changelog rpm "$version-1" "$epoch" "$maintainer" <CHANGELOG.md >"$work/changelog.yaml"
 put 0644 packaging/orphan-reaper.lintian-overrides /usr/share/lintian/overrides/orphan-reaper
 
+# pack DIRECTORY FILE: what is below DIRECTORY/orphan-reaper.
+pack() {
+	tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper | gzip -9n >"$2"
+}
+
 # What is unpacked where no package manager is: all below one directory, nothing below /var.
 tarball() {
 	dir=$work/$1/tar/orphan-reaper
@@ -106,9 +106,19 @@ tarball() {
 	cp -r "$root/usr/share/orphan-reaper" "$dir/share"
 	mkdir "$dir/completions"
 	cp "$work"/completion.* "$dir/completions"
-	tar -C "$work/$1/tar" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu -cf - orphan-reaper |
-		gzip -9n >"$out/orphan-reaper_${version}_linux_$1.tar.gz"
+	pack "$work/$1/tar" "$out/orphan-reaper_${version}_linux_$1.tar.gz"
 }
+
+# chart: as helm package makes it, but the same bytes each time. Without a tag of its own it takes
+# the image of the same version.
+chart() (
+	mkdir "$work/chart"
+	cp -r packaging/chart "$work/chart/orphan-reaper"
+	cd "$work/chart"
+	rm -r orphan-reaper/ci # as .helmignore says
+	sed -i "s/^version: .*/version: $semver/; s/^appVersion: .*/appVersion: \"$(echo "$version" | tr '~+' '-_')\"/" orphan-reaper/Chart.yaml
+	pack "$work/chart" "$out/orphan-reaper-$semver.tgz"
+)
 
 date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 # package ARCH PACKAGER FILE
@@ -123,6 +133,7 @@ package() (
 	"$nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
 )
 
+chart
 find "$root" -exec touch -h -d "@$epoch" {} +
 for arch in amd64 arm64; do
 	cp "$work/$arch.cdx.json" "$out/orphan-reaper_${version}_linux_$arch.cdx.json"

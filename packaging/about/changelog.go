@@ -19,7 +19,7 @@ type release struct {
 	changes []string // one paragraph each
 }
 
-// sectionLine begins a release: "## [1.2.3] - 2026-01-31", or "## [Unreleased]".
+// sectionLine begins a release: "## [1.2.3] - 2026-01-31", or "## [1.2.3] - Unreleased".
 var sectionLine = regexp.MustCompile(`^## \[(.+)\](?: - (\d{4}-\d{2}-\d{2}))?`)
 
 // readChangelog reads the releases, the newest first. The first that tells any change is the

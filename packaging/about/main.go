@@ -1,7 +1,7 @@
 // Command about writes what a package says about itself beside its files: the bill of
 // materials of the program in it, the licences of what is linked into that, and its changes
-// in the form that a package manager reads. packaging/packages.sh calls it; it is in no
-// package.
+// in the form that a package manager reads; and of what a release was made. packaging/packages.sh
+// and packaging/release.sh call it; it is in no package.
 //
 // It reads the program that was built and the modules that go list names, writes to stdout,
 // and reads no clock, so that the same commit always gives the same bytes.
@@ -19,7 +19,8 @@ import (
 const usage = `usage: about static PROGRAM                                      fail if it needs a dynamic linker
        about sbom PROGRAM VERSION EPOCH                          CycloneDX JSON
        about licenses PROGRAM GOROOT <MODULES                    "PATH VERSION DIR", one module a line
-       about changelog deb|rpm VERSION EPOCH MAINTAINER <CHANGELOG.md`
+       about changelog deb|rpm VERSION EPOCH MAINTAINER <CHANGELOG.md
+       about provenance VERSION COMMIT BUILDER PROGRAM... <SHA256SUMS   in-toto statement with SLSA's provenance`
 
 func main() {
 	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
@@ -52,6 +53,8 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 			}
 			return debChangelog(releases, args[4]), nil
 		})
+	case "provenance":
+		text, err = build(args[1], args[2], args[3], args[4:], stdin)
 	default:
 		err = errors.New(usage)
 	}

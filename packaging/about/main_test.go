@@ -134,3 +134,40 @@ func TestBill(t *testing.T) {
 		t.Errorf("%+v", b.Components)
 	}
 }
+
+// TestProvenance: the statement names the files with their digests, the commit, the builder, and the
+// modules of this test's own program with the digests of go.sum.
+func TestProvenance(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := strings.Repeat("0f", 32)
+	args := []string{"provenance", "1.2.3", "c0ffee", "https://builder.example", self, self}
+	var text bytes.Buffer
+	if err := run(args, strings.NewReader(sum+"  a file\n"), &text); err != nil {
+		t.Fatal(err)
+	}
+	var s statement
+	if err := json.Unmarshal(text.Bytes(), &s); err != nil {
+		t.Fatal(err)
+	}
+	of := s.Predicate.BuildDefinition.ResolvedDependencies
+	if len(s.Subject) != 1 || s.Subject[0].Name != "a file" || s.Subject[0].Digest["sha256"] != sum || s.Predicate.RunDetails.Builder.ID != args[3] ||
+		of[0].Digest["gitCommit"] != "c0ffee" || !strings.HasSuffix(of[0].URI, "@refs/tags/v1.2.3") {
+		t.Errorf("%s", &text)
+	}
+	for i, m := range of[1:] {
+		if strings.HasPrefix(m.URI, "pkg:golang/std@") == (len(m.Digest["dirHash"]) == 64) || i > 0 && m.URI <= of[i].URI {
+			t.Errorf("module %d is %+v", i, m)
+		}
+	}
+	for _, bad := range []string{"", "abc  file\n", sum + " file\n"} {
+		if err := run(args, strings.NewReader(bad), &text); err == nil {
+			t.Errorf("%q is taken for sums", bad)
+		}
+	}
+	if err := run(args[:4], strings.NewReader(sum+"  a file\n"), &text); err == nil {
+		t.Error("a statement without a program is made")
+	}
+}

@@ -1,0 +1,177 @@
+#!/bin/bash
+# Makes a release of the committed tree in clones, twice, by a key made for it, and has real apt and
+# dnf install from it as docs/install.md says, and refuse what somebody has changed. A web server
+# on loopback in a network of its own serves it; nothing of this machine changes but its packages.
+#
+#   unshare --mount ... packaging/checks/release.sh NFPM TREES RELEASE...   (make test-release)
+#
+# TREES/RELEASE is a Debian for apt, as e2e/packages/trees.sh makes it; the last one is dnf's, too.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+repo=$PWD nfpm=$(realpath "$1") trees=$(realpath "$2")
+shift 2
+work=$(mktemp -d /var/tmp/release.XXXXXX)
+mount -t tmpfs -o mode=0755 tmpfs "$work" # overlayfs has no upper layer on another overlay
+trap 'umount --recursive --lazy "$work"; rmdir "$work"' EXIT
+export GNUPGHOME=$work/gnupg GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+fail() {
+	echo "test-release: $*" >&2
+	exit 1
+}
+# refused WORDS COMMAND...: it fails, and says one of the words (grep -E).
+refused() {
+	local words=$1
+	shift
+	if ("$@") </dev/null >"$work/said" 2>&1; then
+		cat "$work/said" >&2
+		fail "this is not refused: $*"
+	fi
+	grep -qE "$words" "$work/said" || { cat "$work/said" >&2; fail "it does not say \"$words\": $*"; }
+}
+
+missing=()
+while read -r command package; do
+	command -v "$command" >/dev/null || missing+=("$package")
+done <<-'LIST'
+	gpg gpg
+	gpg-agent gpg-agent
+	gpgv gpgv
+	createrepo_c createrepo-c
+	dnf dnf
+	python3 python3-minimal
+	ip iproute2
+LIST
+if ((${#missing[@]})); then
+	echo "test-release: getting ${missing[*]}" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+fi
+
+mkdir -m 0700 "$GNUPGHOME"
+for name in ours theirs; do
+	gpg --batch --quiet --passphrase '' --quick-generate-key "$name <$name@release.invalid>" rsa3072 sign never 2>/dev/null
+done
+key() { gpg --batch --with-colons --list-keys "=$1 <$1@release.invalid>" 2>/dev/null | awk -F: '/^fpr/ { print $10; exit }'; }
+RELEASE_KEY=$(key ours)
+theirs=$(key theirs)
+export RELEASE_KEY
+
+# What a release needs, and what is said when it is not there.
+git clone -q --no-local . "$work/one"
+one=$work/one
+version=$(sed -n 's/^## \[\([0-9][^]]*\)\].*/\1/p' "$one/CHANGELOG.md" | head -n 1)
+git -C "$one" tag -l "v$version" | xargs -r git -C "$one" tag -d >/dev/null
+check() { sh "$one/packaging/release.sh" check; }
+sed -i "s/^## \[$version\] - .*/## [$version] - Unreleased/" "$one/CHANGELOG.md"
+[ -z "$(git -C "$one" status --porcelain)" ] || git -C "$one" commit -qam "Say that it is not released"
+git -C "$one" tag "v$version-rc.1"
+refused "no tag vX.Y.Z points at this commit, which is v$version-rc.1" check
+git -C "$one" tag "v$version"
+refused "CHANGELOG.md has no section '## \[$version\] - DATE'" check
+sed -i "s/^## \[$version\] - .*/## [$version] - $(date -u +%Y-%m-%d)/" "$one/CHANGELOG.md"
+refused 'changes that are not committed' check
+git -C "$one" commit -qam "Release $version"
+git -C "$one" tag -f "v$version" >/dev/null
+refused 'set RELEASE_URL' check
+export RELEASE_URL=http://127.0.0.1:8000/good
+refused 'set RELEASE_BUILDER' check
+export RELEASE_BUILDER=https://builder.invalid/one
+refused 'has no secret key 0123' env RELEASE_KEY=0123 sh "$one/packaging/release.sh" check
+
+# An earlier release, as far as it counts here.
+mkdir -p "$work/a/pool/0.0.1" "$work/b/pool"
+printf '%s\n' 'name: orphan-reaper' 'arch: amd64' 'version: 0.0.1' 'maintainer: a <a@b>' 'description: earlier' >"$work/nfpm.yaml"
+for packager in deb rpm; do "$nfpm" package --config "$work/nfpm.yaml" --packager $packager --target "$work/a/pool/0.0.1/" >/dev/null; done
+(cd "$work/a/pool/0.0.1" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+sums=$work/a/pool/0.0.1/SHA256SUMS
+gpg --batch --quiet --armor --local-user "$theirs" --output "$sums.asc" --detach-sign "$sums"
+release() { (cd "$work/$1" && RELEASE_DIR=$work/$2 sh packaging/release.sh "$nfpm"); }
+refused 'not as it was released' release one a
+gpg --batch --quiet --yes --armor --local-user "$RELEASE_KEY" --output "$sums.asc" --detach-sign "$sums"
+cp -a "$work/a/pool/0.0.1" "$work/b/pool/"
+
+# What somebody has put beside it: it would be signed. Each lies in a directory of its own.
+planted() {
+	rm -rf "$work/planted"
+	cp -a "$work/a" "$work/planted"
+	(cd "$work/planted" && sh -euc "$2")
+	refused "$1" release one planted
+	[[ ! -e $work/planted/.new && ! -e $work/planted/pool/$version ]] || fail "it was refused, and something was made: $2"
+}
+deb=orphan-reaper_0.0.1_amd64.deb rpm=orphan-reaper-0.0.1-1.x86_64.rpm
+planted '^evil_1_amd64\.deb$' "cp pool/0.0.1/$deb pool/0.0.1/evil_1_amd64.deb"
+planted '^\.evil\.rpm$' "cp pool/0.0.1/$rpm pool/0.0.1/.evil.rpm"
+planted 'has put this.*\./\.evil' "mkdir .evil; cp pool/0.0.1/$rpm .evil/evil.rpm"
+planted 'has put this.*\./evil\.rpm' "cp pool/0.0.1/$rpm evil.rpm"
+planted 'has put this.*\./pool/\.evil' "mkdir pool/.evil; cp pool/0.0.1/$rpm pool/.evil"
+planted 'has put this.*\./pool/evil' "cp -r pool/0.0.1 pool/evil"
+planted 'has put this.*\./pool/0\.0\.1/sub' "mkdir pool/0.0.1/sub; cp pool/0.0.1/$rpm pool/0.0.1/sub"
+planted "has put this.*\\./pool/0\\.0\\.1/$deb" "mv pool/0.0.1/$deb ../elsewhere; ln -s ../../../elsewhere pool/0.0.1/$deb"
+planted 'has put this.*\./pool/0\.0\.2' "mv pool/0.0.1 ../elsewhere.d; ln -s ../../elsewhere.d pool/0.0.2"
+planted 'has put this.*\./dists' "ln -s ../elsewhere.d dists; mkdir -p ../elsewhere.d"
+
+# Twice, in other directories, with another umask, time zone and language: the same but for what gpg wrote.
+mkdir "$work/other"
+git clone -q --no-local "$one" "$work/other/one"
+release one a &
+(umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 release other/one b >/dev/null)
+wait $!
+diff -r --exclude='*.asc' --exclude=Release.gpg --exclude=InRelease "$work/a" "$work/b"
+cmp "$work/a/orphan-reaper.asc" "$work/b/orphan-reaper.asc"
+refused 'is there already' release one a
+pool=$work/a/pool/$version
+for signed in "$pool/SHA256SUMS" "$pool/provenance.json" "$work/a/dists/stable/Release" "$work/a/repodata/repomd.xml"; do
+	signature=$signed.asc
+	[ -e "$signature" ] || signature=$signed.gpg
+	gpg --batch --quiet --verify "$signature" "$signed" 2>/dev/null || fail "the signature of $signed is bad"
+done
+(cd "$pool" && sha256sum --quiet --strict --check SHA256SUMS)
+python3 - "$pool" "$(git -C "$one" rev-parse HEAD)" <<'PYTHON'
+import hashlib, json, os, sys
+pool, commit = sys.argv[1:]
+s = json.load(open(pool + "/provenance.json"))
+said = {f["name"]: f["digest"]["sha256"] for f in s["subject"]}
+are = {n: hashlib.sha256(open(pool + "/" + n, "rb").read()).hexdigest() for n in os.listdir(pool) if not n.startswith(("SHA256SUMS", "provenance"))}
+of = s["predicate"]["buildDefinition"]["resolvedDependencies"]
+assert said == are, (said, are)
+assert of[0]["digest"]["gitCommit"] == commit and s["predicate"]["runDetails"]["builder"]["id"] == "https://builder.invalid/one", of[0]
+assert sum("dirHash" in m.get("digest", {}) for m in of) > 20 and any("goreleaser/nfpm" in m["uri"] for m in of), of
+PYTHON
+[[ $(tar -xzOf "$pool/orphan-reaper-$version.tgz" orphan-reaper/Chart.yaml) == *"
+version: $version
+appVersion: \"$version\"
+"* ]] || fail "the chart has another version"
+for label in version ref.name; do
+	grep -aq "\"org.opencontainers.image.$label\":\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
+done
+
+# A release that fails, at the last index or at the last renames, leaves what is served as it was. The packages are those of before.
+mkdir "$work/built" "$work/bin"
+cp "$pool"/* "$work/built"
+rm "$work/built"/{*.asc,provenance.json,NOTES.md}
+printf '#!/bin/sh\nset -eu\nmkdir -p "$2"\ncp %q/* "$2"\n' "$work/built" >"$one/packaging/packages.sh"
+git -C "$one" commit -qam "Take the packages of before"
+git -C "$one" tag -f "v$version" >/dev/null
+cp -a "$work/a" "$work/c"
+rm -r "$work/c/pool/$version"
+cp -a "$work/c" "$work/before"
+# broken COMMAND SHELL: the release, where SHELL runs before this command.
+broken() {
+	printf '#!/bin/sh\n%s\nexec %q "$@"\n' "$2" "$(command -v "$1")" >"$work/bin/$1"
+	chmod +x "$work/bin/$1"
+	PATH=$work/bin:$PATH release one c
+}
+while read -r command shell; do
+	refused 'createrepo_c:|^broken' broken "$command" "$shell"
+	rm "$work/bin/$command"
+	diff -r "$work/before" "$work/c" || fail "a release that failed has changed what is served: $command $shell"
+done <<-'BROKEN'
+	createrepo_c exit 7
+	mv case "$*" in *.new/repodata*) echo broken; exit 7 ;; esac
+	mv case "$*" in *.new/*.repo*) kill -TERM $PPID; echo broken; exit 7 ;; esac
+BROKEN
+release one c >/dev/null
+cmp "$work/a/dists/stable/main/binary-amd64/Packages" "$work/c/dists/stable/main/binary-amd64/Packages"
+
+RELEASED=$work/a VERSION=$version THEIRS=$theirs WORK=$work NFPM=$nfpm TREES=$trees unshare --net bash "$repo/packaging/checks/released.sh" "$@"
