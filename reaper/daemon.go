@@ -177,7 +177,7 @@ func (d *Daemon) line(p *pending, line parsers.Line) {
 		return
 	}
 	d.Meter.Sighting(s.Report)
-	p.sighted(heard.Claim{Sighting: s, At: d.Clock.Now()})
+	p.sighted(heard.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
 }
 
 func (d *Daemon) ended(p *pending, end passed) {

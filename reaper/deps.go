@@ -80,6 +80,8 @@ type Meter interface {
 	// Look takes in a look with the verdicts on its Pods and then on its RuntimeOnly.
 	Look(look policy.Look, verdicts []policy.Verdict, took time.Duration)
 	Outcome(o policy.Outcome)
+	// Quiet counts the lines that the kubelet wrote about pods until its message about them stopped.
+	Quiet(lines int64)
 	Quarantine(entries map[string]*policy.EntryState)
 	Breaker(open bool)
 	// CNI takes in what a sweep over the CNI directories found and did.

@@ -19,6 +19,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
 
 // fakeNode is a node in memory: pods directory, quarantine, ledger and clock. It plays
@@ -463,12 +464,19 @@ func (n *fakeNode) Load(name string, v any) (bool, error) {
 		if h, ok := n.files[name].(heard.Heard); ok {
 			*v = h
 		}
+	case *quiet.Memory:
+		if q, ok := n.files[name].(quiet.Memory); ok {
+			*v = q.Clone()
+		}
 	}
 	return n.files[name] != nil, nil
 }
 
 func (n *fakeNode) Save(name string, v any) error {
 	n.step()
+	if q, ok := v.(quiet.Memory); ok {
+		v = q.Clone()
+	}
 	n.files[name] = v
 	return nil
 }
@@ -506,6 +514,7 @@ func (nopMeter) Look(policy.Look, []policy.Verdict, time.Duration) {}
 func (nopMeter) Outcome(policy.Outcome)                            {}
 func (nopMeter) Quarantine(map[string]*policy.EntryState)          {}
 func (nopMeter) Breaker(bool)                                      {}
+func (nopMeter) Quiet(int64)                                       {}
 func (nopMeter) Slow()                                             {}
 func (nopMeter) Flush() error                                      { return nil }
 

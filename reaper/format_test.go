@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 )
 
@@ -32,5 +34,23 @@ func TestFormatOfMemory(t *testing.T) {
 		if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, file.Value) {
 			t.Errorf("%s: %v\nwas %s\nnow %s", name, err, file.Value, again)
 		}
+	}
+}
+
+// TestKeptIsWrittenDown: what report shows as kept is what the last look that found a change has kept. A pod that
+// went by itself is not told of any longer.
+func TestKeptIsWrittenDown(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, map[policy.FactName]policy.Truth{policy.FactMounted: policy.Yes})
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(1))
+	if saved, _ := n.files["holds"].(memory); len(saved.Told) != 1 || saved.Looked != n.now {
+		t.Errorf("kept: told %v at %v, now %v", saved.Told, saved.Looked, n.now)
+	}
+	delete(n.pods, uidOf(1))
+	n.pass(time.Hour)
+	mustPass(t, r)
+	if saved, _ := n.files["holds"].(memory); len(saved.Told) != 0 || saved.Looked != n.now {
+		t.Errorf("gone: told %v at %v, now %v", saved.Told, saved.Looked, n.now)
 	}
 }

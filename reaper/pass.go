@@ -13,6 +13,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/decide"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // Reaper takes passes over the node. It is not safe for concurrent use: at most one look
@@ -57,6 +58,10 @@ func (r *Reaper) Load() error {
 	}
 	_, err := r.Store.Load("heard", &r.memory.Heard)
 	r.memory.Heard.Bound()
+	if err != nil {
+		return err
+	}
+	_, err = r.Store.Load("quiet", &r.memory.Quiet)
 	return err
 }
 
@@ -84,7 +89,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		problems, _ = r.recover(ctx)
 	}
 	start := r.Clock.Now()
-	r.doing.Store("looking at the node")
+	r.does(ctx, "looking at the node", "")
 	look, err := r.Prober.Look(ctx, decide.InWork(r.Ledger.Entries(), r.Rules, start, r.memory.Pressed), opt.Only)
 	if err != nil {
 		return Report{}, err
@@ -101,10 +106,14 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		Planned: d.Plan.Actions(), Means: r.Remover.Means(),
 	}
 	if !opt.DryRun {
+		if len(rep.Planned) > 0 {
+			progress.From(ctx).Begin("taking what may go", "entry", 0)
+		}
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.sweepCNI(ctx, &rep, opt)
 	if !opt.DryRun {
+		r.writeQuiet(&rep)
 		r.remember(&rep, opt, was)
 		r.Meter.Look(rep.Look, slices.Concat(rep.Verdicts, rep.RuntimeOnly), r.Clock.Now().Boot-start.Boot)
 		r.publish(&rep, opt.Claims)
@@ -116,6 +125,12 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 		rep.Next, rep.Pending = min(rep.Next, rep.CNI.Due()), true
 	}
 	return rep, nil
+}
+
+// does says what the pass does now: to a daemon's watcher, and to a person who waits for it.
+func (r *Reaper) does(ctx context.Context, what, unit string) {
+	r.doing.Store(what)
+	progress.From(ctx).Begin(what, unit, 0)
 }
 
 // enter takes the lock under which anything is changed, and makes sure that the quarantine is
@@ -137,7 +152,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 	if r.CNI == nil || !opt.CNI && !decide.Stripped(rep.Outcomes) {
 		return
 	}
-	r.doing.Store("sweeping the files of CNI")
+	r.does(ctx, "sweeping the files of CNI", "file")
 	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Stopped: r.stopped(), Files: opt.CNIFiles}
 	began := r.Clock.Now().Boot
 	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
@@ -148,7 +163,12 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 // remember saves what this pass leaves for the next, where it differs from what was.
 func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 	now := &r.memory.Memory
-	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Names, was.Names) || now.NetworkDown == rep.Look.At
+	if r.Store != nil && !maps.Equal(now.Quiet.Pods, was.Quiet.Pods) {
+		if err := r.Store.Save("quiet", now.Quiet); err != nil {
+			r.Log.Error("cannot keep how often the kubelet named each pod; after a restart it is counted anew", slog.Any("error", err))
+		}
+	}
+	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) || !maps.Equal(now.Names, was.Names) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
 		return
 	}

@@ -75,8 +75,15 @@ func (p *pending) sighted(c heard.Claim) {
 	}
 	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted, s.Whole, s.JSON}
 	if last, ok := p.claims[key]; p.roomFor(key).take(c, last, ok) {
+		c.Lines += last.Lines
 		p.claims[key] = c
 	}
+	p.hurry(c)
+}
+
+// hurry asks for the look that a claim is worth.
+func (p *pending) hurry(c heard.Claim) {
+	s := c.Sighting
 	when := max(c.At.Boot+gather, p.ended+p.gap)
 	if a := p.known[s.UID]; a != nil {
 		when = max(when, a.next)
@@ -162,7 +169,7 @@ func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration)
 	p.ask(now + rep.Next)
 	// Claims that came while the look ran ask anew, by what is known now.
 	for _, c := range p.claims {
-		p.sighted(c)
+		p.hurry(c)
 	}
 }
 

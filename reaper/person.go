@@ -168,6 +168,22 @@ func (r *Reaper) Resume(ctx context.Context) error {
 	})
 }
 
+// Forget has pods judged again that a person has restored, by a person's word, and returns those
+// that were. All of them are written down at once, or none.
+func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
+	err = r.entered(ctx, func() error {
+		records := person.Forgotten(r.Ledger.Entries(), uids, r.Clock.Now())
+		if _, err := r.Ledger.Append(records...); err != nil {
+			return fmt.Errorf("cannot write to the ledger, so nothing was forgotten: %w", err)
+		}
+		for _, rec := range records {
+			forgotten = append(forgotten, rec.UID)
+		}
+		return nil
+	})
+	return slices.Compact(forgotten), err
+}
+
 // RestoreCNI writes back what one archive of CNI's files holds, or what all of them hold of
 // one pod, by a person's word.
 func (r *Reaper) RestoreCNI(ctx context.Context, which string) (outs []cni.Outcome, err error) {

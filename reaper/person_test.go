@@ -2,9 +2,11 @@ package reaper
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -143,5 +145,122 @@ func TestPersonMeansWhatWasShown(t *testing.T) {
 	delete(n.quarantine, younger)
 	if outs, err := n.reaper(t, rules).PurgeEntries(t.Context(), uidOf(1), shown, false); err != nil || len(outs) != 1 || len(n.quarantine) != 0 {
 		t.Errorf("less: %+v, %v, left %v", outs, err, n.quarantine)
+	}
+}
+
+// restoredNode is a node with a pod that a person has put back and that stays dead, and what it
+// said before of it.
+func restoredNode(t *testing.T) (*fakeNode, policy.Rules) {
+	t.Helper()
+	n := newFakeNode()
+	n.add(1, nil).data = true
+	r := n.reaper(t, testRules)
+	mustPass(t, r, n.claim(1))
+	n.pass(testRules.Hold)
+	mustPass(t, r)
+	if len(n.quarantine) != 1 {
+		t.Fatal("not in quarantine")
+	}
+	if _, err := r.Restore(t.Context(), uidOf(1), n.shown(1)); err != nil || n.pods[uidOf(1)] == nil {
+		t.Fatalf("not restored: %v", err)
+	}
+	return n, testRules
+}
+
+// TestForget: a pod that was put back is kept for as long as nobody takes that back, and then for a
+// whole hold: what was dead all the while before counts for nothing.
+func TestForget(t *testing.T) {
+	n, rules := restoredNode(t)
+	r := n.reaper(t, rules)
+	for range 3 {
+		n.pass(10 * rules.Hold)
+		mustPass(t, r, n.claim(1))
+	}
+	if n.pods[uidOf(1)] == nil {
+		t.Fatal("a restored pod was taken")
+	}
+	done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(2), uidOf(1), uidOf(1)})
+	if err != nil || !slices.Equal(done, []parsers.PodUID{uidOf(1)}) || n.pods[uidOf(1)] == nil {
+		t.Fatalf("forgot %v, %v", done, err)
+	}
+	if got := n.told[len(n.told)-1]; got.Kind != policy.KindForgotten || got.UID != uidOf(1) {
+		t.Errorf("told %+v", got)
+	}
+	mustPass(t, r, n.claim(1))
+	n.pass(rules.Hold - 1)
+	mustPass(t, r, n.claim(1))
+	if n.pods[uidOf(1)] == nil {
+		t.Fatal("taken without a hold of its own")
+	}
+	n.pass(1)
+	mustPass(t, r, n.claim(1))
+	if n.pods[uidOf(1)] != nil || len(n.quarantine) != 1 {
+		t.Errorf("not taken after its hold: %v", n.kinds(uidOf(1)))
+	}
+	// What is in quarantine now was restored by nobody.
+	if done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(1)}); err != nil || len(done) != 0 || len(n.quarantine) != 1 {
+		t.Errorf("again: %v, %v, %v", done, err, n.quarantine)
+	}
+}
+
+// TestForgetKilled: killed before each step, or with a disk that is full, the same command again ends
+// well, and people are told once.
+func TestForgetKilled(t *testing.T) {
+	only := []parsers.PodUID{uidOf(1)}
+	for cut := 1; ; cut++ {
+		n, rules := restoredNode(t)
+		n.cutAt = n.steps + cut
+		if !cutShort(func() { _, _ = n.reaper(t, rules).Forget(t.Context(), only) }) {
+			if cut < 2 {
+				t.Fatal("it has no step")
+			}
+			break
+		}
+		n.cutAt = 0
+		if done, err := n.reaper(t, rules).Forget(t.Context(), only); err != nil || !slices.Equal(done, only) {
+			t.Errorf("killed at step %d, again: %v, %v", cut, done, err)
+		}
+	}
+	n, rules := restoredNode(t)
+	n.ledgerErr = errFull
+	if done, err := n.reaper(t, rules).Forget(t.Context(), only); !errors.Is(err, errFull) || len(done) != 0 {
+		t.Errorf("with a full disk: %v, %v", done, err)
+	}
+	n.ledgerErr = nil
+	// Written down, and killed before people were told: the next who comes tells them.
+	if _, err := n.Append(policy.Record{Kind: policy.KindForgotten, UID: uidOf(1), Entry: n.records[0].Entry, At: n.now}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := n.reaper(t, rules).Forget(t.Context(), only); err != nil || len(done) != 0 {
+		t.Errorf("after it was written down: %v, %v", done, err)
+	}
+	told := 0
+	for _, rec := range n.told {
+		if rec.Kind == policy.KindForgotten {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+// TestForgetLeavesTheRest: another entry of the pod, and the breaker, stay.
+func TestForgetLeavesTheRest(t *testing.T) {
+	n, rules := restoredNode(t)
+	other := string(uidOf(1)) + ".2"
+	n.quarantine[other] = &fakePod{data: true, files: 1}
+	for _, rec := range []policy.Record{
+		{Kind: policy.KindConflict, UID: uidOf(1), Entry: other, At: n.now}, {Kind: policy.KindBreaker, UID: uidOf(1), At: n.now},
+	} {
+		if _, err := n.Append(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := n.reaper(t, rules).Forget(t.Context(), []parsers.PodUID{uidOf(1)}); err != nil || len(done) != 1 {
+		t.Fatalf("forgot %v, %v", done, err)
+	}
+	if e := n.Entries()[other]; e == nil || e.Phase != policy.PhaseConflict || n.quarantine[other] == nil || !n.BreakerOpen() {
+		t.Errorf("entry %+v, quarantine %v, breaker %t", e, n.quarantine, n.BreakerOpen())
 	}
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestWholeSameCommandAgain: the same restore or purge again ends well and says that it is
@@ -21,6 +24,7 @@ func TestWholeSameCommandAgain(t *testing.T) {
 		again string
 	}{
 		{[]string{"quarantine", "restore", wholeUID(1)}, 0, "put back already, at "},
+		{[]string{"quarantine", "restore", wholeUID(1)[:13]}, 0, "put back already, at "}, // of no pod in quarantine any more
 		{[]string{"quarantine", "purge", "--yes", wholeUID(2)}, 0, "removed already, at "},
 		{[]string{"quarantine", "purge", "--yes", wholeUID(3)}, 0, "removed already, at "},
 		{[]string{"quarantine", "restore", wholeUID(2)}, 1, ""},
@@ -34,6 +38,41 @@ func TestWholeSameCommandAgain(t *testing.T) {
 		}
 		if out, _ := n.run(c.args...); !strings.Contains(out, c.again) {
 			t.Errorf("%v, again: %s", c.args, out)
+		}
+	}
+}
+
+// TestSaidOnce: where records go to a terminal, those that the command's own line tells again are left out, unless
+// somebody asked for all. Into a file all of them go.
+func TestSaidOnce(t *testing.T) {
+	_, tty := testkit.Terminal(t, 80)
+	for _, c := range []struct {
+		name string
+		a    app
+		want string
+	}{
+		{"a terminal", app{tells: true, stderr: tty}, "warn"},
+		{"a command that says nothing itself", app{stderr: tty}, "info"},
+		{"verbose", app{tells: true, verbose: true, stderr: tty}, "info"},
+		{"asked for", app{tells: true, stderr: tty, given: map[string][]string{"log-level": {"info"}}}, "info"},
+		{"quiet", app{tells: true, quiet: true, stderr: tty}, "error"},
+		{"a file", app{tells: true, stderr: io.Discard}, "info"},
+	} {
+		c.a.env = func(string) string { return "" }
+		c.a.deps = fakeDeps(c.a.env)
+		if cfg, err := c.a.config(t.Context()); err != nil || cfg.LogLevel != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, cfg.LogLevel, err, c.want)
+		}
+	}
+	a := &app{env: func(string) string { return "" }, given: map[string][]string{}}
+	for command, want := range map[string]bool{"quarantine restore": true, "quarantine purge": true, "sweep": false} {
+		cmd, _, err := newRootCommand(a).Find(strings.Fields(command))
+		testkit.Must(t, err)
+		cmd.SetContext(t.Context())
+		testkit.Must(t, a.before(cmd))
+		a.stopSignals()
+		if a.tells != want {
+			t.Errorf("%s tells what its records do: %t", command, a.tells)
 		}
 	}
 }

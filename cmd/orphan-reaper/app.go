@@ -10,18 +10,24 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // app is one call of the program: its streams, its environment and what it can do.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	console        *term.Console // that these are of
 	env            func(string) string
 	deps           deps
 
@@ -29,8 +35,11 @@ type app struct {
 	output      string              // --output
 	showVersion bool                // --version
 	given       map[string][]string // the settings' flags as they were given, by flag
+	quiet       bool                // --quiet
+	verbose     bool                // --verbose
+	tells       bool                // the command's own line says what its records do
 
-	stopSignals func()
+	stopSignals, stopFollowing func()
 }
 
 // catchSignals lets SIGINT and SIGTERM end ctx, so that a change to the disk is finished
@@ -43,20 +52,29 @@ func (a *app) catchSignals(ctx context.Context) context.Context {
 
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	return runWith(realDeps(), args, stdin, stdout, stderr, env)
+	console := term.NewConsole(stdout, stderr, env)
+	return runOn(console, realDeps(console.Stderr()), args, stdin, env)
 }
 
 func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	return runOn(term.NewConsole(stdout, stderr, env), d, args, stdin, env)
+}
+
+func runOn(console *term.Console, d deps, args []string, stdin io.Reader, env func(string) string) int {
 	// A reader that has seen enough (| head) must not kill us in the middle of a change:
 	// with a handler in place a write gives EPIPE instead of the signal.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env, deps: d, given: map[string][]string{}, stopSignals: func() {}}
+	a := &app{
+		stdin: stdin, stdout: console.Stdout(), stderr: console.Stderr(), console: console, env: env, deps: d,
+		given: map[string][]string{}, stopSignals: func() {}, stopFollowing: func() {},
+	}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
+	a.stopFollowing()
 	a.stopSignals()
 	code := exit.Code(err)
 	if code != exit.DoneCode && code != exit.AttentionCode {
@@ -99,13 +117,31 @@ func (a *app) complain(err error) {
 
 // config makes the configuration of this call. A daemon calls it again to reload.
 func (a *app) config(ctx context.Context) (config.Config, error) {
-	return config.Load(ctx, config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
+	cfg, err := config.Load(ctx, config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
+	if a.quiet {
+		cfg.LogLevel = "error"
+	}
+	// Records that have no journal go to stderr. On a terminal the person would read the same thing twice.
+	if a.tells && !a.verbose && cfg.LogLevel == "info" && a.given["log-level"] == nil && !a.printer(a.stderr).Piped {
+		cfg.LogLevel = "warn"
+	}
+	return cfg, err
+}
+
+// nodeConfig is config for a command that asks or changes what lies below the kubelet's root directory. One that is
+// not there is an error: it would look as though nothing were there.
+func (a *app) nodeConfig(ctx context.Context) (config.Config, error) {
+	cfg, err := a.config(ctx)
+	if err == nil {
+		err = a.deps.rootThere(cfg)
+	}
+	return cfg, err
 }
 
 // viewContext is what views show beside what was found.
 func (a *app) viewContext(cfg config.Config) view.Context {
 	return view.Context{
-		Now: a.deps.now(), Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
+		Now: a.deps.now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
 		Node: a.deps.nodeName(cfg), Observe: cfg.Observe(),
 	}
 }
@@ -131,4 +167,32 @@ func (a *app) write(v any, text func(*view.Printer)) error {
 // process is what the wiring needs to know of this process.
 func (a *app) process() wire.Process {
 	return wire.Process{Version: version().Version, Stderr: a.stderr}
+}
+
+// worksLong gives a command that may take its time --quiet and --verbose, and has its work shown.
+func (a *app) worksLong(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
+	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "say on stderr what each phase did and how long it took")
+	inner := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if a.quiet && a.verbose {
+			return exit.Usagef("", "--quiet and --verbose: which of them?")
+		}
+		a.follow(cmd)
+		return inner(cmd, args)
+	}
+	return cmd
+}
+
+// follow shows what the command does, as far as somebody wants to know.
+func (a *app) follow(cmd *cobra.Command) {
+	if a.quiet || a.console == nil {
+		return
+	}
+	now := func() time.Time { return a.deps.now().Wall }
+	work, stop := a.console.Follow(term.FollowOptions{Now: now, Verbose: a.verbose})
+	if work != nil {
+		cmd.SetContext(progress.With(cmd.Context(), work))
+	}
+	a.stopFollowing = stop
 }

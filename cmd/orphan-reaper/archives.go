@@ -33,7 +33,7 @@ func (a *app) archiveThere(ctx context.Context, cfg config.Config, name string) 
 
 // restoreArchive puts the files of one archive back.
 func (a *app) restoreArchive(ctx context.Context, name string) error {
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (a *app) restoreArchive(ctx context.Context, name string) error {
 
 // restoreBatch puts the files of all archives of one sweep back.
 func (a *app) restoreBatch(ctx context.Context, name string) error {
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
@@ -13,25 +17,50 @@ import (
 
 func newConfigCommand(a *app) *cobra.Command {
 	group := newGroup("config", "Show or check the configuration",
-		"The configuration is the defaults, the file over them, the flags over both.")
+		"The configuration starts with the defaults. The file wins over the defaults,\nand flags win over both.")
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Show every setting, its value and where the value came from",
-		Long: `Show every setting, its value and where the value came from. What it prints is
-itself a configuration file.`,
+		Long: `Show every setting, its value and where the value came from. You can use the
+output as a configuration file.`,
 		Example: "  orphan-reaper config print --hold 10m\n  orphan-reaper config print -o json | jq .settings.hold.source",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.configPrint(cmd) },
 	}
+	pid := 0
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the configuration is good",
-		Long: "Say whether the configuration is good: exit code 0, or 2 with a line for each\nerror. " +
-			"A note tells where it contradicts the kubelet that runs here: then\nnothing is taken.",
+		Long: "Say whether the configuration is good. If it is, the exit code is 0. If it is\nnot, the exit code is 2, with a line for each error.\n\n" +
+			"The exit code is 3 where a setting contradicts the kubelet that runs here, or\n" +
+			"sets a root directory that is not there. A note says so. orphan-reaper then\ntakes nothing.\n\n" +
+			"With --as the command checks a daemon that runs: its file and its flags. A note\n" +
+			"then changes no exit code. The service runs this check before each reload.",
 		Example: "  orphan-reaper config check --config ./config.yaml",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.configCheck(cmd) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("as") && (len(a.given) > 0 || a.configFile != "") {
+				return exit.Usagef("", "%s: --as takes the settings of the daemon, and other flags give some as well: which of them?", cmd.CommandPath())
+			}
+			return noArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("as") {
+				c, err := a.config(cmd.Context())
+				if err != nil {
+					return err
+				}
+				contradicts, err := a.configCheck(cmd.Context(), c, false)
+				return cmp.Or(err, exit.Attention(contradicts))
+			}
+			c, err := wire.ConfigOf(cmd.Context(), pid, a.deps.configFile, a.deps.discover)
+			if err != nil {
+				return err
+			}
+			_, err = a.configCheck(cmd.Context(), c, true) // what contradicts the kubelet holds up no reload that may mend it
+			return err
+		},
 	}
+	check.Flags().IntVar(&pid, "as", 0, "check the file and the flags of the daemon that runs as `PID`")
 	group.AddCommand(show, check)
 	return group
 }
@@ -56,30 +85,31 @@ func (a *app) configPrint(cmd *cobra.Command) error {
 	return p.Flush()
 }
 
-func (a *app) configCheck(cmd *cobra.Command) error {
-	c, err := a.config(cmd.Context())
+// configCheck says that the configuration is good, and reports whether it contradicts this node. running says that
+// it is that of the daemon that runs.
+func (a *app) configCheck(ctx context.Context, c config.Config, running bool) (contradicts bool, err error) {
+	notes, err := wire.CheckCredentials(ctx, c, a.deps.now().Wall)
 	if err != nil {
-		return err
-	}
-	notes, err := wire.CheckCredentials(cmd.Context(), c, a.deps.now().Wall)
-	if err != nil {
-		return err
+		return false, err
 	}
 	notes = append(c.Notes(), notes...)
-	note, err := wire.CheckWeb(cmd.Context(), c)
+	note, err := wire.CheckWeb(ctx, c)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if note != "" {
 		notes = append(notes, note)
 	}
 	if a.deps.agrees != nil {
-		if f := a.deps.agrees(cmd.Context(), c); f.Truth != policy.Yes {
-			notes = append(notes, "nothing will be taken: "+f.Detail)
+		if f := a.deps.agrees(ctx, c); f.Truth != policy.Yes {
+			notes, contradicts = append(notes, "nothing will be taken: "+f.Detail), f.Truth == policy.No
 		}
 	}
+	if err := a.deps.rootThere(c); err != nil {
+		notes, contradicts = append(notes, err.Error()), contradicts || c.Named("root_dir")
+	}
 	if a.json() {
-		return a.writeJSON(struct {
+		return contradicts, a.writeJSON(struct {
 			File  string   `json:"file"`
 			Good  bool     `json:"good"`
 			Notes []string `json:"notes"`
@@ -91,8 +121,11 @@ func (a *app) configCheck(cmd *cobra.Command) error {
 	} else {
 		p.Printf("good: %s\n", clean.Text(c.File))
 	}
+	if !contradicts { // then it would take nothing
+		p.Para("", "A daemon that starts now "+c.Begins(a.deps.now().Wall, a.deps.seen(c, running))+".")
+	}
 	for _, note := range notes {
 		p.Item("", "note:", 6, view.Yellow, note)
 	}
-	return p.Flush()
+	return contradicts, p.Flush()
 }

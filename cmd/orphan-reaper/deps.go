@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
@@ -22,29 +24,37 @@ type deps struct {
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
 	examine      func(ctx context.Context, cfg config.Config) (wire.Examination, error)
 	standing     func(ctx context.Context, cfg config.Config) diagnosis.Daemon
+	report       func(ctx context.Context, cfg config.Config, from, now time.Time) (wire.Reported, error)
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
 	breaker      func(ctx context.Context, cfg config.Config) (*policy.Record, error)
 	restore      func(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (policy.Outcome, error)
 	purge        func(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error)
 	resume       func(ctx context.Context, cfg config.Config) error
+	forget       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) ([]parsers.PodUID, error)
 	archives     func(ctx context.Context, cfg config.Config) ([]cni.ArchiveState, error)
 	restoreCNI   func(ctx context.Context, cfg config.Config, which string) ([]cni.Outcome, error)
 	restoreBatch func(ctx context.Context, cfg config.Config, batch string) ([]cni.Outcome, error)
 	dropArchive  func(ctx context.Context, cfg config.Config, name string) error
 	discover     func(ctx context.Context) (dir, origin string, ok bool)
+	rootThere    func(cfg config.Config) error
+	nameThere    func(cfg config.Config, name string) bool
+	seen         func(cfg config.Config, running bool) bool
 	agrees       func(ctx context.Context, cfg config.Config) policy.Fact
 	nodeName     func(cfg config.Config) string
 	now          func() policy.Instant
 }
 
-func realDeps() deps {
+// realDeps are the node's; records and log lines that have no journal go to stderr.
+func realDeps(stderr io.Writer) deps {
+	person := wire.Person{Stderr: stderr}
 	return deps{
 		configFile: config.DefaultFile,
-		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, standing: wire.Standing, list: wire.ListQuarantine,
+		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, standing: wire.Standing, report: wire.Report, list: wire.ListQuarantine,
 		history: wire.History, breaker: wire.Breaker,
-		restore: wire.Restore, purge: wire.Purge, resume: wire.Resume,
-		archives: wire.ListArchives, restoreCNI: wire.RestoreCNI, restoreBatch: wire.RestoreBatch, dropArchive: wire.DropArchive,
-		discover: wire.DiscoverRoot, agrees: wire.Agrees, nodeName: wire.NodeName, now: wire.Now,
+		restore: person.Restore, purge: person.Purge, resume: person.Resume, forget: person.Forget,
+		archives: wire.ListArchives, restoreCNI: person.RestoreCNI, restoreBatch: person.RestoreBatch, dropArchive: person.DropArchive,
+		discover: wire.DiscoverRoot, rootThere: wire.RootThere, seen: wire.Seen, nameThere: wire.NameThere, agrees: wire.Agrees,
+		nodeName: wire.NodeName, now: wire.Now,
 	}
 }

@@ -10,24 +10,27 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
 )
 
-const doctorLong = `Say on one screen why the kubelet complains of orphaned pods ("orphaned pod
-found, but volume paths are still present on disk" and the like): what it says,
-since when and how often; what lies there; what goes by itself, and when; what
-you have to do, as commands to paste; and what is missing here. It reads the
-journal of the last 24 hours, or the log files, takes one look at the pods
-directory, and changes nothing. It needs no set-up. Without root it says what it
-can read.
+const doctorLong = `Say on one screen why the kubelet complains about orphaned pods, as in "orphaned
+pod found, but volume paths are still present on disk". The screen shows:
+what the kubelet says, since when, and how often; what lies on the disk; what
+goes by itself, and when; what you have to do, with commands to paste; and what
+is missing on this node.
 
-Exit code 0 says that nobody has to do anything: there are no complaints, or
-what they are about goes by itself. 3 says that you have something to do: a pod
-stays until somebody acts, a conflict lies in quarantine, or a pod may go and no
-daemon is known to run that takes it. 1 says that the pods directory could not
-be looked at.`
+The command reads the journal of the last 24 hours, or the log files, and takes
+one look at the pods directory. It changes nothing and needs no set-up. Without
+root it shows what it can read.
+
+Exit code 0: nobody has to do anything. There are no complaints, or what they
+are about goes by itself.
+Exit code 3: you have something to do. A pod stays until somebody acts, or a
+conflict lies in quarantine, or a pod may go and no daemon is known to run here
+that takes it.
+Exit code 1: the pods directory could not be looked at.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "doctor",
-		Short:             "Why does my kubelet complain, and what to do; changes nothing",
+		Short:             "Say why the kubelet complains, and what to do; changes nothing",
 		Long:              doctorLong,
 		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'",
 		Args:              noArgs,

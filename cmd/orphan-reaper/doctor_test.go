@@ -69,6 +69,23 @@ var doctored = map[string]func(*wire.Examination){
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
 	},
+	"aging": func(x *wire.Examination) {
+		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
+		x.Case.DataPods, x.Case.DataBytes = 2, 4096
+	},
+	"manyaging": func(x *wire.Examination) {
+		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
+		for i := range 5 {
+			x.Case.Aging.UIDs = append(x.Case.Aging.UIDs, uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i)))
+		}
+		x.Case.Aging.Bytes = 5 << 20
+	},
+	"waits": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Daemon.Runs = policy.No
+		r := only(testReport(), uidHold)
+		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+	},
 	"files": func(x *wire.Examination) {
 		complain(x)
 		x.Case.Sources = []diagnosis.Source{
@@ -95,6 +112,7 @@ var doctored = map[string]func(*wire.Examination){
 		keep(x, policy.ReasonYoung, "")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
+	"nolog": func(x *wire.Examination) { x.Case.Sources = nil },
 	"deaf": func(x *wire.Examination) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
 	},
@@ -142,7 +160,7 @@ func keep(x *wire.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "user": 1}
+	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "user": 1}
 	for name := range doctored {
 		code, out, errs := call(t, name, "doctor")
 		want, easy := codes[name]
@@ -173,4 +191,65 @@ func TestDoctor(t *testing.T) {
 	}
 	_, out, _ := call(t, "umount", "doctor", "-o", "json")
 	golden(t, "doctor.json", out)
+}
+
+// TestDoctorCommands: a command stands on a line of its own, so that no width breaks it and it can be pasted.
+func TestDoctorCommands(t *testing.T) {
+	seen := 0
+	for name := range doctored {
+		_, out, _ := call(t, name, "doctor")
+		for line := range strings.Lines(out) {
+			before, command, found := strings.Cut(line, "orphan-reaper")
+			if !found {
+				continue
+			}
+			seen++
+			before = strings.TrimSpace(before)
+			more := strings.Contains(before, "… and ") // of what there is too much
+			if unit := before == "systemctl enable --now"; !more && !unit && (before != "" && before != "sudo" || strings.TrimSpace(command) == "") {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d commands", seen)
+	}
+}
+
+// TestDoctorGone: what is gone and what lies in quarantine are told apart, one or several of each.
+func TestDoctorGone(t *testing.T) {
+	defer delete(doctored, "gone")
+	for _, tt := range []struct {
+		gone, parked int
+		want         string
+	}{
+		{1, 0, "1 pod that it named is gone."},
+		{2, 0, "2 pods that it named are gone."},
+		{0, 1, "1 pod that it named lies in quarantine."},
+		{0, 3, "3 pods that it named lie in quarantine."},
+		{1, 2, "1 pod that it named is gone, and 2 lie in quarantine."},
+		{2, 1, "2 pods that it named are gone, and 1 lies in quarantine."},
+	} {
+		for _, more := range []bool{false, true} {
+			doctored["gone"] = func(x *wire.Examination) {
+				complain(x)
+				said := x.Case.Said[0]
+				for i := range tt.gone + tt.parked {
+					said.UID = uidFrom(fmt.Sprintf("0badf00d-1%03d-4aaa-8bbb-cccc00000001", i))
+					x.Case.Said = append(x.Case.Said, said)
+					if i < tt.parked {
+						x.Case.Parked = append(x.Case.Parked, said.UID)
+					}
+				}
+				if !more {
+					x.Case.Said, x.Case.Pods, x.Case.Verdicts = x.Case.Said[1:], x.Case.Pods[1:], x.Case.Verdicts[1:]
+				}
+			}
+			want := map[bool]string{true: "Besides, ", false: "Nothing any more: "}[more] + tt.want
+			_, out, _ := call(t, "gone", "doctor")
+			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+				t.Errorf("want %s in %s", want, out)
+			}
+		}
+	}
 }

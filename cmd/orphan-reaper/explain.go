@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,12 +21,15 @@ func newExplainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain POD",
 		Short: "Explain one pod: what was found, what would happen, what to do",
-		Long: `Take one look at one pod and explain it: each fact with its source, the verdict
-with what each reason means and what to do about it, what would become of each
-thing that the pod left, how to undo it, and what was done with it before, as
-far back as the ledger goes. Changes nothing. Commands that help are filled in
-with its UID, paths, sandboxes and drivers, so that they can be pasted. With
---short it is ten lines at the most, for a ticket.
+		Long: `Take one look at one pod and explain it. The command shows each fact with its
+source, the verdict, what each reason means, and what you can do. It shows what
+would happen to each thing that the pod left, and how you undo that. It also
+shows what was done with the pod before, as far back as the ledger goes. It
+changes nothing.
+
+You can paste the commands that it shows: the pod's UID, paths, sandboxes and
+drivers are filled in. With --short the answer has ten lines at most, for a
+ticket.
 
 ` + podArgHelp + "\n\n" + attentionHelp,
 		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0\n  orphan-reaper explain --short default/web-0",
@@ -41,7 +46,7 @@ with its UID, paths, sandboxes and drivers, so that they can be pasted. With
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, true)
 			if err != nil {
-				return err
+				return a.explainName(cmd.Context(), args[0], short, err)
 			}
 			report, err := a.deps.survey(cmd.Context(), cfg, uids)
 			if err != nil {
@@ -54,15 +59,39 @@ with its UID, paths, sandboxes and drivers, so that they can be pasted. With
 			return a.explain(cmd.Context(), cfg, report, uids[0], short, done...)
 		},
 	}
-	cmd.Flags().BoolVar(&short, "short", false, "ten lines at the most, for a ticket")
+	cmd.Flags().BoolVar(&short, "short", false, "ten lines at most, for a ticket")
 	return cmd
 }
 
-// explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
-	c := a.viewContext(cfg)
-	c.Daemon = a.deps.standing(ctx, cfg)
-	x := view.NewExplanation(report, c, uid, done)
+// explainName explains what lies in the pods directory by a name that is no pod's, as scan shows it. Where there is
+// no such name it returns none.
+func (a *app) explainName(ctx context.Context, name string, short bool, none error) error {
+	cfg, err := a.nodeConfig(ctx)
+	if err != nil {
+		return none
+	}
+	name = strings.TrimPrefix(name, cfg.PodsDir()+"/")
+	if plain, err := strconv.Unquote(name); err == nil {
+		name = plain
+	}
+	if !a.deps.nameThere(cfg, name) {
+		return none
+	}
+	report, err := a.deps.survey(ctx, cfg, nil)
+	if err != nil {
+		return err
+	}
+	x := view.NewExplanation(report, a.viewContext(cfg), "", nil)
+	x.Only(name)
+	if x.Empty() {
+		return exit.Failf("nothing is to be done about it",
+			"%s is no pod's: a file system has such a directory of its own, and orphan-reaper passes it over", strconv.Quote(name))
+	}
+	return a.showExplanation(x, report, short)
+}
+
+// showExplanation writes it, and returns the error that carries its exit code.
+func (a *app) showExplanation(x view.Explanation, report reaper.Report, short bool) error {
 	text := func(p *view.Printer) { p.Explain(x) }
 	if short {
 		text = func(p *view.Printer) { p.Short(x) }
@@ -70,9 +99,18 @@ func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Repo
 	if err := a.write(x.JSON(), text); err != nil {
 		return err
 	}
-	if x.Empty() {
+	return exit.Attention(x.NeedsPerson() || contradicted(report))
+}
+
+// explain shows what a report says of one pod, and what the ledger does.
+func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
+	c := a.viewContext(cfg)
+	c.Daemon = a.deps.standing(ctx, cfg)
+	x := view.NewExplanation(report, c, uid, done)
+	err := a.showExplanation(x, report, short)
+	if x.Empty() && exit.Code(err) != exit.FailedCode {
 		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
 			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())
 	}
-	return exit.Attention(x.NeedsPerson())
+	return err
 }

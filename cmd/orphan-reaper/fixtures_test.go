@@ -26,6 +26,8 @@ const (
 	uidHeld     parsers.PodUID = "0badf00d-0006-4aaa-8bbb-cccc00000006"
 	uidConflict parsers.PodUID = "0badf00d-0007-4aaa-8bbb-cccc00000007"
 	uidGone     parsers.PodUID = "0badf00d-0008-4aaa-8bbb-cccc00000008"
+
+	uidForgot parsers.PodUID = "0badf00d-0010-4aaa-8bbb-cccc00000010"
 )
 
 // deadFacts is the evidence of a pod that nobody wants.
@@ -204,7 +206,7 @@ func testPods(past bool) []wire.Pod {
 	}
 	if past {
 		pods = append(pods, wire.Pod{UID: uidLongGone, Name: "shop/cart-0", Where: "in the ledger", Past: true},
-			wire.Pod{UID: "0badf00d-0010-4aaa-8bbb-cccc00000010", Name: "default/web-0", Where: "in the ledger", Past: true})
+			wire.Pod{UID: uidForgot, Name: "default/web-0", Where: "in the ledger", Past: true})
 	}
 	return pods
 }
@@ -239,6 +241,9 @@ const uidLongGone parsers.PodUID = "0badf00d-0009-4aaa-8bbb-cccc00000009"
 
 // testHistory is what the ledger has of a pod that was taken, put back, and taken again.
 func testHistory(uid parsers.PodUID) []policy.Record {
+	if uid == uidForgot {
+		return []policy.Record{{Kind: policy.KindForgotten, UID: uid, Entry: string(uid), At: policy.Instant{Wall: testNow.Add(-time.Hour)}}}
+	}
 	if uid != uidLongGone && uid != uidHeld {
 		return nil
 	}

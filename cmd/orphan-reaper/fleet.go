@@ -10,18 +10,20 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-const fleetHelp = `Nodes are named by the addresses on which their daemons answer
-(--web-listen-address), as arguments or in a file, one a line: http://HOST:PORT,
-https://HOST:PORT, or NODE=ADDRESS. --service finds the daemons of a cluster.
+const fleetHelp = `Name the nodes by the addresses on which their daemons answer
+(--web-listen-address): http://HOST:PORT, https://HOST:PORT, or NODE=ADDRESS.
+Give the addresses as arguments, or in a file with one address on each line.
+--service finds the daemons of a cluster.
 
-Every node that does not answer is named, and the exit code is then 3.`
+If a node does not answer, the command names it, and the exit code is 3.`
 
 func newFleetCommand(a *app) *cobra.Command {
 	group := newGroup("fleet", "Ask the daemons of many nodes at once",
-		"Ask the daemons of many nodes for their orphans, or for a look. Nothing can be\nremoved, restored or resumed from here.\n\n"+fleetHelp)
-	group.AddCommand(newFleetListCommand(a), newFleetSweepCommand(a))
+		"Ask the daemons of many nodes what orphans they have, or have them look now. You\ncannot remove, restore or resume anything from here.\n\n"+fleetHelp)
+	group.AddCommand(a.worksLong(newFleetListCommand(a)), a.worksLong(newFleetSweepCommand(a)))
 	return group
 }
 
@@ -29,15 +31,15 @@ func newFleetCommand(a *app) *cobra.Command {
 func fleetFlags(cmd *cobra.Command, o *wire.FleetOptions) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.From, "from", "", "a `FILE` with an address a line; - is stdin")
-	f.IntVar(&o.Parallel, "parallel", 100, "how many nodes are asked at once")
-	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has for its answer")
-	f.StringVar(&o.Service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; with --ca-file or --tls-server-name they are asked by https")
+	f.StringVar(&o.From, "from", "", "a `FILE` with one address on each line; - is stdin")
+	f.IntVar(&o.Parallel, "parallel", 100, "ask this many nodes at once")
+	f.DurationVar(&o.Patience, "timeout", 5*time.Second, "how long each node has to answer")
+	f.StringVar(&o.Service, "service", "", "`NAMESPACE/NAME` of the daemons' Service; --ca-file or --tls-server-name make it ask by https")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "a `FILE` that names the API server (default: $KUBECONFIG, ~/.kube/config, the pod's service account)")
-	f.StringVar(&o.CAFile, "ca-file", "", "certificates of the authority, in PEM (default: the system's)")
-	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` for which the certificates of all nodes are (default: each node's address)")
-	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; with https:// only")
-	f.StringVar(&o.User, "user", "", "`NAME` for the nodes that want one; with https:// only")
+	f.StringVar(&o.CAFile, "ca-file", "", "the authority's certificates, in PEM (default: the system's)")
+	f.StringVar(&o.ServerName, "tls-server-name", "", "the `NAME` in the certificates of all nodes (default: each node's address)")
+	f.StringVar(&o.TokenFile, "token-file", "", "a `FILE` with a bearer token for the nodes; only with https://")
+	f.StringVar(&o.User, "user", "", "the user `NAME` for nodes that ask for one; only with https://")
 	f.StringVar(&o.PasswordFile, "password-file", "", "a `FILE` whose first line is the password")
 }
 
@@ -48,11 +50,11 @@ func newFleetListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list [ADDRESS...]", Short: "Show the orphans of many nodes, and what needs you",
 		Long: "Show the orphans of many nodes: sums first, then the nodes on which something\nlies, " +
-			"the pods that need a person, and the nodes that are silent.\n\n" +
-			"Where no node is named, the API server is asked for the OrphanReports, which the\n" +
-			"daemons of a cluster write about once an hour and soon after a change. A node is\n" +
-			"silent that has none, or one that is older than two and a half hours. The exit\n" +
-			"code is 3 also where nobody has reported and the nodes are not known.\n\n" + fleetHelp,
+			"the pods that need you, and the nodes that are silent.\n\n" +
+			"If you name no node, the command asks the API server for the OrphanReports. The\n" +
+			"daemons of a cluster write them about once an hour and soon after a change. A\n" +
+			"node is silent if it has no report, or one that is older than two and a half\n" +
+			"hours. If no node has reported and the nodes are not known, the exit code is 3.\n\n" + fleetHelp,
 		Example: "  orphan-reaper fleet list\n" +
 			"  orphan-reaper fleet list http://10.0.0.1:9477 http://10.0.0.2:9477\n" +
 			"  orphan-reaper fleet list --from nodes.txt -o json | jq '.pods[].uid'\n" +
@@ -74,9 +76,9 @@ func newFleetListCommand(a *app) *cobra.Command {
 		},
 	}
 	fleetFlags(cmd, &o)
-	cmd.Flags().StringVar(&file, "reports", "", "a `FILE` with what kubectl get nodes,orphans -o json writes; - is stdin")
-	cmd.Flags().BoolVar(&which.Wide, "wide", false, "every node and every pod, and not only those that need a person")
-	cmd.Flags().BoolVar(&which.NeedsPerson, "needs-person", false, "of the nodes only those that need a person")
+	cmd.Flags().StringVar(&file, "reports", "", "a `FILE` with the output of kubectl get nodes,orphans -o json; - is stdin")
+	cmd.Flags().BoolVar(&which.Wide, "wide", false, "show every node and every pod, and not only those that need you")
+	cmd.Flags().BoolVar(&which.NeedsPerson, "needs-person", false, "show only the nodes that need you")
 	return cmd
 }
 
@@ -84,17 +86,20 @@ func newFleetListCommand(a *app) *cobra.Command {
 func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string, file string, which view.FleetScope) (*view.FleetList, error) {
 	o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 	var shown *view.FleetList
-	progress, done := view.NewProgress(a.stderr, a.env), 0
-	defer progress.Clear()
+	work := progress.From(ctx)
+	defer work.End()
 	reports, err := o.WantsReports(file)
 	if err != nil {
 		return nil, err
 	}
 	if reports {
-		begin := func() { shown, done = view.NewFleetList(0, which), 0 }
+		begin := func() {
+			shown = view.NewFleetList(0, which)
+			work.Begin("reading the nodes' reports", "node", 0)
+		}
 		doubt, err := wire.FleetReports(ctx, &o, file, begin, func(at report.Target, r *report.Report, err error) {
 			shown.AddReport(at, r, err)
-			progress.Reported(&done)
+			work.Add(1)
 		})
 		if err != nil {
 			return nil, err
@@ -107,9 +112,10 @@ func (a *app) fleetList(ctx context.Context, o wire.FleetOptions, args []string,
 		return nil, err
 	}
 	shown = view.NewFleetList(fleet.Size(), which)
+	work.Begin("asking the nodes", "node", int64(fleet.Size()))
 	fleet.List(ctx, func(at report.Target, r *report.Report, err error) {
 		shown.Add(at, r, err)
-		progress.Asked(&done, fleet.Size())
+		work.Add(1)
 	})
 	return shown, nil
 }
@@ -119,7 +125,8 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 	var mostBreakers int
 	cmd := &cobra.Command{
 		Use: "sweep [ADDRESS...]", Short: "Have the daemons of many nodes look now",
-		Long: "Ask each node for a look. The daemon does then what its settings and the facts\nallow, as it does by itself; no hold is shortened.\n\n" + fleetHelp,
+		Long: "Ask the daemon of each node to look now. It then does what its settings and the\n" +
+			"facts allow, as it does by itself. No hold becomes shorter.\n\n" + fleetHelp,
 		Example: "  orphan-reaper fleet sweep --from nodes.txt\n" +
 			"  orphan-reaper fleet sweep --user sweeper --password-file pw --ca-file ca.pem \\\n    https://10.0.0.1:9477",
 		Annotations: marks(noSettings),
@@ -133,12 +140,13 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 				return err
 			}
 			shown := view.NewFleetSweep(fleet.Size())
-			progress, done := view.NewProgress(a.stderr, a.env), 0
+			work := progress.From(cmd.Context())
+			work.Begin("asking the nodes", "node", int64(fleet.Size()))
 			shown.Breakers = fleet.Sweep(cmd.Context(), mostBreakers, func(at report.Target, answer *report.Answer, asked bool, err error) {
 				shown.Add(at, answer, asked, err)
-				progress.Asked(&done, fleet.Size())
+				work.Add(1)
 			})
-			progress.Clear()
+			work.End()
 			shown.Sort()
 			if err := a.write(shown, func(p *view.Printer) { p.FleetSweep(shown) }); err != nil {
 				return err
@@ -147,6 +155,6 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 		},
 	}
 	fleetFlags(cmd, &o)
-	cmd.Flags().IntVar(&mostBreakers, "max-breakers", 2, "ask no more once the breaker is open on more nodes than this")
+	cmd.Flags().IntVar(&mostBreakers, "max-breakers", 2, "stop asking once the breaker is open on more nodes than this")
 	return cmd
 }

@@ -44,10 +44,10 @@ func (a *app) help(cmd *cobra.Command) {
 	}
 	switch {
 	case cmd.Annotations[allSettings] != "":
-		p.Heading("Settings, here as flags or with underscores in the file of --config:")
+		p.Heading("Settings, as flags here, or with underscores in the file of --config:")
 		p.Printf("%s", shared.FlagUsagesWrapped(p.TextColumns()))
 	case cmd.Annotations[noSettings] == "":
-		p.Printf("\nEvery setting of \"orphan-reaper run --help\" is taken here, too.\n")
+		p.Printf("\nThis command also takes every setting of \"orphan-reaper run --help\".\n")
 	}
 	if !cmd.HasParent() {
 		p.Printf("\n%s\n", exitCodes)

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
+	donereport "github.com/orphan-reaper/orphan-reaper/cmd/internal/view/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 )
 
@@ -25,10 +26,24 @@ func TestJSONDoc(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(string(b), -1) {
 		told[m[1]] = true
 	}
+	keys := allJSONKeys()
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !told[key] {
+			t.Errorf("docs/json.md does not tell of %s", key)
+		}
+	}
+	if len(keys) < 80 {
+		t.Errorf("only %d keys were found: %v", len(keys), keys)
+	}
+}
+
+// allJSONKeys are the keys that -o json and HTTP write.
+func allJSONKeys() map[string]bool {
 	keys := map[string]bool{"good": true, "notes": true, "settings": true, "archives": true, "stopped": true, "advice": true, "history": true, "resumed": true}
 	for _, view := range []any{
 		view.Report{},
 		doctor.Screen{},
+		donereport.Screen{},
 		view.Advice{},
 		view.HistoryEntry{},
 		view.Archive{},
@@ -45,14 +60,7 @@ func TestJSONDoc(t *testing.T) {
 	} {
 		jsonKeys(reflect.TypeOf(view), keys)
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !told[key] {
-			t.Errorf("docs/json.md does not tell of %s", key)
-		}
-	}
-	if len(keys) < 80 {
-		t.Errorf("only %d keys were found: %v", len(keys), keys)
-	}
+	return keys
 }
 
 // jsonKeys collects the keys that a type has in JSON, at any depth.

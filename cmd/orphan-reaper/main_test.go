@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +18,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/account"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
@@ -100,6 +105,14 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return "", "several kubelets run; set --root-dir", false
 		},
+		nameThere: func(_ config.Config, name string) bool { return name == "lost+found\x1b[2J" },
+		seen:      func(config.Config, bool) bool { return held == "seen" },
+		rootThere: func(cfg config.Config) error {
+			if cfg.RootDir == "/nope" {
+				return exit.Failf("is this a Kubernetes node?", "cannot find the kubelet's root directory /nope")
+			}
+			return nil
+		},
 		agrees: func(context.Context, config.Config) policy.Fact {
 			if words := env("FAKE_DISAGREES"); words != "" {
 				return policy.Fact{Truth: policy.No, Detail: words}
@@ -114,9 +127,12 @@ func fakeDeps(env func(string) string) deps {
 		},
 		survey: func(_ context.Context, _ config.Config, uids []parsers.PodUID) (reaper.Report, error) {
 			switch held {
-			case "alive":
+			case "alive", "alive-contradiction":
 				r := only(testReport(), uidAlive)
 				r.Entries = nil
+				if held != "alive" {
+					r.Look.Node.Agrees = policy.Fact{Truth: policy.No, Detail: "--root-dir is another"}
+				}
 				return r, fail()
 			case "all":
 				if len(uids) > 0 {
@@ -130,8 +146,11 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return reaper.Report{}, fail()
 		},
-		examine: func(context.Context, config.Config) (wire.Examination, error) {
+		examine: func(_ context.Context, cfg config.Config) (wire.Examination, error) {
 			x := wire.Examination{Root: true, Case: healthyNode()}
+			if cfg.RootDir == "/nope" {
+				x.LookErr, x.Case.Looked = fmt.Errorf("cannot list the pods directory %s: %w", cfg.PodsDir(), fs.ErrNotExist), false
+			}
 			if change := doctored[held]; change != nil {
 				change(&x)
 			}
@@ -148,6 +167,12 @@ func fakeDeps(env func(string) string) deps {
 				d.Mode = "observe"
 			}
 			return d
+		},
+		report: func(_ context.Context, _ config.Config, from, now time.Time) (wire.Reported, error) {
+			if held == "all" {
+				return testReported(from, now), nil
+			}
+			return wire.Reported{Account: account.Of(account.Table{}, quiet.Memory{}, from, now)}, fail()
 		},
 		list: func(context.Context, config.Config) ([]policy.EntryState, error) {
 			if held == "all" {
@@ -188,6 +213,9 @@ func fakeDeps(env func(string) string) deps {
 			return outcomes, fail()
 		},
 		resume: func(context.Context, config.Config) error { return fail() },
+		forget: func(_ context.Context, _ config.Config, uids []parsers.PodUID) ([]parsers.PodUID, error) {
+			return slices.DeleteFunc(slices.Clone(uids), func(uid parsers.PodUID) bool { return uid != uidReap }), fail()
+		},
 		archives: func(context.Context, config.Config) ([]cni.ArchiveState, error) {
 			if held == "all" {
 				return []cni.ArchiveState{{Name: testArchive, At: testNow.Add(-3 * time.Hour), Files: 2048, Bytes: 3 << 20}}, nil

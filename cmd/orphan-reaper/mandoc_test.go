@@ -149,7 +149,8 @@ func manPage() string {
 		m.prose(long)
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Name != "help" {
-				m.item(flagWords(f), f.Usage)
+				_, usage := pflag.UnquoteUsage(f)
+				m.item(flagWords(f), usage)
 			}
 		})
 		if c.Example != "" {

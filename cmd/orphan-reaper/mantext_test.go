@@ -3,11 +3,11 @@ package main
 // What the man pages say beside what they take from the code.
 
 const manAbout = `A kubelet that finds a pod directory without a pod cleans it up only if nothing is left in its volumes. Where something is, it logs
-an error every two seconds for ever. orphan-reaper follows that log, and proves for itself, from mounts, runtime, cgroups, processes and the
-kubelet's own files, which pods are dead.
+an error every two seconds for ever. orphan-reaper follows that log. It proves for itself which pods are dead: from mounts, runtime, cgroups, processes and
+the kubelet's own files.
 
 A dead pod's directory is moved to quarantine in one rename. There it waits for a sign of life; then what holds no data is removed. emptyDir content
-goes after the retention; what may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
+goes after the retention. What may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
 
 orphan-reaper.service runs the daemon. The other commands work beside it and without it.`
 
@@ -15,10 +15,10 @@ const manConfig = `The file is YAML with the keys below. A key that is unknown, 
 and line. Flags win over the file, and the file wins over the defaults. Durations are written as 90s, 5m or 1h30m. A key with a dot is a section and
 a key in it.
 
-orphan-reaper config check says whether a file is good and whether it agrees with the kubelet that runs; orphan-reaper config print shows what holds,
-and where each value came from.
+orphan-reaper config check says whether a file is good, and whether it agrees with the kubelet that runs. orphan-reaper config print shows the value of each
+key, and where the value came from.
 
-SIGHUP (systemctl reload orphan-reaper) reads the file again. A file that is not good changes nothing, and is told in the journal; so is a key that
+SIGHUP (systemctl reload orphan-reaper) reads the file again. A file that is not good changes nothing. The journal says so, and names each changed key that
 needs a restart.`
 
 const manConfigExample = `mode: observe
@@ -37,8 +37,8 @@ type manList struct {
 
 var manLists = []manList{
 	{"Signals", "", [][2]string{
-		{"SIGHUP", "run reads the configuration again; what needs a restart is told in the journal."},
-		{"SIGTERM, SIGINT", "The program ends. Even a kill in the middle loses nothing: the ledger tells at the next start what to finish or to put back."},
+		{"SIGHUP", "run reads the configuration again. The journal names what needs a restart."},
+		{"SIGTERM, SIGINT", "The program ends. Even a kill in the middle loses nothing: at the next start the ledger says what to finish or to put back."},
 	}},
 	{"Environment", "", [][2]string{
 		{"NO_COLOR", "If set, nothing is coloured."},
@@ -46,13 +46,13 @@ var manLists = []manList{
 	{"Files", "", [][2]string{
 		{"/etc/orphan-reaper/config.yaml", "The configuration, see orphan-reaper.yaml(5). It may be missing."},
 		{"/var/lib/orphan-reaper", "The state: the ledger of every intent and outcome (ledger.jsonl), holds, places in the logs, and archives of CNI " +
-			"files (archive). Without the ledger what lies in quarantine is never removed by itself."},
+			"files (archive). If the ledger is lost, nothing in quarantine is removed by itself any more."},
 		{"/var/lib/kubelet/orphan-reaper", "The quarantine, below the kubelet's root directory. Each entry has a manifest beside it that says whose it is."},
 		{"orphan-reaper.prom", "The metrics, in the node exporter's textfile directory."},
 		{"/usr/share/orphan-reaper", "Alert rules for Prometheus and rules for the node problem detector, to copy from."},
 	}},
-	{"Journal", `Every record is an entry of the journal with these fields beside MESSAGE and PRIORITY. Names and meanings are a promise: fields are
-added, not changed. journalctl -x -t orphan-reaper adds to each what it means and what to do.
+	{"Journal", `Every record is an entry of the journal with these fields beside MESSAGE and PRIORITY. You can rely on the names and meanings: fields
+are added, not changed. journalctl -x -t orphan-reaper adds to each record what it means and what to do.
 
 What was taken in the last week, one pod's whole story, and what needs a person:
 
@@ -68,13 +68,14 @@ journalctl -t orphan-reaper ORPHAN_REAPER_NEEDS_PERSON=1`, [][2]string{
 		{"ORPHAN_REAPER_LEAF", "The one directory whose content was moved, where it was not the whole pod directory."},
 		{"ORPHAN_REAPER_SANDBOX", "The ID of the sandbox that the record is about."},
 		{"ORPHAN_REAPER_ARCHIVE, ORPHAN_REAPER_PODS", "Of CNI files: the name of their archive, and some of their pods."},
-		{"ORPHAN_REAPER_NEEDS_PERSON", "1 where it stays as it is until a person acts."},
+		{"ORPHAN_REAPER_NEEDS_PERSON", "1 if it stays as it is until a person acts."},
 		{"ORPHAN_REAPER_VERDICT", "wait or keep."},
-		{"ORPHAN_REAPER_REASONS, ORPHAN_REAPER_REASON_DETAIL", "Why: words of the list below with commas between them; and what was seen, one reason a line."},
-		{"ORPHAN_REAPER_TAKEN_ENTRIES, ORPHAN_REAPER_TAKEN_BYTES", "What was removed; for each class as ORPHAN_REAPER_TAKEN_CLASS_ENTRIES and _BYTES besides."},
+		{"ORPHAN_REAPER_REASONS, ORPHAN_REAPER_REASON_DETAIL", "Why: words of the list below, with commas between them. What " +
+			"was seen: one line for each reason."},
+		{"ORPHAN_REAPER_TAKEN_ENTRIES, ORPHAN_REAPER_TAKEN_BYTES", "What was removed. The same for each class: ORPHAN_REAPER_TAKEN_CLASS_ENTRIES and _BYTES."},
 		{"ORPHAN_REAPER_LEFT", "What stays in quarantine, as JSON."},
 		{"ORPHAN_REAPER_VOL_DATA", "The content of each vol_data.json that was removed, as JSON."},
-		{"ORPHAN_REAPER_UNDO", "The command that takes it back, where one does."},
+		{"ORPHAN_REAPER_UNDO", "The command that takes it back, if there is one."},
 		{"ERROR", "The error, of what failed."},
 		{"ORPHAN_REAPER_SEQ, ORPHAN_REAPER_BOOT_ID", "The record's number in the ledger, and the boot in which it was written."},
 	}},

@@ -17,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 func newParseCommand(a *app) *cobra.Command {
@@ -26,11 +27,12 @@ func newParseCommand(a *app) *cobra.Command {
 		Short: "Show the orphans that log lines name; touches nothing",
 		Long: `Read log lines (stdin by default) and write one JSON object for each line in
 which a kubelet reports an orphaned pod. The lines may be in any transport:
-klog text or JSON, syslog, every form of journalctl, container logs. A log that
-gzip compressed is read as it is. With -o text the objects are lines for people.
+klog text or JSON, syslog, every form of journalctl, container logs. You
+can give it logs that gzip has compressed. With -o text it writes lines for
+people, and no JSON.
 
-With --follow one file is read on as it is written, until the command is
-interrupted; a file that takes its name is read next.`,
+With --follow the command reads one file as it grows, until you interrupt it. If
+a new file takes the name, the command goes on with that file.`,
 		Example: `  orphan-reaper parse /var/log/syslog
   journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u
   orphan-reaper parse --follow -o text /var/log/syslog`,
@@ -52,8 +54,8 @@ interrupted; a file that takes its name is read next.`,
 			return a.parse(cmd, nil, o, text)
 		},
 	}
-	cmd.Flags().BoolVar(&hints, "hints", false, "also show volume tear-down errors, reason \"teardown\"")
-	cmd.Flags().BoolVar(&follow, "follow", false, "read one file on as it is written")
+	cmd.Flags().BoolVar(&hints, "hints", false, "also show errors of volume tear-down, with the reason \"teardown\"")
+	cmd.Flags().BoolVar(&follow, "follow", false, "read one file as it grows")
 	return cmd
 }
 
@@ -73,7 +75,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 		if len(files) > 1 {
 			label = name
 		}
-		err := a.parseFile(name, p, o, func(s parsers.Sighting, line int) error {
+		err := a.parseFile(cmd.Context(), name, p, o, func(s parsers.Sighting, line int) error {
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -86,6 +88,7 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 			errs = append(errs, err)
 		}
 	}
+	progress.From(cmd.Context()).End()
 	if err := p.Flush(); err != nil {
 		errs = append(errs, err)
 	}
@@ -95,20 +98,39 @@ func (a *app) parse(cmd *cobra.Command, files []string, o parsers.Options, text 
 // promptly writes out what was found before each read, which may wait: as in
 // journalctl -f | orphan-reaper parse.
 type promptly struct {
-	in  io.Reader
-	out *view.Printer
+	in   io.Reader
+	out  *view.Printer
+	work *progress.Work // nil where nobody waits
 }
 
 // Read reads on. A failed write is told by the next one.
 func (r promptly) Read(b []byte) (int, error) {
 	_ = r.out.Flush()
-	return r.in.Read(b)
+	n, err := r.in.Read(b)
+	r.work.Add(int64(n))
+	return n, err
+}
+
+// reading begins to tell how far the reading of a file is: in its own bytes, also where gzip compressed
+// it. A pipe has no end that can be known, and journalctl -f none at all.
+func reading(ctx context.Context, name string, in io.Reader, out *view.Printer) promptly {
+	f, ok := in.(*os.File)
+	if !ok {
+		return promptly{in, out, nil}
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return promptly{in, out, nil}
+	}
+	work := progress.From(ctx)
+	work.Begin("reading "+name, progress.Bytes, info.Size())
+	return promptly{in, out, work}
 }
 
 // parseFile reads one input, "-" being stdin.
-func (a *app) parseFile(name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
+func (a *app) parseFile(ctx context.Context, name string, p *view.Printer, o parsers.Options, emit func(parsers.Sighting, int) error) error {
 	if name == "-" {
-		return parseLines(promptly{a.stdin, p}, "stdin", o, emit)
+		return parseLines(reading(ctx, "stdin", a.stdin, p), "stdin", o, emit)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -118,7 +140,7 @@ func (a *app) parseFile(name string, p *view.Printer, o parsers.Options, emit fu
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return fmt.Errorf("cannot read: %s is a directory", name)
 	}
-	return parseLines(promptly{f, p}, name, o, emit)
+	return parseLines(reading(ctx, name, f, p), name, o, emit)
 }
 
 // unreadable are the beginnings of files that hold lines in a form that is not read here,

@@ -62,7 +62,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	read, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		code := runWith(realDeps(), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
+		code := runWith(realDeps(io.Discard), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
 		_ = out.Close()
 		done <- code
 	}()

@@ -27,17 +27,19 @@ import (
 // takes a name that the runtime or the kubelet's log directories tell.
 
 // podArgHelp says so in the help of a command that only looks.
-const podArgHelp = `POD is a pod's UID, or what is enough to tell it: the first 4 or more digits of
-the UID, NAMESPACE/NAME, or its directory.`
+const podArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, NAMESPACE/NAME, the
+pod's directory, or any path below it.`
 
 // sweepArgHelp says so in the help of sweep.
-const sweepArgHelp = podArgHelp + ` A name counts only where the
-runtime or the kubelet's log directories tell it: a pod can write any other.`
+const sweepArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, NAMESPACE/NAME, or
+the pod's directory. A name counts only if it comes from the runtime
+or the kubelet's log directories. Pods can forge names in other places.`
 
 // entryArgHelp says so in the help of restore and purge.
-const entryArgHelp = `POD is a pod's UID, the first 4 or more digits of it, or the directory of its
-entry in quarantine, as quarantine list shows them. NAMESPACE/NAME is not taken:
-a pod can write the name under which it is shown, and so take that of another.`
+const entryArgHelp = `POD is a pod's UID, the first 4 or more digits of the UID, or the directory of
+its entry in quarantine. quarantine list shows them. You cannot use
+NAMESPACE/NAME here: a pod can write the name under which it is shown, and so
+use the name of another pod.`
 
 // naming is what a command takes for a pod.
 type naming int
@@ -80,6 +82,9 @@ func readPodArgs(args []string, how naming) ([]podArg, error) {
 		arg := podArg{text: text, how: how}
 		namespace, name, two := strings.Cut(text, "/")
 		uid, ok := parsers.ParsePodUID(text)
+		if how == anyName && !ok {
+			uid, ok = parsers.ParsePodUID(strings.TrimRight(text, "/"))
+		}
 		switch {
 		case ok:
 			arg.uid = uid
@@ -91,6 +96,8 @@ func readPodArgs(args []string, how naming) ([]podArg, error) {
 			arg.path = path
 		case two && consistsOf(namespace, lower+"-") && consistsOf(name, lower+"-."):
 			arg.name = text
+		case how == anyName && uidIn(text) != "":
+			arg.uid = uidIn(text)
 		case len(text) >= shortestPrefix && consistsOf(text, "0123456789abcdef-"):
 			arg.prefix = text
 		default:
@@ -161,6 +168,19 @@ func byDirectory(cfg config.Config, arg podArg) podArg {
 	return arg
 }
 
+// uidIn returns the pod of a path as the kubelet's lines have it, below UID or below any directory pods, "" where there is
+// none: the kubelet may know its directory by another name. A path is the pod's, whatever lies at it, where nothing is changed.
+func uidIn(path string) parsers.PodUID {
+	before := ""
+	for i, name := range strings.Split(path, "/") {
+		if uid, ok := parsers.ParsePodUID(name); ok && (i == 0 || before == "pods") {
+			return uid
+		}
+		before = name
+	}
+	return ""
+}
+
 // firstBelow returns the first name of path below dir.
 func firstBelow(dir, path string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(path, filepath.Clean(dir)+"/")
@@ -185,6 +205,9 @@ func (arg podArg) resolve(cfg config.Config, pods []wire.Pod) (parsers.PodUID, e
 	}
 	if slices.ContainsFunc(means, func(p wire.Pod) bool { return !p.Past }) {
 		means = slices.DeleteFunc(means, func(p wire.Pod) bool { return p.Past }) // a name is used again and again
+	}
+	if uid := uidIn(arg.text); len(means) == 0 && arg.how == anyName && uid != "" {
+		return uid, nil
 	}
 	if len(means) == 0 {
 		return "", arg.noPodUID(arg.nothing(cfg))
@@ -244,7 +267,7 @@ func (a *app) surveyed(ctx context.Context, args []string, how naming, past bool
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return config.Config{}, nil, err
 	}
@@ -265,7 +288,7 @@ func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config
 	if err != nil {
 		return cfg, means, err
 	}
-	if cfg, err = a.config(ctx); err != nil {
+	if cfg, err = a.nodeConfig(ctx); err != nil {
 		return cfg, means, err
 	}
 	for _, arg := range named {
@@ -273,10 +296,14 @@ func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config
 			return cfg, means, err
 		}
 	}
-	if means.entries, err = a.inQuarantine(ctx, cfg); err != nil || len(named) == 0 {
-		return cfg, means, err
+	all, err := a.deps.list(ctx, cfg)
+	if err != nil {
+		return cfg, means, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return podsOf(means.entries), nil })
+	if means.entries = lying(all); len(named) == 0 {
+		return cfg, means, nil
+	}
+	uids, err := podUIDs(cfg, named, func() ([]wire.Pod, error) { return podsOf(all), nil })
 	if err != nil {
 		return cfg, means, err
 	}
@@ -286,8 +313,17 @@ func (a *app) quarantined(ctx context.Context, args []string) (cfg config.Config
 	return cfg, means, nil
 }
 
+// podsOf are the pods of entries that lie in quarantine, and those that a person put back: these count only where
+// no other is meant, and the same command again then says that it is done.
 func podsOf(entries []policy.EntryState) (pods []wire.Pod) {
 	for _, e := range entries {
+		if !e.Phase.InQuarantine() && !e.Restored {
+			continue
+		}
+		if !e.Phase.InQuarantine() {
+			pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "put back", Past: true})
+			continue
+		}
 		pods = append(pods, wire.Pod{UID: e.UID, Name: policy.FullName(e.Namespace, e.PodName), Where: "in quarantine", Entry: e.Entry})
 	}
 	return pods
@@ -296,7 +332,7 @@ func podsOf(entries []policy.EntryState) (pods []wire.Pod) {
 // tellPods says which pods were meant, before anything is done with them.
 func (a *app) tellPods(args []string, uids []parsers.PodUID) {
 	for i, uid := range uids {
-		if args[i] != string(uid) {
+		if args[i] != string(uid) && !a.quiet {
 			_, _ = fmt.Fprintf(a.stderr, "orphan-reaper: %s is pod %s\n", clean.Text(args[i]), uid) // who cannot read it reads what was done
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestWholePodArgs: on a node, a pod that is named by less than its UID is the one that is meant, and
@@ -137,7 +138,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 	}
 	first := n.entryOf(1)
 	purge := func(meanwhile func()) (said string, code int) {
-		master, tty := newTerminal(t, 80)
+		master, tty := testkit.Terminal(t, 80)
 		cmd := n.command("quarantine", "purge", wholeUID(1))
 		cmd.Stdin = tty
 		stderr, err := cmd.StderrPipe()

@@ -191,3 +191,20 @@ func TestScanJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitFollowsSettings: how long a sweep waits is what hold and confirm are set to, where no daemon waits for it.
+func TestWaitFollowsSettings(t *testing.T) {
+	for _, daemon := range []string{"none", "unknown"} {
+		env := func(key string) string { return map[string]string{"FAKE": "all", "FAKE_DAEMON": daemon}[key] }
+		for settings, want := range map[string]string{"--hold 8s --confirm 6s": "some 14s.", "": "some 10m."} {
+			for _, command := range []string{"scan", "explain " + string(uidHold)} {
+				var out, errs bytes.Buffer
+				runWith(fakeDeps(env), strings.Fields(command+" "+settings), strings.NewReader(""), &out, &errs, env)
+				words := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), "\n#", "\n")), " ")
+				if !strings.Contains(words, "waits out hold and confirm, "+want) {
+					t.Errorf("%s, %s %s: not %q: %s%s", daemon, command, settings, want, &out, &errs)
+				}
+			}
+		}
+	}
+}

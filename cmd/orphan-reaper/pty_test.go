@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ import (
 // showed there. The terminal is a real one, so that its size and colours are found as everywhere.
 func onTerminal(t *testing.T, columns int, env map[string]string, args ...string) (shown string, code int) {
 	t.Helper()
-	master, tty := newTerminal(t, columns)
+	master, tty := testkit.Terminal(t, columns)
 	read := make(chan string)
 	go func() {
 		b, err := io.ReadAll(master)
@@ -40,29 +39,6 @@ func onTerminal(t *testing.T, columns int, env map[string]string, args ...string
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(<-read, "\r\n", "\n"), code
-}
-
-// newTerminal makes a pair of pseudo terminals, pts(4).
-func newTerminal(t *testing.T, columns int) (master, tty *os.File) {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		testkit.Skip(t, "this needs terminals: cannot open /dev/ptmx: ", err)
-	}
-	master = os.NewFile(uintptr(fd), "/dev/ptmx")
-	t.Cleanup(func() { _ = master.Close() })
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	// By the master's own instance of devpts, wherever that is mounted, ioctl_tty(2).
-	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
-	if errno != 0 {
-		testkit.Skip(t, "this needs terminals: ", errno)
-	}
-	if err := unix.IoctlSetWinsize(int(peer), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(columns)}); err != nil {
-		t.Fatal(err)
-	}
-	return master, os.NewFile(peer, "tty")
 }
 
 // TestOnTerminal: what a person sees on terminals of two widths, without colour and with.

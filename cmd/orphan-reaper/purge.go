@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/purge"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -26,11 +27,14 @@ func newPurgeCommand(a *app) *cobra.Command {
 	var yes, all, force bool
 	cmd := &cobra.Command{
 		Use: "purge POD|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
-		Long: `Remove for ever what lies in quarantine of one pod, or with --all of all pods
-that are confirmed dead. That includes data that may be a user's. It cannot be
-undone, so it asks first; without a terminal it wants --yes. Nothing is removed
-of a pod of which more has come into quarantine since it was shown. Of a pod
-that lives again nothing is removed without --force: it may be what it misses.
+		Long: `Remove for ever what lies in quarantine: of one pod, or with --all of all pods
+that are confirmed dead. That includes data that may belong to a user. You
+cannot undo it.
+
+The command asks first. Without a terminal it needs --yes. If more of a pod has
+come into quarantine since the command showed it, the command removes nothing of
+that pod. If a pod lives again, the pod may miss its data, so the command
+removes nothing of it without --force.
 
 ` + entryArgHelp,
 		Example: "  orphan-reaper quarantine purge 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper quarantine purge --all",
@@ -47,8 +51,8 @@ that lives again nothing is removed without --force: it may be what it misses.
 		ValidArgsFunction: a.completeQuarantined,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.purge(cmd.Context(), args, yes, force) },
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every pod that is confirmed dead, not one")
-	cmd.Flags().BoolVar(&force, "force", false, "also of a pod that lives again")
+	cmd.Flags().BoolVar(&all, "all", false, "purge every pod that is confirmed dead")
+	cmd.Flags().BoolVar(&force, "force", false, "purge also a pod that lives again")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -73,12 +77,12 @@ func (a *app) purge(ctx context.Context, args []string, yes, force bool) error {
 		return a.say("Nothing to purge: no pod in quarantine is confirmed dead.")
 	}
 	if !yes {
-		if err := a.confirm(view.PurgeQuestion(entries)); err != nil {
+		if err := a.confirm(purge.Question(entries), purge.Would(entries)); err != nil {
 			return err
 		}
 	}
 	outcomes, err := a.deps.purge(ctx, cfg, entries, force)
-	return a.purged(outcomes, err)
+	return a.purged(outcomes, entries, err)
 }
 
 // purgedBefore ends a purge of a pod of which nothing is in quarantine: the goal is reached
@@ -98,7 +102,7 @@ func (a *app) purgedBefore(ctx context.Context, cfg config.Config, uid parsers.P
 }
 
 // purged shows what a purge did; whatever did not go is an error.
-func (a *app) purged(outcomes []policy.Outcome, err error) error {
+func (a *app) purged(outcomes []policy.Outcome, shown []policy.EntryState, err error) error {
 	var errs []error
 	if err != nil {
 		errs = append(errs, fmt.Errorf("cannot purge: %w", err))
@@ -112,7 +116,7 @@ func (a *app) purged(outcomes []policy.Outcome, err error) error {
 		return errors.Join(append(errs, a.writeJSON(view.NewOutcomes(outcomes)))...)
 	}
 	p := a.printer(a.stdout)
-	p.Purged(outcomes)
+	purge.Write(p, outcomes, shown)
 	return errors.Join(append(errs, p.Flush())...)
 }
 
@@ -131,12 +135,13 @@ func confirmed(entries []policy.EntryState) []policy.EntryState {
 // errNotConfirmed: the person said no.
 var errNotConfirmed = errors.New("not confirmed; nothing was removed")
 
-// confirm asks on the terminal. Only "yes" is yes.
-func (a *app) confirm(question string) error {
+// confirm asks on the terminal. Only "yes" is yes. would is what a yes removes, for who has no terminal.
+func (a *app) confirm(question, would string) error {
 	f, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return exit.Usagef("--yes purges without asking", "there is no terminal to ask on: %s", question)
+		return exit.Usagef("--yes purges without asking; it cannot be undone", "purge asks first, and there is no terminal; it would remove %s", would)
 	}
+	defer a.console.Answered()
 	return ask(f, a.stderr, question)
 }
 
@@ -156,7 +161,7 @@ func ask(in io.Reader, out io.Writer, question string) error {
 
 // purgeArchive drops one archive for ever, by a person's word.
 func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +169,7 @@ func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if !yes {
-		if err := a.confirm("Drop the archive " + name + " of CNI files for ever?"); err != nil {
+		if err := a.confirm("Drop the archive "+name+" of CNI files for ever?", "the archive "+name+" of CNI files"); err != nil {
 			return err
 		}
 	}

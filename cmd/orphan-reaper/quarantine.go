@@ -20,19 +20,20 @@ const seeQuarantine = "orphan-reaper quarantine list shows what there is"
 
 func newQuarantineCommand(a *app) *cobra.Command {
 	group := newGroup("quarantine", "Show, restore or purge what was taken",
-		"What was taken lies in quarantine until it is purged. Data that may be a\nuser's is purged by a person only.")
+		"What was taken lies in quarantine until it is purged. Only a person purges data\nthat may belong to a user.")
 	group.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "Show what lies in quarantine, and when it goes",
 			Example: "  orphan-reaper quarantine list -o json", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
 		},
-		newRestoreCommand(a),
-		newPurgeCommand(a),
+		a.worksLong(newRestoreCommand(a)),
+		a.worksLong(newPurgeCommand(a)),
+		newForgetCommand(a),
 		&cobra.Command{
 			Use: "resume", Short: "Let enforcing go on after the breaker has stopped it",
-			Long: `Let enforcing go on. The breaker stops it when a pod that was taken turns out
-to live; find out why before you let it go on.`,
+			Long: `Let enforcing go on. The breaker stops enforcing when a pod that was taken turns
+out to live. Find out why that happened before you let it go on.`,
 			Example: "  orphan-reaper quarantine resume", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.resume(cmd.Context()) },
 		},
@@ -46,17 +47,16 @@ func (a *app) inQuarantine(ctx context.Context, cfg config.Config) ([]policy.Ent
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the quarantine: %w", err)
 	}
-	var entries []policy.EntryState
-	for _, e := range all {
-		if e.Phase.InQuarantine() {
-			entries = append(entries, e)
-		}
-	}
-	return entries, nil
+	return lying(all), nil
+}
+
+// lying leaves out the entries that have gone.
+func lying(all []policy.EntryState) []policy.EntryState {
+	return slices.DeleteFunc(slices.Clone(all), func(e policy.EntryState) bool { return !e.Phase.InQuarantine() })
 }
 
 func (a *app) quarantineList(ctx context.Context) error {
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *app) say(text string) error {
 }
 
 func (a *app) resume(ctx context.Context) error {
-	cfg, err := a.config(ctx)
+	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return err
 	}

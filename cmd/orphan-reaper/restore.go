@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -24,13 +25,14 @@ func newRestoreCommand(a *app) *cobra.Command {
 	var batch string
 	cmd := &cobra.Command{
 		Use: "restore POD|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
-		Long: `Put a pod directory back where it was, with what CNI had of the pod, and say
-what cannot be brought back. What lay in a single volume directory goes back
-into it, where that is still there and nothing of the same name lies in it. The
-pod is then kept for ever.
+		Long: `Put a pod directory back where it was, with the pod's CNI files, and say what
+cannot be brought back. If only the content of one volume directory was taken,
+it goes back into that directory, if the directory is still there and holds
+nothing of the same name. The pod is then kept until you run quarantine forget.
 
-With the name of an archive of CNI files: put its files back; an address only
-if it is still free. With --batch: those of all archives of the same sweep.
+With the name of an archive of CNI files, the command puts the files of that
+archive back. An address goes back only if it is still free. With --batch the
+command puts back the files of all archives of the same sweep.
 
 ` + entryArgHelp,
 		Example: "  orphan-reaper quarantine restore 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n" +
@@ -55,7 +57,7 @@ if it is still free. With --batch: those of all archives of the same sweep.
 			return a.restore(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().StringVar(&batch, "batch", "", "all that one sweep over CNI's files took, by the name of any of its archives")
+	cmd.Flags().StringVar(&batch, "batch", "", "put back all CNI files that one sweep took; name any of its archives")
 	return cmd
 }
 
@@ -122,4 +124,78 @@ func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) er
 	}
 	cmds := policy.Merge(cfg.QuarantineDir+"/"+entry.Entry, cfg.PodsDir()+"/"+string(entry.UID), entry.UID, entry.Left)
 	return fmt.Errorf("both stay where they are; to merge them:\n  %s", strings.Join(cmds, "\n  "))
+}
+
+func newForgetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "forget POD...", Short: "Judge a pod again that you have put back",
+		Long: `A pod that you put back with quarantine restore is kept for good. This command
+ends that. The pod is then judged like any other: it goes once it has proved
+dead for as long as --hold asks.
+
+This command moves and removes nothing. It changes nothing that lies in
+quarantine, and it does not close the breaker: quarantine resume does.
+
+` + sweepArgHelp,
+		Example: "  orphan-reaper quarantine forget 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("orphan-reaper scan lists all pods", "%s wants a pod", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeRestored,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, uids, err := a.surveyed(cmd.Context(), args, certainName, true)
+			if err != nil {
+				return err
+			}
+			a.tellPods(args, uids)
+			return a.forget(cmd.Context(), cfg, uids)
+		},
+	}
+}
+
+// completeRestored completes a pod that a person has restored.
+func (a *app) completeRestored(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completions(cmd.Context(), begun, args, noName, func(ctx context.Context, cfg config.Config) ([]wire.Pod, error) {
+		entries, err := a.deps.list(ctx, cfg)
+		return podsOf(slices.DeleteFunc(entries, func(e policy.EntryState) bool { return !e.Restored })), err
+	})
+}
+
+// forget has pods judged again. One that no person has restored is an error, unless the same command
+// was given before.
+func (a *app) forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) error {
+	forgotten, err := a.deps.forget(ctx, cfg, uids)
+	if err != nil {
+		return fmt.Errorf("cannot forget: %w", err)
+	}
+	var errs []error
+	var outcomes []policy.Outcome
+	p := a.printer(a.stdout)
+	for _, uid := range uids {
+		o := policy.Outcome{Action: policy.Action{UID: uid}, Result: policy.Done}
+		if slices.Contains(forgotten, uid) {
+			p.Printf("forgotten: %s is judged again from now on. See orphan-reaper explain %[1]s\n", uid)
+			outcomes = append(outcomes, o)
+			continue
+		}
+		last, err := a.lastOutcome(ctx, cfg, uid)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case last.Kind == policy.KindForgotten:
+			p.Printf("forgotten already, at %s: %s\n", human.When(last.At.Wall), uid)
+			o.Result = policy.Gone
+			outcomes = append(outcomes, o)
+		default:
+			errs = append(errs, exit.Failf("orphan-reaper explain "+string(uid)+" says what keeps it",
+				"nothing to forget: no person has put the pod %s back", uid))
+		}
+	}
+	if a.json() {
+		return errors.Join(append(errs, a.writeJSON(view.NewOutcomes(outcomes)))...)
+	}
+	return errors.Join(append(errs, p.Flush())...)
 }

@@ -23,8 +23,8 @@ const noSettings = "no-settings"
 const usesFlag = "uses-flag"
 
 const rootLong = `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
-It acts only on what it has proved dead, moves it to quarantine first, and says
-what it took, what it kept, and why.`
+It acts only on pods that it has proved dead, and moves their directories to
+quarantine first. It says what it took, what it kept, and why.`
 
 const rootExample = `  orphan-reaper doctor            why the kubelet complains, and what to do
   orphan-reaper scan              what is on this node; changes nothing
@@ -32,10 +32,10 @@ const rootExample = `  orphan-reaper doctor            why the kubelet complains
   orphan-reaper run --mode observe`
 
 const exitCodes = `Exit codes:
-  0  done, nothing left to say
+  0  done, and nothing needs you
   1  failed
   2  wrong usage or configuration
-  3  done, and something is kept that a person should look at`
+  3  done, and something is kept that you should look at`
 
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -57,8 +57,9 @@ func newRootCommand(a *app) *cobra.Command {
 	// method of the program, which is 1.7 MB.
 	root.Flags().BoolVarP(&a.showVersion, "version", "v", false, "version for orphan-reaper")
 	root.AddCommand(
-		newDoctorCommand(a), newRunCommand(a), newScanCommand(a), newExplainCommand(a), newSweepCommand(a), newParseCommand(a),
-		newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
+		a.worksLong(newDoctorCommand(a)), newRunCommand(a), a.worksLong(newScanCommand(a)), a.worksLong(newExplainCommand(a)),
+		a.worksLong(newSweepCommand(a)), a.worksLong(newParseCommand(a)),
+		newReportCommand(a), newQuarantineCommand(a), newFleetCommand(a), newConfigCommand(a), newVersionCommand(a), newCompletionCommand(a),
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
@@ -91,7 +92,7 @@ func (a *app) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.VarP(&choiceValue{&a.output, []string{"text", "json"}, "FORMAT"}, "output", "o", "text or json")
 	flags.Lookup("output").DefValue = "text"
-	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are an error, flags win over it (default: "+config.DefaultFile+", if there)")
+	flags.StringVar(&a.configFile, "config", "", "YAML `FILE`; unknown keys are errors; flags win over it (default: "+config.DefaultFile+", if there)")
 	config.AddFlags(flags, a.given)
 	a.output = "text"
 }
@@ -123,6 +124,7 @@ func (a *app) before(cmd *cobra.Command) error {
 	if a.showVersion {
 		return nil
 	}
+	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another
 	}
@@ -135,10 +137,10 @@ func (a *app) before(cmd *cobra.Command) error {
 		if flag == cmd.Annotations[usesFlag] {
 			continue
 		}
-		return exit.Usagef("", "%s does not use --%s", cmd.CommandPath(), flag)
+		return exit.Usagef(cmd.CommandPath()+" --help lists what it takes", "%s does not use --%s", cmd.CommandPath(), flag)
 	}
 	if a.configFile != "" {
-		return exit.Usagef("", "%s does not use --config", cmd.CommandPath())
+		return exit.Usagef(cmd.CommandPath()+" --help lists what it takes", "%s does not use --config", cmd.CommandPath())
 	}
 	return nil
 }
@@ -161,12 +163,21 @@ func flagError(cmd *cobra.Command, err error) error {
 		return exit.Usagef(hint, "unknown flag --%s", name)
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return exit.Usagef(hint, "--%s: %w", e.GetFlag().Name, e.Unwrap())
+		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s: %w", e.GetFlag().Name, e.Unwrap())
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return exit.Usagef(hint, "--%s wants a value", e.GetFlag().Name)
+		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s wants a value", e.GetFlag().Name)
 	}
 	return exit.Usagef(hint, "%w", err)
+}
+
+// pageOf is the command whose help lists a flag.
+func pageOf(cmd *cobra.Command, f *pflag.Flag) string {
+	page := cmd.CommandPath()
+	if _, setting := f.Value.(config.FlagValue); setting && cmd.Annotations[allSettings] == "" && f.Name != cmd.Annotations[usesFlag] {
+		page = cmd.Root().Name() + " run"
+	}
+	return page + " --help"
 }
 
 // newGroup makes a command that only holds others.

@@ -11,20 +11,25 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-const attentionHelp = `Exit code 3 says that something is kept that a person should look at, or lies
-in quarantine in conflict with a directory that was made again. A pod that
-lives (sandbox, container, cgroup), that waits for a time to pass, or that is
-kept by a person's own word (mode observe, restored) is no such thing.`
+const attentionHelp = `Exit code 3 says that something is kept that you should look at, or that
+something in quarantine conflicts with a directory that was made again, or that
+a setting contradicts the kubelet that runs. Three kinds of pods do not lead to
+exit code 3: pods that live (sandbox, container, cgroup), pods that wait for
+a time to pass, and pods that a person wanted kept (mode observe, restored).`
 
-const scanHelp = `Take one look at the pods directory and show what would happen to each entry,
-and why. Changes nothing. Pods that live are counted, and listed with --all or
-by name only; files of CNI are put together by network and reason.
+const scanHelp = `Take one look at the pods directory. Show what would happen to each entry, and
+why. The command changes nothing.
 
-In a pipe each pod is one line with fields apart by tabs: verdict, UID,
-NAMESPACE/NAME, bytes, reasons, and what else is to be said; "-" stands for
-nothing, and "#" begins lines of text. -o json has all that is known of all.`
+Living pods are counted. To list them, use --all or name them. CNI files are
+grouped by network and reason.
+
+In a pipe each pod is one line. Tabs separate its fields: verdict, UID,
+NAMESPACE/NAME, bytes, reasons, and notes. An empty field is "-". Lines of text
+begin with "#". -o json shows all that is known of each pod.`
 
 // scanOptions are scan's own flags.
 type scanOptions struct {
@@ -63,11 +68,11 @@ func newScanCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.all, "all", false, "list the pods that live, too, and each file of CNI by itself")
+	flags.BoolVar(&o.all, "all", false, "also list living pods, and list each CNI file by itself")
 	verdicts := []string{"reap", "wait", "keep", "alive"}
-	flags.Var(&choiceValue{&o.verdict, verdicts, "VERDICT"}, "verdict", "list only these: reap, wait, keep or alive")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "look again and again; on a terminal only")
-	flags.DurationVar(&o.interval, "interval", 2*shortestWatch, "how long --watch waits between two looks, 5s at least")
+	flags.Var(&choiceValue{&o.verdict, verdicts, "VERDICT"}, "verdict", "list only pods with this verdict: reap, wait, keep or alive")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "look again and again; works on a terminal only")
+	flags.DurationVar(&o.interval, "interval", 2*shortestWatch, "how long --watch waits between two looks; at least 5s")
 	if err := cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(verdicts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not there: the first call of any command shows it
 	}
@@ -112,21 +117,30 @@ func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 	if err != nil {
 		return err
 	}
-	return exit.Attention(shown.NeedsPerson())
+	return exit.Attention(shown.NeedsPerson() || contradicted(report))
 }
 
-// watch looks again and again until a signal ends it, and ends with the code of the last look.
+// contradicted reports whether a setting contradicts the kubelet that runs: nothing is taken then, so a
+// person should look, also where there is nothing to take now.
+func contradicted(r reaper.Report) bool { return r.Look.Node.Agrees.Truth == policy.No }
+
+// watch looks again and again until a signal ends it, and ends with the code of the last look that came to
+// its end.
 func (a *app) watch(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions) error {
+	attention := false
 	for {
 		p := a.printer(a.stdout)
 		p.NewScreen("orphan-reaper scan, every " + human.Span(o.interval) + ", at " + human.When(a.deps.now().Wall))
 		err := a.scan(ctx, cfg, uids, o, p)
-		if ctx.Err() == nil && exit.Code(err) != exit.DoneCode && exit.Code(err) != exit.AttentionCode {
+		switch code := exit.Code(err); {
+		case code == exit.DoneCode || code == exit.AttentionCode:
+			attention = code == exit.AttentionCode
+		case ctx.Err() == nil:
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return exit.Attention(exit.Code(err) == exit.AttentionCode)
+			return exit.Attention(attention)
 		case <-time.After(o.interval):
 		}
 	}

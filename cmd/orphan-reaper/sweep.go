@@ -6,7 +6,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/records"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -17,8 +19,12 @@ func newSweepCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [POD...]",
 		Short: "Take what may go, once, then exit",
-		Long: "Look, take every orphaned pod that has proved dead, wait out hold and confirm,\nand exit. For cron and jobs; the daemon does the same by itself.\n\n" +
-			"With --no-wait the next run goes on where this one stopped.\n\n" + sweepArgHelp + "\n\n" + attentionHelp,
+		Long: "Look, take every orphaned pod that has proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
+			"Use it in cron and in jobs. The\ndaemon does the same by itself.\n\n" +
+			"With --no-wait the command does not wait. The next run goes on where this one\nstopped.\n\n" +
+			"On a terminal each action has a line, and all pods that wait share one line.\n" +
+			"With --verbose each of them has a line. A pipe gets every record.\n\n" +
+			sweepArgHelp + "\n\n" + attentionHelp,
 		Example:           "  orphan-reaper sweep --dry-run\n  orphan-reaper sweep --no-wait -o json",
 		Annotations:       marks(allSettings),
 		ValidArgsFunction: a.completePods,
@@ -35,17 +41,20 @@ func newSweepCommand(a *app) *cobra.Command {
 				return a.printSweep(cfg, report, true, uids...)
 			}
 			a.tellPods(args, uids)
-			line := view.NewProgress(a.stderr, a.env)
-			report, err := wire.Sweep(cmd.Context(), cfg, a.process(), wire.SweepOptions{Only: uids, NoWait: noWait, Show: line.Show})
-			line.Clear()
+			o := wire.SweepOptions{Only: uids, NoWait: noWait}
+			if !a.printer(a.stderr).Piped && cfg.LogFormat != "json" {
+				screen := &records.Screen{Printer: func() *term.Printer { return a.printer(a.stderr).Printer }, Waiting: a.verbose}
+				o.Show, o.Waits = screen.Show, screen.Waits
+			}
+			report, err := wire.Sweep(cmd.Context(), cfg, a.process(), o)
 			if err != nil {
 				return err
 			}
 			return a.printSweep(cfg, report, false, uids...)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be taken, change nothing")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "leave what must wait to the next run")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be taken, and change nothing")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait; leave what must wait to the next run")
 	return cmd
 }
 
@@ -65,5 +74,25 @@ func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, o
 	if failed := shown.Failed(); failed > 0 {
 		return exit.Failf("orphan-reaper explain UID says more", "%s failed", human.Count(failed, "pod"))
 	}
-	return exit.Attention(shown.NeedsPerson())
+	return exit.Attention(shown.NeedsPerson() || contradicted(report))
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon",
+		Long: "Follow the kubelet's log, and remove what orphaned pods left once they have\n" +
+			"proved dead. The daemon runs until SIGTERM. On SIGHUP it reads its\n" +
+			"configuration again.\n\n" +
+			"With --mode observe the daemon changes nothing. Its records say what it would\ndo.",
+		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
+		Annotations: marks(allSettings, noOutput), Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return wire.RunDaemon(cmd.Context(), cfg, a.process(), a.config)
+		},
+	}
 }

@@ -48,7 +48,8 @@ func TestContractFlags(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"doctor", "run", "scan", "explain", "sweep", "parse", "quarantine list", "quarantine restore", "quarantine purge", "quarantine resume",
+		"doctor", "run", "scan", "explain", "sweep", "report", "parse", "quarantine list", "quarantine restore", "quarantine purge",
+		"quarantine forget", "quarantine resume",
 		"fleet list", "fleet sweep",
 		"config print", "config check", "version", "completion",
 	} {
@@ -80,6 +81,7 @@ func TestPipe(t *testing.T) {
 		{[]string{"scan", "-o", "json"}, 3, 1},
 		{[]string{"version"}, 0, 1},
 		{[]string{"doctor"}, 0, 1},
+		{[]string{"report"}, 0, 1},
 		{[]string{"doctor", "-o", "json"}, 0, 1},
 		{[]string{"parse"}, 0, 1},
 		{[]string{"completion", "bash"}, 0, 1},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -21,15 +22,18 @@ type versionView struct {
 	Platform string `json:"platform"`
 }
 
-// version reads the build information that the Go linker puts into every binary, so that
-// no build needs flags of its own.
+// stamped is the version as make build sets it by the linker, from packaging/version.sh. Built by go
+// build alone it is empty: Go's own version then knows tags, but not which version comes next.
+var stamped string
+
+// version reads the build information that the Go linker puts into every binary.
 func version() versionView {
 	v := versionView{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
+	v.Version = cmp.Or(stamped, info.Main.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

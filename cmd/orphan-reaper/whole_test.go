@@ -141,7 +141,7 @@ func TestWholeSweep(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, false)
 	n.pod(2, true)
-	n.mkdir("root/pods/lost+found")
+	n.mkdir("root/pods/backup")
 	dry, code := n.run("sweep", "--dry-run", "-o", "json")
 	if got := n.outcomes(dry); code != 3 || got[wholeUID(1)] != "would-remove" || got[wholeUID(2)] != "would-quarantine" {
 		t.Fatalf("dry run: %d, %v", code, got)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,6 +91,7 @@ func (n *wholeNode) doctor(wantCode int) (v doctorView) {
 func TestWholeDoctor(t *testing.T) {
 	t.Parallel() // each listens for seconds
 	n := doctorNode(t)
+	n.write("root/pods/"+wholeUID(2)+"/volumes/kubernetes.io~empty-dir/cache/file", strings.Repeat("x", 300<<10))
 	before := trace(t, n.dir)
 	v := n.doctor(3)
 	if after := trace(t, n.dir); after != before {
@@ -117,6 +119,38 @@ func TestWholeDoctor(t *testing.T) {
 	}
 	if v = n.doctor(0); len(v.Pods) != 1 || v.Pods[0].Fate != "gone" {
 		t.Errorf("after the sweep: %+v", v.Pods)
+	}
+	// What lay in an emptyDir is the exception: it goes later, and the command keeps it.
+	out, _ = n.run("doctor")
+	_, command, _ := strings.Cut(out, " To keep it:\n    ")
+	command, _, _ = strings.Cut(command, "\n")
+	if command != "orphan-reaper quarantine restore "+wholeUID(2) || !strings.Contains(out, "1 pod's emptyDir (30") ||
+		!strings.Contains(out, " KiB) goes for ever in 23h59m, if a daemon or a sweep\nenforces. To") ||
+		!strings.Contains(out, "1 pod that it named is gone.") {
+		t.Fatalf("%q in %s", command, out)
+	}
+	if said, code := n.run(strings.Fields(command)[1:]...); code != 0 {
+		t.Errorf("%s: %d, %s", command, code, said)
+	}
+	if _, err := os.Stat(n.path("root/pods/" + wholeUID(2) + "/volumes/kubernetes.io~empty-dir/cache/file")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWholeDoctorElsewhere: where the root directory is not there, and a line names another, a person is told. It is
+// not looked at.
+func TestWholeDoctorElsewhere(t *testing.T) {
+	t.Parallel() // each listens for seconds
+	n := doctorNode(t)
+	n.write("log/messages", fmt.Sprintf("%s node1 kubelet[812]: E%s     812 kubelet_volumes.go:263] orphaned pod %q found, but failed to rmdir() volume at "+
+		"path /tmp/nonexistent/kubelet/pods/%s/volumes/a: directory not empty\n",
+		time.Now().Format("2006-01-02T15:04:05.000000-07:00"), time.Now().Format("0102 15:04:05.000000"), wholeUID(1), wholeUID(1)))
+	n.args = append(n.args, "--root-dir", "/nonexistent")
+	said, err := n.command("doctor").CombinedOutput()
+	e, failed := errors.AsType[*exec.ExitError](err)
+	if out := string(said); !failed || e.ExitCode() != 1 || !strings.Contains(out, "error: cannot find the kubelet's root directory /nonexistent\n") ||
+		!strings.Contains(out, "hint: the kubelet's line names /tmp/nonexistent/kubelet: try --root-dir /tmp/nonexistent/kubelet\n") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
@@ -213,4 +247,47 @@ func TestWholeDoctorUser(t *testing.T) {
 		!strings.Contains(string(out), "permission denied") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// TestWholeBegins: what a daemon that starts now does. Where a look has left holds, no time from now on is given: what has
+// been seen dead long enough goes at the first look. The daemon's first record has the same words.
+func TestWholeBegins(t *testing.T) {
+	t.Parallel()
+	n := newWholeNode(t)
+	n.pod(1, false)
+	for _, flag := range []string{"--hold", "--confirm"} {
+		n.args[slices.Index(n.args, flag)+1] = "1h"
+	}
+	check := func() string {
+		out, code := n.run("config", "check")
+		if code != 0 {
+			t.Fatalf("config check: %d, %s", code, out)
+		}
+		return strings.Join(strings.Fields(out), " ")
+	}
+	if out := check(); !strings.Contains(out, "A daemon that starts now enforces from ") || strings.Contains(out, "at once") {
+		t.Errorf("a fresh state directory: %s", out)
+	}
+	if out, code := n.run("sweep", "--no-wait"); code != 0 {
+		t.Fatalf("sweep: %d, %s", code, out)
+	}
+	if out := check(); !strings.Contains(out, "enforces at once: what was already seen dead for its hold (") || strings.Contains(out, "enforces from") {
+		t.Errorf("after a look: %s", out)
+	}
+	cmd := n.command("run")
+	said, err := cmd.StderrPipe()
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
+	defer func() { _ = cmd.Wait() }() // it was told to end
+	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		if text := lines.Text(); strings.Contains(text, "orphan-reaper started") {
+			if !strings.Contains(text, "It enforces at once: what was already seen dead for its hold (") {
+				t.Errorf("the first record: %s", text)
+			}
+			return
+		}
+	}
+	t.Error("the daemon said nothing of its start")
 }

@@ -45,13 +45,20 @@ func newKubeletNode(t *testing.T, script string) *kubeletNode {
 // do runs a command in namespaces in which nothing runs but the kubelets.
 func (n *kubeletNode) do(command string, args ...string) (stdout, stderr string) {
 	n.t.Helper()
+	cmd := n.beside(command, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // exit code 3 says that something is kept
+	return out.String(), errs.String()
+}
+
+// beside is a command in namespaces in which nothing runs but the kubelets.
+func (n *kubeletNode) beside(command string, args ...string) *exec.Cmd {
 	settings := slices.Concat(strings.Fields(command), n.args, args)
 	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
 		nodeScript+n.script+"\norphan-reaper-whole '"+strings.Join(settings, "' '")+"'")
-	var out, errs bytes.Buffer
-	cmd.Env, cmd.Stdout, cmd.Stderr = n.env, &out, &errs
-	_ = cmd.Run() // exit code 3 says that something is kept
-	return out.String(), errs.String()
+	cmd.Env = n.env
+	return cmd
 }
 
 // there are the pods of so many whose directory is still there, by their numbers.

@@ -53,10 +53,13 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindStripped:       action(policy.Strip, policy.Partly),
 		policy.KindRemoved:        action(policy.Purge, policy.Done),
 		policy.KindRestored:       action(policy.PutBack, policy.Done),
+		policy.KindForgotten:      {Kind: policy.KindForgotten, UID: testUID, Entry: testUID},
 		policy.KindConflict:       action(policy.PutBack, policy.Conflict),
 		policy.KindFailed:         action(policy.RemoveSandbox, policy.Failed),
 		policy.KindRemovedSandbox: action(policy.RemoveSandbox, policy.Done),
 		policy.KindKeptSandbox:    action(policy.RemoveSandbox, policy.Gone),
+		policy.KindQuiet:          {Kind: policy.KindQuiet, Lines: 1, PodCount: 1, LastLine: noon},
+		policy.KindStillNamed:     {Kind: policy.KindStillNamed, UID: testUID, Lines: 1, LastLine: noon, Gone: noon},
 		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
 		policy.KindCNIRemoved:     cni.RemovedRecord("cni-1", nil, policy.Node{}, policy.Instant{}),
 		policy.KindCNIRestored:    cni.RestoredRecord("cni-1", nil, policy.Instant{}),
@@ -244,6 +247,7 @@ func TestFieldsDoc(t *testing.T) {
 	whole := sample(policy.KindStripped)
 	whole.Leaf, whole.Sandbox, whole.Archive, whole.Pods, whole.Undo = "l", "s", "a", []string{"p"}, "u"
 	whole.Merge = []string{"m"}
+	whole.Lines, whole.PodCount, whole.LastLine, whole.Gone = 1, 1, noon, noon
 	code := map[string]bool{"MESSAGE": true, "PRIORITY": true}
 	for name := range Fields(whole) {
 		code[byClass.ReplaceAllString(name, "${1}_<CLASS>_$2")] = true
@@ -284,8 +288,8 @@ func TestKindsDoc(t *testing.T) {
 			t.Errorf("docs/journal.md has %v, the code %s with priority %d", row, m.ID, m.Level)
 		}
 	}
-	_, intents, _ := strings.Cut(doc, "The ledger has intents besides (")
-	intents, _, _ = strings.Cut(intents, ")")
+	_, intents, _ := strings.Cut(doc, "The ledger also has intents (")
+	intents, _, _ = strings.Cut(strings.ReplaceAll(intents, "\n", " "), ")")
 	for _, k := range kinds() {
 		if inList := slices.Contains(strings.Split(intents, ", "), string(k)); inList == shown[k] {
 			t.Errorf("%s: in the table %v, among the intents %v", k, shown[k], inList)
@@ -295,7 +299,7 @@ func TestKindsDoc(t *testing.T) {
 
 // TestQueriesDoc: the queries of the docs ask for fields, kinds and message IDs that exist.
 func TestQueriesDoc(t *testing.T) {
-	fields := map[string]bool{}
+	fields := map[string]bool{"_AUDIT_LOGINUID": true} // journald's own, systemd.journal-fields(7)
 	for _, row := range table(t, journalDoc(t), "Fields") {
 		fields[row[0]] = true
 	}

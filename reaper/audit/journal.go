@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -49,6 +50,10 @@ type JournalOptions struct {
 	Format   Format // of Fallback; the zero value is text
 	// NoJournal sends everything to Fallback, as --log-format text and json ask.
 	NoJournal bool
+	// Show shows a record in place of a line of text on Fallback, for a person on a terminal; nil does not.
+	Show func(policy.Record) error
+	// Level is the least that Fallback gets; nil is all. The journal and the ledger have every record.
+	Level slog.Leveler
 }
 
 // Journal shows records in the journal, or on a stream where there is none. Its methods
@@ -84,17 +89,23 @@ func (j *Journal) Tell(r policy.Record) error {
 	return j.write(r)
 }
 
-// write shows the record on the stream, in one write.
+// write shows the record on the stream, in one write, unless nobody wants to see one of its level.
 func (j *Journal) write(r policy.Record) error {
 	if j.opts.Fallback == nil {
 		return errors.New("cannot show a record: no journal and no stream")
+	}
+	if j.opts.Level != nil && levelOf(priorityOf(r)) < j.opts.Level.Level() {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.opts.Show != nil && j.opts.Format != FormatJSON {
+		return j.opts.Show(r)
 	}
 	line, err := Line(r, j.opts.Format)
 	if err != nil {
 		return err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	if _, err := j.opts.Fallback.Write(line); err != nil {
 		return fmt.Errorf("cannot show a record: %w", err)
 	}
@@ -117,7 +128,7 @@ func Line(r policy.Record, f Format) ([]byte, error) {
 		Time  time.Time `json:"time"`
 		Level string    `json:"level"`
 		policy.Record
-	}{r.At.Wall, levelName(priorityOf(r)), r})
+	}{r.At.Wall, levelOf(priorityOf(r)).String(), r})
 	if err != nil {
 		return nil, fmt.Errorf("cannot show record %d: %w", r.Seq, err)
 	}
@@ -126,16 +137,16 @@ func Line(r policy.Record, f Format) ([]byte, error) {
 
 func priorityOf(r policy.Record) journal.Priority { return journal.Priority(r.Kind.Means().Level) }
 
-func levelName(p journal.Priority) string {
+func levelOf(p journal.Priority) slog.Level {
 	switch {
 	case p <= journal.PriErr:
-		return "ERROR"
+		return slog.LevelError
 	case p == journal.PriWarning:
-		return "WARN"
+		return slog.LevelWarn
 	case p == journal.PriDebug:
-		return "DEBUG"
+		return slog.LevelDebug
 	}
-	return "INFO"
+	return slog.LevelInfo
 }
 
 // Fields returns the journal fields of a record besides MESSAGE and PRIORITY. Fields
@@ -160,15 +171,26 @@ func Fields(r policy.Record) map[string]string {
 	own("ARCHIVE", clean.Text(r.Archive))
 	own("PODS", clean.Text(strings.Join(r.Pods, ",")))
 	own("RUNTIMES", clean.Text(strings.Join(r.Runtimes, ", ")))
+	number := func(name string, n int64) {
+		if n != 0 {
+			own(name, strconv.FormatInt(n, 10))
+		}
+	}
+	number("LINES", r.Lines)
+	number("POD_COUNT", r.PodCount)
+	number("SEQ", r.Seq)
+	if !r.LastLine.IsZero() {
+		own("LAST_LINE", r.LastLine.UTC().Format(time.RFC3339Nano))
+	}
+	if !r.Gone.IsZero() {
+		own("GONE", r.Gone.UTC().Format(time.RFC3339Nano))
+	}
 	own("VERDICT", string(r.Decision))
 	own("UNDO", Undo(r))
 	own("MERGE", strings.Join(r.Merge, "\n"))
 	own("BOOT_ID", r.At.BootID)
 	if r.NeedsPerson() {
 		own("NEEDS_PERSON", "1")
-	}
-	if r.Seq != 0 {
-		own("SEQ", strconv.FormatInt(r.Seq, 10))
 	}
 	reasons, details := make([]string, len(r.Why)), make([]string, 0, len(r.Why))
 	for i, w := range r.Why {

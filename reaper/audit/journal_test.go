@@ -90,7 +90,10 @@ func TestTexts(t *testing.T) {
 	said := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
 	newer := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1" + policy.ConflictSuffix}
 	elder := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1", Merge: []string{"diff -rq a b", "cp -anT a b"}}
-	for _, r := range []policy.Record{wait, one, said, newer, elder} {
+	quiet := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 2044, PodCount: 1, LastLine: noon.Add(-9 * time.Minute)}
+	many := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, Lines: 1234567, PodCount: 2044, LastLine: noon.Add(-24 * time.Hour)}
+	still := policy.Record{Kind: policy.KindStillNamed, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 1, LastLine: noon, Gone: noon.Add(-time.Hour)}
+	for _, r := range []policy.Record{wait, one, said, newer, elder, quiet, many, still} {
 		fmt.Fprintf(&b, "%s\n  %s\n", r.Kind, Text(r))
 	}
 	golden(t, "texts.txt", []byte(b.String()))
@@ -330,6 +333,35 @@ func TestNoJournal(t *testing.T) {
 	defer func() { _ = full.Close() }()
 	if err := NewJournal(JournalOptions{Fallback: full, NoJournal: true}).Tell(sample(policy.KindStarted)); err == nil {
 		t.Error("a record that could not be written counts as told")
+	}
+}
+
+// TestLevel: a stream gets no record below its level. That is no failure: nobody wants to see it.
+func TestLevel(t *testing.T) {
+	for level, want := range map[slog.Level]int{slog.LevelDebug: 4, slog.LevelInfo: 3, slog.LevelWarn: 2, slog.LevelError: 1} {
+		var out bytes.Buffer
+		j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Level: level})
+		for _, kind := range []policy.Kind{policy.KindParking, policy.KindParked, policy.KindPutBack, policy.KindBreaker} {
+			testkit.Must(t, j.Tell(sample(kind)))
+		}
+		if n := strings.Count(out.String(), "\n"); n != want {
+			t.Errorf("%d records at %v, want %d:\n%s", n, level, want, &out)
+		}
+	}
+}
+
+// TestShow: a record on a terminal is shown in another way, and JSON is what it was.
+func TestShow(t *testing.T) {
+	for format, want := range map[Format]int{FormatText: 1, FormatJSON: 0} {
+		var out bytes.Buffer
+		shown := 0
+		show := func(policy.Record) error { shown++; return nil }
+		j := NewJournal(JournalOptions{Fallback: &out, NoJournal: true, Format: format, Show: show, Level: slog.LevelInfo})
+		testkit.Must(t, j.Tell(sample(policy.KindParked)))
+		testkit.Must(t, j.Tell(sample(policy.KindParking))) // below the level
+		if shown != want || (out.Len() == 0) != (want == 1) {
+			t.Errorf("%s: %d records were shown, and %q written", format, shown, &out)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ type Metrics struct {
 	quarantineBytes                   *prometheus.GaugeVec
 	breaker, enforcing                prometheus.Gauge
 	lastLook, lastSuccess, lookLength prometheus.Gauge
-	slow                              prometheus.Counter
+	slow, quietLines                  prometheus.Counter
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
 	cni                               cniMetrics
 	named                             prometheus.Gauge
@@ -127,6 +127,7 @@ func NewMetrics(version string) *Metrics {
 		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),
 		reported: gauges("last_report_timestamp_seconds", "When the node's OrphanReport was last written to the API server, seconds since the epoch; "+
 			"absent before that."),
+		quietLines:     counter("quiet_lines_total", "Log lines that kubelets wrote about pods until their message about the pod stopped, its directory gone."),
 		slow:           counter("slow_passes_total", "Passes that had not ended after 30 s; the log says what each was doing."),
 		lookLength:     gauge("look_duration_seconds", "How long the last look took."),
 		sourceUp:       gauges("source_up", "1 while the log source is followed.", "source"),
@@ -302,6 +303,9 @@ func (m *Metrics) Outcome(o policy.Outcome) {
 
 // Failure counts one failed operation: a kind of action, or one of the Op constants.
 func (m *Metrics) Failure(operation string) { m.failures.WithLabelValues(operation).Inc() }
+
+// Quiet counts the lines that a kubelet wrote about pods until its message about them stopped.
+func (m *Metrics) Quiet(lines int64) { m.quietLines.Add(float64(lines)) }
 
 // Slow counts a pass that has not ended after 30 s.
 func (m *Metrics) Slow() { m.slow.Inc() }

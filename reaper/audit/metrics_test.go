@@ -39,6 +39,7 @@ func busy() *Metrics {
 	for range 3 {
 		m.Sighting(parsers.ReportPathsPresent)
 	}
+	m.Quiet(2044)
 	pod := func(uid parsers.PodUID, named, cgroup, sandbox policy.Truth, age time.Duration) policy.Evidence {
 		e := policy.Evidence{UID: uid, Changed: noon.Add(-age)}
 		e.Facts.Set(policy.FactNamed, named, "", "")

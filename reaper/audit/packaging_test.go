@@ -158,24 +158,94 @@ func rulesPass(t *testing.T, file string) {
 	}
 }
 
-// TestMetricsDoc: docs/metrics.md has every metric, and no other.
+// pages are the pages that people read, by path from the top.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{
+		"docs/*.md", "*.md", "packaging/man/*", "packaging/tarball.md", "packaging/config.yaml", "packaging/orphan-reaper.catalog",
+	} {
+		files, err := filepath.Glob(filepath.Join("../..", pattern))
+		testkit.Must(t, err)
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			testkit.Must(t, err)
+			all[strings.TrimPrefix(file, "../../")] = string(b)
+		}
+	}
+	if len(all) < 25 {
+		t.Fatalf("%d pages", len(all))
+	}
+	return all
+}
+
+// notExported are the names in a text that look like a metric, and that nobody exports. What ends in _ or * stands
+// for several.
+func notExported(names map[string]bool, text string) (missing []string) {
+	for _, name := range metricName.FindAllString(text, -1) {
+		if !names[name] && !strings.HasSuffix(name, "_") {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// TestMetricsDoc: docs/metrics.md has every metric, and no page has another.
 func TestMetricsDoc(t *testing.T) {
 	names := exported(t)
-	for _, file := range []string{"docs/metrics.md", "README.md", "docs/cni.md"} {
-		b, err := os.ReadFile(filepath.Join("../..", file))
-		testkit.Must(t, err)
-		told := map[string]bool{}
-		for _, name := range metricName.FindAllString(string(b), -1) {
-			told[name] = true
-			if !names[name] {
-				t.Errorf("%s tells of %s, which nobody exports", file, name)
-			}
+	for page, text := range pages(t) {
+		for _, name := range notExported(names, text) {
+			t.Errorf("%s tells of %s, which nobody exports", page, name)
 		}
-		for name := range names {
-			if file == "docs/metrics.md" && !told[name] {
-				t.Errorf("%s does not tell of %s", file, name)
-			}
+	}
+	table := pages(t)["docs/metrics.md"]
+	for name := range names {
+		if !strings.Contains(table, "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not tell of %s", name)
 		}
+	}
+	if wrong := notExported(names, "orphan_reaper_orphans, orphan_reaper_pod"); !slices.Equal(wrong, []string{"orphan_reaper_pod"}) {
+		t.Errorf("a metric that is not there is not found: %v", wrong)
+	}
+}
+
+var (
+	messageID  = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+	kindInText = regexp.MustCompile(`ORPHAN_REAPER_KIND=([a-z-]+)`)
+)
+
+// recordFaults are the message IDs and kinds of records that a text has, and that no record has.
+func recordFaults(text string) (faults []string) {
+	known := map[string]bool{}
+	for _, m := range policy.Kinds() {
+		known[m.ID], known[string(m.Kind)] = true, true
+	}
+	told := messageID.FindAllString(text, -1)
+	for _, m := range kindInText.FindAllStringSubmatch(text, -1) {
+		told = append(told, m[1])
+	}
+	for _, word := range told {
+		if !known[word] {
+			faults = append(faults, word)
+		}
+	}
+	return faults
+}
+
+// TestRecordsDoc: each message ID and each kind of record that a page asks for is one that records have.
+func TestRecordsDoc(t *testing.T) {
+	for page, text := range pages(t) {
+		if page == "CHANGELOG.md" || page == "CONTRIBUTING.md" {
+			continue // they may tell of what was
+		}
+		for _, fault := range recordFaults(text) {
+			t.Errorf("%s: no record has %s", page, fault)
+		}
+	}
+	id := policy.Kinds()[0].ID
+	wrong := recordFaults("ORPHAN_REAPER_KIND=breaker ORPHAN_REAPER_KIND=park " + id + " " + strings.Repeat("0", 32))
+	if !slices.Equal(wrong, []string{strings.Repeat("0", 32), "park"}) {
+		t.Errorf("what no record has is not found: %v", wrong)
 	}
 }
 

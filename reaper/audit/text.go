@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -46,6 +48,8 @@ func sentence(r policy.Record) string {
 		"{kind}", string(r.Kind), "{pod}", pod(r), "{why}", because(r), "{leaf}", cmp.Or(r.Leaf, "a volume's directory"),
 		"{taken}", taken(r.Taken), "{left}", left(r.Left), "{entry}", before(" as ", r.Entry), "{sandbox}", before(" ", r.Sandbox),
 		"{files}", files(r.Taken), "{pods}", pods(r), "{repaired}", repaired(r), "{archive}", r.Archive,
+		"{count}", count(r.PodCount, "pod", "pods"), "{lines}", count(r.Lines, "line", "lines"),
+		"{stopped}", clock(r.LastLine, r.At.Wall), "{gone}", clock(r.Gone, r.At.Wall),
 	).Replace(r.Sentence())
 }
 
@@ -175,7 +179,26 @@ func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return thousands(n) + " " + many
+}
+
+// thousands writes a number that is not negative with a comma for each thousand.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// clock writes a time in the zone of now, in which the journal shows the record, with the day where that
+// is another one.
+func clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04")
 }
 
 // size writes bytes as a person reads them, in binary units as du does.

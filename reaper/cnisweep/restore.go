@@ -68,8 +68,8 @@ func (s *Sweeper) restore(
 			return outs, err
 		}
 	}
-	if len(outs) == 0 {
-		return nil, nil
+	if !slices.ContainsFunc(outs, func(o cni.Outcome) bool { return o.Result != policy.Gone }) {
+		return outs, nil // all of it is there already: nothing was done that a record could tell
 	}
 	if _, err := s.Ledger.Append(cni.RestoredRecord(which, outs, s.Clock.Now())); err != nil {
 		return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)

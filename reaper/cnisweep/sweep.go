@@ -9,6 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // Sweeper takes sweeps over the CNI directories, one at a time.
@@ -28,9 +29,11 @@ type Prober interface {
 	// SweepCNI begins a sweep. Each Next lists some files and reads them, and only then asks
 	// the runtime and the node: what is made in between is in the answer, and not among the
 	// files. False when all have been read.
-	SweepCNI() Looks
-	// ReadCNI reads the files once more, whole, for the archive, up to what it can hold.
-	ReadCNI(ctx context.Context, files []cni.File) []cni.Content
+	// With contents the files come with what an archive needs, read before anything was asked.
+	SweepCNI(contents bool) Looks
+	// StillCNI looks at files once more before they are archived, and sets Err of those that are
+	// gone, or others by now.
+	StillCNI(ctx context.Context, files []cni.Content)
 }
 
 // Looks are those of one sweep under way.
@@ -90,7 +93,9 @@ type Report struct {
 	Verdicts []policy.Verdict
 	Outcomes []cni.Outcome
 	Census   cni.Census
-	Errors   []string
+	// Undo are the commands that put back what was removed: one for each sweep that removed something.
+	Undo   []string
+	Errors []string
 	// Next is when time alone could take a file further, 0 where it cannot; Pending where
 	// that is worth waiting for.
 	Next    time.Duration
@@ -118,6 +123,7 @@ func (rep *Report) Merge(later Report) {
 	later.Outcomes = append(rep.Outcomes, later.Outcomes...)
 	later.Census = rep.Census.Merge(later.Census)
 	later.Errors = append(rep.Errors, later.Errors...)
+	later.Undo = append(rep.Undo, later.Undo...)
 	*rep = later
 }
 
@@ -159,7 +165,8 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 		w.finish(ctx)
 	}
 	reaped := cni.Reaped(s.Ledger.Entries())
-	looks := s.Prober.SweepCNI()
+	takes := !opt.DryRun && s.Remover != nil
+	looks := s.Prober.SweepCNI(takes)
 	defer looks.Close()
 	for ctx.Err() == nil {
 		look, ok := looks.Next(ctx)
@@ -169,12 +176,16 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 		w.rep.complain(look.Errors...)
 		heard.Add(look.Listed, look.Node.RuntimeLists.Truth, opt.Rules.Hold, look.At)
 		dead := w.judge(look, reaped, heard.Older)
+		work, rest := progress.From(ctx), len(look.Files)
 		for files := range slices.Chunk(dead, batchSize) {
-			if opt.DryRun || s.Remover == nil || w.over {
+			if !takes || w.over {
 				break
 			}
-			w.remove(ctx, files, look.Node)
+			w.begin(ctx, files, look.Node)
+			work.Add(int64(len(files)))
+			rest -= len(files)
 		}
+		work.Add(int64(rest))
 	}
 	w.wait()
 	if enforces {
@@ -186,7 +197,7 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 }
 
 // judge judges the files of one look and returns those to remove.
-func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.File {
+func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.Listing) []cni.Content {
 	rep, rules := &w.rep, w.opt.Rules
 	rep.Census.Add(look)
 	breaker := w.opt.Stopped || w.Ledger.BreakerOpen()
@@ -196,9 +207,9 @@ func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.L
 			continue
 		}
 		f.Reaped = f.UID != "" && reaped[f.UID]
-		v := cni.Judge(f, look.Node, heard, rules, look.At)
+		v := cni.Judge(f.File, look.Node, heard, rules, look.At)
 		v.Gate(look.Node, breaker, rules)
-		rep.Census.Judged(f, v)
+		rep.Census.Judged(f.File, v)
 		if v.Decision == policy.Wait && v.Due > 0 {
 			waits := v.Due <= max(rules.Hold, rules.Settle)
 			rep.Pending = rep.Pending || waits
@@ -212,7 +223,7 @@ func (w *sweep) judge(look cni.Look, reaped map[parsers.PodUID]bool, heard cni.L
 			n, dead = &rep.going, append(dead, f)
 		}
 		if w.opt.room(n) {
-			rep.Files, rep.Verdicts = append(rep.Files, f), append(rep.Verdicts, v)
+			rep.Files, rep.Verdicts = append(rep.Files, f.File), append(rep.Verdicts, v)
 		}
 	}
 	return dead

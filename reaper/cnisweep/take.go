@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// batchSize is how many files are read at once for the archive, and synced together.
+// batchSize is how many files have one archive, and are synced together.
 const batchSize = 2048
 
 // batch is what was archived and written down, and is being removed.
@@ -21,42 +21,14 @@ type batch struct {
 	outs    chan []cni.Outcome
 }
 
-// remove archives files and removes them, batch by batch. While one batch is removed, the next is
-// read and archived, since both wait for the disk. At most one batch is being removed.
-func (w *sweep) remove(ctx context.Context, files []cni.File, n policy.Node) {
-	for len(files) > 0 && !w.over {
-		keep, later := w.read(ctx, files)
-		if len(keep) > 0 {
-			w.begin(ctx, keep, n)
-		}
-		if len(later) == len(files) {
-			return // no batch is large enough for any of them; they stay
-		}
-		files = later
+// begin archives a batch and writes it down, waits for the one before it, and begins to remove it:
+// while one is removed the next is archived, since both wait for the disk.
+func (w *sweep) begin(ctx context.Context, files []cni.Content, n policy.Node) {
+	w.Prober.StillCNI(ctx, files)
+	keep := w.whole(files)
+	if len(keep) == 0 {
+		return
 	}
-}
-
-// read reads the files of a batch for the archive, and returns those that have to wait for
-// the next: one batch is held in memory as a whole.
-func (w *sweep) read(ctx context.Context, files []cni.File) (keep []cni.Content, later []cni.File) {
-	contents := w.Prober.ReadCNI(ctx, files)
-	keep = contents[:0]
-	for _, c := range contents {
-		switch {
-		case c.Later:
-			later = append(later, c.File)
-		case c.Err != "":
-			w.ended([]cni.Outcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
-		default:
-			keep = append(keep, c)
-		}
-	}
-	return keep, later
-}
-
-// begin archives and writes down what was read, waits for the batch before it, and begins to
-// remove it.
-func (w *sweep) begin(ctx context.Context, keep []cni.Content, n policy.Node) {
 	now := w.Clock.Now()
 	if w.name == "" {
 		w.name = w.batchName(now)
@@ -74,6 +46,19 @@ func (w *sweep) begin(ctx context.Context, keep []cni.Content, n policy.Node) {
 	}
 	w.under = &batch{archive: name, node: n, outs: make(chan []cni.Outcome, 1)}
 	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.RemoveCNI(ctx, keep) }(w.under.outs)
+}
+
+// whole returns the files of which everything was read, and that still are what was; the others stay.
+func (w *sweep) whole(files []cni.Content) []cni.Content {
+	keep := make([]cni.Content, 0, len(files)) // its own: the chunk's other contents end with the look
+	for _, c := range files {
+		if c.Err != "" {
+			w.ended([]cni.Outcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
+			continue
+		}
+		keep = append(keep, c)
+	}
+	return keep
 }
 
 // wait waits until the batch under way has been removed, and writes down how it ended.
@@ -94,7 +79,16 @@ func (w *sweep) wait() {
 			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
 		}
 	}
+	w.took(b.archive, outs)
 	w.ended(outs)
+}
+
+// took takes in by which command comes back what was removed.
+func (w *sweep) took(archive string, outs []cni.Outcome) {
+	removed := slices.ContainsFunc(outs, func(o cni.Outcome) bool { return o.Result == policy.Done })
+	if undo := cni.Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
+		w.rep.Undo = append(w.rep.Undo, undo)
+	}
 }
 
 // untouched says that nothing was changed of any of the files.
@@ -142,6 +136,7 @@ func (w *sweep) finish(ctx context.Context) {
 			w.errorf("cannot write to the ledger what was removed; the archive "+name+" has it", err)
 			return
 		}
+		w.took(name, outs)
 		w.ended(outs)
 	}
 }

@@ -28,6 +28,7 @@ const (
 	KindPurging         Kind = "purging"          // intent
 	KindRestoring       Kind = "restoring"        // intent, by a person
 	KindRestored        Kind = "restored"         // by a person
+	KindForgotten       Kind = "forgotten"        // by a person: that the pod was restored
 	KindRemovingSandbox Kind = "removing-sandbox" // intent
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
@@ -38,6 +39,8 @@ const (
 	KindCNIRemoving     Kind = "sweeping"         // intent: files of CNI, archived
 	KindCNIRemoved      Kind = "swept"            // files of CNI, one batch
 	KindCNIRestored     Kind = "unswept"          // files of CNI put back by a person
+	KindQuiet           Kind = "quiet"            // the kubelet's message about a pod, or several, has stopped
+	KindStillNamed      Kind = "still-named"      // it has not, although the directory is gone
 	KindStarted         Kind = "started"          // the daemon
 	KindStopped         Kind = "stopped"          // the daemon
 )
@@ -262,7 +265,7 @@ var meanings = [...]Meaning{
 		Text:    "Put the directory of {pod} back where it was{why}",
 		instead: []wording{{ofLeaf, "Put what lay in {leaf} of {pod} back where it was{why}"}},
 	},
-	{Kind: KindStripping, Phase: PhaseStripping, ID: "4321d21ee607460cae948a99e8aa91c9", Level: LevelDebug, Intent: true, Text: intended},
+	{Kind: KindStripping, Phase: PhaseStripping, ID: "4321d21ee607460cae948a99e8aa91c9", Level: LevelDebug, Intent: true, Text: intended, fold: cutShort},
 	{
 		Kind: KindStripped, Phase: PhaseConfirmed, ID: "0a5ad9a2a09f4dafb4eb407793f6fb3e", Level: LevelNotice, Restores: true, person: leftAsks, fold: stripped,
 		Text: "Removed {taken} of {pod}; {left} in quarantine{why}",
@@ -282,6 +285,10 @@ var meanings = [...]Meaning{
 		Text:    "A person put the directory of {pod} back; it is kept from now on{why}",
 		instead: []wording{{ofLeaf, "A person put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
 	},
+	{
+		Kind: KindForgotten, ID: "cfde9f471bac4d4abd87309e94a9b2ee", Level: LevelNotice, fold: forgotten,
+		Text: "A person no longer wants {pod} kept, which was put back; it is judged again from now on{why}",
+	},
 	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
 	{
 		Kind: KindRemovedSandbox, ID: "d56b6525215043d99528cf3579ff59e2", Level: LevelNotice,
@@ -297,7 +304,7 @@ var meanings = [...]Meaning{
 		instead: []wording{{elder, "What {pod} had before it lived again is in quarantine{entry}, and only a person removes it{why}"}},
 	},
 	{
-		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always,
+		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always, fold: cutShort,
 		Text: "Could not finish with {pod}, a person should look{why}",
 	},
 	{
@@ -320,6 +327,15 @@ var meanings = [...]Meaning{
 	{
 		Kind: KindCNIRestored, ID: "034afacab35b4acc8211dc329f9b6d31", Level: LevelNotice,
 		Text: "A person put back {files} that CNI had left, from {archive}{why}",
+	},
+	{
+		Kind: KindQuiet, ID: "cfe0f290fffa4657b53d5c9b480329e7", Level: LevelNotice,
+		Text:    "The kubelet's message about {pod} stopped at {stopped}, after {lines}",
+		instead: []wording{{several, "The kubelet's messages about {count} stopped, the last at {stopped}, after {lines}"}},
+	},
+	{
+		Kind: KindStillNamed, ID: "dc9284c8a08243b4b2c669227b963791", Level: LevelWarning, person: always,
+		Text: "The kubelet still names {pod}, whose directory is gone since {gone}: its last line was written at {stopped}",
 	},
 	{Kind: KindStarted, ID: "31ef80b5113940adaecfb7a43fd035cc", Level: LevelInfo, Text: "orphan-reaper has started{why}"},
 	{Kind: KindStopped, ID: "55e9f916081a43809984fd3c31b35ee1", Level: LevelInfo, Text: "orphan-reaper has stopped{why}"},
@@ -369,6 +385,7 @@ func waits(r Record) bool       { return r.Decision == Wait }
 func erred(r Record) bool       { return r.Err != "" }
 func ofLeaf(r Record) bool      { return r.Leaf != "" }
 func nothing(r Record) bool     { return len(r.Taken) == 0 }
+func several(r Record) bool     { return r.PodCount > 1 }
 func elder(r Record) bool       { return EntryState{Entry: r.Entry}.IsElder() }
 
 // Fold applies one record to the states of the entries, keyed by Entry. A record without
@@ -411,7 +428,10 @@ func stripped(s *EntryState, r Record) {
 	s.take(r)
 }
 
-func purging(s *EntryState, r Record) { s.TakeAll = r.TakeAll }
+func purging(s *EntryState, r Record) {
+	s.TakeAll = r.TakeAll
+	cutShort(s, r)
+}
 
 func removed(s *EntryState, r Record) {
 	s.Left = nil
@@ -419,6 +439,8 @@ func removed(s *EntryState, r Record) {
 }
 
 func restored(s *EntryState, _ Record) { s.Restored = true }
+
+func forgotten(s *EntryState, _ Record) { s.Restored = false }
 
 func conflict(s *EntryState, r Record) {
 	s.Merge = r.Merge
@@ -430,6 +452,7 @@ func conflict(s *EntryState, r Record) {
 	}
 }
 
+// take takes in what ended an action. That Taken is there says so, even where nothing was removed.
 func (s *EntryState) take(r Record) {
 	if s.Taken == nil {
 		s.Taken = map[string]Tally{}
@@ -439,6 +462,11 @@ func (s *EntryState) take(r Record) {
 		sum.Add(t)
 		s.Taken[class] = sum
 	}
+	cutShort(s, r)
+}
+
+// cutShort takes in what an action that has not ended yet has read and removed.
+func cutShort(s *EntryState, r Record) {
 	for path, text := range r.VolData {
 		if s.VolData == nil {
 			s.VolData = map[string]string{}

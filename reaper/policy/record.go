@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
@@ -30,13 +31,19 @@ type Record struct {
 	// VolData holds each removed vol_data.json's content by its path.
 	VolData map[string]string `json:"vol_data,omitempty"`
 	Archive string            `json:"archive,omitempty"` // of CNI files: the name of their archive
-	Pods    []string          `json:"pods,omitempty"`    // of CNI files: some of the pods, NAMESPACE/NAME
+	Pods    []string          `json:"pods,omitempty"`    // where it is about several: some of them, NAMESPACE/NAME
 	// Repaired counts the cache files among Taken that were empty or unreadable, and Runtimes
 	// names those whose teardown they may hinder, with their versions.
 	Repaired int64    `json:"repaired,omitempty"`
 	Runtimes []string `json:"runtimes,omitempty"`
-	Err      string   `json:"error,omitempty"`
-	Undo     string   `json:"undo,omitempty"` // the command that takes it back
+	// Lines is how many lines the kubelet wrote about the pod, or about all PodCount pods, LastLine when
+	// the last of them was written, and Gone when the pod's directory was gone.
+	Lines    int64     `json:"lines,omitempty"`
+	PodCount int64     `json:"pod_count,omitempty"`
+	LastLine time.Time `json:"last_line,omitzero"`
+	Gone     time.Time `json:"gone,omitzero"`
+	Err      string    `json:"error,omitempty"`
+	Undo     string    `json:"undo,omitempty"` // the command that takes it back
 	// Merge are the commands with which a person brings what lies in quarantine into the
 	// directory that the pod has now.
 	Merge []string `json:"merge,omitempty"`
@@ -69,7 +76,8 @@ type EntryState struct {
 	Left        []Residue
 	Taken       map[string]Tally
 	VolData     map[string]string
-	// Restored is set where a person put the pod back: the UID is then kept for ever.
+	// Restored is set where a person put the pod back: the UID is then kept until a person has that
+	// forgotten.
 	Restored bool
 	// TakeAll is set while a purge is under way that a person asked for: data goes, too.
 	TakeAll bool
@@ -116,7 +124,7 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	}
 	r.Kind = after(o)
 	if o.Stopped && r.Kind == KindFailed {
-		return nil // nothing has failed: the intent stays open, and the next start goes on with it
+		return stillOpen(r, o)
 	}
 	if o.ID != (DirID{}) {
 		r.ID = o.ID
@@ -141,6 +149,18 @@ func Recorded(o Outcome, n Node, now Instant) []Record {
 	c := r
 	c.Kind, c.Entry, c.ID, c.Err = KindConflict, o.Conflict, DirID{}, ""
 	return []Record{r, c}
+}
+
+// stillOpen tells of an action that the end of the program stopped. Nothing has failed: the intent stays
+// open, and the next start goes on with it. Where something was removed already, the intent is written
+// once more, with that: it stands nowhere else.
+func stillOpen(r Record, o Outcome) []Record {
+	if len(r.Taken)+len(r.VolData) == 0 {
+		return nil
+	}
+	intent := Intent(o.Action, Node{KubeletID: r.Kubelet}, r.At)
+	intent.Taken, intent.VolData = r.Taken, r.VolData
+	return []Record{intent}
 }
 
 // Recover closes an intent whose outcome is not in the ledger, by where the directory

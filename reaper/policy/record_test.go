@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
 
 // TestRecoverParking: a crash between the intent and its outcome. What lies in quarantine was
 // parked; what does not has never left.
@@ -36,6 +40,40 @@ func TestStoppedIsNoFailure(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s, stopped: %v: told %q, want %q", c.kind, c.stopped, got, c.want)
+		}
+	}
+}
+
+// TestStoppedKeepsWhatWasTaken: what was removed before the program was told to end is in the ledger, and
+// so is what an action that failed has removed. A vol_data.json is removed only for that.
+func TestStoppedKeepsWhatWasTaken(t *testing.T) {
+	text := map[string]string{"volumes/kubernetes.io~csi/pv/vol_data.json": "{}"}
+	taken := map[contents.Class]Tally{contents.ClassSkeleton: {Entries: 3, Bytes: 4096}}
+	for _, c := range []struct {
+		kind    ActionKind
+		take    contents.ClassSet
+		stopped bool
+		want    Kind
+		phase   Phase
+	}{
+		{Strip, contents.TakeStrip, true, KindStripping, PhaseStripping},
+		{Purge, contents.TakeAll, true, KindPurging, PhasePurging},
+		{Strip, contents.TakeStrip, false, KindFailed, PhaseStripping},
+		{Purge, contents.TakeAll, false, KindFailed, PhasePurging},
+	} {
+		a := Action{Kind: c.kind, UID: "u", Entry: "u.1", Take: c.take}
+		states := map[string]*EntryState{}
+		Fold(states, Intent(a, Node{}, Instant{}))
+		told := Recorded(Outcome{Action: a, Result: Failed, Stopped: c.stopped, Taken: taken, VolData: text}, Node{}, Instant{})
+		if len(told) != 1 || told[0].Kind != c.want || told[0].NeedsPerson() == c.stopped {
+			t.Fatalf("%s, stopped %v: %+v", c.kind, c.stopped, told)
+		}
+		if told[0].Taken["skeleton"].Entries != 3 {
+			t.Errorf("%s, stopped %v: taken %v", c.kind, c.stopped, told[0].Taken)
+		}
+		Fold(states, told[0])
+		if s := states["u.1"]; s.Phase != c.phase || len(s.VolData) != 1 || s.Taken != nil || s.TakeAll != (c.kind == Purge) {
+			t.Errorf("%s, stopped %v: %+v", c.kind, c.stopped, s)
 		}
 	}
 }

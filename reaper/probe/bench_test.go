@@ -14,15 +14,15 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/cri"
 )
 
-// The node that the benchmarks look at: what issue 2 asks for.
-const (
-	benchOrphans    = 2044
-	benchNamespaces = 200
-	benchMounts     = 10_000
-)
+// size is how big a node is that the benchmarks look at.
+type size struct{ orphans, living, files, namespaces, mounts int }
 
-// benchNode makes pod directories as a node's orphans have them.
-func benchNode(b *testing.B) Config {
+// usualSize is a node with as many orphans as anybody has reported.
+var usualSize = size{orphans: 2044, namespaces: 200, mounts: 10_000}
+
+// benchNode makes pod directories as a node's orphans have them, and pods that live with so many
+// files each.
+func benchNode(b *testing.B, n size) Config {
 	b.Helper()
 	dir := b.TempDir()
 	cfg := Config{
@@ -43,8 +43,9 @@ func benchNode(b *testing.B) Config {
 	for range 100 {
 		mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + string(newUID()) + "/c")
 	}
-	for i := range benchOrphans {
-		pod := cfg.RootDir + "/pods/" + string(newUID())
+	for i := range n.orphans + n.living {
+		uid := string(newUID())
+		pod := cfg.RootDir + "/pods/" + uid
 		mkdir(pod + "/containers/app")
 		mkdir(pod + "/plugins/kubernetes.io~empty-dir/wrapped_token")
 		mkdir(pod + "/volumes/kubernetes.io~csi/pv/mount")
@@ -55,25 +56,39 @@ func benchNode(b *testing.B) Config {
 		write(pod+"/plugins/kubernetes.io~empty-dir/wrapped_token/ready", "")
 		write(pod+"/volumes/kubernetes.io~csi/pv/vol_data.json",
 			fmt.Sprintf(`{"driverName":"d","specVolID":"pv-%d","volumeHandle":"vol-%d"}`, i, i))
+		if i >= n.orphans {
+			file := pod + "/volumes/kubernetes.io~empty-dir/tmp/file"
+			write(file, "")
+			for f := range n.files - 1 {
+				must(b, os.Link(file, fmt.Sprint(file, f)))
+			}
+			mkdir(cfg.CgroupRoot + "/kubepods/burstable/pod" + uid)
+			write(cfg.CgroupRoot+"/kubepods/burstable/pod"+uid+"/cgroup.events", "populated 1\nfrozen 0\n")
+		}
 	}
 	return cfg
 }
 
 // benchNamespacesUp starts processes in mount namespaces of their own, with that many
-// mounts together. It returns what ends them, and false where it may not.
-func benchNamespacesUp(b *testing.B) (stop func(), ok bool) {
+// mounts together, two of them each of a pod's directories. It returns what ends them, and false
+// where it may not.
+func benchNamespacesUp(b *testing.B, n size, cfg Config) (stop func(), ok bool) {
 	b.Helper()
 	dir := b.TempDir()
-	each := max(1, benchMounts/benchNamespaces-countMounts())
+	must(b, os.WriteFile(dir+"/hosts", nil, 0o600))
+	must(b, os.Mkdir(dir+"/tmp", 0o755))
+	pods, err := os.ReadDir(cfg.RootDir + "/pods")
+	must(b, err)
+	each := max(2, n.mounts/n.namespaces-countMounts())
 	var stops []func()
 	stop = func() {
 		for _, f := range stops {
 			f()
 		}
 	}
-	for range benchNamespaces {
+	for i := range n.namespaces {
 		cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestMounter$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", mounterEnv, each, dir))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s/pods/%s", mounterEnv, each, dir, cfg.RootDir, pods[i%len(pods)].Name()))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -96,22 +111,26 @@ func benchNamespacesUp(b *testing.B) (stop func(), ok bool) {
 	return stop, true
 }
 
-// mounterEnv makes a copy of the test binary mount so many file systems on a directory,
-// and wait for its input to end.
+// mounterEnv makes a copy of the test binary mount so many file systems on a directory, two of them
+// of a pod, and become a program that waits for its input to end.
 const mounterEnv = "ORPHAN_REAPER_TEST_MOUNTER"
 
 // TestMounter is what runs in each mount namespace; on its own it does nothing.
 func TestMounter(t *testing.T) {
 	var count int
-	var dir string
-	if n, _ := fmt.Sscanf(os.Getenv(mounterEnv), "%d %s", &count, &dir); n != 2 {
+	var dir, pod string
+	if n, _ := fmt.Sscanf(os.Getenv(mounterEnv), "%d %s %s", &count, &dir, &pod); n != 3 {
 		return
 	}
-	for range count {
+	must(t, unix.Mount(pod+"/etc-hosts", dir+"/hosts", "", unix.MS_BIND, ""))
+	must(t, unix.Mount(pod+"/volumes/kubernetes.io~empty-dir/tmp", dir+"/tmp", "", unix.MS_BIND, ""))
+	for range count - 2 {
 		must(t, unix.Mount("t", dir, "tmpfs", 0, "size=4k"))
 	}
+	cat, err := exec.LookPath("cat")
+	must(t, err)
 	fmt.Println("ready")
-	_, _ = os.Stdin.Read(make([]byte, 1))
+	must(t, unix.Exec(cat, []string{cat}, nil))
 }
 
 func countMounts() int {
@@ -125,10 +144,24 @@ func countMounts() int {
 	return n
 }
 
-// BenchmarkLook is one look over all orphans on a node with real mount namespaces.
+// BenchmarkLook is one look over a node with real mount namespaces: over orphans alone, beside pods
+// that live and have many files, which it passes over, and over ever bigger nodes.
 func BenchmarkLook(b *testing.B) {
-	cfg := benchNode(b)
-	stop, ok := benchNamespacesUp(b)
+	b.Run("orphans", func(b *testing.B) { benchLook(b, usualSize) })
+	living := usualSize
+	living.living, living.files = 110, 10_000
+	b.Run("living", func(b *testing.B) { benchLook(b, living) })
+	for _, n := range []int{250, 500, 1000} {
+		b.Run(fmt.Sprintf("namespaces/%d", n), func(b *testing.B) {
+			benchLook(b, size{orphans: n / 2, namespaces: n, mounts: 60 * n})
+		})
+	}
+}
+
+func benchLook(b *testing.B, n size) {
+	b.Helper()
+	cfg := benchNode(b, n)
+	stop, ok := benchNamespacesUp(b, n, cfg)
 	if !ok {
 		b.Skip("needs root for mount namespaces")
 	}
@@ -141,7 +174,7 @@ func BenchmarkLook(b *testing.B) {
 	defer reportCPU(b)()
 	for b.Loop() {
 		look, err := p.Look(b.Context(), nil, nil)
-		if err != nil || len(look.Pods) != benchOrphans {
+		if err != nil || len(look.Pods) != n.orphans+n.living {
 			b.Fatalf("%d pods, %v", len(look.Pods), err)
 		}
 	}
@@ -163,8 +196,8 @@ func reportCPU(b *testing.B) func() {
 
 // BenchmarkParts is the same look part by part.
 func BenchmarkParts(b *testing.B) {
-	cfg := benchNode(b)
-	stop, ok := benchNamespacesUp(b)
+	cfg := benchNode(b, usualSize)
+	stop, ok := benchNamespacesUp(b, usualSize, cfg)
 	if !ok {
 		b.Skip("needs root for mount namespaces")
 	}

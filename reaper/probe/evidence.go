@@ -67,7 +67,7 @@ func (l *gathering) allListed() map[parsers.PodUID]bool {
 
 // fill sets the facts that every pod has, and what tells people which pod it is.
 func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
-	p, f, lists := l.probe, &e.Facts, l.podLists()
+	p, f, lists := l.probe, &e.Facts, l.lists
 	e.ID, e.Changed = r.ID, r.Changed
 	f[policy.FactDirectory], f[policy.FactOwnMount] = r.Directory, r.OwnMount
 	f[policy.FactContent], e.Unread = r.Fact(), r.Alive != ""

@@ -37,6 +37,7 @@ type gathering struct {
 	static       *kubelet.StaticPods
 	podList      *podlists.KubeletAnswer
 	api          *podlists.APIAnswer
+	lists        *lists.PodLists
 	openFiles    *openfiles.Answer
 	again        map[parsers.PodUID]policy.Fact // of parked pods: what the directory that was made again holds
 	blocks       *poddir.Blocks
@@ -83,7 +84,8 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	if l.moved != nil {
 		return policy.Look{At: at}, l.moved
 	}
-	look := policy.Look{At: at, Node: l.node}
+	l.lists = l.podLists()
+	look := policy.Look{At: at, Node: l.node, Pods: make([]policy.Evidence, 0, len(pods))}
 	for i, d := range pods {
 		if !reads[i].Gone { // the kubelet was faster
 			look.Pods = append(look.Pods, l.evidence(d.Name, reads[i]))

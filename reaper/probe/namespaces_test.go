@@ -183,16 +183,17 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
 	n.Mkdir(vol, n.PodDir(other))
 	holdNamespace(t, "mount -t tmpfs tmpfs '"+n.Path(vol)+"'")
-	e := n.oneWith(held, byFile)
-	check(t, e, facts{policy.FactMounted: policy.Yes})
-	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs) in the mount namespace that PID ")
-	check(t, n.oneWith(other, byFile), dead())
-	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
-	e = n.oneWith(held, !byFile)
+	// The one that enters comes last: its thread is in the namespace until the kernel has ended it.
+	e := n.oneWith(held, !byFile)
 	check(t, e, dead()) // lost without the guard, and told
 	if o := e.Facts[policy.FactMounted].Origin; o != "/proc/*/mountinfo, "+fmt.Sprint(views(t, o))+" mount namespaces, 1 without a process not read" {
 		t.Errorf("what was not read is not told: %s", o)
 	}
+	e = n.oneWith(held, byFile)
+	check(t, e, facts{policy.FactMounted: policy.Yes})
+	wantDetail(t, e.Facts[policy.FactMounted], "mounted at "+n.Path(vol)+" (tmpfs) in the mount namespace that PID ")
+	check(t, n.oneWith(other, byFile), dead())
+	check(t, n.oneEntered(held), facts{policy.FactMounted: policy.Yes})
 }
 
 func views(t *testing.T, origin string) (n int) {

@@ -45,16 +45,18 @@ func (l *gathering) volumesOf(uid parsers.PodUID, r *poddir.Answer) *reading.Pod
 // staged finds the mounts of any namespace at or below the staging paths.
 func (l *gathering) staged(r *poddir.Answer) []reading.StagedMount {
 	var all []reading.StagedMount
-	add := func(path, what string) {
-		all = append(all, reading.StagedMount{Path: path, Shown: clean.Name(path), Volume: r.Staging.Volumes[path], What: what})
+	add := func(p poddir.StagingPath, what string) {
+		all = append(all, reading.StagedMount{Path: p.Path, Shown: clean.Name(p.Path), Volume: p.Volume, What: what})
 	}
-	for _, path := range r.Staging.Mounted {
-		add(path, "plugins/"+clean.Name(path)+" is a mount point"+unstage(l.rootDir+"/plugins/"+path, "1"))
+	for _, p := range r.Staging.Paths {
+		if p.Mounted {
+			add(p, "plugins/"+clean.Name(p.Path)+" is a mount point"+unstage(l.rootDir+"/plugins/"+p.Path, "1"))
+		}
 	}
-	for _, path := range r.Staging.Paths {
-		if h, ok := l.mounts.Below[path]; ok && !slices.Contains(r.Staging.Mounted, path) {
+	for _, p := range r.Staging.Paths {
+		if h, ok := l.mounts.Below[p.Path]; ok && !p.Mounted {
 			pid, _ := h.PID()
-			add(path, "staged: "+h.Words()+unstage(h.Target, pid))
+			add(p, "staged: "+h.Words()+unstage(h.Target, pid))
 		}
 	}
 	return all

@@ -41,19 +41,22 @@ func (p *Probe) CNIDirs() []string {
 	return p.cni(p.confSockets(context.Background())).Dirs()
 }
 
-// ReadCNI reads files that were judged once more, with all that a restore needs.
-func (p *Probe) ReadCNI(ctx context.Context, files []cnipolicy.File) []cnipolicy.Content {
-	return p.cni(nil).Contents(ctx, files)
+// StillCNI looks at files once more before they are archived, and sets Err of those that are gone, or
+// others by now.
+func (p *Probe) StillCNI(ctx context.Context, files []cnipolicy.Content) {
+	p.cni(nil).Still(ctx, files)
 }
 
 // CNISweep is one pass over what CNI left. It is used by one goroutine.
 type CNISweep struct {
-	p     *Probe
-	sweep *cni.Sweep
+	p        *Probe
+	contents bool
+	sweep    *cni.Sweep
 }
 
-// SweepCNI begins a pass. Nothing is read until Next.
-func (p *Probe) SweepCNI() *CNISweep { return &CNISweep{p: p} }
+// SweepCNI begins a pass. Nothing is read until Next. With contents the files come with all that a
+// restore needs.
+func (p *Probe) SweepCNI(contents bool) *CNISweep { return &CNISweep{p: p, contents: contents} }
 
 // Close closes what the sweep has open.
 func (s *CNISweep) Close() {
@@ -68,7 +71,7 @@ func (s *CNISweep) Close() {
 // Each chunk is read before anything is asked, so that no answer is older than its files.
 func (s *CNISweep) Next(ctx context.Context) (cnipolicy.Look, bool) {
 	if s.sweep == nil {
-		s.sweep = s.p.cni(s.p.confSockets(ctx)).Sweep()
+		s.sweep = s.p.cni(s.p.confSockets(ctx)).Sweep(s.contents)
 	}
 	chunk, ok := s.sweep.Read(ctx)
 	if !ok {

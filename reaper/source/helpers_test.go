@@ -32,6 +32,8 @@ type follower struct {
 	cancel context.CancelFunc
 	done   chan error
 	lines  chan parsers.Line
+	// received is closed when got holds all that Run has handed over.
+	received chan struct{}
 
 	mu      sync.Mutex
 	got     []parsers.Line
@@ -57,12 +59,11 @@ func startHeld(t *testing.T, src Source, from Position, hold chan struct{}) *fol
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &follower{
 		t: t, src: src, cancel: cancel, done: make(chan error, 1), lines: make(chan parsers.Line),
-		changed: make(chan struct{}, 1), hold: hold,
+		changed: make(chan struct{}, 1), hold: hold, received: make(chan struct{}),
 	}
 	go func() { f.done <- src.Run(ctx, from, f.lines); close(f.lines) }()
-	received := make(chan struct{})
 	go func() {
-		defer close(received)
+		defer close(f.received)
 		select {
 		case <-f.hold:
 		case <-ctx.Done():
@@ -77,7 +78,7 @@ func startHeld(t *testing.T, src Source, from Position, hold chan struct{}) *fol
 			}
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-received })
+	t.Cleanup(func() { cancel(); <-f.received })
 	return f
 }
 
@@ -93,6 +94,7 @@ func (f *follower) stop() Position {
 	case <-time.After(patience):
 		f.t.Fatal("Run does not end with its context")
 	}
+	<-f.received // The last line that Run handed over may not be among got yet.
 	return f.src.Position()
 }
 

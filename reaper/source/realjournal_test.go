@@ -13,8 +13,8 @@ import (
 
 // journalRemote finds systemd-journal-remote, which writes journal files without a
 // journald (Debian's package of that name). JOURNAL_REMOTE may name another.
-func journalRemote(t *testing.T) string {
-	t.Helper()
+func journalRemote(tb testing.TB) string {
+	tb.Helper()
 	for _, p := range []string{os.Getenv("JOURNAL_REMOTE"), "/usr/lib/systemd/systemd-journal-remote", "/lib/systemd/systemd-journal-remote"} {
 		if _, err := os.Stat(p); p != "" && err == nil {
 			if _, err := exec.LookPath("journalctl"); err == nil {
@@ -23,9 +23,9 @@ func journalRemote(t *testing.T) string {
 		}
 	}
 	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatal("journalctl and systemd-journal-remote are needed here")
+		tb.Fatal("journalctl and systemd-journal-remote are needed here")
 	}
-	t.Skip("needs journalctl and systemd-journal-remote")
+	tb.Skip("needs journalctl and systemd-journal-remote")
 	return ""
 }
 

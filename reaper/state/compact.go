@@ -23,8 +23,8 @@ func (s *Store) compactIfLarge() error {
 // compact writes the ledger anew without the old records that nothing needs: those that
 // the journal has got, whose entry is gone, and that are not among the last KeepRecords.
 // All records of an entry that is in quarantine or was restored stay, as do the last word
-// on the breaker, so what is folded from the rest is the same. The caller holds the append
-// lock; other processes notice the new file at their next append.
+// on the breaker, so what is folded from the rest is the same. What was done by day is kept apart
+// first. The caller holds the append lock; other processes notice the new file at their next append.
 func (s *Store) compact() error {
 	keep, bytes, err := s.kept()
 	if err != nil {
@@ -36,6 +36,9 @@ func (s *Store) compact() error {
 	}
 	if err := s.sent.Sync(); err != nil {
 		return fmt.Errorf("cannot sync the marker of sent records: %w", err)
+	}
+	if err := s.saveDays(); err != nil {
+		return err
 	}
 	before := s.ledger.size
 	err = s.replace(ledgerFile, func(f *os.File) error {

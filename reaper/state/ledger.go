@@ -58,7 +58,7 @@ func (l *ledger) apply(r policy.Record, length int) {
 	}
 	policy.Fold(l.entries, r)
 	// What is no longer in quarantine would only fill memory. A restored pod stays: its UID
-	// is kept for ever.
+	// is kept until a person has it forgotten.
 	if e := l.entries[r.Entry]; e != nil && !e.Restored && e.Phase.Over() {
 		delete(l.entries, r.Entry)
 	}

@@ -315,6 +315,9 @@ func TestCompact(t *testing.T) {
 	appendTo(t, s, life(1, policy.KindStripped)...)
 	appendTo(t, s, policy.Record{Kind: policy.KindResumed}, policy.Record{Kind: policy.KindBreaker, UID: uid(2)})
 	appendTo(t, s, policy.Record{Kind: policy.KindRestoring, UID: uid(3), Entry: "three"}, policy.Record{Kind: policy.KindRestored, UID: uid(3), Entry: "three"})
+	for _, kind := range []policy.Kind{policy.KindRestoring, policy.KindRestored, policy.KindForgotten} {
+		appendTo(t, s, policy.Record{Kind: kind, UID: uid(4), Entry: "four"})
+	}
 	for i := range 300 {
 		appendTo(t, s, life(100+i, policy.KindRemoved)...)
 	}
@@ -326,6 +329,10 @@ func TestCompact(t *testing.T) {
 	reader, err := OpenReadOnly(dir, Options{})
 	testkit.Must(t, err)
 	defer func() { _ = reader.Close() }()
+
+	if entries["three"] == nil || entries["four"] != nil {
+		t.Errorf("of a restored pod, and of one that was forgotten: %v, %v", entries["three"], entries["four"])
+	}
 
 	// What a compaction that was killed has left does no harm.
 	writeFile(t, bytes.Repeat([]byte("half a ledger\n"), 100_000), dir, ledgerFile+".tmp")

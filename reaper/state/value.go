@@ -113,11 +113,7 @@ func (s *Store) Save(name string, v any) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
-	value, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("cannot save %s: %w", name, err)
-	}
-	b, err := json.Marshal(envelope{Version: valueVersion, Value: value})
+	b, err := wrapped(v)
 	if err != nil {
 		return fmt.Errorf("cannot save %s: %w", name, err)
 	}
@@ -126,7 +122,17 @@ func (s *Store) Save(name string, v any) error {
 		return err
 	}
 	defer release()
-	return s.writeFile(file, append(b, '\n'))
+	return s.writeFile(file, b)
+}
+
+// wrapped is the text of a value's file.
+func wrapped(v any) ([]byte, error) {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(envelope{Version: valueVersion, Value: value})
+	return append(b, '\n'), err
 }
 
 // valueFile returns the file of a value. Names come from the program, never from input;

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -98,11 +99,12 @@ func Outside(hook func(op, name string)) func(op, name string) {
 	}
 }
 
-// KillBefore returns a hook that kills this process, as kill -9 would, before its n-th change.
+// KillBefore returns a hook that kills this process, as kill -9 would, before its n-th change. Any
+// number of threads may call it.
 func KillBefore(n int) func(op, name string) {
-	seen := 0
+	var seen atomic.Int64
 	return Outside(func(string, string) {
-		if seen++; seen == n {
+		if seen.Add(1) == int64(n) {
 			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
 			select {}
 		}

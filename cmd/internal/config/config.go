@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -120,6 +121,21 @@ func (c Config) PodsDir() string { return filepath.Join(c.RootDir, "pods") }
 // Observe reports whether nothing may be changed.
 func (c Config) Observe() bool { return c.Mode != ModeEnforce }
 
+// Begins says in words, as of the time now, what a daemon that starts now does, how to see that before,
+// and how to have it otherwise. seen says that an earlier look may have left holds in the state directory: they go on.
+func (c Config) Begins(now time.Time, seen bool) string {
+	if c.Observe() {
+		return "takes nothing (mode observe); orphan-reaper scan shows what would go, mode: enforce takes it"
+	}
+	from := "from " + human.Clock(now.Add(c.Hold), now) + " (hold " + human.Span(c.Hold) + ")"
+	if seen {
+		from = "at once: what was already seen dead for its hold (" + human.Span(c.Hold) +
+			"), in mode observe or by an earlier sweep, goes at the first look, " +
+			"files of CNI too"
+	}
+	return "enforces " + from + "; orphan-reaper scan shows what would go, mode: observe only looks"
+}
+
 // Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).
 func (c Config) Waive() bool { return c.RuntimeEndpoint == None }
 
@@ -158,13 +174,28 @@ type Input struct {
 	File  string              // --config, "" for the usual file where there is one
 	Usual string              // the file that is read where no other is named
 	Given map[string][]string // the settings' flags as they were given, by flag
+	// Dir is where the relative paths of File and Given begin, as for the flags of another process;
+	// nil for the working directory. It is asked only where one is relative.
+	Dir func() (string, error)
 	// Discover finds the root directory of the kubelet that runs here, and says in words where
 	// it was read. It is false, and the words say why, where only a person can choose.
 	Discover func(context.Context) (dir, origin string, ok bool)
 }
 
-// Load makes the configuration of one call. An error carries exit code 2. A daemon
-// calls it again to reload.
+// place is the path that name means, a name of File or Given.
+func (in Input) place(name string) (string, error) {
+	if in.Dir == nil || filepath.IsAbs(name) {
+		return name, nil
+	}
+	dir, err := in.Dir()
+	if err != nil {
+		return "", fmt.Errorf("cannot tell where %s lies: %w", name, err)
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// Load makes the configuration of one call. An error carries exit code 2, but not that of
+// Input.Dir. A daemon calls it again to reload.
 func Load(ctx context.Context, in Input) (Config, error) {
 	c := Default()
 	file, explicit := in.File, in.File != ""
@@ -173,6 +204,10 @@ func Load(ctx context.Context, in Input) (Config, error) {
 		if given := in.Given["node-root"]; len(given) > 0 {
 			file = filepath.Join(last(given), file)
 		}
+	}
+	file, err := in.place(file)
+	if err != nil {
+		return Config{}, err
 	}
 	data, err := readConfigFile(file)
 	switch {
@@ -187,7 +222,7 @@ func Load(ctx context.Context, in Input) (Config, error) {
 	case explicit || !errors.Is(err, fs.ErrNotExist):
 		return Config{}, exit.Usagef("orphan-reaper config print shows what holds without a file", "cannot read the configuration: %w", err)
 	}
-	if err := c.applyFlags(in.Given); err != nil {
+	if err := c.applyFlags(in); err != nil {
 		return Config{}, err
 	}
 	c.usualPlaces()
@@ -198,11 +233,11 @@ func Load(ctx context.Context, in Input) (Config, error) {
 	return c, nil
 }
 
-// applyFlags lets the flags win. A relative path is one below the working directory.
-func (c *Config) applyFlags(given map[string][]string) error {
+// applyFlags lets the flags win. A relative path is one below the working directory, or Input.Dir.
+func (c *Config) applyFlags(in Input) error {
 	for i := range Settings {
 		s := &Settings[i]
-		values, ok := given[s.Flag]
+		values, ok := in.Given[s.Flag]
 		if !ok {
 			continue
 		}
@@ -212,10 +247,14 @@ func (c *Config) applyFlags(given map[string][]string) error {
 		c.sources[s.Key] = valueOrigin{"flag --" + s.Flag, true}
 	}
 	for _, p := range c.paths() {
-		if _, flag := given[p.flag]; !flag || !isPath(*p.value) {
+		if _, flag := in.Given[p.flag]; !flag || !isPath(*p.value) {
 			continue
 		}
-		abs, err := filepath.Abs(*p.value)
+		name, err := in.place(*p.value)
+		if err != nil {
+			return err
+		}
+		abs, err := filepath.Abs(name)
 		if err != nil {
 			return exit.Usagef("", "--%s: %w", p.flag, err)
 		}

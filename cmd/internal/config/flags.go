@@ -16,7 +16,11 @@ func AddFlags(flags *pflag.FlagSet, given map[string][]string) {
 			shown = strings.Join(s.Values(&c), ", ")
 		}
 		v := FlagValue{s, given, shown}
-		f := flags.VarPF(v, s.Flag, "", s.usage)
+		usage := s.usage
+		if usual := strings.ReplaceAll(s.Flag, "-", "_"); s.Key != usual {
+			usage += "; in the file " + s.Key
+		}
+		f := flags.VarPF(v, s.Flag, "", usage)
 		if v.IsBoolFlag() {
 			f.NoOptDefVal = "true"
 		}

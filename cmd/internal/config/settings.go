@@ -56,15 +56,16 @@ var Settings = []Setting{
 		Choices: []string{modeObserve, ModeEnforce}, field: func(c *Config) any { return &c.Mode }, Live: true,
 	},
 	{
-		Flag: "hold", Key: "hold", Meta: "DURATION", usage: "how long evidence must stay good",
+		Flag: "hold", Key: "hold", Meta: "DURATION", usage: "how long the evidence that a pod is dead must hold",
 		field: func(c *Config) any { return &c.Hold }, Live: true,
 	},
 	{
-		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run",
+		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is taken",
 		field: func(c *Config) any { return &c.Settle }, Live: true,
 	},
 	{
-		Flag: "confirm", Key: "confirm", Meta: "DURATION", usage: "how long a parked pod waits for a sign of life; 0s only with --hold 0s",
+		Flag: "confirm", Key: "confirm", Meta: "DURATION",
+		usage: "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
 		field: func(c *Config) any { return &c.Confirm }, Live: true,
 	},
 	{
@@ -72,19 +73,20 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.Retention }, Live: true,
 	},
 	{
-		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "most pods taken in one look; 0 is no limit",
+		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "take at most N pods in one look; 0 is no limit",
 		field: func(c *Config) any { return &c.MaxPerLook }, Live: true,
 	},
 	{
-		Flag: "quarantine-dir", Key: "quarantine_dir", Meta: "DIR", usage: "on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
+		Flag: "quarantine-dir", Key: "quarantine_dir", Meta: "DIR",
+		usage: "where pods are moved to; on the same mount as the pods directory (default: ROOT-DIR/orphan-reaper)",
 		field: func(c *Config) any { return &c.QuarantineDir },
 	},
 	{
-		Flag: "state-dir", Key: "state_dir", Meta: "DIR", usage: "ledger, holds, checkpoints",
+		Flag: "state-dir", Key: "state_dir", Meta: "DIR", usage: "where the ledger, the holds and the checkpoints are",
 		field: func(c *Config) any { return &c.StateDir },
 	},
 	{
-		Flag: "log-source", Key: "log_sources", Meta: "SOURCE", usage: "auto, journald or file; may be repeated; auto is journald where it runs",
+		Flag: "log-source", Key: "log_sources", Meta: "SOURCE", usage: "auto, journald or file; auto is journald if it runs; may be repeated",
 		Choices: []string{Auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources },
 	},
 	{
@@ -96,19 +98,21 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.LogFiles },
 	},
 	{
-		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "CRI socket: unix:///PATH, auto, or none with --node-namespaces self",
+		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
 		field: func(c *Config) any { return &c.RuntimeEndpoint },
 	},
 	{
-		Flag: "remove-sandboxes", Key: "runtime.remove_sandboxes", Meta: "BOOL", usage: "have the runtime remove stopped sandboxes of pods that nobody else knows",
+		Flag: "remove-sandboxes", Key: "runtime.remove_sandboxes", Meta: "BOOL",
+		usage:   "have the runtime remove stopped sandboxes of pods that no other source shows",
 		Choices: []string{"true", "false"}, field: func(c *Config) any { return &c.RemoveSandboxes }, Live: true,
 	},
 	{
-		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto, or self where this process's own namespaces are the node",
+		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self takes this process's own namespaces for the node's",
 		Choices: []string{Auto, Self}, field: func(c *Config) any { return &c.NodeNamespaces },
 	},
 	{
-		Flag: "node-root", Key: "node_root", Meta: "DIR", usage: "below which all usual places are; another than / only with --node-namespaces self",
+		Flag: "node-root", Key: "node_root", Meta: "DIR",
+		usage: "the directory below which all usual places are; other than / only with --node-namespaces self",
 		field: func(c *Config) any { return &c.NodeRoot },
 	},
 	{
@@ -116,7 +120,8 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.CgroupRoot },
 	},
 	{
-		Flag: "kubelet-token-file", Key: "kubelet_token_file", Meta: "FILE", usage: "a bearer token for the kubelet's own port, which is then asked for its pods",
+		Flag: "kubelet-token-file", Key: "kubelet_token_file", Meta: "FILE",
+		usage: "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
 		field: func(c *Config) any { return &c.KubeletTokenFile },
 	},
 	{
@@ -124,19 +129,20 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.KubeletClientCertificate },
 	},
 	{
-		Flag: "kubelet-client-key", Key: "kubelet_client_key", Meta: "FILE", usage: "its key (default: in the same file)",
+		Flag: "kubelet-client-key", Key: "kubelet_client_key", Meta: "FILE", usage: "the key of that certificate (default: in the same file)",
 		field: func(c *Config) any { return &c.KubeletClientKey },
 	},
 	{
-		Flag: "kubeconfig", Key: "kubeconfig", Meta: "FILE", usage: "for the API server, which is then asked for this node's pods",
+		Flag: "kubeconfig", Key: "kubeconfig", Meta: "FILE", usage: "how to reach the API server; with it the API server is asked for this node's pods",
 		field: func(c *Config) any { return &c.Kubeconfig },
 	},
 	{
-		Flag: "node-name", Key: "node_name", Meta: "NAME", usage: "this node's name at the API server; auto: as its credentials, the kubelet or this host say",
+		Flag: "node-name", Key: "node_name", Meta: "NAME",
+		usage: "this node's name at the API server; auto takes it from the credentials, the kubelet or this host",
 		field: func(c *Config) any { return &c.NodeName },
 	},
 	{
-		Flag: "api-unreachable", Key: "api_unreachable", Meta: "WHAT", usage: "keep everything, or ignore that the API server could not be asked",
+		Flag: "api-unreachable", Key: "api_unreachable", Meta: "WHAT", usage: "if the API server cannot be asked: keep everything, or ignore that",
 		Choices: []string{unreachableKeep, UnreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, Live: true,
 	},
 	{
@@ -156,12 +162,13 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.CNIOlderThan }, Live: true,
 	},
 	{
-		Flag: "metrics-file", Key: "metrics_file", Meta: "FILE", usage: "node exporter textfile, *.prom; auto: where its directory is found; none",
+		Flag: "metrics-file", Key: "metrics_file", Meta: "FILE",
+		usage: "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
 		field: func(c *Config) any { return &c.MetricsFile },
 	},
 	{
 		Flag: "web-listen-address", Key: "web.listen_addresses", Meta: "ADDRESS",
-		usage: "HOST:PORT to answer HTTP on, or systemd for the sockets of orphan-reaper.socket; may be repeated (default: none)",
+		usage: "answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
 		field: func(c *Config) any { return &c.WebListenAddresses },
 	},
 	{
@@ -170,21 +177,21 @@ var Settings = []Setting{
 	},
 	{
 		Flag: "web-token-review", Key: "web.token_review", Meta: "WHERE",
-		usage: "the API server that says whose bearer tokens are and what they may: none, in-cluster for a pod's service account, or a kubeconfig",
+		usage: "the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
 		field: func(c *Config) any { return &c.WebTokenReview },
 	},
 	{
 		Flag: "tracing-endpoint", Key: "tracing.endpoint", Meta: "URL",
-		usage: "an OpenTelemetry collector for a trace of each look: http://HOST:4318, or https; none",
+		usage: "send a trace of each look to this OpenTelemetry collector: http://HOST:4318, or https; none sends nothing",
 		field: func(c *Config) any { return &c.TracingEndpoint },
 	},
 	{
-		Flag: "tracing-ca-file", Key: "tracing.ca_file", Meta: "FILE", usage: "certificates by which an https collector is known (default: the system's)",
+		Flag: "tracing-ca-file", Key: "tracing.ca_file", Meta: "FILE", usage: "the certificates that prove an https collector (default: the system's)",
 		field: func(c *Config) any { return &c.TracingCAFile },
 	},
 	{
 		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
-		usage: "where this node's OrphanReport is written to: none, in-cluster for a pod's service account, or a kubeconfig",
+		usage: "where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
 		field: func(c *Config) any { return &c.OrphanReport },
 	},
 	{
@@ -192,7 +199,7 @@ var Settings = []Setting{
 		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, Live: true,
 	},
 	{
-		Flag: "log-format", Key: "log_format", Meta: "FORMAT", usage: "auto, text, json or journal; auto is by where it runs",
+		Flag: "log-format", Key: "log_format", Meta: "FORMAT", usage: "auto, text, json or journal; auto depends on where it runs",
 		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat },
 	},
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +61,7 @@ type screen struct {
 // NewPrinter writes to w; env is the environment.
 func NewPrinter(w io.Writer, env func(string) string) *Printer {
 	p := &Printer{w: bufio.NewWriter(w), Columns: maxWidth, Piped: true}
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr }) // a file, or what stands for one
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return p
 	}

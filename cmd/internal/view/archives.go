@@ -54,7 +54,7 @@ func (p *Printer) archiveTable(views []Archive, now time.Time) {
 	}
 	p.Printf("\n%s\n", p.Paint(bold, human.Pad("ARCHIVE OF CNI FILES", 38)+fmt.Sprintf("%9s %8s  GOES", "FILES", "HOLDS")))
 	rows, archives := batches(views)
-	several := false
+	last := ""
 	for i, v := range rows {
 		if v.Error != "" {
 			p.Printf("%s%s\n", human.Pad(clean.Text(v.Archive), 38), human.Short(clean.Text(v.Error), p.Columns-38))
@@ -66,14 +66,17 @@ func (p *Printer) archiveTable(views []Archive, now time.Time) {
 		}
 		name := clean.Text(v.Archive)
 		if n := archives[i]; n > 1 {
-			name, several = fmt.Sprintf("%s (%d archives)", clean.Text(v.Batch), n), true
+			name = fmt.Sprintf("%s (%d archives)", clean.Text(v.Batch), n)
 		}
+		last = clean.Text(v.Batch)
 		p.Printf("%s%9d %8s  %s\n", human.Pad(name, 38), v.Files, human.Size(v.Bytes), goes)
 	}
-	p.Item("  ", "restore", 9, green, "orphan-reaper quarantine restore ARCHIVE puts the files back; tar tf shows them.")
-	if several {
-		p.Item("  ", "", 9, "", "orphan-reaper quarantine restore --batch NAME puts back all that a sweep took.")
+	if last != "" {
+		what := map[bool]string{true: "puts back all that this sweep took.", false: "puts back all that the last of these sweeps took."}[len(rows) == 1]
+		p.Printf("%s%s\n", p.Paint(green, human.Pad("restore", 9)), cni.Undo(last))
+		p.Item("", "", 9, "", what)
 	}
+	p.Item("", "", 9, "", "tar tf shows the files of an archive.")
 }
 
 // CNIOutcome is what became of one file by a person's word.
@@ -105,7 +108,9 @@ func (p *Printer) CNIRestored(outs []cni.Outcome) {
 	if n := done[policy.Done]; n > 0 {
 		p.Printf("put back: %s\n", human.Count(n, "CNI file"))
 	}
-	if n := done[policy.Gone]; n > 0 {
+	if n := done[policy.Gone]; n > 0 && n == len(outs) {
+		p.Printf("put back already: %s\n", human.Count(n, "CNI file"))
+	} else if n > 0 {
 		p.Printf("already there: %s\n", human.Count(n, "CNI file"))
 	}
 }

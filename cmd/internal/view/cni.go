@@ -92,6 +92,8 @@ func (v *cniView) end(o cni.Outcome) {
 	}
 }
 
+func (v *cniView) person() bool { return cni.OutlookOf(v.Verdict, v.Why) == policy.OutlookPerson }
+
 // title is the file's name, with the container's ID cut as crictl shows it.
 func (v *cniView) title() string {
 	name := filepath.Base(v.Path)
@@ -111,17 +113,18 @@ type cniTotalsView struct {
 	Failed    int64 `json:"failed"`
 	ForPerson int64 `json:"for_person"`
 	// More is how many of them are not among the files that are told one by one.
-	More int64 `json:"more"`
-
-	left int64 // of those that were judged last, what is still there
+	More int64    `json:"more"`
+	Undo []string `json:"undo,omitempty"` // the commands that put back what was removed
+	left int64    // of those that were judged last, what is still there
 }
 
 // totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
 // last one.
-func totalCNI(c *cni.Census, listed int) cniTotalsView {
+func totalCNI(r *cnisweep.Report, listed int) cniTotalsView {
+	c := &r.Census
 	t := cniTotalsView{
 		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],
-		Removed: c.Removed() + c.Vanished, Failed: min(c.Failed-c.Refused, c.Left), ForPerson: c.ForPerson, left: c.Left,
+		Removed: c.Removed() + c.Vanished, Failed: min(c.Failed-c.Refused, c.Left), ForPerson: c.ForPerson, left: c.Left, Undo: r.Undo,
 	}
 	t.Files = t.Removed + t.left
 	t.More = max(t.Files-int64(listed), 0)
@@ -131,13 +134,14 @@ func totalCNI(c *cni.Census, listed int) cniTotalsView {
 // cniTotals says in words how a sweep ended for the files.
 func cniTotals(t cniTotalsView) string {
 	var words []string
+	wait := min(t.Wait, t.left-t.Failed)
 	for _, part := range []struct {
 		n    int64
 		word string
-	}{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {t.left - t.Failed, outcomeKept}} {
+	}{{t.Removed, outcomeRemoved}, {t.Failed, outcomeFailed}, {wait, human.Plural(wait, "waits", "wait")}, {t.left - t.Failed - wait, outcomeKept}} {
 		if part.n > 0 {
 			words = append(words, human.Thousands(part.n)+" "+part.word)
 		}
 	}
-	return human.Count(t.Files, "CNI file") + ": " + strings.Join(words, ", ")
+	return human.Count(t.Files, "CNI file") + ": " + strings.Join(words, ", ") + strings.Join(append([]string{""}, t.Undo...), "\nUndo: ")
 }

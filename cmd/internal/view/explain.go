@@ -31,6 +31,11 @@ func NewExplanation(r reaper.Report, c Context, uid parsers.PodUID, done []polic
 	return x
 }
 
+// Only leaves nothing but the entry of the pods directory of this name, which is no pod's.
+func (x *Explanation) Only(name string) {
+	x.pods = slices.DeleteFunc(x.pods, func(pod *podView) bool { return pod.evidence.Name != name })
+}
+
 // Empty reports whether there is nothing of the pod.
 func (x Explanation) Empty() bool { return len(x.pods) == 0 && len(x.entries) == 0 && len(x.done) == 0 }
 

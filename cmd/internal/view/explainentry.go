@@ -22,7 +22,8 @@ func (x explainer) entry(e *policy.EntryState) {
 	if e.Phase == policy.PhaseGone {
 		x.Printf("\n")
 		if e.Restored {
-			x.Para("", "A person put this pod back from quarantine. It is kept for ever.")
+			x.Para("", "A person put this pod back from quarantine, so it is kept. Where nobody needs it, this has it judged again:")
+			x.Printf("  orphan-reaper quarantine forget %s\n", v.UID)
 		} else {
 			x.Para("", "Nothing of this pod is left in quarantine.")
 		}

@@ -44,9 +44,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	for _, s := range e.Sandboxes {
 		x.line("sandbox", x.sandbox(s))
 	}
-	sum := total(e.Residue)
-	x.line("holds", fmt.Sprintf("%s in %s", human.Size(sum.Bytes), human.Count(sum.Entries, "entry")))
-
+	if sum := total(e.Residue); pod.UID != "" {
+		x.line("holds", human.Size(sum.Bytes)+" in "+human.Count(sum.Entries, "entry"))
+	}
 	word, c := verdictWord(pod)
 	x.Printf("\n%s\n", x.Paint(bold, "Verdict: ")+x.Paint(c, word))
 	x.Para("", x.summary(pod))
@@ -55,6 +55,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 		if pod.outlook() != policy.OutlookAlive {
 			x.commands(e, w.Reason)
 		}
+	}
+	if pod.UID == "" {
+		return // it is not looked into, and nothing is ever done to it
 	}
 	x.Heading("What was looked at")
 	x.facts(pod, n)
@@ -242,9 +245,6 @@ func (x explainer) fate(c contents.Class) string {
 
 // undo says how to take back what was done, or would be.
 func (x explainer) undo(pod *podView) string {
-	if pod.UID == "" {
-		return "Nothing is ever done to it."
-	}
 	if pod.evidence.RuntimeOnly {
 		return "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it."
 	}

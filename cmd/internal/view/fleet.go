@@ -291,15 +291,3 @@ func reasonsOf(why []policy.Why) string {
 	}
 	return strings.Join(words, ", ")
 }
-
-// Asked says that one more of all nodes was asked.
-func (p *Progress) Asked(done *int, all int) {
-	*done++
-	p.Show("asked %s of %s nodes", human.Thousands(*done), human.Thousands(all))
-}
-
-// Reported says that one more node's report was read.
-func (p *Progress) Reported(done *int) {
-	*done++
-	p.Show("read the reports of %s nodes", human.Thousands(*done))
-}

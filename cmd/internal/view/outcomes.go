@@ -1,13 +1,9 @@
 package view
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
@@ -49,23 +45,6 @@ func takenByName(taken map[contents.Class]policy.Tally) map[string]policy.Tally 
 	return byName
 }
 
-// Purged says for a person what a purge removed.
-func (p *Printer) Purged(outcomes []policy.Outcome) {
-	for _, o := range outcomes {
-		switch o.Result {
-		case policy.Done:
-			var sum policy.Tally
-			for _, t := range o.Taken {
-				sum.Add(t)
-			}
-			p.Printf("purged: %s  %s, %s\n", o.Action.UID, human.Count(sum.Entries, "entry"), human.Size(sum.Bytes))
-		case policy.Gone:
-			p.Printf("gone already: %s\n", o.Action.UID)
-		case policy.Refused, policy.Partly, policy.Failed, policy.Conflict:
-		}
-	}
-}
-
 // Restored is what restore writes in JSON.
 type Restored struct {
 	Outcomes
@@ -101,97 +80,8 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	if outcome.Conflict != "" {
 		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Look at it before you purge it.")
 	}
-	p.Para("", "The pod is kept for ever from now on (reason restored).")
-}
-
-// A question lists this many entries, and of each this many volumes, at the most.
-const (
-	mostAskedEntries = 20
-	mostAskedVolumes = 8
-)
-
-// PurgeQuestion says what a purge would remove: each entry with its pod, volumes, drivers and
-// bytes, then the sum. What lies in an entry is known only when what holds no data was taken from
-// it: of one that was not yet confirmed dead, or that the ledger does not know, nobody has read the
-// content, and it may be anything.
-func PurgeQuestion(entries []policy.EntryState) string {
-	var b strings.Builder
-	named := false
-	for i, e := range entries {
-		if i == mostAskedEntries {
-			fmt.Fprintf(&b, "and %d more\n", len(entries)-i)
-			break
-		}
-		named = named || e.PodName != ""
-		askEntry(&b, e)
-	}
-	if named {
-		b.WriteString("A pod may have written its name itself: its UID counts.\n")
-	}
-	return b.String() + askSum(entries)
-}
-
-// askEntry describes one entry in a question.
-func askEntry(b *strings.Builder, e policy.EntryState) {
-	fmt.Fprintf(b, "Pod %s", e.UID)
-	if name := podName(e.Namespace, e.PodName); name != "" {
-		b.WriteString(", " + name)
-	}
-	if e.Entry != string(e.UID) {
-		b.WriteString(", entry " + clean.Text(e.Entry))
-	}
-	if len(e.Left) == 0 {
-		b.WriteString(": nobody has read what it holds\n")
-		return
-	}
-	fmt.Fprintf(b, ": %s\n", human.Size(total(e.Left).Bytes))
-	volumes := slices.DeleteFunc(slices.Clone(e.Left), func(r policy.Residue) bool {
-		return r.Class != contents.ClassEphemeral && !r.NeedsPerson()
-	})
-	for i, r := range volumes {
-		if i == mostAskedVolumes {
-			fmt.Fprintf(b, "  and %d more\n", len(volumes)-i)
-			break
-		}
-		fmt.Fprintf(b, "  %s: %s, %s\n", clean.Text(r.Path), r.Class, human.Size(r.Bytes))
-	}
-	if drivers := advice.Drivers(e.VolData); len(drivers) > 0 {
-		fmt.Fprintf(b, "  CSI driver: %s\n", strings.Join(drivers, ", "))
-	}
-}
-
-// askSum is the question itself, in one line.
-func askSum(entries []policy.EntryState) string {
-	var sum policy.Tally
-	data, unread := 0, 0
-	pods := map[parsers.PodUID]bool{}
-	for _, e := range entries {
-		pods[e.UID] = true
-		sum.Add(total(e.Left))
-		switch {
-		case len(e.Left) == 0:
-			unread++
-		case hasData(e.Left):
-			data++
-		}
-	}
-	text := "Remove for ever " + human.Count(len(pods), "pod")
-	if len(pods) != len(entries) {
-		text += " in " + human.Count(len(entries), "entry")
-	}
-	if unread < len(entries) {
-		text += fmt.Sprintf(" with %s in quarantine", human.Size(sum.Bytes))
-	}
-	if data > 0 {
-		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
-	}
-	switch {
-	case unread == len(entries):
-		text += ", whose content nobody has read: it may be a user's data"
-	case unread > 0:
-		text += fmt.Sprintf(", and %d of them with content that nobody has read and that may be a user's data", unread)
-	}
-	return text + "? This cannot be undone."
+	p.Para("", "The pod is kept from now on (reason restored). Where nobody needs it any more, this has it judged again:")
+	p.Printf("  orphan-reaper quarantine forget %s\n", entry.UID)
 }
 
 func hasData(rs []policy.Residue) bool {

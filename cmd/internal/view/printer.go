@@ -14,14 +14,6 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 	return &Printer{term.NewPrinter(w, env)}
 }
 
-// Progress is one line on a terminal that says what goes on.
-type Progress struct{ *term.Progress }
-
-// NewProgress writes to w where that is a terminal.
-func NewProgress(w io.Writer, env func(string) string) *Progress {
-	return &Progress{term.NewProgress(w, env)}
-}
-
 // Colour is one of the terminal's.
 type Colour = term.Colour
 

@@ -16,10 +16,10 @@ import (
 
 // Context is what is shown beside what was found: when, where, and when an entry goes.
 type Context struct {
-	Now                    policy.Instant
-	Confirm, Retention     time.Duration
-	PodsDir, QuarantineDir string
-	Node                   string // its name, "" where nobody told
+	Now                      policy.Instant
+	Hold, Confirm, Retention time.Duration
+	PodsDir, QuarantineDir   string
+	Node                     string // its name, "" where nobody told
 	// Daemon and Observe say who takes what may go: the daemon, and what the configuration has sweep do.
 	Daemon  diagnosis.Daemon
 	Observe bool
@@ -107,6 +107,17 @@ func (v *Entry) fate(now time.Time) string {
 		return "when a person purges it"
 	}
 	return "waits for a sign of life first"
+}
+
+// colour is that of colourOf: red for what nobody but a person ends, yellow for what waits for a sign of life.
+func (v *Entry) colour() Colour {
+	switch {
+	case v.Phase.OnlyByPerson():
+		return red
+	case v.Purge == purgeConfirming:
+		return Yellow
+	}
+	return ""
 }
 
 // in says how long it takes until PurgeAt.
@@ -214,7 +225,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		if len(v.Residue) == 0 {
 			left = "-" // nobody has looked into it yet
 		}
-		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), human.Pad(string(v.Phase), 11), since, left, goes)
+		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), p.Paint(v.colour(), human.Pad(string(v.Phase), 11)), since, left, goes)
 		second := podName(v.Namespace, v.Name)
 		if v.Phase == policy.PhaseUnlisted {
 			second = "not in the ledger; " + v.Entry + ".json beside it tells what it was"
@@ -237,6 +248,6 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		p.Printf("; %d with data that may be a user's", data)
 	}
 	p.Printf("\n")
-	p.Item("  ", "restore", 9, green, "orphan-reaper quarantine restore UID puts a pod back.")
-	p.Item("  ", "purge", 9, red, "orphan-reaper quarantine purge UID removes it for ever; \"by you\" says that nothing else does.")
+	p.Item("", "restore", 9, "", "orphan-reaper quarantine restore UID puts a pod back.")
+	p.Item("", "purge", 9, "", "orphan-reaper quarantine purge UID removes it for ever; \"by you\" says that nothing else does.")
 }

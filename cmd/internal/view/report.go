@@ -159,9 +159,9 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 // NewReport turns a report into what is shown. now is for what lies in quarantine.
 func NewReport(r reaper.Report, c Context) Report {
 	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
-	v.CNITotals, v.now = totalCNI(&r.CNI.Census, len(v.CNI)), c.Now.Wall
+	v.CNITotals, v.now = totalCNI(&r.CNI, len(v.CNI)), c.Now.Wall
 	v.halted = r.Stopped
-	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe)
+	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
 	for i, e := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {

@@ -17,14 +17,14 @@ import (
 func (p *Printer) Scan(v *Report) {
 	shown := v.shown()
 	p.Aside(func() { p.halted(v); p.sums(v, shown) })
-	p.Table("VERDICT", 9, "POD", podRows(v.listed(shown), never, verdictWord))
-	p.Table("VERDICT", 9, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
-		return string(f.Verdict), verdictColours[string(f.Verdict)]
+	p.Table("VERDICT", verdictWidth, "POD", podRows(v.listed(shown), never, verdictWord))
+	p.Table("VERDICT", verdictWidth, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
+		return string(f.Verdict), colourOf(string(f.Verdict), f.person())
 	}))
 	p.Aside(func() {
 		p.more(v)
 		p.lookErrors(v)
-		p.whatToDo(v.taker, shown, len(shown)-len(v.Pods))
+		p.whatToDo(v.taker, v.listed(shown))
 		p.conflicts(v)
 		p.kubeletCounts(v.Node)
 		p.inventory(v.Node)
@@ -48,30 +48,37 @@ func (p *Printer) more(v *Report) {
 
 const sweepCommand = "orphan-reaper sweep"
 
-// whatToDo says for each verdict what ends it; gone is how many pods only the runtime has.
-func (p *Printer) whatToDo(t advice.Taker, shown []podView, gone int) {
+const verdictWidth = 9 // of the table's first column, and of the legend's
+
+// whatToDo says for each verdict of the table what ends it.
+func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 	counts := map[string]int{}
 	var longest time.Duration
-	clears := 0
+	clears, gone, person := 0, 0, false
 	for i := range shown {
 		pod := &shown[i]
 		counts[verdictOf(pod)]++
 		if len(pod.Clear) > 0 {
 			clears++
 		}
+		if pod.evidence.RuntimeOnly {
+			gone++
+		}
+		person = person || pod.outlook() == policy.OutlookPerson
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
 	}
-	if len(counts) > counts["alive"] && counts["alive"] < len(shown) {
+	if counts["alive"] < len(shown) {
 		p.Printf("\n")
 	}
+	item := func(label string, c Colour, text string) { p.Item("", label, verdictWidth, c, text) }
 	if gone > 0 {
-		p.Item("  ", "gone", 7, "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
+		item("gone", "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
 	if counts["reap"] > 0 {
-		p.Item("  ", "reap", 7, green, cmp.Or(t.Now("them", sweepCommand), sweepCommand+" takes them now; the daemon does it by itself."))
+		item("reap", green, cmp.Or(t.Now("them", sweepCommand), sweepCommand+" takes them now; the daemon does it by itself."))
 	}
 	if clears > 0 {
-		p.Item("  ", "clear", 7, Yellow, human.Count(clears, "pod")+": sweep would quarantine what keeps the kubelet from finishing; explain POD says what that is.")
+		item("clear", green, human.Count(clears, "pod")+": sweep would quarantine what keeps the kubelet from finishing; explain POD says what that is.")
 	}
 	if counts["wait"] > clears {
 		text := "Nothing to do: it ends by itself."
@@ -79,10 +86,10 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView, gone int) {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."
 		}
 		text = cmp.Or(t.Later(sweepCommand), text)
-		p.Item("  ", "wait", 7, Yellow, text)
+		item("wait", Yellow, text)
 	}
 	if counts["keep"] > 0 {
-		p.Item("  ", "keep", 7, red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")
+		item("keep", colourOf("keep", person), "orphan-reaper explain POD says what keeps a pod and what to do about it.")
 	}
 }
 
@@ -154,11 +161,27 @@ func verdictOf(pod *podView) string {
 	return string(pod.Verdict)
 }
 
-var verdictColours = map[string]Colour{"reap": green, "wait": Yellow, "keep": red, "alive": Faint}
+// colourOf is the one rule of colours: red for what failed or needs a person, yellow for what waits, green for
+// what went or may go, and none for the rest.
+func colourOf(word string, person bool) Colour {
+	switch word {
+	case outcomeFailed:
+		return red
+	case string(policy.Keep), outcomeKept:
+		if person {
+			return red
+		}
+	case string(policy.Wait):
+		return Yellow
+	case string(policy.Reap), outcomeRemoved, outcomeWouldRemove, outcomeQuarantined, outcomeWouldQuarantine:
+		return green
+	}
+	return ""
+}
 
 func verdictWord(pod *podView) (string, Colour) {
 	word := verdictOf(pod)
-	return word, verdictColours[word]
+	return word, colourOf(word, pod.outlook() == policy.OutlookPerson)
 }
 
 // tableOrder is the order of the table: what goes, what waits, what is kept, what lives.

@@ -87,7 +87,7 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 		lines = append(lines, "Look: "+command)
 	}
 	if len(then) > 0 {
-		lines = append(lines, "If it is gone: "+then[0])
+		lines = append(lines, "If the pod is gone: "+then[0])
 	}
 	if pod.UID != "" {
 		lines = append(lines, "More: orphan-reaper explain "+pod.UID)

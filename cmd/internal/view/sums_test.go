@@ -148,7 +148,7 @@ func TestConflictNeedsPerson(t *testing.T) {
 func TestRemovedRow(t *testing.T) {
 	for outcome, want := range map[string]int{outcomeRemoved: 0, outcomeQuarantined: 1} {
 		pods := []podView{{UID: "a", Verdict: policy.Reap, Parked: true, Outcome: outcome}}
-		if rows := podRows(pods, never, endWord); len(rows) != 1 || len(rows[0].Notes) != want {
+		if rows := podRows(pods, never, podEnd); len(rows) != 1 || len(rows[0].Notes) != want {
 			t.Errorf("%s: %+v", outcome, rows)
 		}
 	}

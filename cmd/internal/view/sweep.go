@@ -15,7 +15,7 @@ import (
 // does not show, since it was taken before, is added from its action.
 func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
-	v.CNITotals = totalCNI(&r.CNI.Census, len(v.CNI))
+	v.CNITotals = totalCNI(&r.CNI, len(v.CNI))
 	last := map[parsers.PodUID]policy.Outcome{}
 	for _, o := range r.Outcomes {
 		last[o.Action.UID] = o
@@ -131,21 +131,19 @@ func wouldBecome(rs []policy.Residue) string {
 	return outcomeWouldRemove
 }
 
-var outcomeColours = map[string]Colour{
-	outcomeRemoved: green, outcomeWouldRemove: green, outcomeQuarantined: Yellow, outcomeWouldQuarantine: Yellow, outcomeFailed: red,
-}
-
-// waitingWord is the word for a pod or a file in a dry run: what waits is told from what is kept.
-func waitingWord(outcome string, verdict policy.Decision) (string, Colour) {
+// endWord is the word for how a sweep ends, or would: what waits is told from what is kept, as scan does.
+func endWord(outcome string, verdict policy.Decision, person bool) (string, Colour) {
 	if outcome == outcomeKept && verdict == policy.Wait {
-		return "waits", Yellow
+		outcome = string(policy.Wait)
 	}
-	return outcome, outcomeColours[outcome]
+	return outcome, colourOf(outcome, person)
 }
 
-func dryWord(pod *podView) (string, Colour) { return waitingWord(pod.Outcome, pod.Verdict) }
+func podEnd(pod *podView) (string, Colour) {
+	return endWord(pod.Outcome, pod.Verdict, pod.outlook() == policy.OutlookPerson)
+}
 
-func endWord(pod *podView) (string, Colour) { return pod.Outcome, outcomeColours[pod.Outcome] }
+func fileEnd(f *cniView) (string, Colour) { return endWord(f.Outcome, f.Verdict, f.person()) }
 
 // when says of a pod that would go by itself at what time.
 func (v *Report) when(pod *podView) string {
@@ -161,23 +159,20 @@ func (v *Report) when(pod *podView) string {
 
 func never(*podView) string { return "" }
 
+const outcomeWidth = 18 // of the table's first column, and of the legend's
+
 // Sweep is sweep for a person: the sums, the table, and what to do.
 func (p *Printer) Sweep(v *Report) {
 	shown := v.shown()
-	word, when := endWord, never
+	when := never
 	if v.dryRun {
-		word, when = dryWord, v.when
+		when = v.when
 		p.Aside(func() { p.halted(v); p.sums(v, shown) })
 	} else {
 		p.Aside(func() { p.halted(v); p.sweepSums(v, shown) })
 	}
-	p.Table("OUTCOME", 18, "POD", podRows(v.listed(shown), when, word))
-	p.Table("OUTCOME", 18, "CNI", cniRows(v.listedCNI(), v.all, func(f *cniView) (string, Colour) {
-		if v.dryRun {
-			return waitingWord(f.Outcome, f.Verdict)
-		}
-		return f.Outcome, outcomeColours[f.Outcome]
-	}))
+	p.Table("OUTCOME", outcomeWidth, "POD", podRows(v.listed(shown), when, podEnd))
+	p.Table("OUTCOME", outcomeWidth, "CNI", cniRows(v.listedCNI(), v.all, fileEnd))
 	p.Aside(func() {
 		p.more(v)
 		p.lookErrors(v)
@@ -188,29 +183,33 @@ func (p *Printer) Sweep(v *Report) {
 
 // sweepSums says how many pods and files ended how.
 func (p *Printer) sweepSums(v *Report, shown []podView) {
+	s := sumPods(shown)
 	if len(shown) == 0 {
 		p.Printf("No pod directories.\n")
 	} else {
 		counts := map[string]int{}
 		for i := range shown {
-			if shown[i].Outcome == outcomeKept && shown[i].outlook() == policy.OutlookAlive {
-				counts["live"]++ // nobody thinks of taking it
-				continue
+			word, _ := podEnd(&shown[i])
+			if word == outcomeKept && shown[i].outlook() == policy.OutlookAlive {
+				word = "live" // nobody thinks of taking it
 			}
-			counts[shown[i].Outcome]++
+			counts[word]++
 		}
 		var words []string
-		for _, word := range []string{outcomeRemoved, outcomeQuarantined, outcomeKept, "live", outcomeFailed} {
+		for _, word := range []string{outcomeRemoved, outcomeQuarantined, string(policy.Wait), outcomeKept, "live", outcomeFailed} {
 			if n := counts[word]; n > 0 {
-				words = append(words, human.Thousands(n)+" "+word)
+				words = append(words, human.Verb(n, strings.Replace(word, "wait", "waits", 1), word))
 			}
 		}
-		p.Printf("%s: %s\n", human.Count(len(v.Pods), "pod directory"), strings.Join(words, ", "))
+		again := ""
+		if s.later.pods > 0 {
+			again = "; run sweep again after " + human.Clock(v.now.Add(s.first), v.now)
+		}
+		p.Para("", human.Count(len(v.Pods), "pod directory")+": "+strings.Join(words, ", ")+again)
 	}
 	if v.CNITotals.Files > 0 {
 		p.Printf("%s\n", cniTotals(v.CNITotals))
 	}
-	s := sumPods(shown)
 	if text := s.living(v.lists("alive"), ""); text != "" {
 		p.Printf("%s\n", text)
 	}
@@ -224,7 +223,7 @@ func (p *Printer) afterSweep(shown []podView) {
 			p.Printf("\n")
 		}
 		first = false
-		p.Item("  ", label, 13, c, text)
+		p.Item("", label, outcomeWidth, c, text)
 	}
 	inQuarantine, keeps := false, false
 	for i := range shown {
@@ -236,7 +235,7 @@ func (p *Printer) afterSweep(shown []podView) {
 		keeps = keeps || pod.outlook() == policy.OutlookPerson
 	}
 	if inQuarantine {
-		item("quarantined", Yellow, "orphan-reaper quarantine list says when it goes; quarantine restore POD puts it back.")
+		item(outcomeQuarantined, green, "orphan-reaper quarantine list says when it goes; quarantine restore POD puts it back.")
 	}
 	if keeps {
 		item("kept", red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")

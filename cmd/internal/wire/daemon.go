@@ -57,7 +57,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	defer release()
 	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo)
-	teller := newTeller(cfg, proc.Stderr)
+	teller := newTeller(cfg, proc.Stderr, nil)
 	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
 	if err != nil {
 		return err
@@ -66,7 +66,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	tellUnlisted(r, log)
 	tellMeans(r.Remover.Means(), log)
 	var from source.Checkpoints
-	if _, err := store.Load("checkpoints", &from); err != nil {
+	known, err := store.Load("checkpoints", &from)
+	if err != nil {
 		return err
 	}
 	units := newUnits(cfg, log)
@@ -95,7 +96,11 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopWeb()
 	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
 	defer stopReports()
-	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)})
+	began := policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)}
+	if !known { // the first start on this node: whoever has just installed it learns what it will do
+		began.Text += ". It " + cfg.Begins(began.At.Wall, seen(store, time.Time{}))
+	}
+	say(teller, log, began)
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)

@@ -22,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -42,6 +43,7 @@ type Examination struct {
 // Examine listens to the logs and takes one look, for doctor, with what this process may read. It
 // writes nothing and takes no lock.
 func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
+	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
 	clock, err := state.NewClock()
 	if err != nil {
@@ -125,7 +127,13 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 	r.Rules = x.Case.Rules
 	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
 	if err != nil {
-		return noNode(err)
+		err = noNode(cfg, err)
+		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
+			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
+				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // anybody can write a line: a person decides
+			}
+		}
+		return err
 	}
 	x.Report, x.Case.Looked = rep, true
 	x.Case.Node, x.Case.Pods, x.Case.Verdicts, x.Case.Breaker = rep.Look.Node, rep.Look.Pods, rep.Verdicts, rep.Stopped
@@ -150,6 +158,7 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 		}
 	}
 	x.Case.DataPods = len(data)
+	x.Case.Aging = diagnosis.AgingOf(rep.Entries, x.Case.Rules, r.Clock.Now(), x.Case.Node.Pressed())
 	return nil
 }
 
@@ -185,12 +194,12 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 		d.Runs = policy.No
 	default:
 		d.PID, d.Since = pid, since
-		text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
+		args, err := commandOf(pid)
 		if err != nil {
 			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and what it was told cannot be read: %v", pid, err)
 			return d
 		}
-		holder(ctx, &d, kubelet.SplitCmdline(text))
+		holder(ctx, &d, args)
 	}
 	return d
 }
@@ -203,22 +212,84 @@ func holder(ctx context.Context, d *diagnosis.Daemon, args []string) {
 		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and shows no command", d.PID)
 		return
 	}
+	command, in, err := told(args)
+	if err != nil {
+		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
+		return
+	}
+	if d.Runs = policy.No; command != "run" {
+		return
+	}
+	d.Runs = policy.Yes
+	in.Usual, in.Dir = config.DefaultFile, func() (string, error) { return workingDir(d.PID) }
+	in.Discover = func(context.Context) (dir, origin string, ok bool) { return "", "", false }
+	if cfg, err := config.Load(ctx, in); err == nil {
+		d.Mode = cfg.Mode
+	}
+}
+
+// commandOf is the command line of a process, with the program's name.
+func commandOf(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("%s/%d/cmdline", procDir, pid))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the command line of PID %d: %w", pid, err)
+	}
+	return kubelet.SplitCmdline(text), nil
+}
+
+// workingDir is the working directory of a process. It is an error where that path leads this process
+// elsewhere: the directory was removed, or lies in another root or mount namespace.
+func workingDir(pid int) (string, error) {
+	link := fmt.Sprintf("%s/%d/cwd", procDir, pid)
+	dir, err := os.Readlink(link)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
+	}
+	theirs, err := os.Stat(link)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the working directory of PID %d: %w", pid, err)
+	}
+	if ours, err := os.Stat(dir); err != nil || !os.SameFile(ours, theirs) {
+		return "", fmt.Errorf("the working directory of PID %d, %s, is not there, or is another one here", pid, dir)
+	}
+	return dir, nil
+}
+
+// told reads from the command line of this program, with its name, the command and what stands for
+// its configuration.
+func told(args []string) (command string, in config.Input, err error) {
 	flags, given := pflag.NewFlagSet("", pflag.ContinueOnError), map[string][]string{}
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	config.AddFlags(flags, given)
 	file := flags.String("config", "", "")
 	flags.StringP("output", "o", "", "")
 	if err := flags.Parse(args[1:]); err != nil {
-		d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", d.PID, err)
-		return
+		return "", in, fmt.Errorf("cannot understand the command line: %w", err)
 	}
-	if d.Runs = policy.No; flags.Arg(0) != "run" {
-		return
+	return flags.Arg(0), config.Input{File: *file, Given: given}, nil
+}
+
+// ConfigOf makes the configuration as the daemon that runs as pid makes it when it reloads: by its
+// own file and flags, whose relative paths begin in its working directory. usual is the file that it
+// reads where it was told none. An error with exit code 2 says that the configuration is wrong.
+func ConfigOf(
+	ctx context.Context, pid int, usual string, discover func(context.Context) (dir, origin string, ok bool),
+) (config.Config, error) {
+	args, err := commandOf(pid)
+	if err != nil {
+		return config.Config{}, err
 	}
-	d.Runs = policy.Yes
-	unknown := func(context.Context) (dir, origin string, ok bool) { return "", "", false }
-	cfg, err := config.Load(ctx, config.Input{File: *file, Usual: config.DefaultFile, Given: given, Discover: unknown})
-	if err == nil {
-		d.Mode = cfg.Mode
+	if len(args) < 2 {
+		return config.Config{}, fmt.Errorf("PID %d shows no command line of a daemon", pid)
 	}
+	command, in, err := told(args)
+	if err == nil && command != "run" {
+		err = fmt.Errorf("PID %d is no daemon: it shows no command run", pid)
+	}
+	if err != nil {
+		return config.Config{}, err
+	}
+	in.Usual, in.Discover = usual, discover
+	in.Dir = func() (string, error) { return workingDir(pid) }
+	return config.Load(ctx, in)
 }

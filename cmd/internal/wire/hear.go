@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 )
 
@@ -48,6 +49,7 @@ type hearing struct {
 
 // listenTo reads the logs for hear, and tells h.
 func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger, h hearing) []heard.Claim {
+	progress.From(ctx).Begin("listening to the kubelet's log", "", 0)
 	ctx, cancel := context.WithTimeout(ctx, recalling)
 	defer cancel()
 	now, cancelNow := context.WithCancel(ctx)

@@ -24,11 +24,17 @@ func underJournal(cfg config.Config) bool {
 	return cfg.LogFormat == "journal"
 }
 
-func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
+// logLevel is the least that is logged.
+func logLevel(cfg config.Config) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		level = slog.LevelInfo
+		return slog.LevelInfo
 	}
+	return level
+}
+
+func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
+	level := logLevel(cfg)
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(stderr, opts)
 	switch {
@@ -40,14 +46,15 @@ func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
 	return slog.New(h)
 }
 
-// newTeller says where records go: to the journal where there is one, else to stderr.
-func newTeller(cfg config.Config, fallback io.Writer) *audit.Journal {
+// newTeller says where records go: to the journal where there is one, else to stderr, there as show
+// writes them where that is not nil.
+func newTeller(cfg config.Config, fallback io.Writer, show func(policy.Record) error) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {
 		format = audit.FormatJSON
 	}
 	return audit.NewJournal(audit.JournalOptions{
-		Fallback: fallback, Format: format,
+		Fallback: fallback, Format: format, Show: show, Level: logLevel(cfg),
 		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.OtherNodeRoot()),
 	})
 }
@@ -63,5 +70,6 @@ func (silent) Outcome(policy.Outcome)                            {}
 func (silent) Quarantine(map[string]*policy.EntryState)          {}
 func (silent) Breaker(bool)                                      {}
 func (silent) CNI(cni.Census)                                    {}
+func (silent) Quiet(int64)                                       {}
 func (silent) Slow()                                             {}
 func (silent) Flush() error                                      { return nil }

@@ -3,7 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
-	"os"
+	"io"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -11,13 +11,20 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// byPerson opens the state for one action of a person, beside a daemon that may run. The
+// Person is who gives a command that changes something. Records and log lines of it that have no
+// journal go to Stderr.
+type Person struct{ Stderr io.Writer }
+
+// act opens the state for one action of a person, beside a daemon that may run. The
 // record of it goes where the daemon's go; the metrics are the daemon's.
-func byPerson(ctx context.Context, cfg config.Config, act func(*reaper.Reaper) error) error {
-	log := newLogger(cfg, os.Stderr)
+func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Reaper) error) error {
+	defer progress.From(ctx).End()
+	log := newLogger(cfg, by.Stderr)
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
 	if err != nil {
 		return err
@@ -27,17 +34,17 @@ func byPerson(ctx context.Context, cfg config.Config, act func(*reaper.Reaper) e
 		return err
 	}
 	cfg.Mode = config.ModeEnforce // a person's word is not observing
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, os.Stderr), silent{})
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, nil), silent{})
 	if err != nil {
 		return err
 	}
-	return act(r)
+	return do(r)
 }
 
 // Restore puts a pod directory back by a person's word. shown are the pod's entries by which the
 // person meant it; of another one nothing is put back.
-func Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
 		o, err = r.Restore(ctx, uid, shown)
 		return err
 	})
@@ -47,9 +54,17 @@ func Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown [
 // Purge removes for ever, by a person's word, the entries that the person was shown, which are all
 // that there are of their pods; of a pod of which more lies there, none. Of pods that live again
 // they are removed only with living.
-func Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
+func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
-	err := byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+	err := by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		progress.From(ctx).Begin("removing for ever", "entry", 0)
+		if rem, ok := r.Remover.(*removal.Remover); ok {
+			names := make([]string, len(shown))
+			for i, e := range shown {
+				names[i] = e.Entry
+			}
+			rem.Expect(ctx, names)
+		}
 		var errs []error
 		for i, e := range shown {
 			if slices.ContainsFunc(shown[:i], func(before policy.EntryState) bool { return before.UID == e.UID }) {
@@ -68,13 +83,22 @@ func Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, li
 }
 
 // Resume closes the breaker.
-func Resume(ctx context.Context, cfg config.Config) error {
-	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+func (by Person) Resume(ctx context.Context, cfg config.Config) error {
+	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.Resume(ctx) })
+}
+
+// Forget has pods judged again that a person has restored, and returns those that were.
+func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (forgotten []parsers.PodUID, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		forgotten, err = r.Forget(ctx, uids)
+		return err
+	})
+	return forgotten, err
 }
 
 // RestoreCNI puts back what an archive of CNI files holds, or of all archives what was one pod's.
-func RestoreCNI(ctx context.Context, cfg config.Config, which string) (outs []cni.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (outs []cni.Outcome, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
 		outs, err = r.RestoreCNI(ctx, which)
 		return err
 	})
@@ -82,8 +106,8 @@ func RestoreCNI(ctx context.Context, cfg config.Config, which string) (outs []cn
 }
 
 // RestoreBatch puts back what the archives of one sweep over CNI files hold.
-func RestoreBatch(ctx context.Context, cfg config.Config, batch string) (outs []cni.Outcome, err error) {
-	err = byPerson(ctx, cfg, func(r *reaper.Reaper) error {
+func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (outs []cni.Outcome, err error) {
+	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
 		outs, err = r.RestoreBatch(ctx, batch)
 		return err
 	})
@@ -91,6 +115,6 @@ func RestoreBatch(ctx context.Context, cfg config.Config, batch string) (outs []
 }
 
 // DropArchive drops one archive of CNI files.
-func DropArchive(ctx context.Context, cfg config.Config, name string) error {
-	return byPerson(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
+func (by Person) DropArchive(ctx context.Context, cfg config.Config, name string) error {
+	return by.act(ctx, cfg, func(r *reaper.Reaper) error { return r.DropArchive(ctx, name) })
 }

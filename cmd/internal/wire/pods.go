@@ -1,14 +1,23 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/person"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -24,9 +33,41 @@ type Pod struct {
 	Past    bool   // only the ledger has it
 }
 
+// RootThere is an error where the kubelet's root directory is not there. What cannot be told is none.
+func RootThere(cfg config.Config) error {
+	switch _, err := os.Stat(cfg.RootDir + "/."); {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Failf(noNodeHint, "cannot find the kubelet's root directory %s", cfg.RootDir)
+	case errors.Is(err, unix.ENOTDIR):
+		return exit.Failf(noNodeHint, "cannot find the kubelet's root directory %s: it is no directory", cfg.RootDir)
+	}
+	return nil
+}
+
+// NameThere reports whether the pods directory has an entry of this name, a pod's or any other.
+func NameThere(cfg config.Config, name string) bool {
+	if name == "." || name == ".." || strings.Contains(name, "/") {
+		return false
+	}
+	_, err := os.Lstat(cfg.PodsDir() + "/" + name)
+	return err == nil
+}
+
+// noNodeHint is what to do where there is no pods directory at all.
+const noNodeHint = "is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another"
+
+// noNode says the same of a root directory that is not there whoever came upon it, and what to do.
+func noNode(cfg config.Config, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	return cmp.Or(RootThere(cfg), exit.Failf(noNodeHint, "%w", err))
+}
+
 // PodsHere lists the pods that one look, the quarantine and, with past, the ledger have. A pod is there
 // once for each place. It listens to no log, so it is quicker than Survey. Nothing is changed.
 func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) {
+	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
 	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
 	if err != nil {
@@ -39,7 +80,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	}
 	rep, err := r.Pass(ctx, reaper.Options{DryRun: true})
 	if err != nil {
-		return nil, noNode(err)
+		return nil, noNode(cfg, err)
 	}
 	var pods []Pod
 	add := func(verdict policy.Verdict, e policy.Evidence, where string) {

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
@@ -16,14 +17,18 @@ import (
 type SweepOptions struct {
 	Only   []parsers.PodUID // none for all
 	NoWait bool             // what must wait is left to the next run
-	// Show tells what goes on, in a line that takes the place of the one before.
-	Show func(format string, args ...any)
+	// Show shows a record on a terminal, and Waits is told before each wait what the pass found. Both nil
+	// where a program reads.
+	Show  func(policy.Record) error
+	Waits func(*reaper.Report) error
 }
 
 // Sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
 // takes the daemon's place, its figures stand there.
 func Sweep(ctx context.Context, cfg config.Config, proc Process, o SweepOptions) (rep reaper.Report, err error) {
-	defer func() { err = noNode(err) }()
+	defer func() { err = noNode(cfg, err) }()
+	work := progress.From(ctx)
+	defer work.End()
 	if _, err := CheckCredentials(ctx, cfg, time.Now()); err != nil {
 		return reaper.Report{}, err
 	}
@@ -40,18 +45,22 @@ func Sweep(ctx context.Context, cfg config.Config, proc Process, o SweepOptions)
 	}
 	defer release()
 	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelDebug)
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, proc.Stderr), metrics)
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, proc.Stderr, o.Show), metrics)
 	if err != nil {
 		return reaper.Report{}, err
 	}
 	countFailures(r, metrics)
 	tellUnlisted(r, log)
-	o.Show("listening to the kubelet's log")
 	return r.Sweep(ctx, reaper.SweepOptions{
 		Options: reaper.Options{Only: o.Only, CNIFiles: mostShown, Claims: hear(ctx, cfg, r.Clock, log)},
 		NoWait:  o.NoWait,
 		Progress: func(rep reaper.Report, wait time.Duration) {
-			o.Show("%s; the next step comes in %s", rep.Summary(r.Rules), human.Age(wait))
+			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
+				if err := o.Waits(&rep); err != nil {
+					log.DebugContext(ctx, "cannot say who waits", slog.Any("error", err))
+				}
+			}
+			work.Begin(rep.Summary(r.Rules)+"; the next step comes", progress.Wait, int64(wait))
 		},
 		Sleep: sleep,
 	})

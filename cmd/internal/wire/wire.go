@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
@@ -25,6 +22,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/kubelet"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -155,7 +153,7 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 // cniProber gives the probe's sweep the loop's type.
 type cniProber struct{ *probe.Probe }
 
-func (p cniProber) SweepCNI() cnisweep.Looks { return p.Probe.SweepCNI() }
+func (p cniProber) SweepCNI(contents bool) cnisweep.Looks { return p.Probe.SweepCNI(contents) }
 
 // cniArchive gives the state's archives the loop's type.
 type cniArchive struct{ *state.Store }
@@ -201,6 +199,7 @@ const mostShown = 1000
 
 // Survey takes one look for scan and explain: a dry run on a state that is only read.
 func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error) {
+	defer progress.From(ctx).End()
 	log := slog.New(slog.DiscardHandler)
 	store, err := state.OpenReadOnly(cfg.StateDir, state.Options{Log: log})
 	if err != nil {
@@ -212,15 +211,10 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 		return reaper.Report{}, err
 	}
 	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, CNI: true, CNIFiles: mostShown, Only: uids, Claims: hear(ctx, cfg, r.Clock, log)})
-	return rep, noNode(err)
-}
-
-// noNode adds what to do where there is no pods directory at all.
-func noNode(err error) error {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
-		return err
+	if err == nil {
+		err = ctx.Err() // half of a look would pass for the whole
 	}
-	return exit.Failf("is this a Kubernetes node? --root-dir names the kubelet's root directory where it is another", "%w", err)
+	return rep, noNode(cfg, err)
 }
 
 // errNoSource is for a configuration whose logs cannot be followed.

@@ -162,11 +162,14 @@ func (r *Report) pods(p *Pass) {
 // count counts a pod by its verdict and appends it, unless it lives.
 func (r *Report) count(all []candidate, c candidate) []candidate {
 	v := policy.Verdict{Decision: c.d, Why: c.why}
-	if c.e.UID == "" || v.Living() {
+	if v.Living() {
 		return all
 	}
 	c.person = policy.OutlookOf(c.d, c.why) == policy.OutlookPerson
 	r.Counts.NeedsPerson += flag(c.person)
+	if c.e.UID == "" {
+		return all // a name that is no pod's: nobody can be told which
+	}
 	switch policy.CountedAs(c.d, c.why) {
 	case policy.Reap:
 		r.Counts.Reap++

@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 		because(policy.Keep, policy.ReasonMounted),
 		because(policy.Keep, policy.ReasonRestored),
 	)
-	p.Look.Pods = append(p.Look.Pods, policy.Evidence{Name: "lost+found"})
+	p.Look.Pods = append(p.Look.Pods, policy.Evidence{Name: "backup"})
 	p.Verdicts = append(p.Verdicts, because(policy.Keep, policy.ReasonInvalidUID))
 	p.Look.Parked = []policy.Evidence{{UID: uidOf(8), Entry: "e8"}, {UID: uidOf(9), Entry: "e9"}}
 	p.Parked = []policy.ParkedVerdict{
@@ -59,7 +59,7 @@ func TestReport(t *testing.T) {
 		{Phase: policy.PhaseGone},
 	}
 	r := New(Report{Node: "n1", Version: "v1"}, p)
-	want := Counts{PodDirectories: 6, Reap: 1, Wait: 2, Keep: 3, NeedsPerson: 2, Quarantine: 1, QuarantineBytes: 4096}
+	want := Counts{PodDirectories: 6, Reap: 1, Wait: 2, Keep: 3, NeedsPerson: 3, Quarantine: 1, QuarantineBytes: 4096}
 	if r.Counts != want {
 		t.Errorf("%+v, want %+v", r.Counts, want)
 	}

@@ -33,13 +33,10 @@ func BatchOf(archive string) string {
 	return strings.Join(parts[:min(len(parts), batchParts)], "-")
 }
 
-// restoreCommand is what undoes a sweep: of its first archive the record is written before
-// anybody knows of another.
-func restoreCommand(archive string) string {
-	if batch := BatchOf(archive); batch != archive {
-		return "orphan-reaper quarantine restore --batch " + batch
-	}
-	return "orphan-reaper quarantine restore " + archive
+// Undo is the command that undoes a whole sweep, by the name of any of its archives: each record of a
+// sweep names the same one.
+func Undo(archive string) string {
+	return "orphan-reaper quarantine restore --batch " + BatchOf(archive)
 }
 
 // ArchiveState is one archive of CNI files, as quarantine list shows it.
@@ -83,7 +80,7 @@ func RemovingRecord(archive string, files []Content, n policy.Node, now policy.I
 
 // RemovedRecord tells what became of a batch, in one record.
 func RemovedRecord(archive string, outs []Outcome, n policy.Node, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindCNIRemoved, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: restoreCommand(archive)}
+	r := policy.Record{Kind: policy.KindCNIRemoved, At: now, Entry: archive, Archive: archive, Kubelet: n.KubeletID, Undo: Undo(archive)}
 	ended(&r, outs)
 	return r
 }

@@ -60,7 +60,6 @@ type File struct {
 	Dir       string // as configured; Name below it may hold any byte but slash and NUL
 	Name      string
 	ID        FileID
-	Sum       uint64 // of the content that was judged, to be compared within this process only
 	Container string // the sandbox's full ID, "" where the file is tied to none
 	Network   string
 	IfName    string

@@ -15,28 +15,25 @@ type Look struct {
 	// Listed are the full IDs of all sandboxes and containers that the runtime lists, where
 	// Node.RuntimeLists says that it answered.
 	Listed []string
-	// Files are those that may be residue. Live counts, by kind, the files of sandboxes that
+	// Files are those that may be residue, with what a restore needs where the sweep may remove. Live counts, by kind, the files of sandboxes that
 	// the runtime lists, but those that hinder its teardown.
-	Files []File
+	Files []Content
 	Live  map[Kind]policy.Tally
 	// InUse counts, by network, the addresses of sandboxes that the runtime lists.
 	InUse  map[string]int64
 	Errors []string // what could not be read, in words, for people
 }
 
-// Content is a file that CNI wrote, as it is archived before it goes.
+// Content is a file that CNI wrote, as it is archived before it goes: what was judged, and what a
+// restore needs besides. A sweep that removes nothing reads the file alone.
 type Content struct {
-	File  File
+	File
 	Mode  uint32    // permission bits
 	Owner [2]uint32 // user and group
 	Mtime time.Time
 	Label string // security.selinux, "" where there is none
 	Data  []byte
-	// Later says that the batch was large enough without it: it is read again for the next.
-	Later bool
-	// Err says why it could not be read, or that it is no longer what was judged; such a
-	// file is left alone.
-	Err string
+	Err   string // why a restore is not to be had; such a file is left alone
 }
 
 // Outcome is what became of one file: Done, Gone, Refused or Failed.

@@ -121,8 +121,8 @@ func ClassOf(rel []string, t EntryType, size int64) Class {
 		return c
 	}
 	regular := t == TypeRegular
-	switch path := strings.Join(rel, "/"); {
-	case path == "etc-hosts" && regular:
+	switch {
+	case len(rel) == 1 && rel[0] == "etc-hosts" && regular:
 		return ClassSkeleton
 	case rel[0] == "containers" && len(rel) == 3 && regular:
 		// containers/NAME/HASH: the termination message that the kubelet has the container write.
@@ -185,11 +185,17 @@ func IsCSIVolume(rel []string) bool {
 	return len(rel) == 3 && rel[0] == "volumes" && rel[1] == csiPlugin
 }
 
+// ephemeral is what the kubelet writes of a CSI volume in its pod's spec.
+const ephemeral = "Ephemeral"
+
 // EphemeralCSI says whether a vol_data.json is that of a CSI volume that lives as long as its
 // pod, as secrets-store's do. The kubelet reads it into the same map.
 func EphemeralCSI(volData []byte) bool {
+	if !bytes.Contains(volData, []byte(ephemeral)) {
+		return false // written in another way it would be data, which keeps more
+	}
 	var v map[string]string
-	return json.Unmarshal(volData, &v) == nil && v["volumeLifecycleMode"] == "Ephemeral"
+	return json.Unmarshal(volData, &v) == nil && v["volumeLifecycleMode"] == ephemeral
 }
 
 // ClassInCSI is ClassOfTree below the directory of a CSI volume, of which it is known whether it

@@ -53,7 +53,9 @@ func (d *Ruling) judge(c Case) {
 		m.NetworkDown = look.At
 	}
 	m.Pressed, look.Node.NetworkDown = look.Node.Pressed(), m.NetworkDown
-	m.Heard.Add(heard.Known(c.Claims, d.here(c)), look.Node, look.At)
+	has := d.here(c)
+	m.Heard.Add(heard.Known(c.Claims, has), look.Node, look.At)
+	d.count(c, has)
 	m.Names = fillNames(look, c.Memory.Names)
 	restored := map[parsers.PodUID]*policy.EntryState{}
 	for _, e := range c.Entries {
@@ -202,6 +204,8 @@ func (d *Ruling) remember(c Case) {
 		}
 		maps.Copy(names, m.Names)
 		m.Names = names
+	} else {
+		m.Looked = c.Look.At
 	}
 	for _, v := range slices.Concat(d.Verdicts, d.RuntimeOnly) {
 		delete(m.Holds, v.UID)

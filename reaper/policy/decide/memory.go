@@ -7,6 +7,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
 
 // Memory is what one pass leaves for the next, across restarts. What is not saved begins anew
@@ -15,6 +16,8 @@ type Memory struct {
 	Holds map[parsers.PodUID]policy.Hold `json:"holds"`
 	// Told is the last refusal that was told of a pod: told again only when it changes.
 	Told map[parsers.PodUID]string `json:"told"`
+	// Looked is when the look was that saw all pods and left this. It is for people.
+	Looked policy.Instant `json:"looked,omitzero"`
 	// Names are those of the pods that have a directory, as long as somebody told them.
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
 	// NetworkDown is when a look last saw the pods' network not ready.
@@ -22,6 +25,8 @@ type Memory struct {
 
 	// Heard is what the kubelet that runs has said. It is saved by itself.
 	Heard heard.Heard `json:"-"`
+	// Quiet counts the lines about each pod, for people. It is saved by itself.
+	Quiet quiet.Memory `json:"-"`
 	// Proven: since the start one pod has been parked, or the runtime has removed its sandboxes, and no
 	// sign of life came for the confirm time. What an earlier process parked was judged by its settings.
 	Proven bool `json:"-"`
@@ -43,7 +48,7 @@ type Memory struct {
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
-	c.cleared, c.removed = maps.Clone(m.cleared), maps.Clone(m.removed)
+	c.cleared, c.removed, c.Quiet = maps.Clone(m.cleared), maps.Clone(m.removed), m.Quiet.Clone()
 	if claims {
 		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
 	}
@@ -114,12 +119,14 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 		case policy.Park:
 			if refused = o.Result == policy.Refused; o.Result == policy.Done {
 				m.parked[o.Action.Entry] = true
+				m.Quiet.Took(uid, true, now)
 			}
 		case policy.Clear:
 			if o.Result == policy.Done {
 				// What appears in the leaf from now on needs a hold of its own.
 				m.cleared[uid] = now.Boot
 				delete(m.Holds, uid)
+				m.Quiet.Took(uid, false, now)
 			}
 		case policy.RemoveSandbox:
 			if o.NotBegun() {

@@ -50,6 +50,9 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	if s.ended(func(o policy.Outcome) bool { return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done }) {
 		s.soon(0, true) // the pod's hold begins with a look that sees it without the sandbox
 	}
+	if _, _, left := d.Memory.Quiet.Due(r, now); left > 0 {
+		s.soon(left, false) // the kubelet's message about a pod may have stopped
+	}
 	if Stripped(outs) && slices.ContainsFunc(d.Verdicts, func(v policy.Verdict) bool { return v.For(policy.ReasonLimit) }) {
 		// The first pod after a start has been confirmed. What was taken may let the next one go,
 		// and the kubelet names the next at once.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
 // Fate is what becomes of a pod, as far as a person has to know.
@@ -80,7 +81,42 @@ type Case struct {
 	// DataPods and DataBytes are what waits in quarantine for a person's word, the conflicts apart.
 	DataPods  int
 	DataBytes int64
+	Aging     Aging
 	Rules     policy.Rules
+}
+
+// Aging is the ephemeral data in quarantine that goes when its retention is over.
+type Aging struct {
+	UIDs  []parsers.PodUID // whose it is, each once; what goes first stands first
+	Bytes int64
+	In    time.Duration // until the first goes; not positive for one that is due
+}
+
+// AgingOf sums the ephemeral data that goes by itself from the entries of the quarantine, as of now.
+// pressed is Node.Pressed: it brings forward when that is.
+func AgingOf(entries []policy.EntryState, r policy.Rules, now policy.Instant, pressed bool) (a Aging) {
+	in := map[parsers.PodUID]time.Duration{}
+	for _, e := range entries {
+		left, goes := policy.PurgeIn(e, r, now, pressed)
+		if !goes {
+			continue
+		}
+		if first, known := in[e.UID]; !known {
+			a.UIDs, in[e.UID] = append(a.UIDs, e.UID), left
+		} else {
+			in[e.UID] = min(first, left)
+		}
+		for _, l := range e.Left {
+			if l.Class == contents.ClassEphemeral {
+				a.Bytes += l.Bytes
+			}
+		}
+	}
+	slices.SortFunc(a.UIDs, func(x, y parsers.PodUID) int { return cmp.Or(cmp.Compare(in[x], in[y]), cmp.Compare(x, y)) })
+	if len(a.UIDs) > 0 {
+		a.In = in[a.UIDs[0]]
+	}
+	return a
 }
 
 // Diagnosis is what there is to say, and to do.
@@ -89,6 +125,8 @@ type Diagnosis struct {
 	Count  map[Fate]int
 	Bytes  map[Fate]int64
 	Living int // pod directories of pods that live, named or not
+	// Strays are the names in the pods directory that are no pod's: nobody but a person touches them.
+	Strays []string
 	// Stops is what keeps everything that may go, where Stopped is true.
 	Stops   policy.Why
 	Stopped bool
@@ -119,7 +157,7 @@ func Of(c Case) Diagnosis {
 	d.Stopped = d.Stopped && c.Looked
 	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
-		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts) > 0
+		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts)+len(d.Strays) > 0
 	return d
 }
 
@@ -133,6 +171,7 @@ func (d *Diagnosis) pods(c Case) {
 	for i := range c.Pods {
 		e, v := &c.Pods[i], &c.Verdicts[i]
 		if e.UID == "" {
+			d.Strays = append(d.Strays, e.Name)
 			continue // no kubelet complains of it
 		}
 		here[e.UID] = true

@@ -82,8 +82,8 @@ func TestWholeCase(t *testing.T) {
 		{"enforcing has stopped", func(c *Case) { c.Said, c.Breaker = nil, true }, 0, true},
 		{"a conflict lies in quarantine", func(c *Case) { c.Said, c.Conflicts = nil, []parsers.PodUID{"e"} }, 0, true},
 		{"a name that is no pod's", func(c *Case) {
-			c.Said, c.Pods, c.Verdicts = nil, []policy.Evidence{{Name: "lost+found"}}, []policy.Verdict{{Decision: policy.Keep}}
-		}, 0, false},
+			c.Said, c.Pods, c.Verdicts = nil, []policy.Evidence{{Name: "backup"}}, []policy.Verdict{{Decision: policy.Keep}}
+		}, 0, true},
 	} {
 		c := oneOrphan(lives)
 		tt.change(&c)
@@ -159,5 +159,58 @@ func TestTallyBounds(t *testing.T) {
 	}
 	if n := len(tally.Pods()); n != mostSaid {
 		t.Errorf("%d pods", n)
+	}
+}
+
+// TestAging: what is ephemeral goes from the quarantine by itself, once it is confirmed; what is a user's data does
+// not, and a full disk brings it forward.
+func TestAging(t *testing.T) {
+	now := policy.Instant{Wall: time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC), Boot: 100 * time.Hour, BootID: "b"}
+	ago := func(d time.Duration) policy.Instant {
+		return policy.Instant{Wall: now.Wall.Add(-d), Boot: now.Boot - d, BootID: "b"}
+	}
+	entry := func(uid parsers.PodUID, phase policy.Phase, since time.Duration, left ...policy.Residue) policy.EntryState {
+		return policy.EntryState{UID: uid, Phase: phase, ConfirmedAt: ago(since), Left: left}
+	}
+	ephemeral := policy.Residue{Class: contents.ClassEphemeral, Bytes: 1000}
+	entries := []policy.EntryState{
+		entry("late", policy.PhaseConfirmed, time.Minute, ephemeral, policy.Residue{Class: contents.ClassData, Bytes: 7}),
+		entry("first", policy.PhaseConfirmed, time.Hour, ephemeral),
+		entry("late", policy.PhaseConfirmed, 30*time.Minute, ephemeral), // what lay in a leaf of it
+		entry("parked", policy.PhaseParked, 0, ephemeral),
+		entry("conflict", policy.PhaseConflict, time.Hour, ephemeral),
+		entry("data", policy.PhaseConfirmed, time.Hour, policy.Residue{Class: contents.ClassData, Bytes: 7}),
+	}
+	rules := policy.Rules{Retention: 24 * time.Hour}
+	a := AgingOf(entries, rules, now, false)
+	if len(a.UIDs) != 2 || a.UIDs[0] != "first" || a.UIDs[1] != "late" || a.Bytes != 3000 || a.In != 23*time.Hour {
+		t.Errorf("%+v", a)
+	}
+	if pressed := AgingOf(entries, rules, now, true); pressed.In > 0 {
+		t.Errorf("a full disk: %+v", pressed)
+	}
+	if none := AgingOf(entries[3:], rules, now, false); len(none.UIDs) != 0 || none.Bytes != 0 {
+		t.Errorf("nothing goes: %+v", none)
+	}
+}
+
+// TestRootNamed: a person is told a root directory that a line names, if it can be pasted as it stands.
+func TestRootNamed(t *testing.T) {
+	for words, want := range map[string]string{
+		`orphaned pod "u" found, but failed to rmdir() volume at path /tmp/x/kubelet/pods/u/volumes/a: not empty`: "/tmp/x/kubelet",
+		`"There were many errors" err="open /data/kubelet/pods/u/volumes: EIO"`:                                   "/data/kubelet",
+		`path="/data/kubelet/pods/u/volumes"`:                                                                     "/data/kubelet",
+		`orphaned pod "u" found, but volume paths are still present on disk`:                                      "",
+		`at path /tmp/$(reboot)/pods/u`:                                                                           "",
+		`at path /tmp/x;reboot/pods/u`:                                                                            "",
+		"at path /tmp/\x1b[2J/pods/u":                                                                             "",
+		`at path /tmp/../pods/u`:                                                                                  "",
+		`at path tmp/pods/u`:                                                                                      "",
+		`at path /pods/u`:                                                                                         "",
+		`at path /tmp/kubelet/pods/another`:                                                                       "",
+	} {
+		if got := RootNamed([]Said{{UID: "v", Words: words}, {UID: "u", Words: words}}); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -122,3 +123,19 @@ func Sum(pods []Said) (all Said) {
 	}
 	return all
 }
+
+// RootNamed is the directory before "/pods/UID" in what was said of a pod, "" where none was said that a shell
+// takes as it stands. It is a hint for a person: whoever can write a line chooses it.
+func RootNamed(said []Said) string {
+	for _, s := range said {
+		before, _, found := strings.Cut(s.Words, "/pods/"+string(s.UID))
+		from := strings.LastIndexAny(before, "\"'= (") + 1
+		if root := before[from:]; found && len(root) > 1 && root[0] == '/' && strings.Trim(root, plainPath) == "" && !strings.Contains(root, "/..") {
+			return root
+		}
+	}
+	return ""
+}
+
+// plainPath are the characters that no shell reads as anything but themselves.
+const plainPath = "/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"

@@ -13,6 +13,8 @@ import (
 type Claim struct {
 	Sighting parsers.Sighting
 	At       policy.Instant // when we read it
+	// Lines is how many lines the claim stands for, of which Sighting is the last; 0 where nobody counts.
+	Lines int
 }
 
 // Size is about how many bytes a claim takes in memory.
@@ -62,8 +64,8 @@ func inFormat(s parsers.Sighting, format policy.LogFormat) bool {
 	return format != policy.LogJSON
 }
 
-// written is when the line was written, as far as it tells: we may have read it later.
-func (c Claim) written() policy.Instant {
+// Written is when the line was written, as far as it tells: we may have read it later.
+func (c Claim) Written() policy.Instant {
 	at := c.At
 	if late := at.Wall.Sub(c.Sighting.Time); !c.Sighting.Time.IsZero() && late > 0 {
 		at.Wall, at.Boot = c.Sighting.Time, max(0, at.Boot-late)

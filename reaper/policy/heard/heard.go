@@ -150,7 +150,7 @@ func (h *Heard) name(c Claim) {
 	if h.NamedAt == nil {
 		h.NamedAt = map[parsers.PodUID]policy.Instant{}
 	}
-	if at := c.written(); at.Boot >= h.NamedAt[uid].Boot {
+	if at := c.Written(); at.Boot >= h.NamedAt[uid].Boot {
 		h.NamedAt[uid] = at
 	}
 }

@@ -2,6 +2,7 @@ package person
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,6 +94,20 @@ func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.Action
 		actions = append(actions, a)
 	}
 	return policy.Batches(actions)
+}
+
+// Forgotten are the records by which a person takes back that pods were restored: one for each
+// entry that was. What lies in quarantine of the pods, and whatever else keeps them, stays.
+func Forgotten(entries map[string]*policy.EntryState, uids []parsers.PodUID, now policy.Instant) []policy.Record {
+	var records []policy.Record
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if e := entries[name]; e.Restored && slices.Contains(uids, e.UID) {
+			records = append(records, policy.Record{
+				Kind: policy.KindForgotten, At: now, UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Entry: e.Entry,
+			})
+		}
+	}
+	return records
 }
 
 // LivesAgain says of entries that a look saw whether their pod lives again, and by what.

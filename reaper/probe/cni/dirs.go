@@ -61,6 +61,7 @@ func (s *Sweep) findDirs(ctx context.Context) {
 			s.dirs = append(s.dirs, cacheDir(base, c.kind, c.names))
 		}
 	}
+	s.count(ctx)
 }
 
 // Dirs returns the directories in and below which CNI keeps its files: those that were

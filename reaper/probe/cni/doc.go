@@ -2,10 +2,12 @@
 // each: libcni's, Multus's and flannel's caches, and the addresses that host-local has given out.
 //
 // A Reader says where to look. A Sweep goes over all of it in chunks, so that 300,000 files need no
-// more memory than 8,192. Read lists and reads the files of a chunk; only then its caller asks the
+// more memory than 4,096. Read lists and reads the files of a chunk; only then its caller asks the
 // runtime, the cgroups and the kubelet, and Look asks the tasks, the other engines' stores and the
 // network namespaces, all by the full container ID: a sandbox that is made meanwhile is in the
-// answers and not in the chunk. Who will remove a file reads it once more before, by Contents.
+// answers and not in the chunk. A sweep that removes has the content of each file from this one
+// reading. Still drops what has gone or changed before it is archived, and who unlinks a file
+// compares it again, byte by byte.
 //
 // It changes nothing and judges nothing: what cannot be read is Unknown. It opens nothing but
 // directories, regular files and namespaces, and takes no ID for another by its beginning. It

@@ -72,7 +72,7 @@ func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look
 			continue
 		}
 		if file.Facts[cni.Tied].Truth == policy.Yes {
-			if f.lives(&file) {
+			if f.lives(&file.File) {
 				t := look.Live[file.Kind]
 				t.Add(policy.Tally{Entries: 1, Bytes: file.ID.Size})
 				look.Live[file.Kind] = t
@@ -81,7 +81,7 @@ func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look
 				}
 				continue
 			}
-			f.fill(&file)
+			f.fill(&file.File)
 		}
 		kept = append(kept, file)
 	}
@@ -114,7 +114,7 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 			o = &owner{}
 			f.owners[file.Container] = o
 		}
-		o.add(file, x)
+		o.add(&file.File, x)
 	}
 }
 
@@ -215,7 +215,7 @@ func (f *chunkFacts) fill(file *cni.File) {
 		return
 	}
 	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
-	if brokenCache(*file) {
+	if brokenCache(file) {
 		file.Runtime = f.k.runtime.version(file.Container)
 	}
 	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.k.runtime.facts(file.Container)

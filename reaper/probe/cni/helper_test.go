@@ -51,6 +51,7 @@ type cniNode struct {
 	fallback   bool // without openat2
 	patience   time.Duration
 	chunk      int
+	contents   bool
 	cri        *fakecri.Server
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
@@ -139,7 +140,7 @@ type sweeping struct {
 	n *cniNode
 }
 
-func (n *cniNode) begin() sweeping { return sweeping{n.reader().Sweep(), n} }
+func (n *cniNode) begin() sweeping { return sweeping{n.reader().Sweep(n.contents), n} }
 
 func (s sweeping) Next(ctx context.Context) (cni.Look, bool) {
 	c, ok := s.Read(ctx)
@@ -231,7 +232,7 @@ func cniFile(t *testing.T, looks []cni.Look, name string) cni.File {
 	for _, l := range looks {
 		for _, f := range l.Files {
 			if f.Name == name {
-				found = append(found, f)
+				found = append(found, f.File)
 			}
 		}
 	}

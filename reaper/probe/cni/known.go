@@ -61,7 +61,7 @@ func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
 	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if slices.ContainsFunc(c.files, brokenCache) {
+		if slices.ContainsFunc(c.files, func(f cnipolicy.Content) bool { return brokenCache(&f.File) }) {
 			r.askVersions(ctx, &k.runtime)
 		}
 	})
@@ -75,7 +75,7 @@ func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
 	return k
 }
 
-func brokenCache(f cnipolicy.File) bool { return f.Broken && f.Kind == cnipolicy.Cache }
+func brokenCache(f *cnipolicy.File) bool { return f.Broken && f.Kind == cnipolicy.Cache }
 
 // idDirs are the container IDs that some directories have an entry for.
 type idDirs struct {

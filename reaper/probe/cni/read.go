@@ -1,11 +1,12 @@
 package cni
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,23 +31,27 @@ const (
 	longAddress = 4 << 10
 )
 
+// mostContent bounds the contents that one chunk holds in memory: 5,000 usual cache files.
+const mostContent = 8 << 20
+
 // fileExtra is what was read of a file besides what policy is told.
 type fileExtra struct {
 	netns   string // the path of its network namespace, where it tells
 	gone    bool
+	later   bool // the chunk holds enough without it: it is read with the next
 	sandbox bool // the runtime that wrote it calls its container a pod's sandbox
 	tells   bool // it is of the format that tells these where they are
 }
 
 // readBatch is a batch that was read.
 type readBatch struct {
-	files []cnipolicy.File
+	files []cnipolicy.Content
 	extra []fileExtra
 }
 
 // readChunk reads the files of the chunk.
 func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
-	c.files = make([]cnipolicy.File, len(c.names))
+	c.files = make([]cnipolicy.Content, len(c.names))
 	c.extra = make([]fileExtra, len(c.names))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -62,6 +67,23 @@ func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 	}
 	wg.Wait()
 	s.complain(hung.errs...)
+	s.postpone(c)
+}
+
+// postpone leaves to the next chunk what this one had no room for.
+func (s *Sweep) postpone(c *Chunk) {
+	n := 0
+	for i, e := range c.names {
+		if c.extra[i].later {
+			s.later = append(s.later, e)
+			e.dir.Ref()
+			continue
+		}
+		c.names[n], c.files[n], c.extra[n] = e, c.files[i], c.extra[i]
+		n++
+	}
+	c.caches = c.caches && len(s.later) == 0 // what a cache file tells is looked up
+	c.names, c.files, c.extra = c.names[:n], c.files[:n], c.extra[:n]
 }
 
 // batches cuts the names into batches of one directory each.
@@ -105,15 +127,19 @@ func (h *hungDirs) add(d *dirHandle, err error) {
 func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, hung *hungDirs) {
 	d := c.names[from].dir
 	names := c.names[from:to]
+	room := c.room // a read that hangs must not see what becomes of the chunk
 	var read readBatch
 	err := hung.of(d)
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
 		read, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
-			b := readBatch{make([]cnipolicy.File, len(names)), make([]fileExtra, len(names))}
+			b := readBatch{make([]cnipolicy.Content, len(names)), make([]fileExtra, len(names))}
 			var buf []byte
 			for i, e := range names {
-				b.files[i], b.extra[i], buf = r.readFile(fd, &d.directory, e.Entry, buf)
+				if b.extra[i].later = room != nil && room.Load() <= 0; b.extra[i].later {
+					continue
+				}
+				buf = r.readFile(fd, &d.directory, e.Entry, buf, &b.files[i], &b.extra[i], room)
 			}
 			return b
 		})
@@ -128,28 +154,28 @@ func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, 
 	}
 	for i, e := range names {
 		f := &c.files[from+i]
-		*f = cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
+		f.File = cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
 		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
 	}
 }
 
 // readFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte) (cnipolicy.File, fileExtra, []byte) {
-	f := cnipolicy.File{Kind: d.kind, Dir: d.path, Name: e.Name}
-	var x fileExtra
+func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte, c *cnipolicy.Content, x *fileExtra, room *atomic.Int64) []byte {
+	f := &c.File
+	f.Kind, f.Dir, f.Name = d.kind, d.path, e.Name
 	if _, ok := cni.ParseHostLocal(e.Name, nil); d.kind == cnipolicy.Address && !ok {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
 		st, err := beneath.StatName(dir, e.Name)
 		x.gone = beneath.Gone(err)
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
-		tie(&f, &x, nil)
-		return f, x, buf
+		tie(f, x, nil)
+		return buf
 	}
 	fd, st, err := r.Open.RootFile(dir, e.Name, e.Kind)
 	switch {
 	case beneath.Gone(err):
 		x.gone = true
-		return f, x, buf
+		return buf
 	case err != nil:
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
 		truth := policy.Unknown
@@ -157,7 +183,7 @@ func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte) (c
 			truth = policy.No
 		}
 		f.Set(cnipolicy.Tied, truth, d.path, err.Error())
-		return f, x, buf
+		return buf
 	}
 	defer beneath.Close(fd)
 	f.ID, f.Changed = fileID(&st), fileChanged(&st)
@@ -172,15 +198,38 @@ func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte) (c
 	if err != nil {
 		// What is too long for any runtime, or cannot be read, might be anybody's.
 		f.Set(cnipolicy.Tied, policy.Unknown, d.path, err.Error())
-		return f, x, buf
+		return buf
 	}
-	f.Sum = maphash.Bytes(sumSeed, text)
-	tie(&f, &x, text)
-	return f, x, text
+	if tie(f, x, text); room != nil && f.Facts[cnipolicy.Tied].Truth == policy.Yes {
+		hold(c, fd, &st, text)
+		room.Add(-int64(len(text)))
+	}
+	return text
 }
 
-// sumSeed is drawn anew by each process, so that nobody can write another content of the same sum.
-var sumSeed = maphash.MakeSeed()
+// hold keeps what a restore needs. The remover compares all of it again before the file goes.
+func hold(c *cnipolicy.Content, fd int, st *unix.Statx_t, text []byte) {
+	label, err := label(fd)
+	if err != nil {
+		c.Err = err.Error()
+	}
+	c.Mode, c.Owner = uint32(st.Mode&0o7777), [2]uint32{st.Uid, st.Gid}
+	c.Mtime = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
+	c.Label, c.Data = label, bytes.Clone(text)
+}
+
+// label returns the file's SELinux label, "" where it has none.
+func label(fd int) (string, error) {
+	var buf [4096]byte
+	n, err := beneath.Retry(func() (int, error) { return unix.Fgetxattr(fd, "security.selinux", buf[:]) })
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read its SELinux label: %w", err)
+	}
+	return strings.TrimRight(string(buf[:n]), "\x00"), nil
+}
 
 func fileID(st *unix.Statx_t) cnipolicy.FileID {
 	if st.Mode == 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -18,9 +19,9 @@ import (
 
 // usualChunk is how many names are read before anything is asked. A chunk costs one question
 // to the runtime, the cgroups and so on (some 50 ms on a busy node), and about a KiB for
-// each of its files: 8,192 make the questions cheaper than the reading, and a sweep of
-// 300,000 files needs no more memory than one of 8,192.
-const usualChunk = 8192
+// each of its files, besides what they contain: 4,096 make the questions cheaper than the reading,
+// and a sweep of 300,000 files needs no more memory than one of 4,096.
+const usualChunk = 4096
 
 func (r *Reader) chunk() int { return cmp.Or(r.Chunk, usualChunk) }
 
@@ -46,6 +47,8 @@ type Sweep struct {
 	// of which it told.
 	asked, told map[string]bool
 	podNets     map[string]bool // networks that a cache file of a pod is of
+	contents    bool            // files come with what a restore needs
+	later       []chunkName     // what the chunk before had no room for; each holds its directory
 	caches      bool            // those of libcni have been begun
 	errors      []string
 }
@@ -78,9 +81,10 @@ type dirHandle struct {
 	*bounded.Handle
 }
 
-// Sweep begins a pass. Nothing is read until Read.
-func (r *Reader) Sweep() *Sweep {
-	return &Sweep{r: r, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
+// Sweep begins a pass. Nothing is read until Read. With contents each file comes with all that a
+// restore needs, in memory: a chunk holds mostContent bytes of them, and the next has the rest.
+func (r *Reader) Sweep(contents bool) *Sweep {
+	return &Sweep{r: r, contents: contents, claims: map[string]bool{}, asked: map[string]bool{}, told: map[string]bool{}, podNets: map[string]bool{}}
 }
 
 // Close closes what the sweep has open.
@@ -88,7 +92,10 @@ func (s *Sweep) Close() {
 	if s.open != nil {
 		s.open.Unref()
 	}
-	s.open, s.dirs = nil, nil
+	for _, e := range s.later {
+		e.dir.Unref()
+	}
+	s.open, s.dirs, s.later = nil, nil, nil
 }
 
 // Read reads the next chunk, and returns false when all was read or ctx has ended. It returns in
@@ -118,9 +125,10 @@ type Chunk struct {
 	at     policy.Instant
 	dirs   []*dirHandle
 	names  []chunkName
-	files  []cni.File
-	extra  []fileExtra // of the file of the same index
-	caches bool        // it holds everything that libcni's caches hold
+	files  []cni.Content
+	extra  []fileExtra   // of the file of the same index
+	room   *atomic.Int64 // bytes of content for which it has room yet, nil where it holds none
+	caches bool          // it holds everything that libcni's caches hold
 }
 
 // Dir is a directory of the chunk, nil where it has none.
@@ -140,7 +148,15 @@ func (c *Chunk) Close() {
 
 // list reads the names of the next chunk, from as many directories as it takes.
 func (s *Sweep) list(ctx context.Context) *Chunk {
-	c := &Chunk{at: s.r.Now()}
+	c := &Chunk{at: s.r.Now(), names: s.later}
+	if s.contents {
+		c.room = new(atomic.Int64)
+		c.room.Store(mostContent)
+	}
+	for _, e := range s.later {
+		c.dirs = append(c.dirs, e.dir)
+	}
+	s.later = nil
 	if !s.begun {
 		s.begun = true
 		s.findDirs(ctx)

@@ -67,7 +67,7 @@ func TestSweepCNI(t *testing.T) {
 		if f.ID.Ino == 0 || f.ID.Size == 0 || time.Since(f.Changed) > time.Minute || f.Broken {
 			t.Errorf("%s: %+v, changed %s, broken %v", f.Name, f.ID, f.Changed, f.Broken)
 		}
-		checkCNI(t, f, goneFacts(nil))
+		checkCNI(t, f.File, goneFacts(nil))
 	}
 	for kind, left := range want {
 		if left != 0 || got[kind] == 0 {
@@ -301,7 +301,7 @@ func TestSweepCNIChunks(t *testing.T) {
 			if f.UID != uid[f.Container] || f.PodName != "db-0" {
 				t.Errorf("%s %s is of the pod %q", f.Kind, f.Name, f.UID)
 			}
-			checkCNI(t, f, goneFacts(nil))
+			checkCNI(t, f.File, goneFacts(nil))
 		}
 	}
 	for name, times := range seen {
@@ -442,12 +442,12 @@ func TestSweepCNIUnreadable(t *testing.T) {
 	r := n.reader()
 	stick(t, r.Guard, "cni "+n.path("cni/networks/stuck"))
 	n.address("stuck", "10.0.0.1", id("gone"))
-	looks := sweepAll(t, sweeping{r.Sweep(), n})
+	looks := sweepAll(t, sweeping{r.Sweep(false), n})
 	if len(looks) != 1 || len(looks[0].Files) != 2 || len(looks[0].Errors) != 4 {
 		t.Fatalf("%d looks, %d files, errors %q", len(looks), len(looks[0].Files), looks[0].Errors)
 	}
 	for _, f := range looks[0].Files {
-		checkCNI(t, f, goneFacts(nil))
+		checkCNI(t, f.File, goneFacts(nil))
 	}
 	for _, part := range []string{
 		"cni/results: open results: it is a symlink", "link: open link: it is a symlink",
@@ -468,7 +468,7 @@ func TestSweepCNIHangs(t *testing.T) {
 	for worker := range 4 {
 		stick(t, r.Guard, "cni files "+string(rune('0'+worker))+" "+n.path("cni/results"))
 	}
-	looks := sweepAll(t, sweeping{r.Sweep(), n})
+	looks := sweepAll(t, sweeping{r.Sweep(false), n})
 	checkCNI(t, cniFile(t, looks, name), cniFacts{cni.Tied: policy.Unknown})
 	checkCNI(t, cniFile(t, looks, "10.244.0.9"), goneFacts(nil))
 	if len(looks[0].Errors) != 1 {
@@ -509,7 +509,7 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 	for look, ok := s.Next(t.Context()); ok; look, ok = s.Next(t.Context()) {
 		for _, f := range look.Files {
 			files++
-			checkCNI(t, f, goneFacts(nil))
+			checkCNI(t, f.File, goneFacts(nil))
 			if f.UID != uid {
 				t.Errorf("%s is of the pod %q", f.Name, f.UID)
 			}
@@ -536,7 +536,7 @@ func TestSweepCNIRecorded(t *testing.T) {
 		t.Fatalf("%+v", looks)
 	}
 	for _, f := range looks[0].Files {
-		checkCNI(t, f, goneFacts(nil))
+		checkCNI(t, f.File, goneFacts(nil))
 		if f.UID != "6f1c2d3e-4a5b-4c6d-8e7f-00112233aa02" || f.Namespace != "default" || f.PodName != "two-labnode" {
 			t.Errorf("%s is of %s %s/%s", f.Name, f.UID, f.Namespace, f.PodName)
 		}

@@ -124,7 +124,7 @@ func TestConfined(t *testing.T) {
 			if own := m.Fact(uid); own.Truth != policy.Unknown {
 				t.Errorf("the pod's own mounts, which are hidden, are %s", own.Truth)
 			}
-			if told := strings.Contains(f.Origin, "containers of 1 pods known by the runtime"); told != (c.want == policy.No) {
+			if told := strings.Contains(f.Origin, "containers of 1 pod known by the runtime"); told != (c.want == policy.No) {
 				t.Errorf("what is not read is told: %t, in %s", told, f.Origin)
 			}
 		})

@@ -63,6 +63,7 @@ type Answer struct {
 	// of another pod, by what the runtime told.
 	confined map[parsers.PodUID]bool
 	procDir  string
+	origin   string // what was read
 }
 
 func newAnswer(procDir string) *Answer {
@@ -82,16 +83,23 @@ func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
 	return h, ok
 }
 
-// origin says what was read.
-func (m *Answer) origin() string {
-	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespaces", m.procDir, len(m.views))
+// sources says what was read.
+func (m *Answer) sources() string {
+	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespace%s", m.procDir, len(m.views), plural(len(m.views)))
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
 	}
 	if len(m.confined) > 0 {
-		s += fmt.Sprintf(", containers of %d pods known by the runtime", len(m.confined))
+		s += fmt.Sprintf(", containers of %d pod%s known by the runtime", len(m.confined), plural(len(m.confined)))
 	}
 	return s
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
 }
 
 // Fact answers for one pod.
@@ -120,20 +128,19 @@ func (m *Answer) Use(uid parsers.PodUID) reading.NewUse {
 }
 
 func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
-	origin := m.origin()
 	if mounted {
-		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: h.Words()}
+		return policy.Fact{Truth: policy.Yes, Origin: m.origin, Detail: h.Words()}
 	}
 	if m.Err != nil {
-		return policy.Fact{Origin: origin, Detail: m.Err.Error()}
+		return policy.Fact{Origin: m.origin, Detail: m.Err.Error()}
 	}
 	if why, ok := m.Unsure[uid]; ok {
-		return policy.Fact{Origin: origin, Detail: why}
+		return policy.Fact{Origin: m.origin, Detail: why}
 	}
 	if m.confined[uid] {
-		return policy.Fact{Origin: origin, Detail: "a chrooted process hides the mounts of one of its own containers"}
+		return policy.Fact{Origin: m.origin, Detail: "a chrooted process hides the mounts of one of its own containers"}
 	}
-	return policy.Fact{Truth: policy.No, Origin: origin}
+	return policy.Fact{Truth: policy.No, Origin: m.origin}
 }
 
 // Reader reads the mounts. It is kept between looks, since it remembers what stays as it is.
@@ -159,7 +166,8 @@ func (r *Reader) Read(ctx context.Context, w parsers.PodSet, sockets []string) *
 func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m, err := bounded.Do(ctx, r.Guard, "mounts", func() *Answer { return r.readAll(ctx, w, sockets, held) })
 	if err != nil {
-		return &Answer{Err: fmt.Errorf("cannot read the mounts: %w", err), procDir: r.ProcDir}
+		m = &Answer{Err: fmt.Errorf("cannot read the mounts: %w", err), procDir: r.ProcDir}
+		m.origin = m.sources()
 	}
 	return m
 }
@@ -207,6 +215,7 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 	}
 	s.layers(ctx, m, w)
 	m.views = s.views
+	m.origin = m.sources()
 	return m
 }
 

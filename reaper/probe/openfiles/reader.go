@@ -47,6 +47,7 @@ type Answer struct {
 	init     string // PID 1, where it could not be read
 	alone    bool   // this process is PID 1 and the only one of its namespace
 	procDir  string
+	origin   string // what was read
 }
 
 func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
@@ -71,7 +72,7 @@ func (a *Answer) Fact(uid parsers.PodUID, walked *Walked) policy.Fact {
 	if u.User == "" && walked != nil && len(a.strays) > 0 {
 		a.addStrays(&u, walked)
 	}
-	return u.Fact(fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d processes", a.procDir, a.read))
+	return u.Fact(a.origin)
 }
 
 // Use answers for a directory that was made again: what is held of its elder has another name.
@@ -110,6 +111,11 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 		}
 	}
 	a.Err = cmp.Or(a.Err, m.Err)
+	noun := "processes"
+	if a.read == 1 {
+		noun = "process"
+	}
+	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d %s", a.procDir, a.read, noun)
 	return a
 }
 

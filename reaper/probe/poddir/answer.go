@@ -79,7 +79,7 @@ func (r *Reader) notOpened(out *Answer, d Dir, parent int, err error) {
 		if st, err := beneath.StatName(parent, d.name); err == nil {
 			out.Directory.Detail = "it is " + beneath.TypeName(st.Mode)
 			out.identify(&st)
-			out.Content.add(".", contents.ClassData, blocksOf(&st), 1)
+			out.Content.add(here, contents.ClassData, blocksOf(&st), 1)
 		}
 	default:
 		out.Directory.Detail, out.OwnMount.Detail = err.Error(), err.Error()

@@ -31,7 +31,7 @@ type Content struct {
 	// known which volumes the pod has.
 	Unlisted error
 
-	byKey   map[rowKey]int
+	byKey   map[rowKey]int   // while it is read
 	badData map[string]error // by path, why a vol_data.json could not be read
 	kept    int              // bytes in VolData
 }
@@ -54,26 +54,33 @@ type rowKey struct {
 	class contents.Class
 }
 
-// add counts into the row of path and class; beyond mostRows into a row of the first
-// component, and then into one of them all, so that no tree makes an endless report.
-func (c *Content) add(path string, class contents.Class, bytes, entries int64) int {
-	k := rowKey{path, class}
-	i, ok := c.byKey[k]
-	if !ok && len(c.Rows) >= mostRows {
-		first, _, below := strings.Cut(path, "/")
-		if k.path = "..."; below && len(c.Rows) < mostRows+mostRows/4 {
-			k.path = strings.Trim(first, `"`) + "/..."
-		}
-		i, ok = c.byKey[k]
-	}
+// add counts into the row of path and class, and returns which row that is.
+func (c *Content) add(path []byte, class contents.Class, bytes, entries int64) int {
+	i, ok := c.byKey[rowKey{string(path), class}] // no string is made to ask
 	if !ok {
-		i = len(c.Rows)
-		c.Rows = append(c.Rows, policy.Residue{Path: k.path, Class: class})
-		c.byKey[k] = i
+		i = c.row(string(path), class)
 	}
 	c.Rows[i].Bytes += bytes
 	c.Rows[i].Entries += entries
 	return i
+}
+
+// row makes one; beyond mostRows one of the first component, and then one of them all, so that
+// no tree makes an endless report.
+func (c *Content) row(path string, class contents.Class) int {
+	k := rowKey{path, class}
+	if len(c.Rows) >= mostRows {
+		first, _, below := strings.Cut(path, "/")
+		if k.path = "..."; below && len(c.Rows) < mostRows+mostRows/4 {
+			k.path = first + "/..."
+		}
+		if i, ok := c.byKey[k]; ok {
+			return i
+		}
+	}
+	c.byKey[k] = len(c.Rows)
+	c.Rows = append(c.Rows, policy.Residue{Path: clean.Name(k.path), Class: class})
+	return c.byKey[k]
 }
 
 func (c *Content) crossed(rel []string) {
@@ -94,22 +101,6 @@ func (c *Content) unread(rel []string, err error) {
 	if c.fail(rel, err); c.Unlisted == nil && !beneath.Gone(err) {
 		c.Unlisted = c.Err
 	}
-}
-
-// top is the row of something that holds no data: one for each volume, one for each other
-// entry of the pod directory, and one for the directories that lead there.
-func top(rel []string, dir bool) string {
-	depth := 1
-	switch rel[0] {
-	case "volumes":
-		depth = 3
-	case "volume-subpaths":
-		depth = 2
-	}
-	if dir && len(rel) < depth {
-		return "."
-	}
-	return clean.Name(strings.Join(rel[:min(depth, len(rel))], "/"))
 }
 
 func blocksOf(st *unix.Statx_t) int64 { return int64(min(st.Blocks, 1<<53)) * 512 }

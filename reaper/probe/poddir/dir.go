@@ -70,6 +70,8 @@ func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 	counts := newCounting(inTime)
 	for range min(4, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
+			run := &bounded.Runner[*Answer]{Guard: r.Guard}
+			defer run.Close()
 			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
 				d := all[i]
 				d.counts = counts
@@ -88,7 +90,7 @@ func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 					err = errors.New("not read, since other pods hang")
 				}
 				if err == nil {
-					out[i], err = r.readGuarded(ctx, d, dirs.csi)
+					out[i], err = r.readGuarded(ctx, run, d, dirs.csi)
 				}
 				if errors.Is(err, bounded.ErrHangs) {
 					hangs.Add(1)
@@ -105,15 +107,12 @@ func (r *Reader) Read(ctx context.Context, dirs *Dirs, all []Dir) []*Answer {
 
 var errNoQuarantine = errors.New("the quarantine cannot be opened")
 
-func (r *Reader) readGuarded(ctx context.Context, d Dir, csi *bounded.Handle) (*Answer, error) {
+func (r *Reader) readGuarded(ctx context.Context, run *bounded.Runner[*Answer], d Dir, csi *bounded.Handle) (*Answer, error) {
 	if csi != nil {
 		csi.Ref()
 	}
-	read, err := bounded.On(ctx, r.Guard, d.origin, d.parent, func(fd int) *Answer {
+	read, err := run.On(ctx, d.origin, d.parent, func(fd int) *Answer {
 		defer csi.Unref()
-		// A walk that is slow and does not hang ends by itself, before it counts as hung.
-		ctx, cancel := context.WithTimeout(ctx, r.Guard.Limit()*3/4)
-		defer cancel()
 		return r.read(ctx, d, fd, csi)
 	})
 	if errors.Is(err, bounded.ErrStuck) {
@@ -121,8 +120,6 @@ func (r *Reader) readGuarded(ctx context.Context, d Dir, csi *bounded.Handle) (*
 	}
 	return read, err
 }
-
-var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // read opens and walks one directory.
 func (r *Reader) read(ctx context.Context, d Dir, parent int, csi *bounded.Handle) *Answer {
@@ -153,15 +150,12 @@ func (r *Reader) read(ctx context.Context, d Dir, parent int, csi *bounded.Handl
 		out.Err = errors.New(d.Skip)
 		return out
 	}
-	buf, ok := scratch.Get().(*[32 << 10]byte)
-	if !ok {
-		buf = new([32 << 10]byte)
-	}
-	defer scratch.Put(buf)
-	// A third of the walk's time is for counting: on a cold disk a volume would take all of it.
-	until := time.Now().Add(r.Guard.Limit() / 4) //nolint:forbidigo // as a context's deadline
+	// A walk that is slow and does not hang ends by itself, before it counts as hung. A third of its
+	// time is for counting: on a cold disk a volume would take all of it.
+	now := time.Now() //nolint:forbidigo // as a context's deadline
+	until, end := now.Add(r.Guard.Limit()/4), now.Add(r.Guard.Limit()*3/4)
 	out.Content = readContent(ctx, r.Open, fd, &st, bounds{
-		buf: buf[:], each: cmp.Or(r.Entries, mostEntries), counts: d.counts, until: until, etc: d.hosts, origin: d.origin,
+		each: cmp.Or(r.Entries, mostEntries), counts: d.counts, until: until, end: end, etc: d.hosts, origin: d.origin,
 	})
 	dir := -1
 	if csi != nil {

@@ -98,6 +98,7 @@ func (r *Reader) readListing() (*Dirs, error) {
 	if err == nil {
 		d.Pods = bounded.NewHandle(fd)
 		d.Names, err = beneath.List(fd, mostNames)
+		d.Names = slices.DeleteFunc(d.Names, fileSystems)
 	}
 	if err != nil {
 		d.Close()
@@ -105,6 +106,12 @@ func (r *Reader) readListing() (*Dirs, error) {
 	}
 	slices.SortFunc(d.Names, func(a, b beneath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return d, nil
+}
+
+// fileSystems reports whether an entry is a file system's own directory, mklost+found(8): where the pods have a disk
+// of their own it lies among them, for ever, and nobody has anything to do about it.
+func fileSystems(e beneath.Entry) bool {
+	return e.Name == "lost+found" && (e.Kind == unix.DT_DIR || e.Kind == unix.DT_UNKNOWN)
 }
 
 // openNamed opens a directory that the administrator chose.

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,13 +25,20 @@ type volData struct {
 // CSIDir is where the CSI plugin stages, as a path below plugins/.
 const CSIDir = "kubernetes.io/csi"
 
-// globalMounts are the staging paths of a volume below plugins/kubernetes.io/csi, of the
-// kubelet since 1.24 and before.
-func (v volData) globalMounts() [][]string {
+// staged is a staging path below plugins/kubernetes.io/csi.
+type staged [3]string
+
+func (s staged) path() string { return CSIDir + "/" + s[0] + "/" + s[1] + "/" + s[2] }
+
+// ofPV is that of the kubelet before 1.24.
+func ofPV(name string) staged { return staged{"pv", name, "globalmount"} }
+
+// globalMounts are the staging paths of a volume, of the kubelet since 1.24 and before.
+func (v volData) globalMounts() []staged {
 	sum := sha256.Sum256([]byte(v.VolumeHandle))
-	paths := [][]string{{v.DriverName, hex.EncodeToString(sum[:]), "globalmount"}}
+	paths := []staged{{v.DriverName, hex.EncodeToString(sum[:]), "globalmount"}}
 	if v.SpecVolID != "" {
-		paths = append(paths, []string{"pv", v.SpecVolID, "globalmount"})
+		paths = append(paths, ofPV(v.SpecVolID))
 	}
 	return paths
 }
@@ -49,15 +54,20 @@ func parseVolData(text []byte) (volData, bool) {
 	return v, err == nil && v.DriverName != "" && v.VolumeHandle != ""
 }
 
-func stagingPath(names []string) string { return CSIDir + "/" + strings.Join(names, "/") }
-
 // Staging is what one pod's volumes say about where they would be staged.
 type Staging struct {
-	Paths   []string                     // below plugins/, each of which would be a mount point
-	Volumes map[string]reading.CSIVolume // whose each path is, where vol_data.json tells
-	Left    []string                     // those that exist and are no mount point here
-	Mounted []string                     // those that are a mount point here, whatever mountinfo says
-	Unclear string                       // why a volume's staging path is not known
+	Paths   []StagingPath
+	Left    []string // those that exist and are no mount point here, for people
+	Unclear string   // why a volume's staging path is not known
+}
+
+// StagingPath is one, as a path below plugins/, which would be a mount point.
+type StagingPath struct {
+	Path    string
+	Volume  reading.CSIVolume // whose it is, where vol_data.json tells
+	Mounted bool              // it is a mount point here, whatever mountinfo says
+
+	told bool // vol_data.json tells
 }
 
 // stagingOf works the paths out and looks whether they exist, by the handle of
@@ -65,62 +75,69 @@ type Staging struct {
 func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]string) Staging {
 	var s Staging
 	for _, texts := range [...]map[string]string{c.VolData, recorded} {
-		for _, path := range slices.Sorted(maps.Keys(texts)) {
+		for _, path := range sorted(texts) {
 			v, ok := parseVolData([]byte(texts[path]))
 			if !ok {
 				s.Unclear = path + " does not tell its volume"
 				continue
 			}
-			for _, names := range v.globalMounts() {
-				path := stagingPath(names)
-				s.of(path, v.volume())
-				s.add(o, csi, path, names)
+			for _, at := range v.globalMounts() {
+				s.add(o, csi, at).of(v.volume())
 			}
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(c.badData)) {
+	for _, path := range sorted(c.badData) {
 		s.Unclear = fmt.Sprintf("cannot read %s: %v", path, c.badData[path])
 	}
 	for _, v := range c.Volumes {
 		if v.Plugin == csiPlugin {
-			names := []string{"pv", v.Name, "globalmount"}
-			s.add(o, csi, stagingPath(names), names)
+			s.add(o, csi, ofPV(v.Name))
 		}
 	}
 	return s
 }
 
+func sorted[V any](m map[string]V) []string {
+	var keys []string
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // of notes whose the path is. A path of two volumes is nobody's: no user of one of them explains
 // what is mounted there.
-func (s *Staging) of(path string, v reading.CSIVolume) {
-	if s.Volumes == nil {
-		s.Volumes = map[string]reading.CSIVolume{}
-	}
-	if old, ok := s.Volumes[path]; ok && old != v {
+func (p *StagingPath) of(v reading.CSIVolume) {
+	if p.told && p.Volume != v {
 		v = reading.CSIVolume{}
 	}
-	s.Volumes[path] = v
+	p.Volume, p.told = v, true
 }
 
 const csiPlugin = "kubernetes.io~csi"
 
-func (s *Staging) add(o *beneath.Opener, csi int, path string, names []string) {
-	if slices.Contains(s.Paths, path) {
-		return
+// add looks what is at the path, once. What it returns lasts until the next.
+func (s *Staging) add(o *beneath.Opener, csi int, at staged) *StagingPath {
+	path := at.path()
+	if i := slices.IndexFunc(s.Paths, func(p StagingPath) bool { return p.Path == path }); i >= 0 {
+		return &s.Paths[i]
 	}
-	s.Paths = append(s.Paths, path)
+	s.Paths = append(s.Paths, StagingPath{Path: path})
+	added := &s.Paths[len(s.Paths)-1]
 	if csi < 0 {
-		return
+		return added
 	}
-	fd, err := o.Walk(csi, names...)
+	fd, err := o.Walk(csi, at[:]...)
 	switch {
 	case err == nil:
 		beneath.Close(fd)
 		s.Left = append(s.Left, clean.Name(path))
 	case errors.Is(err, unix.EXDEV):
-		s.Mounted = append(s.Mounted, path)
+		added.Mounted = true
 	case beneath.Gone(err), errors.Is(err, unix.EINVAL): // EINVAL: no name of a directory
 	default:
 		s.Unclear = err.Error()
 	}
+	return added
 }

@@ -34,8 +34,9 @@ const biggestStateFile = 64 << 20
 type StateFiles struct {
 	Err error // why not all of them are known
 
-	pods map[parsers.PodUID][]policy.StateFile // the files that name it
-	read int
+	pods   map[parsers.PodUID][]policy.StateFile // the files that name it
+	read   int
+	origin string // what was read
 }
 
 // Fact answers whether the kubelet still names the pod.
@@ -54,7 +55,7 @@ func (s *StateFiles) Fact(uid parsers.PodUID, root string) policy.Fact {
 	if s.Err != nil {
 		return policy.Fact{Origin: root, Detail: s.Err.Error()}
 	}
-	return policy.Fact{Truth: policy.No, Origin: fmt.Sprintf("%s, %d state files", root, s.read)}
+	return policy.Fact{Truth: policy.No, Origin: s.origin}
 }
 
 // Files returns the files that name the pod, where all could be read: one that could not may
@@ -77,6 +78,7 @@ func (r *Reader) StateFiles(ctx context.Context, d *Dirs, w parsers.PodSet) *Sta
 
 func (r *Reader) readStateFiles(root int, w parsers.PodSet) *StateFiles {
 	s := &StateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
+	defer func() { s.origin = fmt.Sprintf("%s, %d state files", r.RootDir, s.read) }()
 	for _, file := range stateFiles {
 		text, written, err := r.readBelow(root, file, biggestStateFile)
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)

@@ -2,13 +2,10 @@ package poddir
 
 import (
 	"errors"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -21,7 +18,7 @@ func (w *walker) uniform(fd int, rel []string, class contents.Class, st *unix.St
 	if class != contents.ClassProjected && !t.files && !t.residue.Partial {
 		class = contents.ClassSkeleton
 	}
-	i := w.add(clean.Name(strings.Join(rel, "/")), class, t.residue.Bytes, t.residue.Entries)
+	i := w.add(w.join(rel), class, t.residue.Bytes, t.residue.Entries)
 	w.Rows[i].Partial = w.Rows[i].Partial || t.residue.Partial
 }
 
@@ -32,6 +29,7 @@ type tree struct {
 }
 
 func (w *walker) count(fd int, rel []string, depth int, t *tree) {
+	defer w.forget(len(w.entries))
 	entries, err := w.list(fd, min(t.left, w.room()))
 	t.left -= len(entries)
 	w.counts.left.Add(-int64(len(entries)))
@@ -48,7 +46,7 @@ func (w *walker) count(fd int, rel []string, depth int, t *tree) {
 			t.residue.Partial = true
 			return
 		}
-		w.countEntry(fd, append(slices.Clip(rel), d.Name), d, depth, t)
+		w.countEntry(fd, append(rel, d.Name), d, depth, t)
 	}
 }
 

@@ -101,8 +101,8 @@ func (r *Reader) fileUser(dir int, name string) (reading.StagedUser, bool) {
 	}
 	var u reading.StagedUser
 	u.Volume = v.volume()
-	for _, names := range v.globalMounts() {
-		u.Paths = append(u.Paths, stagingPath(names))
+	for _, at := range v.globalMounts() {
+		u.Paths = append(u.Paths, at.path())
 	}
 	u.Mounted = r.mountPoint(volume, "mount")
 	return u, true

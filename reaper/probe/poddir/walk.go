@@ -46,6 +46,7 @@ type walker struct {
 	dev   uint64
 	mount uint64
 	left  int // of mostSkeleton
+	*scratch
 	// ephemeral: the CSI volume whose directory is being read lives as long as its pod.
 	ephemeral bool
 }
@@ -55,10 +56,10 @@ var errSubvolume = errors.New("another device without a mount: a subvolume")
 
 // bounds are what one walk may take, and what it is for.
 type bounds struct {
-	buf    []byte // scratch for listings
-	each   int    // entries of one directory of the skeleton, and of one tree
+	each   int // entries of one directory of the skeleton, and of one tree
 	counts *counting
 	until  time.Time // when counting this pod ends: the rest is the skeleton's
+	end    time.Time // when the walk ends
 	etc    bool      // read etc-hosts
 	origin string    // the directory, for people
 }
@@ -91,17 +92,30 @@ func (w *walker) room() int {
 // readContent walks the pod directory that fd holds and classes what it finds. It opens
 // directories, vol_data.json, etc-hosts and userns, nothing else.
 func readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
-	c := &Content{byKey: map[rowKey]int{}}
-	w := walker{Content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton}
+	s, ok := scratches.Get().(*scratch)
+	if !ok {
+		s = newScratch()
+	}
+	defer scratches.Put(s)
+	return s.readContent(ctx, o, fd, st, b)
+}
+
+func (s *scratch) readContent(ctx context.Context, o *beneath.Opener, fd int, st *unix.Statx_t, b bounds) *Content {
+	clear(s.byKey)
+	c := &Content{byKey: s.byKey, Rows: s.rows[:0], Inodes: s.inodes[:0]}
+	w := walker{Content: c, bounds: b, open: o, ended: ctx.Err, dev: beneath.DevOf(st), mount: st.Mnt_id, left: mostSkeleton, scratch: s}
 	c.note(st)
-	c.add(".", contents.ClassSkeleton, blocksOf(st), 1)
-	w.mixed(fd, nil)
+	c.add(here, contents.ClassSkeleton, blocksOf(st), 1)
+	w.mixed(fd, s.rel[:0])
+	s.rows, s.inodes = c.Rows, c.Inodes
+	c.Rows, c.Inodes, c.byKey = slices.Clone(c.Rows), slices.Clone(c.Inodes), nil
 	slices.SortFunc(c.Rows, func(a, b policy.Residue) int { return strings.Compare(a.Path, b.Path) })
 	return c
 }
 
 // mixed reads a directory of the skeleton: its entries are each of their own class.
 func (w *walker) mixed(fd int, rel []string) {
+	defer w.forget(len(w.entries))
 	entries, err := w.list(fd, min(w.each, w.left))
 	w.left -= len(entries)
 	if errors.Is(err, beneath.ErrTooMany) {
@@ -120,15 +134,21 @@ func (w *walker) mixed(fd int, rel []string) {
 		first(entries, contents.VolData)
 	}
 	for _, d := range entries {
-		if err := w.ended(); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = errSlow
-			}
+		if err := w.over(); err != nil {
 			w.unread(rel, err)
 			return
 		}
-		w.entry(fd, append(slices.Clip(rel), d.Name), d)
+		w.entry(fd, append(rel, d.Name), d)
 	}
+}
+
+// over says why the walk has to end.
+func (w *walker) over() error {
+	err := w.ended()
+	if errors.Is(err, context.DeadlineExceeded) || err == nil && time.Now().After(w.end) { //nolint:forbidigo // as a context's deadline
+		return errSlow
+	}
+	return err
 }
 
 // first moves the entry of that name, if there is one, to the front.
@@ -146,7 +166,7 @@ var errSlow = errors.New("the disk is too slow: there was no time left for it")
 // containers/NAME gets a file at each restart of the container.
 func (w *walker) cut(rel []string, read int) {
 	if len(rel) > 0 && rel[0] != "volumes" {
-		i := w.add(top(rel, true), contents.ClassSkeleton, 0, 0)
+		i := w.add(w.top(rel, true), contents.ClassSkeleton, 0, 0)
 		w.Rows[i].Partial = true
 		return
 	}
@@ -175,7 +195,7 @@ func (w *walker) entry(parent int, rel []string, d beneath.Entry) {
 		w.uniform(fd, rel, class, &st)
 		return
 	}
-	w.add(top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
+	w.add(w.top(rel, true), contents.ClassSkeleton, blocksOf(&st), 1)
 	w.mixed(fd, rel)
 }
 
@@ -223,15 +243,14 @@ func (w *walker) file(parent int, rel []string, d beneath.Entry) {
 			class = contents.ClassOfText(rel, text)
 		}
 	}
-	path := clean.Name(strings.Join(rel, "/"))
 	if class == contents.ClassSkeleton {
-		w.add(top(rel, false), class, blocksOf(&st), 1)
+		w.add(w.top(rel, false), class, blocksOf(&st), 1)
 	} else {
-		w.add(path, class, blocksOf(&st), 1)
+		w.add(w.join(rel), class, blocksOf(&st), 1)
 	}
 	switch {
 	case len(rel) == 4 && contents.IsCSIVolume(rel[:3]) && rel[3] == contents.VolData:
-		w.keepVolData(parent, path)
+		w.keepVolData(parent, clean.Name(string(w.join(rel))))
 	case w.etc && len(rel) == 1 && d.Name == "etc-hosts":
 		if text, err := w.open.ReadFile(parent, d.Name, 64<<10); err == nil {
 			w.PodName = hostsName(text)
@@ -263,15 +282,18 @@ func (w *walker) keepVolData(parent int, path string) {
 }
 
 // list returns the names of a directory, and beneath.ErrTooMany beside them where there are more
-// than limit.
+// than limit. They last until forget.
 func (w *walker) list(fd, limit int) ([]beneath.Entry, error) {
-	var out []beneath.Entry
-	err := beneath.EachName(fd, w.buf, func(d beneath.Entry) bool {
-		if len(out) == limit {
+	from := len(w.entries)
+	err := beneath.EachName(fd, w.buf[:], func(d beneath.Entry) bool {
+		if len(w.entries)-from == limit {
 			return false
 		}
-		out = append(out, d)
+		w.entries = append(w.entries, d)
 		return true
 	})
-	return out, err
+	return w.entries[from:], err
 }
+
+// forget gives up the names that were listed after the first so many.
+func (w *walker) forget(from int) { w.entries = w.entries[:from] }

@@ -120,7 +120,7 @@ func TestVolDataIsBounded(t *testing.T) {
 
 func testBounds(t *testing.T) bounds {
 	t.Helper()
-	return bounds{buf: make([]byte, 4096), each: mostEntries, counts: newCounting(t.Context()), until: time.Now().Add(time.Hour)}
+	return bounds{each: mostEntries, counts: newCounting(t.Context()), until: time.Now().Add(time.Hour), end: time.Now().Add(time.Hour)}
 }
 
 func TestContentCounts(t *testing.T) {
@@ -184,6 +184,12 @@ func TestContentStopsWithItsTime(t *testing.T) {
 	cancel()
 	if c := readContent(ctx, n.Open, int(dir.Fd()), &st, testBounds(t)); c.Err == nil {
 		t.Error("a walk without time left says that it saw everything")
+	}
+	slow := testBounds(t)
+	slow.end = time.Now().Add(-time.Second)
+	again := openTest(t, n.Path(n.PodDir(uid))) // the other was listed to its end
+	if c := readContent(t.Context(), n.Open, int(again.Fd()), &st, slow); !errors.Is(c.Unlisted, errSlow) {
+		t.Errorf("a walk that is too slow: %v", c.Unlisted)
 	}
 	d := n.open()
 	if a := n.Read(ctx, d, []Dir{n.Pod(d, d.Names[0])})[0]; a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Unknown {
@@ -262,5 +268,31 @@ func TestManyHang(t *testing.T) {
 	close(release)
 	if begun := pods - left; begun < mostHangs || begun > 2*mostHangs {
 		t.Errorf("%d of %d pods were begun before the rest was left", begun, pods)
+	}
+}
+
+// TestScratch: what a walk found is its own, though the next one takes over its memory.
+func TestScratch(t *testing.T) {
+	n, a, b := newTree(t), newUID(), newUID()
+	n.Write(n.PodDir(a)+"/volumes/kubernetes.io~empty-dir/tmp/a", "x")
+	n.Write(n.PodDir(b)+"/containers/c/0", "")
+	n.Write(n.PodDir(b)+"/volumes/kubernetes.io~csi/pv/vol_data.json", "{}")
+	scratch := newScratch()
+	read := func(uid parsers.PodUID) *Content {
+		dir := openTest(t, n.Path(n.PodDir(uid)))
+		st := statOf(t, dir)
+		return scratch.readContent(t.Context(), n.Open, int(dir.Fd()), &st, testBounds(t))
+	}
+	first := read(a)
+	rows, inodes := slices.Clone(first.Rows), slices.Clone(first.Inodes)
+	if len(rows) != 2 || len(inodes) != 5 {
+		t.Errorf("%+v, %d inodes", rows, len(inodes))
+	}
+	read(b)
+	if !slices.Equal(first.Rows, rows) || !slices.Equal(first.Inodes, inodes) {
+		t.Errorf("the next walk made %+v of %+v", first.Rows, rows)
+	}
+	if again := read(a); !slices.Equal(again.Rows, rows) || len(again.VolData) > 0 {
+		t.Errorf("read again: %+v, was %+v", again, rows)
 	}
 }

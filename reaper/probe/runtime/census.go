@@ -53,7 +53,7 @@ func newCensus(now time.Time) *census {
 
 // String sums up for people.
 func (c *census) String() string {
-	s := fmt.Sprintf("%d sandboxes, %d containers", c.pods, c.contained)
+	s := fmt.Sprintf("%s, %s", count(c.pods, "sandbox", "sandboxes"), count(c.contained, "container", "containers"))
 	if c.strangers > 0 {
 		s += fmt.Sprintf("; %d more are no pod's", c.strangers)
 	}
@@ -197,4 +197,11 @@ func doubt(what string, lost []string) error {
 		return nil
 	}
 	return fmt.Errorf("%s %s (of %d) has the kubelet's labels but no pod UID: it may belong to any pod", what, lost[0], len(lost))
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -291,20 +291,20 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			"container linked by its sandbox",
 			[]*runtimeapi.PodSandbox{{Id: "a", Metadata: meta(string(uidLive))}},
 			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "a"}},
-			uidLive, yes, yes, "2 sandboxes, 1 containers",
+			uidLive, yes, yes, "2 sandboxes, 1 container",
 		},
 		{
 			"container whose sandbox is gone",
 			nil,
 			[]*runtimeapi.Container{{Id: "k", PodSandboxId: "gone", Labels: labels(cri.LabelUID, string(uidLive))}},
-			uidLive, no, yes, "1 sandboxes, 1 containers",
+			uidLive, no, yes, "1 sandbox, 1 container",
 		},
 		{
 			"somebody else's",
 			[]*runtimeapi.PodSandbox{{Id: "a"}},
 			[]*runtimeapi.Container{{Id: "k", Labels: labels("app", "x")}},
 			uidLive, no, no,
-			"1 sandboxes, 0 containers; 2 more are no pod's",
+			"1 sandbox, 0 containers; 2 more are no pod's",
 		},
 		{
 			"sandbox that lost its owner",
@@ -321,7 +321,7 @@ func TestAskRuntimeIdentity(t *testing.T) {
 			"container that lost its owner", nil,
 			[]*runtimeapi.Container{{Id: "k", Labels: labels("io.kubernetes.container.name", "c")}},
 			uidLive, no, unknown,
-			"1 sandboxes, 0 containers",
+			"1 sandbox, 0 containers",
 		},
 		{"a name that is no UID", []*runtimeapi.PodSandbox{{Id: "a\x1b[31m", Metadata: meta("../../etc")}}, nil, uidLive, no, no, "2 sandboxes, 0 containers"},
 		{
@@ -451,7 +451,7 @@ func TestAskRuntimeAuto(t *testing.T) {
 	}{
 		{"one", []string{missing, socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},
 		{"union", []string{socketOf(containerd), socketOf(crio)}, yes, yes, no, yes, "3 sandboxes"},
-		{"one of two is empty", []string{socketOf(empty), socketOf(crio)}, no, yes, no, yes, "1 sandboxes"},
+		{"one of two is empty", []string{socketOf(empty), socketOf(crio)}, no, yes, no, yes, "1 sandbox"},
 		{"only an empty one", []string{socketOf(empty)}, unknown, unknown, unknown, no, "no pod's sandbox"},
 		{"the same by two paths", []string{socketOf(containerd), alias}, yes, no, no, yes, "2 sandboxes"},
 		{"no CRI is ignored", []string{socketOf(docker), socketOf(containerd)}, yes, no, no, yes, "2 sandboxes"},

@@ -24,6 +24,9 @@ type Commands struct{ Look, Then []string }
 func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
 	uid, dir := string(e.UID), x.PodsDir+"/"+string(e.UID)
 	if uid == "" {
+		if name := paste(x.PodsDir + "/" + e.Name); r == policy.ReasonInvalidUID && name != "" {
+			c.Look = []string{"ls -ld " + name}
+		}
 		return c
 	}
 	switch r { //nolint:exhaustive // the other reasons have no command
@@ -69,6 +72,8 @@ func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
 		c.Look = append(c.Look, "lsattr -R "+paste(dir)+" | grep -e '-[ia]-'")
 	case policy.ReasonRuntimeUnknown:
 		c.Look = append(c.Look, crictl(e)+"info")
+	case policy.ReasonRestored:
+		c.Then = append(c.Then, "orphan-reaper quarantine forget "+uid)
 	case policy.ReasonBreaker, policy.ReasonRemade:
 		c.Look = append(c.Look, "orphan-reaper quarantine list")
 	}

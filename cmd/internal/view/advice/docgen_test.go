@@ -14,17 +14,20 @@ func reasonsDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Reasons
 
-Every pod directory that is kept or waits has one reason at least. A reason is one word of
-this closed list, the same in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and as a label
-of the metrics. Several may hold at once, and each by itself is enough: one source that says
-alive wins over all that say dead.
+A pod directory that is kept or waits has at least one reason. A reason is one word of this closed
+list. You find the same words in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and in a label
+of the metrics. A pod may have several reasons, and each of them is enough to keep it: one source
+that says alive wins over all that say dead.
 
-` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod with what was seen on this node.
+` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod. It also shows the fact and the detail that
+the texts below speak of: what was seen on this node.
 
-"Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason.
-A pod with a reason that says *no, it lives* is alive, whatever other reasons it has, but for
-those that say *yes, whatever other reasons it has*. A pod that only waits never asks for attention.
-A conflict in quarantine always does, until a person has merged or purged it: ` + "`explain UID`" + ` says how.
+"Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason:
+
+- *No, it lives*: a pod with this reason is alive, whatever other reasons it has. The reasons with
+  *yes, whatever other reasons it has* are the exception.
+- A pod that only waits never asks for attention.
+- A conflict in quarantine always does, until a person has merged or purged it. ` + "`explain UID`" + ` says how.
 
 `)
 	for _, a := range Reasons {
@@ -37,7 +40,7 @@ A conflict in quarantine always does, until a person has merged or purged it: ` 
 }
 
 var outlookWords = map[policy.Outlook]string{
-	policy.OutlookPerson: "yes, where the pod is kept for it; not while it only waits",
+	policy.OutlookPerson: "yes, if the pod is kept for it; no, while it only waits",
 	policy.OutlookAlive:  "no, it lives",
 	policy.OutlookQuiet:  "no, a person wanted it so",
 	policy.OutlookStuck:  "yes, whatever other reasons it has",

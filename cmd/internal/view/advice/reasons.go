@@ -13,192 +13,257 @@ type Text struct {
 // Reasons explains every reason, in the order in which docs/reasons.md has them.
 var Reasons = []Text{
 	{
-		policy.ReasonSandbox, "The container runtime still lists a sandbox of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl pods lists the sandbox; crictl stopp and crictl rmp take it away, and with it this reason.",
+		policy.ReasonSandbox,
+		"The container runtime still lists a sandbox of this pod.",
+		"Nothing, while the pod runs. If the pod should be gone, crictl pods lists the sandbox. crictl stopp and crictl rmp remove it, and " +
+			"the reason ends.",
 	},
 	{
-		policy.ReasonContainer, "The container runtime still lists a container of this pod.",
-		"Nothing, while the pod runs. If it should be gone: crictl ps -a lists the container; crictl rm takes it away.",
+		policy.ReasonContainer,
+		"The container runtime still lists a container of this pod.",
+		"Nothing, while the pod runs. If the pod should be gone, crictl ps -a lists the container, and crictl rm removes it.",
 	},
 	{
-		policy.ReasonSandboxOrphaned, "The container runtime keeps a sandbox that has stopped, of a pod that nobody else knows any more. The kubelet " +
-			"should have had it removed. It keeps the pod's directory, and most likely an IP address.",
-		"See why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed, mostly the CNI plugin. With --remove-sandboxes (runtime: " +
-			"{remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove it, which runs CNI DEL; by hand that is crictl stopp ID and crictl rmp ID.",
+		policy.ReasonSandboxOrphaned,
+		"The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
+			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
+		"Find out why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed. Mostly the CNI plugin is the cause. " +
+			"With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove the sandbox, which " +
+			"runs CNI DEL. To do that by hand: crictl stopp ID, then crictl rmp ID.",
 	},
 	{
-		policy.ReasonTerminating, "The kubelet seems to terminate this pod for ever: the runtime has it, nobody has wanted it for longer than 10 " +
-			"minutes, and the kubelet does not come to an end with it (kubernetes#113145 and the like).",
-		"Look into the kubelet's log for this UID: it says what fails. Restarting the kubelet ends it. orphan-reaper leaves the pod alone.",
+		policy.ReasonTerminating,
+		"The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, nothing has wanted the pod for at least 10 minutes, " +
+			"and the kubelet does not finish. kubernetes#113145 is one of several causes.",
+		"Search the kubelet's log for this UID: it says what fails. A restart of the kubelet ends it. orphan-reaper leaves the pod alone.",
 	},
 	{
-		policy.ReasonCgroup, "There is still a cgroup of this pod. The kubelet makes it before the directory and removes it itself, so the pod runs, " +
+		policy.ReasonCgroup,
+		"A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
 			"starts, or is being torn down.",
-		"Nothing, while the pod runs. If it has been gone for hours, see which processes are in the cgroup that the fact names: cat CGROUP/cgroup.procs.",
+		"Nothing, while the pod runs. If the pod has been gone for hours, see which processes are in the cgroup that the fact names: cat " +
+			"CGROUP/cgroup.procs.",
 	},
 	{
-		policy.ReasonMounted, "Something is mounted below the pod directory, in some mount namespace of this node. Removing would reach into the volume.",
-		"See what: grep UID /proc/*/mountinfo. A dead mount of a volume goes with umount PATH; one that a container holds goes with that container. " +
-			"Never remove below it by hand.",
+		policy.ReasonMounted,
+		"Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
+		"See what is mounted: grep UID /proc/*/mountinfo. To end a dead mount of a volume: umount PATH. A mount that a container holds ends " +
+			"with that container. Never remove anything below a mount by hand.",
 	},
 	{
-		policy.ReasonOwnMount, "The pod directory itself is a mount point.",
-		"The kubelet makes no such mount; somebody else did. findmnt PATH says what it is.",
+		policy.ReasonOwnMount,
+		"The pod directory itself is a mount point.",
+		"See what is mounted: findmnt PATH. The kubelet makes no such mount, so something else did.",
 	},
 	{
-		policy.ReasonMountsUnknown, "The mounts of some process could not be read, so nobody knows whether something is mounted here.",
-		"The fact names the process and the error. Run as root, in the host's PID namespace.",
+		policy.ReasonMountsUnknown,
+		"The mounts of some process could not be read. So something may be mounted here.",
+		"The fact names the process and the error. Run orphan-reaper as root, in the host's PID namespace.",
 	},
 	{
-		policy.ReasonStaged, "A volume of this pod is still staged or mapped here, or nobody knows whether one is.",
-		"The fact names the path: see that the CSI driver's node pod runs here. If nobody uses the volume any more, umount the path.",
+		policy.ReasonStaged,
+		"A volume of this pod is still staged or mapped here, or it is not known whether one is.",
+		"The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more: umount PATH.",
 	},
 	{
-		policy.ReasonInUse, "A process has a file of the pod open or mapped or works there, or a loop device or swap has one, or nobody could see.",
-		"Nothing, where the fact names a process: it ends when the process does. Of a loop device or swap the fact has the command.",
+		policy.ReasonInUse,
+		"A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device or swap uses a file of the pod. Or it " +
+			"could not be found out whether anything does.",
+		"Nothing, where the fact names a process: the reason ends when the process does. For a loop device or swap, the fact has the " +
+			"command.",
 	},
 	{
-		policy.ReasonKubeletHolds, "The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"Nothing, where it waits: what lies in the directory that the kubelet cannot remove, since it is not empty, is moved to quarantine once " +
-			"everything else says dead, and the kubelet then finishes by itself, within some minutes. Where it is kept, the kubelet's log says which " +
-			"volume and why (UnmountVolume.TearDown failed), and the other reasons say what else is in the way.",
+		policy.ReasonKubeletHolds,
+		"The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
+		"If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else says that the pod " +
+			"is dead, the content of that directory is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
+			"is kept: the kubelet's log names the volume and the cause (UnmountVolume.TearDown failed). The other reasons say what else is in " +
+			"the way.",
 	},
 	{
-		policy.ReasonKubeletFile, "A state file of the kubelet names this pod, or could not be read.",
-		"See the file in the fact. A file that goes stale no longer counts once the kubelet's log names the pod. If it is unreadable, repair it.",
+		policy.ReasonKubeletFile,
+		"A state file of the kubelet names this pod, or such a file could not be read.",
+		"Look at the file that the fact names. If it cannot be read, repair it. A stale file no longer counts once the kubelet's log names " +
+			"the pod.",
 	},
 	{
-		policy.ReasonPodLogs, "The kubelet keeps the log directory of this pod. It removes it within a minute once it has let the pod go.",
-		"Nothing, while the pod is wanted. If it is not, the kubelet's log says why the directory stays: Failed to remove pod logs directory.",
+		policy.ReasonPodLogs,
+		"The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has let the pod go.",
+		"Nothing, while the pod is wanted. If it is not, the kubelet's log says why the directory stays: Failed to remove pod logs " +
+			"directory.",
 	},
 	{
-		policy.ReasonPodResources, "The kubelet's pod-resources socket lists a pod of this name, and no other pod of the name is known.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
+		policy.ReasonPodResources,
+		"The kubelet's pod-resources socket lists a pod of this name, and no other pod of this name is known.",
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
+			"away.",
 	},
 	{
-		policy.ReasonKubeletLists, "The kubelet's own list of the pods that it wants or runs has this pod.",
-		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server, or move its manifest away.",
+		policy.ReasonKubeletLists,
+		"The kubelet's own list has this pod. It lists the pods that the kubelet wants or runs.",
+		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server. If it is a static pod, move its manifest " +
+			"away.",
 	},
 	{
-		policy.ReasonAPILists, "The API server binds a pod of this UID, or the mirror of a static pod of this UID, to this node.",
+		policy.ReasonAPILists,
+		"At the API server, a pod of this UID is bound to this node, or the mirror of a static pod of this UID is.",
 		"Nothing, while the pod is wanted. If it should be gone, delete it at the API server.",
 	},
 	{
-		policy.ReasonAPIUnknown, "An API server was named (--kubeconfig), and it could not be asked, or its answer is not this node's.",
-		"The fact has the error. Put it right, or let --api-unreachable ignore go on without it.",
+		policy.ReasonAPIUnknown,
+		"You named an API server (--kubeconfig). It could not be asked, or its answer is not about this node.",
+		"The fact has the error. Correct it. To go on without the API server, set --api-unreachable ignore.",
 	},
 	{
-		policy.ReasonStaticPod, "A manifest in the kubelet's staticPodPath owns this UID, may own it, or could not be read. A static pod comes back " +
-			"with the UID and the directory that it had.",
-		"Nothing, if the pod is wanted. Else move the manifest away. A file there that is no manifest goes elsewhere; if the pod's name is not known, " +
-			"see that each manifest's pod runs: then it is known which UIDs are theirs.",
+		policy.ReasonStaticPod,
+		"This UID belongs, or may belong, to a manifest in the kubelet's staticPodPath, or a manifest there could not be read. A static pod " +
+			"comes back with the same UID and the same directory.",
+		"Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file there that is no " +
+			"manifest. If the fact says that the pod's name is not known, check that each manifest's pod runs. The runtime then shows which " +
+			"UIDs belong to the manifests.",
 	},
 	{
 		policy.ReasonNotRunning,
-		"There is a cgroup of this pod with no process in it, and nobody lists the pod. It waits for a volume, or it is dead and the kubelet cannot finish.",
-		"If it is wanted, see why it does not start. If it is gone, umount what the reason mounted names: the kubelet then finishes by itself.",
+		"A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
+			"kubelet cannot finish.",
+		"If you want the pod, find out why it does not start. If it is gone, umount what the reason mounted names. The kubelet then " +
+			"finishes by itself.",
 	},
 	{
-		policy.ReasonKubeletUnknown, "Nobody could show that the kubelet has let this pod go: it has not named this pod as an orphan, and nothing else " +
-			"shows it.",
-		"Wait, if the kubelet has just started or cannot reach its API server. Else see that a kubelet runs and that its log arrives: orphan-reaper " +
-			"parse shows what its lines say.",
+		policy.ReasonKubeletUnknown,
+		"Nothing shows that the kubelet has let this pod go. The kubelet has not named the pod as an orphan, and no other source shows it.",
+		"Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
+			"orphan-reaper parse shows what the log's lines say.",
 	},
 	{
-		policy.ReasonKubeletStarting, "The kubelet has not run for as long as --settle asks. After a restart living pods look dead until its sources are ready.",
+		policy.ReasonKubeletStarting,
+		"The kubelet has not run for as long as --settle asks. After a restart, living pods look dead until the kubelet's sources are " +
+			"ready.",
 		"Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonRuntimeUnknown, "The container runtime could not be asked, or answered too late.",
-		"See that it runs: crictl info. Name its socket with --runtime-endpoint if it is at an unusual place.",
+		policy.ReasonRuntimeUnknown,
+		"The container runtime could not be asked, or it answered too late.",
+		"Check that it runs: crictl info. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
 	},
 	{
-		policy.ReasonRuntimeEmpty, "The container runtime lists no sandbox at all: it is fresh, or this is not the socket that the kubelet uses.",
-		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod this stays until the first one runs.",
+		policy.ReasonRuntimeEmpty,
+		"The container runtime lists no sandbox at all. It is new, or the kubelet uses another socket.",
+		"Compare --runtime-endpoint with the kubelet's containerRuntimeEndpoint. On a node without any pod, the reason stays until the " +
+			"first pod runs.",
 	},
 	{
-		policy.ReasonCgroupUnknown, "The pods' cgroups could not be read, or there is no kubepods hierarchy, or none of the pods that run has its " +
-			"cgroup there. With cgroupsPerQOS: false no pod has one, and a pod that starts cannot be told from a dead one.",
-		"See that --cgroup-root is where the cgroup file system is; best leave it out.",
+		policy.ReasonCgroupUnknown,
+		"The pods' cgroups could not be read, or there is no kubepods hierarchy, or no running pod has its cgroup there. With " +
+			"cgroupsPerQOS: false no pod has a cgroup, and a starting pod looks like a dead one.",
+		"Leave --cgroup-root out. If you need it, set it to where the cgroup file system is.",
 	},
 	{
-		policy.ReasonNotADirectory, "The entry is not a directory, or is a symbolic link. The kubelet makes neither.",
-		"See what it is and who made it; it is left alone for ever.",
+		policy.ReasonNotADirectory,
+		"The entry is not a directory, or it is a symbolic link. The kubelet makes neither.",
+		"Find out what it is and who made it. orphan-reaper never touches it.",
 	},
 	{
-		policy.ReasonInvalidUID, "The name is not a pod UID. Only names that a kubelet gives are touched.",
-		"See who made it; it is left alone for ever.",
+		policy.ReasonInvalidUID,
+		"The name is not a pod UID. orphan-reaper touches only names that a kubelet gives.",
+		"orphan-reaper never touches it. Find out what it is and who made it. Then move it out of the pods directory: " +
+			"the kubelet takes every name there for a pod's.",
 	},
 	{
 		policy.ReasonContentUnknown,
-		"The directories that the kubelet makes could not be read wholly, or something in a volume not at all. How much lies there does not matter.",
-		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes (see ls -U).",
+		"Part of the directories that the kubelet makes could not be read, or something in a volume could not be read at all. The amount of " +
+			"data does not matter.",
+		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes (ls " +
+			"-U PATH lists them).",
 	},
 	{
-		policy.ReasonYoung, "The directory was made or changed less than a hold ago, or its age is not known.",
-		"Nothing: it ends by itself. A time in the future counts as young; see the node's clock.",
+		policy.ReasonYoung,
+		"The directory was made or changed less than the time of --hold ago, or its age is not known.",
+		"Nothing: it ends by itself. A time in the future counts as young. If you see one, check the node's clock.",
 	},
 	{
-		policy.ReasonHold, "Everything says dead, but not yet for as long as --hold asks.",
-		"Nothing, where a daemon runs: it ends by itself. Without one: orphan-reaper sweep, which waits it out; a scan does not.",
+		policy.ReasonHold,
+		"Everything says that the pod is dead, but not yet for as long as --hold asks.",
+		"Nothing, where a daemon runs: it ends by itself. Without a daemon: orphan-reaper sweep, which waits until the hold is over. A scan " +
+			"does not wait.",
 	},
 	{
-		policy.ReasonConfirm, "The pod directory was moved aside and waits in quarantine for a sign of life, as long as --confirm asks.",
+		policy.ReasonConfirm,
+		"The pod directory was moved to quarantine. It stays there unchanged for as long as --confirm asks, in case the pod shows a sign of " +
+			"life.",
 		"Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonRemade, "The pod directory was made again: the pod lives. Where it uses the new one, the old one stays in quarantine.",
-		"Merge the two: orphan-reaper explain UID shows how. Where enforcing has stopped, " +
-			"see why; orphan-reaper quarantine resume lets it go on.",
+		policy.ReasonRemade,
+		"The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
+		"Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then orphan-reaper quarantine resume " +
+			"lets it go on.",
 	},
 	{
-		policy.ReasonRestored, "A person put this pod back from quarantine. It is then kept for ever.",
-		"Nothing, if somebody needs it. Else remove the directory by hand, with an eye on its mounts: until then a complaint of the kubelet's goes on.",
+		policy.ReasonRestored,
+		"A person put this pod back from quarantine. The pod is kept until a person takes that back.",
+		"Nothing, if you need the pod. If the kubelet complains about the pod, the complaint goes on. If you do not need the pod: " +
+			"orphan-reaper quarantine forget UID. The pod is then judged again.",
 	},
 	{
-		policy.ReasonCannotMove, "The pod directory could not be moved to quarantine: it lies on another mount, or something holds it.",
-		"Set --quarantine-dir to a directory on the same mount as the pods directory: findmnt -T PODS-DIR shows it.",
+		policy.ReasonCannotMove,
+		"The pod directory could not be moved to quarantine. It is on another mount, or something holds it.",
+		"Set --quarantine-dir to a directory on the same mount as the pods directory. findmnt -T PODS-DIR shows that mount.",
 	},
 	{
-		policy.ReasonRemoval, "The kernel or the file system refused the removal itself.",
-		"The detail has the error. Immutable files (lsattr) and read-only file systems are the usual causes; dmesg tells the rest.",
+		policy.ReasonRemoval,
+		"The kernel or the file system refused the removal.",
+		"The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may say more.",
 	},
 	{
-		policy.ReasonLimit, "It is this pod's turn later: --max-per-look is reached, or the first pod after a start is confirmed before the rest.",
+		policy.ReasonLimit,
+		"The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others go.",
 		"Nothing: it ends by itself.",
 	},
 	{
-		policy.ReasonBreaker, "Enforcing has stopped, since a parked pod turned out to live.",
-		"Look first: orphan-reaper quarantine list, and explain UID. Then orphan-reaper quarantine resume lets the daemon take pods again, this one too.",
+		policy.ReasonBreaker,
+		"Enforcing has stopped, because a parked pod turned out to live.",
+		"Look first: orphan-reaper quarantine list, and explain UID. Then orphan-reaper quarantine resume lets the daemon take pods again, " +
+			"this one too.",
 	},
 	{
-		policy.ReasonNamespaces, "This process does not see the node's own mounts and processes, and so cannot know what is mounted.",
-		"Run on the host, in a unit without PrivateTmp, ProtectSystem and the like; in a container, with hostPID and HostToContainer. The detail tells.",
+		policy.ReasonNamespaces,
+		"This process does not see the node's own mounts and processes. So it cannot find out what is mounted.",
+		"Run orphan-reaper on the host, in a unit without PrivateTmp, ProtectSystem and similar settings. A container needs hostPID and " +
+			"HostToContainer. The detail says what is wrong.",
 	},
 	{
-		policy.ReasonContradiction, "A flag or key of orphan-reaper's says otherwise than the kubelet that runs here, or that cannot be told; or " +
-			"several kubelets run and none was named; or the kubelet was restarted with another root directory.",
-		"The detail names both sides. Leave the setting out, so that the kubelet is asked, or put it right; name the kubelet that is meant by its --root-dir.",
+		policy.ReasonContradiction,
+		"A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
+			"you have named none. Or the kubelet was restarted with another root directory.",
+		"The detail says what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
+			"run, name yours by its --root-dir. If the kubelet's root directory has changed, restart orphan-reaper.",
 	},
 	{
-		policy.ReasonUntied, "The name and the content of a CNI file do not agree on one container, or name none: nobody knows whose it is.",
-		"Look at the file. If its pod is gone, it can be removed by hand while the kubelet and the runtime are stopped.",
+		policy.ReasonUntied,
+		"The name and the content of a CNI file do not agree on one container, or they name none. So it is not known whose file it is.",
+		"Look at the file. If its pod is gone, you can remove the file by hand while the kubelet and the runtime are stopped.",
 	},
 	{
-		policy.ReasonNetns, "The network namespace of the CNI file's container is still there, or nobody could see whether it is. An address that it " +
-			"holds must not be given to another pod.",
-		"ip netns list shows it. If no process is in it (ip netns pids NAME), ip netns delete NAME takes it away; a reboot does so too.",
+		policy.ReasonNetns,
+		"The network namespace of the CNI file's container is still there, or it is not known whether it is. An address that the namespace " +
+			"holds must not go to another pod.",
+		"ip netns list shows the namespace. If no process is in it (ip netns pids NAME), ip netns delete NAME removes it. A reboot removes " +
+			"it, too.",
 	},
 	{
-		policy.ReasonForeign, "The CNI file's network is in no configuration of this node, or its container may belong to another engine (Podman, nerdctl, Docker).",
-		"Nothing, if that engine is in use. Else remove the file by hand.",
+		policy.ReasonForeign,
+		"No configuration on this node has the CNI file's network, or its container may belong to another engine (Podman, nerdctl, Docker).",
+		"Nothing, if you use that engine. If you do not, remove the file by hand.",
 	},
 	{
-		policy.ReasonObserve, "Everything says dead, and mode observe changes nothing.",
-		"Read what would be taken; --mode enforce lets it happen.",
+		policy.ReasonObserve,
+		"Everything says that the pod is dead, and mode observe changes nothing.",
+		"Read what would be taken. With --mode enforce it is taken.",
 	},
 	{
-		policy.ReasonWaived, "The facts that only a kubelet or a runtime can give were left out (--runtime-endpoint none).",
+		policy.ReasonWaived,
+		"You left out the facts that only a kubelet or a runtime can give (--runtime-endpoint none).",
 		"Nothing. On a node with a kubelet, leave that flag out.",
 	},
 }

@@ -1,6 +1,9 @@
 package advice
 
 import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
@@ -10,11 +13,13 @@ import (
 type Taker struct {
 	runs    policy.Truth // a daemon
 	stopped string       // what keeps the daemon, or a sweep where there is none, from it; "" for nothing
+	wait    time.Duration
 }
 
-// TakerOf says who takes what a look found; observe is what the configuration has where no daemon tells.
-func TakerOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool) Taker {
-	t := Taker{runs: d.Runs}
+// TakerOf says who takes what a look found; observe is what the configuration has where no daemon tells, and
+// wait are its hold and its confirm together.
+func TakerOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool, wait time.Duration) Taker {
+	t := Taker{runs: d.Runs, wait: wait}
 	if d.Mode != "" {
 		observe = d.Mode != "enforce"
 	}
@@ -44,14 +49,14 @@ func (t Taker) Now(it, sweep string) string {
 
 // Later says what becomes of what has to wait, "" where the daemon takes it by itself.
 func (t Taker) Later(sweep string) string {
+	sweep += ", which waits out hold and confirm, some " + human.Span(t.wait) + "."
 	switch {
 	case t.stopped != "":
 		return "Nothing takes it when it has waited: " + t.stopped + "."
 	case t.runs == policy.No:
-		return "No daemon runs here that waits for it. Now: " + sweep + ", which waits out hold and confirm, some ten minutes."
+		return "No daemon runs here that waits for it. Now: " + sweep
 	case t.runs == policy.Unknown:
-		return "A daemon takes it by itself, and whether one runs here is not known. Without one: " + sweep + ", which waits out hold and confirm, some " +
-			"ten minutes."
+		return "A daemon takes it by itself, and whether one runs here is not known. Without one: " + sweep
 	}
 	return ""
 }

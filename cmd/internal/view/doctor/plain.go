@@ -29,8 +29,8 @@ var plain = map[policy.Reason]struct{ means, do string }{
 		"", "STOPPED: a pod that was parked showed life. Look first, at these; quarantine resume lets the daemon take pods again, this one too.",
 	},
 	policy.ReasonRestored: {
-		"A person put it back: it is never taken again.", "A person put this pod back; it is never taken again. " +
-			"A complaint about it goes on until you remove the directory yourself: docs/reasons.md#restored",
+		"A person put it back: it is kept until a person takes that back.",
+		"A person put this pod back, so it is kept, and a complaint about it goes on. If nobody needs it, this has it judged again:",
 	},
 	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "See which volume and why: the kubelet's log says TearDown failed."},
 	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
@@ -32,6 +33,7 @@ type Screen struct {
 	podsDir     string
 	dataPods    int // that have data in quarantine
 	dataBytes   int64
+	aging       diagnosis.Aging
 	unattended  bool // the last thing to do is to have something take what may go
 }
 
@@ -65,6 +67,7 @@ type pod struct {
 	Command    string          `json:"command,omitempty"`
 
 	unread bool
+	parked bool // it lies in quarantine
 }
 
 // Todo is one thing that a person has to do, with the commands for it.
@@ -93,7 +96,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, r.Errors...), now: x.Now.Wall, counts: counts{pods: d.Count, bytes: d.Bytes, due: -1}, root: r.Root,
-		podsDir: x.PodsDir, dataPods: c.DataPods, dataBytes: c.DataBytes,
+		podsDir: x.PodsDir, dataPods: c.DataPods, dataBytes: c.DataBytes, aging: c.Aging,
 	}
 	if r.Err != nil {
 		v.Errors = append(v.Errors, r.Err.Error())
@@ -136,7 +139,7 @@ func timeOrNil(t time.Time) *time.Time {
 func newPod(p *diagnosis.Pod) pod {
 	v := pod{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
-		Fate: p.Fate, Reasons: []policy.Reason{},
+		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
 	}
 	if e := p.Evidence; e != nil {
 		v.Namespace, v.Name, v.Bytes, v.unread = e.Namespace, e.PodName, p.Bytes, e.Unread
@@ -199,7 +202,7 @@ func mainReason(p *diagnosis.Pod) policy.Reason {
 		if w.Reason == policy.ReasonMounted {
 			return w.Reason
 		}
-		if w.Reason == policy.ReasonRestored { // it is kept for ever, whatever else ends
+		if w.Reason == policy.ReasonRestored { // it is kept, whatever else ends
 			first = w.Reason
 		}
 		if first == policy.ReasonRestored {
@@ -221,7 +224,7 @@ func (v *Screen) missing(c diagnosis.Case) {
 		}
 	}
 	if v.deaf() && len(v.Missing) == 0 {
-		v.Missing = append(v.Missing, "no log was read: --log-source and --log-file say which there are")
+		v.Missing = append(v.Missing, "no log was read: name the kubelet's by --log-file FILE or --journal-unit UNIT")
 	}
 	if c.Daemon.Runs == policy.Unknown {
 		v.Missing = append(v.Missing, clean.Text("whether the daemon runs is not known: "+c.Daemon.Problem))
@@ -263,7 +266,7 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 		switch filled := x.Commands(p.Evidence, reason); {
 		case len(filled.Then) > 0:
 			command = filled.Then[0]
-			if p.Evidence.Umount != "" {
+			if command == p.Evidence.Umount {
 				text = "If the pod is gone, umount what is still mounted; the rest goes by itself:"
 			}
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
@@ -280,9 +283,10 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 		}
 	}
 	v.conflicts(&c)
+	v.strays(d.Strays, x)
 	if d.Deaf && c.Looked && !c.Rules.Waive {
 		v.Todo = append(v.Todo, Todo{
-			Text:     "See where the kubelet's lines go. --log-source and --log-file name the place.",
+			Text:     "See where the kubelet's lines go. --log-file or --journal-unit names it.",
 			Commands: []string{"journalctl --no-pager --lines 3 --unit kubelet"},
 		})
 	}
@@ -306,6 +310,22 @@ func (v *Screen) conflicts(c *diagnosis.Case) {
 	t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. That one stays until you merge or purge it; this says how:"}
 	for _, uid := range c.Conflicts {
 		t.Commands = append(t.Commands, "orphan-reaper explain "+string(uid))
+	}
+	v.Todo = append(v.Todo, t)
+}
+
+// strays names what lies among the pods and is no pod's.
+func (v *Screen) strays(names []string, x advice.Place) {
+	if len(names) == 0 {
+		return
+	}
+	t := Todo{Text: human.Count(len(names), "name") + " in the pods directory " + human.Plural(len(names), "is no pod's", "are no pods'") +
+		". orphan-reaper never touches such a thing. See whose it is, and move it elsewhere:"}
+	for _, name := range names[:min(len(names), mostTodo)] {
+		t.Commands = append(t.Commands, x.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
+	}
+	if len(t.Commands) == 0 {
+		t.Commands = []string{"orphan-reaper scan --verdict keep"}
 	}
 	v.Todo = append(v.Todo, t)
 }

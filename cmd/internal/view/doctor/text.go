@@ -43,6 +43,7 @@ func Write(p *view.Printer, v *Screen) {
 	w.complaints(v)
 	w.pods(v)
 	w.byItself(v)
+	w.aging(v)
 	w.data(v)
 	w.forPerson(v)
 	w.missing(v)
@@ -171,11 +172,10 @@ func (p writer) pods(v *Screen) {
 			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1)), max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	switch gone := v.counts.pods[diagnosis.Gone]; {
-	case gone > 0 && len(here) == 0:
-		p.Para("  ", "Nothing any more: what it named is gone, or lies in quarantine.")
-	case gone > 0:
-		p.Para("  ", human.Count(gone, "more pod")+" that it named "+human.Plural(gone, "is", "are")+" gone, or "+human.Plural(gone, "lies", "lie")+" in quarantine.")
+	if gone := v.gone(); gone != "" && len(here) == 0 {
+		p.Para("  ", "Nothing any more: "+gone)
+	} else if gone != "" {
+		p.Para("  ", "Besides, "+gone)
 	}
 }
 
@@ -188,9 +188,13 @@ func (p writer) byItself(v *Screen) {
 	what := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]))
 	switch {
 	case stopped > 0:
+		why := v.Stops.Detail
+		if v.Stops.Reason == policy.ReasonBreaker {
+			why, _, _ = strings.Cut(why, ";") // what to do about it stands below, as commands
+		}
 		p.Heading("What goes by itself")
 		p.Para("  ", fmt.Sprintf("%s (%s) may go, and nothing does: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
-			clean.Text(v.Stops.Detail)))
+			clean.Text(why)))
 		return
 	case v.unattended: // nothing goes by itself
 		return
@@ -209,25 +213,36 @@ func (p writer) byItself(v *Screen) {
 
 // mayGo says how much waits for somebody to take it.
 func (v *Screen) mayGo() string {
-	when := " now"
-	if v.counts.due > 0 {
-		when = ", after a hold"
-	}
+	verb, when := "may go", " now"
 	goes := v.counts.pods[diagnosis.Goes]
-	return fmt.Sprintf("%s (%s) may go%s.", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]), when)
+	if v.counts.due > 0 {
+		verb, when = "would go", " at "+human.Clock(v.now.Add(v.counts.due), v.now)
+	}
+	if v.counts.due > 0 && goes > 1 {
+		when = ", the first" + when
+	}
+	return fmt.Sprintf("%s (%s) %s%s.", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]), verb, when)
 }
 
 // todo writes one thing that a person has to do.
 func (p writer) todo(t Todo) {
 	p.Para("  ", t.Text)
-	for i, c := range t.Commands {
+	p.commands(t.Commands, "scan")
+}
+
+// commands writes them, and names the command that has those that are too many.
+func (p writer) commands(commands []string, rest string) {
+	for i, c := range commands {
 		if i == mostCommands {
-			p.Printf("    # … and %s: orphan-reaper scan\n", human.Count(len(t.Commands)-i, "more pod"))
+			p.Printf("    # … and %s: orphan-reaper %s\n", human.Count(len(commands)-i, "more pod"), rest)
 			return
 		}
-		p.Printf("    %s\n", clean.Text(c))
+		p.command(c)
 	}
 }
+
+// command writes one command on a line of its own, which no terminal's width breaks.
+func (p writer) command(c string) { p.Printf("    %s\n", clean.Text(c)) }
 
 // forPerson says what a person has to do besides.
 func (p writer) forPerson(v *Screen) {
@@ -240,10 +255,11 @@ func (p writer) forPerson(v *Screen) {
 	switch {
 	case len(todo) > 0:
 		p.Heading("What you have to do")
-	case v.Looked && !v.NeedsPerson && v.restored() > 0:
+	case v.Looked && !v.NeedsPerson && len(v.restored()) > 0:
+		back := v.restored()
 		p.Printf("\n")
-		p.Para("", "A person put "+human.Count(v.restored(), "pod")+" back: never taken again. A complaint about it goes on until you remove the directory "+
-			"yourself, with an eye on its mounts: docs/reasons.md#restored")
+		p.Para("", "A person put "+human.Count(len(back), "pod")+" back, so a complaint goes on. Where nobody needs the pod, this has it judged again:")
+		p.commands(back, "scan")
 	case v.Looked && !v.NeedsPerson:
 		p.Printf("\n%s\n", p.Paint(term.Green, "You have nothing to do."))
 	}
@@ -256,23 +272,14 @@ func (p writer) forPerson(v *Screen) {
 	}
 }
 
-// restored counts what is kept since a person put it back.
-func (v *Screen) restored() (n int) {
+// restored are the commands that have each pod judged again that a person put back.
+func (v *Screen) restored() (commands []string) {
 	for i := range v.Pods {
 		if slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
-			n++
+			commands = append(commands, "orphan-reaper quarantine forget "+v.Pods[i].UID)
 		}
 	}
-	return n
-}
-
-// data says what waits in quarantine for a person's word, which nobody is in a hurry to give.
-func (p writer) data(v *Screen) {
-	if v.dataPods > 0 {
-		p.Printf("\n")
-		p.Para("", human.Count(v.dataPods, "pod")+"'s data ("+human.Size(v.dataBytes)+") "+human.Plural(v.dataPods, "waits", "wait")+
-			" in quarantine for your word: orphan-reaper quarantine list")
-	}
+	return commands
 }
 
 // missing says what is missing here, a line each, and what root would add.
@@ -288,11 +295,12 @@ func (p writer) missing(v *Screen) {
 		}
 	}
 	if !v.root {
-		text := "Root sees more: run it with sudo."
-		if !v.Looked {
-			text = "What lies there, what goes and what to do only root can see: sudo orphan-reaper doctor"
-		}
 		p.Printf("\n")
-		p.Para("", text)
+		if v.Looked {
+			p.Para("", "Root sees more: run it with sudo.")
+			return
+		}
+		p.Para("", "What lies there, what goes and what to do only root can see:")
+		p.command("sudo orphan-reaper doctor")
 	}
 }

@@ -1,0 +1,115 @@
+// Package records has what a person on a terminal sees while sweep works: one line for each action, and
+// one on all the pods that wait. In a pipe, in the journal and in JSON records are as package audit
+// writes them.
+//
+// It is one of the views: it opens nothing and reads no clock.
+package records
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// The columns before the text: the time of day, and the longest kind.
+const (
+	clockFormat = "15:04:05"
+	clockWidth  = len(clockFormat) + 2
+	kindWidth   = len(policy.KindNotCleared) + 2
+)
+
+// Screen shows a sweep's records as they come.
+type Screen struct {
+	// Printer returns one of the terminal's width now: the window may change while a sweep waits.
+	Printer func() *term.Printer
+	// Waiting shows each pod that waits by itself, too.
+	Waiting bool
+
+	said string // the last line on the pods that wait
+}
+
+// Show writes one record as a line, wrapped at the terminal's width. Nothing is written for a pod that waits:
+// there may be hundreds, and nobody has anything to do.
+func (s *Screen) Show(r policy.Record) error {
+	if r.Kind == policy.KindKept && r.Decision == policy.Wait && !s.Waiting {
+		return nil
+	}
+	p := s.Printer()
+	kind := strings.TrimSuffix(string(r.Kind), "-sandbox") // the text names the sandbox
+	c := colour(r)
+	head := r.At.Wall.UTC().Format(clockFormat) + "  " + p.Paint(c, human.Pad(kind, kindWidth))
+	lines := human.Wrap(text(r), p.TextColumns()-clockWidth-kindWidth)
+	p.Printf("%s%s\n", head, lines[0])
+	for _, line := range lines[1:] {
+		p.Printf("%*s%s\n", clockWidth+kindWidth, "", line)
+	}
+	return p.Flush()
+}
+
+// went are the kinds that say that something was taken.
+var went = []policy.Kind{
+	policy.KindParked, policy.KindCleared, policy.KindStripped, policy.KindRemoved, policy.KindRemovedSandbox, policy.KindCNIRemoved,
+}
+
+// colour is green for what went, yellow for what waits and red for what needs a person.
+func colour(r policy.Record) term.Colour {
+	switch {
+	case slices.Contains(went, r.Kind):
+		return term.Green
+	case r.Kind == policy.KindKept && r.Decision == policy.Wait:
+		return term.Yellow
+	case r.NeedsPerson() || r.Kind.Means().Level <= policy.LevelErr:
+		return term.Red
+	}
+	return ""
+}
+
+// What text leaves out: the UID beside a name, and what stands behind the first of ends.
+var (
+	besideName = regexp.MustCompile(` \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
+	ends       = []string{" (mounted at ", "; it goes back by itself"}
+)
+
+// text is the record's own, fit for reading along. Of a warning and an error nothing is left out.
+func text(r policy.Record) string {
+	if r.Kind.Means().Level <= policy.LevelWarning {
+		return audit.Text(r)
+	}
+	what := audit.What(r)
+	for _, end := range ends {
+		what, _, _ = strings.Cut(what, end)
+	}
+	what += strings.Repeat(")", max(0, strings.Count(what, "(")-strings.Count(what, ")"))) // that stood behind the end
+	return besideName.ReplaceAllString(what, "")
+}
+
+// Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line
+// that would say the same again is not written.
+func (s *Screen) Waits(rep *reaper.Report) error {
+	n, last := 0, time.Duration(0)
+	for _, v := range rep.Verdicts {
+		if v.Decision == policy.Wait && v.Due > 0 && (v.For(policy.ReasonHold) || v.For(policy.ReasonYoung)) {
+			n++
+			last = max(last, v.Due)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	until := rep.Look.At.Wall.Add(last).UTC().Round(time.Second)
+	line := human.Count(n, "pod") + " " + human.Plural(n, "waits for its hold", "wait for their hold") + ", until " + until.Format(clockFormat) + " UTC"
+	if line == s.said {
+		return nil
+	}
+	s.said = line
+	p := s.Printer()
+	p.Printf("%s\n", p.Paint(term.Yellow, line))
+	return p.Flush()
+}

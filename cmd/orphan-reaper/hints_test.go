@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestHintsLeadThere: a hint names a page that lists what was wrong.
+func TestHintsLeadThere(t *testing.T) {
+	call := func(args ...string) (stdout, stderr string) {
+		env := func(key string) string { return map[string]string{"FAKE": "all"}[key] }
+		var out, errs bytes.Buffer
+		runWith(fakeDeps(env), args, strings.NewReader(""), &out, &errs, env)
+		return out.String(), errs.String()
+	}
+	for _, c := range []struct {
+		args []string
+		page []string
+		flag string
+	}{
+		{[]string{"scan", "--hold", "5"}, []string{"run", "--help"}, "--hold"},
+		{[]string{"scan", "--confirm", "5"}, []string{"run", "--help"}, "--confirm"},
+		{[]string{"scan", "--hold"}, []string{"run", "--help"}, "--hold"},
+		{[]string{"sweep", "--hold", "5"}, []string{"sweep", "--help"}, "--hold"},
+		{[]string{"scan", "--interval", "5"}, []string{"scan", "--help"}, "--interval"},
+		{[]string{"fleet", "list", "--config", "/x"}, []string{"fleet", "list", "--help"}, "--output"},
+	} {
+		_, said := call(c.args...)
+		if !strings.Contains(said, "hint: orphan-reaper "+strings.Join(c.page, " ")) {
+			t.Errorf("%v: %s", c.args, said)
+		}
+		if help, _ := call(c.page...); !strings.Contains(help, c.flag+" ") {
+			t.Errorf("%v does not list %s", c.page, c.flag)
+		}
+	}
+	help, _ := call("run", "--help")
+	for _, key := range []string{"in the file log_sources", "in the file log_files", "in the file web.config_file"} {
+		if !strings.Contains(strings.Join(strings.Fields(help), " "), key) {
+			t.Errorf("--help does not say %q", key)
+		}
+	}
+}
+
+// TestVerdictLegend: a table of one verdict has the legend of that one.
+func TestVerdictLegend(t *testing.T) {
+	shown, _ := onTerminal(t, 100, map[string]string{"FAKE": "all", "NO_COLOR": "1"}, "scan", "--verdict", "reap")
+	if !strings.Contains(shown, "\nreap     orphan-reaper") || strings.Contains(shown, "\nwait  ") || strings.Contains(shown, "\nkeep  ") {
+		t.Errorf("%s", shown)
+	}
+}
+
+// TestPathsOfKubelet: where nothing is changed a path below a pod's directory names the pod, by whatever name the
+// kubelet has its directory.
+func TestPathsOfKubelet(t *testing.T) {
+	uid := wholeUID(1)
+	for path, want := range map[string]string{
+		uid + "/": uid, uid + "/volumes": uid, uid + "/volumes/kubernetes.io~csi/x/mount": uid, "/mnt/k/pods/" + uid + "/volumes": uid,
+		"/mnt/k/" + uid + "/volumes": "", "/mnt/" + uid: "", "volumes/" + uid: "",
+	} {
+		if got := uidIn(path); string(got) != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	n := newWholeNode(t)
+	n.pod(1, false)
+	for _, path := range []string{uid + "/", uid + "/volumes", "/mnt/k/pods/" + uid + "/volumes", n.path("root/pods/" + uid + "/volumes/x")} {
+		if text, code := n.said("explain", "--short", path); code != 0 || !strings.Contains(text, "Pod "+uid) {
+			t.Errorf("explain %s: %d\n%s", path, code, text)
+		}
+	}
+	for _, path := range []string{uid + "/volumes", "/mnt/k/pods/" + uid + "/volumes"} {
+		if text, code := n.said("sweep", path); code != 2 {
+			t.Errorf("sweep %s: %d\n%s", path, code, text)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/report"
+)
+
+const reportLong = `Say what was done on this node since a day: how many pods, bytes, CNI files and
+addresses were removed; what lies in quarantine; what is kept, and why; and how
+many lines the kubelet wrote about these pods until they were gone. The command
+reads the state directory and nothing else. It changes nothing and needs no
+daemon.
+
+The records are summed up by day of UTC, so the range begins with a whole day.
+The sums of 400 days are kept. If the range begins before the records, the
+report says so. The report estimates how many lines the kubelet would have
+written by now, and says how.
+
+What is kept is what the last look of the daemon or of a sweep wrote down. To
+look now, run scan.`
+
+func newReportCommand(a *app) *cobra.Command {
+	var since string
+	cmd := &cobra.Command{
+		Use:               "report",
+		Short:             "Say what was done on this node in the last days; changes nothing",
+		Long:              reportLong,
+		Example:           "  orphan-reaper report\n  orphan-reaper report --since 2026-11-01 -o json | jq .done",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			now := a.deps.now().Wall
+			from, err := sinceWhen(since, now)
+			if err != nil {
+				return exit.Usagef("30d, 12h and 2026-11-01 are good", "--since: %w", err)
+			}
+			cfg, err := a.nodeConfig(cmd.Context())
+			if err != nil {
+				return err
+			}
+			r, err := a.deps.report(cmd.Context(), cfg, from, now)
+			if err != nil {
+				return fmt.Errorf("cannot report: %w", err)
+			}
+			shown := report.New(r.Account, r.Entries, report.Memory{Told: r.Told, At: r.ToldAt}, from, a.deps.nodeName(cfg))
+			return a.write(shown, func(p *view.Printer) { report.Write(p, &shown) })
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "30d", "begin a `TIME` ago (30d, 12h), or at a date (2026-11-01)")
+	_ = cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1d", "7d", "30d", "90d", "365d"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// sinceWhen reads how long ago something was, with days, or a date of UTC.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		if day.After(now) {
+			return day, fmt.Errorf("%s has not come yet", text)
+		}
+		return day, nil
+	}
+	days, rest := "", text
+	if before, after, ok := strings.Cut(text, "d"); ok {
+		days, rest = before, after
+	}
+	var ago time.Duration
+	if days != "" || rest != text {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return now, fmt.Errorf("%q is neither a time nor a date", text)
+		}
+		ago = time.Duration(n) * 24 * time.Hour //nolint:gosec // 16 bits
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return now, fmt.Errorf("%q is neither a time nor a date", text)
+		}
+		ago += d
+	}
+	if ago <= 0 {
+		return now, errors.New("it must be before now")
+	}
+	return now.Add(-ago), nil
+}

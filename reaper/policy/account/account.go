@@ -1,0 +1,174 @@
+// Package account sums up, by day, what was done on a node, from the ledger's records. It is for
+// people: no verdict rests on it. Like all of policy it makes no system call and reads no clock.
+package account
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+)
+
+// mostDays bounds the table: some 200 bytes a day.
+const mostDays = 400
+
+// Sum is what was done.
+type Sum struct {
+	Parked   int64 `json:"parked"`  // pod directories moved to quarantine
+	Removed  int64 `json:"removed"` // of which nothing is left
+	PutBack  int64 `json:"put_back"`
+	Cleared  int64 `json:"cleared"` // volume directories whose content was moved to quarantine
+	Sandbox  int64 `json:"sandboxes"`
+	CNIFiles int64 `json:"cni_files"`
+	// Addresses are those of CNIFiles that reserved an address.
+	Addresses int64 `json:"addresses"`
+	CNIBack   int64 `json:"cni_put_back"` // files of CNI that a person put back
+	Entries   int64 `json:"entries"`      // directory entries that were removed for good, files of CNI too
+	Bytes     int64 `json:"bytes"`        // that they had allocated
+	Failed    int64 `json:"failed"`
+}
+
+// Day is what was done on one day of UTC.
+type Day struct {
+	Day string `json:"day"` // 2006-01-02
+	Sum
+}
+
+// Table has the days on which something was done, the oldest first. It is folded from the records in
+// their order, each once.
+type Table struct {
+	Seq int64 `json:"seq"` // of the last record that was folded
+	// Since is when the records begin from which the table is whole; zero where there was none.
+	Since time.Time `json:"since,omitzero"`
+	Days  []Day     `json:"days,omitempty"`
+}
+
+// Add folds one record. One that was folded before counts for nothing. Where records before it are
+// missing, the table is whole from this one on.
+func (t *Table) Add(r policy.Record) {
+	if r.Seq <= t.Seq {
+		return
+	}
+	if r.Seq != t.Seq+1 || t.Since.IsZero() {
+		t.Since = r.At.Wall
+	}
+	t.Seq = r.Seq
+	var s Sum
+	s.add(r)
+	if s == (Sum{}) {
+		return
+	}
+	day := r.At.Wall.UTC().Format(time.DateOnly)
+	i, found := slices.BinarySearchFunc(t.Days, day, func(d Day, day string) int { return cmp.Compare(d.Day, day) })
+	if !found {
+		t.Days = slices.Insert(t.Days, i, Day{Day: day})
+	}
+	t.Days[i].plus(s)
+	if more := len(t.Days) - mostDays; more > 0 {
+		t.Days = slices.Delete(t.Days, 0, more)
+		if first, err := time.Parse(time.DateOnly, t.Days[0].Day); err == nil && first.After(t.Since) {
+			t.Since = first
+		}
+	}
+}
+
+// add counts one record. Stripped and swept records, and intents that were cut short, have no count of their own, but what they took.
+func (s *Sum) add(r policy.Record) {
+	var none int64
+	count, ok := map[policy.Kind]*int64{
+		policy.KindParked: &s.Parked, policy.KindRemoved: &s.Removed, policy.KindPutBack: &s.PutBack, policy.KindRestored: &s.PutBack,
+		policy.KindCleared: &s.Cleared, policy.KindRemovedSandbox: &s.Sandbox, policy.KindFailed: &s.Failed,
+		policy.KindStripped: &none, policy.KindStripping: &none, policy.KindPurging: &none, policy.KindCNIRemoved: &none, policy.KindCNIRestored: &none,
+	}[r.Kind]
+	if !ok {
+		return
+	}
+	if r.Kind != policy.KindRemoved || r.Leaf == "" { // of a leaf the pod's directory is not gone
+		*count++
+	}
+	for class, t := range r.Taken {
+		if r.Kind == policy.KindCNIRestored {
+			s.CNIBack += t.Entries
+			continue
+		}
+		s.Entries += t.Entries
+		s.Bytes += t.Bytes
+		if r.Kind == policy.KindCNIRemoved {
+			s.CNIFiles += t.Entries
+		}
+		if r.Kind == policy.KindCNIRemoved && class == string(cni.Address) {
+			s.Addresses += t.Entries
+		}
+	}
+}
+
+func (s *Sum) plus(o Sum) {
+	s.Parked += o.Parked
+	s.Removed += o.Removed
+	s.PutBack += o.PutBack
+	s.Cleared += o.Cleared
+	s.Sandbox += o.Sandbox
+	s.CNIFiles += o.CNIFiles
+	s.Addresses += o.Addresses
+	s.CNIBack += o.CNIBack
+	s.Entries += o.Entries
+	s.Bytes += o.Bytes
+	s.Failed += o.Failed
+}
+
+// Account is all that there is to report of one range of whole days of UTC.
+type Account struct {
+	From, Now time.Time
+	// Since is when the records begin; zero where there are none.
+	Since time.Time
+	Sum
+	Days []Day // those in the range
+	// Quiet sums up the kubelet's messages that stopped in the range; its First is when the first did.
+	Quiet quiet.Day
+	// Going are the lines about pods that have a directory still, or had one until a moment ago, and
+	// GoingPods how many these pods are.
+	Going     int64
+	GoingPods int
+	// Estimate is how many more lines the kubelet would have written by now, had nothing been done: one in
+	// each housekeeping run since the first message stopped, as long as one pod stays, less all the
+	// lines that it has written.
+	Estimate int64
+}
+
+// Of makes the account of the time from a day on.
+func Of(t Table, heard quiet.Memory, from, now time.Time) Account {
+	a := Account{From: from.UTC().Truncate(24 * time.Hour), Now: now, Since: t.Since}
+	first := a.From.Format(time.DateOnly)
+	for _, d := range t.Days {
+		if d.Day >= first {
+			a.Days = append(a.Days, d)
+			a.plus(d.Sum)
+		}
+	}
+	for _, d := range heard.Days {
+		if d.Day < first {
+			continue
+		}
+		if a.Quiet.First.IsZero() || d.First.Before(a.Quiet.First) {
+			a.Quiet.First = d.First
+		}
+		a.Quiet.Pods += d.Pods
+		a.Quiet.Lines += d.Lines
+	}
+	for _, s := range heard.Pods {
+		a.GoingPods++
+		a.Going += s.Lines
+	}
+	if !a.Quiet.First.IsZero() {
+		a.Estimate = max(0, int64(now.Sub(a.Quiet.First)/quiet.Housekeeping)-a.Quiet.Lines-a.Going)
+	}
+	return a
+}
+
+// Short reports whether the range begins before the records do.
+func (a *Account) Short() bool {
+	return a.Since.IsZero() || a.From.Before(a.Since.UTC().Truncate(24*time.Hour))
+}

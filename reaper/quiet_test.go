@@ -1,0 +1,153 @@
+package reaper
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+)
+
+// wentQuiet are the records of that kind that people were told.
+func (n *fakeNode) wentQuiet() []policy.Record {
+	return slices.DeleteFunc(slices.Clone(n.told), func(r policy.Record) bool { return r.Kind != policy.KindQuiet })
+}
+
+// TestDaemonTellsWhenItGoesQuiet: the kubelet names a pod every 2 s until the pod is parked. Then one
+// record says when it stopped and after how many lines, and no look is taken for it that is not due.
+func TestDaemonTellsWhenItGoesQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode()
+		n.add(1, nil)
+		lines, stop := startDaemon(t, n, testRules)
+		sent, last := int64(0), time.Time{}
+		for range 200 { // the kubelet names what has a directory
+			if time.Sleep(2 * time.Second); n.pods[uidOf(1)] != nil {
+				lines <- parsers.Line{Text: []byte(uidOf(1))}
+				sent, last = sent+1, n.now.Wall.Add(0)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		stop()
+		told := n.wentQuiet()
+		if len(told) != 1 || told[0].UID != uidOf(1) || told[0].Lines != sent || sent < 100 || told[0].LastLine.Before(last) {
+			t.Fatalf("%d lines, the last at %s or later: %+v", sent, last, told)
+		}
+		if n.looks > 20 {
+			t.Errorf("%d looks", n.looks)
+		}
+	})
+}
+
+// TestQuietForged: lines that anyone can write count for nothing, whoever they name.
+func TestQuietForged(t *testing.T) {
+	n := newFakeNode()
+	n.add(1, nil)
+	r := n.reaper(t, testRules)
+	own, other, part, unknown := n.claim(1), n.claim(1), n.claim(1), n.claim(7)
+	other.Sighting.PID, part.Sighting.Whole = 99, false
+	for i, c := range []*heard.Claim{&own, &other, &part, &unknown} {
+		c.Lines = []int{3, 1000, 1000, 1000}[i]
+	}
+	mustPass(t, r, own, other, part, unknown)
+	if pods := r.memory.Quiet.Pods; len(pods) != 1 || pods[uidOf(1)].Lines != 3 {
+		t.Errorf("%+v", pods)
+	}
+}
+
+// quietNode is a node on which a pod was parked and the confirm time is over.
+func quietNode(t *testing.T) (*fakeNode, policy.Rules) {
+	t.Helper()
+	n, rules := newFakeNode(), testRules
+	rules.Hold = 0
+	n.add(1, nil)
+	r := n.reaper(t, rules)
+	c := n.claim(1)
+	c.Lines = 5
+	mustPass(t, r, c)
+	if n.pods[uidOf(1)] != nil {
+		t.Fatal("not parked")
+	}
+	n.pass(rules.Confirm)
+	return n, rules
+}
+
+// TestQuietCutOff: killed at any step, the record comes, once more at the most, and the table by days
+// has the pod once.
+func TestQuietCutOff(t *testing.T) {
+	for cut := 1; ; cut++ {
+		n, rules := quietNode(t)
+		n.cutAt = n.steps + cut
+		whole := func() (whole bool) {
+			defer func() {
+				if v := recover(); v != nil && v != errCut { //nolint:errorlint // the very value that was thrown
+					panic(v)
+				}
+			}()
+			mustPass(t, n.reaper(t, rules))
+			return true
+		}()
+		n.cutAt = 0
+		n.pass(time.Minute)
+		mustPass(t, n.reaper(t, rules))
+		if told := n.wentQuiet(); len(told) < 1 || len(told) > 2 || told[0].Lines != 5 {
+			t.Errorf("cut at %d: told %+v", cut, told)
+		}
+		saved, _ := n.files["quiet"].(quiet.Memory)
+		if len(saved.Pods) != 0 || len(saved.Days) != 1 || saved.Days[0].Pods != 1 || saved.Days[0].Lines != 5 {
+			t.Errorf("cut at %d: saved %+v", cut, saved)
+		}
+		if whole {
+			if cut < 4 {
+				t.Errorf("only %d steps", cut)
+			}
+			return
+		}
+	}
+}
+
+// TestQuietLedgerFull: what the ledger does not take is told later, and a dry run tells nothing.
+func TestQuietLedgerFull(t *testing.T) {
+	n, rules := quietNode(t)
+	r := n.reaper(t, rules)
+	if _, err := r.Pass(t.Context(), Options{DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+	r = n.reaper(t, rules)
+	n.ledgerErr = errors.New("no space left on device")
+	rep := mustPass(t, r)
+	if len(n.wentQuiet()) != 0 || len(rep.Look.Errors) == 0 {
+		t.Errorf("told %+v, errors %q", n.wentQuiet(), rep.Look.Errors)
+	}
+	n.ledgerErr = nil
+	if mustPass(t, r); len(n.wentQuiet()) != 1 {
+		t.Errorf("told %+v", n.wentQuiet())
+	}
+}
+
+// TestPendingCountsOnce: a claim stands for all its lines, also where some came while a look ran, and
+// where a look failed.
+func TestPendingCountsOnce(t *testing.T) {
+	var p pending
+	n := newFakeNode()
+	c := n.claim(1)
+	c.Lines = 1
+	for range 3 {
+		p.sighted(c)
+	}
+	p.lookEnded(Report{}, nil, n.now.Boot)
+	failed := p.take()
+	p.sighted(c)
+	for _, c := range failed {
+		p.sighted(c)
+	}
+	if claims := p.take(); len(claims) != 1 || claims[0].Lines != 4 {
+		t.Errorf("%+v", claims)
+	}
+}
