@@ -67,15 +67,16 @@ func (tb *table) add(version string, rows map[string]row) {
 
 const about = `# Leftovers by kubelet version
 
-What real kubelets said of each kind of leftover, what orphan-reaper did with it, and what the kubelet said then. Written by
-` + "`E2E_WRITE_DOCS=1 make e2e`" + `, from standalone kubelets with Debian's containerd; ` + "`make e2e`" + ` fails where a run differs from it.
-All leftovers lay beside each other, amid pods that lived and did not notice; behind every mount and symlink lay files, and all survived but
-in one case: kubelet 1.24 itself removes through a bind of the same file system in ` + "`containers/`" + ` within its first
-housekeeping run, before anybody can help.
+This page shows what real kubelets said of each kind of leftover, what orphan-reaper did with it, and what the kubelet said then.
+` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes it, from standalone kubelets with Debian's containerd. ` + "`make e2e`" + ` fails where a run differs from it.
+
+All leftovers were on one node, among living pods, which lost nothing. There were files behind every mount and symlink. All of these survived, with one
+exception: kubelet 1.24 itself removes through a bind of the same file system in ` + "`containers/`" + `. It does so in its first housekeeping run, before
+orphan-reaper can act.
 
 The kubelet's words are those after ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet
-says only the first of them, of the first pod in sorted order, until that one is gone. Silence is what hides an orphan from those who read logs: the
-metric kubelet_orphan_pod_cleaned_volumes_errors counts it. What is kept for a mount goes when the mount has gone.
+says only the first of them, of the first pod in sorted order, until that pod is gone. Where it says nothing, people who read logs do not see the orphan;
+the metric kubelet_orphan_pod_cleaned_volumes_errors counts it. A pod that is kept for a mount goes when the mount is gone.
 
 | leftover | kubelet | it said | orphan-reaper | then it said |
 | --- | --- | --- | --- | --- |

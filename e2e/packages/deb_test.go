@@ -44,8 +44,13 @@ func debInstalled(t *testing.T, n *node) {
 	n.pod(t, debData)
 	lay(t, filepath.Join(n.dirOf(debData), "volumes", nfs, "vol", "precious"), users)
 	began := time.Now()
-	n.install(t)
+	said := n.install(t)
 	installed := time.Since(began)
+	for _, word := range []string{"good: /etc/orphan-reaper/config.yaml", "A daemon that starts now enforces from ", "(hold 2s)", "mode: observe"} {
+		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
+			t.Errorf("the installation does not say %q: %s", word, said)
+		}
+	}
 	if got := n.state(); got != "enabled active notify" {
 		t.Fatalf("after apt-get install the unit is %s", got)
 	}
@@ -56,7 +61,7 @@ func debInstalled(t *testing.T, n *node) {
 	n.tells(t, debData, policy.KindParked, "")
 	n.stays(t, living)
 	n.holdsData(t)
-	n.started(t, "following journald")
+	n.started(t, "following journald", "It enforces from ", "(hold 2s)")
 	// In the real unit, which filters system calls.
 	for _, word := range []string{"the walker uses openat2", "Landlock confines each batch"} {
 		if all := n.journal(t, "--unit=orphan-reaper", "--grep", word); len(all) != 1 {
@@ -89,7 +94,12 @@ func debMetrics(t *testing.T, n *node) {
 
 // debRemoved: state, configuration and what was taken stay; the unit and its metrics go.
 func debRemoved(t *testing.T, n *node) {
-	n.sh(t, "apt-get remove -y orphan-reaper")
+	said := n.sh(t, "apt-get remove -y orphan-reaper 2>&1")
+	for _, word := range []string{"/var/lib/kubelet/orphan-reaper (entries: 1, size: ", "/var/lib/orphan-reaper", "/etc/orphan-reaper"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("the removal does not say %q: %s", word, said)
+		}
+	}
 	if !exists(n.path(config)) {
 		t.Error("the configuration is gone")
 	}
@@ -127,7 +137,7 @@ func (n *node) untold(t *testing.T) {
 // give it back stays with it. Without it nothing stays.
 func debPurged(t *testing.T, n *node) {
 	said := n.sh(t, "apt-get purge -y orphan-reaper 2>&1")
-	if !strings.Contains(said, "/var/lib/kubelet/orphan-reaper") {
+	if !strings.Contains(said, "/var/lib/kubelet/orphan-reaper (entries: 1, size: ") {
 		t.Errorf("purge does not say where the data is: %s", said)
 	}
 	n.holdsData(t)

@@ -57,12 +57,15 @@ var ways = map[string][]chapter{
 	},
 }
 
+// elsewhere are what make test-release runs, with a repository.
+var elsewhere = []string{"Install by apt from a repository", "Install by dnf from a repository"}
+
 // TestInstallDoc follows docs/install.md to the letter.
 func TestInstallDoc(t *testing.T) {
 	t.Parallel()
 	blocks := docBlocks(t)
 	for heading := range blocks {
-		if !slices.ContainsFunc(slices.Collect(chapters), func(c chapter) bool { return c.heading == heading }) {
+		if !slices.ContainsFunc(slices.Collect(chapters), func(c chapter) bool { return c.heading == heading }) && !slices.Contains(elsewhere, heading) {
 			t.Errorf("nothing runs what docs/install.md says below %q", heading)
 		}
 	}

@@ -247,10 +247,10 @@ func short(more ...string) string {
 
 const config = "/etc/orphan-reaper/config.yaml"
 
-// install installs the package as apt does.
-func (n *node) install(t *testing.T) {
+// install installs the package as apt does, and returns what was said.
+func (n *node) install(t *testing.T) string {
 	t.Helper()
-	n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
+	return n.sh(t, "apt-get install -y ./orphan-reaper_*_amd64.deb")
 }
 
 // sh runs a script in the directory with the packages, as an administrator at a shell.

@@ -32,7 +32,10 @@ func TestRPM(t *testing.T) {
 }
 
 func rpmInstalled(t *testing.T, n *node) {
-	n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm")
+	if said := n.sh(t, asRPM+"rpm --install ./orphan-reaper-*.x86_64.rpm 2>&1"); !strings.Contains(said, "A daemon that starts now enforces from ") ||
+		!strings.Contains(said, "systemctl enable --now orphan-reaper") {
+		t.Errorf("the installation says %s", said)
+	}
 	if got := n.state(); got != "disabled inactive notify" {
 		t.Errorf("by its preset it is disabled; it is %s", got)
 	}
@@ -50,7 +53,13 @@ func rpmUpgraded(t *testing.T, n *node) {
 	edited := n.read(t, config) + "\nretention: 7h\n"
 	lay(t, n.path(config), edited)
 	pid := n.show("orphan-reaper", "MainPID")
-	n.sh(t, asRPM+"rpm --upgrade ./next/orphan-reaper-*.x86_64.rpm")
+	lay(t, n.path(config), edited+"hold: soon\n")
+	said := n.sh(t, asRPM+"rpm --upgrade ./next/orphan-reaper-*.x86_64.rpm 2>&1")
+	if got := n.show("orphan-reaper", "MainPID"); got != pid || !strings.Contains(said, "the old daemon goes on running") {
+		t.Errorf("with a wrong configuration: PID %s was %s: %s", got, pid, said)
+	}
+	lay(t, n.path(config), edited)
+	n.sh(t, "systemctl restart orphan-reaper")
 	n.restarted(t, pid)
 	if got := n.read(t, config); got != edited {
 		t.Errorf("the configuration that was edited is now\n%s", got)
@@ -65,7 +74,9 @@ func rpmUpgraded(t *testing.T, n *node) {
 
 func rpmErased(t *testing.T, n *node) {
 	edited := n.read(t, config)
-	n.sh(t, asRPM+"rpm --erase orphan-reaper")
+	if said := n.sh(t, asRPM+"rpm --erase orphan-reaper 2>&1"); !strings.Contains(said, "the state stays in /var/lib/orphan-reaper") {
+		t.Errorf("the removal says %s", said)
+	}
 	if got := n.read(t, config+".rpmsave"); got != edited {
 		t.Errorf("the configuration that was saved is\n%s", got)
 	}

@@ -26,12 +26,34 @@ func TestUpgrade(t *testing.T) {
 		n := newNode(t, release, map[string]string{dropIn: quick})
 		n.install(t)
 		steps(t, n, []step{
+			{"wrong", upgradeWrong},
 			{"edited", upgradeEdited},
 			{"back", upgradeBack},
 			{"disabled", upgradeDisabled},
 			{"masked", upgradeMasked},
 		})
 	})
+}
+
+// upgradeWrong: with a configuration that is wrong the old daemon goes on, and the upgrade does not fail.
+func upgradeWrong(t *testing.T, n *node) {
+	good, pid := n.read(t, config), n.show("orphan-reaper", "MainPID")
+	lay(t, n.path(config), good+"\nretention: soon\n")
+	said := n.sh(t, "("+toNext+") 2>&1")
+	for _, word := range []string{config + ":", "retention: ", "the old daemon goes on running", "systemctl restart orphan-reaper"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("the upgrade does not say %q: %s", word, said)
+		}
+	}
+	if got := n.show("orphan-reaper", "MainPID"); got != pid {
+		t.Errorf("PID %s was %s", got, pid)
+	}
+	if strings.Contains(said, "A daemon that starts now") {
+		t.Errorf("an upgrade says what a first installation says: %s", said)
+	}
+	lay(t, n.path(config), good)
+	n.sh(t, back)
+	n.restarted(t, pid)
 }
 
 // upgradeEdited: the edited configuration stays, the new one lies beside it, and the new

@@ -82,7 +82,7 @@ func (n node) run(script string, args ...string) string {
 		moved = strings.ReplaceAll(moved, dir, n.root+dir)
 	}
 	cmd := exec.CommandContext(n.t.Context(), "sh", append([]string{"-c", moved, script}, args...)...) // our own scripts
-	cmd.Env = []string{"PATH=" + n.tools()}
+	cmd.Env = []string{"PATH=" + filepath.Join(n.root, "bin") + ":" + n.tools()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		n.t.Errorf("%s %s: %v\n%s", script, strings.Join(args, " "), err, out)
@@ -94,7 +94,7 @@ func (n node) run(script string, args ...string) string {
 func (n node) tools() string {
 	n.t.Helper()
 	dir := n.t.TempDir()
-	for _, tool := range []string{"grep", "ls", "rm", "rmdir", "sed", "sort", "timeout"} {
+	for _, tool := range []string{"du", "grep", "ls", "rm", "rmdir", "sed", "sort", "timeout"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			n.t.Fatal(err)
@@ -204,6 +204,94 @@ func TestRemoveTakesMetricsAway(t *testing.T) {
 		if !n.has("var/lib/node_exporter/orphan-reaper.prom") || !n.has("var/lib/prometheus/node-exporter/other.prom") {
 			t.Errorf("%s: took what is not ours", c.script)
 		}
+	}
+}
+
+// withSystemd has the scripts find a systemd in which a daemon runs as PID 812. What they have it do is in the
+// file called.
+func (n node) withSystemd() {
+	n.put("run/systemd/system/x", "")
+	note := "echo \"$@\" >>" + n.root + "/called\n"
+	n.put("bin/systemctl", "#!/bin/sh\n[ \"$1\" != show ] || echo MainPID=812\n"+note)
+	n.put("bin/deb-systemd-invoke", "#!/bin/sh\n"+note)
+	n.put("usr/bin/systemctl", "")
+}
+
+// TestUpgradeChecks: a daemon is not restarted with a configuration that is wrong for the new version, and the
+// package manager does not fail by that. What cannot be told does not keep an upgrade back.
+func TestUpgradeChecks(t *testing.T) {
+	for _, c := range []struct {
+		script  string
+		args    []string
+		code    string
+		restart bool
+	}{
+		{"deb.postinst", []string{"configure", "1.0"}, "0", true},
+		{"deb.postinst", []string{"configure", "1.0"}, "2", false},
+		{"deb.postinst", []string{"configure", "1.0"}, "1", true},
+		{"rpm.postun", []string{"1"}, "0", true},
+		{"rpm.postun", []string{"1"}, "2", false},
+		{"rpm.postun", []string{"1"}, "1", true},
+	} {
+		n := newNode(t)
+		n.withSystemd()
+		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\n[ \"$*\" = 'config check --as 812' ] || exit 2\n"+
+			"echo config.yaml:3: hold: soon is no time\nexit "+c.code+"\n")
+		out := n.run(c.script, c.args...)
+		called, err := os.ReadFile(filepath.Join(n.root, "called"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(called), "restart orphan-reaper.service"); got != c.restart {
+			t.Errorf("%s, check ends with %s: called %s", c.script, c.code, called)
+		}
+		if told := strings.Contains(out, "hold: soon") && strings.Contains(out, "systemctl restart orphan-reaper"); told == c.restart {
+			t.Errorf("%s, check ends with %s: said %q", c.script, c.code, out)
+		}
+	}
+}
+
+// TestFirstInstall: what the daemon will do is told once, and not at an upgrade.
+func TestFirstInstall(t *testing.T) {
+	for script, calls := range map[string][2][]string{"deb.postinst": {{"configure", ""}, {"configure", "1.0"}}, "rpm.post": {{"1"}, {"2"}}} {
+		for i, args := range calls {
+			n := newNode(t)
+			n.withSystemd()
+			n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho A daemon that starts now enforces from 04:12\n")
+			out := n.run(script, args...)
+			if first := i == 0; first != strings.Contains(out, "enforces from 04:12") || first != strings.Contains(out, "mode: observe") {
+				t.Errorf("%s %q said %q", script, args, out)
+			}
+		}
+	}
+}
+
+// TestRemoveSaysWhatStays: entries and size of the quarantine that the configuration names, state and configuration.
+func TestRemoveSaysWhatStays(t *testing.T) {
+	for script, arg := range map[string]string{"deb.prerm": "remove", "rpm.preun": "0"} {
+		n := newNode(t)
+		n.put("usr/sbin/orphan-reaper", "#!/bin/sh\necho 'quarantine_dir: "+n.root+"/"+elsewhere+" # default'\n")
+		n.put(elsewhere+"/a.1/volumes/data", strings.Repeat("x", 100_000))
+		n.put(elsewhere+"/a.1.json", "{}")
+		n.put(elsewhere+"/b.2/volumes/data", "x")
+		n.put(stateDir+"/version", "1\n")
+		out := n.run(script, arg)
+		for _, word := range []string{
+			n.root + "/" + elsewhere + " (entries: 2, size: 1", "K)", "stays in " + n.root + "/" + stateDir, n.root + "/etc/orphan-reaper",
+		} {
+			if !strings.Contains(out, word) {
+				t.Errorf("%s does not say %q: %s", script, word, out)
+			}
+		}
+		if !n.has(elsewhere + "/a.1/volumes/data") {
+			t.Error("it is gone")
+		}
+	}
+	n := newNode(t)
+	n.remember(elsewhere)
+	n.put(elsewhere+"/2c9a/volumes/data", strings.Repeat("x", 100_000))
+	if out := n.run("deb.postrm", "purge"); !strings.Contains(out, elsewhere+" (entries: 1, size: 1") {
+		t.Errorf("purge said %q", out)
 	}
 }
 
