@@ -1,7 +1,7 @@
 // The demo shows the real orphan-reaper at work, without root, on a node made for it: make
 // demo, or go run ./testdata/demo PATH-OF-ORPHAN-REAPER from the top of the repository.
 //
-// It makes user, mount and PID namespaces of its own, puts a tmpfs on a temporary directory
+// It makes user, mount, PID and UTS namespaces of its own, puts a tmpfs on a temporary directory
 // there, and in it a kubelet's root directory with six kinds of entries: an orphan that may
 // go, one with a user's data, one with a volume still mounted, two pods that live, and a
 // name that is no pod's. A process named kubelet writes recorded lines of a real one with its
@@ -9,10 +9,10 @@
 // daemon walks its whole way: it reads the log, finds the kubelet by the PID in it, asks the
 // runtime, reads the mounts of all namespaces, parks, confirms, removes.
 //
-// At the end each claim is checked on disk; the exit code is 0 only if all hold, so it is
-// the smoke test of CI, too. With the namespaces everything goes, however the demo ends.
-// Where the kernel allows none it says so and shows what can be shown without: nothing is
-// mounted then. REQUIRE_ROOT=1 makes that a failure.
+// At the end each claim is checked on disk, and the picture of it all in the docs (picture.go); the
+// exit code is 0 only if all hold, so it is the smoke test of CI, too. With the namespaces
+// everything goes, however the demo ends. Where the kernel allows none it says so and shows what
+// can be shown without: nothing is mounted then. REQUIRE_ROOT=1 makes that a failure.
 //
 // It lies in testdata, which ./... leaves out, so that it is no part of what is built,
 // tested and shipped; go vet ./testdata/demo looks at it. Unlike the rooms it may mount and
@@ -95,10 +95,10 @@ type stage struct {
 
 // stages lists what can be tried, best first. Root needs no user namespace.
 func stages() []stage {
-	const own = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+	const own = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS
 	all := []stage{
-		{name: "mount and PID namespaces", flags: own},
-		{name: "user, mount and PID namespaces", flags: own | syscall.CLONE_NEWUSER, user: true},
+		{name: "mount, PID and UTS namespaces", flags: own},
+		{name: "user, mount, PID and UTS namespaces", flags: own | syscall.CLONE_NEWUSER, user: true},
 		{name: "a plain process"},
 	}
 	if os.Geteuid() != 0 {
@@ -114,7 +114,7 @@ func (e *refusedError) Error() string { return e.text }
 
 // inStage shows the demo in a process of its own and takes its directory away after it.
 func inStage(ctx context.Context, s stage, binary, refused string) (err error) {
-	dir, err := tempDir()
+	dir, err := nodeDir()
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,9 @@ func inStage(ctx context.Context, s stage, binary, refused string) (err error) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
+	cmd.Env = append(os.Environ(), "TZ=UTC")
 	if s.flags == 0 {
-		cmd.Env = append(os.Environ(), "DEMO_PLAIN=1")
+		cmd.Env = append(cmd.Env, "DEMO_PLAIN=1")
 	}
 	err = cmd.Start()
 	_ = tell.Close() // the node's process has its own
@@ -169,14 +170,11 @@ func inStage(ctx context.Context, s stage, binary, refused string) (err error) {
 	return nil
 }
 
-// tempDir makes the node's directory. The name is short, since many paths with it are shown,
-// and a socket's path holds 107 bytes (unix(7)).
-func tempDir() (string, error) {
-	parent := os.TempDir()
-	if len(parent) > 64 || !filepath.IsAbs(parent) {
-		parent = "/tmp"
-	}
-	return os.MkdirTemp(parent, "node-*")
+// nodeDir makes the node's directory. Its name is short, since many paths with it are shown, and
+// always of one length, so that lines break alike; /tmp is everywhere.
+func nodeDir() (string, error) {
+	dir := fmt.Sprintf("/tmp/node-%07d", os.Getpid())
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 // takeAway removes the node's directory. With a mount namespace there is nothing in it:

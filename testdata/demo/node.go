@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,12 +26,17 @@ const (
 
 // The files whose loss would be a disaster, and what is in them.
 var canaries = map[string]string{
-	dataUID + "/volumes/kubernetes.io~csi/pvc-orders/mount/orders.csv":    "4711;paid\n4712;open\n",
-	mountedUID + "/volumes/kubernetes.io~csi/pvc-reports/mount/report.db": "five years of reports\n",
-	livingUID + "/volumes/kubernetes.io~empty-dir/uploads/photo.jpg":      "not yet processed\n",
-	startingUID + "/volumes/kubernetes.io~empty-dir/spool/mail-1":         "not yet sent\n",
+	dataUID + "/volumes/kubernetes.io~csi/pvc-orders/mount/orders.csv": "4711;paid\n4712;open\n",
+	livingUID + "/volumes/kubernetes.io~empty-dir/uploads/photo.jpg":   "not yet processed\n",
+	startingUID + "/volumes/kubernetes.io~empty-dir/spool/mail-1":      "not yet sent\n",
 	noUID + "/rescued": "somebody put this here\n",
 }
+
+// What lies on the volume that is mounted in reports-0, and where.
+const (
+	storedReport = "storage/pvc-reports/report.db"
+	fiveYears    = "five years of reports\n"
+)
 
 // node is a Kubernetes node in a directory.
 type node struct {
@@ -54,19 +58,12 @@ func (n *node) log() string { return n.path("log", "messages") }
 
 // make makes the directories, the mount, the cgroup and the configuration. Without
 // namespaces there is no mount, and no pod that has one.
-func (n *node) make() error {
-	if !n.plain {
-		volume := n.pods(mountedUID, "volumes/kubernetes.io~csi/pvc-reports/mount")
-		if err := os.MkdirAll(volume, 0o700); err != nil {
-			return err
-		}
-		if err := mountTmpfs(volume); err != nil {
-			return err
-		}
-	}
+func (n *node) make(binary string) error {
 	files := map[string]string{
 		"node.yaml":    n.config(),
-		"log/messages": "", "metrics/.keep": "",
+		"log/messages": "", storedReport: fiveYears,
+		// A kubelet keeps the logs of a pod as long as it wants the pod.
+		"var/log/pods/shop_web-0_" + livingUID + "/web/0.log": "",
 		// The kubelet makes a pod's cgroup before anything else of it.
 		"cgroup/kubepods/burstable/pod" + startingUID + "/cgroup.procs": "",
 	}
@@ -85,7 +82,15 @@ func (n *node) make() error {
 			return err
 		}
 	}
-	return nil
+	if err := errors.Join(os.Mkdir(n.path("bin"), 0o700), os.Symlink(binary, n.path("bin", "orphan-reaper"))); err != nil || n.plain {
+		return err
+	}
+	return mountBind(n.path(filepath.Dir(storedReport)), n.pods(mountedUID, "volumes/kubernetes.io~csi/pvc-reports/mount"))
+}
+
+// env is the environment of a command on this node.
+func (n *node) env() []string {
+	return append(os.Environ(), "PATH="+n.path("bin")+":"+os.Getenv("PATH"))
 }
 
 // kubeletFiles adds what a kubelet itself writes into pod directories, as seen with 1.30.
@@ -117,7 +122,7 @@ log_files: [` + n.log() + `]
 log_format: text                # stderr, even where a journal is
 runtime_endpoint: unix://` + n.path("cri.sock") + `
 cgroup_root: ` + n.path("cgroup") + `
-metrics_file: ` + n.path("metrics", "orphan-reaper.prom") + `
+metrics_file: none
 node_namespaces: self           # this directory and these processes are the node
 hold: 3s                        # default 5m: how long evidence must stay good
 settle: 1s                      # default 5m: how long the kubelet must have run
@@ -186,12 +191,6 @@ func (n *node) stop() {
 	}
 }
 
-// exists says whether there is a file or directory.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // lines returns the log's lines so far.
 func (n *node) lines() []string {
 	b, err := os.ReadFile(n.log())
@@ -199,15 +198,4 @@ func (n *node) lines() []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-}
-
-// find looks for a file of that name anywhere below dir.
-func find(dir, name string) (found string) {
-	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && filepath.Base(path) == name {
-			found = path
-		}
-		return nil
-	})
-	return found
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -15,25 +16,29 @@ import (
 type demo struct {
 	*node
 	*teller
-	binary  string
 	refused string // why there are no namespaces, "" where there are
 	daemon  *exec.Cmd
+	umount  string // what doctor said that a person has to type
 }
 
 // story tells the whole story and checks it.
-func (d *demo) story() error {
-	if err := d.beginning(); err != nil {
+func (d *demo) story(binary string) error {
+	if err := d.make(binary); err != nil {
 		return err
 	}
-	if !d.seesAll() {
-		return d.withoutProcesses()
+	if err := d.start(context.Background()); err != nil {
+		return err
 	}
-	for _, part := range []func() error{d.look, d.reap, d.undo, d.explain, d.figures} {
+	parts := []func() error{d.before, d.work, d.after, d.undo, d.check}
+	if !d.seesAll() {
+		parts = []func() error{d.before, d.withoutProcesses}
+	}
+	for _, part := range parts {
 		if err := part(); err != nil {
 			return err
 		}
 	}
-	return d.check()
+	return nil
 }
 
 // seesAll says whether the processes of these namespaces can be seen: without them the
@@ -43,119 +48,94 @@ func (d *demo) seesAll() bool {
 	return err == nil
 }
 
-func (d *demo) beginning() error {
-	if err := d.make(); err != nil {
-		return err
-	}
-	d.say("orphan-reaper removes the directories that dead pods left on a Kubernetes node, and nothing else. " +
-		"Here it runs on a node that was made for it.")
-	if d.refused != "" {
-		d.say("Note: this host does not let us have namespaces of our own (" + d.refused + "). " +
-			"So nothing is mounted, and what needs a mount is not shown.")
-	}
-	d.heading("The node")
-	d.say("The node is the directory " + d.dir + ". The pods directory of its kubelet, kubelet/pods, holds:")
-	d.quote(d.inventory())
-	return d.start(context.Background())
-}
+// pasted is a command of doctor's that ends a mount.
+var pasted = regexp.MustCompile(`(?m)^    (umount '.*')$`)
 
-func (d *demo) inventory() string {
-	rows := [][2]string{
-		{safeUID, "cart-0: dead; the kubelet's own files and a\nSecret are left"},
-		{dataUID, "orders-0: dead; somebody's orders.csv lies in\nthe directory of a CSI volume"},
-		{mountedUID, "reports-0: dead; its volume is still mounted"},
-		{livingUID, "web-0: lives, the runtime runs its container"},
-		{startingUID, "starts: waits for a Secret; has a cgroup, but\nno sandbox and no container"},
-		{noUID, "is no pod"},
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		if row[0] == mountedUID && d.plain {
-			continue
-		}
-		name := row[0]
-		if len(name) == 36 {
-			name = name[:8] + "-…"
-		}
-		for i, line := range strings.Split(row[1], "\n") {
-			if i > 0 {
-				name = ""
-			}
-			fmt.Fprintf(&b, "%-11s  %s\n", name, line)
-		}
-	}
-	return b.String()
-}
-
-// look shows the log, what is read in it, and the first verdicts.
-func (d *demo) look() error {
+func (d *demo) before() error {
+	d.part("Before", "This node was made for the demo, in "+d.dir+". Its kubelet complains every two seconds, "+
+		"in the words of a recorded one:")
 	if err := d.awaitLine(safeUID); err != nil {
 		return err
 	}
-	d.say("A process named kubelet names an orphan in its log every 2 s, in the words of a recorded kubelet 1.30:")
-	d.quote(fold(d.lines()[0], width-4))
-	if err := d.forge(); err != nil {
+	if _, err := d.shell(0, "tail -n 1 log/messages"); err != nil {
 		return err
 	}
-	d.say("And somebody forged the same line with the kubelet's PID for web-0, which lives.")
-	d.heading("What a look finds")
-	d.say("A line in a log is a hint and no proof. orphan-reaper looks for itself: at the mounts of all mount namespaces, " +
-		"at the runtime, the cgroups, the kubelet's own files, open files, and what each directory holds. scan changes nothing.")
-	return d.command(3, "scan")
+	if d.refused != "" {
+		d.say("This host allows no namespaces of our own (" + d.refused + "). So nothing is mounted, and no mount is shown.")
+	}
+	want := 3
+	if !d.seesAll() {
+		want = -1
+	}
+	told, err := d.shell(want, "orphan-reaper doctor --config node.yaml")
+	if m := pasted.FindStringSubmatch(told); m != nil {
+		d.umount = m[1]
+	} else if err == nil && !d.plain {
+		err = errors.New("doctor names no umount")
+	}
+	return err
 }
 
-// reap runs the daemon until it has taken all that may go.
-func (d *demo) reap() error {
-	d.heading("The daemon")
-	d.say("It looks twice, moves one dead pod aside, and waits whether anything misses it: a kubelet makes a living pod's " +
-		"directory again. Only then the others follow, and only in quarantine anything is removed. The times are seconds here; " +
-		"by default they are minutes. What follows are the daemon's own records; only UIDs and paths are cut.")
-	d.prompt("run")
+// work runs the daemon until it has taken all that may go by itself, then what a person lets go.
+func (d *demo) work() error {
+	d.part("At work", "The daemon moves one dead pod to quarantine. If nothing misses it, what holds no data is removed, and the "+
+		"others follow. Seconds here are minutes by default. The records are shortened:")
+	d.prompt("orphan-reaper run --config node.yaml &")
 	if err := d.startDaemon(); err != nil {
 		return err
 	}
-	if err := d.await(safeUID, " removed: "); err != nil {
+	for _, words := range [][]string{{safeUID, " removed: "}, {dataUID, " stripped: "}} {
+		if _, err := d.await(words...); err != nil {
+			return err
+		}
+	}
+	if d.plain {
+		return nil
+	}
+	d.say("It never unmounts anything. You do, as doctor said; the rest goes by itself:")
+	if _, err := d.shell(0, d.umount); err != nil {
 		return err
 	}
-	if err := d.await(dataUID, " stripped: "); err != nil {
+	_, err := d.await(mountedUID, " removed: ")
+	return err
+}
+
+func (d *demo) after() error {
+	d.mute()
+	d.part("After", "The kubelet is quiet:")
+	told, err := d.shell(0, "orphan-reaper doctor --config node.yaml")
+	if err == nil && !strings.Contains(told, "You have nothing to do.") {
+		err = errors.New("doctor finds something to do")
+	}
+	if err != nil {
 		return err
 	}
-	d.say("cart-0 is gone, Secret and all. orders-0 lies in quarantine: what may be a user's data is never purged but by a person.")
-	return nil
+	d.say("web-0 lives. Somebody writes the kubelet's very words about it into the log. It stays all the same:")
+	if err := d.forge(); err != nil {
+		return err
+	}
+	told, err = d.shell(0, "orphan-reaper explain --short shop/web-0 --config node.yaml")
+	if err == nil && !strings.Contains(told, "This pod lives.") {
+		err = errors.New("web-0 does not live")
+	}
+	return err
 }
 
 func (d *demo) undo() error {
-	d.heading("Undo")
+	d.part("Undo", "orders.csv, in the CSI volume of orders-0, may be data: it waits in quarantine. One step "+
+		"brings the pod back, and the kubelet will name it again:")
 	if exists(d.pods(dataUID)) || find(d.path("kubelet", "orphan-reaper"), "orders.csv") == "" {
 		return errors.New("orders.csv does not lie in quarantine")
 	}
-	if err := d.command(0, "quarantine", "list"); err != nil {
-		return err
-	}
-	if err := d.command(0, "quarantine", "restore", dataUID); err != nil {
-		return err
-	}
-	return d.intact(dataUID)
-}
-
-func (d *demo) explain() error {
-	uid, name := mountedUID, "reports-0"
-	if d.plain {
-		uid, name = startingUID, "the pod that starts"
-	}
-	d.heading("Why is " + name + " kept?")
-	return d.command(-1, "explain", uid)
+	_, err := d.shell(0, "orphan-reaper quarantine restore "+dataUID[:8]+" --config node.yaml")
+	return err
 }
 
 // withoutProcesses is for a host that hides its processes: what can be seen is shown.
 func (d *demo) withoutProcesses() error {
-	if err := d.look(); err != nil {
-		return err
-	}
-	d.heading("What would happen")
 	d.say("This host hides its processes (hidepid), so nobody can tell what is mounted or in use elsewhere. " +
 		"orphan-reaper keeps everything then.")
-	if err := d.command(3, "sweep", "--dry-run"); err != nil {
+	if _, err := d.shell(3, "orphan-reaper sweep --dry-run --config node.yaml"); err != nil {
 		return err
 	}
 	if !exists(d.pods(safeUID)) {
@@ -169,32 +149,28 @@ func (d *demo) withoutProcesses() error {
 	return d.demand()
 }
 
-// command runs orphan-reaper and shows it as a person would type it. want is its exit
-// code, -1 for any that is no failure.
-func (d *demo) command(want int, args ...string) error {
-	d.prompt(args...)
-	return d.alone(func() error {
-		cmd := exec.Command(d.binary, append(args, "--config", "node.yaml")...)
-		cmd.Dir = d.dir
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		err := cmd.Run()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			return err
-		}
-		code := cmd.ProcessState.ExitCode()
-		if code != want && (want >= 0 || code != 0 && code != 3) {
-			return fmt.Errorf("orphan-reaper %s ended with code %d", args[0], code)
-		}
-		return nil
-	})
+// shell shows a command as a person would type it, runs it, and shows what it says. want is its
+// exit code, -1 for any that is no failure.
+func (d *demo) shell(want int, line string) (string, error) {
+	d.prompt(line)
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir, cmd.Env = d.dir, d.env()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	d.write(string(out))
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	if code := cmd.ProcessState.ExitCode(); code != want && (want >= 0 || code != 0 && code != 3) {
+		return "", fmt.Errorf("%s ended with code %d", line, code)
+	}
+	return string(out), nil
 }
 
 func (d *demo) startDaemon() error {
-	d.daemon = exec.Command(d.binary, "run", "--config", "node.yaml")
-	d.daemon.Dir = d.dir
-	d.daemon.Stdout = os.Stdout
+	d.daemon = exec.Command(d.path("bin", "orphan-reaper"), "run", "--config", "node.yaml")
+	d.daemon.Dir, d.daemon.Env = d.dir, d.env()
 	d.daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := d.daemon.StderrPipe()
 	if err != nil {

@@ -14,112 +14,107 @@ import (
 	"golang.org/x/term"
 )
 
-// width is what the demo is laid out for: 80 columns less a margin.
-const width = 78
+// width is that of all that is shown: orphan-reaper writes 80 columns into a pipe.
+const width = 80
 
-// teller tells the story, and shows between its words what the daemon says.
+// teller tells the story as a session in a shell. What it says itself is a comment there.
 type teller struct {
-	out    *os.File
+	out    io.Writer
 	colour bool
-	part   int
-	place  string // the directory, cut off the paths that the daemon shows
 
 	mu      sync.Mutex
-	blank   bool      // the last line written was an empty one
-	busy    bool      // somebody else writes to the terminal
-	held    []string  // what was to be shown meanwhile
+	parts   []part
+	session []string  // all lines that were shown, without colour
+	muted   bool      // the daemon's records are heard and not shown
 	began   time.Time // when the daemon did
 	heard   []string
 	changed chan struct{} // closed and replaced with each line heard
 	ended   chan struct{} // closed when the daemon has said its last
 }
 
-func newTeller(out *os.File, dir string) *teller {
+// part is a part of the story, and where in the session it begins.
+type part struct {
+	title string
+	line  int
+}
+
+func newTeller(out *os.File) *teller {
 	colour := term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return &teller{out: out, colour: colour, place: dir, blank: true, changed: make(chan struct{})}
+	return &teller{out: out, colour: colour, changed: make(chan struct{})}
 }
 
-func (t *teller) bold(s string) string {
-	if !t.colour {
-		return s
-	}
-	return "\x1b[1m" + s + "\x1b[0m"
-}
-
-// heading begins a part.
-func (t *teller) heading(text string) {
-	t.part++
-	t.gap()
-	t.write(t.bold(fmt.Sprintf("%d. %s", t.part, text)) + "\n")
-	t.gap()
+// part begins a part with a paragraph.
+func (t *teller) part(title, text string) {
+	t.write("\n")
+	t.mu.Lock()
+	t.parts = append(t.parts, part{title, len(t.session)})
+	t.mu.Unlock()
+	t.write(wrap("# ", "# ", title+". "+text))
 }
 
 // say tells a paragraph.
-func (t *teller) say(text string) {
-	t.gap()
-	t.write(wrap("", "", text))
-}
-
-// quote shows text as it is, indented.
-func (t *teller) quote(text string) {
-	t.gap()
-	for line := range strings.Lines(text) {
-		t.write("    " + line)
-	}
-	t.gap()
-}
+func (t *teller) say(text string) { t.write("\n" + wrap("# ", "# ", text)) }
 
 // prompt shows a command as a person would type it.
-func (t *teller) prompt(args ...string) {
-	line := "$ orphan-reaper " + strings.Join(args, " ")
-	if len(line)+len(withConfig) > width {
-		line += " \\\n   "
-	}
-	t.gap()
-	t.write(t.bold(line+withConfig) + "\n")
-}
+func (t *teller) prompt(line string) { t.write("$ " + line + "\n") }
 
-const withConfig = " --config node.yaml"
-
-// gap makes sure that an empty line comes next.
-func (t *teller) gap() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.blank {
-		t.put("\n")
-		t.blank = true
-	}
-}
-
+// write shows whole lines, broken where a terminal would break them.
 func (t *teller) write(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(text)
 }
 
-// put writes; a terminal that is gone is no reason to stop. The caller holds the lock.
+// put is write for who holds the lock. A terminal that is gone is no reason to stop.
 func (t *teller) put(text string) {
-	_, _ = t.out.WriteString(text)
-	t.blank = strings.HasSuffix(text, "\n\n")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" && len(t.session) == 0 {
+			continue // nothing to set apart yet
+		}
+		for _, line := range fold(line) {
+			t.session = append(t.session, line)
+			_, _ = fmt.Fprintln(t.out, t.painted(line))
+		}
+	}
 }
 
-// alone lets f write to the terminal while the daemon's lines wait.
-func (t *teller) alone(f func() error) error {
-	t.mu.Lock()
-	t.busy = true
-	t.mu.Unlock()
-	err := f()
+// kinds of lines by their looks, and each one's colour on a terminal (ECMA-48, 8.3.117).
+var kinds = []struct {
+	class, sgr string
+	looks      *regexp.Regexp
+}{
+	{"comment", "2", regexp.MustCompile(`^#`)},
+	{"prompt", "1", regexp.MustCompile(`^\$`)},
+	{"bad", "31", regexp.MustCompile(`^The kubelet complains|^  FAILED`)},
+	{"good", "32", regexp.MustCompile(`^You have nothing to do|^The kubelet's message about|^  ok `)},
+}
+
+// class is the kind of a line, "" for an ordinary one, and its colour.
+func class(line string) (class, sgr string) {
+	for _, k := range kinds {
+		if k.looks.MatchString(line) {
+			return k.class, k.sgr
+		}
+	}
+	return "", ""
+}
+
+func (t *teller) painted(line string) string {
+	if _, sgr := class(line); t.colour && sgr != "" {
+		return "\x1b[" + sgr + "m" + line + "\x1b[0m"
+	}
+	return line
+}
+
+// mute stops showing what the daemon says.
+func (t *teller) mute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.busy, t.blank = false, false
-	if len(t.held) > 0 {
-		t.put("\n" + strings.Join(t.held, ""))
-		t.held = nil
-	}
-	return err
+	t.muted = true
 }
 
-// listen shows what the daemon says, with the seconds since it began, and remembers it.
+// listen shows the daemon's records, with the seconds since it began, and remembers all that it says.
 func (t *teller) listen(stderr io.Reader) {
 	defer close(t.ended)
 	lines := bufio.NewScanner(stderr)
@@ -129,47 +124,40 @@ func (t *teller) listen(stderr io.Reader) {
 	}
 }
 
+// record is a record of what the daemon does, or of the mount that keeps a pod: "UID KIND: TEXT".
+var record = regexp.MustCompile(`^\S+ (parked|stripped|removed|kept): (.*)$`)
+
 func (t *teller) hear(line string) {
-	shown := t.short(line)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heard = append(t.heard, line)
 	close(t.changed)
 	t.changed = make(chan struct{})
-	if t.busy {
-		t.held = append(t.held, shown)
-		return
+	if m := record.FindStringSubmatch(line); m != nil && !t.muted && (m[1] != "kept" || strings.Contains(line, "mounted (")) {
+		t.put(t.short(m[1], m[2]))
 	}
-	t.put(shown)
 }
 
-// What lines of the daemon look like: a record, "UID KIND: TEXT", and a line of its log.
+// What short leaves out of a record: the UID beside a name, and what stands behind the first of ends.
 var (
-	recordLine = regexp.MustCompile(`^\S+ ([a-z-]+): (.*)$`)
-	logLine    = regexp.MustCompile(`^time=\S+ level=(\w+) msg=(.*)$`)
-	anyUID     = regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	besideName = regexp.MustCompile(` \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
+	ends       = []string{". Undo: ", " (mounted at ", "; it goes back by itself"}
 )
 
-// short makes a line of the daemon fit for reading along: when, what kind, and the text
-// with UIDs and paths cut.
-func (t *teller) short(line string) string {
-	kind, text := "", line
-	for _, form := range []*regexp.Regexp{recordLine, logLine} {
-		if m := form.FindStringSubmatch(line); m != nil {
-			kind, text = m[1], m[2]
-			break
-		}
+// short makes a record fit for reading along: when, what kind, and the text without UID, details and commands.
+func (t *teller) short(kind, text string) string {
+	for _, end := range ends {
+		text, _, _ = strings.Cut(text, end)
 	}
-	text = anyUID.ReplaceAllString(strings.ReplaceAll(text, t.place+"/", ""), "$1-…")
-	first := fmt.Sprintf("%5.1fs  %-8s  ", time.Since(t.began).Seconds(), strings.ToLower(kind))
-	return wrap(first, strings.Repeat(" ", 18), text)
+	first := fmt.Sprintf("%4.1fs  %-8s  ", time.Since(t.began).Seconds(), kind)
+	return wrap(first, strings.Repeat(" ", len(first)), besideName.ReplaceAllString(text, ""))
 }
 
 // patience is how long the demo waits for one thing to happen; most take 4 s.
 const patience = 40 * time.Second
 
-// await waits until the daemon has said a line with all the words.
-func (t *teller) await(words ...string) error {
+// await waits until the daemon has said a line with all the words, and returns it.
+func (t *teller) await(words ...string) (string, error) {
 	timeout := time.After(patience)
 	for ended := false; ; {
 		t.mu.Lock()
@@ -177,19 +165,19 @@ func (t *teller) await(words ...string) error {
 		for _, line := range t.heard {
 			if containsAll(line, words) {
 				t.mu.Unlock()
-				return nil
+				return line, nil
 			}
 		}
 		t.mu.Unlock()
 		if ended {
-			return fmt.Errorf("the daemon ended without saying: %s", strings.Join(words, " … "))
+			return "", fmt.Errorf("the daemon ended without saying: %s", strings.Join(words, " … "))
 		}
 		select {
 		case <-changed:
 		case <-t.ended:
 			ended = true // what it said last may be it
 		case <-timeout:
-			return fmt.Errorf("the daemon did not say within %s: %s", patience, strings.Join(words, " … "))
+			return "", fmt.Errorf("the daemon did not say within %s: %s", patience, strings.Join(words, " … "))
 		}
 	}
 }
@@ -203,8 +191,7 @@ func containsAll(line string, words []string) bool {
 	return true
 }
 
-// wrap breaks text at spaces, and a path that is longer than a line behind a slash; the
-// first line begins with first, the others with rest.
+// wrap breaks text at spaces; the first line begins with first, the others with rest.
 func wrap(first, rest, text string) string {
 	var b strings.Builder
 	line, empty := first, true
@@ -216,33 +203,19 @@ func wrap(first, rest, text string) string {
 		if !empty {
 			line += " "
 		}
-		for columns(line)+columns(word) > width {
-			cut := strings.LastIndexByte(word[:min(len(word)-1, width-columns(line))], '/') + 1
-			if cut == 0 {
-				break
-			}
-			b.WriteString(line + word[:cut] + "\n")
-			line, word = rest, word[cut:]
-		}
-		line += word
-		empty = false
+		line, empty = line+word, false
 	}
 	return b.String() + line + "\n"
 }
 
 func columns(s string) int { return utf8.RuneCountInString(s) }
 
-// fold breaks text at a column, behind a space or a slash where one is near, and leaves
-// every byte as it is.
-func fold(text string, column int) string {
-	var b strings.Builder
-	for len(text) > column {
-		cut := strings.LastIndexAny(text[:column], " /") + 1
-		if cut < column/2 {
-			cut = column
+// fold breaks a line where a terminal does.
+func fold(line string) (rows []string) {
+	for runes := []rune(line); ; runes = runes[width:] {
+		if len(runes) <= width {
+			return append(rows, string(runes))
 		}
-		b.WriteString(text[:cut] + "\n")
-		text = text[cut:]
+		rows = append(rows, string(runes[:width]))
 	}
-	return b.String() + text + "\n"
 }

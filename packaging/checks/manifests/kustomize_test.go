@@ -57,8 +57,10 @@ func TestKustomize(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
 	built, err = tool(t, "KUSTOMIZE", "build", dir)
 	must(t, err)
+	_, tag, _ := strings.Cut(overlay, "newTag: ")
+	tag, _, _ = strings.Cut(tag, "}")
 	c := kinds[*appsv1.DaemonSet](decode(t, built))[0].Spec.Template.Spec.Containers[0]
-	if c.Image != "YOURS/orphan-reaper:0.1.0" || !slices.Equal(c.Args[:3], []string{"run", "--mode=enforce", "--node-name=$(NODE_NAME)"}) {
+	if tag == "" || c.Image != "YOURS/orphan-reaper:"+tag || !slices.Equal(c.Args[:3], []string{"run", "--mode=enforce", "--node-name=$(NODE_NAME)"}) {
 		t.Errorf("image %s, arguments %v", c.Image, c.Args)
 	}
 }

@@ -1,0 +1,208 @@
+package checks
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// tree is what a link can lead to: the files of the repository, and the headings of its pages.
+type tree map[string]string // by path from the top; the content of what is not Markdown is left out
+
+var (
+	// A link in Markdown, [words](target), and its target without a title.
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)(?: "[^"]*")?\)`)
+	// A page of ours that a comment, a message, a rule or a template names.
+	namedPage = regexp.MustCompile(`\b((?:docs/)?[a-zA-Z-]+\.md)(?:#([a-z0-9_-]+))?`)
+	fence     = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	codeSpan  = regexp.MustCompile("`[^`\n]+`")
+)
+
+// anchors are the anchors of a page's headings, as GitHub makes them.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
+		title := strings.TrimLeft(line, "#")
+		if level := len(line) - len(title); level == 0 || level > 6 || !strings.HasPrefix(title, " ") {
+			continue
+		}
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(markdownLink.ReplaceAllString(title, "]")))
+		for n, first := 1, slug; all[slug]; n++ {
+			slug = fmt.Sprintf("%s-%d", first, n)
+		}
+		all[slug] = true
+	}
+	return all
+}
+
+// dead says what is wrong with a link from a page to a target, which may have an anchor; "" is nothing.
+func (files tree) dead(page, target string) string {
+	name, anchor, _ := strings.Cut(target, "#")
+	to := page
+	if name != "" {
+		to = path.Join(path.Dir(page), name)
+	}
+	text, isFile := files[to]
+	if !isFile {
+		return fmt.Sprintf("%s links to %s, which is not there", page, target)
+	}
+	if anchor != "" && !anchors(text)[anchor] {
+		return fmt.Sprintf("%s links to %s, which has no such heading", page, target)
+	}
+	return ""
+}
+
+// markdownFaults are the links of a page that lead nowhere.
+func (files tree) markdownFaults(page string) (faults []string) {
+	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(files[page], ""), "")
+	for _, m := range markdownLink.FindAllStringSubmatch(text, -1) {
+		if u, err := url.Parse(m[1]); err == nil && u.Scheme != "" {
+			continue // another place's
+		}
+		if fault := files.dead(page, m[1]); fault != "" {
+			faults = append(faults, fault)
+		}
+	}
+	return faults
+}
+
+// mentionFaults are the pages and headings of ours that another file names, and that are not there. A name
+// without docs/ may be any project's page; with an anchor it is ours where we have such a page.
+func (files tree) mentionFaults(file, text string) (faults []string) {
+	for _, m := range namedPage.FindAllStringSubmatch(text, -1) {
+		name, anchor := m[1], m[2]
+		if _, ours := files["docs/"+name]; ours {
+			name = "docs/" + name
+		}
+		if _, there := files[name]; !there && !strings.HasPrefix(name, "docs/") {
+			continue
+		}
+		target := name
+		if anchor != "" {
+			target += "#" + anchor
+		}
+		if fault := files.dead("./", target); fault != "" {
+			faults = append(faults, file+fault[len("./"):])
+		}
+	}
+	return faults
+}
+
+// readTree reads the repository: what git would not have is left out by its place.
+func readTree(t *testing.T, mention func(file, text string)) tree {
+	t.Helper()
+	files := tree{".": ""}
+	top := "../.."
+	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(top, name)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			files[rel] = ""
+			if slices.Contains([]string{".git", ".cache", "dist", "bin"}, rel) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		files[rel] = ""
+		info, err := d.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+			return err
+		}
+		if path.Ext(rel) != ".md" && mention == nil {
+			return nil
+		}
+		b, err := os.ReadFile(name)
+		if path.Ext(rel) == ".md" {
+			files[rel] = string(b)
+		} else if mention != nil {
+			mention(rel, string(b))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestLinks: each link of each page leads to a file and a heading that are there; and so does what
+// code, rules, templates and man pages say of a page.
+func TestLinks(t *testing.T) {
+	others := map[string]string{}
+	files := readTree(t, func(file, text string) { others[file] = text })
+	pages := 0
+	for file := range files {
+		if path.Ext(file) != ".md" {
+			continue
+		}
+		pages++
+		for _, fault := range files.markdownFaults(file) {
+			t.Error(fault)
+		}
+	}
+	delete(others, "packaging/checks/links_test.go") // its table has dead links
+	for file, text := range others {
+		for _, fault := range files.mentionFaults(file, text) {
+			t.Error(fault)
+		}
+	}
+	if pages < 20 || len(others) < 500 {
+		t.Errorf("%d pages and %d other files were read", pages, len(others))
+	}
+}
+
+// TestLinksFinds: a link that leads nowhere is found, and one that leads somewhere is not.
+func TestLinksFinds(t *testing.T) {
+	base := tree{
+		"docs/held.md": "# Held\n\n## What isn't seen, `and` why\n\n## Twice\n\n## Twice\n\n```\n# no heading\n```\n",
+		"docs":         "",
+	}
+	for _, c := range []struct {
+		page, text string
+		want       int
+	}{
+		{"docs/a.md", "[x](held.md) [x](held.md#what-isnt-seen-and-why) [x](../docs/held.md#twice-1) [x](https://example.org/no)", 0},
+		{"README.md", "[x](docs/held.md#held) [x](docs) `[x](none.md)`", 0},
+		{"README.md", "## Here\n[x](#here)", 0},
+		{"README.md", "[x](held.md)", 1},
+		{"README.md", "[x](docs/held.md#what-is-seen)", 1},
+		{"README.md", "[x](docs/held.md#no-heading)", 1},
+		{"README.md", "[x](docs/held.md#twice-2)", 1},
+		{"README.md", "[x](#there)", 1},
+		{"a.go", "see docs/held.md#twice, held.md#held and other.md#no", 0},
+		{"a.go", "see docs/gone.md", 1},
+		{"a.go", "see docs/held.md#thrice, held.md#no", 2},
+	} {
+		files := tree{c.page: c.text}
+		maps.Copy(files, base)
+		faults := files.mentionFaults(c.page, c.text)
+		if path.Ext(c.page) == ".md" {
+			faults = files.markdownFaults(c.page)
+		}
+		if len(faults) != c.want {
+			t.Errorf("%q: %q", c.text, faults)
+		}
+	}
+}
