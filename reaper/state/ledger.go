@@ -101,12 +101,13 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		}
 		lengths[i] = buf.Len() - start
 	}
-	if err := s.write(buf.Bytes()); err != nil {
+	if err := s.spending(func() error { return s.write(buf.Bytes()) }); err != nil {
 		return nil, err
 	}
 	for i, r := range numbered {
 		l.apply(r, lengths[i])
 	}
+	s.keepReserve()
 	if err := s.compactIfLarge(); err != nil {
 		// The records are written and synced; a ledger that stays large harms nobody now.
 		s.log.Warn("cannot drop old records from the ledger", errAttr(err))

@@ -231,6 +231,68 @@ func TestDamageStopsEverything(t *testing.T) {
 	}
 }
 
+// TestReserve: with not one block left an intent is written all the same, with the space of the reserve. It is made again when there is
+// room, and not before.
+func TestReserve(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m,mode=0700"))
+	defer func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	s := open(t, dir, Options{})
+	reserve := func() int64 {
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join(dir, reserveFile), &st) != nil {
+			return 0
+		}
+		return st.Blocks * 512
+	}
+	small := policy.Record{Kind: policy.KindStarted}
+	appendTo(t, s, small)
+	if got := reserve(); got < reserveSize {
+		t.Fatalf("a disk with room has a reserve of %d bytes", got)
+	}
+	fill(t, dir)
+	big := policy.Record{Kind: policy.KindStarted, Text: strings.Repeat("x", 64<<10)}
+	appendTo(t, s, big)
+	if got := reserve(); got != 0 {
+		t.Errorf("a reserve of %d bytes is still there", got)
+	}
+	appendTo(t, s, small)
+	if got := reserve(); got != 0 {
+		t.Errorf("a full disk was made fuller by %d bytes", got)
+	}
+	fill(t, dir)
+	if _, err := s.Append(big); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("without a reserve: %v", err)
+	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "filled")))
+	appendTo(t, s, small)
+	if got := reserve(); got < reserveSize {
+		t.Errorf("with room again the reserve has %d bytes", got)
+	}
+	fill(t, dir)
+	testkit.Must(t, s.Save("holds", strings.Repeat("z", 64<<10)))
+	if got := reserve(); got != 0 {
+		t.Errorf("a value was saved, and a reserve of %d bytes is still there", got)
+	}
+}
+
+// fill writes to a file until the disk has not one block left.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "filled"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	testkit.Must(t, err)
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	testkit.Must(t, f.Close())
+}
+
 func TestDiskFull(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return

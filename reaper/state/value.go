@@ -147,9 +147,11 @@ func valueFile(name string) (string, error) {
 // writeFile replaces a file as a whole. The caller holds the append lock, so the name of
 // the temporary file is ours, and what a crash left of it is overwritten.
 func (s *Store) writeFile(name string, content []byte) error {
-	return s.replace(name, func(f *os.File) error {
-		_, err := f.Write(content)
-		return err
+	return s.spending(func() error {
+		return s.replace(name, func(f *os.File) error {
+			_, err := f.Write(content)
+			return err
+		})
 	})
 }
 
