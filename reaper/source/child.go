@@ -197,7 +197,8 @@ func (j *Journal) deliver(ctx context.Context, e entry, every bool, lines chan<-
 			return err
 		}
 	}
-	if _, ok := cursorTime(e.cursor); !ok {
+	_, ok := cursorTime(e.cursor)
+	if !ok || !j.certain.IsZero() && e.fields.Time.After(j.certain) {
 		return nil
 	}
 	j.mu.Lock()

@@ -18,7 +18,9 @@
 //
 // By one journalctl that reads to the end and one that follows, which is renewed every ten
 // minutes: journalctl 252 follows the directories that were there when it started, and
-// never sees a /var/log/journal that is made later.
+// never sees a /var/log/journal that is made later. The first that reads to the end names only
+// the units that have an entry (see present). A unit that begins to write meanwhile is not lost:
+// the one that follows names all units, and begins before the question.
 //
 // # Why not nxadm/tail
 //

@@ -109,8 +109,9 @@ type Journal struct {
 	cursorBad bool // it refused the cursor
 	oneSpace  bool // it knows no namespaces
 	started   time.Time
-	caughtUp  bool // the end was reached once
-	following bool // the child that runs is the one that follows
+	caughtUp  bool      // the end was reached once
+	following bool      // the child that runs is the one that follows
+	certain   time.Time // to when the child that runs reads the entries of all units, zero where for good
 	said      string
 	busy      bool // entries come in such number that all of the units are read
 	hits      int  // entries of interest since the child was started
@@ -226,7 +227,17 @@ func (j *Journal) Run(ctx context.Context, from Position, lines chan<- parsers.L
 func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error {
 	begun := j.opts.Now()
 	j.match(ctx)
-	err := j.child(ctx, j.arguments(j.start(aliveMargin), j.busy), j.busy, lines)
+	start, matches := j.start(aliveMargin), j.matches
+	if !j.caughtUp {
+		matches = j.present(ctx, start)
+	}
+	if len(matches) < len(j.matches) {
+		// A unit that is left out may begin to write now. The follower, which reads all units, has to
+		// begin before that: what is younger does not move the position.
+		j.certain = begun.Add(-overlap)
+	}
+	err := j.child(ctx, j.arguments(start, j.busy, matches), j.busy, lines)
+	j.certain = time.Time{}
 	if !reachedEnd(err) {
 		return err
 	}
@@ -235,7 +246,7 @@ func (j *Journal) session(ctx context.Context, lines chan<- parsers.Line) error 
 	j.mu.Unlock()
 	j.caughtUp = true
 	j.report(ctx, nil, 0)
-	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap), j.busy)...)
+	args := append([]string{"--follow", "--no-tail"}, j.arguments(j.start(overlap), j.busy, j.matches)...)
 	limited, cancel := context.WithTimeoutCause(ctx, j.renewal, errRenewed)
 	defer cancel()
 	j.following, j.hits = true, 0

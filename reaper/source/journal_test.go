@@ -135,9 +135,18 @@ type fake struct {
 // was called before, and the function hit N prints the n-th orphan.
 func newFake(t *testing.T, script string) *fake {
 	t.Helper()
+	return newAsked(t, "exit 0", script)
+}
+
+// newAsked writes a script that answers by another when it is asked for the unit of the first entry.
+// Such calls are not counted.
+func newAsked(t *testing.T, answer, script string) *fake {
+	t.Helper()
 	f := &fake{t: t, dir: t.TempDir()}
 	f.calls = filepath.Join(f.dir, "calls")
 	head := `#!/bin/sh
+case "$*" in *--output-fields=_SYSTEMD_UNIT\ *) echo "$$ $*" >> ` + f.calls + `.asked
+` + answer + `;; esac
 n=$(cat ` + f.calls + ` 2>/dev/null | grep -c .)
 echo "$$ $*" >> ` + f.calls + `
 follow=; case " $* " in *" --follow "*) follow=yes;; esac
@@ -158,8 +167,13 @@ func (f *fake) journal(logger *slog.Logger) *Journal {
 	return j
 }
 
-func (f *fake) called() []string {
-	b, err := os.ReadFile(f.calls)
+func (f *fake) called() []string { return notes(f.calls) }
+
+// asked is called for the questions that the answer of newAsked was for.
+func (f *fake) asked() []string { return notes(f.calls + ".asked") }
+
+func notes(path string) []string {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,10 @@
 package source
 
 import (
+	"context"
+	"errors"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,22 +63,72 @@ func cursorTime(cursor string) (time.Time, bool) {
 	return t, !t.IsZero()
 }
 
-// arguments returns journalctl's arguments besides those for following. --all keeps a
-// long MESSAGE from being null. A unit with LogNamespace= has a journal of its own, which
-// only --namespace shows, since 245.
+// arguments returns journalctl's arguments for the entries that the matches find, besides those for following.
 // every asks for all entries of the units, and journald's own word that it has dropped some.
-func (j *Journal) arguments(start string, every bool) []string {
-	args := append([]string(nil), j.opts.Args...)
-	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+outputFields, start)
-	if !j.oneSpace {
-		args = append(args, "--namespace=*")
-	}
+func (j *Journal) arguments(start string, every bool, matches []string) []string {
+	args := j.options(outputFields, start)
 	if !every && !j.noGrep {
 		args = append(args, "--case-sensitive=yes", "--grep="+pattern)
 	}
-	args = append(args, j.matches...)
+	args = append(args, matches...)
 	if every {
 		args = append(args, "+", "MESSAGE_ID="+dropped)
 	}
 	return args
+}
+
+// options returns what every journalctl is told. --all keeps a long MESSAGE from being null. A unit
+// with LogNamespace= has a journal of its own, which only --namespace shows, since 245.
+func (j *Journal) options(fields string, more ...string) []string {
+	args := append([]string(nil), j.opts.Args...)
+	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+fields)
+	args = append(args, more...)
+	if !j.oneSpace {
+		args = append(args, "--namespace=*")
+	}
+	return args
+}
+
+// present returns the matches that find an entry from the start on, and all of them where journalctl
+// does not say. At each entry journalctl looks for every unit that it was told, so the 15 that a
+// node does not have double its time for the one that it has. The same reading gives its first entry,
+// then the first without that one's unit, until there is none: a few milliseconds each.
+func (j *Journal) present(ctx context.Context, start string) []string {
+	left := slices.Clone(j.matches)
+	var found []string
+	for len(left) > 0 {
+		unit, err := j.firstUnit(ctx, start, left)
+		at := slices.Index(left, "_SYSTEMD_UNIT="+unit)
+		switch {
+		case err == nil && len(found) > 0:
+			return found
+		case at < 0:
+			return j.matches // Also where there is none at all: no match would find every unit's.
+		}
+		found = append(found, left[at])
+		left = slices.Delete(left, at, at+1)
+	}
+	return found
+}
+
+// firstUnit returns the unit of the first entry, with errEnough. Neither comes where there is no entry.
+func (j *Journal) firstUnit(ctx context.Context, start string, matches []string) (unit string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
+	defer cancel()
+	err = j.run(ctx, append(j.options("_SYSTEMD_UNIT", start), matches...), func(_ context.Context, out io.Reader) error {
+		line, err := newLineReader(out, maxEntry).next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		e, err := decodeEntry(line)
+		if err != nil {
+			return err
+		}
+		unit = e.fields.Unit
+		return errEnough
+	})
+	return unit, err
 }

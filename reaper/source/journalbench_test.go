@@ -17,7 +17,7 @@ import (
 // BenchmarkCatchUpJournal catches up with a journal of a million entries of the kubelet, one in a
 // thousand about an orphan, from the start of the source to its last such entry. By turns with it
 // journalctl --grep searches the same journal for the same pattern and prints what it finds: of
-// kubelet.service, as a person would ask, and of all units that a kubelet may have, as we have to.
+// kubelet.service, as a person would ask, and of all units that a kubelet may have, which we find.
 func BenchmarkCatchUpJournal(b *testing.B) {
 	remote := journalRemote(b)
 	dir := b.TempDir()

@@ -23,7 +23,7 @@ func (j *Journal) Recall(ctx context.Context, from, every time.Time, lines chan<
 	j.started = j.opts.Now()
 	for {
 		j.match(ctx)
-		args := append([]string{"--reverse"}, j.arguments(since(from), false)...)
+		args := append([]string{"--reverse"}, j.arguments(since(from), false, j.present(ctx, since(from)))...)
 		clear(j.streams)
 		clear(j.asked)
 		j.lookups = 0

@@ -188,12 +188,7 @@ func (j *Journal) before(ctx context.Context, e *entry) (s stream) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()
-	args := append([]string(nil), j.opts.Args...)
-	args = append(args, "--no-pager", "--quiet", "--all", "--output=json", "--output-fields="+outputFields,
-		"--reverse", "--lines="+strconv.Itoa(reach), "--cursor="+e.cursor)
-	if !j.oneSpace {
-		args = append(args, "--namespace=*")
-	}
+	args := j.options(outputFields, "--reverse", "--lines="+strconv.Itoa(reach), "--cursor="+e.cursor)
 	if e.piece.stream != "" {
 		args = append(args, "_STREAM_ID="+e.piece.stream, "+")
 	}
