@@ -53,7 +53,8 @@ func (a *app) catchSignals(ctx context.Context) context.Context {
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	console := term.NewConsole(stdout, stderr, env)
-	return runOn(console, realDeps(console.Stderr()), args, stdin, env)
+	person := wire.Person{Stderr: console.Stderr(), LoginUID: "/proc/self/loginuid", SudoUser: env("SUDO_USER")}
+	return runOn(console, realDeps(person), args, stdin, env)
 }
 
 func runWith(d deps, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {

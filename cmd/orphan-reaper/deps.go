@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -24,6 +23,7 @@ type deps struct {
 	survey       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reaper.Report, error)
 	examine      func(ctx context.Context, cfg config.Config) (wire.Examination, error)
 	standing     func(ctx context.Context, cfg config.Config) diagnosis.Daemon
+	sweep        func(ctx context.Context, cfg config.Config, version string, o wire.SweepOptions) (reaper.Report, error)
 	report       func(ctx context.Context, cfg config.Config, from, now time.Time) (wire.Reported, error)
 	list         func(ctx context.Context, cfg config.Config) ([]policy.EntryState, error)
 	history      func(ctx context.Context, cfg config.Config, uid parsers.PodUID) ([]policy.Record, error)
@@ -45,14 +45,13 @@ type deps struct {
 	now          func() policy.Instant
 }
 
-// realDeps are the node's; records and log lines that have no journal go to stderr.
-func realDeps(stderr io.Writer) deps {
-	person := wire.Person{Stderr: stderr}
+// realDeps are the node's, for the person who gives the command.
+func realDeps(person wire.Person) deps {
 	return deps{
 		configFile: config.DefaultFile,
 		pods:       wire.PodsHere, survey: wire.Survey, examine: wire.Examine, standing: wire.Standing, report: wire.Report, list: wire.ListQuarantine,
 		history: wire.History, breaker: wire.Breaker,
-		restore: person.Restore, purge: person.Purge, resume: person.Resume, forget: person.Forget,
+		sweep: person.Sweep, restore: person.Restore, purge: person.Purge, resume: person.Resume, forget: person.Forget,
 		archives: wire.ListArchives, restoreCNI: person.RestoreCNI, restoreBatch: person.RestoreBatch, dropArchive: person.DropArchive,
 		discover: wire.DiscoverRoot, rootThere: wire.RootThere, seen: wire.Seen, nameThere: wire.NameThere, agrees: wire.Agrees,
 		nodeName: wire.NodeName, now: wire.Now,

@@ -12,6 +12,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 var testNow = time.Date(2026, 11, 20, 3, 14, 15, 0, time.UTC)
@@ -251,6 +252,7 @@ func testHistory(uid parsers.PodUID) []policy.Record {
 	r := policy.Record{UID: uid, Namespace: "shop", PodName: "cart-0", Entry: string(uid)}
 	parked, back, again, removed := r, r, r, r
 	parked.Seq, parked.Kind, parked.At, parked.Undo = 11, policy.KindParked, at(400*time.Hour), "orphan-reaper quarantine restore "+string(uid)
+	parked.By = &who.Person{UID: new(uint32(1000)), Login: "alice", SudoUser: "alice"}
 	back.Seq, back.Kind, back.At, back.Why = 14, policy.KindPutBack, at(399*time.Hour),
 		[]policy.Why{{Reason: policy.ReasonMounted, Detail: "process 812 mounts it"}}
 	again.Seq, again.Kind, again.At = 90, policy.KindParked, at(300*time.Hour)

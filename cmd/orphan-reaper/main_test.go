@@ -19,6 +19,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -29,6 +30,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
 )
+
+// testLoginUID names the file in which the whole program reads who has logged in, in place of this machine's word.
+const testLoginUID = "TEST_LOGINUID"
 
 // TestMain makes the program, with a fake node behind it, a command of the scripts.
 func TestMain(m *testing.M) {
@@ -46,7 +50,12 @@ func TestMain(m *testing.M) {
 				_, _ = fmt.Fprintln(os.Stderr, err)
 				os.Exit(99)
 			}
-			os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+			console := term.NewConsole(os.Stdout, os.Stderr, os.Getenv)
+			person := wire.Person{Stderr: console.Stderr()}
+			if file := os.Getenv(testLoginUID); file != "" {
+				person.LoginUID, person.SudoUser = file, os.Getenv("SUDO_USER")
+			}
+			os.Exit(runOn(console, realDeps(person), os.Args[1:], os.Stdin, os.Getenv))
 		},
 		// A process of that name, until its input ends.
 		"kubelet": func() { _, _ = io.Copy(io.Discard, os.Stdin) },

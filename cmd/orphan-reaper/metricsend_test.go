@@ -20,22 +20,26 @@ func TestMetricsFileAtTheEnd(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		deadline := time.Now().Add(30 * time.Second)
-		for {
-			if _, err := os.Stat(n.path("metrics.prom")); err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("no metrics file")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		n.appears("metrics.prom")
 		if err := cmd.Process.Signal(c.signal); err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
 		if _, err := os.Stat(n.path("metrics.prom")); (err == nil) != c.stays {
 			t.Errorf("after %v: %v", c.signal, err)
+		}
+	}
+}
+
+// appears waits for a file that the program is to write.
+func (n *wholeNode) appears(name string) {
+	n.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(n.path(name)); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("no file %s", name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -62,7 +63,7 @@ func TestParseDoesNotHoldBack(t *testing.T) {
 	read, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		code := runWith(realDeps(io.Discard), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
+		code := runWith(realDeps(wire.Person{Stderr: io.Discard}), []string{"parse"}, in, out, io.Discard, func(string) string { return "" })
 		_ = out.Close()
 		done <- code
 	}()

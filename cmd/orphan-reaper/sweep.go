@@ -46,7 +46,7 @@ func newSweepCommand(a *app) *cobra.Command {
 				screen := &records.Screen{Printer: func() *term.Printer { return a.printer(a.stderr).Printer }, Waiting: a.verbose}
 				o.Show, o.Waits = screen.Show, screen.Waits
 			}
-			report, err := wire.Sweep(cmd.Context(), cfg, a.process(), o)
+			report, err := a.deps.sweep(cmd.Context(), cfg, version().Version, o)
 			if err != nil {
 				return err
 			}

@@ -162,6 +162,13 @@ func Fields(r policy.Record) map[string]string {
 	set("MESSAGE_ID", r.Kind.Means().ID)
 	set("ERROR", r.Err)
 	own("KIND", string(r.Kind))
+	own("BY", r.By.Name())
+	if by := r.By; by != nil {
+		if by.UID != nil {
+			own("BY_UID", strconv.FormatUint(uint64(*by.UID), 10))
+		}
+		own("BY_SUDO_USER", by.SudoUser)
+	}
 	own("POD_UID", string(r.UID))
 	own("POD_NAMESPACE", r.Namespace)
 	own("POD_NAME", r.PodName)

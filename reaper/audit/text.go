@@ -18,7 +18,7 @@ import (
 // bytes without --all; the whole stands in the fields and in the ledger.
 const maxText = 2000
 
-// Text returns the one line that tells people of r: who, what, why, and how to undo it.
+// Text returns the one line that tells people of r: what, why, who asked for it, and how to undo it.
 // It is r.Text where that is set.
 func Text(r policy.Record) string {
 	s := r.Text
@@ -28,11 +28,14 @@ func Text(r policy.Record) string {
 	return cut(clean.Text(s), maxText)
 }
 
-// What is Text without how to undo it, for what happened long ago.
+// What is Text without who asked for it and how to undo it.
 func What(r policy.Record) string { return cut(clean.Text(cmp.Or(r.Text, sentence(r))), maxText) }
 
 func compose(r policy.Record) string {
 	s := sentence(r)
+	if by := r.By.String(); by != "" {
+		s += ". Asked for by " + by
+	}
 	if undo := Undo(r); undo != "" {
 		s += ". Undo: " + undo
 	}

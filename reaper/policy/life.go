@@ -403,6 +403,9 @@ func Fold(states map[string]*EntryState, r Record) {
 	if m.Phase != PhaseNone {
 		s.Phase = m.Phase
 	}
+	if m.Intent {
+		s.By = r.By
+	}
 	if m.fold != nil {
 		m.fold(s, r)
 	}

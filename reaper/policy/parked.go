@@ -248,7 +248,7 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	case s.Phase == PhaseStripping:
 		return v, &Action{Kind: Strip, Take: contents.TakeStrip}
 	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
-		return v, &Action{Kind: Purge, Take: contents.TakeAll}
+		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: s.By}
 	}
 	return v, &Action{Kind: Purge, Take: contents.TakeAged}
 }

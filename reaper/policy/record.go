@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Record is one entry of the ledger, and what the journal shows of it. The ledger is the
@@ -14,6 +15,7 @@ type Record struct {
 	Seq       int64            `json:"seq"` // counts up over the ledger's whole life
 	Kind      Kind             `json:"kind"`
 	At        Instant          `json:"at"`
+	By        *who.Person      `json:"by,omitempty"` // whose command it was; nil: the daemon's work, or not known
 	UID       parsers.PodUID   `json:"uid,omitempty"`
 	Namespace string           `json:"namespace,omitempty"`
 	PodName   string           `json:"pod_name,omitempty"`
@@ -81,6 +83,7 @@ type EntryState struct {
 	Restored bool
 	// TakeAll is set while a purge is under way that a person asked for: data goes, too.
 	TakeAll bool
+	By      *who.Person // who asked for what is under way
 	// Merge is what a person can do about an entry whose pod lives again.
 	Merge []string
 	// Rests is true for an entry that a look takes no further: it gathers signs of life of the
@@ -102,7 +105,7 @@ func Intent(a Action, n Node, now Instant) Record {
 }
 
 func recordOf(a Action, n Node, now Instant) Record {
-	r := Record{At: now, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Sandbox: a.Sandbox.ID, Why: a.Why, Kubelet: n.KubeletID}
+	r := Record{At: now, By: a.By, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Sandbox: a.Sandbox.ID, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
 		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
 	}
@@ -174,7 +177,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	}
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
-		ByPerson: e.Phase == PhaseRestoring, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
+		ByPerson: e.Phase == PhaseRestoring, By: e.By, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
 	}
 	switch {
 	case do.record != "":
@@ -227,6 +230,7 @@ type Action struct {
 	Parked Instant
 	// ByPerson is true for what a person asked for: a pod that a person restored is kept.
 	ByPerson bool
+	By       *who.Person // who asked for what a crash cut short; the ledger knows who asks now
 	// Manifest is the text that is laid beside the entry in quarantine, so that a person
 	// without our state directory still knows what it is. Park and Clear only.
 	Manifest []byte

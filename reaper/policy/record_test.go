@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // TestRecoverParking: a crash between the intent and its outcome. What lies in quarantine was
@@ -74,6 +75,40 @@ func TestStoppedKeepsWhatWasTaken(t *testing.T) {
 		Fold(states, told[0])
 		if s := states["u.1"]; s.Phase != c.phase || len(s.VolData) != 1 || s.Taken != nil || s.TakeAll != (c.kind == Purge) {
 			t.Errorf("%s, stopped %v: %+v", c.kind, c.stopped, s)
+		}
+	}
+}
+
+// TestAskedStays: what a person asked for and a crash cut short is that person's when another process ends it.
+func TestAskedStays(t *testing.T) {
+	alice := &who.Person{Login: "alice", SudoUser: "alice"}
+	for _, c := range []struct {
+		action Action
+		want   Kind
+	}{
+		{Action{Kind: PutBack, UID: "u", Entry: "u.1", ByPerson: true}, KindRestored},
+		{Action{Kind: Park, UID: "u", Entry: "u.1"}, KindParked},
+		{Action{Kind: Purge, UID: "u", Entry: "u.1", Take: contents.TakeAll, ByPerson: true}, KindRemoved},
+	} {
+		intent := Intent(c.action, Node{}, Instant{})
+		intent.By = alice // as the ledger writes it
+		states := map[string]*EntryState{}
+		Fold(states, intent)
+		e := *states["u.1"]
+		r, a := Recover(e, true, Instant{})
+		if c.action.Kind == Purge {
+			dead := deadScene()
+			_, a = JudgeEntry(dead.ev, dead.node, e, dead.rules, dead.now)
+		}
+		if a != nil {
+			r = &Recorded(Outcome{Action: *a, Result: Done}, Node{}, Instant{})[0]
+		}
+		if r == nil || r.Kind != c.want || r.By != alice {
+			t.Errorf("%s: %+v, %+v", c.action.Kind, r, a)
+		}
+		intent.By = nil // the daemon's
+		if Fold(states, intent); states["u.1"].By != nil {
+			t.Errorf("%s: the daemon's is by %s", c.action.Kind, states["u.1"].By)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -93,7 +94,7 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 			return nil, errors.New("cannot append to the ledger: a record has no kind")
 		}
 		seq++
-		r.Seq = seq
+		r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By)
 		numbered[i] = r
 		start := buf.Len()
 		if err := encode(&buf, r); err != nil {

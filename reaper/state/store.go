@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // Version is the version of the state directory that this program reads and writes.
@@ -49,6 +50,8 @@ type Options struct {
 	CompactBytes int64
 	// KeepRecords is how many of the last records are never dropped; 0 means 10,000.
 	KeepRecords int
+	// By gave the command that this store is opened for. It stands in every record that names nobody else.
+	By *who.Person
 }
 
 func (o Options) withDefaults() Options {

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // HistoryEntry is one record of the ledger on a pod.
@@ -15,6 +16,7 @@ type HistoryEntry struct {
 	Seq     int64                   `json:"seq"`
 	Time    time.Time               `json:"time"`
 	Kind    policy.Kind             `json:"kind"`
+	By      *who.Person             `json:"by"` // null: the daemon's work, or not known
 	Text    string                  `json:"text"`
 	Entry   string                  `json:"entry"`
 	Why     []policy.Why            `json:"why"`
@@ -29,7 +31,7 @@ func viewHistory(done []policy.Record) []HistoryEntry {
 	views := []HistoryEntry{}
 	for _, r := range done {
 		v := HistoryEntry{
-			Seq: r.Seq, Time: r.At.Wall.UTC(), Kind: r.Kind, Text: audit.Text(r), Entry: r.Entry, Why: list(r.Why),
+			Seq: r.Seq, Time: r.At.Wall.UTC(), Kind: r.Kind, By: r.By, Text: audit.Text(r), Entry: r.Entry, Why: list(r.Why),
 			Taken: r.Taken, Residue: list(r.Left), VolData: r.VolData, Error: r.Err, Undo: audit.Undo(r),
 		}
 		if v.Taken == nil {
@@ -72,7 +74,11 @@ func (x explainer) history(done []policy.Record) {
 	}
 	x.Heading("What was done")
 	for _, r := range done {
-		x.Printf("  %s  %s\n", human.When(r.At.Wall), r.Kind)
+		x.Printf("  %s  %s", human.When(r.At.Wall), r.Kind)
+		if by := r.By.String(); by != "" {
+			x.Printf(", asked for by %s", by)
+		}
+		x.Printf("\n")
 		x.Para("    ", audit.What(r)) // what undoes it now stands above, where something does
 	}
 }

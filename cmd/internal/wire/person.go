@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -11,21 +13,42 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-// Person is who gives a command that changes something. Records and log lines of it that have no
-// journal go to Stderr.
-type Person struct{ Stderr io.Writer }
+// Person is who gives a command that changes something.
+type Person struct {
+	Stderr io.Writer // gets the records and log lines that have no journal
+	// LoginUID is the file in which the kernel says who logged in, SudoUser what sudo says or whoever set
+	// its variable.
+	LoginUID, SudoUser string
+}
+
+// named names the person for the records. What cannot be read names nobody: no command fails for it.
+func (by Person) named(cfg config.Config) *who.Person {
+	return who.Of(beginning(by.LoginUID), beginning(filepath.Join(cfg.NodeRoot, "etc/passwd")), by.SudoUser)
+}
+
+// beginning is the first MiB of a file, "" where it cannot be read.
+func beginning(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer closeQuietly(f)
+	b, _ := io.ReadAll(io.LimitReader(f, 1<<20)) // what was read before an error counts
+	return string(b)
+}
 
 // act opens the state for one action of a person, beside a daemon that may run. The
 // record of it goes where the daemon's go; the metrics are the daemon's.
 func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Reaper) error) error {
 	defer progress.From(ctx).End()
 	log := newLogger(cfg, by.Stderr)
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
 	if err != nil {
 		return err
 	}

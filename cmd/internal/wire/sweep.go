@@ -25,7 +25,7 @@ type SweepOptions struct {
 
 // Sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
 // takes the daemon's place, its figures stand there.
-func Sweep(ctx context.Context, cfg config.Config, proc Process, o SweepOptions) (rep reaper.Report, err error) {
+func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o SweepOptions) (rep reaper.Report, err error) {
 	defer func() { err = noNode(cfg, err) }()
 	work := progress.From(ctx)
 	defer work.End()
@@ -33,8 +33,8 @@ func Sweep(ctx context.Context, cfg config.Config, proc Process, o SweepOptions)
 		return reaper.Report{}, err
 	}
 	collectEarly()
-	log := newLogger(cfg, proc.Stderr)
-	store, err := state.Open(cfg.StateDir, state.Options{Log: log})
+	log := newLogger(cfg, by.Stderr)
+	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
 	if err != nil {
 		return reaper.Report{}, err
 	}
@@ -44,8 +44,8 @@ func Sweep(ctx context.Context, cfg config.Config, proc Process, o SweepOptions)
 		return reaper.Report{}, err
 	}
 	defer release()
-	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelDebug)
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, proc.Stderr, o.Show), metrics)
+	metrics := newMetricsFile(ctx, cfg, version, log, slog.LevelDebug)
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, o.Show), metrics)
 	if err != nil {
 		return reaper.Report{}, err
 	}

@@ -1,0 +1,46 @@
+package who
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+const passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nother:x:1000:1000::/:/bin/sh\nevil/../x:x:7:7::/:/bin/sh\n"
+
+// TestOf: the kernel's word is the one that counts, and its number for nobody names nobody.
+func TestOf(t *testing.T) {
+	for _, c := range []struct{ loginUID, sudoUser, name, words string }{
+		{"1000", "", "alice", "alice"},
+		{"1000\n", "alice", "alice", "alice"},
+		{"0", "", "root", "root"},
+		{"1000", "bob", "alice", "alice (SUDO_USER bob)"},
+		{"4711", "", "4711", "4711"},
+		{"4294967295", "bob", "", "bob (SUDO_USER)"},
+		{"4294967295", "", "", ""},
+		{"", "", "", ""},
+		{"-1", "", "", ""},
+		{"10000000000", "", "", ""},
+		{"7", "", "evil?..?x", "evil?..?x"},
+	} {
+		p := Of(c.loginUID, passwd, c.sudoUser)
+		if p.Name() != c.name || p.String() != c.words || (p == nil) != (c.words == "") {
+			t.Errorf("loginuid %q, SUDO_USER %q: %+v, %q, %q", c.loginUID, c.sudoUser, p, p.Name(), p)
+		}
+	}
+}
+
+// TestSudoUserIsText: whoever runs the command chooses it.
+func TestSudoUserIsText(t *testing.T) {
+	for given, want := range map[string]string{
+		"bob": "bob", "CORP\\bob@corp": "CORP\\bob@corp", "bob. Undo: rm": "bob.?Undo:?rm", "../../etc/passwd": "..?..?etc?passwd",
+		"a\x00b\x1b[31m\nMESSAGE=forged": "a?b?[31m?MESSAGE=forged", "a\u202eb\u2028": "a?b?", "\xff\xfe": "??",
+		strings.Repeat("ä", 1000): strings.Repeat("ä", 30) + "…",
+	} {
+		got := Of("", "", given).SudoUser
+		if got != want || len(got) > mostName || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}

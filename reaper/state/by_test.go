@@ -1,0 +1,63 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestBy: each record of a command names who gave it, and what it finishes of another's names that one.
+// Records of the daemon, and those of an older program, name nobody.
+func TestBy(t *testing.T) {
+	dir := copyState(t)
+	uid := uint32(1000)
+	alice, bob := &who.Person{UID: &uid, Login: "alice"}, &who.Person{SudoUser: "bob"}
+	s := open(t, dir, Options{By: alice})
+	got := appendTo(t, s, policy.Record{Kind: policy.KindParking, UID: "u", Entry: "u.1"},
+		policy.Record{Kind: policy.KindRestored, UID: "v", Entry: "v.1", By: bob})
+	if got[0].By != alice || got[1].By != bob {
+		t.Errorf("appended %+v", got)
+	}
+	testkit.Must(t, s.Close())
+	s = open(t, dir, Options{})
+	appendTo(t, s, policy.Record{Kind: policy.KindResumed})
+	records := all(t, s)
+	last := len(records) - 3
+	for i, want := range []string{"alice", "bob (SUDO_USER)", ""} {
+		if r := records[last+i]; r.By.String() != want || *alice.UID != 1000 {
+			t.Errorf("record %d is by %q, want %q", r.Seq, r.By, want)
+		}
+	}
+	for _, r := range records[:last] {
+		if r.By != nil {
+			t.Errorf("record %d, of an older program, is by %s", r.Seq, r.By)
+		}
+	}
+	if e := s.Entries()["u.1"]; e == nil || e.By.Name() != "alice" {
+		t.Errorf("what is under way: %+v", e)
+	}
+}
+
+// TestLaterField: a program from before a field reads the record without it, and leaves the line as it is.
+// So what is written today is read by the program of yesterday, which has this reader.
+func TestLaterField(t *testing.T) {
+	dir := memDir(t)
+	body, err := json.Marshal(policy.Record{Seq: 1, Kind: policy.KindParked, UID: "u", Entry: "u.1"})
+	testkit.Must(t, err)
+	body = append(bytes.TrimSuffix(body, []byte("}")), `,"later":{"uid":1000,"more":["x"]}`...)
+	line := appendSum(body, body)
+	testkit.Must(t, func() error { s, err := Open(dir, Options{}); testkit.Must(t, err); return s.Close() }())
+	writeFile(t, line, dir, ledgerFile)
+	s := open(t, dir, Options{})
+	appendTo(t, s, policy.Record{Kind: policy.KindResumed})
+	if e := s.Entries()["u.1"]; e == nil || e.Phase != policy.PhaseParked {
+		t.Errorf("read as %+v", e)
+	}
+	if now := readFile(t, dir, ledgerFile); !bytes.HasPrefix(now, line) {
+		t.Errorf("was %snow %s", line, now)
+	}
+}
