@@ -16,6 +16,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
@@ -107,11 +108,12 @@ func (a *app) complain(err error) {
 		err = errors.New("interrupted")
 	}
 	var b strings.Builder
+	given := a.where()
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", clean.Text(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(&b, "orphan-reaper: error: %s\n", given.In(clean.Text(strings.TrimSuffix(line, "\n"))))
 	}
 	if hint := hintFor(err, s, os.Geteuid() == 0); hint != "" {
-		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", hint)
+		fmt.Fprintf(&b, "orphan-reaper: hint: %s\n", given.In(hint))
 	}
 	_, _ = io.WriteString(a.stderr, b.String()) // There is nobody left to tell.
 }
@@ -147,7 +149,27 @@ func (a *app) viewContext(cfg config.Config) view.Context {
 	}
 }
 
-func (a *app) printer(w io.Writer) *view.Printer { return view.NewPrinter(w, a.env) }
+func (a *app) printer(w io.Writer) *view.Printer {
+	p := view.NewPrinter(w, a.env)
+	p.Given = a.where()
+	return p
+}
+
+// where are the flags that say which node and which records are meant, as they were given: the commands that are
+// shown carry them.
+func (a *app) where() term.Given {
+	var words []string
+	carry := func(flag, value string) { words = append(words, "--"+flag, human.ShellQuoted(clean.Text(value))) }
+	if a.configFile != "" {
+		carry("config", a.configFile)
+	}
+	for _, flag := range [...]string{"root-dir", "quarantine-dir", "state-dir"} {
+		if values := a.given[flag]; len(values) > 0 {
+			carry(flag, values[len(values)-1])
+		}
+	}
+	return term.Given(strings.Join(words, " "))
+}
 
 // json reports whether the output is JSON.
 func (a *app) json() bool { return a.output == "json" }

@@ -105,7 +105,7 @@ func testReport() reaper.Report {
 	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812", "the kubelet's volume manager cannot tear down pgdata")
 	e.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
 	add(e, policy.Keep, 0,
-		policy.Why{Reason: policy.ReasonMounted, Detail: e.Facts[policy.FactMounted].Detail},
+		policy.Why{Reason: policy.ReasonMounted, Detail: e.Facts[policy.FactMounted].Detail + policy.Unmounting(e.Umount)},
 		policy.Why{Reason: policy.ReasonKubeletHolds, Detail: e.Facts[policy.FactTeardown].Detail},
 		policy.Why{Reason: policy.ReasonInUse, Detail: e.Facts[policy.FactInUse].Detail})
 	e = evidence(uidAlive, "kube-system", "cilium-x2b9q", skeleton)

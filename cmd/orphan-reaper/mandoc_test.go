@@ -183,7 +183,7 @@ func manPage() string {
 	m.section("Reasons")
 	m.paragraph("Why a pod directory or a file of CNI is kept or waits. Each by itself is enough.")
 	for _, a := range advice.Reasons {
-		m.item(string(a.Reason), a.Means+"\n\n"+a.Todo)
+		m.item(string(a.Reason), a.Means+"\n\n"+advice.For(a.Reason).Todo)
 	}
 	m.section("See also")
 	m.text("orphan-reaper.yaml(5), journalctl(1), systemd.journal-fields(7), crictl(1), https://github.com/orphan-reaper/orphan-reaper")

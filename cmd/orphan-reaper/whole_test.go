@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -94,6 +95,11 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 		}
 	}
 	return exec.Command(program, append(args, n.args...)...)
+}
+
+// given is a command as the program prints it on this node: with the flags that say which one it is.
+func (n *wholeNode) given(command string) string {
+	return term.Given("--root-dir " + n.path("root") + " --state-dir " + n.path("state")).In(command)
 }
 
 // shell runs a command that the program has printed.

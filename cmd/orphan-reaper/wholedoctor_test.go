@@ -105,7 +105,7 @@ func TestWholeDoctor(t *testing.T) {
 	if len(v.Pods) != 2 || v.Pods[0].UID != wholeUID(1) || v.Pods[0].Fate != "goes" || v.Pods[0].Lines != 90 || v.Pods[1].Fate != "goes" {
 		t.Errorf("%+v", v.Pods)
 	}
-	if v.Daemon.Runs != "no" || len(v.Todo) != 1 || v.Todo[0].Commands[0] != "orphan-reaper sweep" {
+	if v.Daemon.Runs != "no" || len(v.Todo) != 1 || v.Todo[0].Commands[0] != n.given("orphan-reaper sweep") {
 		t.Errorf("%+v", v)
 	}
 	out, _ := n.run("doctor")
@@ -124,7 +124,7 @@ func TestWholeDoctor(t *testing.T) {
 	out, _ = n.run("doctor")
 	_, command, _ := strings.Cut(out, " To keep it:\n    ")
 	command, _, _ = strings.Cut(command, "\n")
-	if command != "orphan-reaper quarantine restore "+wholeUID(2) || !strings.Contains(out, "1 pod's emptyDir (30") ||
+	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !strings.Contains(out, "1 pod's emptyDir (30") ||
 		!strings.Contains(out, " KiB) goes for ever in 23h59m, if a daemon or a sweep\nenforces. To") ||
 		!strings.Contains(out, "1 pod that it named is gone.") {
 		t.Fatalf("%q in %s", command, out)

@@ -1,6 +1,6 @@
 package policy
 
-const breakerOpen = "a pod that was parked showed life; look at orphan-reaper quarantine list before quarantine resume"
+const breakerOpen = "a pod that was parked showed life; look at orphan-reaper quarantine list before orphan-reaper quarantine resume"
 
 // Stops says what stops all enforcing, whatever the evidence says; false where nothing does.
 // breaker says that the breaker is open: a parked pod turned out to live, and no person has said

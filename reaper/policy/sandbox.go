@@ -228,7 +228,10 @@ func (v *Verdict) unmounting(command string) {
 	}
 	for i := range v.Why {
 		if v.Why[i].Reason == ReasonMounted {
-			v.Why[i].Detail += "; if the pod is gone: " + command
+			v.Why[i].Detail += Unmounting(command)
 		}
 	}
 }
+
+// Unmounting is how the detail of the reason mounted ends where a command takes the mount away.
+func Unmounting(command string) string { return "; if the pod is gone: " + command }

@@ -20,6 +20,7 @@ func TestWrap(t *testing.T) {
 		{"a /var/lib/kubelet", 10, []string{"a", "/var/lib/", "kubelet"}},
 		{"äöüäöüäöüäöü", 10, []string{"äöüäöüäöüä", "öü"}},
 		{"too narrow", 1, []string{"too narrow"}},
+		{"to end " + Unbroken("umount /var/lib/kubelet/pods") + " now", 12, []string{"to end", "umount /var/lib/kubelet/pods", "now"}},
 	} {
 		if got := Wrap(c.text, c.width); !slices.Equal(got, c.want) {
 			t.Errorf("%q at %d: %q, want %q", c.text, c.width, got, c.want)

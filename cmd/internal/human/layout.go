@@ -10,6 +10,21 @@ func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(1, width-utf8.RuneCountInString(s)))
 }
 
+// unbroken stands for a space at which no line ends.
+const unbroken = "\x00"
+
+// Unbroken marks text, as a command, so that Wrap leaves it whole, even where it is longer than a line.
+func Unbroken(text string) string { return strings.ReplaceAll(text, " ", unbroken) }
+
+// Marked has what stands between backticks, a command, unbroken, and takes the backticks away.
+func Marked(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = Unbroken(parts[i])
+	}
+	return strings.Join(parts, "")
+}
+
 // Wrap breaks text into lines of at most width columns, at spaces, and at slashes or
 // anywhere in words that are longer than a line. It returns one line at least.
 func Wrap(text string, width int) []string {
@@ -24,12 +39,16 @@ func Wrap(text string, width int) []string {
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for line = word; Columns(line) > width; {
+		for line = word; Columns(line) > width && !strings.Contains(line, unbroken); {
 			cut := cutAt(line, width)
 			lines, line = append(lines, line[:cut]), line[cut:]
 		}
 	}
-	return append(lines, line)
+	lines = append(lines, line)
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], unbroken, " ")
+	}
+	return lines
 }
 
 // cutAt returns where to cut a word: after the last slash that fits, so that names stay

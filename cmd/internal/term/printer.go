@@ -45,6 +45,8 @@ const (
 type Printer struct {
 	w       *bufio.Writer
 	Columns int
+	// Given is what the commands carry that are shown.
+	Given Given
 	// Piped says that there is no terminal: who reads is as likely a program.
 	Piped  bool
 	colour bool
@@ -76,7 +78,12 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 
 // Printf writes formatted text as fmt.Fprintf does.
 func (p *Printer) Printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.w, format, args...) // bufio keeps the error for flush.
+	p.put(p.Given.In(fmt.Sprintf(format, args...)))
+}
+
+// put writes text as it is.
+func (p *Printer) put(text string) {
+	_, _ = p.w.WriteString(text) // bufio keeps the error for flush.
 }
 
 // Write writes as an io.Writer does.
@@ -96,19 +103,24 @@ func (p *Printer) Heading(s string) { p.Printf("\n%s\n", p.Paint(Bold, s)) }
 // TextColumns is the width of text: lines that are longer are hard to read.
 func (p *Printer) TextColumns() int { return min(p.Columns, textWidth) }
 
+// Wrap breaks text into lines of at most width columns, but no command.
+func (p *Printer) Wrap(text string, width int) []string {
+	return human.Wrap(p.Given.unbroken(text), width)
+}
+
 // Para writes text wrapped, each line behind indent.
 func (p *Printer) Para(indent, text string) {
-	for _, line := range human.Wrap(text, p.TextColumns()-len(indent)) {
-		p.Printf("%s%s\n", indent, line)
+	for _, line := range p.Wrap(text, p.TextColumns()-len(indent)) {
+		p.put(indent + line + "\n")
 	}
 }
 
 // Item writes a label of a fixed width with wrapped text beside it.
 func (p *Printer) Item(indent, label string, width int, c Colour, text string) {
-	lines := human.Wrap(text, p.TextColumns()-len(indent)-width)
-	p.Printf("%s%s%s\n", indent, p.Paint(c, human.Pad(label, width)), lines[0])
-	for _, line := range lines[1:] {
-		p.Printf("%s%*s%s\n", indent, width, "", line)
+	first := p.Paint(c, human.Pad(label, width))
+	for _, line := range p.Wrap(text, p.TextColumns()-len(indent)-width) {
+		p.put(indent + first + line + "\n")
+		first = strings.Repeat(" ", width)
 	}
 }
 
@@ -127,7 +139,7 @@ func (p *Printer) Aside(text func()) {
 	*p = to
 	for line := range strings.Lines(b.String()) {
 		if line = strings.TrimSuffix(line, "\n"); line != "" {
-			p.Printf("# %s\n", line)
+			p.put("# " + line + "\n")
 		}
 	}
 }
@@ -181,8 +193,13 @@ func (p *Printer) encode(v any, indent string) error {
 // escaper takes JSON in one piece, as an encoder writes it: of many nodes that is megabytes.
 type escaper struct{ *Printer }
 
-// Write escapes what is not printable.
-func (e escaper) Write(text []byte) (int, error) { return len(text), e.escape(text) }
+// Write escapes what is not printable. Who pastes a command from JSON means the same node.
+func (e escaper) Write(text []byte) (int, error) {
+	if e.Given == "" {
+		return len(text), e.escape(text)
+	}
+	return len(text), e.escape([]byte(e.Given.quoted().In(string(text))))
+}
 
 // escape writes JSON with each rune that is not printable as \uXXXX, which is the same value:
 // encoding/json leaves U+007F, U+009B and U+202E as they are, and a terminal obeys them. Outside

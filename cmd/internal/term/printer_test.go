@@ -3,7 +3,9 @@ package term
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,5 +77,38 @@ func TestScreen(t *testing.T) {
 		if err := p.Flush(); err != nil || out.String() != want+"after" {
 			t.Errorf("after a screen: %v %q", err, out.String())
 		}
+	}
+}
+
+// TestGiven: each command of the program carries what the person gave, once and unbroken, and nothing else does.
+func TestGiven(t *testing.T) {
+	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
+	var out bytes.Buffer
+	p := NewPrinter(&out, func(string) string { return "" })
+	p.Given = `--config 'a "b".yaml'`
+	const explain = `orphan-reaper explain ` + uid + ` --config 'a "b".yaml'`
+	write := func(want string, write func()) {
+		t.Helper()
+		out.Reset()
+		write()
+		if err := p.Flush(); err != nil || out.String() != want {
+			t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)
+		}
+	}
+	write(explain+"\n", func() { p.Printf("orphan-reaper %s %s\n", "explain", uid) })
+	write("  sudo orphan-reaper doctor --config 'a \"b\".yaml'\n", func() { p.Printf("  sudo orphan-reaper doctor\n") })
+	write("  What keeps the pod and how to go on from here is what\n  "+explain+"\n  says.\n", func() {
+		p.Para("  ", "What keeps the pod and how to go on from here is what orphan-reaper explain "+uid+" says.")
+	})
+	write("do   see\n     "+explain+"\n     first\n", func() { p.Item("", "do", 5, "", "see orphan-reaper explain "+uid+" first") })
+	write("# "+explain+"\n", func() { p.Aside(func() { p.Para("", "orphan-reaper explain "+uid) }) })
+	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
+	write(others, func() { p.Printf("%s", others) })
+	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + string(p.Given)}
+	out.Reset()
+	err := p.JSON([]string{"orphan-reaper explain " + uid, "orphan-reaper quarantine restore --batch cni-20261120-001415-000"})
+	var got []string
+	if err = errors.Join(err, json.Unmarshal(out.Bytes(), &got)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v %q", err, got)
 	}
 }

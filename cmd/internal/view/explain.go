@@ -102,7 +102,7 @@ func (x Explanation) JSON() any {
 			one.Pods = append(one.Pods, *pod)
 		}
 		for _, r := range pod.Reasons {
-			a := advice.For(r)
+			a := advice.For(r).Filled(x.uid)
 			one.Advice = append(one.Advice, Advice{r, a.Means, a.Todo})
 		}
 	}

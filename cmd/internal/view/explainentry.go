@@ -40,7 +40,7 @@ func (x explainer) entry(e *policy.EntryState) {
 	if len(e.Why) > 0 {
 		x.Heading("Why it was taken")
 		for _, w := range e.Why {
-			x.reason(w)
+			x.reason(w, &policy.Evidence{UID: e.UID})
 		}
 	}
 	if len(e.Taken) > 0 {
@@ -64,7 +64,8 @@ func (x explainer) entry(e *policy.EntryState) {
 func (x explainer) entryUndo(e *policy.EntryState, uid string) {
 	if len(e.Merge) == 0 {
 		x.Heading("How to undo")
-		x.Para("  ", "orphan-reaper quarantine restore "+uid+" puts back what is left.")
+		x.Para("  ", "This puts back what is left:")
+		x.Printf("    orphan-reaper quarantine restore %s\n", uid)
 		return
 	}
 	x.Heading("The pod lives again, in a directory of its own. How to merge the two")

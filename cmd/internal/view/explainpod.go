@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,12 +51,7 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	word, c := verdictWord(pod)
 	x.Printf("\n%s\n", x.Paint(bold, "Verdict: ")+x.Paint(c, word))
 	x.Para("", x.summary(pod))
-	for _, w := range pod.Why {
-		x.reason(w)
-		if pod.outlook() != policy.OutlookAlive {
-			x.commands(e, w.Reason)
-		}
-	}
+	x.reasons(pod)
 	if pod.UID == "" {
 		return // it is not looked into, and nothing is ever done to it
 	}
@@ -66,7 +62,7 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 		x.residue(e.Residue)
 	}
 	x.Heading("How to undo")
-	x.Para("  ", x.undo(pod))
+	x.undo(pod)
 }
 
 // sandbox says what the runtime lists of one sandbox, with its age.
@@ -86,7 +82,7 @@ func (x explainer) sandbox(s policy.Sandbox) string {
 
 // summary says the verdict in a sentence.
 func (x explainer) summary(pod *podView) string {
-	wait, sweep := "", sweepCommand+" UID"
+	wait, sweep := "", sweepCommand+" "+pod.UID
 	if pod.DueSeconds > 0 {
 		wait = fmt.Sprintf(" Look again in %s.", human.Age(time.Duration(pod.DueSeconds)*time.Second))
 	}
@@ -111,27 +107,57 @@ func (x explainer) summary(pod *podView) string {
 	return "Kept. Each reason by itself is enough:"
 }
 
-// reason writes one reason: what was seen, what it means, what to do.
-func (x explainer) reason(w policy.Why) {
-	a := advice.For(w.Reason)
-	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
-	if w.Detail != "" {
-		x.Item("    ", "seen", 7, "", clean.Text(w.Detail))
+// reasons writes what keeps the pod, and with what a person looks and ends it, each command once. What is waived
+// keeps nothing.
+func (x explainer) reasons(pod *podView) {
+	said, waived := map[string]bool{}, ""
+	for _, w := range pod.Why {
+		if w.Reason == policy.ReasonWaived {
+			waived = clean.Text(w.Detail)
+			continue
+		}
+		x.reason(w, &pod.evidence)
+		if pod.outlook() != policy.OutlookAlive {
+			x.commands(&pod.evidence, w.Reason, said)
+		}
 	}
-	x.Item("    ", "means", 7, "", a.Means)
-	x.Item("    ", "do", 7, "", a.Todo)
+	if waived != "" {
+		x.Printf("\n")
+		x.Para("", "How it was judged: "+waived+".")
+	}
 }
 
-// commands writes what a person can paste for a reason, unbroken.
-func (x explainer) commands(e *policy.Evidence, r policy.Reason) {
+// reason writes one reason: what was seen, what it means, what to do.
+func (x explainer) reason(w policy.Why, e *policy.Evidence) {
+	x.Printf("\n  %s\n", x.Paint(bold, string(w.Reason)))
+	if w.Detail != "" {
+		x.Item("    ", "seen", 7, "", seen(w, e))
+	}
+	x.Item("    ", "means", 7, "", advice.For(w.Reason).Means)
+	x.Item("    ", "do", 7, "", advice.Todo(w.Reason, e.UID))
+}
+
+// seen is what was seen, without the command that stands by itself.
+func seen(w policy.Why, e *policy.Evidence) string {
+	return clean.Text(strings.TrimSuffix(w.Detail, policy.Unmounting(e.Umount)))
+}
+
+// commands writes what a person can paste for a reason, unbroken, but what was said.
+func (x explainer) commands(e *policy.Evidence, r policy.Reason, said map[string]bool) {
 	c := x.place().Commands(e, r)
-	for _, command := range c.Look {
+	before := func(command string) bool {
+		was := said[command]
+		said[command] = true
+		return was
+	}
+	for _, command := range slices.DeleteFunc(c.Look, before) {
 		x.Printf("    %s%s\n", human.Pad("look", 7), command)
 	}
-	if len(c.Then) > 0 {
+	then := slices.DeleteFunc(c.Then, before)
+	if len(then) > 0 {
 		x.Printf("    then   if the pod is gone:\n")
 	}
-	for _, command := range c.Then {
+	for _, command := range then {
 		x.Printf("    %7s%s\n", "", command)
 	}
 }
@@ -176,7 +202,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		if text == "" {
 			text = "-"
 		}
-		lines := human.Wrap(text, x.Columns-31)
+		lines := x.Wrap(text, x.Columns-31)
 		x.Printf("  %s%s%s\n", human.Pad(name, 20), x.Paint(c, human.Pad(f.Truth.String(), 9)), lines[0])
 		for _, line := range lines[1:] {
 			x.Printf("%31s%s\n", "", line)
@@ -244,10 +270,12 @@ func (x explainer) fate(c contents.Class) string {
 }
 
 // undo says how to take back what was done, or would be.
-func (x explainer) undo(pod *podView) string {
+func (x explainer) undo(pod *podView) {
 	if pod.evidence.RuntimeOnly {
-		return "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it."
+		x.Para("  ", "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it.")
+		return
 	}
-	return fmt.Sprintf("orphan-reaper quarantine restore %s puts it back as long as it is in quarantine. What was removed by then (skeleton, "+
-		"projected) is not brought back; what may be a user's data never goes without a person's word.", pod.UID)
+	x.Para("  ", "While it is in quarantine, this puts it back:")
+	x.Printf("    orphan-reaper quarantine restore %s\n", pod.UID)
+	x.Para("  ", "What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.")
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 	shortLines    = 10
 	shortReasons  = 3
 	shortCommands = 2
-	shortDetail   = 160
+	shortDetail   = 400 // columns
 )
 
 // Short writes one pod in at most shortLines lines, for a ticket.
@@ -71,18 +72,20 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 	}
 	lines := []string{x.shortTitle(pod.title(), podName(e.Namespace, e.PodName)), where, verdict}
 	var look, then []string
-	for i, w := range pod.Why {
+	why := slices.DeleteFunc(slices.Clone(pod.Why), func(w policy.Why) bool { return w.Reason == policy.ReasonWaived }) // it keeps nothing
+	for i, w := range why {
 		if pod.outlook() != policy.OutlookAlive {
 			c := x.place().Commands(e, w.Reason)
 			look, then = append(look, c.Look...), append(then, c.Then...)
 		}
-		switch detail := human.Short(clean.Text(cmp.Or(w.Detail, advice.For(w.Reason).Means)), shortDetail); {
-		case i < shortReasons-1 || i == len(pod.Why)-1 && i < shortReasons:
+		switch detail := shorten(cmp.Or(seen(w, e), advice.For(w.Reason).Means)); {
+		case i < shortReasons-1 || i == len(why)-1 && i < shortReasons:
 			lines = append(lines, fmt.Sprintf("  %s: %s", w.Reason, detail))
 		case i == shortReasons-1:
-			lines = append(lines, fmt.Sprintf("  and %d more reasons", len(pod.Why)-i))
+			lines = append(lines, fmt.Sprintf("  and %d more reasons", len(why)-i))
 		}
 	}
+	look = slices.Compact(look)
 	for _, command := range look[:min(len(look), shortCommands)] {
 		lines = append(lines, "Look: "+command)
 	}
@@ -93,6 +96,14 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 		lines = append(lines, "More: orphan-reaper explain "+pod.UID)
 	}
 	return lines
+}
+
+// shorten cuts what is longer than a ticket needs, between words.
+func shorten(text string) string {
+	if human.Columns(text) <= shortDetail {
+		return text
+	}
+	return human.Wrap(text, shortDetail-2)[0] + " …"
 }
 
 func (x Context) shortEntry(e *policy.EntryState) []string {
@@ -118,6 +129,6 @@ func (x Context) shortPast(done []policy.Record) []string {
 	last := done[len(done)-1]
 	return []string{
 		x.shortTitle(string(last.UID), podName(last.Namespace, last.PodName)), "Nothing of it is in the pods directory or in quarantine.",
-		human.When(last.At.Wall) + " " + string(last.Kind) + ": " + human.Short(clean.Text(audit.What(last)), 2*shortDetail),
+		human.When(last.At.Wall) + " " + string(last.Kind) + ": " + shorten(clean.Text(audit.What(last))),
 	}
 }

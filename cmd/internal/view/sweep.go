@@ -235,7 +235,7 @@ func (p *Printer) afterSweep(shown []podView) {
 		keeps = keeps || pod.outlook() == policy.OutlookPerson
 	}
 	if inQuarantine {
-		item(outcomeQuarantined, green, "orphan-reaper quarantine list says when it goes; quarantine restore POD puts it back.")
+		item(outcomeQuarantined, green, "orphan-reaper quarantine list says when it goes; orphan-reaper quarantine restore POD puts it back.")
 	}
 	if keeps {
 		item("kept", red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")

@@ -37,7 +37,9 @@ func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
 		}
 	case policy.ReasonOwnMount:
 		c.Look = append(c.Look, "findmnt "+paste(dir))
-	case policy.ReasonSandbox, policy.ReasonContainer:
+	case policy.ReasonSandbox:
+		c.Look = append(c.Look, crictl(e)+"pods --label io.kubernetes.pod.uid="+uid)
+	case policy.ReasonContainer:
 		c.Look = append(c.Look, crictl(e)+"ps --all --label io.kubernetes.pod.uid="+uid)
 	case policy.ReasonSandboxOrphaned:
 		for _, s := range e.Sandboxes {

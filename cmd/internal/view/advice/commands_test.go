@@ -25,7 +25,7 @@ func TestCommands(t *testing.T) {
 	}
 	for reason, want := range map[policy.Reason][]string{
 		policy.ReasonMounted: {"grep " + commandUID + " /proc/[0-9]*/mountinfo", e.Umount},
-		policy.ReasonSandbox: {"crictl -r unix:///run/containerd/containerd.sock ps --all --label io.kubernetes.pod.uid=" + commandUID},
+		policy.ReasonSandbox: {"crictl -r unix:///run/containerd/containerd.sock pods --label io.kubernetes.pod.uid=" + commandUID},
 		policy.ReasonSandboxOrphaned: {
 			"crictl -r unix:///run/containerd/containerd.sock stopp 0af1 && crictl -r unix:///run/containerd/containerd.sock rmp 0af1",
 		},

@@ -20,7 +20,8 @@ of the metrics. A pod may have several reasons, and each of them is enough to ke
 that says alive wins over all that say dead.
 
 ` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod. It also shows the fact and the detail that
-the texts below speak of: what was seen on this node.
+the texts below speak of: what was seen on this node. The commands that stand below a reason it shows
+with this pod's own UID, paths and names.
 
 "Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason:
 
@@ -32,12 +33,29 @@ the texts below speak of: what was seen on this node.
 `)
 	for _, a := range Reasons {
 		fmt.Fprintf(&b, "## %s\n\n", a.Reason)
-		for _, paragraph := range []string{a.Means, "**What to do:** " + a.Todo, "**Attention:** " + outlookWords[a.Reason.Outlook()]} {
-			b.WriteString(strings.Join(human.Wrap(paragraph, 140), "\n") + "\n\n")
+		paragraph := func(text string) { b.WriteString(strings.Join(human.Wrap(text, 140), "\n") + "\n\n") }
+		paragraph(a.Means)
+		paragraph("**What to do:** " + a.Todo)
+		c := anywhere.Commands(&anyPod, a.Reason)
+		for _, command := range append(c.Look, c.Then...) {
+			b.WriteString("    " + command + "\n")
 		}
+		if len(c.Look)+len(c.Then) > 0 {
+			b.WriteString("\n")
+		}
+		paragraph("**Attention:** " + outlookWords[a.Reason.Outlook()])
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// anyPod and anywhere fill in the commands for every pod: explain has them for one.
+var (
+	anywhere = Place{PodsDir: "ROOT-DIR/pods", QuarantineDir: "QUARANTINE-DIR", Node: "NODE"}
+	anyPod   = policy.Evidence{
+		UID: "UID", Namespace: "NAMESPACE", PodName: "NAME", Umount: "umount PATH", Sandboxes: []policy.Sandbox{{ID: "ID"}},
+		VolData: map[string]string{"": `{"driverName":"DRIVER"}`}, StateFiles: []policy.StateFile{{Name: "FILE"}},
+	}
+)
 
 var outlookWords = map[policy.Outlook]string{
 	policy.OutlookPerson: "yes, if the pod is kept for it; no, while it only waits",

@@ -1,9 +1,17 @@
 package advice
 
-import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
+import (
+	"regexp"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
 
 // Text is what a reason means and what a person can do about it. The table is the
-// source of docs/reasons.md.
+// source of docs/reasons.md. A command stands between backticks, but one of this program, which the
+// printer knows. Where Commands fills one in, the text has none.
 type Text struct {
 	Reason policy.Reason
 	Means  string
@@ -15,13 +23,13 @@ var Reasons = []Text{
 	{
 		policy.ReasonSandbox,
 		"The container runtime still lists a sandbox of this pod.",
-		"Nothing, while the pod runs. If the pod should be gone, crictl pods lists the sandbox. crictl stopp and crictl rmp remove it, and " +
-			"the reason ends.",
+		"Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox, and the reason " +
+			"ends.",
 	},
 	{
 		policy.ReasonContainer,
 		"The container runtime still lists a container of this pod.",
-		"Nothing, while the pod runs. If the pod should be gone, crictl ps -a lists the container, and crictl rm removes it.",
+		"Nothing, while the pod runs. If the pod should be gone, `crictl rm` removes the container.",
 	},
 	{
 		policy.ReasonSandboxOrphaned,
@@ -29,7 +37,7 @@ var Reasons = []Text{
 			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
 		"Find out why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed. Mostly the CNI plugin is the cause. " +
 			"With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove the sandbox, which " +
-			"runs CNI DEL. To do that by hand: crictl stopp ID, then crictl rmp ID.",
+			"runs CNI DEL. `crictl stopp` and `crictl rmp` do that by hand.",
 	},
 	{
 		policy.ReasonTerminating,
@@ -41,19 +49,18 @@ var Reasons = []Text{
 		policy.ReasonCgroup,
 		"A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
 			"starts, or is being torn down.",
-		"Nothing, while the pod runs. If the pod has been gone for hours, see which processes are in the cgroup that the fact names: cat " +
-			"CGROUP/cgroup.procs.",
+		"Nothing, while the pod runs. If the pod has been gone for hours, see which processes are in the cgroup that the fact names.",
 	},
 	{
 		policy.ReasonMounted,
 		"Something is mounted below the pod directory, in some mount namespace of this node. A removal would reach into the volume.",
-		"See what is mounted: grep UID /proc/*/mountinfo. To end a dead mount of a volume: umount PATH. A mount that a container holds ends " +
-			"with that container. Never remove anything below a mount by hand.",
+		"See what is mounted. If it is a dead mount of a volume, umount it. A mount that a container holds ends with that container. Never " +
+			"remove anything below a mount by hand.",
 	},
 	{
 		policy.ReasonOwnMount,
 		"The pod directory itself is a mount point.",
-		"See what is mounted: findmnt PATH. The kubelet makes no such mount, so something else did.",
+		"See what is mounted. The kubelet makes no such mount, so something else did.",
 	},
 	{
 		policy.ReasonMountsUnknown,
@@ -63,7 +70,7 @@ var Reasons = []Text{
 	{
 		policy.ReasonStaged,
 		"A volume of this pod is still staged or mapped here, or it is not known whether one is.",
-		"The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more: umount PATH.",
+		"The fact names the path. Check that the CSI driver's node pod runs on this node. If nothing uses the volume any more, umount that path.",
 	},
 	{
 		policy.ReasonInUse,
@@ -144,7 +151,7 @@ var Reasons = []Text{
 	{
 		policy.ReasonRuntimeUnknown,
 		"The container runtime could not be asked, or it answered too late.",
-		"Check that it runs: crictl info. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
+		"Check that it runs. If its socket is at an unusual place, name the socket with --runtime-endpoint.",
 	},
 	{
 		policy.ReasonRuntimeEmpty,
@@ -173,8 +180,7 @@ var Reasons = []Text{
 		policy.ReasonContentUnknown,
 		"Part of the directories that the kubelet makes could not be read, or something in a volume could not be read at all. The amount of " +
 			"data does not matter.",
-		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes (ls " +
-			"-U PATH lists them).",
+		"The fact names the path and the error: a bad disk, a dead network mount, a missing right, or more entries than a kubelet makes.",
 	},
 	{
 		policy.ReasonYoung,
@@ -202,13 +208,13 @@ var Reasons = []Text{
 	{
 		policy.ReasonRestored,
 		"A person put this pod back from quarantine. The pod is kept until a person takes that back.",
-		"Nothing, if you need the pod. If the kubelet complains about the pod, the complaint goes on. If you do not need the pod: " +
-			"orphan-reaper quarantine forget UID. The pod is then judged again.",
+		"Nothing, if you need the pod. If the kubelet complains about the pod, the complaint goes on. If you do not need the pod, " +
+			"have it judged again: orphan-reaper quarantine forget UID.",
 	},
 	{
 		policy.ReasonCannotMove,
 		"The pod directory could not be moved to quarantine. It is on another mount, or something holds it.",
-		"Set --quarantine-dir to a directory on the same mount as the pods directory. findmnt -T PODS-DIR shows that mount.",
+		"Set --quarantine-dir to a directory on the same mount as the pods directory.",
 	},
 	{
 		policy.ReasonRemoval,
@@ -223,8 +229,8 @@ var Reasons = []Text{
 	{
 		policy.ReasonBreaker,
 		"Enforcing has stopped, because a parked pod turned out to live.",
-		"Look first: orphan-reaper quarantine list, and explain UID. Then orphan-reaper quarantine resume lets the daemon take pods again, " +
-			"this one too.",
+		"Look first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that orphan-reaper quarantine resume lets the daemon " +
+			"take pods again, this one too.",
 	},
 	{
 		policy.ReasonNamespaces,
@@ -248,8 +254,8 @@ var Reasons = []Text{
 		policy.ReasonNetns,
 		"The network namespace of the CNI file's container is still there, or it is not known whether it is. An address that the namespace " +
 			"holds must not go to another pod.",
-		"ip netns list shows the namespace. If no process is in it (ip netns pids NAME), ip netns delete NAME removes it. A reboot removes " +
-			"it, too.",
+		"`ip netns list` shows the namespace. If no process is in it (`ip netns pids NAME`), `ip netns delete NAME` removes it. A reboot " +
+			"removes it, too.",
 	},
 	{
 		policy.ReasonForeign,
@@ -269,12 +275,18 @@ var Reasons = []Text{
 }
 
 // Halted is the headline of an open breaker: who resumes has to look first.
-const Halted = "STOPPED: a pod that was parked showed life. Look first: orphan-reaper quarantine list and explain UID; " +
-	"quarantine resume lets the daemon take pods again, this one too."
+const Halted = "STOPPED: a pod that was parked showed life. Look first: orphan-reaper quarantine list, then orphan-reaper explain UID. " +
+	"After that orphan-reaper quarantine resume lets the daemon take pods again, this one too."
 
 // For returns what is known of a reason; of one that is newer than the table, only
 // its name.
 func For(r policy.Reason) Text {
+	a := of(r)
+	a.Todo = strings.ReplaceAll(a.Todo, "`", "")
+	return a
+}
+
+func of(r policy.Reason) Text {
 	for _, a := range Reasons {
 		if a.Reason == r {
 			return a
@@ -282,3 +294,19 @@ func For(r policy.Reason) Text {
 	}
 	return Text{Reason: r, Means: string(r), Todo: "See docs/reasons.md."}
 }
+
+// Todo is what a person can do about a reason of one pod, with its UID in the commands of this program, and no command
+// that a line's end breaks.
+func Todo(r policy.Reason, uid parsers.PodUID) string {
+	return human.Marked(of(r).Filled(uid).Todo)
+}
+
+// Filled has the pod's UID in the commands of this program.
+func (a Text) Filled(uid parsers.PodUID) Text {
+	if uid != "" {
+		a.Todo = ownUID.ReplaceAllString(a.Todo, "${1}"+string(uid))
+	}
+	return a
+}
+
+var ownUID = regexp.MustCompile(`(\borphan-reaper (?:explain|quarantine forget) )UID\b`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -39,5 +40,25 @@ func TestReasonsDoc(t *testing.T) {
 	}
 	if doc, err := os.ReadFile(path); err != nil || string(doc) != reasonsDoc() {
 		t.Errorf("%s is behind, %v; UPDATE_GOLDEN=1 go test writes it anew", path, err)
+	}
+}
+
+// TestTodo: what to do about one pod has its UID, each command whole, and no mark.
+func TestTodo(t *testing.T) {
+	for _, r := range policy.Reasons() {
+		if text := Todo(r, commandUID); strings.Contains(text, "`") || strings.Contains(text, "explain UID") || strings.Contains(text, "forget UID") {
+			t.Errorf("%s: %q", r, text)
+		}
+		if text := For(r).Todo; strings.Contains(text, "`") {
+			t.Errorf("%s: %q", r, text)
+		}
+	}
+	if text := Todo(policy.ReasonRestored, commandUID); !strings.Contains(text, "orphan-reaper quarantine forget "+commandUID+".") {
+		t.Error(text)
+	}
+	for _, line := range human.Wrap(Todo(policy.ReasonNetns, commandUID), 30) {
+		if strings.HasSuffix(line, " ip") || strings.HasSuffix(line, "netns") {
+			t.Errorf("a command is broken: %q", line)
+		}
 	}
 }

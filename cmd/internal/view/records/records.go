@@ -45,7 +45,7 @@ func (s *Screen) Show(r policy.Record) error {
 	kind := strings.TrimSuffix(string(r.Kind), "-sandbox") // the text names the sandbox
 	c := colour(r)
 	head := r.At.Wall.UTC().Format(clockFormat) + "  " + p.Paint(c, human.Pad(kind, kindWidth))
-	lines := human.Wrap(text(r), p.TextColumns()-clockWidth-kindWidth)
+	lines := p.Wrap(text(r), p.TextColumns()-clockWidth-kindWidth)
 	p.Printf("%s%s\n", head, lines[0])
 	for _, line := range lines[1:] {
 		p.Printf("%*s%s\n", clockWidth+kindWidth, "", line)

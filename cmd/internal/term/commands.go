@@ -1,0 +1,48 @@
+package term
+
+import (
+	"encoding/json"
+	"regexp"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+)
+
+// Given are flags that a person gave and that say which node and which records are meant, as a shell takes
+// them. Each command of this program that is shown carries them: pasted, it is about the same.
+type Given string
+
+// own is a command of this program that takes these flags, and what follows it and belongs to it. "config print" is
+// none of them: it is named where the file cannot be read.
+var own = regexp.MustCompile(`(?:sudo )?\borphan-reaper ` +
+	`(?:config check|doctor|explain|quarantine (?:forget|list|purge|restore|resume)|report|run|scan|sweep)\b` +
+	`(?: (?:--?[a-z][a-z-]*|UID|POD|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|cni-[0-9-]+))*`)
+
+// In has each command of text carry the flags.
+func (g Given) In(text string) string {
+	if g == "" {
+		return text
+	}
+	return own.ReplaceAllStringFunc(text, g.carried)
+}
+
+// carried is one command with the flags.
+func (g Given) carried(command string) string {
+	if g == "" {
+		return command
+	}
+	return command + " " + string(g)
+}
+
+// unbroken has each command carry the flags, and marks it so that no line's end breaks it.
+func (g Given) unbroken(text string) string {
+	return own.ReplaceAllStringFunc(text, func(command string) string { return human.Unbroken(g.carried(command)) })
+}
+
+// quoted are the flags within a string of JSON.
+func (g Given) quoted() Given {
+	b, err := json.Marshal(string(g))
+	if err != nil {
+		return "" // a string has its JSON
+	}
+	return Given(b[1 : len(b)-1])
+}

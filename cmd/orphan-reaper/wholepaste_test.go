@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pasteNode is a node that a person names by three flags only, of which two have to be quoted; its shell knows
+// orphan-reaper by name.
+func pasteNode(t *testing.T) (n *wholeNode, shell func(command string) (said string, code int)) {
+	t.Helper()
+	n = newWholeNode(t)
+	n.write("my settings.yaml", fmt.Sprintf("cgroup_root: %q\ncni_cache_dir: %q\ncni_data_dir: %q\ncni_conf_dir: %q\nmetrics_file: %q\n"+
+		"runtime_endpoint: none\nhold: 0s\nconfirm: 0s\nlog_format: text\n",
+		n.path("cgroup"), n.path("cni"), n.path("cni/networks"), n.path("net.d"), n.path("metrics.prom")))
+	if err := os.Rename(n.path("root"), n.path("the kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	n.write("bin/orphan-reaper", fmt.Sprintf("#!/bin/sh\nexec orphan-reaper-whole --node-root %s --node-namespaces self \"$@\"\n", n.dir))
+	if err := os.Chmod(n.path("bin/orphan-reaper"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return n, func(command string) (string, int) {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Env = append(os.Environ(), "PATH="+n.path("bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+}
+
+// TestWholePaste: a command that the program prints is about the node that the person named, wherever it is printed: on
+// the screen, in JSON, and in an error.
+func TestWholePaste(t *testing.T) {
+	n, shell := pasteNode(t)
+	uid := wholeUID(1)
+	n.write("the kubelet/pods/"+uid+"/volumes/kubernetes.io~empty-dir/cache/file", "x")
+	flags := fmt.Sprintf(`--config '%s' --root-dir '%s' --state-dir %s`, n.path("my settings.yaml"), n.path("the kubelet"), n.path("state"))
+	printed := func(command, want string) string {
+		t.Helper()
+		out, _ := shell(command + " " + flags)
+		want += " " + flags
+		if !strings.Contains(out, want+"\n") && !strings.Contains(out, want+" ") && !strings.Contains(out, want+`"`) {
+			t.Fatalf("%s does not say %s:\n%s", command, want, out)
+		}
+		return want
+	}
+	paste := func(command, want string) {
+		t.Helper()
+		if out, code := shell(command); code != 0 || !strings.Contains(out, want) {
+			t.Fatalf("%s: %d\n%s", command, code, out)
+		}
+	}
+	forget := "orphan-reaper quarantine forget " + uid + " " + flags
+	printed("orphan-reaper doctor", "orphan-reaper sweep")
+	printed("orphan-reaper doctor -o json", "orphan-reaper sweep")
+	if out, code := shell("orphan-reaper explain " + uid + " " + flags); code != 0 || strings.Contains(out, "waived") ||
+		!strings.Contains(out, "\nHow it was judged: --runtime-endpoint none: no kubelet and no runtime were\nasked.\n") {
+		t.Errorf("that nobody was asked keeps the pod: %d\n%s", code, out)
+	}
+	paste(printed("orphan-reaper scan", "orphan-reaper sweep"), uid)
+	paste(printed("orphan-reaper sweep "+uid, "orphan-reaper explain "+uid), "How to undo")
+	paste(printed("orphan-reaper explain -o json "+uid, "orphan-reaper quarantine restore "+uid), "\n  "+forget+"\n")
+	paste(forget, "forgotten")
+	paste(printed("orphan-reaper quarantine restore beef", "orphan-reaper quarantine list"), "Nothing lies in quarantine.")
+	if _, err := os.Stat(n.path("the kubelet/pods/" + uid + "/volumes/kubernetes.io~empty-dir/cache/file")); err != nil {
+		t.Error(err)
+	}
+}
