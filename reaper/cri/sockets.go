@@ -75,7 +75,7 @@ func (s Sockets) Explain(path string, err error) error {
 func (s Sockets) Nobody() error {
 	tried, more := s.Tried, ""
 	if n := len(tried) - 3; n > 0 {
-		tried, more = tried[:3], fmt.Sprintf(" and %d more usual places", n)
+		tried, more = tried[:3], fmt.Sprintf(", and %d more", n)
 	}
 	return fmt.Errorf("no CRI socket found at %s%s; set --runtime-endpoint", strings.Join(tried, ", "), more)
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Truth is what is known of one question. The zero value is Unknown, and Unknown
-// never lets anything go.
+// Truth is what is known of one question. The zero value is Unknown, and Unknown never lets anything go.
 type Truth uint8
 
 // The three truths.
@@ -100,6 +99,14 @@ type Facts [NumFacts]Fact
 // Set records the answer to one question.
 func (f *Facts) Set(n FactName, t Truth, origin, detail string) {
 	f[n] = Fact{Truth: t, Origin: origin, Detail: detail}
+}
+
+// Count is a number with its noun: "1 pod", "2 pods".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // OneLine joins errors as one line, each text once: details stand in tables and records.

@@ -3,8 +3,7 @@ package policy
 const breakerOpen = "a pod that was parked showed life; look at orphan-reaper quarantine list before orphan-reaper quarantine resume"
 
 // Stops says what stops all enforcing, whatever the evidence says; false where nothing does.
-// breaker says that the breaker is open: a parked pod turned out to live, and no person has said
-// go on.
+// breaker says that the breaker is open: a parked pod turned out to live, and no person has said go on.
 func Stops(n Node, breaker bool, r Rules) (Why, bool) {
 	switch {
 	case n.MayEnforce.Truth != Yes:

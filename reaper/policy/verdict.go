@@ -9,8 +9,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
-// Rules are the operator's choices. All durations are as configured; none is read from
-// the node.
+// Rules are the operator's choices. All durations are as configured; none is read from the node.
 type Rules struct {
 	Hold      time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
 	Settle    time.Duration // how long the kubelet must have run

@@ -48,6 +48,6 @@ func (l *gathering) complainOfPods(reads []*poddir.Answer) {
 		}
 	}
 	if more > 0 {
-		l.complain(fmt.Errorf("and %d more pods that could not be read", more))
+		l.complain(fmt.Errorf("and %s that could not be read", policy.Count(more, "more pod")))
 	}
 }

@@ -54,7 +54,7 @@ func TestForeignCgroups(t *testing.T) {
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))
 	n.cfg.NodeNamespacesSelf = false
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No, policy.FactCgroup: policy.Unknown}))
-	wantDetail(t, n.one(uid).Facts[policy.FactCgroup], "of 1 pods that the runtime runs none has a cgroup there")
+	wantDetail(t, n.one(uid).Facts[policy.FactCgroup], "the runtime runs 1 pod, and none has a cgroup there")
 
 	n.Mkdir("cgroup/kubepods/burstable/pod" + string(uidLive))
 	check(t, n.one(uid), but(facts{policy.FactSandbox: policy.No}))

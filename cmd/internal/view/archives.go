@@ -66,10 +66,10 @@ func (p *Printer) archiveTable(views []Archive, now time.Time) {
 		}
 		name := clean.Text(v.Archive)
 		if n := archives[i]; n > 1 {
-			name = fmt.Sprintf("%s (%d archives)", clean.Text(v.Batch), n)
+			name = clean.Text(v.Batch) + " (" + human.Count(n, "archive") + ")"
 		}
 		last = clean.Text(v.Batch)
-		p.Printf("%s%9d %8s  %s\n", human.Pad(name, 38), v.Files, human.Size(v.Bytes), goes)
+		p.Printf("%s%9s %8s  %s\n", human.Pad(name, 38), human.Thousands(v.Files), human.Size(v.Bytes), goes)
 	}
 	if last != "" {
 		what := map[bool]string{true: "puts back all that this sweep took.", false: "puts back all that the last of these sweeps took."}[len(rows) == 1]

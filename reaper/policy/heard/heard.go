@@ -192,7 +192,7 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 		}
 	}
 	e.Facts.Set(policy.FactNamed, named, origin, "")
-	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, fmt.Sprintf("%d orphans named since its start", len(h.Named)))
+	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, policy.Count(len(h.Named), "orphan")+" named since its start")
 	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
 	h.discount(e, now)
 }

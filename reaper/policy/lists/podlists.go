@@ -109,7 +109,7 @@ func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
 	case l.Silent != "":
 		f.Detail = l.Silent
 	default:
-		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.Listed)
+		f.Truth, f.Detail = policy.No, policy.Count(l.Listed, "pod")+" listed"
 		if l.Running != "" {
 			f.Detail += "; " + l.Running
 		}
@@ -156,7 +156,7 @@ func (l *APIList) Fact(uid parsers.PodUID) policy.Fact {
 	case !l.Whole:
 		f.Detail = cmp.Or(l.Silent, l.Doubt)
 	default:
-		f.Truth, f.Detail = policy.No, fmt.Sprintf("%d pods listed", l.Listed)
+		f.Truth, f.Detail = policy.No, policy.Count(l.Listed, "pod")+" listed"
 	}
 	return f
 }
@@ -187,9 +187,9 @@ func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 	case l.ManifestDoubt != "":
 		return policy.Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
 	case k.Whole:
-		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: fmt.Sprintf("the kubelet's list of %d pods is whole and has it not", k.Listed)}
+		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: "the kubelet's list of " + policy.Count(k.Listed, "pod") + " is whole and has it not"}
 	case a.Whole && len(uid) != StaticUIDLen:
-		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: fmt.Sprintf("the list of %d pods is this node's and whole, and has it not", a.Listed)}
+		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: "the list of " + policy.Count(a.Listed, "pod") + " is this node's and whole, and has it not"}
 	case a.Whole:
 		return policy.Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
 	}
@@ -210,9 +210,9 @@ func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	case k.Wanted[uid], a.Pods[uid]:
 		return ""
 	case k.Silent == "" && (k.FromAPI > 0 || ending > 0):
-		return fmt.Sprintf("the kubelet's list of %d pods has it not", k.Listed)
+		return "the kubelet's list of " + policy.Count(k.Listed, "pod") + " has it not"
 	case a.Whole && len(uid) != StaticUIDLen:
-		return fmt.Sprintf("the API server's list of %d pods for this node has it not", a.Listed)
+		return "the API server's list of " + policy.Count(a.Listed, "pod") + " for this node has it not"
 	}
 	return ""
 }

@@ -132,3 +132,21 @@ func TestOneLine(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOneListed: what a list says has the noun that goes with its number.
+func TestOneListed(t *testing.T) {
+	k, a := wholeKubelet(), wholeAPI()
+	for n, want := range map[int]string{0: "0 pods", 1: "1 pod", 2: "2 pods"} {
+		k.Listed, a.Listed, a.Whole = n, n, true
+		if got := k.Fact(staticUID).Detail; !strings.HasPrefix(got, want+" listed") {
+			t.Errorf("%d: %q", n, got)
+		}
+		if got := a.Fact(staticUID).Detail; got != want+" listed" {
+			t.Errorf("%d: %q", n, got)
+		}
+		lists := PodLists{Kubelet: k, API: a}
+		if got := lists.Unwanted(staticUID); got != "the kubelet's list of "+want+" has it not" {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}

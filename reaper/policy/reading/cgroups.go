@@ -1,6 +1,6 @@
 package reading
 
-import "fmt"
+import "github.com/orphan-reaper/orphan-reaper/reaper/policy"
 
 // ForeignCgroups gives why a hierarchy of cgroups may not be that of the running kubelet's pods,
 // "" where it is believed. found reports whether one of the pods that the runtime runs has its
@@ -19,8 +19,8 @@ func ForeignCgroups(running int, found, usual bool) string {
 	case found:
 		return ""
 	case running > 0:
-		return fmt.Sprintf("of %d pods that the runtime runs none has a cgroup there: it is not where the kubelet that runs has them; "+
-			"see --cgroup-root, and cgroupsPerQOS in the kubelet's configuration", running)
+		return "the runtime runs " + policy.Count(running, "pod") + ", and none has a cgroup there: it is not where the kubelet that runs has them; " +
+			"see --cgroup-root, and cgroupsPerQOS in the kubelet's configuration"
 	case !usual:
 		return "the runtime runs no pod that could show whether this is where the kubelet's pods have their cgroups; leave --cgroup-root out"
 	}

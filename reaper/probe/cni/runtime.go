@@ -71,7 +71,7 @@ func mergeIDs(answers []cri.Lists, found cri.Sockets) runtimeIDs {
 	}
 	r.origin = strings.Join(origins, ", ")
 	r.err = policy.OneLine(errs...)
-	r.lists = policy.Fact{Truth: policy.Yes, Origin: r.origin, Detail: fmt.Sprintf("%d sandboxes and containers", len(r.ids))}
+	r.lists = policy.Fact{Truth: policy.Yes, Origin: r.origin, Detail: fmt.Sprintf("sandboxes and containers: %d", len(r.ids))}
 	switch {
 	case r.err != nil:
 		r.lists.Truth, r.lists.Detail = policy.Unknown, r.err.Error()

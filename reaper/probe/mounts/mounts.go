@@ -85,21 +85,14 @@ func (m *Answer) InPlugin(plugin, volume string) (Hit, bool) {
 
 // sources says what was read.
 func (m *Answer) sources() string {
-	s := fmt.Sprintf("%s/*/mountinfo, %d mount namespace%s", m.procDir, len(m.views), plural(len(m.views)))
+	s := m.procDir + "/*/mountinfo, " + policy.Count(len(m.views), "mount namespace")
 	if m.unread > 0 {
 		s += fmt.Sprintf(", %d without a process not read", m.unread)
 	}
 	if len(m.confined) > 0 {
-		s += fmt.Sprintf(", containers of %d pod%s known by the runtime", len(m.confined), plural(len(m.confined)))
+		s += ", containers of " + policy.Count(len(m.confined), "pod") + " known by the runtime"
 	}
 	return s
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 // Fact answers for one pod.

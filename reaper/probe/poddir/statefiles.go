@@ -78,7 +78,7 @@ func (r *Reader) StateFiles(ctx context.Context, d *Dirs, w parsers.PodSet) *Sta
 
 func (r *Reader) readStateFiles(root int, w parsers.PodSet) *StateFiles {
 	s := &StateFiles{pods: map[parsers.PodUID][]policy.StateFile{}}
-	defer func() { s.origin = fmt.Sprintf("%s, %d state files", r.RootDir, s.read) }()
+	defer func() { s.origin = r.RootDir + ", " + policy.Count(s.read, "state file") }()
 	for _, file := range stateFiles {
 		text, written, err := r.readBelow(root, file, biggestStateFile)
 		s.add(policy.StateFile{Name: file, Written: written}, text, err, w)
