@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // fakeCNI is the CNI directories and the archive of a fakeNode, in memory. It plays the
@@ -29,8 +30,9 @@ type fakeCNI struct {
 	going      map[string]bool // files that a plugin's DEL removes after they were judged
 	unread     map[string]bool // files of which not all could be read that a restore needs
 	archiveErr error
-	tries      int  // of Archive
-	locked     bool // a lock is held for ever: nothing can be taken
+	damaged    string // the archive that cannot be read
+	tries      int    // of Archive
+	locked     bool   // a lock is held for ever: nothing can be taken
 	chunk      int
 	mu         sync.Mutex // a batch is taken while the next is read
 }
@@ -160,6 +162,9 @@ func (n *fakeCNI) Archives() ([]cni.ArchiveState, error) {
 }
 
 func (n *fakeCNI) ReadArchive(name string, each func(cni.Content) error) error {
+	if n.damaged == name {
+		return errors.New("its checksum is wrong")
+	}
 	for _, c := range n.archives[name] {
 		if err := each(c); err != nil {
 			return err
@@ -219,9 +224,9 @@ func TestCNIStory(t *testing.T) {
 	if len(told) != 2 || !strings.HasPrefix(told[0].Archive, cni.ArchivePrefix) || !slices.Contains(told[0].Pods, "shop/pod-0") {
 		t.Errorf("told %+v", told)
 	}
-	outs, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), string(uidOf(1)))
-	if err != nil || len(outs) != 1 || n.there["net-id1-eth0"].Name == "" {
-		t.Errorf("restored %v, %v", outs, err)
+	done, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), string(uidOf(1)))
+	if err != nil || done.Done != 1 || done.All() != 1 || n.there["net-id1-eth0"].Name == "" {
+		t.Errorf("restored %+v, %v", done, err)
 	}
 	if _, err := n.reaper(t, cniRules()).RestoreCNI(context.Background(), "cni-none"); err == nil {
 		t.Error("an archive that is not there was restored")
@@ -288,14 +293,7 @@ func TestCNINothingGoes(t *testing.T) {
 // TestCNIRestoreBatch: one sweep that made several archives comes back by one command, by the
 // name of any of them, and what another sweep took stays where it is.
 func TestCNIRestoreBatch(t *testing.T) {
-	n := newFakeCNI(newFakeNode())
-	n.chunk = 2
-	for i := range 6 {
-		n.leave(i, 25*time.Hour)
-	}
-	sweepOnce(t, n.reaper(t, cniRules()))
-	n.pass(testRules.Hold)
-	sweepOnce(t, n.reaper(t, cniRules()))
+	n := sweptCNI(t)
 	var first, undo []string
 	for _, r := range n.told {
 		if r.Kind == policy.KindCNIRemoved {
@@ -315,19 +313,75 @@ func TestCNIRestoreBatch(t *testing.T) {
 	if len(n.there) != 0 || len(n.archives) != 4 {
 		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
 	}
-	outs, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), first[1])
-	if err != nil || len(outs) != 6 || len(n.there) != 6 || n.there["net-id9-eth0"].Name != "" {
-		t.Errorf("restored %d of 6, %v; %v", len(outs), err, slices.Collect(maps.Keys(n.there)))
+	done, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), first[1])
+	if err != nil || done.Done != 6 || len(n.there) != 6 || n.there["net-id9-eth0"].Name != "" {
+		t.Errorf("restored %d of 6, %v; %v", done.Done, err, slices.Collect(maps.Keys(n.there)))
 	}
 	records := len(n.records)
-	if outs, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), batch); err != nil || len(outs) != 6 || len(n.there) != 6 {
-		t.Errorf("again: restored %d of 6, %v; %d are there", len(outs), err, len(n.there))
+	if done, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), batch); err != nil || done.Gone != 6 || done.All() != 6 || len(n.there) != 6 {
+		t.Errorf("again: %d of 6 were there, %v; %d are", done.Gone, err, len(n.there))
 	}
 	if more := n.records[records:]; len(more) != 0 {
 		t.Errorf("again: nothing was done, and the ledger says %+v", more)
 	}
 	if _, err := n.reaper(t, cniRules()).RestoreBatch(context.Background(), "cni-none"); err == nil {
 		t.Error("a batch that is not there was restored")
+	}
+}
+
+// TestCNIRestoreSaysHowFar: who waits for a restore sees how many of all files are dealt with. A pod's files are looked
+// for among all of them.
+func TestCNIRestoreSaysHowFar(t *testing.T) {
+	for _, which := range []string{"batch", string(uidOf(1))} {
+		n := sweptCNI(t)
+		var ended []*progress.Phase
+		ctx := progress.With(t.Context(), progress.New(func(was, _ *progress.Phase) { ended = append(ended, was) }))
+		restore := n.reaper(t, cniRules()).RestoreCNI
+		if which == "batch" {
+			restore, which = n.reaper(t, cniRules()).RestoreBatch, slices.Sorted(maps.Keys(n.archives))[0]
+		}
+		if _, err := restore(ctx, which); err != nil {
+			t.Fatal(err)
+		}
+		progress.From(ctx).End()
+		last := ended[len(ended)-1]
+		if done, total := last.Counts(); done != 6 || total != 6 || last.Unit != "file" {
+			t.Errorf("%s: %s: %d of %d %s", which, last.What, done, total, last.Unit)
+		}
+	}
+}
+
+// sweptCNI is a node of whose CNI files one sweep has made three archives of two.
+func sweptCNI(t *testing.T) *fakeCNI {
+	t.Helper()
+	n := newFakeCNI(newFakeNode())
+	n.chunk = 2
+	for i := range 6 {
+		n.leave(i, 25*time.Hour)
+	}
+	sweepOnce(t, n.reaper(t, cniRules()))
+	n.pass(testRules.Hold)
+	sweepOnce(t, n.reaper(t, cniRules()))
+	if len(n.there) != 0 || len(n.archives) != 3 {
+		t.Fatalf("%d left, %d archives", len(n.there), len(n.archives))
+	}
+	return n
+}
+
+// TestCNIRestoreCutShort: an archive that cannot be read ends a restore. What came back before is written down, and once the
+// archive can be read the same command goes on from there.
+func TestCNIRestoreCutShort(t *testing.T) {
+	n := sweptCNI(t)
+	names := slices.Sorted(maps.Keys(n.archives))
+	n.damaged = names[1]
+	done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+	last := n.records[len(n.records)-1]
+	if err == nil || done.Done != 2 || len(n.there) != 2 || last.Kind != policy.KindCNIRestored || last.Taken[string(cni.Cache)].Entries != 2 {
+		t.Errorf("%+v, %v; the last record is %+v", done, err, last)
+	}
+	n.damaged = ""
+	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 4 || done.Gone != 2 || len(n.there) != 6 {
+		t.Errorf("again: %+v, %v", done, err)
 	}
 }
 

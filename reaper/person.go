@@ -186,21 +186,21 @@ func (r *Reaper) Forget(ctx context.Context, uids []parsers.PodUID) (forgotten [
 
 // RestoreCNI writes back what one archive of CNI's files holds, or what all of them hold of
 // one pod, by a person's word.
-func (r *Reaper) RestoreCNI(ctx context.Context, which string) (outs []cni.Outcome, err error) {
+func (r *Reaper) RestoreCNI(ctx context.Context, which string) (done cni.Restored, err error) {
 	err = r.entered(ctx, func() error {
-		outs, err = r.CNI.Restore(ctx, which)
+		done, err = r.CNI.Restore(ctx, which)
 		return err
 	})
-	return outs, err
+	return done, err
 }
 
 // RestoreBatch writes back what all archives of one sweep hold, by a person's word.
-func (r *Reaper) RestoreBatch(ctx context.Context, which string) (outs []cni.Outcome, err error) {
+func (r *Reaper) RestoreBatch(ctx context.Context, which string) (done cni.Restored, err error) {
 	err = r.entered(ctx, func() error {
-		outs, err = r.CNI.RestoreBatch(ctx, which)
+		done, err = r.CNI.RestoreBatch(ctx, which)
 		return err
 	})
-	return outs, err
+	return done, err
 }
 
 // DropArchive drops one archive for ever, by a person's word.

@@ -62,29 +62,30 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 
 // archiveRestored puts files back and says so.
 func (a *app) archiveRestored(
-	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) ([]cni.Outcome, error),
+	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) (cni.Restored, error),
 ) error {
-	outs, err := restore(ctx, cfg, name)
+	done, err := restore(ctx, cfg, name)
 	if err != nil {
 		return fmt.Errorf("cannot restore %s: %w", name, err)
 	}
 	if a.json() {
-		return errors.Join(a.writeJSON(view.NewArchiveRestored(outs)), cniErrors(outs))
+		return errors.Join(a.writeJSON(view.NewArchiveRestored(done)), cniErrors(done))
 	}
 	p := a.printer(a.stdout)
-	p.CNIRestored(outs)
-	return errors.Join(p.Flush(), cniErrors(outs))
+	p.CNIRestored(done)
+	return errors.Join(p.Flush(), cniErrors(done))
 }
 
-func cniErrors(outs []cni.Outcome) error {
+// cniErrors are the first errors of a restore.
+func cniErrors(done cni.Restored) error {
 	var errs []error
-	for _, o := range outs {
-		if o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
+	for _, o := range done.Outcomes {
+		if len(errs) < 10 && o.Result != policy.Done && o.Result != policy.Gone { // the same file is there
 			errs = append(errs, fmt.Errorf("cannot put back %s: %s", clean.Text(o.File.Path()), o.Err))
 		}
 	}
-	if len(errs) > 10 {
-		errs = append(errs[:10], fmt.Errorf("and %d more", len(errs)-10))
+	if more := done.Failed - len(errs); more > 0 {
+		errs = append(errs, fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(errs...)
 }

@@ -33,8 +33,8 @@ type deps struct {
 	resume       func(ctx context.Context, cfg config.Config) error
 	forget       func(ctx context.Context, cfg config.Config, uids []parsers.PodUID) ([]parsers.PodUID, error)
 	archives     func(ctx context.Context, cfg config.Config) ([]cni.ArchiveState, error)
-	restoreCNI   func(ctx context.Context, cfg config.Config, which string) ([]cni.Outcome, error)
-	restoreBatch func(ctx context.Context, cfg config.Config, batch string) ([]cni.Outcome, error)
+	restoreCNI   func(ctx context.Context, cfg config.Config, which string) (cni.Restored, error)
+	restoreBatch func(ctx context.Context, cfg config.Config, batch string) (cni.Restored, error)
 	dropArchive  func(ctx context.Context, cfg config.Config, name string) error
 	discover     func(ctx context.Context) (dir, origin string, ok bool)
 	rootThere    func(cfg config.Config) error

@@ -49,7 +49,7 @@ func allJSONKeys() map[string]bool {
 		view.Archive{},
 		view.Stopped{},
 		view.Outcomes{},
-		view.CNIOutcome{},
+		view.ArchiveRestored{},
 		view.Sighting{},
 		config.SettingView{},
 		versionView{},

@@ -231,29 +231,34 @@ func fakeDeps(env func(string) string) deps {
 			}
 			return nil, fail()
 		},
-		restoreBatch: func(_ context.Context, _ config.Config, batch string) ([]cni.Outcome, error) {
+		restoreBatch: func(_ context.Context, _ config.Config, batch string) (cni.Restored, error) {
 			if batch != testArchive {
-				return nil, fmt.Errorf("no batch %q", batch)
+				return cni.Restored{}, fmt.Errorf("no batch %q", batch)
 			}
 			files := testCNI().Files
-			return []cni.Outcome{{File: files[0], Result: policy.Done}, {File: files[2], Result: policy.Done}}, nil
+			return restoredOf(cni.Outcome{File: files[0], Result: policy.Done}, cni.Outcome{File: files[2], Result: policy.Done}), nil
 		},
-		restoreCNI: func(_ context.Context, _ config.Config, which string) ([]cni.Outcome, error) {
+		restoreCNI: func(_ context.Context, _ config.Config, which string) (cni.Restored, error) {
 			files := testCNI().Files
 			switch which {
 			case testArchive:
-				return []cni.Outcome{
-					{File: files[0], Result: policy.Done},
-					{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
-					{File: files[2], Result: policy.Gone},
-				}, nil
+				return restoredOf(
+					cni.Outcome{File: files[0], Result: policy.Done},
+					cni.Outcome{File: files[1], Result: policy.Refused, Err: "the address is another sandbox's by now"},
+					cni.Outcome{File: files[2], Result: policy.Gone},
+				), nil
 			case string(uidParked):
-				return []cni.Outcome{{File: files[0], Result: policy.Done}}, nil
+				return restoredOf(cni.Outcome{File: files[0], Result: policy.Done}), nil
 			}
-			return nil, fail()
+			return cni.Restored{}, fail()
 		},
 		dropArchive: func(context.Context, config.Config, string) error { return fail() },
 	}
+}
+
+func restoredOf(outs ...cni.Outcome) (done cni.Restored) {
+	done.Add(outs)
+	return done
 }
 
 // call runs the program with the fake node.

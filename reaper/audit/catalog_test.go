@@ -62,7 +62,7 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindStillNamed:     {Kind: policy.KindStillNamed, UID: testUID, Lines: 1, LastLine: noon, Gone: noon},
 		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
 		policy.KindCNIRemoved:     cni.RemovedRecord("cni-1", nil, policy.Node{}, policy.Instant{}),
-		policy.KindCNIRestored:    cni.RestoredRecord("cni-1", nil, policy.Instant{}),
+		policy.KindCNIRestored:    new(cni.Restored).Record("cni-1", policy.Instant{}),
 	}
 	r, ok := bare[k]
 	if !ok {

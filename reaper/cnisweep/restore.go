@@ -2,6 +2,7 @@ package cnisweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
 // Drop drops one archive for ever, by a person's word.
@@ -16,65 +18,85 @@ func (s *Sweeper) Drop(name string) error { return s.Archive.DropArchive(name) }
 
 // Restore writes back what an archive holds, by a person's word: all of one archive, or of
 // every archive what belonged to one pod, the youngest first.
-func (s *Sweeper) Restore(ctx context.Context, which string) ([]cni.Outcome, error) {
-	uid, isPod := parsers.ParsePodUID(which)
-	outs, err := s.restore(ctx, which, func(archive string) bool { return isPod || archive == which },
-		func(c cni.Content) bool { return !isPod || c.File.UID == uid })
-	if err == nil && len(outs) == 0 && !isPod {
-		return nil, noArchive("archive", which)
+func (s *Sweeper) Restore(ctx context.Context, which string) (cni.Restored, error) {
+	if uid, isPod := parsers.ParsePodUID(which); isPod {
+		return s.restore(ctx, wanted{
+			which: which, doing: "looking for its CNI files in the archives",
+			from: func(string) bool { return true }, meant: func(c cni.Content) bool { return c.File.UID == uid },
+		})
 	}
-	return outs, err
+	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
 }
 
 // RestoreBatch writes back what all archives of one sweep hold, by a person's word. Any of
 // them names it.
-func (s *Sweeper) RestoreBatch(ctx context.Context, which string) ([]cni.Outcome, error) {
+func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (cni.Restored, error) {
 	batch := cni.BatchOf(which)
-	outs, err := s.restore(ctx, batch, func(archive string) bool { return cni.BatchOf(archive) == batch },
-		func(cni.Content) bool { return true })
-	if err == nil && len(outs) == 0 {
-		return nil, noArchive("batch", which)
+	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return cni.BatchOf(archive) == batch })
+}
+
+// restoreAll writes back all that some archives hold, which together are what.
+func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (cni.Restored, error) {
+	done, err := s.restore(ctx, wanted{
+		which: which, doing: "putting CNI files back", from: from, meant: func(cni.Content) bool { return true },
+	})
+	if err == nil && done.All() == 0 {
+		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
 	}
-	return outs, err
+	return done, err
 }
 
-func noArchive(what, name string) error {
-	return fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(name))
+// wanted is what a person wants back.
+type wanted struct {
+	which string // stands in the record
+	doing string // for who waits
+	from  func(archive string) bool
+	meant func(cni.Content) bool
 }
 
-// restore writes back what is meant of some archives. which stands in the record.
-func (s *Sweeper) restore(
-	ctx context.Context, which string, from func(archive string) bool, meant func(cni.Content) bool,
-) ([]cni.Outcome, error) {
+// restore writes back what is meant of some archives, a batch of files at a time, and writes down what came
+// back, also where an archive cannot be read.
+func (s *Sweeper) restore(ctx context.Context, want wanted) (cni.Restored, error) {
+	var done cni.Restored
 	archives, err := s.Archive.Archives()
 	if err != nil {
-		return nil, err
+		return done, err
 	}
-	var outs []cni.Outcome
+	archives = slices.DeleteFunc(archives, func(a cni.ArchiveState) bool { return !want.from(a.Name) })
+	work, files := progress.From(ctx), int64(0)
+	for _, a := range archives {
+		files += a.Files
+	}
+	work.Begin(want.doing, "file", files)
 	for _, a := range slices.Backward(archives) {
-		if !from(a.Name) {
-			continue
-		}
 		// What a crash cut short is not finished any more: a person wants it back.
 		if e := s.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
-			if _, err := s.Ledger.Append(cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())); err != nil {
-				return outs, fmt.Errorf("cannot write to the ledger: %w", err)
+			if _, err = s.Ledger.Append(cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())); err != nil {
+				err = fmt.Errorf("cannot write to the ledger: %w", err)
+				break
 			}
 		}
-		err := s.eachBatch(a.Name, meant, func(files []cni.Content) {
-			outs = append(outs, s.Remover.RestoreCNI(ctx, files)...)
+		err = s.eachBatch(a.Name, func(c cni.Content) bool {
+			if !want.meant(c) {
+				work.Add(1)
+				return false
+			}
+			return true
+		}, func(files []cni.Content) {
+			done.Add(s.Remover.RestoreCNI(ctx, files))
+			work.Add(int64(len(files)))
 		})
 		if err != nil {
-			return outs, err
+			break
 		}
 	}
-	if !slices.ContainsFunc(outs, func(o cni.Outcome) bool { return o.Result != policy.Gone }) {
-		return outs, nil // all of it is there already: nothing was done that a record could tell
+	if done.Done+done.Failed == 0 {
+		return done, err // all of it is there already: nothing was done that a record could tell
 	}
-	if _, err := s.Ledger.Append(cni.RestoredRecord(which, outs, s.Clock.Now())); err != nil {
-		return outs, fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+	if _, wrote := s.Ledger.Append(done.Record(want.which, s.Clock.Now())); wrote != nil {
+		err = errors.Join(err, fmt.Errorf("cannot write to the ledger what was put back: %w", wrote))
 	}
-	return outs, nil
+	return done, err
 }
 
 // eachBatch reads the files of an archive that are meant, some at a time.

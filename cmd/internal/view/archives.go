@@ -86,29 +86,41 @@ type CNIOutcome struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-func cniOutcomes(outs []cni.Outcome) []CNIOutcome {
+// RestoreTotals counts the files that a restore was about: its list may leave out some.
+type RestoreTotals struct {
+	Files  int `json:"files"`
+	Done   int `json:"done"`
+	Gone   int `json:"gone"`
+	Failed int `json:"failed"`
+	More   int `json:"more"` // files that are not in the list
+}
+
+func cniOutcomes(done cni.Restored) ([]CNIOutcome, RestoreTotals) {
 	views := []CNIOutcome{}
-	for _, o := range outs {
+	for _, o := range done.Outcomes {
 		views = append(views, CNIOutcome{o.File.Path(), o.Result, o.Err})
 	}
-	return views
+	return views, RestoreTotals{done.All(), done.Done, done.Gone, done.Failed, done.More()}
+}
+
+// ArchiveRestored is what the restore of an archive or a batch writes in JSON.
+type ArchiveRestored struct {
+	Outcomes []CNIOutcome  `json:"outcomes"`
+	Totals   RestoreTotals `json:"totals"`
 }
 
 // NewArchiveRestored shows what became of the files of an archive.
-func NewArchiveRestored(outs []cni.Outcome) any {
-	return map[string]any{"outcomes": cniOutcomes(outs)}
+func NewArchiveRestored(done cni.Restored) ArchiveRestored {
+	views, totals := cniOutcomes(done)
+	return ArchiveRestored{views, totals}
 }
 
 // CNIRestored says how many files came back.
-func (p *Printer) CNIRestored(outs []cni.Outcome) {
-	done := map[policy.Result]int{}
-	for _, o := range outs {
-		done[o.Result]++
-	}
-	if n := done[policy.Done]; n > 0 {
+func (p *Printer) CNIRestored(done cni.Restored) {
+	if n := done.Done; n > 0 {
 		p.Printf("put back: %s\n", human.Count(n, "CNI file"))
 	}
-	if n := done[policy.Gone]; n > 0 && n == len(outs) {
+	if n := done.Gone; n > 0 && n == done.All() {
 		p.Printf("put back already: %s\n", human.Count(n, "CNI file"))
 	} else if n > 0 {
 		p.Printf("already there: %s\n", human.Count(n, "CNI file"))

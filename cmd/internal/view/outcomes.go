@@ -48,16 +48,18 @@ func takenByName(taken map[contents.Class]policy.Tally) map[string]policy.Tally 
 // Restored is what restore writes in JSON.
 type Restored struct {
 	Outcomes
-	CNI []CNIOutcome `json:"cni"`
+	CNI    []CNIOutcome  `json:"cni"`
+	Totals RestoreTotals `json:"totals"`
 }
 
 // NewRestored shows a pod that was put back and the CNI files that came back with it.
-func NewRestored(outcomes Outcomes, files []cni.Outcome) Restored {
-	return Restored{outcomes, cniOutcomes(files)}
+func NewRestored(outcomes Outcomes, files cni.Restored) Restored {
+	views, totals := cniOutcomes(files)
+	return Restored{outcomes, views, totals}
 }
 
 // Restored says for a person what came back, and what did not.
-func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files []cni.Outcome) {
+func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Outcome, files cni.Restored) {
 	left := total(entry.Left)
 	place := c.PodsDir + "/" + string(entry.UID)
 	if entry.Leaf != "" {

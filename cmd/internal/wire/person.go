@@ -68,6 +68,7 @@ func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Rea
 // person meant it; of another one nothing is put back.
 func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.PodUID, shown []policy.EntryState) (o policy.Outcome, err error) {
 	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
+		progress.From(ctx).Begin("putting the directory back", "", 0) // it is moved: there is nothing to count
 		o, err = r.Restore(ctx, uid, shown)
 		return err
 	})
@@ -120,21 +121,21 @@ func (by Person) Forget(ctx context.Context, cfg config.Config, uids []parsers.P
 }
 
 // RestoreCNI puts back what an archive of CNI files holds, or of all archives what was one pod's.
-func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (outs []cni.Outcome, err error) {
+func (by Person) RestoreCNI(ctx context.Context, cfg config.Config, which string) (done cni.Restored, err error) {
 	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		outs, err = r.RestoreCNI(ctx, which)
+		done, err = r.RestoreCNI(ctx, which)
 		return err
 	})
-	return outs, err
+	return done, err
 }
 
 // RestoreBatch puts back what the archives of one sweep over CNI files hold.
-func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (outs []cni.Outcome, err error) {
+func (by Person) RestoreBatch(ctx context.Context, cfg config.Config, batch string) (done cni.Restored, err error) {
 	err = by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		outs, err = r.RestoreBatch(ctx, batch)
+		done, err = r.RestoreBatch(ctx, batch)
 		return err
 	})
-	return outs, err
+	return done, err
 }
 
 // DropArchive drops one archive of CNI files.

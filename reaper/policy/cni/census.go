@@ -85,13 +85,6 @@ func RemovedRecord(archive string, outs []Outcome, n policy.Node, now policy.Ins
 	return r
 }
 
-// RestoredRecord tells what was put back by a person's word.
-func RestoredRecord(which string, outs []Outcome, now policy.Instant) policy.Record {
-	r := policy.Record{Kind: policy.KindCNIRestored, At: now, Archive: which}
-	ended(&r, outs)
-	return r
-}
-
 func ended(r *policy.Record, outs []Outcome) {
 	failed := 0
 	for i := range outs {
