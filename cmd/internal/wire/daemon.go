@@ -38,7 +38,9 @@ type Process struct {
 // again.
 func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func(context.Context) (config.Config, error)) error {
 	collectEarly()
-	log := newLogger(cfg, proc.Stderr)
+	level := new(slog.LevelVar)
+	level.Set(logLevel(cfg))
+	log := newLogger(cfg, proc.Stderr, level)
 	notes, err := CheckCredentials(ctx, cfg, time.Now())
 	if err != nil {
 		return err
@@ -57,7 +59,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	}
 	defer release()
 	metrics := newMetricsFile(ctx, cfg, proc.Version, log, slog.LevelInfo)
-	teller := newTeller(cfg, proc.Stderr, nil)
+	teller := newTeller(cfg, proc.Stderr, nil, level)
 	r, err := newReaper(ctx, cfg, store, log, teller, metrics)
 	if err != nil {
 		return err
@@ -66,8 +68,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	tellUnlisted(r, log)
 	tellMeans(r.Remover.Means(), log)
 	var from source.Checkpoints
-	known, err := store.Load("checkpoints", &from)
-	if err != nil {
+	if _, err := store.Load("checkpoints", &from); err != nil {
 		return err
 	}
 	units := newUnits(cfg, log)
@@ -82,8 +83,14 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer again.Stop()
 	var guard bounded.Guard
 	logs.Relook(ctx, again.C, func() []string { return laterFiles(ctx, cfg, &guard) })
+	does := func(cfg config.Config) string { return cfg.Begins(r.Clock.Now().Wall, seen(store, time.Time{})) }
+	took := func(next config.Config) string {
+		metrics.Enforcing(!next.Observe())
+		level.Set(logLevel(next))
+		return does(next)
+	}
 	d := &reaper.Daemon{
-		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, log, metrics),
+		Reaper: r, Lines: logs.Lines(), Parse: counted(metrics.Source, newParse(cfg, units)), Reload: reloads(ctx, cfg, reload, took, log),
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
@@ -96,11 +103,8 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 	defer stopWeb()
 	stopReports := writeReports(ctx, cfg, proc.Version, d, metrics, log)
 	defer stopReports()
-	began := policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all)}
-	if !known { // the first start on this node: whoever has just installed it learns what it will do
-		began.Text += ". It " + cfg.Begins(began.At.Wall, seen(store, time.Time{}))
-	}
-	say(teller, log, began)
+	// Whoever has installed, upgraded or changed it learns what it will do.
+	say(teller, log, policy.Record{Kind: policy.KindStarted, At: r.Clock.Now(), Text: started(cfg, all) + ". It " + does(cfg)})
 	notify(daemon.SdNotifyReady)
 	go watchdog(ctx, d, r.Clock)
 	err = d.Run(ctx)
@@ -172,10 +176,10 @@ func watchdog(ctx context.Context, d *reaper.Daemon, clock reaper.Clock) {
 	}
 }
 
-// reloads reads the configuration again at each SIGHUP. What can change at run time does;
-// the rest is named. A configuration that is wrong changes nothing.
+// reloads reads the configuration again at each SIGHUP. What can change at run time does, where took takes it, which
+// says what the daemon does now; the rest is named. A configuration that is wrong changes nothing.
 func reloads(
-	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), log *slog.Logger, metrics *metricsFile,
+	ctx context.Context, cfg config.Config, reload func(context.Context) (config.Config, error), took func(config.Config) string, log *slog.Logger,
 ) <-chan policy.Rules {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -200,10 +204,10 @@ func reloads(
 				log.WarnContext(ctx, "some settings change only with a restart: systemctl restart orphan-reaper", slog.Any("settings", restart))
 			}
 			cfg = cfg.Take(next, live)
-			metrics.Enforcing(!cfg.Observe())
+			does := took(cfg)
 			select {
 			case out <- Rules(cfg):
-				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live))
+				log.InfoContext(ctx, "the configuration was read again", slog.Any("changed", live), slog.String("now", does))
 			case <-ctx.Done():
 				return
 			}

@@ -127,7 +127,6 @@ func (x *Examination) look(ctx context.Context, cfg config.Config, store *state.
 	r.Rules = x.Case.Rules
 	rep, err := r.Pass(ctx, reaper.Options{DryRun: true, Claims: claims})
 	if err != nil {
-		err = noNode(cfg, err)
 		if e, ok := errors.AsType[*exit.Error](err); ok && e.Hint == noNodeHint {
 			if root := diagnosis.RootNamed(x.Case.Said); root != "" && root != cfg.RootDir {
 				e.Hint = "the kubelet's line names " + root + ": try --root-dir " + root // anybody can write a line: a person decides

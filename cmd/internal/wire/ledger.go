@@ -62,6 +62,9 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 		return nil, err
 	}
 	defer closeQuietly(store)
+	if err := sameQuarantine(cfg, store); err != nil {
+		return nil, err
+	}
 	known := store.Entries()
 	var entries []policy.EntryState
 	for _, e := range known {

@@ -33,8 +33,8 @@ func logLevel(cfg config.Config) slog.Level {
 	return level
 }
 
-func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
-	level := logLevel(cfg)
+// newLogger makes the log; a daemon changes the level while it runs.
+func newLogger(cfg config.Config, stderr io.Writer, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(stderr, opts)
 	switch {
@@ -48,13 +48,13 @@ func newLogger(cfg config.Config, stderr io.Writer) *slog.Logger {
 
 // newTeller says where records go: to the journal where there is one, else to stderr, there as show
 // writes them where that is not nil.
-func newTeller(cfg config.Config, fallback io.Writer, show func(policy.Record) error) *audit.Journal {
+func newTeller(cfg config.Config, fallback io.Writer, show func(policy.Record) error, level slog.Leveler) *audit.Journal {
 	format := audit.FormatText
 	if cfg.LogFormat == "json" {
 		format = audit.FormatJSON
 	}
 	return audit.NewJournal(audit.JournalOptions{
-		Fallback: fallback, Format: format, Show: show, Level: logLevel(cfg),
+		Fallback: fallback, Format: format, Show: show, Level: level,
 		NoJournal: cfg.LogFormat == "text" || cfg.LogFormat == "json" || (cfg.LogFormat == config.Auto && cfg.OtherNodeRoot()),
 	})
 }

@@ -47,7 +47,7 @@ func beginning(file string) string {
 // record of it goes where the daemon's go; the metrics are the daemon's.
 func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Reaper) error) error {
 	defer progress.From(ctx).End()
-	log := newLogger(cfg, by.Stderr)
+	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Rea
 		return err
 	}
 	cfg.Mode = config.ModeEnforce // a person's word is not observing
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, nil), silent{})
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, nil, logLevel(cfg)), silent{})
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func PodsHere(ctx context.Context, cfg config.Config, past bool) ([]Pod, error) 
 	}
 	rep, err := r.Pass(ctx, reaper.Options{DryRun: true})
 	if err != nil {
-		return nil, noNode(cfg, err)
+		return nil, err
 	}
 	var pods []Pod
 	add := func(verdict policy.Verdict, e policy.Evidence, where string) {

@@ -26,14 +26,13 @@ type SweepOptions struct {
 // Sweep is the daemon's work in one go. Its metrics are the daemon's file: where a cron job
 // takes the daemon's place, its figures stand there.
 func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o SweepOptions) (rep reaper.Report, err error) {
-	defer func() { err = noNode(cfg, err) }()
 	work := progress.From(ctx)
 	defer work.End()
 	if _, err := CheckCredentials(ctx, cfg, time.Now()); err != nil {
 		return reaper.Report{}, err
 	}
 	collectEarly()
-	log := newLogger(cfg, by.Stderr)
+	log := newLogger(cfg, by.Stderr, logLevel(cfg))
 	store, err := state.Open(cfg.StateDir, state.Options{Log: log, By: by.named(cfg)})
 	if err != nil {
 		return reaper.Report{}, err
@@ -45,7 +44,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 	}
 	defer release()
 	metrics := newMetricsFile(ctx, cfg, version, log, slog.LevelDebug)
-	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, o.Show), metrics)
+	r, err := newReaper(ctx, cfg, store, log, newTeller(cfg, by.Stderr, o.Show, logLevel(cfg)), metrics)
 	if err != nil {
 		return reaper.Report{}, err
 	}

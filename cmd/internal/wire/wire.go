@@ -143,11 +143,23 @@ func newReaper(ctx context.Context, cfg config.Config, store *state.Store, log *
 		return nil, err
 	}
 	r := &reaper.Reaper{
-		Prober: p, Remover: rem, Ledger: store, Store: store, Clock: clock,
+		Prober: prober{p, cfg}, Remover: rem, Ledger: store, Store: store, Clock: clock,
 		Teller: teller, Meter: meter, Log: log, Rules: Rules(cfg),
 		CNI: &cnisweep.Sweeper{Prober: cniProber{p}, Remover: rem, Archive: cniArchive{store}, Ledger: store, Clock: clock, Log: log},
 	}
 	return r, r.Load()
+}
+
+// prober says of a root directory that is not there what every command says.
+type prober struct {
+	*probe.Probe
+	cfg config.Config
+}
+
+// Look is the probe's.
+func (p prober) Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	look, err := p.Probe.Look(ctx, parked, only)
+	return look, noNode(p.cfg, err)
 }
 
 // cniProber gives the probe's sweep the loop's type.
@@ -214,7 +226,7 @@ func Survey(ctx context.Context, cfg config.Config, uids []parsers.PodUID) (reap
 	if err == nil {
 		err = ctx.Err() // half of a look would pass for the whole
 	}
-	return rep, noNode(cfg, err)
+	return rep, err
 }
 
 // errNoSource is for a configuration whose logs cannot be followed.
