@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +193,19 @@ func TestDoctor(t *testing.T) {
 	}
 	_, out, _ := call(t, "umount", "doctor", "-o", "json")
 	golden(t, "doctor.json", out)
+	var v struct {
+		Aging struct {
+			UIDs       []string
+			Bytes      int64
+			DueSeconds int `json:"due_seconds"`
+			Commands   []string
+		}
+	}
+	_, out, _ = call(t, "aging", "doctor", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &v); err != nil || !slices.Equal(v.Aging.UIDs, []string{string(uidHeld)}) || v.Aging.Bytes != 300<<10 ||
+		v.Aging.DueSeconds != 24*3600-1 || !slices.Equal(v.Aging.Commands, []string{"orphan-reaper quarantine restore " + string(uidHeld)}) {
+		t.Errorf("%v %+v", err, v)
+	}
 }
 
 // TestDoctorCommands: a command stands on a line of its own, so that no width breaks it and it can be pasted.

@@ -26,9 +26,11 @@ type Sum struct {
 	// Addresses are those of CNIFiles that reserved an address.
 	Addresses int64 `json:"addresses"`
 	CNIBack   int64 `json:"cni_put_back"` // files of CNI that a person put back
-	Entries   int64 `json:"entries"`      // directory entries that were removed for good, files of CNI too
-	Bytes     int64 `json:"bytes"`        // that they had allocated
-	Failed    int64 `json:"failed"`
+	// Entries are directory entries that were removed for good, files of CNI too, and Bytes what they had allocated. On a
+	// day on which more files of CNI came back than went they are below zero.
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+	Failed  int64 `json:"failed"`
 }
 
 // Day is what was done on one day of UTC.
@@ -92,6 +94,8 @@ func (s *Sum) add(r policy.Record) {
 	for class, t := range r.Taken {
 		if r.Kind == policy.KindCNIRestored {
 			s.CNIBack += t.Entries
+			s.Entries -= t.Entries // it takes its place again
+			s.Bytes -= t.Bytes
 			continue
 		}
 		s.Entries += t.Entries
@@ -148,6 +152,7 @@ func Of(t Table, heard quiet.Memory, from, now time.Time) Account {
 			a.plus(d.Sum)
 		}
 	}
+	a.Entries, a.Bytes = max(0, a.Entries), max(0, a.Bytes) // what came back may have gone before
 	for _, d := range heard.Days {
 		if d.Day < first {
 			continue

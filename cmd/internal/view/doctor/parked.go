@@ -1,7 +1,10 @@
 package doctor
 
 import (
+	"time"
+
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 )
@@ -36,15 +39,34 @@ func (v *Screen) gone() string {
 // whose is "1 pod's" or "2 pods'".
 func whose(pods int) string { return human.Count(pods, "pod") + human.Plural(pods, "'s", "'") }
 
+// aging is the ephemeral data that goes from the quarantine by itself, with the commands that keep it.
+type aging struct {
+	UIDs       []parsers.PodUID `json:"uids"` // what goes first stands first
+	Bytes      int64            `json:"bytes"`
+	DueSeconds int              `json:"due_seconds"` // until the first goes
+	Commands   []string         `json:"commands"`
+}
+
+func newAging(a diagnosis.Aging) *aging {
+	if len(a.UIDs) == 0 {
+		return nil
+	}
+	v := aging{UIDs: a.UIDs, Bytes: a.Bytes, DueSeconds: max(0, int(a.In.Seconds()))}
+	for _, uid := range a.UIDs {
+		v.Commands = append(v.Commands, "orphan-reaper quarantine restore "+string(uid))
+	}
+	return &v
+}
+
 // aging says what ephemeral data goes from the quarantine by itself, when, and how a person keeps it.
 func (p writer) aging(v *Screen) {
-	pods := len(v.aging.UIDs)
-	if pods == 0 {
+	if v.Aging == nil {
 		return
 	}
+	pods := len(v.Aging.UIDs)
 	when, it := " now", "it"
-	if v.aging.In > 0 {
-		when = " in " + human.Age(v.aging.In)
+	if due := time.Duration(v.Aging.DueSeconds) * time.Second; due > 0 {
+		when = " in " + human.Age(due)
 	}
 	if pods > 1 {
 		when, it = ", the first"+when, "one"
@@ -53,13 +75,9 @@ func (p writer) aging(v *Screen) {
 		when += ", if a daemon or a sweep enforces"
 	}
 	p.Printf("\n")
-	what := whose(pods) + human.Plural(pods, " emptyDir", " emptyDirs") + " (" + human.Size(v.aging.Bytes) + ") "
+	what := whose(pods) + human.Plural(pods, " emptyDir", " emptyDirs") + " (" + human.Size(v.Aging.Bytes) + ") "
 	p.Para("", what+human.Plural(pods, "goes", "go")+" for ever"+when+". To keep "+it+":")
-	commands := make([]string, pods)
-	for i, uid := range v.aging.UIDs {
-		commands[i] = "orphan-reaper quarantine restore " + string(uid)
-	}
-	p.commands(commands, "quarantine list")
+	p.commands(v.Aging.Commands, "quarantine list")
 }
 
 // data says what waits in quarantine for a person's word, which nobody is in a hurry to give.

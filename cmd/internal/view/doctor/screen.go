@@ -25,6 +25,7 @@ type Screen struct {
 	Daemon      diagnosis.Daemon `json:"daemon"`
 	Stops       *policy.Why      `json:"stops,omitempty"` // what keeps all that may go
 	Todo        []Todo           `json:"todo"`
+	Aging       *aging           `json:"aging,omitempty"` // nil where nothing goes from the quarantine by itself
 	Missing     []string         `json:"missing"`
 	Errors      []string         `json:"errors"`
 	now         time.Time        // by the wall clock
@@ -33,7 +34,6 @@ type Screen struct {
 	podsDir     string
 	dataPods    int // that have data in quarantine
 	dataBytes   int64
-	aging       diagnosis.Aging
 	unattended  bool // the last thing to do is to have something take what may go
 }
 
@@ -96,7 +96,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 	v := Screen{
 		NeedsPerson: d.NeedsPerson, Looked: c.Looked, Living: d.Living, Daemon: c.Daemon, Pods: []pod{}, Todo: []Todo{},
 		Missing: []string{}, Errors: append([]string{}, r.Errors...), now: x.Now.Wall, counts: counts{pods: d.Count, bytes: d.Bytes, due: -1}, root: r.Root,
-		podsDir: x.PodsDir, dataPods: c.DataPods, dataBytes: c.DataBytes, aging: c.Aging,
+		podsDir: x.PodsDir, dataPods: c.DataPods, dataBytes: c.DataBytes, Aging: newAging(c.Aging),
 	}
 	if r.Err != nil {
 		v.Errors = append(v.Errors, r.Err.Error())
