@@ -58,18 +58,16 @@ var doctored = map[string]func(*wire.Examination){
 		complain(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 	},
-	"umount": func(x *wire.Examination) {
-		complain(x)
-		r := only(testReport(), uidMounted)
-		e := r.Look.Pods[0]
-		e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
-		x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
-	},
+	"umount": doctoredUmount,
 	"past": func(x *wire.Examination) {
 		complain(x)
 		s := &x.Case.Said[0]
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
+	},
+	"umountalone": func(x *wire.Examination) {
+		doctoredUmount(x)
+		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
 	},
 	"aging": func(x *wire.Examination) {
 		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
@@ -150,6 +148,15 @@ var doctored = map[string]func(*wire.Examination){
 		}
 		x.Case.Said[0].Words = strings.Repeat(oldWords+" \x1b[2J", 9)
 	},
+}
+
+// doctoredUmount has a volume of a dead pod mounted.
+func doctoredUmount(x *wire.Examination) {
+	complain(x)
+	r := only(testReport(), uidMounted)
+	e := r.Look.Pods[0]
+	e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~csi/pvc-0d5f2c1e-6f0e-4c39-9d3b-0d6a1e9f6b11/mount'"
+	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
 }
 
 // keep keeps the pod that may go.

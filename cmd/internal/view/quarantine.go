@@ -248,6 +248,6 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		p.Printf("; %d with data that may be a user's", data)
 	}
 	p.Printf("\n")
-	p.Item("", "restore", 9, "", "orphan-reaper quarantine restore UID puts a pod back.")
-	p.Item("", "purge", 9, "", "orphan-reaper quarantine purge UID removes it for ever; \"by you\" says that nothing else does.")
+	p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
+	p.Item("", "purge", 9, "", "Removes it for ever; \"by you\" says that nothing else does: orphan-reaper quarantine purge UID")
 }

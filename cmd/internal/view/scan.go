@@ -75,10 +75,10 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		item("gone", "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
 	if counts["reap"] > 0 {
-		item("reap", green, cmp.Or(t.Now("them", sweepCommand), sweepCommand+" takes them now; the daemon does it by itself."))
+		item("reap", green, cmp.Or(t.Now("them", sweepCommand), "The daemon takes them by itself; this takes them now: "+sweepCommand))
 	}
 	if clears > 0 {
-		item("clear", green, human.Count(clears, "pod")+": sweep would quarantine what keeps the kubelet from finishing; explain POD says what that is.")
+		item("clear", green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
 	}
 	if counts["wait"] > clears {
 		text := "Nothing to do: it ends by itself."
@@ -89,7 +89,7 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		item("wait", Yellow, text)
 	}
 	if counts["keep"] > 0 {
-		item("keep", colourOf("keep", person), "orphan-reaper explain POD says what keeps a pod and what to do about it.")
+		item("keep", colourOf("keep", person), "What keeps a pod, and what to do about it: orphan-reaper explain POD")
 	}
 }
 

@@ -235,9 +235,10 @@ func (p *Printer) afterSweep(shown []podView) {
 		keeps = keeps || pod.outlook() == policy.OutlookPerson
 	}
 	if inQuarantine {
-		item(outcomeQuarantined, green, "orphan-reaper quarantine list says when it goes; orphan-reaper quarantine restore POD puts it back.")
+		item(outcomeQuarantined, green, "When it goes: orphan-reaper quarantine list")
+		item("", "", "To put it back: orphan-reaper quarantine restore POD")
 	}
 	if keeps {
-		item("kept", red, "orphan-reaper explain POD says what keeps a pod and what to do about it.")
+		item("kept", red, "What keeps a pod, and what to do about it: orphan-reaper explain POD")
 	}
 }

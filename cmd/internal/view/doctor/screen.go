@@ -268,6 +268,9 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 			command = filled.Then[0]
 			if command == p.Evidence.Umount {
 				text = "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+				if c.Daemon.Runs != policy.Yes {
+					text = "If the pod is gone, umount what is still mounted; a sweep can then take the rest:"
+				}
 			}
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
 			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
