@@ -29,6 +29,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/quiet"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // testLoginUID names the file in which the whole program reads who has logged in, in place of this machine's word.
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "JOURNAL_STREAM"} {
 		_ = os.Unsetenv(name) // it cannot fail for these names
 	}
-	testscript.Main(m, map[string]func(){
+	commands := map[string]func(){
 		"orphan-reaper": func() {
 			os.Exit(runWith(fakeDeps(os.Getenv), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 		},
@@ -59,7 +60,11 @@ func TestMain(m *testing.M) {
 		},
 		// A process of that name, until its input ends.
 		"kubelet": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
-	})
+	}
+	if commands[filepath.Base(os.Args[0])] == nil {
+		testkit.Alone()
+	}
+	testscript.Main(m, commands)
 }
 
 func TestScripts(t *testing.T) {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +18,18 @@ func needNamespaces(t *testing.T) {
 	testkit.NeedRoot(t)
 	if out, err := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
 		testkit.Skip(t, "this needs mount and PID namespaces: ", err, ": ", string(out))
+	}
+}
+
+// TestNoHost: the tests run where they see no process of this machine, and no kubelet of it.
+func TestNoHost(t *testing.T) {
+	needNamespaces(t)
+	if os.Getppid() != 1 {
+		t.Errorf("these tests are a child of process %d", os.Getppid())
+	}
+	first, err := os.ReadFile("/proc/1/cmdline")
+	if err != nil || !bytes.Contains(first, []byte(filepath.Base(os.Args[0]))) {
+		t.Errorf("the first process is %q, %v", first, err)
 	}
 }
 

@@ -189,7 +189,8 @@ func TestWholeNamed(t *testing.T) {
 		t.Fatalf("the other pod: %v", err)
 	}
 	n.mkdir("root/pods/" + wholeUID(1) + "/volumes")
-	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 0 || !strings.Contains(out, ".conflict") {
+	out, code := n.said("quarantine", "restore", "--verbose", wholeUID(1))
+	if code != 0 || !strings.Contains(out, ".conflict") || !strings.Contains(out, "orphan-reaper: putting the directory back: ") {
 		t.Fatalf("restore: %d, %s", code, out)
 	}
 	if _, err := os.Stat(n.path("root/pods/" + wholeUID(1) + "/volumes/kubernetes.io~nfs/share/file")); err != nil {

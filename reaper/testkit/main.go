@@ -3,10 +3,12 @@ package testkit
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -50,6 +52,38 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	if err := cmd.Wait(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Alone has the tests of a package run where they see no process of this machine, and no mount of theirs stays: in PID and
+// mount namespaces of their own. It is for TestMain, and returns in those namespaces, or where this user may make none.
+func Alone() {
+	const namespaces = "--mount --pid --fork --kill-child --mount-proc"
+	if os.Getenv(envInside) != "" || os.Geteuid() != 0 {
+		return
+	}
+	unshare := func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append(strings.Fields(namespaces), args...)...)
+	}
+	if err := unshare("true").Run(); err != nil { // a test that needs them says so
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot find the tests:", err)
+		os.Exit(1)
+	}
+	// Pdeathsig is sent when the thread that forked ends.
+	runtime.LockOSThread()
+	// A shell is the first process there: it reaps what the tests leave, and a signal to the tests is like any other.
+	cmd := unshare(append([]string{"sh", "-c", `"$0" "$@"; exit $?`, self}, os.Args[1:]...)...)
+	cmd.Env = append(os.Environ(), envInside+"=1")
+	// Pipes: a file that is open here would be one on a mount that is not there.
+	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{os.Stdout}, struct{ io.Writer }{os.Stderr}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
