@@ -196,7 +196,7 @@ func TestScanJSON(t *testing.T) {
 func TestWaitFollowsSettings(t *testing.T) {
 	for _, daemon := range []string{"none", "unknown"} {
 		env := func(key string) string { return map[string]string{"FAKE": "all", "FAKE_DAEMON": daemon}[key] }
-		for settings, want := range map[string]string{"--hold 8s --confirm 6s": "some 14s.", "": "some 10m."} {
+		for settings, want := range map[string]string{"--hold 8s --confirm 6s": "some 14s:", "": "some 10m:"} {
 			for _, command := range []string{"scan", "explain " + string(uidHold)} {
 				var out, errs bytes.Buffer
 				runWith(fakeDeps(env), strings.Fields(command+" "+settings), strings.NewReader(""), &out, &errs, env)

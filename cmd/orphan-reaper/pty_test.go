@@ -125,3 +125,27 @@ func TestWatch(t *testing.T) {
 		t.Errorf("a look that fails: %v", err)
 	}
 }
+
+// TestQuestionFits: a question before a purge is broken between words, as all that a person reads.
+func TestQuestionFits(t *testing.T) {
+	master, tty := testkit.Terminal(t, 60)
+	if _, err := io.WriteString(master, "no\n"); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(master) // EIO is how a terminal ends, pty(7)
+		read <- string(b)
+	}()
+	env := func(key string) string { return map[string]string{"FAKE": "all", "NO_COLOR": "1"}[key] }
+	code := runWith(fakeDeps(env), []string{"quarantine", "purge", string(uidHeld)}, tty, tty, tty, env)
+	if err := tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
+	question, _, asked := strings.Cut(shown, "\nType yes: ")
+	if code != exit.FailedCode || !asked || !strings.Contains(question, "\nRemove for ever 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
+		t.Errorf("%d: %s", code, shown)
+	}
+	fits(t, "question", question, 60)
+}

@@ -142,7 +142,15 @@ func (a *app) confirm(question, would string) error {
 		return exit.Usagef("--yes purges without asking; it cannot be undone", "purge asks first, and there is no terminal; it would remove %s", would)
 	}
 	defer a.console.Answered()
-	return ask(f, a.stderr, question)
+	p, lines := a.printer(a.stderr), []string{}
+	for line := range strings.Lines(question) {
+		text := strings.TrimLeft(line, " ")
+		indent := line[:len(line)-len(text)]
+		for _, part := range p.Wrap(text, p.TextColumns()-len(indent)) {
+			lines = append(lines, indent+part)
+		}
+	}
+	return ask(f, a.stderr, strings.Join(lines, "\n"))
 }
 
 func ask(in io.Reader, out io.Writer, question string) error {

@@ -49,14 +49,14 @@ func (t Taker) Now(it, sweep string) string {
 
 // Later says what becomes of what has to wait, "" where the daemon takes it by itself.
 func (t Taker) Later(sweep string) string {
-	sweep += ", which waits out hold and confirm, some " + human.Span(t.wait) + "."
+	waits := "waits out hold and confirm, some " + human.Span(t.wait) + ": " + sweep
 	switch {
 	case t.stopped != "":
 		return "Nothing takes it when it has waited: " + t.stopped + "."
 	case t.runs == policy.No:
-		return "No daemon runs here that waits for it. Now: " + sweep
+		return "No daemon runs here that waits for it. This " + waits
 	case t.runs == policy.Unknown:
-		return "A daemon takes it by itself, and whether one runs here is not known. Without one: " + sweep
+		return "A daemon takes it by itself, and whether one runs here is not known. Without one this " + waits
 	}
 	return ""
 }

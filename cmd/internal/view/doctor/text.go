@@ -25,6 +25,8 @@ const (
 	mostPods     = 4 // pods
 	mostCommands = 3 // of one thing to do
 	mostMissing  = 4
+
+	mostMissingLines = 2
 )
 
 // The widths of the pods' columns; a name has the room between.
@@ -65,14 +67,20 @@ func (p writer) complaints(v *Screen) {
 		verb = "complained"
 	}
 	p.Printf("%s\n", p.Paint(term.Bold, "The kubelet "+verb+" of "+human.Count(c.Pods, "pod")+":"))
-	lines := human.Wrap(c.Message, p.TextColumns()-2)
-	for i, line := range lines[:min(len(lines), mostMessage)] {
-		if i == mostMessage-1 && len(lines) > mostMessage {
-			line = human.Short(line+" …", p.TextColumns()-2)
-		}
-		p.Printf("  %s\n", p.Paint(term.Red, line))
-	}
+	p.cut("  ", "  ", term.Red, c.Message, mostMessage)
 	p.Para("", v.often())
+}
+
+// cut writes text wrapped, in so many lines at the most, those after the first behind hang.
+func (p writer) cut(indent, hang string, c view.Colour, text string, most int) {
+	lines := human.Wrap(text, p.TextColumns()-len(hang))
+	for i, line := range lines[:min(len(lines), most)] {
+		if i == most-1 && len(lines) > most {
+			line = human.Short(line+" …", p.TextColumns()-len(hang))
+		}
+		p.Printf("%s%s\n", indent, p.Paint(c, line))
+		indent = hang
+	}
 }
 
 // read names what was read, for a person.
@@ -291,7 +299,7 @@ func (p writer) missing(v *Screen) {
 				p.Printf("  … and %d more (-o json has all)\n", len(v.Missing)-i)
 				break
 			}
-			p.Printf("  %s\n", human.Short(m, p.Columns-2))
+			p.cut("  ", "    ", "", m, mostMissingLines)
 		}
 	}
 	if !v.root {

@@ -152,7 +152,9 @@ func Would(entries []policy.EntryState) string {
 	if unread < len(entries) {
 		text += fmt.Sprintf(" with %s in quarantine", held(entries...))
 	}
-	if data > 0 {
+	if data == len(entries) {
+		text += ", with data that may be a user's"
+	} else if data > 0 {
 		text += fmt.Sprintf(", %d of them with data that may be a user's", data)
 	}
 	switch {

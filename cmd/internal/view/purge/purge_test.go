@@ -54,7 +54,7 @@ func TestPurgeQuestion(t *testing.T) {
 			[]policy.EntryState{large},
 			"Pod d: at least 1,000,000 files and directories, 4.0 KiB\n  volumes/kubernetes.io~nfs/share: data, 4.0 KiB\n" +
 				"Remove for ever 1 pod with at least 1,000,000 files and directories, 4.0 KiB in quarantine, " +
-				"1 of them with data that may be a user's? This cannot be undone.",
+				"with data that may be a user's? This cannot be undone.",
 		},
 		{
 			"unread",
