@@ -23,6 +23,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: code %d, %s", name, code, errs)
 		}
 		fits(t, name, out)
+		if _, given, _ := call(t, "", append(path, "--help", "--root-dir", "/x")...); given != out {
+			t.Errorf("%s: --root-dir changes the page:\n%s", name, given)
+		}
 		if c.Name() != "help" && !c.HasSubCommands() && !strings.Contains(out, "\nExamples:\n  ") {
 			t.Errorf("%s: no example", name)
 		}
