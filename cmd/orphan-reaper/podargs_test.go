@@ -163,7 +163,7 @@ func TestWholePurgeWhileAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // the exit code says it
-		return b.String() + string(rest), cmd.ProcessState.ExitCode()
+		return strings.Join(strings.Fields(b.String()+string(rest)), " "), cmd.ProcessState.ExitCode()
 	}
 	said, code := purge(func() { n.write(entry+".8/volumes/kubernetes.io~nfs/share/file", "canary") })
 	if code != 1 || !strings.Contains(said, "Pod "+wholeUID(1)+", entry "+first+": ") || !strings.Contains(said, wholeUID(1)+".8 has come since") {
