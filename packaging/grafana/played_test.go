@@ -139,6 +139,7 @@ func (d *daemon) reap() {
 	for i := range d.dice(3+busy) / 2 {
 		size := int64(1+(d.number+i)%9) << 20
 		d.metrics.Outcome(policy.Outcome{Action: policy.Action{Kind: policy.Park}, Result: policy.Done})
+		d.metrics.Quiet(180) // as many as a kubelet writes in six minutes
 		d.metrics.Outcome(policy.Outcome{Action: policy.Action{Kind: policy.Strip}, Result: policy.Done, Taken: map[contents.Class]policy.Tally{
 			contents.ClassSkeleton: {Entries: 12, Bytes: 49152}, contents.ClassProjected: {Entries: 9, Bytes: size / 8},
 			contents.ClassEphemeral: {Entries: 40, Bytes: size},
