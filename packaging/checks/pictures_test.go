@@ -93,14 +93,11 @@ func TestTimeline(t *testing.T) {
 	d.drawn(t, "../../docs/timeline.svg")
 }
 
-// question is one step of the decision: with the answer that ends it, and what that ends in.
+// question is one step of the decision: the answer that leads aside and what that ends in, the question, and what it looks at.
 type question struct {
-	name  string
-	lines []string
-	ends  string // the answer that leads aside
-	class string
-	to    string
-	says  string
+	ends, to, says string
+	name           string
+	lines          [2]string
 }
 
 // TestDecision draws docs/decision.svg: what keeps a pod, what waits, and what goes. It must have each fact of the
@@ -108,46 +105,33 @@ type question struct {
 func TestDecision(t *testing.T) {
 	c := defaults(t)
 	questions := []question{
-		{
-			"Does a fact say that it lives, or must stay?",
-			[]string{
-				"mounted, own_mount, sandbox, container, cgroup, kubelet_lists, api_lists,",
-				"kubelet_file, static_pod, staged, held, restored, directory, remade, used",
-			},
-			"yes", "stop", "Keep", "one yes is enough",
-		},
-		{
-			"Is one of these unknown, or the content not read?",
-			[]string{"content; a list that most nodes do not have may be unknown", "a doubt about the node pauses the hold, one about the pod begins it anew"},
-			"yes", "stop", "Keep", "doubt keeps",
-		},
-		{
-			"Has the kubelet that runs now let it go?",
-			[]string{
-				"named: it named this pod; released: a whole list does not have it;",
-				"swept: it named another, and no pod_logs, pod_resources know this one",
-			},
-			"no", "stop", "Keep", "kubelet-unknown",
-		},
-		{
-			"Is one of its files still in use?",
-			[]string{"in_use: open or mapped, a program, a working directory,", "a file of an io_uring, a loop device or swap"},
-			"yes", "wait", "Wait", "goes by itself",
-		},
-		{
-			"Has it been so for long enough?",
-			[]string{
-				"two looks agreed, and the directory is unchanged: " + words(c["hold"]) + " (hold)",
-				"the kubelet has run for " + words(c["settle"]) + " (settle)",
-			},
-			"no", "wait", "Wait", "goes by itself",
-		},
-		{
-			"May this daemon act?",
-			[]string{"mode enforce, the breaker closed, no contradiction", "with the kubelet, and it sees the node's own mounts"},
-			"no", "stop", "Keep", "observe, breaker, …",
-		},
+		{"yes", "Keep", "one yes is enough", "Does a fact say that it lives, or must stay?", [2]string{
+			"mounted, own_mount, sandbox, container, cgroup, kubelet_lists, api_lists,",
+			"kubelet_file, static_pod, staged, held, restored, directory, remade, used",
+		}},
+		{"yes", "Keep", "doubt keeps", "Is one of these unknown, or the content not read?", [2]string{
+			"content; a list that most nodes do not have may be unknown",
+			"a doubt about the node pauses the hold, one about the pod begins it anew",
+		}},
+		{"no", "Keep", "kubelet-unknown", "Has the kubelet that runs now let it go?", [2]string{
+			"named: it named this pod; released: a whole list does not have it;",
+			"swept: it named another, and no pod_logs, pod_resources know this one",
+		}},
+		{"yes", "Wait", "goes by itself", "Is one of its files still in use?", [2]string{
+			"in_use: open or mapped, a program, a working directory,",
+			"a file of an io_uring, a loop device or swap",
+		}},
+		{"no", "Wait", "goes by itself", "Has it been so for long enough?", [2]string{
+			"two looks agreed, and the directory is unchanged: " + words(c["hold"]) + " (hold)",
+			"the kubelet has run for " + words(c["settle"]) + " (settle)",
+		}},
+		{"no", "Keep", "observe, breaker, …", "May this daemon act?", [2]string{
+			"mode enforce, the breaker closed, no contradiction",
+			"with the kubelet, and it sees the node's own mounts",
+		}},
 	}
+	other := map[string]string{"yes": "no", "no": "yes"}
+	class := map[string]string{"Keep": "stop", "Wait": "wait"}
 	const w, left, boxW, step, top, aside = 900, 30, 560, 94, 84, 690
 	height := top + len(questions)*step + 62
 	var d drawing
@@ -160,13 +144,13 @@ func TestDecision(t *testing.T) {
 	var all []string
 	for i, q := range questions {
 		y := top + i*step
-		d.box(left, y, boxW, "part", q.name, q.lines...)
-		d.box(aside, y, 180, q.class, q.to, q.says)
+		d.box(left, y, boxW, "part", q.name, q.lines[:]...)
+		d.box(aside, y, 180, class[q.to], q.to, q.says)
 		d.arrow("M%d %d H%d", left+boxW, y, aside-2)
 		d.text(left+boxW+40, y-6, "", q.ends)
 		d.arrow("M%d %d V%d", left+boxW/2, y+32, y+step-34)
-		d.text(left+boxW/2+8, y+step/2+4, "", map[string]string{"yes": "no", "no": "yes"}[q.ends])
-		all = append(all, strings.Join(q.lines, " "))
+		d.text(left+boxW/2+8, y+step/2+4, "", other[q.ends])
+		all = append(all, strings.Join(q.lines[:], " "))
 	}
 	d.box(left, top+len(questions)*step, boxW, "go", "Reap: the directory is moved to quarantine",
 		"After "+words(c["confirm"])+" without a sign of life (confirm) what holds no data is removed.",
