@@ -131,7 +131,7 @@ e2e-kubelets: ## Build the kubelets that make e2e runs beside, once
 
 .PHONY: e2e
 e2e: e2e-runtime e2e-kubelets ## Run beside real kubelets and a real containerd (root, on Debian; builds the kubelets once)
-	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 30m $(TESTFLAGS) .
+	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' go test -count=1 -parallel 4 -timeout 45m $(TESTFLAGS) .
 
 # The cluster is of the newest of them, and its nodes run the Debian that this machine is.
 CLUSTER_VERSION ?= $(lastword $(E2E_VERSIONS))
