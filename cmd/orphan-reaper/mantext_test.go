@@ -46,7 +46,7 @@ var manLists = []manList{
 	{"Files", "", [][2]string{
 		{"/etc/orphan-reaper/config.yaml", "The configuration, see orphan-reaper.yaml(5). It may be missing."},
 		{"/var/lib/orphan-reaper", "The state: the ledger of every intent and outcome (ledger.jsonl), holds, places in the logs, archives of CNI " +
-			"files (archive), and 1 MiB that is given up when the disk is full (reserve). If the ledger is lost, nothing in quarantine is removed by itself any more."},
+			"files (archive), and 2 MiB that are given up when the disk is full (reserve). If the ledger is lost, nothing in quarantine is removed by itself any more."},
 		{"/var/lib/kubelet/orphan-reaper", "The quarantine, below the kubelet's root directory. Each entry has a manifest beside it that says whose it is."},
 		{"orphan-reaper.prom", "The metrics, in the node exporter's textfile directory."},
 		{"/usr/share/orphan-reaper", "Alert rules for Prometheus and rules for the node problem detector, to copy from."},

@@ -6,44 +6,54 @@ import (
 	"testing"
 )
 
-// TestWholeFullDisk: a pod that is dead has filled the disk, with the state directory on it, to its last block. The sweep takes it all the
-// same, with the space that was kept for that day.
-func TestWholeFullDisk(t *testing.T) {
-	needNamespaces(t)
-	const script = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
-mkdir -p "$DISK/root/pods/` + before + `/volumes/kubernetes.io~projected/token"
-"$@" >/dev/null
-volume="$DISK/root/pods/` + full + `/volumes/kubernetes.io~projected/token"
-mkdir -p "$volume"
-$SPOIL
-set +e
-cat /dev/zero >"$volume/data" 2>/dev/null
-"$@"
-code=$?
-ls "$DISK/root/pods" | sed 's/^/there: /'
-exit $code`
-	swept := func(t *testing.T, spoil string) string {
-		t.Helper()
-		n := newWholeNode(t)
-		n.mkdir("disk")
-		disk := n.path("disk")
-		n.args = append(n.args, "--root-dir", disk+"/root", "--state-dir", disk+"/state")
-		sweep := n.command("sweep").Args
-		cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", script, "sh"}, sweep...)...)
-		cmd.Env = append(cmd.Environ(), "DISK="+disk, "SPOIL="+strings.ReplaceAll(spoil, "$DISK", disk))
-		out, _ := cmd.CombinedOutput() // what is there tells
-		return string(out)
-	}
-	if out := swept(t, "true"); strings.Contains(out, "there: ") || !strings.Contains(out, "its reserve was given up") {
-		t.Errorf("the pod is still there:\n%s", out)
-	}
-	if out := swept(t, "rm $DISK/state/reserve"); !strings.Contains(out, "there: "+full) || !strings.Contains(out, "no space left") {
-		t.Errorf("without the reserve it should have stayed:\n%s", out)
-	}
-}
-
-// The pods of it: one that is swept while there is room, and the one that fills the disk.
+// The pods on the full disk: one that is swept while there is room, and the one that fills it.
 const (
 	before = "1c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 	full   = "2c9a1c3e-5f0e-4c39-9d3b-0d6a1e9f6b11"
 )
+
+// fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until that is gone, or for so many seconds.
+// A living pod takes what becomes free meanwhile, and a daemon that was started before has saved what it had to.
+const fullDisk = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
+mkdir -p "$DISK/root/pods/` + before + `/volumes/kubernetes.io~projected/token"
+"$@" sweep $NODE >/dev/null
+$SPOIL
+pod="$DISK/root/pods/` + full + `"
+mkdir -p "$pod/volumes/kubernetes.io~projected/token"
+set +e
+cat /dev/zero >"$pod/volumes/kubernetes.io~projected/token/data" 2>/dev/null
+timeout -s TERM 1 "$@" run $NODE --hold 1h
+timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --settle 0s --log-source file --log-file "$DISK/log" &
+daemon=$!
+(while kill -0 $daemon; do cat /dev/zero >>"$DISK/alive" 2>/dev/null; sleep 0.05; done) 2>/dev/null &
+while kill -0 $daemon 2>/dev/null; do
+	if ! [ -e "$pod" ] && [ -z "$(ls -A "$DISK/root/orphan-reaper")" ]; then break; fi
+	sleep 0.2
+done
+kill $daemon 2>/dev/null
+wait $daemon
+ls "$DISK/root/pods" "$DISK/root/orphan-reaper" | sed 's/^/there: /'`
+
+// TestWholeFullDisk: a pod that is dead has filled the disk, with the state directory on it, to its last block, and others write to it. The
+// daemon takes that pod all the same, with the space that was kept for that day.
+func TestWholeFullDisk(t *testing.T) {
+	needNamespaces(t)
+	filled := func(t *testing.T, spoil, limit string) string {
+		t.Helper()
+		n := newWholeNode(t)
+		n.mkdir("disk")
+		disk := n.path("disk")
+		program := n.command("sweep")
+		cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
+		cmd.Env = append(program.Env, "DISK="+disk, "LIMIT="+limit, "SPOIL="+strings.ReplaceAll(spoil, "$DISK", disk),
+			"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/root", "--state-dir", disk+"/state"), " "))
+		out, _ := cmd.CombinedOutput() // what is there tells
+		return string(out)
+	}
+	if out := filled(t, "true", "60"); strings.Contains(out, "there: "+full) || !strings.Contains(out, "a part of the reserve was given up") {
+		t.Errorf("the pod is still there:\n%s", out)
+	}
+	if out := filled(t, "rm $DISK/state/reserve", "8"); !strings.Contains(out, "there: "+full) || !strings.Contains(out, "no space left") {
+		t.Errorf("without the reserve it should have stayed:\n%s", out)
+	}
+}

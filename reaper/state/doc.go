@@ -19,8 +19,8 @@
 //     that it holds be removed. It is a compressed tar file, which tar tzf and tar xzf read.
 //     Its checksum is compared before anything of it is given out, so a damaged one restores
 //     nothing by halves.
-//   - A file of 1 MiB is kept for the day when the disk is full, and given up for the next write. So
-//     an intent can be written, and what filled the disk can go.
+//   - A file of 2 MiB is kept for the day when the disk is full, and given up slice by slice, one for each
+//     batch of intents. So an intent can be written, and what filled the disk can go.
 //   - Several processes may append (the daemon, quarantine restore). A short lock around
 //     each append makes numbers unique and has each process read first what the others
 //     wrote. The locks are flock(2) locks: the kernel drops them with their process.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -102,7 +103,10 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		}
 		lengths[i] = buf.Len() - start
 	}
-	if err := s.spending(func() error { return s.write(buf.Bytes()) }); err != nil {
+	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.Kind.Means().Intent }) {
+		s.spendReserve()
+	}
+	if err := s.write(buf.Bytes()); err != nil {
 		return nil, err
 	}
 	for i, r := range numbered {

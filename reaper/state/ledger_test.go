@@ -231,52 +231,55 @@ func TestDamageStopsEverything(t *testing.T) {
 	}
 }
 
-// TestReserve: with not one block left an intent is written all the same, with the space of the reserve. It is made again when there is
-// room, and not before.
+// TestReserve: with not one block left each batch of intents is written all the same, with a slice of the reserve, and nothing else spends
+// it. It is made again when there is room, and not before.
 func TestReserve(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
 	}
 	dir := t.TempDir()
-	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m,mode=0700"))
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m,mode=0700"))
 	defer func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	s := open(t, dir, Options{})
-	reserve := func() int64 {
+	check := func(when string, want int64) {
+		t.Helper()
 		var st unix.Stat_t
-		if unix.Stat(filepath.Join(dir, reserveFile), &st) != nil {
-			return 0
+		if err := unix.Stat(filepath.Join(dir, reserveFile), &st); err != nil && !errors.Is(err, unix.ENOENT) {
+			t.Fatal(err)
 		}
-		return st.Blocks * 512
+		if st.Blocks*512 != want {
+			t.Errorf("%s the reserve has %d bytes, want %d", when, st.Blocks*512, want)
+		}
 	}
-	small := policy.Record{Kind: policy.KindStarted}
-	appendTo(t, s, small)
-	if got := reserve(); got < reserveSize {
-		t.Fatalf("a disk with room has a reserve of %d bytes", got)
-	}
+	big := strings.Repeat("x", 64<<10)
+	told, intent := policy.Record{Kind: policy.KindKept, Text: big}, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1", Text: big}
+	appendTo(t, s, told)
+	check("with room", reserveSize)
+	appendTo(t, s, intent)
+	check("after an intent, with room,", reserveSize)
 	fill(t, dir)
-	big := policy.Record{Kind: policy.KindStarted, Text: strings.Repeat("x", 64<<10)}
-	appendTo(t, s, big)
-	if got := reserve(); got != 0 {
-		t.Errorf("a reserve of %d bytes is still there", got)
+	if err := s.Save("holds", big); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Save on a full disk gave %v", err)
 	}
-	appendTo(t, s, small)
-	if got := reserve(); got != 0 {
-		t.Errorf("a full disk was made fuller by %d bytes", got)
+	if _, err := s.Append(told); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a record that is no intent gave %v", err)
 	}
-	fill(t, dir)
-	if _, err := s.Append(big); !errors.Is(err, unix.ENOSPC) {
+	check("before an intent", reserveSize)
+	for left := int64(reserveSize); left > 0; {
+		left -= reserveSlice
+		appendTo(t, s, intent)
+		check("after an intent", left)
+		fill(t, dir) // by somebody else
+	}
+	if _, err := s.Append(intent); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("without a reserve: %v", err)
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, "filled")))
-	appendTo(t, s, small)
-	if got := reserve(); got < reserveSize {
-		t.Errorf("with room again the reserve has %d bytes", got)
-	}
+	appendTo(t, s, told)
+	check("with room again", reserveSize)
 	fill(t, dir)
-	testkit.Must(t, s.Save("holds", strings.Repeat("z", 64<<10)))
-	if got := reserve(); got != 0 {
-		t.Errorf("a value was saved, and a reserve of %d bytes is still there", got)
-	}
+	testkit.Must(t, s.Save("home", "x"))
+	check("after what comes before intents", reserveSize-reserveSlice)
 }
 
 // fill writes to a file until the disk has not one block left.

@@ -10,31 +10,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserveFile is space that a full disk gets back, so that an intent can be written when the disk has not one block left: what lies in
-// the pods directory is often what filled it. Usually that and the quarantine are on the same disk, and the rest of the space serves for
-// what a move to quarantine writes.
+// reserveFile is space for the day when the disk has not one block left: what lies in the pods directory is often what filled it, and
+// nothing may go before its intent is written. Usually the pods directory is on the same disk, so that the manifest in quarantine finds
+// room as well.
 const (
 	reserveFile = "reserve"
-	reserveSize = 1 << 20
-	// reserveRoom is how much must be free before the reserve is made: it takes no space from a disk that is nearly full.
-	reserveRoom = 8 * reserveSize
+	reserveSize = 2 << 20
+	// reserveSlice is what one intent gets. It is spent when the intent is written and not before: others who write to the disk would
+	// have taken it by then. There are several, since a pod that is moved away gives nothing back until it is removed, which is
+	// another intent.
+	reserveSlice = 256 << 10
+	// reserveRoom is how much must be free before the reserve is made: it takes nothing from a disk that is nearly full.
+	reserveRoom = 16 << 20
 )
 
-// fullDisk reports whether there was no space for a write, or the owner may have no more of it.
-func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// beforeIntents are the values that must be saved before anything may be moved.
+var beforeIntents = map[string]bool{"home": true}
 
-// spending does a write of the directory. Where the disk is full, it does it once more with the space of the reserve.
-func (s *Store) spending(write func() error) error {
-	err := write()
-	if !fullDisk(err) || s.root.Remove(reserveFile) != nil {
-		return err
+// spendReserve gives one slice of the reserve up where the disk has less than that left. The caller holds the append lock.
+func (s *Store) spendReserve() {
+	free, err := s.free()
+	if err != nil || free >= reserveSlice {
+		return
 	}
-	s.log.Warn("the disk is full: its reserve was given up, so that records can be written and dead pods removed",
-		slog.String("path", filepath.Join(s.dir, reserveFile)))
-	return write()
+	left, err := s.shrinkReserve()
+	if err != nil {
+		return // there is none: the write that follows says that the disk is full
+	}
+	s.log.Warn("the disk is full: a part of the reserve was given up, so that what is about to be done can be written down",
+		slog.String("path", filepath.Join(s.dir, reserveFile)), slog.Int64("bytes_left", left))
 }
 
-// keepReserve makes the reserve where it is missing and the disk has room. The caller holds the append lock.
+func (s *Store) shrinkReserve() (left int64, err error) {
+	info, err := s.root.Lstat(reserveFile)
+	if err != nil {
+		return 0, err
+	}
+	left = max(0, info.Size()-reserveSlice)
+	if left == 0 {
+		return 0, s.root.Remove(reserveFile)
+	}
+	f, err := s.openRegular(reserveFile, os.O_WRONLY)
+	if err != nil {
+		return 0, err
+	}
+	return left, errors.Join(f.Truncate(left), f.Close())
+}
+
+// keepReserve makes the reserve whole again where the disk has room. The caller holds the append lock.
 func (s *Store) keepReserve() {
 	if info, err := s.root.Lstat(reserveFile); err == nil && info.Size() >= reserveSize {
 		return
@@ -46,15 +69,11 @@ func (s *Store) keepReserve() {
 }
 
 func (s *Store) makeReserve() error {
-	dir, err := s.root.Open(".")
+	free, err := s.free()
 	if err != nil {
 		return err
 	}
-	var disk unix.Statfs_t
-	if err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close()); err != nil {
-		return err
-	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < reserveRoom {
+	if free < reserveRoom {
 		return fmt.Errorf("%d bytes are free, less than %d", free, reserveRoom)
 	}
 	f, err := s.openRegular(reserveFile, os.O_WRONLY|os.O_CREATE)
@@ -66,4 +85,15 @@ func (s *Store) makeReserve() error {
 		return errors.Join(err, s.root.Remove(reserveFile))
 	}
 	return nil
+}
+
+// free is what the disk has left for a process that is not root's, in bytes.
+func (s *Store) free() (uint64, error) {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return 0, err
+	}
+	var disk unix.Statfs_t
+	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close())
+	return disk.Bavail * uint64(disk.Bsize), err
 }

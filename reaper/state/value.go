@@ -122,6 +122,9 @@ func (s *Store) Save(name string, v any) error {
 		return err
 	}
 	defer release()
+	if beforeIntents[name] {
+		s.spendReserve()
+	}
 	return s.writeFile(file, b)
 }
 
@@ -147,11 +150,9 @@ func valueFile(name string) (string, error) {
 // writeFile replaces a file as a whole. The caller holds the append lock, so the name of
 // the temporary file is ours, and what a crash left of it is overwritten.
 func (s *Store) writeFile(name string, content []byte) error {
-	return s.spending(func() error {
-		return s.replace(name, func(f *os.File) error {
-			_, err := f.Write(content)
-			return err
-		})
+	return s.replace(name, func(f *os.File) error {
+		_, err := f.Write(content)
+		return err
 	})
 }
 

@@ -53,7 +53,7 @@ func (by Person) act(ctx context.Context, cfg config.Config, do func(*reaper.Rea
 		return err
 	}
 	defer closeQuietly(store)
-	if err := sameQuarantine(cfg, store); err != nil {
+	if _, err := sameQuarantine(cfg, store); err != nil {
 		return err
 	}
 	cfg.Mode = config.ModeEnforce // a person's word is not observing

@@ -17,10 +17,9 @@ type quarantined struct {
 
 // sameQuarantine refuses to work with another quarantine than the one in which the ledger's
 // entries lie. systemd tries again in a moment.
-func sameQuarantine(cfg config.Config, store *state.Store) error {
-	var was quarantined
+func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err error) {
 	if _, err := store.Load("quarantine", &was); err != nil {
-		return err
+		return was, err
 	}
 	q := decide.Quarantine{Remembered: was.Dir != "", Path: policy.No}
 	if was.Dir == cfg.QuarantineDir || sameDir(was.Dir, cfg.QuarantineDir) {
@@ -32,9 +31,9 @@ func sameQuarantine(cfg config.Config, store *state.Store) error {
 		}
 	}
 	if q.Same() {
-		return nil
+		return was, nil
 	}
-	return exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
+	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
 		"another --state-dir",
 		"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
@@ -46,8 +45,8 @@ func lockQuarantine(cfg config.Config, store *state.Store) (release func(), err 
 	if err != nil {
 		return nil, err
 	}
-	err = sameQuarantine(cfg, store)
-	if err == nil {
+	was, err := sameQuarantine(cfg, store)
+	if err == nil && was.Dir != cfg.QuarantineDir { // a disk that is full lets nothing be written, and must not keep the daemon from starting
 		err = store.Save("quarantine", quarantined{cfg.QuarantineDir})
 	}
 	if err != nil {
