@@ -20,11 +20,10 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/sandbox"
 )
 
-// Execute carries out the plan and says for each action, in the plan's order, how it ended.
-// It syncs the pods directory and the quarantine once, after the last action and before it
-// returns: an outcome is told only when it is on disk. A plan to remove sandboxes holds nothing
-// else, and asks the runtime instead. One without actions only removes the manifests of entries
-// that are not there, as every other does at its end.
+// Execute carries out the plan and says for each action, in the plan's order, how it ended. It syncs the pods directory and the quarantine
+// once, after the last action and before it returns: an outcome is told only when it is on disk. A plan to remove sandboxes holds nothing
+// else, and asks the runtime instead. One without actions only removes the manifests of entries that are not there, as every other does at its
+// end.
 //
 // When ctx ends, the action under way stops at its next step and those that were not begun are Refused. A system call that does not
 // return is waited for no longer than Config.Grace: then its action is Failed, its thread is left behind, and what had ended is Failed as
@@ -147,9 +146,8 @@ func (b *batch) grants() []confine.Grant {
 
 var errBusy = errors.New("another orphan-reaper is at work in the quarantine; try again")
 
-// lock keeps a second process, as a person's restore beside the daemon, from working in the
-// quarantine at the same time. The kernel lets it go when the handle is closed, however the
-// process ends.
+// lock keeps a second process, as a person's restore beside the daemon, from working in the quarantine at the same time. The kernel lets it go
+// when the handle is closed, however the process ends.
 func (b *batch) lock() error {
 	if b.h.quarErr != nil {
 		return nil //nolint:nilerr // each action says so itself

@@ -28,14 +28,12 @@ type Config struct {
 	// QuarantineDir lies on the same mount as PodsDir, outside it, and is made with mode
 	// 0700 by the first park if it is not there. "" is orphan-reaper beside PodsDir.
 	QuarantineDir string
-	// CNIDirs says, at each batch, in and below which directories CNI's files may be taken or
-	// put back: the cache directories, and host-local's data directories, of which the network
-	// configuration may name more at any time. nil: none may.
+	// CNIDirs says, at each batch, in and below which directories CNI's files may be taken or put back: the cache directories, and
+	// host-local's data directories, of which the network configuration may name more at any time. nil: none may.
 	CNIDirs func() []string
-	// Used says, at this moment, whether anything uses the pod directory that was made again
-	// since then: mounts of all namespaces, open files, the runtime. It is asked before that
-	// directory changes places with its elder, on a goroutine that may read the node. nil, and
-	// an Unknown, exchange nothing.
+	// Used says, at this moment, whether anything uses the pod directory that was made again since then: mounts of all namespaces, open files,
+	// the runtime. It is asked before that directory changes places with its elder, on a goroutine that may read the node. nil, and an
+	// Unknown, exchange nothing.
 	Used func(ctx context.Context, uid parsers.PodUID, since policy.Instant) policy.Fact
 	// Logger gets what belongs to no pod. nil discards.
 	Logger *slog.Logger
@@ -46,10 +44,8 @@ type Config struct {
 	Grace time.Duration
 }
 
-// Remover moves pod directories and removes from quarantine. It holds no descriptor
-// between calls: the pods directory may be replaced, and an open one would make an
-// administrator's umount fail. Safe for use by several goroutines; one batch runs at a
-// time.
+// Remover moves pod directories and removes from quarantine. It holds no descriptor between calls: the pods directory may be replaced, and an
+// open one would make an administrator's umount fail. Safe for use by several goroutines; one batch runs at a time.
 type Remover struct {
 	root, pods string // the kubelet's root, and the name of the pods directory in it
 	quarParent string

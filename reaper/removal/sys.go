@@ -60,6 +60,9 @@ const (
 	// directory of a batch has it at a time.
 	widestBuffer = 16 << 20
 	widestFrom   = 3500
+	// deepBuffer is for all levels below deepFrom: a tree of 128 wide ones took 148 MiB with wideBuffer.
+	deepFrom   = 8
+	deepBuffer = firstBuffer - 4<<10
 	// mostListed is how many names stay in memory for the next directory to be read into.
 	mostListed = 10_000
 )
@@ -72,19 +75,22 @@ func (b *batch) buffer() {
 }
 
 // piece reads one piece of f. A directory that turns out to be wide gets the widest buffer for the rest, unless another one has it: that
-// may be of a thread that hangs, or have f in it.
-func (w *walker) piece(f *frame) (bool, error) {
-	d := &w.b.dents
-	if f.widest != nil {
-		small := d.buf
-		defer func() { d.buf = small }()
+// may be of a thread that hangs, or have f in it. Each level keeps its names until what lies below it is gone, so deep ones read little.
+func (w *walker) piece(f *frame) (more bool, err error) {
+	d, own := &w.b.dents, w.b.dents.buf
+	switch {
+	case f.widest != nil:
 		d.buf = f.widest
-		return d.read(f.fd)
+	case len(w.stack) > deepFrom:
+		d.buf = own[:deepBuffer]
+	default:
+		if more, err = d.read(f.fd); len(d.list) >= widestFrom && w.b.widest.TryLock() {
+			f.widest = make([]byte, widestBuffer)
+		}
+		return more, err
 	}
-	more, err := d.read(f.fd)
-	if len(d.list) >= widestFrom && w.b.widest.TryLock() {
-		f.widest = make([]byte, widestBuffer)
-	}
+	more, err = d.read(f.fd)
+	d.buf = own
 	return more, err
 }
 

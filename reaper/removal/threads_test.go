@@ -331,4 +331,15 @@ func TestWidestOnce(t *testing.T) {
 		t.Error("nobody may have it any more")
 	}
 	walkers[1].close(frames[1])
+
+	fd, err := unix.Open(tr.Quar, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	tr.Must(err)
+	b := &batch{r: r, widest: widest}
+	b.buffer()
+	w, deep := &walker{b: b, stack: make([]frame, deepFrom+1)}, &frame{fd: fd, mode: whole}
+	tr.Must(w.list(t.Context(), deep))
+	if n := len(deep.pending); n == 0 || n > deepBuffer/24 || deep.widest != nil || len(b.dents.buf) != firstBuffer {
+		t.Errorf("a deep directory keeps %d names and has a buffer of %d bytes", n, len(b.dents.buf)+len(deep.widest))
+	}
+	w.close(deep)
 }

@@ -19,9 +19,8 @@ const (
 	maxOpen = 64
 	// maxRescans is how often a directory that is not empty when it should be is read again.
 	maxRescans = 3
-	// checkEvery is the number of removals after which it is checked again that the open
-	// directories still hang where they did. At 32 it cannot be told from 256 by the time that a
-	// pod takes; at each removal it takes a third more, on tmpfs.
+	// checkEvery is the number of removals after which it is checked again that the open directories still hang where they did. At 32 it
+	// cannot be told from 256 by the time that a pod takes; at each removal it takes a third more, on tmpfs.
 	checkEvery = 32
 	// maxSwaps is how often names may turn from directory to something else under one walk
 	// before it stops: each time, somebody has to win a race.
