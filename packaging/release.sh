@@ -89,6 +89,7 @@ for old in "$out"/pool/*/; do
 	(cd "$old" && cp SHA256SUMS SHA256SUMS.asc "$at" && gpgv --keyring "$work/key.gpg" "$at/SHA256SUMS.asc" "$at/SHA256SUMS" &&
 		sed 's/^[^ ]*  //' "$at/SHA256SUMS" >"$work/names" && xargs -d '\n' cp -t "$at" -- <"$work/names" &&
 		printf '%s\n' SHA256SUMS SHA256SUMS.asc provenance.json provenance.json.asc >>"$work/names" && ! ls -Ab | grep -vxFf "$work/names" &&
+		! find . -name '*.deb' -o -name '*.rpm' | grep -vE "[_-]$(basename "$old" | sed 's/\./\\./g')[-_.]" &&
 		cd "$at" && sha256sum --quiet --strict --check SHA256SUMS) >"$work/old" 2>&1 ||
 		fail "$old is not as it was released, or was signed by another key: nothing was made: $(cat -v "$work/old")"
 	find "$at" -type f ! -name '*.deb' ! -name '*.rpm' ! -name SHA256SUMS -delete

@@ -27,6 +27,9 @@ func TestWholeLostFound(t *testing.T) {
 			t.Errorf("%v: %d\n%s", args, code, text)
 		}
 	}
+	if text, code := n.said("explain", ""); code == 0 || strings.Contains(text, "a file system has such a directory") {
+		t.Errorf("explain of nothing: %d\n%s", code, text)
+	}
 	if text, code := n.said("explain", "lost+found"); code != 1 || !strings.Contains(text, "a file system has such a directory of its own") {
 		t.Errorf("explain: %d\n%s", code, text)
 	}

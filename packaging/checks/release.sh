@@ -109,6 +109,7 @@ planted 'has put this.*\./pool/evil' "cp -r pool/0.0.1 pool/evil"
 planted 'has put this.*\./pool/0\.0\.1/sub' "mkdir pool/0.0.1/sub; cp pool/0.0.1/$rpm pool/0.0.1/sub"
 planted "has put this.*\\./pool/0\\.0\\.1/$deb" "mv pool/0.0.1/$deb ../elsewhere; ln -s ../../../elsewhere pool/0.0.1/$deb"
 planted 'has put this.*\./pool/0\.0\.2' "mv pool/0.0.1 ../elsewhere.d; ln -s ../../elsewhere.d pool/0.0.2"
+planted '^\./orphan-reaper_0\.0\.1_' "cp -r pool/0.0.1 pool/0.0.9"
 planted 'has put this.*\./dists' "ln -s ../elsewhere.d dists; mkdir -p ../elsewhere.d"
 
 # Twice, in other directories, with another umask, time zone and language: the same but for what gpg wrote.

@@ -150,7 +150,7 @@ func TestVerbose(t *testing.T) {
 	}{
 		{"looking at the node", "", 0, 0, 6795688 * time.Nanosecond},
 		{"sweeping the files", "file", 300_000, 300_000, 14_387 * time.Millisecond},
-		{"reading kubelet.log", progress.Bytes, 3 << 30, 3 << 30, 2*time.Minute + 3456*time.Millisecond},
+		{"reading kubelet\x1b]0;x\a.log", progress.Bytes, 3 << 30, 3 << 30, 2*time.Minute + 3456*time.Millisecond},
 		{"1 orphan waits; the next step comes", progress.Wait, 0, int64(time.Minute), time.Minute},
 	} {
 		w.Begin(p.what, p.unit, p.total)
@@ -160,7 +160,7 @@ func TestVerbose(t *testing.T) {
 	stop()
 	const want = "orphan-reaper: looking at the node: 7ms\n" +
 		"orphan-reaper: sweeping the files: 300,000 files in 14.4s, 20,852/s\n" +
-		"orphan-reaper: reading kubelet.log: 3.0 GiB in 2m3s, 25 MiB/s\n" +
+		`orphan-reaper: reading kubelet\x1b]0;x\a.log: 3.0 GiB in 2m3s, 25 MiB/s` + "\n" +
 		"orphan-reaper: 1 orphan waits; the next step comes: 1m\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)

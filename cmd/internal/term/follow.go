@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -67,7 +68,7 @@ func (f *follower) turn(ended, begun *progress.Phase) {
 	}
 	if ended != nil && f.o.Verbose {
 		// A note that cannot be written is no failure.
-		_, _ = fmt.Fprintf(f.console.stderr, "orphan-reaper: %s\n", did(ended, now.Sub(began)))
+		_, _ = fmt.Fprintf(f.console.stderr, "orphan-reaper: %s\n", clean.Text(did(ended, now.Sub(began))))
 	}
 }
 

@@ -62,7 +62,7 @@ func ListQuarantine(_ context.Context, cfg config.Config) ([]policy.EntryState, 
 		return nil, err
 	}
 	defer closeQuietly(store)
-	if err := sameQuarantine(cfg, store); err != nil {
+	if _, err := sameQuarantine(cfg, store); err != nil {
 		return nil, err
 	}
 	known := store.Entries()

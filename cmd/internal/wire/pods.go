@@ -46,7 +46,7 @@ func RootThere(cfg config.Config) error {
 
 // NameThere reports whether the pods directory has an entry of this name, a pod's or any other.
 func NameThere(cfg config.Config, name string) bool {
-	if name == "." || name == ".." || strings.Contains(name, "/") {
+	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 		return false
 	}
 	_, err := os.Lstat(cfg.PodsDir() + "/" + name)

@@ -71,9 +71,9 @@ func colour(r policy.Record) term.Colour {
 	return ""
 }
 
-// What text leaves out: the UID beside a name, and what stands behind the first of ends.
+// What text leaves out: the rest of the UID beside a name, which the pod may have written itself, and what stands behind the first of ends.
 var (
-	besideName = regexp.MustCompile(` \([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
+	besideName = regexp.MustCompile(` \(([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)`)
 	ends       = []string{" (mounted at ", "; it goes back by itself"}
 )
 
@@ -87,7 +87,7 @@ func text(r policy.Record) string {
 		what, _, _ = strings.Cut(what, end)
 	}
 	what += strings.Repeat(")", max(0, strings.Count(what, "(")-strings.Count(what, ")"))) // that stood behind the end
-	return besideName.ReplaceAllString(what, "")
+	return besideName.ReplaceAllString(what, " ($1)")
 }
 
 // Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line

@@ -93,7 +93,7 @@ func TestScreen(t *testing.T) {
 		t.Error("a pod that waits has a line")
 	}
 	if strings.Contains(shown, string(uid(3))) {
-		t.Error("a pod with a name is told by its UID, too")
+		t.Error("a pod with a name is told by its whole UID, too")
 	}
 	const file = "testdata/screen-80.txt"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
