@@ -179,12 +179,24 @@ func (r *Reader) readConfs(ctx context.Context) netConf {
 		}
 		read++
 		maps.Copy(all.networks, c.networks)
-		all.dataDirs = append(all.dataDirs, c.dataDirs...)
+		for _, dir := range c.dataDirs {
+			all.dataDirs = append(all.dataDirs, r.onNode(dir))
+		}
 	}
 	if read == 0 && missing != nil {
 		all.err = fmt.Errorf("cannot read the network configuration in %s: %w", clean.Name(all.dirs[0]), missing)
 	}
 	return all
+}
+
+// onNode is where a directory lies that a network configuration names, or host-local uses where that names none: below NodeRoot, as all
+// that is usual. One that is named below it is meant so.
+func (r *Reader) onNode(dir string) string {
+	root := filepath.Join("/", r.NodeRoot)
+	if dir = filepath.Clean(dir); root == "/" || !filepath.IsAbs(dir) || dir == root || strings.HasPrefix(dir, root+"/") {
+		return dir
+	}
+	return filepath.Join(root, dir)
 }
 
 func readConfDir(o *beneath.Opener, dir string) netConf {

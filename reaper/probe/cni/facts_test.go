@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,25 @@ func TestCNIDataDir(t *testing.T) {
 	looks := n.sweep()
 	for _, name := range []string{"10.0.0.1", "10.0.0.2", "10.244.0.9"} {
 		checkCNI(t, cniFile(t, looks, name), goneFacts(nil))
+	}
+}
+
+// TestCNIOwnRoot: on a node whose usual places are below another directory, so is every directory of host-local that a configuration names,
+// and the usual one of a configuration that names none. The machine's own files are another node's.
+func TestCNIOwnRoot(t *testing.T) {
+	n := newCNINode(t)
+	n.write("net.d/20.conf", `{"name":"v","type":"macvlan","ipam":{"type":"host-local"}}`)
+	n.write("net.d/30.conf", `{"name":"w","type":"macvlan","ipam":{"type":"host-local","dataDir":"/var/lib/elsewhere/"}}`)
+	n.write("var/lib/cni/networks/v/10.0.0.1", id("gone"))
+	n.write("var/lib/elsewhere/w/10.0.0.2", id("gone"))
+	looks := n.sweep()
+	for _, name := range []string{"10.0.0.1", "10.0.0.2"} {
+		checkCNI(t, cniFile(t, looks, name), goneFacts(nil))
+	}
+	for _, dir := range n.reader().Dirs() {
+		if !strings.HasPrefix(dir, n.dir+"/") {
+			t.Errorf("reads %s of the machine", dir)
+		}
 	}
 }
 
