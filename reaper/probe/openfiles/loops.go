@@ -1,6 +1,7 @@
 package openfiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -88,9 +89,17 @@ func (s *scan) kernelHolds(words, path string, id inode, known bool) bool {
 		case policy.No:
 		}
 	}
-	here, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow("/", path) })
+	here, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow(cmp.Or(s.ownRoot, "/"), path) })
 	if known && s.devs[id.dev] == (device{id.dev, true}) {
 		s.stray(id, stray{what: words, sure: true, nameless: err != nil || here != id})
+	}
+	if err == nil || known {
+		return err == nil
+	}
+	// A container has neither the devices nor the files of the node: what the path leads to for PID 1 must do.
+	root, ok := s.places.rootOf("1")
+	if ok {
+		_, err = s.places.ask("of the kernel, for PID 1: "+path, func() answered { return s.places.statBelow(root, path) })
 	}
 	return err == nil
 }

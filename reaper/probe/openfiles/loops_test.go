@@ -44,6 +44,28 @@ func TestLoopDevice(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("a file that only the node has, seen from a container", func(t *testing.T) {
+		snap := n.Path("core20.snap")
+		n.Write("core20.snap", "x")
+		n.Write("snaps/loop0/loop/backing_file", snap+"\n")
+		n.Mkdir("container", "proc/self/ns", "proc/1/ns")
+		for name, target := range map[string]string{"self/ns/mnt": "mnt:[2]", "1/ns/mnt": "mnt:[1]", "1/root": "/"} {
+			must(t, os.Symlink(target, n.Path("proc/"+name)))
+		}
+		s := n.scan(other)
+		was := *s.Reader
+		defer func() { *s.Reader = was }()
+		*s.Reader = Reader{
+			ProcDir: n.Path("proc"), SysBlockDir: n.Path("snaps"), DevDir: n.DevDir, Open: n.Open, Guard: n.Guard, ownRoot: n.Path("container"),
+		}
+		if err := s.loops(false); err != nil || len(s.pods)+len(s.doubts) > 0 {
+			t.Errorf("%v, %v, %v", err, s.pods, s.doubts)
+		}
+		must(t, os.Remove(n.Path("proc/1/root"))) // PID 1 shows it to nobody
+		if err := s.loops(false); !errors.Is(err, errDevice) {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("cannot be read", func(t *testing.T) {
 		must(t, os.Remove(n.Path("block/loop1/loop/backing_file")))
 		n.Mkdir("block/loop1/loop/backing_file")

@@ -28,6 +28,8 @@ type Reader struct {
 	SelfIsNode bool
 	Open       *beneath.Opener
 	Guard      *bounded.Guard
+
+	ownRoot string // this process's root directory, "/" but in tests
 }
 
 // Answer is who uses files of the wanted pods.
