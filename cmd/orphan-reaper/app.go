@@ -16,7 +16,6 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/wire"
@@ -120,7 +119,7 @@ func (a *app) complain(err error) {
 
 // config makes the configuration of this call. A daemon calls it again to reload.
 func (a *app) config(ctx context.Context) (config.Config, error) {
-	cfg, err := config.Load(ctx, config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover})
+	cfg, err := config.Load(ctx, a.input())
 	if a.quiet {
 		cfg.LogLevel = "error"
 	}
@@ -155,20 +154,12 @@ func (a *app) printer(w io.Writer) *view.Printer {
 	return p
 }
 
-// where are the flags that say which node and which records are meant, as they were given: the commands that are
-// shown carry them.
-func (a *app) where() term.Given {
-	var words []string
-	carry := func(flag, value string) { words = append(words, "--"+flag, human.ShellQuoted(clean.Text(value))) }
-	if a.configFile != "" {
-		carry("config", a.configFile)
-	}
-	for _, flag := range [...]string{"root-dir", "quarantine-dir", "state-dir"} {
-		if values := a.given[flag]; len(values) > 0 {
-			carry(flag, values[len(values)-1])
-		}
-	}
-	return term.Given(strings.Join(words, " "))
+// where are the flags that the commands carry that are shown.
+func (a *app) where() term.Given { return term.Given(a.input().CommandLine()) }
+
+// input is what the configuration of this call is made from.
+func (a *app) input() config.Input {
+	return config.Input{File: a.configFile, Usual: a.deps.configFile, Given: a.given, Discover: a.deps.discover}
 }
 
 // json reports whether the output is JSON.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/term"
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
@@ -97,9 +97,19 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 	return exec.Command(program, append(args, n.args...)...)
 }
 
-// given is a command as the program prints it on this node: with the flags that say which one it is.
+// given is a command as the program prints it on this node: with its flags, but that of the records' form.
 func (n *wholeNode) given(command string) string {
-	return term.Given("--root-dir " + n.path("root") + " --state-dir " + n.path("state")).In(command)
+	words := []string{command}
+	for i := range config.Settings {
+		flag := "--" + config.Settings[i].Flag
+		for at := len(n.args) - 2; at >= 0 && flag != "--log-format"; at-- {
+			if n.args[at] == flag { // the last holds
+				words = append(words, flag, n.args[at+1])
+				break
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // shell runs a command that the program has printed.

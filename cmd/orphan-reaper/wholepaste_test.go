@@ -42,7 +42,8 @@ func TestWholePaste(t *testing.T) {
 	n, shell := pasteNode(t)
 	uid := wholeUID(1)
 	n.write("the kubelet/pods/"+uid+"/volumes/kubernetes.io~empty-dir/cache/file", "x")
-	flags := fmt.Sprintf(`--config '%s' --root-dir '%s' --state-dir %s`, n.path("my settings.yaml"), n.path("the kubelet"), n.path("state"))
+	flags := fmt.Sprintf(`--config '%s' --root-dir '%s' --state-dir %s --node-namespaces self --node-root %s`,
+		n.path("my settings.yaml"), n.path("the kubelet"), n.path("state"), n.dir)
 	printed := func(command, want string) string {
 		t.Helper()
 		out, _ := shell(command + " " + flags)
@@ -61,6 +62,10 @@ func TestWholePaste(t *testing.T) {
 	forget := "orphan-reaper quarantine forget " + uid + " " + flags
 	printed("orphan-reaper doctor", "orphan-reaper sweep")
 	printed("orphan-reaper doctor -o json", "orphan-reaper sweep")
+	relative := "cd " + n.dir + " && orphan-reaper doctor --config 'my settings.yaml' --root-dir 'the kubelet' --state-dir state"
+	if out, _ := shell(relative); !strings.Contains(out, "    orphan-reaper sweep "+flags+"\n") {
+		t.Errorf("%s prints what means another node elsewhere:\n%s", relative, out)
+	}
 	if out, code := shell("orphan-reaper explain " + uid + " " + flags); code != 0 || strings.Contains(out, "waived") ||
 		!strings.Contains(out, "\nHow it was judged: --runtime-endpoint none: no kubelet and no runtime were\nasked.\n") {
 		t.Errorf("that nobody was asked keeps the pod: %d\n%s", code, out)

@@ -112,7 +112,7 @@ func (n *node) kubeletFiles(files map[string]string) {
 }
 
 // config is the node's configuration of orphan-reaper. The times are short so that a demo
-// can be watched; the defaults are 5m, 5m and 2m.
+// can be watched; the defaults are 5m each.
 func (n *node) config() string {
 	return `node_root: ` + n.dir + `
 root_dir: ` + n.path("kubelet") + `
@@ -126,7 +126,7 @@ metrics_file: none
 node_namespaces: self           # this directory and these processes are the node
 hold: 3s                        # default 5m: how long evidence must stay good
 settle: 1s                      # default 5m: how long the kubelet must have run
-confirm: 3s                     # default 2m: how long a parked pod may be missed
+confirm: 3s                     # default 5m: how long a parked pod may be missed
 `
 }
 

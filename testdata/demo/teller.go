@@ -24,7 +24,7 @@ type teller struct {
 
 	mu      sync.Mutex
 	parts   []part
-	session []string  // all lines that were shown, without colour
+	session []string  // all lines that were shown, without colour, as a terminal of the picture's width breaks them
 	muted   bool      // the daemon's records are heard and not shown
 	began   time.Time // when the daemon did
 	heard   []string
@@ -58,7 +58,7 @@ func (t *teller) say(text string) { t.write("\n" + wrap("# ", "# ", text)) }
 // prompt shows a command as a person would type it.
 func (t *teller) prompt(line string) { t.write("$ " + line + "\n") }
 
-// write shows whole lines, broken where a terminal would break them.
+// write shows whole lines. A terminal breaks those that are too long for it; in a pipe a command stays whole.
 func (t *teller) write(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,10 +72,8 @@ func (t *teller) put(text string) {
 		if line == "" && len(t.session) == 0 {
 			continue // nothing to set apart yet
 		}
-		for _, line := range fold(line) {
-			t.session = append(t.session, line)
-			_, _ = fmt.Fprintln(t.out, t.painted(line))
-		}
+		t.session = append(t.session, fold(line)...)
+		_, _ = fmt.Fprintln(t.out, t.painted(line))
 	}
 }
 

@@ -343,3 +343,29 @@ func FuzzConfigFile(f *testing.F) {
 		}
 	})
 }
+
+// TestCommandLine: another command of the same node carries what was given, quoted and from the root, and nothing about the records.
+func TestCommandLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{File: "my c.yaml", Given: map[string][]string{}}
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(set, in.Given)
+	if err := set.Parse([]string{
+		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--remove-sandboxes=false",
+		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-token-review", "in-cluster",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := "--config '" + dir + "/my c.yaml' --hold 1s --state-dir " + filepath.Join(dir, "../state") + " --log-file " + dir + "/a --log-file '/b b'" +
+		" --runtime-endpoint none --remove-sandboxes=false --metrics-file none --web-token-review in-cluster"
+	if got := in.CommandLine(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := (Input{}).CommandLine(); got != "" {
+		t.Error(got)
+	}
+}

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // AddFlags adds a flag for each setting; given collects what the flags are given.
@@ -57,4 +61,49 @@ func (v FlagValue) Set(text string) error {
 	}
 	v.given[v.s.Flag] = append(v.given[v.s.Flag], values...)
 	return nil
+}
+
+// CommandLine are the flags with which another command of this program means the same node and judges it alike, as a shell
+// takes them: all that were given but those of the records' form, which are about one call. Paths are absolute: the command
+// means the same in another directory.
+func (in Input) CommandLine() string {
+	var words []string
+	carry := func(flag, between, value string) {
+		words = append(words, "--"+flag+between+human.ShellQuoted(clean.Text(value)))
+	}
+	if in.File != "" {
+		carry("config", " ", absolute(in.File))
+	}
+	for i := range Settings {
+		s := &Settings[i]
+		values := in.Given[s.Flag]
+		if len(values) == 0 || s.Flag == "log-level" || s.Flag == "log-format" {
+			continue
+		}
+		c := Default()
+		if err := s.set(&c, values); err != nil {
+			continue // Load tells
+		}
+		for _, p := range c.paths() {
+			if p.flag == s.Flag && isPath(*p.value) {
+				*p.value = absolute(*p.value)
+			}
+		}
+		between := " "
+		if (FlagValue{s: s}).IsBoolFlag() {
+			between = "=" // a word of its own would be an argument
+		}
+		for _, value := range s.Values(&c) {
+			carry(s.Flag, between, value)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// absolute is a path from the root, or as it is where the working directory cannot be told.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// Given are flags that a person gave and that say which node and which records are meant, as a shell takes
-// them. Each command of this program that is shown carries them: pasted, it is about the same.
+// Given are the flags that a person gave, as a shell takes them. Each command of this program that is shown carries
+// them: pasted, it is about the same node and judges it alike.
 type Given string
 
 // own is a command of this program that takes these flags, and what follows it and belongs to it. "config print" is
-// none of them: it is named where the file cannot be read.
-var own = regexp.MustCompile(`(?:sudo )?\borphan-reaper ` +
+// none of them: it is named where the file cannot be read. It may follow a colour's end, whose last byte is a letter.
+var own = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
 	`(?:config check|doctor|explain|quarantine (?:forget|list|purge|restore|resume)|report|run|scan|sweep)\b` +
 	`(?: (?:--?[a-z][a-z-]*|UID|POD|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|cni-[0-9-]+))*`)
 

@@ -102,6 +102,12 @@ func TestGiven(t *testing.T) {
 	})
 	write("do   see\n     "+explain+"\n     first\n", func() { p.Item("", "do", 5, "", "see orphan-reaper explain "+uid+" first") })
 	write("# "+explain+"\n", func() { p.Aside(func() { p.Para("", "orphan-reaper explain "+uid) }) })
+	p.colour = true
+	for _, name := range []string{"sudo orphan-reaper", "orphan-reaper"} {
+		write("\x1b[32mdo \x1b[0m"+name+" doctor "+string(p.Given)+"\n", func() { p.Printf("%s%s doctor\n", p.Paint(Green, "do "), name) })
+		write("\x1b[1m"+name+" doctor "+string(p.Given)+"\x1b[0m\n", func() { p.Printf("%s\n", p.Paint(Bold, name+" doctor")) })
+		write("\x1b[1m"+name+" doctor "+string(p.Given)+"\x1b[0m\n", func() { p.Para("", p.Paint(Bold, name+" doctor")) })
+	}
 	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
 	write(others, func() { p.Printf("%s", others) })
 	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + string(p.Given)}
