@@ -85,13 +85,16 @@ func runOn(console *term.Console, d deps, args []string, stdin io.Reader, env fu
 }
 
 // hintFor is the hint that the error carries. Where it has none and a right is missing, root
-// has it; what root may not do has other causes.
+// has it; what root may not do has other causes. A full disk that has not even the ledger's reserve
+// needs a person first.
 func hintFor(err error, s *exit.Error, root bool) string {
 	switch {
 	case s != nil && s.Hint != "":
 		return s.Hint
 	case errors.Is(err, fs.ErrPermission) && !root:
 		return "run it as root"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free some MiB on that disk, and give the command again: dead pods go then"
 	}
 	return ""
 }
@@ -144,7 +147,8 @@ func (a *app) nodeConfig(ctx context.Context) (config.Config, error) {
 func (a *app) viewContext(cfg config.Config) view.Context {
 	return view.Context{
 		Now: a.deps.now(), Hold: cfg.Hold, Confirm: cfg.Confirm, Retention: cfg.Retention, PodsDir: cfg.PodsDir(), QuarantineDir: cfg.QuarantineDir,
-		Node: a.deps.nodeName(cfg), Observe: cfg.Observe(),
+		ArchivePath: func(name string) string { return wire.ArchivePath(cfg, name) },
+		Node:        a.deps.nodeName(cfg), Observe: cfg.Observe(),
 	}
 }
 

@@ -89,6 +89,8 @@ func TestHintFor(t *testing.T) {
 		{"denied to root", denied, true, ""},
 		{"its own hint", exit.Failf("look there", "%w", denied), false, "look there"},
 		{"another failure", fs.ErrNotExist, false, ""},
+		{"a full disk", fmt.Errorf("cannot write x: %w", syscall.ENOSPC), true, "free some MiB on that disk, and give the command again: dead pods go then"},
+		{"a full quota", fmt.Errorf("cannot write x: %w", syscall.EDQUOT), true, "free some MiB on that disk, and give the command again: dead pods go then"},
 	} {
 		s, _ := errors.AsType[*exit.Error](c.err)
 		if got := hintFor(c.err, s, c.root); got != c.want {

@@ -60,6 +60,9 @@ func (s *Store) Archive(name string, files []cni.Content) error {
 	return s.replace(file, func(f *os.File) error { return content.Write(f) })
 }
 
+// ArchivePath is where the archive of a state directory lies.
+func ArchivePath(dir, name string) string { return filepath.Join(dir, archiveDir, name+archive.Suffix) }
+
 // archiveFile returns the file of an archive. A name may come from a person.
 func archiveFile(name string) (string, error) {
 	if name == "" || len(name) > 100 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {

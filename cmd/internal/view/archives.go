@@ -48,7 +48,7 @@ func batches(views []Archive) (rows []Archive, archives []int) {
 }
 
 // archiveTable writes one row for each sweep.
-func (p *Printer) archiveTable(views []Archive, now time.Time) {
+func (p *Printer) archiveTable(views []Archive, now time.Time, path func(archive string) string) {
 	if len(views) == 0 {
 		return
 	}
@@ -76,7 +76,8 @@ func (p *Printer) archiveTable(views []Archive, now time.Time) {
 		p.Printf("%s%s\n", p.Paint(green, human.Pad("restore", 9)), cni.Undo(last))
 		p.Item("", "", 9, "", what)
 	}
-	p.Item("", "", 9, "", "tar tf shows the files of an archive.")
+	p.Printf("%star tf %s\n", human.Pad("look", 9), human.ShellQuoted(clean.Text(path(views[len(views)-1].Archive))))
+	p.Item("", "", 9, "", map[bool]string{true: "shows its files.", false: "shows the files of the last archive; the others lie beside it."}[len(views) == 1])
 }
 
 // CNIOutcome is what became of one file by a person's word.

@@ -19,7 +19,8 @@ type Context struct {
 	Now                      policy.Instant
 	Hold, Confirm, Retention time.Duration
 	PodsDir, QuarantineDir   string
-	Node                     string // its name, "" where nobody told
+	ArchivePath              func(archive string) string // of an archive of CNI files
+	Node                     string                      // its name, "" where nobody told
 	// Daemon and Observe say who takes what may go: the daemon, and what the configuration has sweep do.
 	Daemon  diagnosis.Daemon
 	Observe bool
@@ -136,12 +137,16 @@ type Quarantine struct {
 
 	now     time.Time
 	breaker *policy.Record
+	archive func(name string) string
 }
 
 // NewQuarantine shows the entries, the archives of CNI files and the record that opened the
 // breaker, nil where it is closed.
 func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, breaker *policy.Record, c Context) Quarantine {
-	v := Quarantine{Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker), now: c.Now.Wall, breaker: breaker}
+	v := Quarantine{
+		Quarantine: []Entry{}, Archives: viewArchives(archives, c), Stopped: viewStopped(breaker),
+		now: c.Now.Wall, breaker: breaker, archive: c.ArchivePath,
+	}
 	for _, e := range entries {
 		v.Quarantine = append(v.Quarantine, viewEntry(e, c))
 	}
@@ -152,7 +157,7 @@ func NewQuarantine(entries []policy.EntryState, archives []cni.ArchiveState, bre
 func (p *Printer) Quarantine(v Quarantine) {
 	p.stopped(v.breaker)
 	p.entryTable(v.Quarantine, v.now)
-	p.archiveTable(v.Archives, v.now)
+	p.archiveTable(v.Archives, v.now, v.archive)
 }
 
 // Stopped is what opened the breaker, in JSON null while enforcing goes on.

@@ -154,3 +154,6 @@ func seen(store *state.Store, before time.Time) bool {
 	}
 	return counts(m.CNI.Older.Since)
 }
+
+// ArchivePath is where an archive of CNI files lies.
+func ArchivePath(cfg config.Config, name string) string { return state.ArchivePath(cfg.StateDir, name) }

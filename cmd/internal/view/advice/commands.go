@@ -51,7 +51,7 @@ func (x Place) Commands(e *policy.Evidence, r policy.Reason) (c Commands) {
 		c.Look = append(c.Look, "find /sys/fs/cgroup -name cgroup.procs '(' -path '*"+uid+"*' -o -path '*"+strings.ReplaceAll(uid, "-", "_")+
 			"*' ')' -exec grep . {} +")
 	case policy.ReasonInUse:
-		c.Look = append(c.Look, "ls -l /proc/[0-9]*/fd /proc/[0-9]*/cwd 2>/dev/null | grep "+uid)
+		c.Look = append(c.Look, "find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname '*"+uid+"*' 2>/dev/null")
 	case policy.ReasonStaged:
 		for _, driver := range Drivers(e.VolData) {
 			if paste(x.Node) != "" {

@@ -1,7 +1,10 @@
 package advice
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +54,22 @@ func TestCommands(t *testing.T) {
 				t.Errorf("%s: a shell does not take %q: %v %s", reason, command, err, out)
 			}
 		}
+	}
+}
+
+// TestInUseNamesTheProcess: what a person pastes to see who has a file of the pod open has the PID.
+func TestInUseNamesTheProcess(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), commandUID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := Place{PodsDir: "/pods"}.Commands(&policy.Evidence{UID: commandUID}, policy.ReasonInUse).Look[0]
+	out, _ := exec.Command("sh", "-c", command).Output() // find fails where a process has ended since
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), fmt.Sprintf("/proc/%d/fd/", os.Getpid())) {
+		t.Errorf("%s names no process: %s", command, out)
 	}
 }
 
