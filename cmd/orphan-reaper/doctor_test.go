@@ -58,6 +58,22 @@ var doctored = map[string]func(*wire.Examination){
 		complain(x)
 		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
 	},
+	// The main cause comes first, whatever else there is to do.
+	"observemore": func(x *wire.Examination) {
+		doctoredUmount(x)
+		x.Case.Daemon.Mode, x.Case.Rules.Observe = "observe", true
+		x.Case.Conflicts = []parsers.PodUID{uidConflict}
+		x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, policy.Evidence{Name: "backup"}), append(x.Case.Verdicts, policy.Verdict{Decision: policy.Keep})
+	},
+	// One may go, one waits for its hold, and one for a process.
+	"inuse":      doctoredInUse,
+	"inusealone": func(x *wire.Examination) { doctoredInUse(x); x.Case.Daemon = diagnosis.Daemon{Runs: policy.No} },
+	// What ends by itself hides nothing that stays.
+	"settling": func(x *wire.Examination) {
+		complain(x)
+		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
+		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
+	},
 	"umount": doctoredUmount,
 	"past": func(x *wire.Examination) {
 		complain(x)
@@ -112,6 +128,10 @@ var doctored = map[string]func(*wire.Examination){
 		keep(x, policy.ReasonYoung, "")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
 	},
+	"restoredmore": func(x *wire.Examination) {
+		doctoredUmount(x)
+		keep(x, policy.ReasonRestored, "")
+	},
 	"nolog": func(x *wire.Examination) { x.Case.Sources = nil },
 	"deaf": func(x *wire.Examination) {
 		x.Case.Sources = []diagnosis.Source{{Name: "journald", Problem: "/var/log/journal/0123/system.journal: permission denied"}}
@@ -159,6 +179,15 @@ func doctoredUmount(x *wire.Examination) {
 	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
 }
 
+// doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
+func doctoredInUse(x *wire.Examination) {
+	complain(x)
+	r := only(testReport(), uidHold)
+	used, v := evidence(uidMounted, "db", "postgres-1", scratch), policy.Verdict{UID: uidMounted, Decision: policy.Wait}
+	v.Why = []policy.Why{{Reason: policy.ReasonInUse, Detail: "PID 4242 (tail) has volumes/log as an open file"}}
+	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, r.Look.Pods[0], used), append(x.Case.Verdicts, r.Verdicts[0], v)
+}
+
 // keep keeps the pod that may go.
 func keep(x *wire.Examination, reason policy.Reason, detail string) {
 	x.Case.Verdicts[0].Decision, x.Case.Verdicts[0].Why = policy.Keep, []policy.Why{{Reason: reason, Detail: detail}}
@@ -169,7 +198,7 @@ func keep(x *wire.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "user": 1}
+	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "user": 1}
 	for name := range doctored {
 		code, out, errs := call(t, name, "doctor")
 		want, easy := codes[name]

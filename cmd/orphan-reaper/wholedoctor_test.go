@@ -191,8 +191,12 @@ func TestWholeDoctorSweep(t *testing.T) {
 		}
 	}
 	v := n.doctor(3)
-	if v.Daemon.Runs != "no" || v.Daemon.PID != cmd.Process.Pid || v.Pods[0].Fate != "goes" || len(v.Todo) != 1 {
+	if v.Daemon.Runs != "no" || v.Daemon.PID != cmd.Process.Pid || v.Pods[0].Fate != "goes" || len(v.Todo) != 1 ||
+		v.Todo[0].Commands[0] != n.given("orphan-reaper doctor") {
 		t.Errorf("%+v", v)
+	}
+	if said, code := n.said("sweep"); code != 1 || !strings.Contains(said, "hint: a sweep is at work, and ends by itself: try again then") {
+		t.Errorf("a second sweep: %d, %s", code, said)
 	}
 }
 

@@ -116,13 +116,19 @@ func (r Reason) Outlook() Outlook {
 	return OutlookAlive
 }
 
+// Passing reports whether the reason ends by itself, once a time has passed.
+func (r Reason) Passing() bool {
+	return r == ReasonYoung || r == ReasonHold || r == ReasonKubeletStarting
+}
+
 // life is what a verdict's reasons say together of whether the pod lives. A pod that should be
 // gone, and of which something is left all the same, is stuck, whatever shows of it; else one
 // sign of life is enough.
 func life(why []Why) Outlook {
-	all := [outlookKnown + 1]bool{}
+	all, restored := [outlookKnown + 1]bool{}, has(why, ReasonRestored)
 	for _, w := range why {
-		all[outlooks[w.Reason]] = true
+		o := outlooks[w.Reason]
+		all[o] = all[o] || !restored || !w.Reason.Passing() // whoever put it back changed it just now
 	}
 	for _, o := range [...]Outlook{OutlookStuck, OutlookAlive, outlookKnown, OutlookPerson} {
 		if all[o] {

@@ -73,6 +73,28 @@ func TestCountedAs(t *testing.T) {
 	}
 }
 
+// TestRestoredIsQuiet: whoever puts a pod back changes its directory. That it is young then asks for nobody, what stays does.
+func TestRestoredIsQuiet(t *testing.T) {
+	for _, c := range []struct {
+		reasons []Reason
+		want    Outlook
+	}{
+		{[]Reason{ReasonRestored}, OutlookQuiet},
+		{[]Reason{ReasonRestored, ReasonYoung}, OutlookQuiet},
+		{[]Reason{ReasonKubeletStarting, ReasonRestored, ReasonHold}, OutlookQuiet},
+		{[]Reason{ReasonRestored, ReasonYoung, ReasonMounted}, OutlookPerson},
+		{[]Reason{ReasonYoung}, OutlookPerson}, // its age is not known
+	} {
+		var why []Why
+		for _, r := range c.reasons {
+			why = append(why, Why{Reason: r})
+		}
+		if got := OutlookOf(Keep, why); got != c.want {
+			t.Errorf("%v: %d, want %d", c.reasons, got, c.want)
+		}
+	}
+}
+
 // TestNeedsPerson: what ends by itself asks for nobody.
 func TestNeedsPerson(t *testing.T) {
 	data, ephemeral := []Residue{{Class: contents.ClassEphemeral}, {Class: contents.ClassData}}, []Residue{{Class: contents.ClassEphemeral}}

@@ -135,10 +135,8 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 
 // addWhy adds a reason once: the first detail is the one that is shown.
 func addWhy(why []Why, reason Reason, detail string) []Why {
-	for _, w := range why {
-		if w.Reason == reason {
-			return why
-		}
+	if has(why, reason) {
+		return why
 	}
 	return append(why, Why{reason, detail})
 }
@@ -153,13 +151,10 @@ func (v *Verdict) Refuse(why []Why) {
 }
 
 // For says whether the verdict has the reason.
-func (v *Verdict) For(reason Reason) bool {
-	for _, w := range v.Why {
-		if w.Reason == reason {
-			return true
-		}
-	}
-	return false
+func (v *Verdict) For(reason Reason) bool { return has(v.Why, reason) }
+
+func has(why []Why, reason Reason) bool {
+	return slices.ContainsFunc(why, func(w Why) bool { return w.Reason == reason })
 }
 
 // Signature is what makes two refusals the same: the reasons, not the seconds in their
@@ -172,8 +167,7 @@ func (v *Verdict) Signature() string {
 	}
 	words := []string{string(v.Decision)}
 	for _, w := range v.Why {
-		passing := w.Reason == ReasonYoung || w.Reason == ReasonHold || w.Reason == ReasonKubeletStarting
-		if v.Decision != Keep || !passing {
+		if v.Decision != Keep || !w.Reason.Passing() {
 			words = append(words, string(w.Reason))
 		}
 	}

@@ -57,6 +57,9 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	}
 	x.Heading("What was looked at")
 	x.facts(pod, n)
+	if e.Facts[policy.FactDirectory].Truth == policy.No && !e.RuntimeOnly && !pod.Parked {
+		return // no directory: nothing is ever done to it either
+	}
 	if len(e.Residue) > 0 {
 		x.Heading("What it left, and what would become of it")
 		x.residue(e.Residue)
@@ -99,6 +102,8 @@ func (x explainer) summary(pod *podView) string {
 	case len(pod.RemoveSandboxes) > 0:
 		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
 			"a hold after that."
+	case pod.Verdict == policy.Wait && advice.InUse(pod.Why) != "":
+		return "Not yet. " + x.taker.After(advice.InUse(pod.Why), sweep)
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.taker.Later(sweep), "The reasons end by themselves."+wait)
 	case pod.outlook() == policy.OutlookQuiet:

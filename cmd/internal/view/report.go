@@ -292,9 +292,13 @@ func (v *Report) listedCNI() []cniView {
 	return slices.DeleteFunc(slices.Clone(v.CNI), func(f cniView) bool { return !v.lists(string(f.Verdict)) })
 }
 
-// Asked says which pods were asked for, none for all, and tells of each that is not there.
+// Asked says which pods were asked for, none for all, tells of each that is not there, and leaves out what no sweep worked on.
 func (v *Report) Asked(uids []parsers.PodUID) {
 	v.asked = uids
+	other := func(pod podView) bool {
+		return len(uids) > 0 && (pod.Outcome == "" || v.dryRun) && !slices.Contains(uids, parsers.PodUID(pod.UID))
+	}
+	v.Pods, v.RuntimeOnly = slices.DeleteFunc(v.Pods, other), slices.DeleteFunc(v.RuntimeOnly, other)
 	for _, uid := range uids {
 		if len(sameUID(v.Pods, uid)) > 0 || len(sameUID(v.RuntimeOnly, uid)) > 0 {
 			continue

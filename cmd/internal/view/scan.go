@@ -54,7 +54,7 @@ const verdictWidth = 9 // of the table's first column, and of the legend's
 func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 	counts := map[string]int{}
 	var longest time.Duration
-	clears, gone, person := 0, 0, false
+	clears, gone, used, ends, person := 0, 0, 0, "", false
 	for i := range shown {
 		pod := &shown[i]
 		counts[verdictOf(pod)]++
@@ -63,6 +63,9 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		}
 		if pod.evidence.RuntimeOnly {
 			gone++
+		}
+		if what := advice.InUse(pod.Why); pod.Verdict == policy.Wait && what != "" {
+			used, ends = used+1, what
 		}
 		person = person || pod.outlook() == policy.OutlookPerson
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
@@ -80,7 +83,12 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 	if clears > 0 {
 		item("clear", green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
 	}
-	if counts["wait"] > clears {
+	if used > 1 {
+		item("wait", Yellow, t.After("nothing uses a file of it any more", sweepCommand))
+	} else if used == 1 {
+		item("wait", Yellow, t.After(ends, sweepCommand))
+	}
+	if counts["wait"] > clears+used {
 		text := "Nothing to do: it ends by itself."
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."

@@ -67,7 +67,7 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 	switch {
 	case due > 0 && t.Later("") == "":
 		verdict += ", look again at " + human.Clock(x.Now.Wall.Add(due), x.Now.Wall)
-	case pod.Verdict == policy.Reap || len(pod.Clear) > 0 || len(pod.RemoveSandboxes) > 0 || pod.outlook() == policy.OutlookAlive, due > 0:
+	case pod.Verdict != policy.Keep, pod.outlook() == policy.OutlookAlive, due > 0:
 		verdict += ". " + explainer{Context: x, taker: t}.summary(pod)
 	}
 	lines := []string{x.shortTitle(pod.title(), podName(e.Namespace, e.PodName)), where, verdict}

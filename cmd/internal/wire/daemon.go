@@ -53,7 +53,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 		return err
 	}
 	defer closeQuietly(store)
-	release, err := lockQuarantine(cfg, store)
+	release, err := lockQuarantine(ctx, cfg, store)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"os"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -40,8 +41,8 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 
 // lockQuarantine does the same for whoever may fill the quarantine, and remembers which it
 // is. Only one at a time may.
-func lockQuarantine(cfg config.Config, store *state.Store) (release func(), err error) {
-	release, err = lockRun(store)
+func lockQuarantine(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
+	release, err = lockRun(ctx, cfg, store)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +64,14 @@ func sameDir(a, b string) bool {
 }
 
 // lockRun makes this process the only one that takes pods by itself.
-func lockRun(store *state.Store) (release func(), err error) {
+func lockRun(ctx context.Context, cfg config.Config, store *state.Store) (release func(), err error) {
 	release, err = store.LockRun()
-	if err != nil {
-		return nil, exit.Failf("the daemon does by itself what sweep does: systemctl status orphan-reaper", "%w", err)
+	if err == nil {
+		return release, nil
 	}
-	return release, nil
+	hint := "the daemon does by itself what sweep does: systemctl status orphan-reaper"
+	if d := standing(ctx, cfg, store); d.Runs == policy.No {
+		hint = "a sweep is at work, and ends by itself: try again then"
+	}
+	return nil, exit.Failf(hint, "%w", err)
 }

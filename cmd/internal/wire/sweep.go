@@ -38,7 +38,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 		return reaper.Report{}, err
 	}
 	defer closeQuietly(store)
-	release, err := lockQuarantine(cfg, store)
+	release, err := lockQuarantine(ctx, cfg, store)
 	if err != nil {
 		return reaper.Report{}, err
 	}

@@ -45,7 +45,7 @@ type Source struct {
 type Daemon struct {
 	Runs      policy.Truth `json:"runs"`
 	Problem   string       `json:"problem,omitempty"` // why that is not known
-	PID       int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a command that ends by itself
+	PID       int          `json:"pid,omitempty"`     // who holds its lock: with Runs No a sweep, which ends by itself
 	Since     time.Time    `json:"since,omitzero"`
 	Mode      string       `json:"mode,omitempty"`
 	Installed bool         `json:"installed"` // there is a systemd unit of it

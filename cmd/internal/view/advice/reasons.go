@@ -133,8 +133,8 @@ var Reasons = []Text{
 		policy.ReasonNotRunning,
 		"A cgroup of this pod is there, no process is in it, and nothing lists the pod. The pod waits for a volume, or it is dead and the " +
 			"kubelet cannot finish.",
-		"If you want the pod, find out why it does not start. If it is gone, umount what the reason mounted names. The kubelet then " +
-			"finishes by itself.",
+		"If you want the pod, find out why it does not start. If it is gone and has the reason mounted, too, umount what that one names: the " +
+			"kubelet then finishes by itself. If it has not, search the kubelet's log for this UID.",
 	},
 	{
 		policy.ReasonKubeletUnknown,

@@ -1,6 +1,8 @@
 package advice
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
@@ -14,12 +16,16 @@ type Taker struct {
 	runs    policy.Truth // a daemon
 	stopped string       // what keeps the daemon, or a sweep where there is none, from it; "" for nothing
 	wait    time.Duration
+	sweeps  string // the sweep that is at work where no daemon runs, or ""
 }
 
 // TakerOf says who takes what a look found; observe is what the configuration has where no daemon tells, and
 // wait are its hold and its confirm together.
 func TakerOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool, wait time.Duration) Taker {
 	t := Taker{runs: d.Runs, wait: wait}
+	if d.Runs == policy.No && d.PID > 0 { // nothing else takes the daemon's lock
+		t.sweeps = fmt.Sprintf("A sweep (PID %d) is at work", d.PID)
+	}
 	if d.Mode != "" {
 		observe = d.Mode != "enforce"
 	}
@@ -39,6 +45,8 @@ func (t Taker) Now(it, sweep string) string {
 	switch {
 	case t.stopped != "":
 		return "Nothing takes " + it + ": " + t.stopped + "."
+	case t.sweeps != "":
+		return t.sweeps + " and takes " + it + "."
 	case t.runs == policy.No:
 		return "No daemon runs here that takes " + it + ". Now: " + sweep
 	case t.runs == policy.Unknown:
@@ -53,12 +61,39 @@ func (t Taker) Later(sweep string) string {
 	switch {
 	case t.stopped != "":
 		return "Nothing takes it when it has waited: " + t.stopped + "."
+	case t.sweeps != "":
+		return t.sweeps + " and waits for it."
 	case t.runs == policy.No:
 		return "No daemon runs here that waits for it. This " + waits
 	case t.runs == policy.Unknown:
 		return "A daemon takes it by itself, and whether one runs here is not known. Without one this " + waits
 	}
 	return ""
+}
+
+// InUse says what has to end before a pod may go that is dead and still in use, "" for any other.
+func InUse(why []policy.Why) string {
+	for _, w := range why {
+		if w.Reason != policy.ReasonInUse {
+			continue
+		}
+		if process, _, one := strings.Cut(w.Detail, " has "); one && strings.HasPrefix(process, "PID ") {
+			return clean.Text(process) + " ends"
+		}
+		return "nothing is known to use a file of it any more"
+	}
+	return ""
+}
+
+// After says that a pod goes once something has ended, and what takes it then.
+func (t Taker) After(ends, sweep string) string {
+	switch {
+	case t.stopped != "":
+		return "It may go when " + ends + ". " + t.Later(sweep)
+	case t.runs == policy.Yes:
+		return "It goes when " + ends + "."
+	}
+	return "It may go when " + ends + ". This takes it then: " + sweep
 }
 
 // Nobody reports whether no daemon runs, so that the time which passes counts for nothing.

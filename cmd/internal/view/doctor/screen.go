@@ -80,7 +80,40 @@ type Todo struct {
 type counts struct {
 	pods  map[diagnosis.Fate]int
 	bytes map[diagnosis.Fate]int64
-	due   time.Duration // until the first may go
+	due   time.Duration // until the first may go, of those that are not in use
+	now   heap          // of those that go, what nothing keeps any more
+	later heap          // what waits for a time to pass
+	used  heap          // what something still uses
+	ends  string        // what has to end first, of the last of these
+}
+
+// heap is some pods and what they hold.
+type heap struct {
+	pods  int
+	bytes int64
+}
+
+func (h *heap) add(p *pod) {
+	h.pods++
+	h.bytes += p.Bytes
+}
+
+// going counts a pod that goes by itself, by what it waits for.
+func (c *counts) going(p *pod, v *policy.Verdict) {
+	due, ends := time.Duration(p.DueSeconds)*time.Second, advice.InUse(v.Why)
+	switch {
+	case ends != "":
+		c.ends = ends
+		c.used.add(p)
+		return
+	case due > 0:
+		c.later.add(p)
+	default:
+		c.now.add(p)
+	}
+	if c.due < 0 || due < c.due {
+		c.due = due
+	}
 }
 
 // Read is what doctor could read, beside the case.
@@ -114,8 +147,8 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
 			one.Says = "It showed life while it was parked. Explain it before enforcing goes on."
 		}
-		if due := time.Duration(one.DueSeconds) * time.Second; one.Fate == diagnosis.Goes && (v.counts.due < 0 || due < v.counts.due) {
-			v.counts.due = due
+		if one.Fate == diagnosis.Goes {
+			v.counts.going(&one, d.Pods[i].Verdict)
 		}
 		v.Pods = append(v.Pods, one)
 	}
@@ -195,7 +228,7 @@ func saysGoing(v *policy.Verdict) string {
 }
 
 // mainReason is the reason that a person has to know first: the one that a command ends, else
-// the first that is a person's matter.
+// the first that is a person's matter and does not end by itself.
 func mainReason(p *diagnosis.Pod) policy.Reason {
 	first := policy.Reason("")
 	for _, w := range p.Verdict.Why {
@@ -209,7 +242,8 @@ func mainReason(p *diagnosis.Pod) policy.Reason {
 			continue
 		}
 		o := w.Reason.Outlook()
-		if first == "" || (o == policy.OutlookPerson || o == policy.OutlookStuck) && first.Outlook() != policy.OutlookPerson {
+		passes := first.Passing() && !w.Reason.Passing()
+		if first == "" || passes || (o == policy.OutlookPerson || o == policy.OutlookStuck) && first.Outlook() != policy.OutlookPerson {
 			first = w.Reason
 		}
 	}
@@ -298,7 +332,7 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 		if d.Stops.Reason == policy.ReasonBreaker && c.Revived != "" {
 			t.Commands = append(t.Commands, "orphan-reaper explain "+string(c.Revived))
 		}
-		v.Todo = append(v.Todo, t)
+		v.Todo = slices.Insert(v.Todo, 0, t) // nothing goes before that
 	}
 	if d.Unattended {
 		v.Todo, v.unattended = append(v.Todo, unattended(c.Daemon)), true
@@ -335,13 +369,16 @@ func (v *Screen) strays(names []string, x advice.Place) {
 
 // unattended says how what may go does go.
 func unattended(d diagnosis.Daemon) Todo {
+	if d.Runs == policy.No && d.PID > 0 { // nothing else than a sweep takes the daemon's lock
+		return Todo{
+			Text:     fmt.Sprintf("A sweep (PID %d) is at work and takes what may go. No daemon runs here: look again when the sweep has ended:", d.PID),
+			Commands: []string{"orphan-reaper doctor"},
+		}
+	}
 	says, takes := "No daemon runs here.", "This takes"
 	t := Todo{Commands: []string{"orphan-reaper sweep"}}
-	switch {
-	case d.Runs == policy.Unknown:
+	if d.Runs == policy.Unknown {
 		says = "Whether a daemon runs here is not known: see that one does."
-	case d.PID > 0:
-		says = fmt.Sprintf("No daemon runs here, only a command (PID %d) that ends by itself.", d.PID)
 	}
 	if d.Installed {
 		takes = "Either of these takes"

@@ -193,7 +193,6 @@ func (p writer) byItself(v *Screen) {
 	if goes+stopped == 0 {
 		return
 	}
-	what := fmt.Sprintf("%s (%s)", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]))
 	switch {
 	case stopped > 0:
 		why := v.Stops.Detail
@@ -212,24 +211,41 @@ func (p writer) byItself(v *Screen) {
 	if v.counts.due > 0 {
 		when = " in " + human.Age(v.counts.due)
 	}
-	if goes > 1 {
+	if v.counts.now.pods+v.counts.later.pods > 1 {
 		verb, when = "go", ", the first"+when
 	}
-	p.Para("  ", fmt.Sprintf("%s %s%s. The daemon has run since %s (mode %s).", what, verb, when,
+	parts := []string{}
+	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
+	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "goes", "go")+v.counts.after())
+	p.Para("  ", fmt.Sprintf("%s. The daemon has run since %s (mode %s).", strings.Join(parts, "; "),
 		human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 }
 
-// mayGo says how much waits for somebody to take it.
+// plus is two heaps together.
+func (h heap) plus(o heap) heap { return heap{h.pods + o.pods, h.bytes + o.bytes} }
+
+// say adds what becomes of a heap.
+func (h heap) say(parts []string, what string) []string {
+	if h.pods == 0 {
+		return parts
+	}
+	return append(parts, fmt.Sprintf("%s (%s) %s", human.Count(h.pods, "pod"), human.Size(h.bytes), what))
+}
+
+// after says what has to end before that goes which is in use.
+func (c *counts) after() string {
+	if c.used.pods > 1 {
+		return " when nothing uses them any more"
+	}
+	return " when " + c.ends
+}
+
+// mayGo says how much waits for somebody to take it. Where no daemon runs, no time passes for a hold: it
+// begins with the sweep.
 func (v *Screen) mayGo() string {
-	verb, when := "may go", " now"
-	goes := v.counts.pods[diagnosis.Goes]
-	if v.counts.due > 0 {
-		verb, when = "would go", " at "+human.Clock(v.now.Add(v.counts.due), v.now)
-	}
-	if v.counts.due > 0 && goes > 1 {
-		when = ", the first" + when
-	}
-	return fmt.Sprintf("%s (%s) %s%s.", human.Count(goes, "pod"), human.Size(v.counts.bytes[diagnosis.Goes]), verb, when)
+	parts := v.counts.now.say(nil, "may go now")
+	parts = v.counts.later.say(parts, "may go after a hold")
+	return strings.Join(v.counts.used.say(parts, "may go"+v.counts.after()), "; ") + "."
 }
 
 // todo writes one thing that a person has to do.
@@ -260,30 +276,31 @@ func (p writer) forPerson(v *Screen) {
 		last.Text = v.mayGo() + " " + last.Text
 		todo = slices.Insert(todo[:len(todo)-1], 0, last)
 	}
+	back := v.restored()
 	switch {
 	case len(todo) > 0:
 		p.Heading("What you have to do")
-	case v.Looked && !v.NeedsPerson && len(v.restored()) > 0:
-		back := v.restored()
-		p.Printf("\n")
-		p.Para("", "A person put "+human.Count(len(back), "pod")+" back, so a complaint goes on. Where nobody needs the pod, this has it judged again:")
-		p.commands(back, "scan")
-	case v.Looked && !v.NeedsPerson:
+	case v.Looked && !v.NeedsPerson && len(back) == 0:
 		p.Printf("\n%s\n", p.Paint(term.Green, "You have nothing to do."))
 	}
 	for i, t := range todo {
 		if i == mostTodo {
 			p.Printf("  … and %s: orphan-reaper scan\n", human.Count(len(todo)-i, "more thing"))
-			return
+			break
 		}
 		p.todo(t)
 	}
+	if len(back) > 0 {
+		p.Printf("\n")
+		p.Para("", "A person put "+human.Count(len(back), "pod")+" back, so a complaint goes on. Where nobody needs the pod, this has it judged again:")
+		p.commands(back, "scan")
+	}
 }
 
-// restored are the commands that have each pod judged again that a person put back.
+// restored are the commands that have each pod judged again that a person put back, and that nothing else keeps.
 func (v *Screen) restored() (commands []string) {
 	for i := range v.Pods {
-		if slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
+		if v.Pods[i].Fate != diagnosis.Person && slices.Contains(v.Pods[i].Reasons, policy.ReasonRestored) {
 			commands = append(commands, "orphan-reaper quarantine forget "+v.Pods[i].UID)
 		}
 	}
