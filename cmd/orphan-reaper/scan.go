@@ -24,8 +24,8 @@ a time to pass, and pods that a person wanted kept (mode observe, restored).`
 const scanHelp = `Take one look at the pods directory. Show what would happen to each entry, and
 why. The command changes nothing.
 
-Living pods are counted. To list them, use --all or name them. CNI files are
-grouped by network and reason.
+Pods that live or have ended are counted. To list them, use --all or name them.
+CNI files are grouped by network and reason.
 
 In a pipe each pod is one line. Tabs separate its fields: verdict, UID,
 NAMESPACE/NAME, bytes, reasons, and notes. An empty field is "-". Lines of text

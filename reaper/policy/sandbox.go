@@ -30,9 +30,9 @@ type Sandbox struct {
 // has completed keeps its own for as long as its pod is there. So a sandbox that has stopped
 // says nothing by itself, and everything else must say dead.
 
-// stopped says whether all that the runtime has of the pod are sandboxes that have stopped,
+// Stopped says whether all that the runtime has of the pod are sandboxes that have stopped,
 // with nothing but exited containers in them.
-func (e *Evidence) stopped() bool {
+func (e *Evidence) Stopped() bool {
 	if len(e.Sandboxes) == 0 || e.LooseContainers > 0 || e.Facts[FactSandbox].Truth != Yes || e.Facts[FactContainer].Truth == Unknown {
 		return false
 	}
@@ -47,7 +47,7 @@ func (e *Evidence) stopped() bool {
 // forgotten says whether only sandboxes that have stopped speak for the pod's life, as far
 // as the kubelet is concerned: it named the pod as an orphan itself, or a whole list came
 // without it. That it has named others says nothing of a pod that the runtime knows.
-func (e *Evidence) forgotten() bool { return e.stopped() && letGo(e.Facts) }
+func (e *Evidence) forgotten() bool { return e.Stopped() && letGo(e.Facts) }
 
 // Removed is what is remembered of a pod that the runtime was asked to remove sandboxes of, until it is
 // known whether that was right.
@@ -73,7 +73,7 @@ func JudgeRemoved(e Evidence, n Node, s Removed, r Rules, now Instant) (ParkedVe
 	if kept == len(s.IDs) {
 		return ParkedVerdict{Decision: ParkedWait}, false
 	}
-	if e.stopped() && others == 0 {
+	if e.Stopped() && others == 0 {
 		e.Facts[FactSandbox].Truth, e.Facts[FactContainer].Truth = No, No
 	}
 	v := Lives(e, n, EntryState{Parked: Parked{At: s.At}, Leaf: "none"}, r, now) // its directory was never away
@@ -172,7 +172,7 @@ func (j *judgement) terminating() {
 		return
 	}
 	working, counted := n.Gauges.Ending()
-	if counted && working == 0 || !counted && e.stopped() {
+	if counted && working == 0 || !counted && e.Stopped() {
 		return
 	}
 	text := fmt.Sprintf("the runtime has had it for %s, though %s", since.Round(time.Minute), e.Unwanted)
@@ -211,7 +211,7 @@ func (j *judgement) notRunning() {
 	if f[FactStaticPod].Truth != No || f[FactContainer].Truth == Unknown {
 		return
 	}
-	if f[FactSandbox].Truth != No && !e.stopped() || f[FactSandbox].Truth == No && f[FactContainer].Truth == Yes {
+	if f[FactSandbox].Truth != No && !e.Stopped() || f[FactSandbox].Truth == No && f[FactContainer].Truth == Yes {
 		return
 	}
 	up, ok := now.Since(Instant{BootID: now.BootID, Boot: n.KubeletID.Start})

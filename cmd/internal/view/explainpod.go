@@ -90,6 +90,8 @@ func (x explainer) summary(pod *podView) string {
 		wait = fmt.Sprintf(" Look again in %s.", human.Age(time.Duration(pod.DueSeconds)*time.Second))
 	}
 	switch {
+	case pod.ended():
+		return "Nothing of this pod runs, and the runtime still has it, as it has a pod that has completed. It is left alone."
 	case pod.outlook() == policy.OutlookAlive:
 		return "This pod lives. It is left alone."
 	case pod.Verdict == policy.Reap && pod.Parked:
@@ -167,32 +169,6 @@ func (x explainer) commands(e *policy.Evidence, r policy.Reason, said map[string
 	}
 }
 
-// factWords say what each fact asks.
-var factWords = [policy.NumFacts]string{
-	policy.FactDirectory:    "a directory",
-	policy.FactOwnMount:     "a mount point",
-	policy.FactMounted:      "mounts below it",
-	policy.FactSandbox:      "sandbox",
-	policy.FactContainer:    "container",
-	policy.FactCgroup:       "cgroup",
-	policy.FactNamed:        "named as orphan",
-	policy.FactAnyNamed:     "any orphan named",
-	policy.FactTeardown:     "kubelet holds it",
-	policy.FactKubeletFile:  "in kubelet's files",
-	policy.FactKubeletLists: "in kubelet's list",
-	policy.FactAPILists:     "in API's list",
-	policy.FactReleased:     "list without it",
-	policy.FactStaticPod:    "static pod's own",
-	policy.FactStaged:       "volume staged",
-	policy.FactInUse:        "files in use",
-	policy.FactRestored:     "restored before",
-	policy.FactContent:      "content read",
-	policy.FactPodLogs:      "kubelet keeps logs",
-	policy.FactPodResources: "kubelet lists name",
-	policy.FactRemade:       "made again",
-	policy.FactUsed:         "new one in use",
-}
-
 // facts writes each fact with its value, where it was read and what was found there.
 func (x explainer) facts(pod *podView, n *nodeView) {
 	write := func(name string, f policy.Fact) {
@@ -217,7 +193,7 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 		if (name == policy.FactRemade || name == policy.FactUsed) && !pod.Parked {
 			continue
 		}
-		write(factWords[name], pod.evidence.Facts[name])
+		write(advice.Facts[name], pod.evidence.Facts[name])
 	}
 	if n != nil {
 		write("kubelet runs", n.Kubelet)

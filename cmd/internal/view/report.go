@@ -217,6 +217,15 @@ func parkedDecision(s policy.ParkedDecision) policy.Decision {
 // outlook says what the pod asks of a person.
 func (v *podView) outlook() policy.Outlook { return policy.OutlookOf(v.Verdict, v.Why) }
 
+// ended reports whether nothing of the pod runs, and it is kept since the runtime still has it: a sandbox that has
+// stopped, and containers that have exited.
+func (v *podView) ended() bool {
+	shows := func(r policy.Reason) bool {
+		return r != policy.ReasonSandbox && r != policy.ReasonContainer && r.Outlook() == policy.OutlookAlive
+	}
+	return v.outlook() == policy.OutlookAlive && v.evidence.Stopped() && !slices.ContainsFunc(v.Reasons, shows)
+}
+
 // title is what a person calls the pod: its UID, or its quoted name.
 func (v *podView) title() string {
 	if v.UID == "" {
@@ -282,9 +291,12 @@ func (v *Report) lists(verdict string) bool {
 	return v.all || verdict != "alive"
 }
 
+// listsEnded reports whether the table lists pods that have ended: like the living they are counted.
+func (v *Report) listsEnded() bool { return v.all || v.only == string(policy.Keep) }
+
 // listed are those of the pods that the table lists.
 func (v *Report) listed(pods []podView) []podView {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod podView) bool { return !v.lists(verdictOf(&pod)) })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod podView) bool { return !v.lists(verdictOf(&pod)) || pod.ended() && !v.listsEnded() })
 }
 
 // listedCNI are those of CNI's files that the table lists.

@@ -163,7 +163,7 @@ func (p *Printer) kubeletCounts(n *nodeView) {
 
 // verdictOf is the verdict with the living told apart: a person does not look for them.
 func verdictOf(pod *podView) string {
-	if pod.outlook() == policy.OutlookAlive {
+	if pod.outlook() == policy.OutlookAlive && !pod.ended() {
 		return "alive"
 	}
 	return string(pod.Verdict)

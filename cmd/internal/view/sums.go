@@ -28,7 +28,7 @@ type podSums struct {
 	first, last      time.Duration
 	clears, waits    int
 	person, asked    int // asked: kept by a person's own word
-	alive            int
+	alive, ended     int
 	nobody           bool // no daemon holds them: that a time passes changes nothing
 }
 
@@ -37,6 +37,8 @@ func sumPods(pods []podView) (s podSums) {
 		pod := &pods[i]
 		due := time.Duration(pod.DueSeconds) * time.Second
 		switch {
+		case pod.ended():
+			s.ended++
 		case pod.outlook() == policy.OutlookAlive:
 			s.alive++
 		case pod.Verdict == policy.Reap:
@@ -114,16 +116,21 @@ func (s *podSums) sentence(now time.Time) string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// living says how many pods live, and whether they are listed, or how they would be.
-func (s *podSums) living(listed bool, how string) string {
-	if s.alive == 0 {
-		return ""
+// living says how many pods live or have ended, and whether they are listed, or how they would be.
+func (s *podSums) living(v *Report, how string) string {
+	var all []string
+	say := func(n int, one, many string, listed bool) {
+		text := human.Count(n, "pod") + " " + human.Plural(n, one, many)
+		if !listed {
+			text += " and " + human.Plural(n, "is", "are") + " not listed" + how
+		}
+		if n > 0 {
+			all = append(all, text+".")
+		}
 	}
-	text := human.Count(s.alive, "pod") + " " + human.Plural(s.alive, "lives", "live")
-	if listed {
-		return text + "."
-	}
-	return text + " and " + human.Plural(s.alive, "is", "are") + " not listed" + how + "."
+	say(s.alive, "lives", "live", v.lists("alive"))
+	say(s.ended, "that has ended stays in the runtime", "that have ended stay in the runtime", v.listsEnded())
+	return strings.Join(all, " ")
 }
 
 // quarantined says how much lies in quarantine, and what of it nothing but a person ends.
@@ -194,7 +201,7 @@ func (p *Printer) sums(v *Report, shown []podView) {
 	if v.dryRun {
 		how, lying = "", "" // sweep has no --all, and looks at what the ledger knows
 	}
-	for _, text := range []string{v.cniSums(), s.living(v.lists("alive"), how), lying} {
+	for _, text := range []string{v.cniSums(), s.living(v, how), lying} {
 		if text != "" {
 			p.Para("", text)
 		}

@@ -67,9 +67,38 @@ func TestSums(t *testing.T) {
 		"": {reap}, "1 pod lives and is not listed (--all).": {lives}, "1,001 pods live and are not listed (--all).": many(1001, lives),
 	} {
 		s := sumPods(pods)
-		if got := s.living(false, " (--all)"); got != want {
+		if got := s.living(&Report{}, " (--all)"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestEnded: a pod of which the runtime has only what has stopped is kept, asks for nobody, and is not said to live. What
+// else shows the pod says that it lives.
+func TestEnded(t *testing.T) {
+	over := sumPod(policy.Keep, 0, policy.ReasonSandbox, policy.ReasonContainer)
+	over.evidence.Sandboxes = []policy.Sandbox{{ID: "a"}}
+	over.evidence.Facts.Set(policy.FactSandbox, policy.Yes, "", "")
+	over.evidence.Facts.Set(policy.FactContainer, policy.Yes, "", "")
+	wanted, ready := over, over
+	wanted.Why, wanted.Reasons = append(wanted.Why, policy.Why{Reason: policy.ReasonAPILists}), append(wanted.Reasons, policy.ReasonAPILists)
+	ready.evidence.Sandboxes = []policy.Sandbox{{ID: "a", Ready: true}}
+	s := sumPods([]podView{over, wanted, ready})
+	want := "2 pods live and are not listed (--all). 1 pod that has ended stays in the runtime and is not listed (--all)."
+	if got := s.living(&Report{}, " (--all)"); got != want || verdictOf(&over) != "keep" || verdictOf(&wanted) != "alive" || verdictOf(&ready) != "alive" {
+		t.Errorf("%q, %s %s %s", got, verdictOf(&over), verdictOf(&wanted), verdictOf(&ready))
+	}
+	for only, lists := range map[string]int{"": 0, "keep": 1, "alive": 0} {
+		if v := (Report{only: only}); len(v.listed([]podView{over})) != lists {
+			t.Errorf("%q lists %d", only, len(v.listed([]podView{over})))
+		}
+	}
+	if v := (Report{Pods: []podView{over}}); v.NeedsPerson() {
+		t.Error("it asks for a person")
+	}
+	p, _ := testPrinter(80, false)
+	if text := (explainer{Printer: p}).summary(&over); strings.Contains(text, "lives") || !strings.Contains(text, "Nothing of this pod runs") {
+		t.Error(text)
 	}
 }
 

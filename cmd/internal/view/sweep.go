@@ -190,7 +190,7 @@ func (p *Printer) sweepSums(v *Report, shown []podView) {
 		counts := map[string]int{}
 		for i := range shown {
 			word, _ := podEnd(&shown[i])
-			if word == outcomeKept && shown[i].outlook() == policy.OutlookAlive {
+			if word == outcomeKept && verdictOf(&shown[i]) == "alive" {
 				word = "live" // nobody thinks of taking it
 			}
 			counts[word]++
@@ -210,7 +210,7 @@ func (p *Printer) sweepSums(v *Report, shown []podView) {
 	if v.CNITotals.Files > 0 {
 		p.Printf("%s\n", cniTotals(v.CNITotals))
 	}
-	if text := s.living(v.lists("alive"), ""); text != "" {
+	if text := s.living(v, ""); text != "" {
 		p.Printf("%s\n", text)
 	}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"testing"
 
+	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/advice"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -44,7 +45,7 @@ func TestOutcomeWords(t *testing.T) {
 // TestFactWords: a fact that is added has words of its own.
 func TestFactWords(t *testing.T) {
 	seen := map[string]bool{}
-	for n, words := range factWords {
+	for n, words := range advice.Facts {
 		if words == "" || len(words) > 18 || seen[words] {
 			t.Errorf("fact %s: words %q", policy.FactName(n), words)
 		}

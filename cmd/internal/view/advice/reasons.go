@@ -22,7 +22,7 @@ type Text struct {
 var Reasons = []Text{
 	{
 		policy.ReasonSandbox,
-		"The container runtime still lists a sandbox of this pod.",
+		"The container runtime still lists a sandbox of this pod. If the sandbox has stopped and nothing else shows the pod, the pod has ended.",
 		"Nothing, while the pod runs. If the pod should be gone, `crictl stopp` and `crictl rmp` remove the sandbox, and the reason " +
 			"ends.",
 	},
