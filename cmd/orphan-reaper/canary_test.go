@@ -20,7 +20,10 @@ func TestCanary(t *testing.T) {
 		wrong        []string
 	}{
 		{"a node of its own", `exec "$@"`, nil},
-		{"the machine's networks", `exec "$@" --cni-conf-dir /etc/cni/net.d`, []string{"/var/lib/cni/networks/canary/10.99.0.2 is gone"}},
+		{
+			"the machine's networks", `exec "$@" --cni-conf-dir /etc/cni/net.d --cni-data-dir /var/lib/cni/networks`,
+			[]string{"/var/lib/cni/networks/canary/10.99.0.2 is gone"},
+		},
 		{"the machine's state", `exec "$@" --state-dir /var/lib/orphan-reaper`, []string{"/var/lib/orphan-reaper/append.lock is new"}},
 		{"the machine's runtime", `exec "$@" --runtime-endpoint unix:///run/containerd/containerd.sock`, []string{"the runtime was spoken to"}},
 		{"the machine's journal", `exec "$@" --log-format journal`, []string{"the journal was written to"}},

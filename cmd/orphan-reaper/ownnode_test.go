@@ -40,7 +40,7 @@ func TestOnlyNodesStartTheProgram(t *testing.T) {
 	allowed := map[string][]string{
 		// ownNode holds for all of them.
 		"orphan-reaper-whole": {"main_test.go", "whole_test.go", "contradiction_test.go", "wholekubelet_test.go", "wholepaste_test.go", "ownnode_test.go"},
-		"benchProgramEnv":     {"bench_test.go", "whole_test.go", "ownnode_test.go"},
+		"benchProgramEnv":     {"bench_test.go", "benchgzip_test.go", "whole_test.go", "ownnode_test.go"},
 		"realDeps":            {"main_test.go", "parse_test.go"}, // parse looks at no node
 	}
 	files, err := filepath.Glob("*_test.go")
