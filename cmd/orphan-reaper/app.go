@@ -93,10 +93,16 @@ func hintFor(err error, s *exit.Error, root bool) string {
 		return s.Hint
 	case errors.Is(err, fs.ErrPermission) && !root:
 		return "run it as root"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !ofOutput(err):
 		return "free some MiB on that disk, and give the command again: dead pods go then"
 	}
 	return ""
+}
+
+// ofOutput reports whether what could not be written is this program's own output.
+func ofOutput(err error) bool {
+	path, ok := errors.AsType[*fs.PathError](err)
+	return ok && path.Path == os.Stdout.Name()
 }
 
 // complain writes an error and its hint, a line each: several errors that were joined

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +91,7 @@ func TestHintFor(t *testing.T) {
 		{"its own hint", exit.Failf("look there", "%w", denied), false, "look there"},
 		{"another failure", fs.ErrNotExist, false, ""},
 		{"a full disk", fmt.Errorf("cannot write x: %w", syscall.ENOSPC), true, "free some MiB on that disk, and give the command again: dead pods go then"},
+		{"a full output", &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, true, ""},
 		{"a full quota", fmt.Errorf("cannot write x: %w", syscall.EDQUOT), true, "free some MiB on that disk, and give the command again: dead pods go then"},
 	} {
 		s, _ := errors.AsType[*exit.Error](c.err)

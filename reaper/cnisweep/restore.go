@@ -10,6 +10,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
@@ -71,7 +72,9 @@ func (s *Sweeper) restore(ctx context.Context, want wanted) (cni.Restored, error
 	for _, a := range slices.Backward(archives) {
 		// What a crash cut short is not finished any more: a person wants it back.
 		if e := s.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
-			if _, err = s.Ledger.Append(cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())); err != nil {
+			cut := cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())
+			cut.By = who.Known(e.By)
+			if _, err = s.Ledger.Append(cut); err != nil {
 				err = fmt.Errorf("cannot write to the ledger: %w", err)
 				break
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // batchSize is how many files have one archive, and are synced together.
@@ -128,6 +129,7 @@ func (w *sweep) finish(ctx context.Context) {
 			outs = append(outs, w.Remover.RemoveCNI(ctx, files)...)
 		})
 		rec := cni.RemovedRecord(name, outs, policy.Node{}, w.Clock.Now())
+		rec.By = who.Known(e.By)
 		if err != nil {
 			rec.Err = err.Error()
 			w.errorf("cannot finish what the archive "+name+" was made for", err)

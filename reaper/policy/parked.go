@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // ParkedDecision is what JudgeParked says of a pod that was moved aside.
@@ -246,11 +247,11 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	case v.Decision != ParkedStrip:
 		return v, nil
 	case s.Phase == PhaseStripping:
-		return v, &Action{Kind: Strip, Take: contents.TakeStrip}
+		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: who.Known(s.By)}
 	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
-		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: s.By}
+		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: who.Known(s.By)}
 	}
-	return v, &Action{Kind: Purge, Take: contents.TakeAged}
+	return v, &Action{Kind: Purge, Take: contents.TakeAged, By: who.Known(s.By)}
 }
 
 // Unproven says whether the pod still has to prove dead: one that waits only for a process

@@ -177,7 +177,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	}
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
-		ByPerson: e.Phase == PhaseRestoring, By: e.By, Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
+		ByPerson: e.Phase == PhaseRestoring, By: who.Known(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
 	}
 	switch {
 	case do.record != "":

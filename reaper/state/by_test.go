@@ -22,12 +22,18 @@ func TestBy(t *testing.T) {
 	if got[0].By != alice || got[1].By != bob {
 		t.Errorf("appended %+v", got)
 	}
+	// What the daemon began and this command finishes is nobody's.
+	began := policy.EntryState{Entry: "w.1", UID: "w", Phase: policy.PhaseParking}
+	rec, _ := policy.Recover(began, true, policy.Instant{})
+	if got := appendTo(t, s, *rec); got[0].By != nil {
+		t.Errorf("the daemon's is by %s", got[0].By)
+	}
 	testkit.Must(t, s.Close())
 	s = open(t, dir, Options{})
 	appendTo(t, s, policy.Record{Kind: policy.KindResumed})
 	records := all(t, s)
-	last := len(records) - 3
-	for i, want := range []string{"alice", "bob (SUDO_USER)", ""} {
+	last := len(records) - 4
+	for i, want := range []string{"alice", "bob (SUDO_USER)", "", ""} {
 		if r := records[last+i]; r.By.String() != want || *alice.UID != 1000 {
 			t.Errorf("record %d is by %q, want %q", r.Seq, r.By, want)
 		}

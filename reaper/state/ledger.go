@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
 )
 
 // unsentBatch is the most records that Unsent returns at once. It bounds memory where
@@ -95,7 +96,9 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 			return nil, errors.New("cannot append to the ledger: a record has no kind")
 		}
 		seq++
-		r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By)
+		if r.Seq, r.By = seq, cmp.Or(r.By, s.opts.By); r.By != nil && *r.By == (who.Person{}) {
+			r.By = nil
+		}
 		numbered[i] = r
 		start := buf.Len()
 		if err := encode(&buf, r); err != nil {
@@ -104,9 +107,13 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		lengths[i] = buf.Len() - start
 	}
 	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.Kind.Means().Intent }) {
-		s.spendReserve()
+		s.spendReserve() // also for the manifests that are written next
 	}
-	if err := s.write(buf.Bytes()); err != nil {
+	err = s.write(buf.Bytes())
+	if fullDisk(err) && slices.ContainsFunc(records, needed) && s.giveSlice() {
+		err = s.write(buf.Bytes())
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i, r := range numbered {

@@ -275,11 +275,23 @@ func TestReserve(t *testing.T) {
 		t.Errorf("without a reserve: %v", err)
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, "filled")))
-	appendTo(t, s, told)
+	var last []policy.Record
+	for range 40 {
+		last = appendTo(t, s, told)
+	}
 	check("with room again", reserveSize)
 	fill(t, dir)
 	testkit.Must(t, s.Save("home", "x"))
 	check("after what comes before intents", reserveSize-reserveSlice)
+	fill(t, dir)
+	appendTo(t, s, policy.Record{Kind: policy.KindParked, UID: uid(1), Entry: "e1", Text: big})
+	check("after how an intent ended", reserveSize-2*reserveSlice)
+	testkit.Must(t, s.Sent(last[0].Seq))
+	testkit.Must(t, s.Close())
+	fill(t, dir)
+	s, err := Open(dir, Options{CompactBytes: 1000, KeepRecords: 1}) // it wants to write the ledger anew
+	testkit.Must(t, err)
+	testkit.Must(t, s.Close())
 }
 
 // fill writes to a file until the disk has not one block left.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // reserveFile is space for the day when the disk has not one block left: what lies in the pods directory is often what filled it, and
@@ -16,7 +18,7 @@ import (
 const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
-	// reserveSlice is what one intent gets. It is spent when the intent is written and not before: others who write to the disk would
+	// reserveSlice is what one batch of intents gets, or how it ended. It is spent when that is written and not before: others who write to the disk would
 	// have taken it by then. There are several, since a pod that is moved away gives nothing back until it is removed, which is
 	// another intent.
 	reserveSlice = 256 << 10
@@ -24,21 +26,37 @@ const (
 	reserveRoom = 16 << 20
 )
 
+// needed reports whether what may be done depends on the record, and not only what people know: how an intent ended among them.
+func needed(r policy.Record) bool {
+	switch r.Kind {
+	case policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed:
+		return true
+	}
+	return r.Kind.Means().Phase != policy.PhaseNone
+}
+
+// fullDisk reports whether there was no space for a write, or the owner may have no more of it.
+func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // beforeIntents are the values that must be saved before anything may be moved.
 var beforeIntents = map[string]bool{"home": true}
 
 // spendReserve gives one slice of the reserve up where the disk has less than that left. The caller holds the append lock.
 func (s *Store) spendReserve() {
-	free, err := s.free()
-	if err != nil || free >= reserveSlice {
-		return
+	if free, err := s.free(); err == nil && free < reserveSlice {
+		s.giveSlice()
 	}
+}
+
+// giveSlice is false where there is none: the write that follows says that the disk is full.
+func (s *Store) giveSlice() bool {
 	left, err := s.shrinkReserve()
 	if err != nil {
-		return // there is none: the write that follows says that the disk is full
+		return false
 	}
 	s.log.Warn("the disk is full: a part of the reserve was given up, so that what is about to be done can be written down",
 		slog.String("path", filepath.Join(s.dir, reserveFile)), slog.Int64("bytes_left", left))
+	return true
 }
 
 func (s *Store) shrinkReserve() (left int64, err error) {
@@ -87,7 +105,7 @@ func (s *Store) makeReserve() error {
 	return nil
 }
 
-// free is what the disk has left for a process that is not root's, in bytes.
+// free is what the disk has left for this process, in bytes: root may have what file systems keep from others.
 func (s *Store) free() (uint64, error) {
 	dir, err := s.root.Open(".")
 	if err != nil {
@@ -95,5 +113,8 @@ func (s *Store) free() (uint64, error) {
 	}
 	var disk unix.Statfs_t
 	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close())
+	if os.Geteuid() == 0 {
+		return disk.Bfree * uint64(disk.Bsize), err
+	}
 	return disk.Bavail * uint64(disk.Bsize), err
 }

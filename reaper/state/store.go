@@ -126,7 +126,11 @@ func (s *Store) openForWriting() error {
 	}
 	s.compactAt = s.opts.CompactBytes
 	s.dropUnfinished()
-	return s.compactIfLarge()
+	if err := s.compactIfLarge(); err != nil {
+		// A full disk, mostly. The ledger is whole and only large: that must keep nobody from starting.
+		s.log.Warn("cannot drop old records from the ledger", errAttr(err))
+	}
+	return nil
 }
 
 // OpenReadOnly opens dir for scan, explain and quarantine list: it changes nothing, takes

@@ -110,6 +110,14 @@ func TestGiven(t *testing.T) {
 	}
 	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
 	write(others, func() { p.Printf("%s", others) })
+	const named = "ls -ld '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n"
+	write(named, func() { p.Printf("%s", named) })
+	write("orphan-reaper scan --verdict=keep "+string(p.Given)+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
+	write("{\n  \"directory\": \"\\\"orphan-reaper run\\\"\"\n}\n", func() {
+		if err := p.JSON(map[string]string{"directory": `"orphan-reaper run"`}); err != nil {
+			t.Error(err)
+		}
+	})
 	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + string(p.Given)}
 	out.Reset()
 	err := p.JSON([]string{"orphan-reaper explain " + uid, "orphan-reaper quarantine restore --batch cni-20261120-001415-000"})

@@ -35,14 +35,16 @@ func dropProgram() {
 	}
 	defer closeQuietly(smaps)
 	var from, to uintptr
-	ours := false
+	ours, same := false, false
 	for sc := bufio.NewScanner(smaps); sc.Scan(); {
 		name, rest, _ := strings.Cut(sc.Text(), " ")
 		switch {
 		case !strings.HasSuffix(name, ":"): // the line with which a mapping begins
 			_, err := fmt.Sscanf(name, "%x-%x", &from, &to)
 			ours = err == nil && (strings.HasPrefix(rest, "r-xp ") || strings.HasPrefix(rest, "r--p ")) && strings.HasSuffix(rest, " "+exe)
-		case ours && name == "Anonymous:" && strings.TrimSpace(rest) == "0 kB":
+		case name == "Anonymous:":
+			same = strings.TrimSpace(rest) == "0 kB"
+		case ours && same && name == "Swap:" && strings.TrimSpace(rest) == "0 kB": // a changed page in swap is anonymous no more
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) //nolint:forbidigo // unix.Madvise wants a slice, and instructions have none
 		}
 	}

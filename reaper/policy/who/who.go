@@ -36,6 +36,14 @@ func Of(loginUID, passwd, sudoUser string) *Person {
 	return p
 }
 
+// Known is who asked for what another command or the daemon began: nobody where p is nil, and so not whoever finishes it.
+func Known(p *Person) *Person {
+	if p == nil {
+		return new(Person)
+	}
+	return p
+}
+
 // loginOf finds the first user of this ID, "" where there is none.
 //
 //	alice:x:1000:1000:Alice:/home/alice:/bin/sh

@@ -362,7 +362,7 @@ func (v *Screen) strays(names []string, x advice.Place) {
 		t.Commands = append(t.Commands, x.Commands(&policy.Evidence{Name: name}, policy.ReasonInvalidUID).Look...)
 	}
 	if len(t.Commands) == 0 {
-		t.Commands = []string{"orphan-reaper scan --verdict keep"}
+		t.Commands = []string{"orphan-reaper scan --verdict=keep"}
 	}
 	v.Todo = append(v.Todo, t)
 }
