@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -28,11 +29,12 @@ const (
 
 // needed reports whether what may be done depends on the record, and not only what people know: how an intent ended among them.
 func needed(r policy.Record) bool {
-	switch r.Kind {
-	case policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed:
-		return true
-	}
-	return r.Kind.Means().Phase != policy.PhaseNone
+	return r.Kind.Means().Phase != policy.PhaseNone || slices.Contains(neededKinds, r.Kind)
+}
+
+// neededKinds are those that no entry of the quarantine follows from.
+var neededKinds = []policy.Kind{
+	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
 }
 
 // fullDisk reports whether there was no space for a write, or the owner may have no more of it.
