@@ -68,7 +68,7 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 	case due > 0 && t.Later("") == "":
 		verdict += ", look again at " + human.Clock(x.Now.Wall.Add(due), x.Now.Wall)
 	case pod.Verdict != policy.Keep, pod.outlook() == policy.OutlookAlive, due > 0:
-		verdict += ". " + explainer{Context: x, taker: t}.summary(pod)
+		verdict += ". " + strings.TrimPrefix(explainer{Context: x, taker: t}.summary(pod), "Kept. ")
 	}
 	lines := []string{x.shortTitle(pod.title(), podName(e.Namespace, e.PodName)), where, verdict}
 	var look, then []string
@@ -80,7 +80,7 @@ func (x Context) shortPod(pod *podView, t advice.Taker) []string {
 		}
 		switch detail := shorten(cmp.Or(seen(w, e), advice.For(w.Reason).Means)); {
 		case i < shortReasons-1 || i == len(why)-1 && i < shortReasons:
-			lines = append(lines, fmt.Sprintf("  %s: %s", w.Reason, detail))
+			lines = append(lines, fmt.Sprintf("  %s: %s", w.Reason, strings.TrimPrefix(detail, string(w.Reason)+" ")))
 		case i == shortReasons-1:
 			lines = append(lines, fmt.Sprintf("  and %d more reasons", len(why)-i))
 		}

@@ -26,7 +26,7 @@ const (
 	mostCommands = 3 // of one thing to do
 	mostMissing  = 4
 
-	mostMissingLines = 2
+	mostMissingLines = 3
 )
 
 // The widths of the pods' columns; a name has the room between.
