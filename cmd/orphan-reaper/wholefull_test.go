@@ -15,10 +15,10 @@ const (
 // fullDisk fills a disk with a dead pod, the state directory on it, and has the daemon run until that is gone, or for so many seconds.
 // A living pod takes what becomes free meanwhile, and a daemon that was started before has saved what it had to.
 const fullDisk = `mount -t tmpfs -o size=32m,mode=700 tmpfs "$DISK"
-mkdir -p "$DISK/root/pods/` + before + `/volumes/kubernetes.io~projected/token"
+mkdir -p "$DISK/kubelet/pods/` + before + `/volumes/kubernetes.io~projected/token"
 "$@" sweep $NODE >/dev/null
 $SPOIL
-pod="$DISK/root/pods/` + full + `"
+pod="$DISK/kubelet/pods/` + full + `"
 mkdir -p "$pod/volumes/kubernetes.io~projected/token"
 set +e
 cat /dev/zero >"$pod/volumes/kubernetes.io~projected/token/data" 2>/dev/null
@@ -27,12 +27,12 @@ timeout -s TERM "$LIMIT" "$@" run $NODE --hold 2s --confirm 1s --settle 0s --log
 daemon=$!
 (while kill -0 $daemon; do cat /dev/zero >>"$DISK/alive" 2>/dev/null; sleep 0.05; done) 2>/dev/null &
 while kill -0 $daemon 2>/dev/null; do
-	if ! [ -e "$pod" ] && [ -z "$(ls -A "$DISK/root/orphan-reaper")" ]; then break; fi
+	if ! [ -e "$pod" ] && [ -z "$(ls -A "$DISK/kubelet/orphan-reaper")" ]; then break; fi
 	sleep 0.2
 done
 kill $daemon 2>/dev/null
 wait $daemon
-ls "$DISK/root/pods" "$DISK/root/orphan-reaper" | sed 's/^/there: /'`
+ls "$DISK/kubelet/pods" "$DISK/kubelet/orphan-reaper" | sed 's/^/there: /'`
 
 // TestWholeFullDisk: a pod that is dead has filled the disk, with the state directory on it, to its last block, and others write to it. The
 // daemon takes that pod all the same, with the space that was kept for that day.
@@ -46,7 +46,7 @@ func TestWholeFullDisk(t *testing.T) {
 		program := n.command("sweep")
 		cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", fullDisk, "sh", program.Args[0])
 		cmd.Env = append(program.Env, "DISK="+disk, "LIMIT="+limit, "SPOIL="+strings.ReplaceAll(spoil, "$DISK", disk),
-			"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/root", "--state-dir", disk+"/state"), " "))
+			"NODE="+strings.Join(append(n.args, "--root-dir", disk+"/kubelet", "--state-dir", disk+"/state"), " "))
 		out, _ := cmd.CombinedOutput() // what is there tells
 		return string(out)
 	}

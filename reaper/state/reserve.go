@@ -19,8 +19,8 @@ import (
 const (
 	reserveFile = "reserve"
 	reserveSize = 2 << 20
-	// reserveSlice is what one batch of intents gets, or how it ended. It is spent when that is written and not before: others who write to the disk would
-	// have taken it by then. There are several, since a pod that is moved away gives nothing back until it is removed, which is
+	// reserveSlice is what one batch of intents gets, and the record of how it ended. It is given up when that is written: earlier, others
+	// who write to the disk would take it. There are several: a pod that was moved gives nothing back before it is removed, which is
 	// another intent.
 	reserveSlice = 256 << 10
 	// reserveRoom is how much must be free before the reserve is made: it takes nothing from a disk that is nearly full.
