@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,23 +57,13 @@ func (r *Reaper) Sweep(ctx context.Context, opt SweepOptions) (Report, error) {
 func (rep *Report) merge(later Report) {
 	outcomes := append(rep.Outcomes, later.Outcomes...)
 	planned := append(rep.Planned, later.Planned...)
-	seen := map[string]bool{}
-	for _, e := range later.Look.Pods {
-		seen[e.Name] = true
-	}
 	took := map[parsers.PodUID]bool{}
-	for _, o := range outcomes {
-		took[o.Action.UID] = true
+	for i := range outcomes {
+		took[outcomes[i].Action.UID] = true
 	}
-	for i, e := range rep.Look.Pods {
-		if !seen[e.Name] && took[e.UID] {
-			later.Look.Pods = append(later.Look.Pods, e)
-			later.Verdicts = append(later.Verdicts, rep.Verdicts[i])
-		}
-	}
+	later.keepTaken(rep, took)
 	// A pod that this sweep parked is in the report already, with what it was judged from.
 	later.dropParked(took)
-	later.sortPods()
 	swept := rep.CNI
 	swept.Merge(later.CNI)
 	later.CNI = swept
@@ -84,33 +73,39 @@ func (rep *Report) merge(later Report) {
 	rep.Outcomes, rep.Planned, rep.Look.Errors = outcomes, planned, slices.Compact(errors)
 }
 
-// sortPods brings pods and verdicts, which belong together, into the order of the names.
-func (rep *Report) sortPods() {
-	order := make([]int, len(rep.Look.Pods))
-	for i := range order {
-		order[i] = i
+// keepTaken adds the earlier report's pods that were taken and that the report has no more, with
+// their verdicts. Both reports have their pods in the order of the names, and it stays so.
+func (rep *Report) keepTaken(earlier *Report, took map[parsers.PodUID]bool) {
+	was, now := earlier.Look.Pods, rep.Look.Pods
+	if len(was) == 0 {
+		return
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rep.Look.Pods[a].Name, rep.Look.Pods[b].Name) })
-	pods, verdicts := make([]policy.Evidence, len(order)), make([]policy.Verdict, len(order))
-	for to, from := range order {
-		pods[to], verdicts[to] = rep.Look.Pods[from], rep.Verdicts[from]
+	pods := make([]policy.Evidence, 0, len(was)+len(now))
+	verdicts := make([]policy.Verdict, 0, len(was)+len(now))
+	n := 0
+	for i := range was {
+		for ; n < len(now) && now[n].Name < was[i].Name; n++ {
+			pods, verdicts = append(pods, now[n]), append(verdicts, rep.Verdicts[n])
+		}
+		if took[was[i].UID] && (n == len(now) || now[n].Name != was[i].Name) {
+			pods, verdicts = append(pods, was[i]), append(verdicts, earlier.Verdicts[i])
+		}
 	}
-	rep.Look.Pods, rep.Verdicts = pods, verdicts
+	rep.Look.Pods, rep.Verdicts = append(pods, now[n:]...), append(verdicts, rep.Verdicts[n:]...)
 }
 
 // dropParked takes the parked of these pods out of the report, where it has the pod itself.
 func (rep *Report) dropParked(drop map[parsers.PodUID]bool) {
 	pods := make(map[parsers.PodUID]bool, len(rep.Look.Pods))
-	for _, p := range rep.Look.Pods {
-		pods[p.UID] = true
+	for i := range rep.Look.Pods {
+		pods[rep.Look.Pods[i].UID] = true
 	}
 	var look []policy.Evidence
 	var verdicts []policy.ParkedVerdict
-	for i, e := range rep.Look.Parked {
-		if drop[e.UID] && pods[e.UID] {
-			continue
+	for i := range rep.Look.Parked {
+		if e := &rep.Look.Parked[i]; !drop[e.UID] || !pods[e.UID] {
+			look, verdicts = append(look, *e), append(verdicts, rep.Parked[i])
 		}
-		look, verdicts = append(look, e), append(verdicts, rep.Parked[i])
 	}
 	rep.Look.Parked, rep.Parked = look, verdicts
 }

@@ -178,8 +178,14 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	var stray, named, forPerson int
 	var oldest time.Duration
 	states := map[policy.Decision]int{}
-	pods := slices.Concat(look.Pods, look.RuntimeOnly)
-	for i, e := range look.Pods {
+	pod := func(i int) *policy.Evidence {
+		if i < len(look.Pods) {
+			return &look.Pods[i]
+		}
+		return &look.RuntimeOnly[i-len(look.Pods)]
+	}
+	for i := range look.Pods {
+		e := pod(i)
 		if e.UID == "" {
 			stray++
 		}
@@ -200,8 +206,8 @@ func (m *Metrics) Look(look policy.Look, verdicts []policy.Verdict, took time.Du
 	}
 	var sandbox time.Duration
 	for i, v := range verdicts {
-		if i < len(pods) && v.For(policy.ReasonSandboxOrphaned) {
-			if at, ok := pods[i].OldestSandbox(); ok {
+		if i < len(look.Pods)+len(look.RuntimeOnly) && v.For(policy.ReasonSandboxOrphaned) {
+			if at, ok := pod(i).OldestSandbox(); ok {
 				sandbox = max(sandbox, look.At.Wall.Sub(at))
 			}
 		}
@@ -257,7 +263,7 @@ func (m *Metrics) kubelet(g policy.KubeletGauges) {
 // the kubelet has named it, or nothing on the node shows that it lives: no cgroup, and no
 // sandbox or container that the runtime knows. One with a sandbox that is ready is none,
 // whatever a line says of it: a pod can forge one. It is for counting; policy.Judge decides.
-func Orphan(e policy.Evidence) bool {
+func Orphan(e *policy.Evidence) bool {
 	if e.UID == "" || slices.ContainsFunc(e.Sandboxes, func(s policy.Sandbox) bool { return s.Ready }) {
 		return false
 	}

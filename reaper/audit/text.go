@@ -47,13 +47,57 @@ func compose(r policy.Record) string {
 
 // sentence fills the names into the sentence that policy has for the record.
 func sentence(r policy.Record) string {
-	return strings.NewReplacer(
-		"{kind}", string(r.Kind), "{pod}", pod(r), "{why}", because(r), "{leaf}", cmp.Or(r.Leaf, "a volume's directory"),
-		"{taken}", taken(r.Taken), "{left}", left(r.Left), "{entry}", before(" as ", r.Entry), "{sandbox}", before(" ", r.Sandbox),
-		"{files}", files(r.Taken), "{pods}", pods(r), "{repaired}", repaired(r), "{archive}", r.Archive,
-		"{count}", count(r.PodCount, "pod", "pods"), "{lines}", count(r.Lines, "line", "lines"),
-		"{stopped}", clock(r.LastLine, r.At.Wall), "{gone}", clock(r.Gone, r.At.Wall),
-	).Replace(r.Sentence())
+	var b strings.Builder
+	text := r.Sentence()
+	for {
+		said, rest, _ := strings.Cut(text, "{")
+		name, after, found := strings.Cut(rest, "}")
+		b.WriteString(said)
+		if !found {
+			return b.String()
+		}
+		b.WriteString(word(r, name))
+		text = after
+	}
+}
+
+// word is what stands in a sentence for a name in braces.
+func word(r policy.Record, name string) string {
+	switch name {
+	case "kind":
+		return string(r.Kind)
+	case "pod":
+		return pod(r)
+	case "why":
+		return because(r)
+	case "leaf":
+		return cmp.Or(r.Leaf, "a volume's directory")
+	case "taken":
+		return taken(r.Taken)
+	case "left":
+		return left(r.Left)
+	case "entry":
+		return before(" as ", r.Entry)
+	case "sandbox":
+		return before(" ", r.Sandbox)
+	case "files":
+		return files(r.Taken)
+	case "pods":
+		return pods(r)
+	case "repaired":
+		return repaired(r)
+	case "archive":
+		return r.Archive
+	case "count":
+		return count(r.PodCount, "pod", "pods")
+	case "lines":
+		return count(r.Lines, "line", "lines")
+	case "stopped":
+		return clock(r.LastLine, r.At.Wall)
+	case "gone":
+		return clock(r.Gone, r.At.Wall)
+	}
+	return "{" + name + "}"
 }
 
 // Undo returns the command that takes back what r tells, "" where nothing needs to or can.

@@ -91,6 +91,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 			look.Pods = append(look.Pods, l.evidence(d.Name, reads[i]))
 		}
 	}
+	look.Parked = make([]policy.Evidence, 0, len(parked))
 	for i, e := range parked {
 		look.Parked = append(look.Parked, l.parkedEvidence(e, reads[len(pods)+i]))
 	}

@@ -2,6 +2,7 @@ package removal
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -57,8 +58,9 @@ func (b *batch) dropStrays() {
 	}
 	for _, name := range names {
 		entry, ok := strings.CutSuffix(name, manifestSuffix)
-		if uid, _, _ := strings.Cut(entry, "."); !ok || validate(parsers.PodUID(uid), entry) != nil {
-			continue // not ours
+		_, listed := slices.BinarySearch(names, entry)
+		if uid, _, _ := strings.Cut(entry, "."); !ok || listed || validate(parsers.PodUID(uid), entry) != nil {
+			continue // not ours, or beside its entry
 		}
 		if taken, err := beneath.Exists(b.h.quar, entry); err == nil && !taken {
 			b.dropManifest(entry)

@@ -26,7 +26,7 @@ func TestColours(t *testing.T) {
 		{policy.Keep, policy.ReasonRestored, outcomeKept, "", "", outcomeKept},
 		{policy.Keep, policy.ReasonSandbox, outcomeKept, "", "", outcomeKept},
 	} {
-		pod := podView{UID: "a", Verdict: c.verdict, Outcome: c.outcome}
+		pod := podView{UID: "a", Verdict: c.verdict, Outcome: c.outcome, evidence: &policy.Evidence{}}
 		if c.reason != "" {
 			pod.Why, pod.Reasons = []policy.Why{{Reason: c.reason}}, []policy.Reason{c.reason}
 		}

@@ -12,7 +12,7 @@ import (
 func TestEachCommandOnce(t *testing.T) {
 	e := policy.Evidence{Name: shortUID, UID: shortUID, Umount: "umount '/var/lib/kubelet/pods/" + shortUID + "/v'"}
 	why := []policy.Why{{Reason: policy.ReasonMounted, Detail: "/v" + policy.Unmounting(e.Umount)}, {Reason: policy.ReasonNotRunning}}
-	pod := viewEvidence(e, policy.Keep, why)
+	pod := viewEvidence(&e, policy.Keep, why)
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
 	explainer{Printer: p, Context: Context{PodsDir: "/var/lib/kubelet/pods"}}.reasons(&pod)

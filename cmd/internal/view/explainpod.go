@@ -27,7 +27,7 @@ func (x explainer) line(label, text string) { x.Item("", label, labelWidth, "", 
 
 // pod writes all that the look says of one pod.
 func (x explainer) pod(pod *podView, n *nodeView) {
-	e := &pod.evidence
+	e := pod.evidence
 	x.Printf("%s\n", x.Paint(bold, "Pod "+pod.title()))
 	if name := podName(e.Namespace, e.PodName); name != "" {
 		x.line("name", name)
@@ -123,9 +123,9 @@ func (x explainer) reasons(pod *podView) {
 			waived = clean.Text(w.Detail)
 			continue
 		}
-		x.reason(w, &pod.evidence)
+		x.reason(w, pod.evidence)
 		if pod.outlook() != policy.OutlookAlive {
-			x.commands(&pod.evidence, w.Reason, said)
+			x.commands(pod.evidence, w.Reason, said)
 		}
 	}
 	if waived != "" {

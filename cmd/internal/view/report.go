@@ -74,7 +74,7 @@ type podView struct {
 	RemoveSandboxes []string `json:"remove_sandboxes,omitempty"`
 	Error           string   `json:"error,omitempty"`
 
-	evidence policy.Evidence
+	evidence *policy.Evidence // the report's, not copied: it is large
 }
 
 // nodeView is what the look found out about the node itself.
@@ -98,7 +98,7 @@ type nodeView struct {
 
 // factsView writes the facts in their own order; remade and used are asked of parked pods only.
 type factsView struct {
-	facts  policy.Facts
+	facts  *policy.Facts
 	parked bool
 }
 
@@ -132,11 +132,11 @@ func list[T any](s []T) []T {
 	return s
 }
 
-func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podView {
+func viewEvidence(e *policy.Evidence, d policy.Decision, why []policy.Why) podView {
 	v := podView{
 		UID: string(e.UID), Namespace: e.Namespace, Name: e.PodName, Verdict: d,
 		Reasons: []policy.Reason{}, Why: list(why), Residue: list(e.Residue),
-		Facts: factsView{e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
+		Facts: factsView{&e.Facts, e.Entry != ""}, Parked: e.Entry != "", Entry: e.Entry, Sandboxes: e.Sandboxes, evidence: e,
 	}
 	for _, w := range why {
 		v.Reasons = append(v.Reasons, w.Reason)
@@ -147,7 +147,7 @@ func viewEvidence(e policy.Evidence, d policy.Decision, why []policy.Why) podVie
 	return v
 }
 
-func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
+func viewVerdict(e *policy.Evidence, v policy.Verdict) podView {
 	pod := viewEvidence(e, v.Decision, v.Why)
 	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
 	for _, s := range v.Sandboxes {
@@ -158,26 +158,27 @@ func viewVerdict(e policy.Evidence, v policy.Verdict) podView {
 
 // NewReport turns a report into what is shown. now is for what lies in quarantine.
 func NewReport(r reaper.Report, c Context) Report {
-	v := Report{Pods: []podView{}, RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
+	v := Report{RuntimeOnly: []podView{}, CNI: viewCNI(r.CNI, false, false), Errors: list(r.Look.Errors), Quarantine: []Entry{}}
 	v.CNITotals, v.now = totalCNI(&r.CNI, len(v.CNI)), c.Now.Wall
 	v.halted = r.Stopped
 	v.taker = advice.TakerOf(r.Look.Node, r.Stopped, c.Daemon, c.Observe, c.Hold+c.Confirm)
-	for i, e := range r.Look.Pods {
+	v.Pods = make([]podView, 0, len(r.Look.Pods)+len(r.Look.Parked))
+	for i := range r.Look.Pods {
 		verdict := policy.Verdict{Decision: policy.Keep}
 		if i < len(r.Verdicts) {
 			verdict = r.Verdicts[i]
 		}
-		v.Pods = append(v.Pods, viewVerdict(e, verdict))
+		v.Pods = append(v.Pods, viewVerdict(&r.Look.Pods[i], verdict))
 	}
-	for i, e := range r.Look.RuntimeOnly {
-		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(e, r.RuntimeOnly[i]))
+	for i := range r.Look.RuntimeOnly {
+		v.RuntimeOnly = append(v.RuntimeOnly, viewVerdict(&r.Look.RuntimeOnly[i], r.RuntimeOnly[i]))
 	}
-	for i, e := range r.Look.Parked {
+	for i := range r.Look.Parked {
 		verdict := policy.ParkedVerdict{Decision: policy.ParkedWait}
 		if i < len(r.Parked) {
 			verdict = r.Parked[i]
 		}
-		v.Pods = append(v.Pods, viewEvidence(e, parkedDecision(verdict.Decision), verdict.Why))
+		v.Pods = append(v.Pods, viewEvidence(&r.Look.Parked[i], parkedDecision(verdict.Decision), verdict.Why))
 	}
 	for _, e := range r.Entries {
 		if e.Phase.InQuarantine() {
@@ -190,7 +191,8 @@ func NewReport(r reaper.Report, c Context) Report {
 		Kubelet: n.Kubelet, KubeletPID: n.KubeletID.PID, RuntimeLists: n.RuntimeLists, Network: n.Network, MayEnforce: n.MayEnforce, Agrees: n.Agrees, Means: r.Means,
 		Gauges: n.Gauges, Pods: inventory.Of(&r.Look),
 	}
-	for _, e := range r.Look.Pods {
+	for i := range r.Look.Pods {
+		e := &r.Look.Pods[i]
 		if audit.Orphan(e) {
 			v.Node.OrphansOnDisk++
 		}
@@ -262,13 +264,8 @@ func (v *Report) Failed() (n int) {
 // shown are the pods that a person sees: all but those that only the runtime has and that
 // live, which have their directory by now.
 func (v *Report) shown() []podView {
-	pods := slices.Clone(v.Pods)
-	for _, pod := range v.RuntimeOnly {
-		if pod.outlook() != policy.OutlookAlive {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
+	live := func(pod podView) bool { return pod.outlook() == policy.OutlookAlive }
+	return slices.Concat(v.Pods, slices.DeleteFunc(slices.Clone(v.RuntimeOnly), live))
 }
 
 // Lies says what lies in quarantine, with what the ledger does not know: a report has only the ledger's.

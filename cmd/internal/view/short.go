@@ -48,7 +48,7 @@ func (x Context) shortTitle(uid, name string) string {
 }
 
 func (x Context) shortPod(pod *podView, t advice.Taker) []string {
-	e := &pod.evidence
+	e := pod.evidence
 	where := "only the runtime has it"
 	switch {
 	case pod.Parked:

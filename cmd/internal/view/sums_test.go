@@ -14,7 +14,7 @@ import (
 
 // sumPod is a pod with a verdict, its reasons and the seconds until it could change.
 func sumPod(d policy.Decision, due int, reasons ...policy.Reason) podView {
-	v := podView{Verdict: d, DueSeconds: due, Reasons: reasons, Residue: []policy.Residue{{Bytes: 1 << 20}}}
+	v := podView{Verdict: d, DueSeconds: due, Reasons: reasons, Residue: []policy.Residue{{Bytes: 1 << 20}}, evidence: &policy.Evidence{}}
 	for _, r := range reasons {
 		v.Why = append(v.Why, policy.Why{Reason: r})
 	}
@@ -82,6 +82,7 @@ func TestEnded(t *testing.T) {
 	over.evidence.Facts.Set(policy.FactContainer, policy.Yes, "", "")
 	wanted, ready := over, over
 	wanted.Why, wanted.Reasons = append(wanted.Why, policy.Why{Reason: policy.ReasonAPILists}), append(wanted.Reasons, policy.ReasonAPILists)
+	ready.evidence = &policy.Evidence{Facts: over.evidence.Facts}
 	ready.evidence.Sandboxes = []policy.Sandbox{{ID: "a", Ready: true}}
 	s := sumPods([]podView{over, wanted, ready})
 	want := "2 pods live and are not listed (--all). 1 pod that has ended stays in the runtime and is not listed (--all)."
@@ -176,7 +177,7 @@ func TestConflictNeedsPerson(t *testing.T) {
 // TestRemovedRow: what was removed is parked no more.
 func TestRemovedRow(t *testing.T) {
 	for outcome, want := range map[string]int{outcomeRemoved: 0, outcomeQuarantined: 1} {
-		pods := []podView{{UID: "a", Verdict: policy.Reap, Parked: true, Outcome: outcome}}
+		pods := []podView{{UID: "a", Verdict: policy.Reap, Parked: true, Outcome: outcome, evidence: &policy.Evidence{}}}
 		if rows := podRows(pods, never, podEnd); len(rows) != 1 || len(rows[0].Notes) != want {
 			t.Errorf("%s: %+v", outcome, rows)
 		}

@@ -16,21 +16,20 @@ import (
 func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	v.CNI, v.dryRun = viewCNI(r.CNI, dryRun, true), dryRun
 	v.CNITotals = totalCNI(&r.CNI, len(v.CNI))
-	last := map[parsers.PodUID]policy.Outcome{}
-	for _, o := range r.Outcomes {
-		last[o.Action.UID] = o
-		if e := o.Action.Evidence; e != nil && e.RuntimeOnly {
-			if len(sameUID(v.RuntimeOnly, o.Action.UID)) == 0 {
-				v.RuntimeOnly = append(v.RuntimeOnly, viewEvidence(*e, policy.Reap, o.Action.Why))
-			}
-			continue
+	last, shown, only := map[string]*policy.Outcome{}, uids(v.Pods), uids(v.RuntimeOnly)
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		uid, e, in, to := string(o.Action.UID), o.Action.Evidence, shown, &v.Pods
+		last[uid] = o
+		if e != nil && e.RuntimeOnly {
+			in, to = only, &v.RuntimeOnly
 		}
-		if len(sameUID(v.Pods, o.Action.UID)) == 0 {
-			e := policy.Evidence{UID: o.Action.UID, Name: string(o.Action.UID)}
-			if o.Action.Evidence != nil {
-				e = *o.Action.Evidence
-			}
-			v.Pods = append(v.Pods, viewEvidence(e, policy.Reap, o.Action.Why))
+		if e == nil {
+			e = &policy.Evidence{UID: o.Action.UID, Name: uid}
+		}
+		if !in[uid] {
+			in[uid] = true
+			*to = append(*to, viewEvidence(e, policy.Reap, o.Action.Why))
 		}
 	}
 	going := map[parsers.PodUID]bool{}
@@ -39,7 +38,7 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	}
 	for i := range v.RuntimeOnly {
 		pod := &v.RuntimeOnly[i]
-		o, acted := last[parsers.PodUID(pod.UID)]
+		o, acted := last[pod.UID]
 		pod.Outcome = outcomeKept
 		switch {
 		case acted && (o.Result == policy.Done || o.Result == policy.Gone):
@@ -52,7 +51,7 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	}
 	for i := range v.Pods {
 		pod := &v.Pods[i]
-		o, acted := last[parsers.PodUID(pod.UID)]
+		o, acted := last[pod.UID]
 		switch {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
@@ -73,9 +72,18 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 	}
 }
 
+// uids returns which pods are there.
+func uids(pods []podView) map[string]bool {
+	there := make(map[string]bool, len(pods))
+	for i := range pods {
+		there[pods[i].UID] = true
+	}
+	return there
+}
+
 // decided brings the verdict in line with an outcome that nobody foresaw: what was left
 // or put back is kept, with the reasons that the removal gave.
-func (v *podView) decided(o policy.Outcome) {
+func (v *podView) decided(o *policy.Outcome) {
 	switch o.Result {
 	case policy.Refused, policy.Failed, policy.Conflict:
 		v.Verdict, v.Why, v.Reasons = policy.Keep, list(o.Why), []policy.Reason{}
@@ -91,7 +99,7 @@ func (v *podView) decided(o policy.Outcome) {
 
 // outcomeWord says how an action's end reads for the pod. Gone means that the kubelet was
 // faster: nothing is left of it.
-func outcomeWord(o policy.Outcome) string {
+func outcomeWord(o *policy.Outcome) string {
 	switch o.Result {
 	case policy.Failed:
 		return outcomeFailed

@@ -20,7 +20,7 @@ func TestOutcomeWords(t *testing.T) {
 	}
 	for kind, words := range want {
 		for i, result := range results {
-			if got := outcomeWord(policy.Outcome{Action: policy.Action{Kind: kind}, Result: result}); got != words[i] {
+			if got := outcomeWord(&policy.Outcome{Action: policy.Action{Kind: kind}, Result: result}); got != words[i] {
 				t.Errorf("%s %s: %s, want %s", kind, result, got, words[i])
 			}
 		}

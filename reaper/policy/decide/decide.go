@@ -182,13 +182,24 @@ func (d *Ruling) plan(c Case, g gate) {
 		g.inWork += d.Memory.unfinished(d.Verdicts, d.Look.At, c.Only)
 	}
 	given := map[string]bool{}
-	ev, verdicts := slices.Concat(d.Look.Pods, d.Look.RuntimeOnly), slices.Concat(d.Verdicts, d.RuntimeOnly)
+	ev, verdicts := pointers(d.Look.Pods, d.Look.RuntimeOnly), pointers(d.Verdicts, d.RuntimeOnly)
 	d.Plan.Moves, d.Plan.Sandboxes = batchesOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name
 	})
-	d.Verdicts, d.RuntimeOnly = verdicts[:len(d.Verdicts)], verdicts[len(d.Verdicts):]
+}
+
+// pointers returns pointers to all elements of several slices.
+func pointers[T any](of ...[]T) []*T {
+	var all []*T
+	for _, s := range of {
+		all = slices.Grow(all, len(s))
+		for i := range s {
+			all = append(all, &s[i])
+		}
+	}
+	return all
 }
 
 // remember keeps the holds of all pods that this look has seen.
@@ -207,7 +218,7 @@ func (d *Ruling) remember(c Case) {
 	} else {
 		m.Looked = c.Look.At
 	}
-	for _, v := range slices.Concat(d.Verdicts, d.RuntimeOnly) {
+	for _, v := range pointers(d.Verdicts, d.RuntimeOnly) {
 		delete(m.Holds, v.UID)
 		if v.UID != "" && v.Hold != (policy.Hold{}) {
 			m.Holds[v.UID] = v.Hold

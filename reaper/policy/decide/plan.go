@@ -48,7 +48,7 @@ type gate struct {
 // is parked: it was judged from the same evidence. Sandboxes have batches of their own, and their
 // pods' directories are not parked before another look.
 func batchesOf(
-	ev []policy.Evidence, verdicts []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
+	ev []*policy.Evidence, verdicts []*policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) (moves, sandboxes []policy.Batch) {
 	limit := len(verdicts)
 	if r.MaxPerLook > 0 {
@@ -59,8 +59,7 @@ func batchesOf(
 	}
 	var actions, removals []policy.Action
 	planned := 0
-	for i := range verdicts {
-		v := &verdicts[i]
+	for i, v := range verdicts {
 		if len(v.Sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0) {
 			continue
 		}
@@ -74,18 +73,18 @@ func batchesOf(
 		}
 		planned++
 		for _, s := range v.Sandboxes {
-			removals = append(removals, policy.Action{Kind: policy.RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: &ev[i]})
+			removals = append(removals, policy.Action{Kind: policy.RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: ev[i]})
 		}
 		for _, leaf := range v.Leaves {
 			actions = append(actions, policy.Action{
-				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: &ev[i],
+				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: ev[i],
 			})
 		}
 		if v.Decision != policy.Reap {
 			continue
 		}
 		actions = append(actions, policy.Action{
-			Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: &ev[i],
+			Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: ev[i],
 		})
 	}
 	return policy.Batches(actions), policy.Batches(removals)

@@ -19,7 +19,7 @@ import (
 func planned(
 	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) []policy.Batch {
-	moves, sandboxes := batchesOf(ev, vs, n, g, r, entry)
+	moves, sandboxes := batchesOf(pointers(ev), pointers(vs), n, g, r, entry)
 	return append(sandboxes, moves...)
 }
 
