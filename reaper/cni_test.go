@@ -368,20 +368,117 @@ func sweptCNI(t *testing.T) *fakeCNI {
 	return n
 }
 
-// TestCNIRestoreCutShort: an archive that cannot be read ends a restore. What came back before is written down, and once the
-// archive can be read the same command goes on from there.
-func TestCNIRestoreCutShort(t *testing.T) {
+// TestCNIRestoreDamaged: an archive that cannot be read keeps none of the others from coming back. What came back is written
+// down and told, and once the archive can be read the same command brings the rest.
+func TestCNIRestoreDamaged(t *testing.T) {
 	n := sweptCNI(t)
 	names := slices.Sorted(maps.Keys(n.archives))
 	n.damaged = names[1]
+	before, told := len(n.records), len(n.told)
 	done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
-	last := n.records[len(n.records)-1]
-	if err == nil || done.Done != 2 || len(n.there) != 2 || last.Kind != policy.KindCNIRestored || last.Taken[string(cni.Cache)].Entries != 2 {
-		t.Errorf("%+v, %v; the last record is %+v", done, err, last)
+	if err == nil || !strings.Contains(err.Error(), "its checksum is wrong") || done.Done != 4 || len(n.there) != 4 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if got := restoredFrom(n.records[before:]); !slices.Equal(got, []string{names[2] + " 2", names[0] + " 2"}) {
+		t.Errorf("the ledger has %v", got)
+	}
+	if got := restoredFrom(n.told[told:]); len(got) != 2 {
+		t.Errorf("told %v", got)
 	}
 	n.damaged = ""
-	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 4 || done.Gone != 2 || len(n.there) != 6 {
+	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 2 || done.Gone != 4 || len(n.there) != 6 {
 		t.Errorf("again: %+v, %v", done, err)
+	}
+	if got := restoredFrom(n.records[before:]); len(got) != 3 || got[2] != names[1]+" 2" {
+		t.Errorf("again: the ledger has %v", got)
+	}
+}
+
+// restoredFrom says of each record of a restore from where it put back how many files.
+func restoredFrom(records []policy.Record) (from []string) {
+	for _, r := range records {
+		if r.Kind == policy.KindCNIRestored {
+			from = append(from, fmt.Sprint(r.Archive, " ", r.Taken[string(cni.Cache)].Entries))
+		}
+	}
+	return from
+}
+
+// TestCNIRestoreKilled: a restore that is killed has written down all batches but the last one. A second run writes
+// nothing about those.
+func TestCNIRestoreKilled(t *testing.T) {
+	n := sweptCNI(t)
+	names := slices.Sorted(maps.Keys(n.archives))
+	before := len(n.records)
+	n.cutAt = n.steps + 3 // the third record
+	func() {
+		defer func() {
+			if recover() != errCut { //nolint:errorlint // the very value that was thrown
+				t.Error("it was not cut off")
+			}
+		}()
+		_, _ = n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+	}()
+	want := []string{names[2] + " 2", names[1] + " 2"}
+	if got := restoredFrom(n.records[before:]); !slices.Equal(got, want) {
+		t.Errorf("the ledger has %v, want %v", got, want)
+	}
+	n.cutAt = 0
+	delete(n.there, "net-id0-eth0") // it had not come back
+	if done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0]); err != nil || done.Done != 1 || done.Gone != 5 {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	if got := restoredFrom(n.records[before:]); !slices.Equal(got, append(want, names[0]+" 1")) {
+		t.Errorf("again: the ledger has %v", got)
+	}
+}
+
+// TestCNIRestoreUnwritten: what cannot be written down now is written down with the next batch, and where that cannot be
+// either, an error says so.
+func TestCNIRestoreUnwritten(t *testing.T) {
+	for at, want := range []int{3, 3, 2} { // the append that fails, and how many records there are in the end
+		n := sweptCNI(t)
+		names := slices.Sorted(maps.Keys(n.archives))
+		before := len(n.records)
+		n.fullAt = n.appends + at + 1
+		done, err := n.reaper(t, cniRules()).RestoreBatch(t.Context(), names[0])
+		if done.Done != 6 || len(n.there) != 6 || (err == nil) != (want == 3) {
+			t.Errorf("append %d: %+v, %v", at, done, err)
+		}
+		slices.Reverse(names)
+		for i := range names {
+			names[i] += " 2"
+		}
+		if got := restoredFrom(n.records[before:]); !slices.Equal(got, names[:want]) {
+			t.Errorf("append %d: the ledger has %v", at, got)
+		}
+	}
+}
+
+// stopping is a fakeCNI with a person who stops the command while the first files come back.
+type stopping struct {
+	*fakeCNI
+	stop context.CancelFunc
+}
+
+func (s stopping) RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
+	defer s.stop()
+	return s.fakeCNI.RestoreCNI(ctx, files)
+}
+
+// TestCNIRestoreStopped: what was not begun when a person stops the command has no record, and the words say how much it is.
+func TestCNIRestoreStopped(t *testing.T) {
+	n := sweptCNI(t)
+	ctx, stop := context.WithCancel(t.Context())
+	r := n.reaper(t, cniRules())
+	r.CNI.Remover = stopping{n, stop}
+	before, told := len(n.records), len(n.told)
+	done, err := r.RestoreBatch(ctx, slices.Min(slices.Collect(maps.Keys(n.archives))))
+	if err == nil || !strings.Contains(err.Error(), "2 of 3 archives were not read") || done.Done != 2 || done.Failed != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if len(n.records) != before+1 || len(n.told) != told+1 {
+		t.Errorf("%d records, %d were told", len(n.records)-before, len(n.told)-told)
 	}
 }
 

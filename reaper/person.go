@@ -208,17 +208,16 @@ func (r *Reaper) DropArchive(ctx context.Context, name string) error {
 	return r.entered(ctx, func() error { return r.CNI.Drop(name) })
 }
 
-// entered does something under the ledger's lock, and shows people what it wrote down.
+// entered does something under the ledger's lock, and shows people what it wrote down, also where it ended with an
+// error: what was done before that is no less done.
 func (r *Reaper) entered(ctx context.Context, do func() error) error {
 	leave, err := r.Ledger.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := do(); err != nil {
-		return err
-	}
+	err = do()
 	var rep Report
 	r.publish(&rep, nil)
-	return nil
+	return err
 }

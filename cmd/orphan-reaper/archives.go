@@ -60,20 +60,23 @@ func (a *app) restoreBatch(ctx context.Context, name string) error {
 	return a.archiveRestored(ctx, cfg, batch, a.deps.restoreBatch)
 }
 
-// archiveRestored puts files back and says so.
+// archiveRestored puts files back and says so, also where not all that it was to read could be read.
 func (a *app) archiveRestored(
 	ctx context.Context, cfg config.Config, name string, restore func(context.Context, config.Config, string) (cni.Restored, error),
 ) error {
 	done, err := restore(ctx, cfg, name)
-	if err != nil {
+	if err != nil && done.All() == 0 {
 		return fmt.Errorf("cannot restore %s: %w", name, err)
 	}
+	if err != nil {
+		err = fmt.Errorf("cannot restore all of %s: %w", name, err)
+	}
 	if a.json() {
-		return errors.Join(a.writeJSON(view.NewArchiveRestored(done)), cniErrors(done))
+		return errors.Join(a.writeJSON(view.NewArchiveRestored(done)), cniErrors(done), err)
 	}
 	p := a.printer(a.stdout)
 	p.CNIRestored(done)
-	return errors.Join(p.Flush(), cniErrors(done))
+	return errors.Join(p.Flush(), cniErrors(done), err)
 }
 
 // cniErrors are the first errors of a restore.

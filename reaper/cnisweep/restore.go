@@ -1,6 +1,7 @@
 package cnisweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,7 @@ func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (cni.Restored,
 
 // restoreAll writes back all that some archives hold, which together are what.
 func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (cni.Restored, error) {
-	done, err := s.restore(ctx, wanted{
-		which: which, doing: "putting CNI files back", from: from, meant: func(cni.Content) bool { return true },
-	})
+	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(cni.Content) bool { return true }})
 	if err == nil && done.All() == 0 {
 		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
 	}
@@ -49,19 +48,19 @@ func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(
 
 // wanted is what a person wants back.
 type wanted struct {
-	which string // stands in the record
+	which string // stands in the records; empty: each has its archive
 	doing string // for who waits
 	from  func(archive string) bool
 	meant func(cni.Content) bool
 }
 
-// restore writes back what is meant of some archives, a batch of files at a time, and writes down what came
-// back, also where an archive cannot be read.
+// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down
+// before the next. An archive that cannot be read is no reason to leave the others.
 func (s *Sweeper) restore(ctx context.Context, want wanted) (cni.Restored, error) {
-	var done cni.Restored
+	r := restoring{Sweeper: s, wanted: want}
 	archives, err := s.Archive.Archives()
 	if err != nil {
-		return done, err
+		return r.done, err
 	}
 	archives = slices.DeleteFunc(archives, func(a cni.ArchiveState) bool { return !want.from(a.Name) })
 	work, files := progress.From(ctx), int64(0)
@@ -69,37 +68,65 @@ func (s *Sweeper) restore(ctx context.Context, want wanted) (cni.Restored, error
 		files += a.Files
 	}
 	work.Begin(want.doing, "file", files)
-	for _, a := range slices.Backward(archives) {
-		// What a crash cut short is not finished any more: a person wants it back.
-		if e := s.Ledger.Entries()[a.Name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
-			cut := cni.RemovedRecord(a.Name, nil, policy.Node{}, s.Clock.Now())
-			cut.By = who.Known(e.By)
-			if _, err = s.Ledger.Append(cut); err != nil {
-				err = fmt.Errorf("cannot write to the ledger: %w", err)
-				break
-			}
-		}
-		err = s.eachBatch(a.Name, func(c cni.Content) bool {
-			if !want.meant(c) {
-				work.Add(1)
-				return false
-			}
-			return true
-		}, func(files []cni.Content) {
-			done.Add(s.Remover.RestoreCNI(ctx, files))
-			work.Add(int64(len(files)))
-		})
-		if err != nil {
+	var errs []error
+	for i, a := range slices.Backward(archives) {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("interrupted: %d of %d archives were not read; the same command goes on from there", i+1, len(archives)))
 			break
 		}
+		errs = append(errs, r.archive(ctx, a.Name))
 	}
-	if done.Done+done.Failed == 0 {
-		return done, err // all of it is there already: nothing was done that a record could tell
+	return r.done, errors.Join(append(errs, r.unwritten)...)
+}
+
+// restoring is one restore under way.
+type restoring struct {
+	*Sweeper
+	wanted
+	done cni.Restored
+	// records tell of batches that could not be written down so far, because of unwritten.
+	records   []policy.Record
+	unwritten error
+}
+
+// archive writes back what is meant of one archive.
+func (r *restoring) archive(ctx context.Context, name string) error {
+	// What a crash cut short is not finished any more: a person wants it back.
+	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
+		cut := cni.RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
+		cut.By = who.Known(e.By)
+		if _, err := r.Ledger.Append(cut); err != nil {
+			return fmt.Errorf("cannot write to the ledger, so nothing of the archive %s was put back: %w", name, err)
+		}
 	}
-	if _, wrote := s.Ledger.Append(done.Record(want.which, s.Clock.Now())); wrote != nil {
-		err = errors.Join(err, fmt.Errorf("cannot write to the ledger what was put back: %w", wrote))
+	work := progress.From(ctx)
+	return r.eachBatch(name, func(c cni.Content) bool {
+		if !r.meant(c) {
+			work.Add(1)
+			return false
+		}
+		return true
+	}, func(files []cni.Content) {
+		outs := r.Remover.RestoreCNI(ctx, files)
+		r.done.Add(outs)
+		r.write(outs, cmp.Or(r.which, name))
+		work.Add(int64(len(files)))
+	})
+}
+
+// write writes down what became of a batch, and of those before it that could not be. What was there already is
+// nothing that a record could tell.
+func (r *restoring) write(outs []cni.Outcome, which string) {
+	var batch cni.Restored
+	if batch.Add(outs); batch.Done+batch.Failed == 0 {
+		return
 	}
-	return done, err
+	r.records = append(r.records, batch.Record(which, r.Clock.Now()))
+	if _, err := r.Ledger.Append(r.records...); err != nil {
+		r.unwritten = fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+		return
+	}
+	r.records, r.unwritten = nil, nil
 }
 
 // eachBatch reads the files of an archive that are meant, some at a time.
