@@ -224,11 +224,10 @@ func judgeEntry(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedV
 	return v, nil
 }
 
-// finish goes on with what was begun, or purges what is due, once nothing is mounted or in
-// use there and the pod shows no sign of life: a strip that was cut short may be days old,
-// and a static pod comes again with its UID. An entry whose strip was begun is never put back, also
-// where nothing was removed yet: nobody knows how much is gone, and an old kubelet that finds a
-// half-cleared directory deletes through its binds. It waits for a person.
+// finish goes on with what was begun, or purges what is due, once nothing is mounted or in use there and the pod shows no sign of life:
+// a strip that was cut short may be days old, and a static pod comes again with its UID. An entry whose strip was begun is never put back,
+// also where nothing was removed yet: nobody knows how much is gone, and an old kubelet that finds a half-cleared directory deletes through
+// its binds. It waits for a person.
 func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdict, *Action) {
 	v := Lives(e, n, s, r, now)
 	for _, rule := range parkedRules {
@@ -250,12 +249,13 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 		return v, &Action{Kind: Strip, Take: contents.TakeStrip, By: who.Known(s.By)}
 	case s.Phase == PhasePurging && s.TakeAll: // a person asked for it, and it was cut short
 		return v, &Action{Kind: Purge, Take: contents.TakeAll, By: who.Known(s.By)}
+	case s.Phase == PhasePurging:
+		return v, &Action{Kind: Purge, Take: contents.TakeAged, By: who.Known(s.By)}
 	}
-	return v, &Action{Kind: Purge, Take: contents.TakeAged, By: who.Known(s.By)}
+	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven says whether the pod still has to prove dead: one that waits only for a process
-// to let go of a file does not hold up the others.
+// Unproven says whether the pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others.
 func (v ParkedVerdict) Unproven() bool {
 	if v.Decision != ParkedWait {
 		return false

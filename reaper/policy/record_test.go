@@ -106,6 +106,11 @@ func TestAskedStays(t *testing.T) {
 		if r == nil || r.Kind != c.want || r.By != alice {
 			t.Errorf("%s: %+v, %+v", c.action.Kind, r, a)
 		}
+		e.Phase = PhaseConfirmed // by what alice asked for, and aged since: whoever purges it now does so by its own word
+		dead := deadScene()
+		if _, a := JudgeEntry(dead.ev, dead.node, e, dead.rules, dead.now); a == nil || a.By != nil {
+			t.Errorf("%s: then %+v", c.action.Kind, a)
+		}
 		intent.By = nil // the daemon's
 		if Fold(states, intent); states["u.1"].By != nil {
 			t.Errorf("%s: the daemon's is by %s", c.action.Kind, states["u.1"].By)
