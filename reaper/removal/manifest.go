@@ -24,25 +24,24 @@ func (b *batch) writeManifest(a policy.Action) error {
 		return beneath.PathError("renameat2", b.r.quarPath(a.Entry), errTaken)
 	}
 	name := a.Entry + manifestSuffix
-	fd, err := b.create(name)
+	b.before("openat", name)
+	fd, err := change.Create(b.h.quar, name)
 	if errors.Is(err, unix.EEXIST) {
 		// Of a run that was killed before its rename: the entry is not there.
 		b.dropManifest(a.Entry)
-		fd, err = b.create(name)
+		fd, err = change.Create(b.h.quar, name)
 	}
-	if err != nil {
-		return explain(beneath.PathError("openat", b.r.quarPath(name), err))
+	if err == nil {
+		if err = change.Close(fd, change.Write(fd, a.Manifest)); err != nil {
+			b.dropManifest(a.Entry)
+		}
 	}
-	if err := change.Close(fd, change.Write(fd, a.Manifest)); err != nil {
-		b.dropManifest(a.Entry)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) { // no block or no inode is left: what would make room must not wait for it
+		b.notes = append(b.notes, beneath.PathError("write", b.r.quarPath(name), err))
+	} else if err != nil {
 		return explain(beneath.PathError("write", b.r.quarPath(name), err))
 	}
 	return nil
-}
-
-func (b *batch) create(name string) (int, error) {
-	b.before("openat", name)
-	return change.Create(b.h.quar, name)
 }
 
 // dropStrays removes the manifests whose entry is not in quarantine: their unlink failed, or a

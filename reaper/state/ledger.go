@@ -107,11 +107,13 @@ func (s *Store) Append(records ...policy.Record) ([]policy.Record, error) {
 		lengths[i] = buf.Len() - start
 	}
 	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.Kind.Means().Intent }) {
-		s.spendReserve() // also for the manifests that are written next
+		s.makeRoom() // also for the manifests that are written next
 	}
-	err = s.write(buf.Bytes())
-	if fullDisk(err) && slices.ContainsFunc(records, needed) && s.giveSlice() {
-		err = s.write(buf.Bytes())
+	write := func() error { return s.write(buf.Bytes()) }
+	if slices.ContainsFunc(records, needed) {
+		err = s.spending(write)
+	} else {
+		err = write()
 	}
 	if err != nil {
 		return nil, err

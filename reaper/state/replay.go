@@ -199,9 +199,11 @@ func (s *Store) cutOff(end int64) error {
 	if err != nil {
 		return err
 	}
-	err = s.replace(aside, func(f *os.File) error {
-		_, err := io.Copy(f, io.NewSectionReader(l.file, l.size, end-l.size))
-		return err
+	err = s.spending(func() error {
+		return s.replace(aside, func(f *os.File) error {
+			_, err := io.Copy(f, io.NewSectionReader(l.file, l.size, end-l.size))
+			return err
+		})
 	})
 	if err != nil {
 		return err

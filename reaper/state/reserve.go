@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,7 @@ func needed(r policy.Record) bool {
 // neededKinds are those that no entry of the quarantine follows from.
 var neededKinds = []policy.Kind{
 	policy.KindBreaker, policy.KindResumed, policy.KindForgotten, policy.KindRemovedSandbox, policy.KindKeptSandbox, policy.KindFailed,
+	policy.KindCNIRestored,
 }
 
 // fullDisk reports whether there was no space for a write, or the owner may have no more of it.
@@ -43,17 +45,32 @@ func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(
 // beforeIntents are the values that must be saved before anything may be moved.
 var beforeIntents = map[string]bool{"home": true}
 
-// spendReserve gives one slice of the reserve up where the disk has less than that left. The caller holds the append lock.
-func (s *Store) spendReserve() {
-	if free, err := s.free(); err == nil && free < reserveSlice {
+// spending writes, and as long as the disk is full gives up one slice of the reserve after the other and writes again. The caller holds
+// the append lock.
+func (s *Store) spending(write func() error) error {
+	err := write()
+	for fullDisk(err) && s.giveSlice() {
+		err = write()
+	}
+	return err
+}
+
+// makeRoom gives up one slice where the disk has not as much left. It tries, since a disk does not say: ext4 counts blocks as free that it
+// gives nobody, and a quota is in no figure. The caller holds the append lock.
+func (s *Store) makeRoom() {
+	if info, err := s.root.Lstat(reserveFile); err == nil && fullDisk(s.resizeReserve(info.Size(), info.Size()+reserveSlice, info.Size())) {
 		s.giveSlice()
 	}
 }
 
 // giveSlice is false where there is none: the write that follows says that the disk is full.
 func (s *Store) giveSlice() bool {
-	left, err := s.shrinkReserve()
+	info, err := s.root.Lstat(reserveFile)
 	if err != nil {
+		return false
+	}
+	left := max(0, info.Size()-reserveSlice)
+	if err := s.resizeReserve(info.Size(), 0, left); err != nil {
 		return false
 	}
 	s.log.Warn("the disk is full: a part of the reserve was given up, so that what is about to be done can be written down",
@@ -61,62 +78,62 @@ func (s *Store) giveSlice() bool {
 	return true
 }
 
-func (s *Store) shrinkReserve() (left int64, err error) {
-	info, err := s.root.Lstat(reserveFile)
-	if err != nil {
-		return 0, err
-	}
-	left = max(0, info.Size()-reserveSlice)
-	if left == 0 {
-		return 0, s.root.Remove(reserveFile)
-	}
-	f, err := s.openRegular(reserveFile, os.O_WRONLY)
-	if err != nil {
-		return 0, err
-	}
-	return left, errors.Join(f.Truncate(left), f.Close())
-}
-
-// keepReserve makes the reserve whole again where the disk has room. The caller holds the append lock.
+// keepReserve makes the reserve, makes it whole again where it has become smaller, and allocates what a copy has left out, where the disk
+// has room. The caller holds the append lock.
 func (s *Store) keepReserve() {
-	if info, err := s.root.Lstat(reserveFile); err == nil && info.Size() >= reserveSize {
-		return
+	var was int64
+	if info, err := s.root.Lstat(reserveFile); err == nil {
+		was = info.Size()
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && was >= reserveSize && st.Blocks*512 >= reserveSize {
+			return
+		}
 	}
-	if err := s.makeReserve(); err != nil {
+	err := s.roomy()
+	if err == nil {
+		err = s.resizeReserve(was, reserveSize, reserveSize)
+	}
+	if err != nil {
 		// Nothing is lost: on a full disk nothing goes, and is told, as without a reserve.
 		s.log.Debug("cannot reserve space for a full disk", errAttr(err))
 	}
 }
 
-func (s *Store) makeReserve() error {
-	free, err := s.free()
-	if err != nil {
-		return err
-	}
-	if free < reserveRoom {
-		return fmt.Errorf("%d bytes are free, less than %d", free, reserveRoom)
-	}
+// resizeReserve allocates so many bytes from the reserve's beginning and then gives it its size; where they are not to be had, the size
+// that it was. It removes what has no bytes left.
+func (s *Store) resizeReserve(was, allocated, size int64) error {
 	f, err := s.openRegular(reserveFile, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}
-	// No zeros are written: of those a file system that compresses keeps nothing.
-	if err = errors.Join(unix.Fallocate(int(f.Fd()), 0, 0, reserveSize), f.Close()); err != nil {
-		return errors.Join(err, s.root.Remove(reserveFile))
+	if allocated > 0 {
+		err = unix.EINTR
 	}
-	return nil
+	for errors.Is(err, unix.EINTR) {
+		// No zeros are written: of those a file system that compresses keeps nothing.
+		err = unix.Fallocate(int(f.Fd()), 0, 0, allocated)
+	}
+	if err != nil {
+		size = was
+	}
+	err = errors.Join(err, f.Truncate(size), f.Close())
+	if size == 0 {
+		err = errors.Join(err, s.root.Remove(reserveFile))
+	}
+	return err
 }
 
-// free is what the disk has left for this process, in bytes: root may have what file systems keep from others.
-func (s *Store) free() (uint64, error) {
+// roomy says why the disk has no room for a reserve: what only root may use, and what the file system keeps for itself, counts as taken.
+func (s *Store) roomy() error {
 	dir, err := s.root.Open(".")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var disk unix.Statfs_t
-	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close())
-	if os.Geteuid() == 0 {
-		return disk.Bfree * uint64(disk.Bsize), err
+	if err := errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close()); err != nil {
+		return err
 	}
-	return disk.Bavail * uint64(disk.Bsize), err
+	if free := disk.Bavail * uint64(disk.Bsize); free < reserveRoom {
+		return fmt.Errorf("%d bytes are free, less than %d", free, reserveRoom)
+	}
+	return nil
 }

@@ -122,10 +122,16 @@ func (s *Store) Save(name string, v any) error {
 		return err
 	}
 	defer release()
+	write := func() error { return s.writeFile(file, b) }
 	if beforeIntents[name] {
-		s.spendReserve()
+		err = s.spending(write)
+	} else {
+		err = write()
 	}
-	return s.writeFile(file, b)
+	if err == nil {
+		s.keepReserve()
+	}
+	return err
 }
 
 // wrapped is the text of a value's file.

@@ -1,0 +1,215 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// smallDisk is a state directory that is a disk of 32 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m,mode=0700"))
+	t.Cleanup(func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return dir
+}
+
+// reserved is how many bytes of the disk the reserve holds.
+func reserved(t *testing.T, dir string) int64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, reserveFile), &st); err != nil && !errors.Is(err, unix.ENOENT) {
+		t.Fatal(err)
+	}
+	return st.Blocks * 512
+}
+
+// TestReserve: with not one block left each batch of intents is written all the same, with a slice of the reserve, and nothing else spends
+// it. It is made again when there is room, and not before.
+func TestReserve(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := smallDisk(t)
+	s := open(t, dir, Options{})
+	check := func(when string, want int64) {
+		t.Helper()
+		if got := reserved(t, dir); got != want {
+			t.Errorf("%s the reserve has %d bytes, want %d", when, got, want)
+		}
+	}
+	testkit.Must(t, s.Save("holds", "x"))
+	check("before the first record", reserveSize)
+	big := strings.Repeat("x", 64<<10)
+	told, intent := policy.Record{Kind: policy.KindKept, Text: big}, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1", Text: big}
+	appendTo(t, s, told)
+	check("with room", reserveSize)
+	appendTo(t, s, intent)
+	check("after an intent, with room,", reserveSize)
+	fill(t, dir)
+	if err := s.Save("holds", big); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Save on a full disk gave %v", err)
+	}
+	if _, err := s.Append(told); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a record that is no intent gave %v", err)
+	}
+	check("before an intent", reserveSize)
+	for left := int64(reserveSize); left > 0; {
+		left -= reserveSlice
+		appendTo(t, s, intent)
+		check("after an intent", left)
+		fill(t, dir) // by somebody else
+	}
+	if _, err := s.Append(intent); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("without a reserve: %v", err)
+	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "filled")))
+	var last []policy.Record
+	for range 40 {
+		last = appendTo(t, s, told)
+	}
+	check("with room again", reserveSize)
+	fill(t, dir)
+	testkit.Must(t, s.Save("home", "x"))
+	check("after what comes before intents", reserveSize-reserveSlice)
+	fill(t, dir)
+	appendTo(t, s, policy.Record{Kind: policy.KindParked, UID: uid(1), Entry: "e1", Text: big})
+	check("after how an intent ended", reserveSize-2*reserveSlice)
+	testkit.Must(t, s.Sent(last[0].Seq))
+	testkit.Must(t, s.Close())
+	fill(t, dir)
+	s, err := Open(dir, Options{CompactBytes: 1000, KeepRecords: 1}) // it wants to write the ledger anew
+	testkit.Must(t, err)
+	testkit.Must(t, s.Close())
+}
+
+// fill writes to a file until the disk has not one block left.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "filled"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	testkit.Must(t, err)
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	testkit.Must(t, f.Close())
+}
+
+// TestReserveOnFullExt: ext4 says of 16 MiB that they are free, for root as well, and gives them to nobody. The reserve is spent a slice at
+// a time all the same, and what cannot be made whole again stays as it is.
+func TestReserveOnFullExt(t *testing.T) {
+	testkit.NeedRoot(t)
+	if !testkit.InNamespace(t) {
+		return
+	}
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	testkit.Must(t, os.WriteFile(image, nil, 0o600))
+	testkit.Must(t, os.Truncate(image, 256<<20))
+	if out, err := exec.CommandContext(t.Context(), testkit.NeedCommand(t, "mkfs.ext4"), "-q", image).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v\n%s", err, out)
+	}
+	testkit.Must(t, unix.Mount(testkit.Loop(t, image), dir, "ext4", 0, ""))
+	t.Cleanup(func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	testkit.Must(t, os.Chmod(dir, 0o700))
+	s := open(t, dir, Options{})
+	testkit.Must(t, s.Save("home", "x"))
+	fill(t, dir)
+	var disk unix.Statfs_t
+	testkit.Must(t, unix.Statfs(dir, &disk))
+	if disk.Bfree*uint64(disk.Bsize) < reserveSlice {
+		t.Fatalf("%d blocks are free: the test shows nothing", disk.Bfree)
+	}
+	before := reserved(t, dir)
+	for range 5 {
+		appendTo(t, s, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1", Text: strings.Repeat("x", 64<<10)})
+		fill(t, dir)
+		left := reserved(t, dir)
+		if left < before-2*reserveSlice || left >= before || left == 0 {
+			t.Fatalf("the reserve has %d bytes after an intent, and had %d before", left, before)
+		}
+		before = left
+	}
+	testkit.Must(t, s.Save("home", "x"))
+}
+
+// TestReserveForMuch: what one slice cannot hold gets more of them: what a removed vol_data.json said is nowhere else.
+func TestReserveForMuch(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := smallDisk(t)
+	s := open(t, dir, Options{})
+	testkit.Must(t, s.Save("home", "x"))
+	fill(t, dir)
+	var ended []policy.Record
+	for i := range 256 {
+		data := map[string]string{"volumes/kubernetes.io~csi/pvc-1/vol_data.json": strings.Repeat("x", 2000)}
+		ended = append(ended, policy.Record{Kind: policy.KindStripped, UID: uid(i), Entry: string(uid(i)) + ".1", VolData: data})
+	}
+	appendTo(t, s, ended...)
+	if left := reserved(t, dir); left == 0 || left >= reserveSize-reserveSlice {
+		t.Errorf("the reserve has %d bytes left", left)
+	}
+}
+
+// TestReserveForTornLine: a line that a crash cut off is kept beside the ledger, also where the disk is full: else nobody could start.
+func TestReserveForTornLine(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := smallDisk(t)
+	s := open(t, dir, Options{})
+	appendTo(t, s, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1"})
+	testkit.Must(t, s.Close())
+	fill(t, dir)
+	f, err := os.OpenFile(filepath.Join(dir, ledgerFile), os.O_WRONLY|os.O_APPEND, 0) // there is room in its last block
+	testkit.Must(t, err)
+	_, err = f.WriteString(`{"seq":2,"kind":"parked"`)
+	testkit.Must(t, errors.Join(err, f.Close()))
+	s = open(t, dir, Options{})
+	if _, err := os.Stat(filepath.Join(dir, "ledger.torn-1")); err != nil || len(s.Entries()) != 1 {
+		t.Errorf("%d entries, %v", len(s.Entries()), err)
+	}
+}
+
+// TestReserveRefillFails: where the reserve cannot be made whole again, what is left of it stays.
+func TestReserveRefillFails(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := smallDisk(t)
+	s := open(t, dir, Options{})
+	testkit.Must(t, s.Save("home", "x"))
+	if !s.giveSlice() {
+		t.Fatal("no slice was given up")
+	}
+	var was unix.Rlimit
+	testkit.Must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
+	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: reserveSize - 1, Max: was.Max})) // as a quota would
+	s.keepReserve()
+	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &was))
+	if left := reserved(t, dir); left != reserveSize-reserveSlice {
+		t.Errorf("%d bytes are left", left)
+	}
+	s.keepReserve()
+	if left := reserved(t, dir); left != reserveSize {
+		t.Errorf("%d bytes with room again", left)
+	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, reserveFile)))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, reserveFile), nil, 0o600))
+	testkit.Must(t, os.Truncate(filepath.Join(dir, reserveFile), reserveSize)) // as tools that copy make it
+	if s.keepReserve(); reserved(t, dir) != reserveSize {
+		t.Errorf("%d bytes of a file with holes", reserved(t, dir))
+	}
+}
