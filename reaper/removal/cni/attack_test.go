@@ -70,7 +70,11 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 			x.r.guards.aside = false
 			c := x.cache(1)
 			at := x.results + "/" + c.File.Name
-			x.r.guards.before = testkit.Outside(func(string, string) { x.Must(write(at, "new")) })
+			x.r.guards.before = testkit.Outside(func(op, _ string) {
+				if op == "unlinkat" {
+					x.Must(write(at, "new"))
+				}
+			})
 			ended(t, x.take(c), policy.Done)
 			testkit.There(t, at, false)
 		})

@@ -62,26 +62,26 @@ func (b *batch) openDir(dir string) (int, error) {
 	return at, nil
 }
 
-// sync makes what was done in the directory durable. What was written is synced with it:
-// by syncfs(2), which is one call for all of the files.
-func (d *dirHandle) sync(free []int, sections [][]int) {
+// sync makes what was done in the directory durable: the names in it by fsync(2), and the content of
+// its files with them by syncfs(2), which is one call for all.
+func (d *dirHandle) sync(op string, files []int) {
 	if !d.changed {
 		return
 	}
-	sync, op := change.Fsync, "fsync"
-	if d.b.restore {
-		sync, op = func(fd int) error { return beneath.Uninterrupted(func() error { return unix.Syncfs(fd) }) }, "syncfs"
-	}
-	err := sync(d.fd)
+	d.before(op, ".")
+	err := beneath.Uninterrupted(func() error {
+		if op == "syncfs" {
+			return unix.Syncfs(d.fd)
+		}
+		return change.Fsync(d.fd)
+	})
 	if err == nil {
 		return
 	}
 	err = fmt.Errorf("not synced: %w", beneath.PathError(op, d.path, err))
-	for _, s := range append(sections, free) {
-		for _, i := range s {
-			if d.b.out[i].Result == policy.Done {
-				d.b.set(i, policy.Failed, err)
-			}
+	for _, i := range files {
+		if r := d.b.out[i].Result; r == policy.Done || r == policy.Gone || r == begun {
+			d.b.set(i, policy.Failed, err)
 		}
 	}
 }

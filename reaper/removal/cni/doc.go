@@ -16,6 +16,6 @@
 //     new versions; it is read again under it. The lock file is made where it is missing, as the
 //     plugin does, and never unlinked; its directory is never made. A lock that is not to be
 //     had within seconds is told with its holder, and stays the holder's.
-//   - What is written back is written under another name, and gets its own by a rename that
-//     replaces nothing.
+//   - What is written back is written under another name and synced, and only then gets its own,
+//     by a rename that replaces nothing.
 package cni

@@ -75,9 +75,9 @@ func (r *Remover) Remove(ctx context.Context, files []cni.Content) []cni.Outcome
 }
 
 // Restore writes files back that Remove has removed, with mode, owner, modification
-// time and SELinux label. It never replaces anything and makes no directory. An address
-// is written back only if it is still free, under the lock. One that is there as it was is
-// Gone: there is nothing to do.
+// time and SELinux label. It never replaces anything and makes no directory. No file has its
+// name before its content is on the disk. An address is written back only if it is still free,
+// under the lock. One that is there as it was is Gone: it is synced, and that is all.
 func (r *Remover) Restore(ctx context.Context, files []cni.Content) []cni.Outcome {
 	return r.batch(ctx, files, true)
 }
@@ -163,7 +163,7 @@ func (b *batch) confined(ctx context.Context, dirs []string, byDir map[string][]
 }
 
 // asideSuffix ends the name that a file has between its place and its end, or before it is
-// whole. No program that writes to these directories looks for such a name, and host-local
+// whole and synced. No program that writes to these directories looks for such a name, and host-local
 // takes it for no address.
 const asideSuffix = ".~orphan-reaper"
 
@@ -216,16 +216,27 @@ func (b *batch) dir(ctx context.Context, dir string, fd int, err error, files []
 	}
 	d := &dirHandle{b: b, path: dir, fd: fd, lockFD: -1}
 	defer d.close()
-	var sections [][]int
-	files, sections = b.sections(files)
-	for _, i := range files {
-		d.one(ctx, i)
+	if b.restore {
+		d.restore(ctx, files)
+		return
+	}
+	d.each(ctx, files, d.take)
+	d.sync("fsync", files)
+}
+
+// each takes one step with each file, with the addresses under the lock.
+func (d *dirHandle) each(ctx context.Context, files []int, step step) {
+	free, sections := d.b.sections(files)
+	for _, i := range free {
+		d.one(ctx, i, step)
 	}
 	for _, s := range sections {
-		d.locked(ctx, s)
+		d.locked(ctx, s, step)
 	}
-	d.sync(files, sections)
 }
+
+// step is what is done with one file.
+type step func(c *cni.Content) (policy.Result, error)
 
 // sections parts the files that need no lock, by inode as the walker takes entries, from
 // the addresses, one section for each sandbox and interface.
@@ -252,7 +263,7 @@ func (b *batch) sections(files []int) (free []int, sections [][]int) {
 }
 
 // locked handles the addresses of one section under the lock.
-func (d *dirHandle) locked(ctx context.Context, section []int) {
+func (d *dirHandle) locked(ctx context.Context, section []int, step step) {
 	if ctx.Err() == nil && d.dead == nil && d.b.r.guards.locks {
 		var unlock func()
 		if d.lockErr == nil {
@@ -267,12 +278,12 @@ func (d *dirHandle) locked(ctx context.Context, section []int) {
 		defer unlock()
 	}
 	for _, i := range section {
-		d.one(ctx, i)
+		d.one(ctx, i, step)
 	}
 }
 
 // one handles one file.
-func (d *dirHandle) one(ctx context.Context, i int) {
+func (d *dirHandle) one(ctx context.Context, i int, step step) {
 	c := &d.b.files[i]
 	if err := ctx.Err(); err != nil {
 		d.b.set(i, policy.Refused, fmt.Errorf("%w: %w", confine.ErrNotBegun, err))
@@ -282,16 +293,7 @@ func (d *dirHandle) one(ctx context.Context, i int) {
 		d.b.set(i, policy.Refused, d.dead)
 		return
 	}
-	var result policy.Result
-	var err error
-	switch {
-	case d.b.restore:
-		result, err = d.restore(c)
-	case c.File.Kind == cni.Address:
-		result, err = d.removeLocked(c)
-	default:
-		result, err = d.remove(c)
-	}
+	result, err := step(c)
 	if change.Is(err, unix.EROFS, unix.EIO, unix.ENOTCONN, unix.ESTALE) {
 		d.dead = err // the next file will not fare better
 	}

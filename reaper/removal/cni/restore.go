@@ -1,9 +1,10 @@
 package cni
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,30 +15,74 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
 )
 
-// restore writes a file under its other name and then gives it its own, so that no program
-// ever finds half of it. What a second run finds when the process was killed after each
-// step:
+// begun is how a file stands that is written under its other name.
+const begun policy.Result = "begun"
+
+// restore writes files back, those one after the other that have the same other name.
+func (d *dirHandle) restore(ctx context.Context, files []int) {
+	for len(files) > 0 {
+		var now, later []int
+		taken := map[string]bool{}
+		for _, i := range files {
+			if aside := asideName(d.b.files[i].File.Name); !taken[aside] {
+				taken[aside] = true
+				now = append(now, i)
+			} else {
+				later = append(later, i)
+			}
+		}
+		d.restoreTogether(ctx, now)
+		files = later
+	}
+}
+
+// restoreTogether writes all files under their other names, syncs them, and then gives them their
+// own, so that no program ever finds half of one, and nobody after a power cut. What a second run
+// finds when the process was killed after each step:
 //
-//  1. begun: a part of it under the other name: begin again;
-//  2. renamed: the file as it was: Gone.
-func (d *dirHandle) restore(c *cni.Content) (policy.Result, error) {
-	name, aside := c.File.Name, asideName(c.File.Name)
-	if result, err := d.vacant(name, c); result != "" {
+//  1. begun: files and a part of one under the other names: begin again;
+//  2. synced: the same;
+//  3. renamed: the files as they were: Gone, once they are synced.
+func (d *dirHandle) restoreTogether(ctx context.Context, files []int) {
+	d.each(ctx, files, d.begin)
+	var written []int
+	for _, i := range files {
+		if d.b.out[i].Result == begun {
+			written = append(written, i)
+		}
+	}
+	d.sync("syncfs", files)
+	d.dead = nil // one file that cannot be written keeps none from its name that can
+	d.each(ctx, slices.DeleteFunc(slices.Clone(written), func(i int) bool { return d.b.out[i].Result != begun }), d.giveName)
+	for _, i := range written {
+		if d.b.out[i].Result != policy.Done {
+			_, _ = d.unlink(asideName(d.b.files[i].File.Name))
+		}
+	}
+	d.sync("fsync", files)
+}
+
+// begin writes a file under its other name.
+func (d *dirHandle) begin(c *cni.Content) (policy.Result, error) {
+	if result, err := d.vacant(c.File.Name, c); result != "" {
 		return result, err
 	}
-	if err := d.write(aside, c); err != nil {
-		return d.left("write", name, err)
+	if err := d.write(asideName(c.File.Name), c); err != nil {
+		return d.left("write", c.File.Name, err)
 	}
-	err := d.rename(aside, name)
-	if err == nil {
-		d.changed = true
-		return policy.Done, nil
-	}
-	_, _ = d.unlink(aside)
+	return begun, nil
+}
+
+// giveName gives a file its own name. Nothing that has it is replaced.
+func (d *dirHandle) giveName(c *cni.Content) (policy.Result, error) {
+	err := d.rename(asideName(c.File.Name), c.File.Name)
 	if errors.Is(err, unix.EEXIST) {
-		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(name))
+		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(c.File.Name))
 	}
-	return d.left("renameat2", name, err)
+	if err != nil {
+		return d.left("renameat2", c.File.Name, err)
+	}
+	return policy.Done, nil
 }
 
 // vacant says what is there, or "" where nothing is.
@@ -51,17 +96,32 @@ func (d *dirHandle) vacant(name string, c *cni.Content) (policy.Result, error) {
 	}
 	id := fileIDOf(&st)
 	if _, err := d.known(name, id, c.Data); err == nil {
+		d.changed = true // the run before may not have synced
 		return policy.Gone, nil
 	}
-	words := typeName(st.Mode)
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+	words, todo := typeName(st.Mode), ""
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+	case d.part(name, &st, c):
+		// Who has it open may be about to write the rest, so it stays.
+		words = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
+		todo = "; a power cut can leave such a file: if no program is writing it, remove it and give the command again"
+	case c.File.Kind == cni.Address:
+		words = "another reservation: the address is in use"
+	default:
 		words = fmt.Sprintf("another file of %d bytes", st.Size)
-		if c.File.Kind == cni.Address {
-			words = "another reservation: the address is in use"
-		}
 	}
-	return policy.Refused, fmt.Errorf("at %s there is %s, changed at %s", d.filePath(name), words,
-		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339))
+	return policy.Refused, fmt.Errorf("at %s there is %s, changed at %s%s", d.filePath(name), words,
+		time.Unix(0, id.Ctime).UTC().Format(time.RFC3339), todo)
+}
+
+// part reports whether name is a file that holds the beginning of what is to be written, or all of it.
+func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.Content) bool {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
+		return false
+	}
+	_, err := d.known(name, fileIDOf(st), c.Data[:st.Size])
+	return err == nil
 }
 
 // write writes the whole file under its other name.
@@ -95,17 +155,12 @@ func (d *dirHandle) create(name string) (int, error) {
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
 func (d *dirHandle) dropPart(aside string, c *cni.Content) error {
-	other := fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
 	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {
 		return err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
-		return other
-	}
-	part := c.Data[:st.Size]
-	if _, err := d.known(aside, fileIDOf(&st), part); err != nil || !bytes.HasPrefix(c.Data, part) {
-		return other
+	if !d.part(aside, &st, c) {
+		return fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
 	}
 	if result, err := d.unlink(aside); result != policy.Done && result != policy.Gone {
 		return err

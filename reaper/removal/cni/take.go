@@ -117,6 +117,14 @@ func explain(err error) error {
 	return change.Explain(err)
 }
 
+// take removes a file.
+func (d *dirHandle) take(c *cni.Content) (policy.Result, error) {
+	if c.File.Kind == cni.Address {
+		return d.removeLocked(c)
+	}
+	return d.remove(c)
+}
+
 // removeLocked removes an address. Who writes there has to have the lock, and we have it.
 func (d *dirHandle) removeLocked(c *cni.Content) (policy.Result, error) {
 	name := c.File.Name
