@@ -105,12 +105,13 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 	if err != nil {
 		return err
 	}
-	if allocated > 0 {
+	// Slice by slice: btrfs frees no part of what was allocated at once. And no zeros are written: of those a file system that compresses
+	// keeps nothing.
+	for at := int64(0); at < allocated && err == nil; at += reserveSlice {
 		err = unix.EINTR
-	}
-	for errors.Is(err, unix.EINTR) {
-		// No zeros are written: of those a file system that compresses keeps nothing.
-		err = unix.Fallocate(int(f.Fd()), 0, 0, allocated)
+		for errors.Is(err, unix.EINTR) {
+			err = unix.Fallocate(int(f.Fd()), 0, at, reserveSlice)
+		}
 	}
 	if err != nil {
 		size = was
