@@ -1,5 +1,5 @@
 // Package grafana holds the dashboard: what it asks for is exported and kept at the scrape, each of its queries is run against a
-// real Prometheus with the rules of the fleet, and docs/grafana.svg is drawn from the answers.
+// real Prometheus with the rules of the fleet.
 //
 // The nodes are played: the daemon's own registry, told of looks and outcomes that never were, behind one listener on loopback.
 package grafana

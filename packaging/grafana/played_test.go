@@ -180,11 +180,10 @@ func (d *daemon) cni() {
 	})
 }
 
-// sample is one series with its value.
+// sample is one series.
 type sample struct {
 	name   string
 	labels map[string]string
-	value  float64
 }
 
 func samples(tb testing.TB, m *audit.Metrics) []sample {
@@ -194,7 +193,7 @@ func samples(tb testing.TB, m *audit.Metrics) []sample {
 	var all []sample
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			s := sample{name: f.GetName(), labels: map[string]string{}, value: m.GetGauge().GetValue() + m.GetCounter().GetValue()}
+			s := sample{name: f.GetName(), labels: map[string]string{}}
 			for _, l := range m.GetLabel() {
 				s.labels[l.GetName()] = l.GetValue()
 			}

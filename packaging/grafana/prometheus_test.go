@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -168,26 +169,14 @@ func (p *prometheus) ask(tb testing.TB, path string, form url.Values, data any) 
 	testkit.Must(tb, json.Unmarshal(a.Data, data))
 }
 
-// series is one of an answer: the points of a range, or one.
-type series struct {
-	name   string // in the legend
-	labels map[string]string
-	points []point
-}
-
-type point struct {
-	at    time.Time
-	value float64
-}
-
 // span is when a query is asked for, and for a range how far back and in which steps.
 type span struct {
 	end        time.Time
 	back, step time.Duration
 }
 
-// query runs one query of the dashboard as Grafana would, and returns the series that have a value.
-func (p *prometheus) query(tb testing.TB, q query, at span) []series {
+// query runs one query of the dashboard as Grafana would, and returns how many series have a value.
+func (p *prometheus) query(tb testing.TB, q query, at span) int {
 	tb.Helper()
 	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 	form := url.Values{"query": {q.expr}, "time": {seconds(at.end)}}
@@ -200,40 +189,32 @@ func (p *prometheus) query(tb testing.TB, q query, at span) []series {
 	}
 	var data struct {
 		Result []struct {
-			Metric map[string]string
 			Value  []any
 			Values [][]any
 		}
 	}
 	p.ask(tb, path, form, &data)
-	var all []series
+	all := 0
 	for _, r := range data.Result {
-		s := series{labels: r.Metric}
 		if r.Value != nil {
 			r.Values = append(r.Values, r.Value)
 		}
-		for _, v := range r.Values {
-			s.add(tb, v)
-		}
-		if len(s.points) > 0 {
-			all = append(all, s)
+		if slices.ContainsFunc(r.Values, func(pair []any) bool { return isValue(tb, pair) }) {
+			all++
 		}
 	}
 	return all
 }
 
-// add takes a pair of time and text; what is no number is no value.
-func (s *series) add(tb testing.TB, pair []any) {
+// isValue takes a pair of time and text; what is no number is no value.
+func isValue(tb testing.TB, pair []any) bool {
 	tb.Helper()
-	at, ok := pair[0].(float64)
-	text, also := pair[1].(string)
+	text, ok := pair[1].(string)
 	value, err := strconv.ParseFloat(text, 64)
-	if !ok || !also || err != nil {
+	if !ok || err != nil {
 		tb.Fatalf("%v is no point", pair)
 	}
-	if !math.IsNaN(value) && !math.IsInf(value, 0) {
-		s.points = append(s.points, point{time.UnixMilli(int64(at * 1000)).UTC(), value})
-	}
+	return !math.IsNaN(value) && !math.IsInf(value, 0)
 }
 
 // values are the values of a label, for a variable.
