@@ -118,7 +118,7 @@ race: ## Run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 sh packaging/checks/test.sh -race $(TESTFLAGS)
 
 # The kubelets are built once and kept in .cache/e2e; no other target knows of them.
-E2E_VERSIONS ?= 1.30.14 1.36.3
+E2E_VERSIONS ?= 1.34.4 1.37.2
 
 .PHONY: e2e-runtime
 e2e-runtime: ## Get what make e2e needs from Debian: containerd, runc, CNI plugins, promtool
@@ -163,6 +163,20 @@ CHURN_PODS ?= 3000
 churn: e2e-runtime e2e-kubelets ## Churn CHURN_PODS (3000) pods beside a real kubelet while all around them fails: an hour
 	cd e2e && E2E_VERSIONS='$(firstword $(E2E_VERSIONS))' CHURN_PODS='$(CHURN_PODS)' go test -v -count=1 -timeout 12h -run '^TestChurn$$' $(TESTFLAGS) .
 
+# How often make returns starts a static pod; the short form in make e2e does so 80 times.
+RETURN_STARTS ?= 600
+
+.PHONY: returns
+returns: e2e-runtime e2e-kubelets ## Start static pods again RETURN_STARTS (600) times beside the newest kubelet: half an hour
+	cd e2e && E2E_VERSIONS='$(lastword $(E2E_VERSIONS))' RETURN_STARTS='$(RETURN_STARTS)' go test -v -count=1 -timeout 12h -run '^TestReturns$$' $(TESTFLAGS) .
+
+# How many pods end at once in make defaults; the short form in make e2e ends 10.
+DEFAULT_PODS ?= 100
+
+.PHONY: defaults
+defaults: e2e-runtime e2e-kubelets ## Count how long each kubelet complains of one pod and of DEFAULT_PODS (100), with all settings at their defaults
+	cd e2e && E2E_VERSIONS='$(E2E_VERSIONS)' DEFAULT_PODS='$(DEFAULT_PODS)' go test -v -count=1 -timeout 2h -run '^TestDefaults$$' $(TESTFLAGS) .
+
 # The Debian releases that the packages are tried on, each with its own systemd.
 RELEASES ?= bullseye bookworm trixie
 
@@ -184,6 +198,14 @@ test-packages: test-packages-trees packages ## Install the packages on Debian re
 test-release: test-packages-trees $(NFPM) ## Make a release of the committed tree by a key made for it, and have apt and dnf install from it (root, on Debian)
 	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
 		bash packaging/checks/release.sh $(NFPM) .cache/packages $(RELEASES)
+
+# unshare(1): the same.
+.PHONY: test-container
+test-container: ## Run make test's tests as a newcomer in a container: what it does not allow is skipped (root, on Debian)
+	sh e2e/prepare.sh guests
+	sh e2e/packages/trees.sh bookworm
+	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
+		sh packaging/checks/container.sh .cache/packages/bookworm
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s)

@@ -3,13 +3,11 @@
 package checks
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,28 +96,5 @@ func TestImportGraph(t *testing.T) {
 	}
 	if was != b.String() {
 		t.Errorf("the picture in %s differs; UPDATE_GOLDEN=1 go test ./packaging/checks writes it anew\n--- the code\n%s", path, b.String())
-	}
-}
-
-// A package may have this many files and lines, tests left out: more than that nobody reads in
-// one go.
-const (
-	mostFiles = 20
-	mostLines = 3000
-)
-
-func TestRoomsAreSmall(t *testing.T) {
-	for name, r := range rooms(t) {
-		lines := 0
-		for _, file := range r.files {
-			text, err := os.ReadFile(filepath.Join(r.dir, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += bytes.Count(text, []byte("\n"))
-		}
-		if len(r.files) > mostFiles || lines > mostLines {
-			t.Errorf("%s has %d files and %d lines; %d and %d are the most", name, len(r.files), lines, mostFiles, mostLines)
-		}
 	}
 }

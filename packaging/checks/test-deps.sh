@@ -14,6 +14,7 @@ cd "$(dirname "$0")/../.."
 
 # The one list. Columns: command, Debian package.
 installed='
+git git
 unshare util-linux
 mount mount
 mkfs.ext4 e2fsprogs

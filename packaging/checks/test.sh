@@ -5,13 +5,14 @@
 # what touches the one beneath. Elsewhere the packages that mount run as root of a user and
 # mount namespace of their own, with a PID namespace in which every process can be read, where
 # the kernel allows these. With REQUIRE_ROOT=1, as CI has
-# it, a test that could not run has failed.
+# it, a test that could not run has failed. What failed comes last, without the rest.
 set -eu
 cd "$(dirname "$0")/../.."
 # Tests need no commit in their binaries, and git may refuse a checkout that another user owns.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 export REQUIRE_ROOT="${REQUIRE_ROOT:-0}"
 sh packaging/checks/test-deps.sh
+echo "make test: compiling and running all tests takes some minutes, and a quarter of an hour on a busy machine; CONTRIBUTING.md names the quick ones" >&2
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -52,9 +53,9 @@ fi
 # shellcheck disable=SC2086 # one word a package
 run ${canary:+-exec "$canary"} "$@" $packages
 
-if [ -s "$code" ]; then
-	echo "--- the output of the run, without what passed:" >&2
-	grep -vE '^ *(=== |--- (PASS|SKIP)|PASS$)' "$log" >&2
-fi
 awk -v root="$(id -u)" -v canary="$canary" -v enter="$enter" -v missing="$(sh packaging/checks/test-deps.sh missing)" -f packaging/checks/skipped.awk "$log"
-[ ! -s "$code" ]
+if [ -s "$code" ]; then
+	printf '\nWhat failed:\n'
+	awk -f packaging/checks/failed.awk "$log"
+	exit 1
+fi

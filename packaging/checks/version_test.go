@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestVersion: what packaging/version.sh says along a history, and that dpkg sorts it as the commits are.
@@ -49,6 +51,9 @@ func TestVersion(t *testing.T) {
 	if got := run("PACKAGE_VERSION=99.0.0~rc.1", "sh", "packaging/version.sh"); got != "v99.0.0-rc.1" {
 		t.Errorf("with PACKAGE_VERSION=99.0.0~rc.1 it is %s", got)
 	}
+	if _, err := exec.LookPath("git"); err != nil {
+		testkit.Skip(t, "this needs git")
+	}
 	run("", "git", "init", "-q")
 	packages := []string{"1.1.99"}
 	for _, c := range []struct{ hour, top, tag, want string }{
@@ -83,7 +88,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("with a change that is not committed it is %s", got)
 	}
 	if _, err := exec.LookPath("dpkg"); err != nil {
-		t.Skip("there is no dpkg here, and how it sorts the versions was not tried")
+		testkit.Skip(t, "this needs dpkg")
 	}
 	for i := range packages[1:] {
 		run("", "dpkg", "--compare-versions", packages[i], "lt", packages[i+1])

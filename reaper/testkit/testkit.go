@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,7 @@ func Skip(tb testing.TB, why ...any) {
 	if os.Getenv("REQUIRE_ROOT") == "1" {
 		tb.Fatal("REQUIRE_ROOT=1, but " + fmt.Sprint(why...))
 	}
-	tb.Skip(why...)
+	tb.Skip(fmt.Sprint(why...)) // Skip itself would put spaces between them
 }
 
 // NeedRoot skips where the test does not run as root.
@@ -65,16 +66,21 @@ func NeedProcesses(tb testing.TB) {
 	}
 }
 
-// NeedKernel skips where the kernel is older.
-func NeedKernel(tb testing.TB, major, minor int) {
+// NeedListing skips where listmount(2) does not list a mount namespace by its file: an older kernel, a seccomp filter.
+func NeedListing(tb testing.TB) {
 	tb.Helper()
-	var u unix.Utsname
-	Must(tb, unix.Uname(&u))
-	var a, b int
-	_, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b)
+	ns, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	Must(tb, err)
-	if a < major || a == major && b < minor {
-		Skip(tb, fmt.Sprintf("this needs Linux %d.%d", major, minor))
+	defer func() { _ = unix.Close(ns) }()
+	// struct mnt_id_req in its first size, and LSMT_ROOT.
+	req := struct {
+		size, ns  uint32
+		id, param uint64
+	}{24, uint32(ns), 1<<64 - 1, 0}
+	var ids [1]uint64
+	_, _, errno := unix.Syscall6(unix.SYS_LISTMOUNT, uintptr(unsafe.Pointer(&req)), uintptr(unsafe.Pointer(&ids)), 1, 0, 0, 0)
+	if errno != 0 {
+		Skip(tb, "this needs listmount(2) of Linux 6.13: ", errno)
 	}
 }
 
@@ -105,12 +111,53 @@ func InNamespace(t *testing.T) bool {
 		Skip(t, "there is no mount namespace here: ", err)
 	}
 	switch text := string(out); {
-	case err == nil && strings.Contains(text, "--- SKIP: "+t.Name()):
-		t.Skipf("in its mount namespace:\n%s", text)
+	case err == nil && strings.Contains(text, "--- SKIP: "+t.Name()+" ("):
+		t.Skip(reason(text))
 	case err != nil || !strings.Contains(text, "--- PASS: "+t.Name()):
 		t.Fatalf("in its mount namespace: %v\n%s", err, text)
 	}
 	return false
+}
+
+// reason is the last that a test printed before it was skipped.
+func reason(text string) string {
+	before, _, _ := strings.Cut(text, "--- SKIP: ")
+	lines := strings.Split(strings.TrimSpace(before), "\n")
+	last := lines[len(lines)-1]
+	if _, why, ok := strings.Cut(last, "_test.go:"); ok {
+		_, last, _ = strings.Cut(why, ": ")
+	}
+	return last
+}
+
+// Diff returns the lines of two texts that differ, with - before one that is only in want and + before one that is only in got.
+func Diff(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	same := make([][]int, len(a)+1) // lines in common from here on
+	for i := range same {
+		same[i] = make([]int, len(b)+1)
+	}
+	for i, line := range slices.Backward(a) {
+		for j, other := range slices.Backward(b) {
+			if same[i][j] = max(same[i+1][j], same[i][j+1]); line == other {
+				same[i][j] = same[i+1][j+1] + 1
+			}
+		}
+	}
+	var out strings.Builder
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && same[i+1][j] >= same[i][j+1]:
+			out.WriteString("-" + a[i] + "\n")
+			i++
+		default:
+			out.WriteString("+" + b[j] + "\n")
+			j++
+		}
+	}
+	return out.String()
 }
 
 // OwnMounts has a command start in a mount namespace of its own, and in a user namespace
