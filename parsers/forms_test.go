@@ -49,3 +49,18 @@ func TestKubeletForms(t *testing.T) {
 func rsyslog(line string) string {
 	return "Mar 31 15:47:45 host kubelet[2154]: " + strings.NewReplacer("\n", "#012", "\t", "#011").Replace(line)
 }
+
+// TestPodsAPILines: what a kubelet of 1.37 writes at each call of ListPods, and of each pod that changes, names no orphan.
+func TestPodsAPILines(t *testing.T) {
+	for _, line := range []string{
+		`I1124 06:12:01.123456    2154 server.go:101] "ListPods called"`,
+		`I1124 06:12:01.123456    2154 kubelet.go:2701] "SyncLoop ADD" source="file" pods=["kube-system/etcd-node-1"] podUIDs=["` + formUID + `"]`,
+		`I1124 06:12:01.123456    2154 kubelet.go:2714] "SyncLoop REMOVE" source="api" pods=["shop/web-0"] podUIDs=["` + formUID + `"]`,
+		`I1124 06:12:01.123456    2154 server.go:210] "Pod update broadcasted" pod="shop/web-0" podUID="` + formUID + `"`,
+		`{"ts":1795500000000.1,"caller":"podsapi/server.go:101","msg":"ListPods called","v":0}`,
+	} {
+		if s, ok := ParseLine(Line{Text: []byte(line)}); ok {
+			t.Errorf("%s: %+v", line, s)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (r *Reaper) writeSeen(rep *Report, plan decide.Plan) {
 // so that a person's word to go on holds.
 func (r *Reaper) livesAfterAll(outs []policy.Outcome) []policy.Record {
 	i := slices.IndexFunc(outs, func(o policy.Outcome) bool {
-		return o.MadeAgain() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))
+		return o.Misjudged() && (o.Conflict != "" || !r.memory.Tried(o.Action.Entry))
 	})
 	if i < 0 || r.stopped() {
 		return nil

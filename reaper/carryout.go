@@ -57,27 +57,23 @@ func (r *Reaper) carryOutParked(ctx context.Context, rep *Report, batches []poli
 	return true
 }
 
-// parkAndClear moves what is new, and then scans the mounts of all namespaces once more for all that
-// was moved.
+// parkAndClear moves what is new, batch by batch, and puts back at once what lives by the same question as before
+// the rename.
 func (r *Reaper) parkAndClear(ctx context.Context, rep *Report, batches []policy.Batch) {
-	var moved []policy.Outcome
 	for _, batch := range batches {
+		at := r.Clock.Now()
 		outs := r.execute(ctx, rep, batch)
-		moved = append(moved, slices.DeleteFunc(outs, func(o policy.Outcome) bool { return !o.Moved() })...)
-		if outs == nil || r.stopped() {
-			break
+		moved := slices.DeleteFunc(slices.Clone(outs), func(o policy.Outcome) bool { return !o.Moved() })
+		if len(moved) > 0 {
+			// The pods go back even when the daemon is told to stop.
+			ctx := context.WithoutCancel(ctx)
+			for _, back := range policy.PutBacks(moved, r.Prober.Still(ctx, batch.LastAsked()), at) {
+				r.execute(ctx, rep, back)
+			}
 		}
-	}
-	if len(moved) == 0 {
-		return
-	}
-	var uids []parsers.PodUID
-	for _, o := range moved {
-		uids = append(uids, o.Action.UID)
-	}
-	for _, batch := range policy.PutBacks(moved, r.Prober.Mounts(ctx, uids)) {
-		// The pods go back even when the daemon is told to stop.
-		r.execute(context.WithoutCancel(ctx), rep, batch)
+		if outs == nil || r.stopped() {
+			return
+		}
 	}
 }
 
@@ -92,8 +88,14 @@ func uidsOf(actions []policy.Action, as func(policy.Action) bool) []parsers.PodU
 }
 
 // execute writes the intents of one batch to the ledger, carries it out, and writes down how
-// it ended. It returns nil where the intents could not be written: then nothing is done.
+// it ended. What the gate forbids by now is left out. It returns nil where the intents could not be written: then
+// nothing is done.
 func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) []policy.Outcome {
+	permit := r.permit(rep)
+	batch.Actions = slices.DeleteFunc(slices.Clone(batch.Actions), func(a policy.Action) bool { return !permit.Allows(a) })
+	if len(batch.Actions) == 0 {
+		return []policy.Outcome{}
+	}
 	if err := r.rememberQuarantine(batch); err != nil {
 		r.fail(rep, "cannot remember where the quarantine is, so nothing is moved there: "+err.Error())
 		return nil
@@ -113,10 +115,14 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
-	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))
-	outs := r.Remover.Execute(ctx, batch)
+	name := string(batch.Actions[0].Kind)
+	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", name, len(batch.Actions), batch.Actions[0].UID))
+	outs := r.ask(ctx, rep, &batch)
+	if len(batch.Actions) > 0 {
+		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
+	}
 	now = r.Clock.Now()
-	rep.Batches = append(rep.Batches, Batch{policy.Timing{Name: string(batch.Actions[0].Kind), Begin: began, End: now.Boot}, outs})
+	rep.Batches = append(rep.Batches, Batch{policy.Timing{Name: name, Begin: began, End: now.Boot}, outs})
 	var done []policy.Record
 	for _, o := range outs {
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)
@@ -132,16 +138,27 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 	return outs
 }
 
+// ask asks the last question about what the batch is to move out of the pods directory. It takes those actions out of
+// the batch whose pods are no longer known to be dead, and returns their outcomes.
+func (r *Reaper) ask(ctx context.Context, rep *Report, batch *policy.Batch) (withdrawn []policy.Outcome) {
+	pods := batch.LastAsked()
+	if len(pods) == 0 {
+		return nil
+	}
+	*batch, withdrawn = batch.StillDead(r.Prober.Still(ctx, pods), rep.Look.Node, r.Rules)
+	return withdrawn
+}
+
 // recover closes the intents whose outcome is not in the ledger, by what is on disk: a
 // crash, or a ledger that could not be written. Stripping and purging are finished by the
 // pass itself, since only a look may say that nothing is mounted.
 //
-// What cannot be closed now stays as it is and is told; the other pods are served.
-func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.Outcome) {
-	if r.Rules.Observe {
-		return nil, nil
+// What cannot be closed now stays as it is and is told; the other pods are served. Whether an action may end an
+// intent takes a look at the node: see finish.
+func (r *Reaper) recover() (cut cutOff) {
+	if r.Rules.Observe || r.Remover == nil {
+		return cut
 	}
-	var again []policy.Action
 	var closed []policy.Record
 	now := r.Clock.Now()
 	for _, e := range policy.Listed(r.Ledger.Entries()) {
@@ -150,7 +167,7 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 		}
 		_, inQuarantine, err := r.Remover.Where(e.UID, e.Entry)
 		if err != nil {
-			problems = append(problems, "cannot find out what became of "+e.Entry+": "+err.Error())
+			cut.problems = append(cut.problems, "cannot find out what became of "+e.Entry+": "+err.Error())
 			continue
 		}
 		rec, action := policy.Recover(e, inQuarantine, now)
@@ -158,20 +175,41 @@ func (r *Reaper) recover(ctx context.Context) (problems []string, outs []policy.
 			closed = append(closed, *rec)
 		}
 		if action != nil {
-			again = append(again, *action)
+			cut.again = append(cut.again, *action)
 		}
 	}
 	if len(closed) > 0 {
 		if err := r.write(closed...); err != nil {
-			return append(problems, "cannot write to the ledger what became of earlier plans: "+err.Error()), nil
+			return cutOff{problems: append(cut.problems, "cannot write to the ledger what became of earlier plans: "+err.Error())}
 		}
-		r.Remover.Execute(ctx, policy.Batch{}) // what was never moved may have left its manifest
+		cut.closed = true
 	}
-	var rep Report
-	for _, batch := range policy.Batches(again) {
-		r.execute(ctx, &rep, batch)
+	return cut
+}
+
+// cutOff is what recover found of plans that a crash cut short.
+type cutOff struct {
+	problems []string
+	again    []policy.Action // that end an intent
+	closed   bool            // some intents were closed without an action
+}
+
+// finish carries out what recover found, as far as the gate allows, and returns how it ended.
+func (r *Reaper) finish(ctx context.Context, rep *Report, cut cutOff) []policy.Outcome {
+	if permit := r.permit(rep); cut.closed && permit.Undoes() {
+		r.Remover.Execute(ctx, permit, policy.Batch{}) // what was never moved may have left its manifest
 	}
-	return append(problems, rep.Look.Errors...), rep.Outcomes
+	own := Report{Look: policy.Look{Node: rep.Look.Node}, byPerson: rep.byPerson}
+	for _, batch := range policy.Batches(cut.again) {
+		r.execute(ctx, &own, batch)
+	}
+	rep.Look.Errors = append(rep.Look.Errors, own.Look.Errors...)
+	return own.Outcomes
+}
+
+// permit asks the gate by what is known now: a batch before this one may have opened the breaker.
+func (r *Reaper) permit(rep *Report) policy.Permit {
+	return policy.Standing{Node: rep.Look.Node, Breaker: r.stopped(), Rules: r.Rules, ByPerson: rep.byPerson}.Gate()
 }
 
 func (r *Reaper) fail(rep *Report, text string) {

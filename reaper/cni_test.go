@@ -113,7 +113,7 @@ func (n *fakeCNI) StillCNI(_ context.Context, files []cni.Content) {
 
 // RemoveCNI runs beside the loop. Cut off there, it does no more, and the loop is cut off at
 // its next step.
-func (n *fakeCNI) RemoveCNI(_ context.Context, files []cni.Content) (outs []cni.Outcome) {
+func (n *fakeCNI) RemoveCNI(_ context.Context, _ policy.Permit, files []cni.Content) (outs []cni.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	defer func() { _ = recover() }()
@@ -129,7 +129,7 @@ func (n *fakeCNI) RemoveCNI(_ context.Context, files []cni.Content) (outs []cni.
 	return outs
 }
 
-func (n *fakeCNI) RestoreCNI(_ context.Context, files []cni.Content) []cni.Outcome {
+func (n *fakeCNI) RestoreCNI(_ context.Context, _ policy.Permit, files []cni.Content) []cni.Outcome {
 	var outs []cni.Outcome
 	for _, c := range files {
 		result := policy.Done
@@ -461,9 +461,9 @@ type stopping struct {
 	stop context.CancelFunc
 }
 
-func (s stopping) RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome {
+func (s stopping) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
 	defer s.stop()
-	return s.fakeCNI.RestoreCNI(ctx, files)
+	return s.fakeCNI.RestoreCNI(ctx, permit, files)
 }
 
 // TestCNIRestoreStopped: what was not begun when a person stops the command has no record, and the words say how much it is.
@@ -605,6 +605,47 @@ func TestCNIRestoredUnfinished(t *testing.T) {
 	if len(n.there) != 1 {
 		t.Error("what a person has put back was taken")
 	}
+}
+
+// TestCNIFinishAsksTheGate: what a crash cut short is finished only once the gate allows it. Without the gate 2,048
+// files would go under an open breaker.
+func TestCNIFinishAsksTheGate(t *testing.T) {
+	for name, stop := range map[string]func(n *fakeCNI, yes bool){
+		"namespaces":    func(n *fakeCNI, yes bool) { n.node.MayEnforce.Truth = truthIf(!yes) },
+		"contradiction": func(n *fakeCNI, yes bool) { n.node.Agrees.Truth = truthIf(!yes) },
+		"breaker": func(n *fakeCNI, yes bool) {
+			kind := policy.KindResumed
+			if yes {
+				kind = policy.KindBreaker
+			}
+			_, _ = n.Append(policy.Record{Kind: kind, At: n.now})
+		},
+	} {
+		n := newFakeCNI(newFakeNode())
+		n.leave(1, 25*time.Hour)
+		const archive = cni.ArchivePrefix + "1"
+		files := []cni.Content{{File: n.there["net-id1-eth0"]}}
+		n.archives[archive], n.at[archive] = files, n.now.Wall
+		if _, err := n.Append(cni.RemovingRecord(archive, files, n.node, n.now)); err != nil {
+			t.Fatal(err)
+		}
+		stop(n, true)
+		r := n.reaper(t, cniRules())
+		if sweepOnce(t, r); len(n.there) != 1 || n.Entries()[archive].Phase != policy.PhaseCNIRemoving {
+			t.Errorf("%s: %d of 1 file is there, phase %s", name, len(n.there), n.Entries()[archive].Phase)
+		}
+		stop(n, false)
+		if sweepOnce(t, r); len(n.there) != 0 {
+			t.Errorf("%s is over, and the file is still there", name)
+		}
+	}
+}
+
+func truthIf(yes bool) policy.Truth {
+	if yes {
+		return policy.Yes
+	}
+	return policy.No
 }
 
 // TestCNIArchivedFirst: cut off at any step, every file is there or in an archive.

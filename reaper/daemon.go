@@ -62,7 +62,7 @@ type passed struct {
 }
 
 // Run looks once soon after the start and then whenever something asks for it, until ctx
-// ends, or until only a new start can find the kubelet's root directory. A pass that is under
+// ends, or until only a new start can find the kubelet's root directory or the state directory. A pass that is under
 // way is then finished as far as it must be. At most one pass is in flight; sightings that come meanwhile are coalesced for the next.
 func (d *Daemon) Run(ctx context.Context) error {
 	p := &pending{gap: minGap}
@@ -120,7 +120,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.beat.Store(0)
 			d.ended(p, end)
 			d.Checkpoint()
-			if errors.Is(end.err, policy.ErrRootMoved) {
+			if errors.Is(end.err, policy.ErrRootMoved) || errors.Is(end.err, policy.ErrStateRemoved) {
 				return end.err
 			}
 		case <-timer.C:

@@ -175,22 +175,32 @@ func TestDaemonTellsOfAContradiction(t *testing.T) {
 	}
 }
 
-// movedNode is a node whose kubelet came back with another root directory.
-type movedNode struct{ clockedNode }
-
-func (movedNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
-	return policy.Look{}, fmt.Errorf("%w: it is elsewhere", policy.ErrRootMoved)
+// movedNode is a node on which only a new start can find a directory.
+type movedNode struct {
+	clockedNode
+	err error
 }
 
-// TestDaemonRootMoved: the daemon ends, so that whoever runs it starts it at the right place.
+func (m movedNode) Look(context.Context, []policy.EntryState, []parsers.PodUID) (policy.Look, error) {
+	return policy.Look{}, fmt.Errorf("%w: it is elsewhere", m.err)
+}
+
+// TestDaemonRootMoved: the daemon ends, so that whoever runs it starts it at the right place, and with a new state directory.
 func TestDaemonRootMoved(t *testing.T) {
+	for _, moved := range []error{policy.ErrRootMoved, policy.ErrStateRemoved} {
+		t.Run(moved.Error(), func(t *testing.T) { daemonEnds(t, moved) })
+	}
+}
+
+func daemonEnds(t *testing.T, moved error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode()
 		clock := bubbleClock{time.Now(), n.now}
 		r := n.reaper(t, testRules)
-		r.Prober, r.Clock = movedNode{clockedNode{n, clock}}, clock
+		r.Prober, r.Clock = movedNode{clockedNode{n, clock}, moved}, clock
 		d := &Daemon{Reaper: r, Status: func(string) {}, Checkpoint: func() {}}
-		if err := d.Run(t.Context()); !errors.Is(err, policy.ErrRootMoved) {
+		if err := d.Run(t.Context()); !errors.Is(err, moved) {
 			t.Errorf("it goes on, and ends with %v", err)
 		}
 	})
@@ -242,9 +252,9 @@ type slowNode struct {
 	hangs time.Duration
 }
 
-func (n slowNode) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
+func (n slowNode) Execute(ctx context.Context, permit policy.Permit, plan policy.Batch) []policy.Outcome {
 	time.Sleep(n.hangs)
-	return n.clockedNode.Execute(ctx, plan)
+	return n.clockedNode.Execute(ctx, permit, plan)
 }
 
 // slowMeter counts the slow passes, and how often the metrics were written.

@@ -20,6 +20,9 @@ type Prober interface {
 	Look(ctx context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error)
 	// Mounts says for each UID whether a mount of any namespace names it, as FactMounted.
 	Mounts(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
+	// Still reads the facts of policy.LastFacts anew for these pods, one call of each source, and returns a
+	// copy of each pod's evidence with them. A source that does not answer in time leaves its facts Unknown.
+	Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence
 	// MountsParked says so of what lies of the pod in quarantine.
 	MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact
 }
@@ -29,7 +32,7 @@ type Remover interface {
 	// Execute carries out the batch and says for each action how it ended, in order. It
 	// stops early only where ctx ends; actions that were not begun are then Refused. Whatever
 	// the batch, one without actions too, it removes the manifests of entries that are not there.
-	Execute(ctx context.Context, batch policy.Batch) []policy.Outcome
+	Execute(ctx context.Context, permit policy.Permit, batch policy.Batch) []policy.Outcome
 	// Where says whether there is a pods/UID, and whether there is the quarantine entry.
 	Where(uid parsers.PodUID, entry string) (inPods, inQuarantine bool, err error)
 	// QuarantineParent says which directory the quarantine lies in, or would.
@@ -110,6 +113,7 @@ type Report struct {
 	CNI         cnisweep.Report     // of the sweep over the CNI directories, where one was due
 	Means       policy.Means        // how the remover is kept to what it is to change
 	Batches     []Batch             // in the order in which they were carried out
+	byPerson    bool                // an operator's command
 	// Began and Ended are those of the whole pass; the daemon sets them.
 	Began, Ended policy.Instant
 	// Next is when time alone could change something, from the end of the pass; 0 is now.

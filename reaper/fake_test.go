@@ -61,6 +61,9 @@ type fakeNode struct {
 	// crowded is a pod of which another directory arrives in quarantine than was judged, while a third
 	// one has taken its name.
 	crowded parsers.PodUID
+	static  bool // the pods are static ones
+	// still, if set, is called at the beginning of each last question.
+	still func()
 	// doubted says when the mounts of no pod are known.
 	doubted func(now policy.Instant) bool
 }
@@ -148,7 +151,7 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	if p.leaf > 0 {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: contents.ClassData, Entries: int64(p.leaf) + 1}}
 	}
-	e.Unwanted, e.StateFiles = n.unwanted, p.stated
+	e.Unwanted, e.StateFiles, e.Static = n.unwanted, p.stated, n.static
 	for i := range p.boxes {
 		e.Facts.Set(policy.FactSandbox, policy.Yes, "fake", "sandbox NOTREADY")
 		e.Sandboxes = append(e.Sandboxes, policy.Sandbox{ID: fmt.Sprintf("%s-%d", uid, i), Socket: "/s", Created: n.now.Wall.Add(-24 * time.Hour)})
@@ -217,6 +220,35 @@ func (n *fakeNode) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.
 	return facts
 }
 
+// Still returns what the node shows of the pods now, wherever their directories are.
+func (n *fakeNode) Still(ctx context.Context, pods []policy.Evidence) []policy.Evidence {
+	if n.still != nil {
+		n.still()
+	}
+	now := slices.Clone(pods)
+	for i := range now {
+		uid := now[i].UID
+		p := n.pods[uid]
+		for _, q := range n.quarantine {
+			if p == nil && q.id == now[i].ID {
+				p = q
+			}
+		}
+		if p == nil {
+			p = &fakePod{}
+		}
+		is := n.evidence(uid, p)
+		for _, f := range policy.LastFacts() {
+			now[i].Facts[f] = is.Facts[f]
+		}
+		// scans are of what was moved
+		if slices.ContainsFunc(slices.Collect(maps.Keys(n.quarantine)), func(entry string) bool { return strings.HasPrefix(entry, string(uid)) }) {
+			now[i].Facts[policy.FactMounted] = n.Mounts(ctx, []parsers.PodUID{uid})[uid]
+		}
+	}
+	return now
+}
+
 func (n *fakeNode) MountsParked(ctx context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
 	return n.Mounts(ctx, uids)
 }
@@ -240,7 +272,7 @@ func (n *fakeNode) List() ([]string, error) {
 	return slices.Sorted(maps.Keys(n.quarantine)), nil
 }
 
-func (n *fakeNode) Execute(_ context.Context, plan policy.Batch) []policy.Outcome {
+func (n *fakeNode) Execute(_ context.Context, _ policy.Permit, plan policy.Batch) []policy.Outcome {
 	if len(plan.Actions) == 0 {
 		n.tidied++
 	}

@@ -79,14 +79,14 @@ type Options struct {
 // Pass is one look and all that follows from it. A dry run is the same way and changes
 // nothing, neither on the node nor in the state.
 func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
-	var problems []string
+	var cut cutOff
 	if !opt.DryRun {
 		leave, err := r.enter(ctx)
 		if err != nil {
 			return Report{}, err
 		}
 		defer leave()
-		problems, _ = r.recover(ctx)
+		cut = r.recover()
 	}
 	start := r.Clock.Now()
 	r.does(ctx, "looking at the node", "")
@@ -94,7 +94,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	look.Errors = append(problems, look.Errors...)
+	look.Errors = append(cut.problems, look.Errors...)
 	was := r.memory.Memory
 	d := decide.Decide(decide.Case{
 		Look: look, Claims: opt.Claims, Memory: was, Entries: r.Ledger.Entries(), Breaker: r.stopped(),
@@ -103,12 +103,16 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	r.memory.Memory = d.Memory
 	rep := Report{
 		Look: d.Look, Verdicts: d.Verdicts, RuntimeOnly: d.RuntimeOnly, Parked: d.Parked, Resting: d.Resting,
-		Planned: d.Plan.Actions(), Means: r.Remover.Means(),
+		Planned: d.Plan.Actions(),
+	}
+	if r.Remover != nil {
+		rep.Means = r.Remover.Means()
 	}
 	if !opt.DryRun {
 		if len(rep.Planned) > 0 {
 			progress.From(ctx).Begin("taking what may go", "entry", 0)
 		}
+		r.finish(ctx, &rep, cut)
 		r.carryOut(ctx, &rep, d.Plan)
 	}
 	r.sweepCNI(ctx, &rep, opt)
@@ -153,7 +157,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 		return
 	}
 	r.does(ctx, "sweeping the files of CNI", "file")
-	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Stopped: r.stopped(), Files: opt.CNIFiles}
+	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Files: opt.CNIFiles}
 	began := r.Clock.Now().Boot
 	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
 	rep.Batches = append(rep.Batches, Batch{Timing: policy.Timing{Name: BatchCNI, Begin: began, End: r.Clock.Now().Boot}})
@@ -168,7 +172,8 @@ func (r *Reaper) remember(rep *Report, opt Options, was decide.Memory) {
 			r.Log.Error("cannot keep how often the kubelet named each pod; after a restart it is counted anew", slog.Any("error", err))
 		}
 	}
-	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) || !maps.Equal(now.Names, was.Names) || now.NetworkDown == rep.Look.At
+	changed := !maps.Equal(now.Holds, was.Holds) || !maps.Equal(now.Told, was.Told) ||
+		!maps.Equal(now.Names, was.Names) || !maps.Equal(now.Static, was.Static) || now.NetworkDown == rep.Look.At
 	if r.Store == nil || (!changed && len(opt.Claims) == 0 && !rep.CNI.Swept) {
 		return
 	}

@@ -21,18 +21,12 @@ const (
 	// livingMax is the longest between two looks that lines about living pods buy: one of them
 	// may die while somebody has it named all the time.
 	livingMax = time.Minute
-	// maxClaims and maxClaimBytes bound what a flood can make us remember between two looks: of
-	// whole lines by journald's trusted fields, and of all others, which anyone can forge. What
-	// is beyond is dropped; the kubelet says it again.
-	maxClaims     = 16384
-	maxClaimBytes = 8 << 20
 )
 
 // pending gathers sightings until the next look and says when that is due. It knows time
 // only as what is passed in, on CLOCK_BOOTTIME.
 type pending struct {
-	claims map[claimKey]heard.Claim
-	room   [2]room // of the claims: others', and those by trusted fields
+	claims heard.Claims
 	known  map[parsers.PodUID]*knownPod
 	due    time.Duration // when to look; 0: nothing asks for a look
 	ended  time.Duration // when the last look ended
@@ -45,18 +39,6 @@ type pending struct {
 	alive knownPod
 }
 
-// claimKey keeps one claim per pod, kind and kubelet, per volume of a pod, and for what makes
-// a line evidence: a forged line cannot push out the kubelet's own.
-type claimKey struct {
-	uid      parsers.PodUID
-	teardown bool
-	volume   string
-	pid      int
-	trusted  bool
-	whole    bool
-	json     bool
-}
-
 // absent is the verdict on a pod that the log named and no look found.
 const absent = "absent"
 
@@ -67,17 +49,9 @@ type knownPod struct {
 	lives   bool
 }
 
-// sighted takes one sighting.
+// sighted gathers one claim.
 func (p *pending) sighted(c heard.Claim) {
-	s := c.Sighting
-	if p.claims == nil {
-		p.claims = map[claimKey]heard.Claim{}
-	}
-	key := claimKey{s.UID, s.Report == parsers.ReportTeardown, s.Volume, s.PID, s.Trusted, s.Whole, s.JSON}
-	if last, ok := p.claims[key]; p.roomFor(key).take(c, last, ok) {
-		c.Lines += last.Lines
-		p.claims[key] = c
-	}
+	p.claims.Add(c)
 	p.hurry(c)
 }
 
@@ -98,29 +72,6 @@ func (p *pending) hurry(c heard.Claim) {
 	p.ask(when)
 }
 
-// room is what is used of the bounds on claims.
-type room struct{ claims, bytes int }
-
-func (p *pending) roomFor(key claimKey) *room {
-	if key.trusted && key.whole {
-		return &p.room[1]
-	}
-	return &p.room[0]
-}
-
-// take reports whether there is room for a claim, which may be instead of another.
-func (r *room) take(c, last heard.Claim, instead bool) bool {
-	n, claims := r.bytes+c.Size(), r.claims+1
-	if instead {
-		n, claims = n-last.Size(), r.claims
-	}
-	if n > maxClaimBytes || claims > maxClaims {
-		return false
-	}
-	r.bytes, r.claims = n, claims
-	return true
-}
-
 // ask makes sure that there is a look at the latest at when.
 func (p *pending) ask(when time.Duration) {
 	if p.due == 0 || when < p.due {
@@ -130,12 +81,8 @@ func (p *pending) ask(when time.Duration) {
 
 // take empties the claims for a look that begins now.
 func (p *pending) take() []heard.Claim {
-	claims := make([]heard.Claim, 0, len(p.claims))
-	for _, c := range p.claims {
-		claims = append(claims, c)
-	}
-	p.claims, p.due, p.room = nil, 0, [2]room{}
-	return claims
+	p.due = 0
+	return p.claims.Take()
 }
 
 // lookEnded learns from the report of the look that has just ended.
@@ -156,7 +103,9 @@ func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration)
 		known[v.UID] = a
 	}
 	for _, c := range claims {
-		p.backOff(known, c.Sighting.UID, now)
+		if !c.Dropped {
+			p.backOff(known, c.Sighting.UID, now)
+		}
 	}
 	p.living(known, claims, now)
 	p.known, p.ended = known, now
@@ -168,7 +117,7 @@ func (p *pending) lookEnded(rep Report, claims []heard.Claim, now time.Duration)
 	p.due = 0
 	p.ask(now + rep.Next)
 	// Claims that came while the look ran ask anew, by what is known now.
-	for _, c := range p.claims {
+	for c := range p.claims.All() {
 		p.hurry(c)
 	}
 }
@@ -181,7 +130,7 @@ func (p *pending) backOff(known map[parsers.PodUID]*knownPod, uid parsers.PodUID
 		if a = p.known[uid]; a == nil || a.verdict != absent {
 			a = &knownPod{verdict: absent, gap: knownGap}
 		}
-		if len(known) >= maxClaims {
+		if len(known) >= heard.MostClaims {
 			return
 		}
 		known[uid] = a

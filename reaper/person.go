@@ -47,12 +47,12 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 	}
 	defer leave()
 	begun := r.begun(uid, kind)
-	_, recovered := r.recover(ctx)
+	rep := Report{byPerson: true}
+	recovered := r.finish(ctx, &rep, r.recover())
 	finished := slices.DeleteFunc(recovered, func(o policy.Outcome) bool { return !begun[o.Action.Entry] || !reached(kind, o) })
 	meant, err := r.entriesOf(uid, kind)
 	if len(finished) > 0 && (err != nil || kind == policy.PutBack) {
 		// The same command was killed before it could write down that it was done.
-		var rep Report
 		r.publish(&rep, nil)
 		return finished, nil
 	}
@@ -72,7 +72,7 @@ func (r *Reaper) byPerson(ctx context.Context, ask asked) ([]policy.Outcome, err
 			return nil, err
 		}
 	}
-	var rep Report
+	rep.Look.Node = look.Node
 	outs := finished
 	for _, batch := range person.Plan(meant, look.Resting, kind) {
 		outs = append(outs, r.execute(ctx, &rep, batch)...)

@@ -58,7 +58,7 @@ func TestConfigCheckAs(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	write("mode: enforce\n")
-	if code, out, said := call(t, "", "config", "check", "--as", daemon); code != 0 || !strings.Contains(out, "enforces from 03:21 UTC (hold 7m)") {
+	if code, out, said := call(t, "", "config", "check", "--as", daemon); code != 0 || !strings.Contains(out, "enforces from 03:15 UTC (hold_reported 1m, hold 7m)") {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	write("mode: observe\nhold: soon\n")

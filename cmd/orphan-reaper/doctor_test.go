@@ -74,6 +74,21 @@ var doctored = map[string]func(*wire.Examination){
 		keep(x, policy.ReasonKubeletStarting, "the kubelet (PID 812) has run for 1m0s of 10m0s")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonNotADirectory})
 	},
+	// The kubelet's report overrides a file that may be stale.
+	"stale": func(x *wire.Examination) {
+		complain(x)
+		keep(x, policy.ReasonKubeletFile, "cpu_manager_state has it")
+		x.Case.Pods[0].FilesGoStale = true
+	},
+	// The second waits until the first has been confirmed.
+	"limited": func(x *wire.Examination) {
+		complain(x)
+		x.Case.Daemon.Runs = policy.Yes
+		r := only(testReport(), uidReap, uidHold)
+		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+		x.Case.Verdicts[1].Due = 0
+		x.Case.Verdicts[1].Why = []policy.Why{{Reason: policy.ReasonLimit, Detail: "the first pod must be in quarantine for 1m first"}}
+	},
 	"umount": doctoredUmount,
 	"past": func(x *wire.Examination) {
 		complain(x)
@@ -198,7 +213,7 @@ func keep(x *wire.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "user": 1}
+	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "limited": 0, "user": 1}
 	for name := range doctored {
 		code, out, errs := call(t, name, "doctor")
 		want, easy := codes[name]
@@ -301,6 +316,66 @@ func TestDoctorGone(t *testing.T) {
 			if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 				t.Errorf("want %s in %s", want, out)
 			}
+		}
+	}
+}
+
+// TestDoctorReadsOnly: no sentence claims what was not read.
+func TestDoctorReadsOnly(t *testing.T) {
+	defer delete(doctored, "true")
+	for name, tt := range map[string]struct {
+		node      func(*wire.Examination)
+		want, not string
+	}{
+		"listed, and reported just now": {func(x *wire.Examination) {
+			complain(x)
+			keep(x, policy.ReasonSandbox, "")
+		}, "Something of it is still listed.", "It lives"},
+		"listed, and reported long ago": {func(x *wire.Examination) {
+			complain(x)
+			keep(x, policy.ReasonSandbox, "")
+			x.Case.Said[0].Now, x.Case.Said[0].Last = false, testNow.Add(-time.Hour)
+		}, "It lives.", "still listed"},
+		"listed, and reported a second ago": {func(x *wire.Examination) {
+			complain(x)
+			keep(x, policy.ReasonSandbox, "")
+			x.Case.Said[0].Now = false
+		}, "Something of it is still listed.", "It has stopped"},
+		"in use": {func(x *wire.Examination) {
+			complain(x)
+			keep(x, policy.ReasonInUse, "PID 4242 (tail) has volumes/log as an open file")
+			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Yes, "", "")
+		}, "Something still has a file of it open.", "could not be read"},
+		"use unknown": {func(x *wire.Examination) {
+			complain(x)
+			keep(x, policy.ReasonInUse, "PID 4242 did not answer in time")
+			x.Case.Pods[0].Facts.Set(policy.FactInUse, policy.Unknown, "", "")
+		}, "Whether something has a file of it open could not be read.", "Something still has"},
+		"a missing log file": {func(x *wire.Examination) {
+			x.Case.Sources = []diagnosis.Source{{Name: "/nowhere.log", Absent: true, Problem: "no such file"}}
+		}, "/nowhere.log does not exist", "no such file"},
+		"a log file, and all gone": {func(x *wire.Examination) {
+			doctored["files"](x)
+			x.Case.Pods, x.Case.Verdicts = nil, nil
+			x.Case.Said[0].Now = false
+		}, "It has stopped: none that it named is left.", "complains of"},
+		"a log file, and one left": {func(x *wire.Examination) {
+			doctored["files"](x)
+			x.Case.Said[0].Now = false
+		}, "The kubelet complains of 1 pod", "It has stopped"},
+		"another root": {func(x *wire.Examination) {
+			complain(x)
+			x.Case.Pods, x.Case.Verdicts = nil, nil
+			doctored["contradiction"](x)
+		}, "A setting contradicts the running kubelet: --root-dir", "are gone"},
+	} {
+		doctored["true"] = tt.node
+		_, out, _ := call(t, "true", "doctor")
+		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, tt.want) || strings.Contains(words, tt.not) {
+			t.Errorf("%s: want %q and not %q:\n%s", name, tt.want, tt.not, out)
+		}
+		if name == "another root" && (!strings.HasPrefix(out, "A setting contradicts") || strings.Contains(out, "Nothing any more")) {
+			t.Errorf("%s:\n%s", name, out)
 		}
 	}
 }

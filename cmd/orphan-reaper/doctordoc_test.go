@@ -64,8 +64,9 @@ func TestSymptomCommands(t *testing.T) {
 	if found < 7 {
 		t.Errorf("%d commands", found)
 	}
-	if d := config.Default(); d.Hold.Minutes() != 5 || d.Confirm.Minutes() != 5 || !strings.Contains(page, "a hold of five minutes") {
-		t.Errorf("hold %v and confirm %v are other times than the page has", d.Hold, d.Confirm)
+	if d := config.Default(); d.Hold.Minutes() != 5 || d.HoldReported.Minutes() != 1 || d.Confirm.Minutes() != 5 ||
+		!strings.Contains(page, "one minute for a pod that the kubelet reported (`hold_reported`), five for all others (`hold`)") {
+		t.Errorf("hold %v, hold_reported %v and confirm %v are other times than the page has", d.Hold, d.HoldReported, d.Confirm)
 	}
 	table := page[strings.Index(page, "| --- | --- |\n| A volume"):]
 	for _, says := range regexp.MustCompile(`(?m)^\| (?:… )?([A-Za-z][^|]*) \|`).FindAllStringSubmatch(table, -1) {

@@ -69,7 +69,7 @@ eval "$(grep '^    umount ' "$SAID")"
 	if first.UID != wholeUID(1) || first.Fate != "goes" || first.Command != "" {
 		t.Errorf("the named one: %+v", first)
 	}
-	if second.Fate != "person" || !slices.Contains(second.Reasons, policy.ReasonMounted) || !strings.HasPrefix(second.Command, "umount '") {
+	if second.Fate != "person" || !slices.Contains(second.Reasons, policy.ReasonMounted) || !strings.HasPrefix(second.Command, "umount ") {
 		t.Errorf("the mounted one: %+v", second)
 	}
 	if second = after.Pods[1]; second.UID != wholeUID(2) || slices.Contains(second.Reasons, policy.ReasonMounted) || second.Command != "" {

@@ -17,8 +17,7 @@ import (
 )
 
 func newExplainCommand(a *app) *cobra.Command {
-	var short bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "explain POD",
 		Short: "Explain one pod: what was found, what would happen, what to do",
 		Long: `Take one look at one pod and explain it. The command shows each fact with its
@@ -28,17 +27,13 @@ shows what was done with the pod before, as far back as the ledger goes. It
 changes nothing.
 
 You can paste the commands that it shows: the pod's UID, paths, sandboxes and
-drivers are filled in. With --short the answer has ten lines at most, for a
-ticket.
+drivers are filled in.
 
 ` + podArgHelp + "\n\n" + attentionHelp,
-		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0\n  orphan-reaper explain --short default/web-0",
+		Example: "  orphan-reaper explain 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11\n  orphan-reaper explain default/web-0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usagef("orphan-reaper scan lists all pods", "name one pod")
-			}
-			if short && a.json() {
-				return exit.Usagef("", "--short is text, and JSON has all")
 			}
 			return nil
 		},
@@ -46,7 +41,7 @@ ticket.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, true)
 			if err != nil {
-				return a.explainName(cmd.Context(), args[0], short, err)
+				return a.explainName(cmd.Context(), args[0], err)
 			}
 			report, err := a.deps.survey(cmd.Context(), cfg, uids)
 			if err != nil {
@@ -56,16 +51,14 @@ ticket.
 			if err != nil {
 				return fmt.Errorf("cannot read what was done with %s: %w", uids[0], err)
 			}
-			return a.explain(cmd.Context(), cfg, report, uids[0], short, done...)
+			return a.explain(cmd.Context(), cfg, report, uids[0], done...)
 		},
 	}
-	cmd.Flags().BoolVar(&short, "short", false, "ten lines at most, for a ticket")
-	return cmd
 }
 
 // explainName explains what lies in the pods directory by a name that is no pod's, as scan shows it. Where there is
 // no such name it returns none.
-func (a *app) explainName(ctx context.Context, name string, short bool, none error) error {
+func (a *app) explainName(ctx context.Context, name string, none error) error {
 	cfg, err := a.nodeConfig(ctx)
 	if err != nil {
 		return none
@@ -87,27 +80,23 @@ func (a *app) explainName(ctx context.Context, name string, short bool, none err
 		return exit.Failf("nothing is to be done about it",
 			"%s is no pod's: a file system has such a directory of its own, and orphan-reaper passes it over", strconv.Quote(name))
 	}
-	return a.showExplanation(x, report, short)
+	return a.showExplanation(x, report)
 }
 
 // showExplanation writes it, and returns the error that carries its exit code.
-func (a *app) showExplanation(x view.Explanation, report reaper.Report, short bool) error {
-	text := func(p *view.Printer) { p.Explain(x) }
-	if short {
-		text = func(p *view.Printer) { p.Short(x) }
-	}
-	if err := a.write(x.JSON(), text); err != nil {
+func (a *app) showExplanation(x view.Explanation, report reaper.Report) error {
+	if err := a.write(x.JSON(), func(p *view.Printer) { p.Explain(x) }); err != nil {
 		return err
 	}
 	return exit.Attention(x.NeedsPerson() || contradicted(report))
 }
 
 // explain shows what a report says of one pod, and what the ledger does.
-func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, short bool, done ...policy.Record) error {
+func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Report, uid parsers.PodUID, done ...policy.Record) error {
 	c := a.viewContext(cfg)
 	c.Daemon = a.deps.standing(ctx, cfg)
 	x := view.NewExplanation(report, c, uid, done)
-	err := a.showExplanation(x, report, short)
+	err := a.showExplanation(x, report)
 	if x.Empty() && exit.Code(err) != exit.FailedCode {
 		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
 			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())

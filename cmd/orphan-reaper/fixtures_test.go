@@ -101,7 +101,7 @@ func testReport() reaper.Report {
 	e := evidence(uidMounted, "db", "postgres-1", skeleton, projected, data)
 	e.Facts.Set(policy.FactMounted, policy.Yes, "/proc/3150/mountinfo",
 		"/var/lib/kubelet/pods/"+string(uidMounted)+"/volumes/kubernetes.io~local-volume/pgdata")
-	e.Umount = "nsenter -t 3150 -m umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~local-volume/pgdata'"
+	e.Umount = "umount '/var/lib/kubelet/pods/" + string(uidMounted) + "/volumes/kubernetes.io~local-volume/pgdata'"
 	e.Facts.Set(policy.FactTeardown, policy.Yes, "log of the kubelet, PID 812", "the kubelet's volume manager cannot tear down pgdata")
 	e.Facts.Set(policy.FactInUse, policy.Unknown, "/proc", "cannot read /proc/4242/fd: permission denied")
 	add(e, policy.Keep, 0,

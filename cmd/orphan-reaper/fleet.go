@@ -132,7 +132,7 @@ func newFleetSweepCommand(a *app) *cobra.Command {
 		Annotations: marks(noSettings),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if mostBreakers < 0 {
-				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is less than nothing", mostBreakers)
+				return exit.Usagef("0 stops at the first node whose breaker is open", "--max-breakers %d is negative", mostBreakers)
 			}
 			o.Targets, o.Stdin, o.Env = args, a.stdin, a.env
 			fleet, err := wire.OpenFleet(cmd.Context(), o)

@@ -71,6 +71,10 @@ func helpFlags(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 			}
 		case f.Name == "config" && cmd.Annotations[noSettings] != "":
 		case f.Name == "output" && cmd.Annotations[noOutput] != "":
+		case f.Name == "output" && cmd.Name() == "parse":
+			json := *f
+			json.DefValue = "json"
+			own.AddFlag(&json)
 		case own.Lookup(f.Name) == nil:
 			own.AddFlag(f)
 		}

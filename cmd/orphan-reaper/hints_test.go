@@ -23,7 +23,7 @@ func TestHintsLeadThere(t *testing.T) {
 		{[]string{"scan", "--confirm", "5"}, []string{"run", "--help"}, "--confirm"},
 		{[]string{"scan", "--hold"}, []string{"run", "--help"}, "--hold"},
 		{[]string{"sweep", "--hold", "5"}, []string{"sweep", "--help"}, "--hold"},
-		{[]string{"scan", "--interval", "5"}, []string{"scan", "--help"}, "--interval"},
+		{[]string{"scan", "--verdict", "5"}, []string{"scan", "--help"}, "--verdict"},
 		{[]string{"fleet", "list", "--config", "/x"}, []string{"fleet", "list", "--help"}, "--output"},
 	} {
 		_, said := call(c.args...)
@@ -33,6 +33,9 @@ func TestHintsLeadThere(t *testing.T) {
 		if help, _ := call(c.page...); !strings.Contains(help, c.flag+" ") {
 			t.Errorf("%v does not list %s", c.page, c.flag)
 		}
+	}
+	if help, _ := call("parse", "--help"); !strings.Contains(help, "text or json (default json)") {
+		t.Errorf("parse writes JSON by default: %s", help)
 	}
 	help, _ := call("run", "--help")
 	for _, key := range []string{"in the file log_sources", "in the file log_files", "in the file web.config_file"} {
@@ -65,7 +68,7 @@ func TestPathsOfKubelet(t *testing.T) {
 	n := newWholeNode(t)
 	n.pod(1, false)
 	for _, path := range []string{uid + "/", uid + "/volumes", "/mnt/k/pods/" + uid + "/volumes", n.path("root/pods/" + uid + "/volumes/x")} {
-		if text, code := n.said("explain", "--short", path); code != 0 || !strings.Contains(text, "Pod "+uid) {
+		if text, code := n.said("explain", path); code != 0 || !strings.Contains(text, "Pod "+uid) {
 			t.Errorf("explain %s: %d\n%s", path, code, text)
 		}
 	}

@@ -52,7 +52,7 @@ func TestLeaf(t *testing.T) {
 		run   func() error
 	}{
 		{"scan", func() error { return a.scanned(cfg, leafReport(false)) }},
-		{"explain", func() error { return a.explain(t.Context(), cfg, leafReport(false), uidMounted, false) }},
+		{"explain", func() error { return a.explain(t.Context(), cfg, leafReport(false), uidMounted) }},
 		{"sweep --dry-run", func() error { return a.printSweep(cfg, leafReport(false), true) }},
 		{"sweep", func() error { return a.printSweep(cfg, leafReport(true), false) }},
 		{"quarantine list", func() error {
@@ -63,7 +63,7 @@ func TestLeaf(t *testing.T) {
 		{"explain, when the pod is gone", func() error {
 			r := leafReport(true)
 			r.Look.Pods, r.Verdicts = nil, nil
-			return a.explain(t.Context(), cfg, r, uidMounted, false)
+			return a.explain(t.Context(), cfg, r, uidMounted)
 		}},
 	}
 	for _, s := range steps {

@@ -294,7 +294,7 @@ func goldenFile(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; UPDATE_GOLDEN=1 go test writes it anew\n--- got\n%s\n--- want\n%s", path, got, want)
+		t.Errorf("%s differs; UPDATE_GOLDEN=1 go test writes it anew:\n%s", path, testkit.Diff(string(want), got))
 	}
 }
 

@@ -6,8 +6,8 @@ const manAbout = `A kubelet that finds a pod directory without a pod cleans it u
 an error every two seconds for ever. orphan-reaper follows that log. It proves for itself which pods are dead: from mounts, runtime, cgroups, processes and
 the kubelet's own files.
 
-A dead pod's directory is moved to quarantine in one rename. There it waits for a sign of life; then what holds no data is removed. emptyDir content
-goes after the retention. What may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
+A dead pod's directory is moved to quarantine in one rename. If the pod shows any sign of life within the confirm
+time, it goes back; if not, what holds no data is removed. emptyDir content goes after the retention. What may be data of a user stays until a person purges it. A fact that cannot be read keeps the pod.
 
 orphan-reaper.service runs the daemon. The other commands work beside it and without it.`
 
@@ -74,7 +74,7 @@ journalctl -t orphan-reaper ORPHAN_REAPER_NEEDS_PERSON=1`, [][2]string{
 			"was seen: one line for each reason."},
 		{"ORPHAN_REAPER_TAKEN_ENTRIES, ORPHAN_REAPER_TAKEN_BYTES", "What was removed. The same for each class: ORPHAN_REAPER_TAKEN_CLASS_ENTRIES and _BYTES."},
 		{"ORPHAN_REAPER_LEFT", "What stays in quarantine, as JSON."},
-		{"ORPHAN_REAPER_VOL_DATA", "The content of each vol_data.json that was removed, as JSON."},
+		{"ORPHAN_REAPER_VOL_DATA", "Of each vol_data.json that was removed, as JSON: the driver, the handle and the names of the keys."},
 		{"ORPHAN_REAPER_UNDO", "The command that takes it back, if there is one."},
 		{"ERROR", "The error, of what failed."},
 		{"ORPHAN_REAPER_SEQ, ORPHAN_REAPER_BOOT_ID", "The record's number in the ledger, and the boot in which it was written."},

@@ -11,6 +11,8 @@ var manual = map[string]string{
 On a node that you do not know, start with observe, and read the journal before you enforce.`,
 	"hold": `How long the evidence against a pod must stay good. Two looks at least this far apart must agree, and the pod's directory must not have ` +
 		`changed for this time. With 0s one look is enough; use that on no node.`,
+	"hold_reported": `The hold of pods that the running kubelet reported as orphans, or that its complete list of pods omits: the kubelet itself has let these ` +
+		`go. It counts only where it is shorter than "hold". 0s is allowed only with "hold: 0s", for tests and demos.`,
 	"settle": `How long the kubelet must have run before anything is taken. After a restart of the kubelet living pods look dead until its sources are ` +
 		`ready.`,
 	"confirm": `How long a pod that was moved to quarantine waits for a sign of life before anything of it is removed. A kubelet makes the directory of ` +

@@ -9,7 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -51,29 +50,6 @@ func TestTables(t *testing.T) {
 			}
 			golden(t, c.name, out)
 		})
-	}
-}
-
-// TestShort: explain --short is at most ten lines of each kind of pod, and has what a ticket needs.
-func TestShort(t *testing.T) {
-	var all strings.Builder
-	for _, uid := range []parsers.PodUID{uidMounted, uidReap, uidHold, uidAlive, uidParked, uidHeld, uidConflict, uidLongGone} {
-		whole, _, _ := call(t, "all", "explain", string(uid))
-		code, out, errs := call(t, "all", "explain", "--short", string(uid))
-		if code != whole || errs != "" {
-			t.Errorf("%s: code %d, without --short %d; %s", uid, code, whole, errs)
-		}
-		if n := strings.Count(out, "\n"); n > 10 || !strings.HasPrefix(out, "Pod "+string(uid)) || !strings.Contains(strings.SplitN(out, "\n", 2)[0], " on n1") {
-			t.Errorf("%s: %d lines\n%s", uid, n, out)
-		}
-		all.WriteString(out + "\n")
-	}
-	golden(t, "explain-short.txt", all.String())
-	if code, out, _ := call(t, "all", "explain", "--short", "0badf00d-ffff-4aaa-8bbb-cccc0000ffff"); code != 1 || out != "" {
-		t.Errorf("of nothing: %d %q", code, out)
-	}
-	if code, _, _ := call(t, "all", "explain", "--short", "-o", "json", string(uidReap)); code != 2 {
-		t.Errorf("with -o json: %d", code)
 	}
 }
 

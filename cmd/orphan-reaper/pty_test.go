@@ -1,22 +1,16 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -78,53 +72,6 @@ func TestOnTerminal(t *testing.T) {
 
 // sgr is a change of colour.
 var sgr = regexp.MustCompile(`\x1b\[[0-9;]*m`)
-
-// TestWatchInterval: no look follows the other without a pause.
-func TestWatchInterval(t *testing.T) {
-	shown, code := onTerminal(t, 80, map[string]string{"FAKE": "all"}, "scan", "-w", "--interval", "4s")
-	if code != exit.UsageCode || !strings.Contains(shown, "error: --interval 4s is too short: 5s at least\n") {
-		t.Errorf("%d: %s", code, shown)
-	}
-}
-
-// TestWatch: each look replaces the one before it, and a signal ends it with the last one's code.
-func TestWatch(t *testing.T) {
-	env := func(string) string { return "all" }
-	for _, c := range []struct {
-		report func() reaper.Report
-		code   int
-	}{
-		{testReport, exit.AttentionCode},
-		{func() reaper.Report {
-			r := only(testReport(), uidReap)
-			r.Entries = nil // one of them is in conflict
-			return r
-		}, exit.DoneCode},
-	} {
-		var out bytes.Buffer
-		ctx, cancel := context.WithCancel(t.Context())
-		a := &app{stdout: &out, env: env, deps: fakeDeps(env), output: "text"}
-		looks := 0
-		a.deps.survey = func(context.Context, config.Config, []parsers.PodUID) (reaper.Report, error) {
-			if looks++; looks == 3 {
-				cancel()
-			}
-			return c.report(), nil
-		}
-		err := a.watch(ctx, config.Default(), nil, scanOptions{interval: time.Millisecond})
-		if code := exit.Code(err); code != c.code {
-			t.Errorf("exit code %d, want %d: %v", code, c.code, err)
-		}
-		if n := strings.Count(out.String(), "\x1b[H\x1b[2J"); n != 3 || looks != 3 {
-			t.Errorf("%d screens for %d looks", n, looks)
-		}
-		cancel()
-	}
-	a := &app{stdout: io.Discard, env: env, deps: fakeDeps(func(string) string { return "broken" }), output: "text"}
-	if err := a.watch(t.Context(), config.Default(), nil, scanOptions{interval: time.Millisecond}); !errors.Is(err, errNode) {
-		t.Errorf("a look that fails: %v", err)
-	}
-}
 
 // TestQuestionFits: a question before a purge is broken between words, as all that a person reads.
 func TestQuestionFits(t *testing.T) {

@@ -39,7 +39,7 @@ func sandboxReport(rules policy.Rules) reaper.Report {
 		if e.Unwanted == "" {
 			n.Gauges = policy.KubeletGauges{}
 		}
-		return policy.Judge(e, n, policy.Hold{Since: ago, Sandboxes: true, Unwanted: ago}, rules, now)
+		return policy.Judge(e, n, policy.Hold{Since: ago, Sandboxes: true, Unwanted: ago, Ended: ago}, rules, now)
 	}
 	stuck := box(evidence(uidAlive, "shop", "cart-0", skeleton), true)
 	stuck.Facts.Set(policy.FactCgroup, policy.Yes, "/sys/fs/cgroup/kubepods.slice", "kubepods-burstable.slice")
@@ -88,10 +88,10 @@ func TestSandboxes(t *testing.T) {
 		run   func() error
 	}{
 		{"scan", func() error { return a.scanned(cfg, keep) }},
-		{"explain, no directory", func() error { return a.explain(t.Context(), cfg, keep, uidForgotten, false) }},
-		{"explain, terminating", func() error { return a.explain(t.Context(), cfg, keep, uidAlive, false) }},
+		{"explain, no directory", func() error { return a.explain(t.Context(), cfg, keep, uidForgotten) }},
+		{"explain, terminating", func() error { return a.explain(t.Context(), cfg, keep, uidAlive) }},
 		{"scan --remove-sandboxes", func() error { return a.scanned(cfg, ask) }},
-		{"explain --remove-sandboxes", func() error { return a.explain(t.Context(), cfg, ask, uidReap, false) }},
+		{"explain --remove-sandboxes", func() error { return a.explain(t.Context(), cfg, ask, uidReap) }},
 		{"sweep --dry-run", func() error { return a.printSweep(cfg, ask, true) }},
 		{"sweep", func() error { return a.printSweep(cfg, removed(ask), false) }},
 	} {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/exit"
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
@@ -33,13 +31,9 @@ begin with "#". -o json shows all that is known of each pod.`
 
 // scanOptions are scan's own flags.
 type scanOptions struct {
-	all, watch bool
-	verdict    string
-	interval   time.Duration
+	all     bool
+	verdict string
 }
-
-// shortestWatch is how often scan -w may look: one look listens to the log for 2.5 s.
-const shortestWatch = 5 * time.Second
 
 func newScanCommand(a *app) *cobra.Command {
 	var o scanOptions
@@ -50,19 +44,16 @@ func newScanCommand(a *app) *cobra.Command {
 		Example: "  orphan-reaper scan\n  orphan-reaper scan --verdict keep\n  orphan-reaper scan | grep ^reap | cut -f 2\n" +
 			"  orphan-reaper scan -o json | jq '.pods[] | select(.verdict == \"reap\") | .uid'",
 		ValidArgsFunction: a.completePods,
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("interval") && !o.watch {
-				return exit.Usagef("", "--interval says how long --watch waits, and there is no --watch")
+		PreRunE: func(*cobra.Command, []string) error {
+			if a.json() && o.verdict != "" {
+				return exit.Usagef("jq '.pods[] | select(.verdict == \""+o.verdict+"\")' does", "--verdict filters text, and JSON has all pods")
 			}
-			return a.checkScan(o)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, uids, err := a.surveyed(cmd.Context(), args, anyName, false)
 			if err != nil {
 				return err
-			}
-			if o.watch {
-				return a.watch(cmd.Context(), cfg, uids, o)
 			}
 			return a.scan(cmd.Context(), cfg, uids, o, a.printer(a.stdout))
 		},
@@ -71,27 +62,10 @@ func newScanCommand(a *app) *cobra.Command {
 	flags.BoolVar(&o.all, "all", false, "also list living pods, and list each CNI file by itself")
 	verdicts := []string{"reap", "wait", "keep", "alive"}
 	flags.Var(&choiceValue{&o.verdict, verdicts, "VERDICT"}, "verdict", "list only pods with this verdict: reap, wait, keep or alive")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "look again and again; works on a terminal only")
-	flags.DurationVar(&o.interval, "interval", 2*shortestWatch, "how long --watch waits between two looks; at least 5s")
 	if err := cmd.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions(verdicts, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not there: the first call of any command shows it
 	}
 	return cmd
-}
-
-// checkScan refuses flags that would be silently without effect.
-func (a *app) checkScan(o scanOptions) error {
-	switch {
-	case a.json() && o.verdict != "":
-		return exit.Usagef("jq '.pods[] | select(.verdict == \""+o.verdict+"\")' does", "--verdict filters text, and JSON has all pods")
-	case a.json() && o.watch:
-		return exit.Usagef("", "--watch writes on a terminal, and no JSON")
-	case o.watch && a.printer(a.stdout).Piped:
-		return exit.Usagef("orphan-reaper scan looks once; the daemon's records are in the journal", "--watch writes on a terminal, and this is none")
-	case o.interval < shortestWatch:
-		return exit.Usagef("", "--interval %s is too short: %s at least", human.Span(o.interval), human.Span(shortestWatch))
-	}
-	return nil
 }
 
 // scan takes one look and shows it.
@@ -123,25 +97,3 @@ func (a *app) scan(ctx context.Context, cfg config.Config, uids []parsers.PodUID
 // contradicted reports whether a setting contradicts the kubelet that runs: nothing is taken then, so a
 // person should look, also where there is nothing to take now.
 func contradicted(r reaper.Report) bool { return r.Look.Node.Agrees.Truth == policy.No }
-
-// watch looks again and again until a signal ends it, and ends with the code of the last look that came to
-// its end.
-func (a *app) watch(ctx context.Context, cfg config.Config, uids []parsers.PodUID, o scanOptions) error {
-	attention := false
-	for {
-		p := a.printer(a.stdout)
-		p.NewScreen("orphan-reaper scan, every " + human.Span(o.interval) + ", at " + human.When(a.deps.now().Wall))
-		err := a.scan(ctx, cfg, uids, o, p)
-		switch code := exit.Code(err); {
-		case code == exit.DoneCode || code == exit.AttentionCode:
-			attention = code == exit.AttentionCode
-		case ctx.Err() == nil:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return exit.Attention(attention)
-		case <-time.After(o.interval):
-		}
-	}
-}

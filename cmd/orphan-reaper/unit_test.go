@@ -302,6 +302,18 @@ func withCapabilities(t *testing.T, set []string) (lost []string) {
 	var out []byte
 	go func() {
 		runtime.LockOSThread() // for good: the bounding set is the thread's, and its children's
+		// A container may have given us inheritable capabilities, which root's programs keep beside the bounding set: capabilities(7).
+		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		if err := unix.Capget(&hdr, &data[0]); err != nil {
+			done <- err
+			return
+		}
+		data[0].Inheritable, data[1].Inheritable = 0, 0
+		if err := unix.Capset(&hdr, &data[0]); err != nil {
+			done <- err
+			return
+		}
 		for n := range unix.CAP_LAST_CAP + 1 {
 			if !slices.ContainsFunc(set, func(name string) bool { return capabilityNeeds[name].number == n }) {
 				if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(n), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -340,7 +352,8 @@ func TestCapabilitiesHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: contents.TakeAll}}})
+	permit := policy.Standing{ByPerson: true, Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}}}.Gate()
+	r.Execute(t.Context(), permit, policy.Batch{Actions: []policy.Action{{Kind: policy.Purge, UID: uid, Entry: string(uid) + ".1", Take: contents.TakeAll}}})
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", os.Getppid())); err == nil {
 		fmt.Println("process seen")
 	}

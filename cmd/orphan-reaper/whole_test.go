@@ -112,14 +112,6 @@ func (n *wholeNode) given(command string) string {
 	return strings.Join(words, " ")
 }
 
-// shell runs a command that the program has printed.
-func (n *wholeNode) shell(command string) {
-	n.t.Helper()
-	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
-		n.t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-}
-
 // run runs the program to its end and returns its output and exit code.
 func (n *wholeNode) run(args ...string) (stdout string, code int) {
 	n.t.Helper()

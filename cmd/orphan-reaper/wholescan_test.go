@@ -44,7 +44,7 @@ func TestWholeExplainUsed(t *testing.T) {
 	testkit.Must(t, err)
 	defer func() { _ = f.Close() }() // nothing was written
 	ends := fmt.Sprintf("It may go when PID %d (", os.Getpid())
-	for _, args := range [][]string{{"explain"}, {"explain", "--short"}, {"scan"}} {
+	for _, args := range [][]string{{"explain"}, {"scan"}} {
 		out, code := n.run(append(args, wholeUID(1))...)
 		if words := strings.Join(strings.Fields(strings.ReplaceAll(out, "\n#", "\n")), " "); code != 0 || !strings.Contains(words, ends) ||
 			strings.Contains(words, "waits out") {

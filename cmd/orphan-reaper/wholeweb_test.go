@@ -130,7 +130,7 @@ func TestWholeWeb(t *testing.T) {
 
 // TestFleetBreakersBelowNothing: nobody would be asked.
 func TestFleetBreakersBelowNothing(t *testing.T) {
-	if code, out, said := call(t, "", "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "less than nothing") {
+	if code, out, said := call(t, "", "fleet", "sweep", "--max-breakers", "-1", "http://127.0.0.1:1"); code != 2 || !strings.Contains(said, "negative") {
 		t.Errorf("%d %s %s", code, out, said)
 	}
 }

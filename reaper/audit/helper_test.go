@@ -107,7 +107,7 @@ func golden(t *testing.T, name string, got []byte) {
 	want, err := os.ReadFile(path)
 	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (make golden writes it anew); got:\n%s", path, got)
+		t.Errorf("%s differs (make golden writes it anew):\n%s", path, testkit.Diff(string(want), string(got)))
 	}
 }
 

@@ -210,7 +210,7 @@ func Fields(r policy.Record) map[string]string {
 	own("REASON_DETAIL", strings.Join(details, "\n"))
 	takenFields(own, r.Taken)
 	jsonField(own, "LEFT", r.Left, len(r.Left))
-	jsonField(own, "VOL_DATA", r.VolData, len(r.VolData))
+	jsonField(own, "VOL_DATA", shippedVolumes(r.VolData), len(r.VolData))
 	return f
 }
 
@@ -255,4 +255,32 @@ func fieldName(s string) string {
 		}
 		return '_'
 	}, s)
+}
+
+// shippedVolume is what the journal has of one vol_data.json. A driver's attributes may hold what
+// only the node should know, and the journal goes to where log shippers send it. The ledger has all.
+type shippedVolume struct {
+	Driver string   `json:"driverName,omitempty"`
+	Handle string   `json:"volumeHandle,omitempty"`
+	Keys   []string `json:"keys,omitempty"`
+}
+
+func shippedVolumes(files map[string]string) map[string]shippedVolume {
+	all := make(map[string]shippedVolume, len(files))
+	for path, text := range files {
+		var v shippedVolume
+		var keys map[string]json.RawMessage
+		var attributes struct {
+			Of map[string]json.RawMessage `json:"volumeAttributes"`
+		}
+		if json.Unmarshal([]byte(text), &keys) == nil {
+			_ = json.Unmarshal(keys["driverName"], &v.Driver) // one that is no text is left out
+			_ = json.Unmarshal(keys["volumeHandle"], &v.Handle)
+			_ = json.Unmarshal([]byte(text), &attributes)
+			maps.Copy(keys, attributes.Of)
+			v.Keys = slices.Sorted(maps.Keys(keys))
+		}
+		all[path] = v
+	}
+	return all
 }

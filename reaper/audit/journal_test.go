@@ -89,7 +89,7 @@ func TestTexts(t *testing.T) {
 	one := policy.Record{Kind: policy.KindRemoved, UID: testUID, Taken: map[string]policy.Tally{"skeleton": {Entries: 1, Bytes: 1}}}
 	said := policy.Record{Kind: policy.KindNotParked, UID: testUID, Text: "it had not been moved"}
 	newer := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1" + policy.ConflictSuffix}
-	elder := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1", Merge: []string{"diff -rq a b", "cp -anT a b"}}
+	elder := policy.Record{Kind: policy.KindConflict, UID: testUID, Entry: testUID + ".1", Merge: []string{"diff -rq a b", "orphan-reaper quarantine purge --force a"}}
 	quiet := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 2044, PodCount: 1, LastLine: noon.Add(-9 * time.Minute)}
 	many := policy.Record{Kind: policy.KindQuiet, At: policy.Instant{Wall: noon}, Lines: 1234567, PodCount: 2044, LastLine: noon.Add(-24 * time.Hour)}
 	still := policy.Record{Kind: policy.KindStillNamed, At: policy.Instant{Wall: noon}, UID: testUID, Lines: 1, LastLine: noon, Gone: noon.Add(-time.Hour)}
@@ -167,7 +167,7 @@ func TestTellByTheJournal(t *testing.T) {
 			"ORPHAN_REAPER_TAKEN_ENTRIES": "14", "ORPHAN_REAPER_TAKEN_BYTES": "3166208",
 			"ORPHAN_REAPER_TAKEN_SKELETON_ENTRIES": "5", "ORPHAN_REAPER_TAKEN_PROJECTED_BYTES": "3145728",
 			"ORPHAN_REAPER_LEFT":     `[{"path":"volumes/kubernetes.io~nfs/data","class":"data","bytes":5368709120,"entries":12,"partial":true}]`,
-			"ORPHAN_REAPER_VOL_DATA": `{"volumes/kubernetes.io~csi/pv/vol_data.json":"{\n\"volumeHandle\":\"h\"}"}`,
+			"ORPHAN_REAPER_VOL_DATA": `{"volumes/kubernetes.io~csi/pv/vol_data.json":{"volumeHandle":"h","keys":["volumeHandle"]}}`,
 			"ORPHAN_REAPER_SEQ":      "42", "ORPHAN_REAPER_BOOT_ID": r.At.BootID, "ORPHAN_REAPER_UNDO": Undo(r),
 		} {
 			if e.get(name) != want {
@@ -206,6 +206,23 @@ func TestUntrustedNamesForgeNoField(t *testing.T) {
 	}
 }
 
+// TestVolumesInJournal: no value but driver and handle goes to where the journal is sent.
+func TestVolumesInJournal(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"driverName":"d","volumeHandle":"h","volumeAttributes":{"password":"SECRET"},"token":"SECRET"}`: `{"a":{"driverName":"d","volumeHandle":"h",` +
+			`"keys":["driverName","password","token","volumeAttributes","volumeHandle"]}}`,
+		`{"driverName":["SECRET"]}`: `{"a":{"keys":["driverName"]}}`,
+		`SECRET`:                    `{"a":{}}`,
+		``:                          `{"a":{}}`,
+	} {
+		got := ""
+		jsonField(func(_, value string) { got = value }, "VOL_DATA", shippedVolumes(map[string]string{"a": text}), 1)
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestLargeRecord(t *testing.T) {
 	if !testkit.InNamespace(t) {
 		return
@@ -213,13 +230,14 @@ func TestLargeRecord(t *testing.T) {
 	d := newJournald(t)
 	r := sample(policy.KindRemoved)
 	large := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB, five times a socket's buffer
-	r.VolData = map[string]string{"vol_data.json": large}
+	r.VolData = map[string]string{"vol_data.json": `{"volumeHandle":"` + large + `"}`}
 	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
 	e, inFile := d.read(t)
 	if !inFile {
 		t.Error("1 MiB came in a datagram: the test does not test what it should")
 	}
-	if want := `{"vol_data.json":"` + large + `"}`; e.get("ORPHAN_REAPER_VOL_DATA") != want || e.get("ORPHAN_REAPER_POD_UID") != testUID {
+	want := `{"vol_data.json":{"volumeHandle":"` + large + `","keys":["volumeHandle"]}}`
+	if e.get("ORPHAN_REAPER_VOL_DATA") != want || e.get("ORPHAN_REAPER_POD_UID") != testUID {
 		t.Error("a large record lost something")
 	}
 }

@@ -55,7 +55,7 @@ func TestRealJournald(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	r.Kind, r.VolData = policy.KindRemoved, map[string]string{"vol_data.json": strings.Repeat("x", 400<<10)}
+	r.Kind, r.VolData = policy.KindRemoved, map[string]string{"vol_data.json": `{"volumeHandle":"` + strings.Repeat("x", 400<<10) + `"}`}
 	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))
 	r.UID, r.VolData = "another", nil
 	testkit.Must(t, NewJournal(JournalOptions{}).Tell(r))

@@ -57,30 +57,56 @@ func New(noOpenat2 bool) (*Opener, error) {
 	return o, nil
 }
 
-// stopsAtMounts tries a step onto what is nearly always a mount. Where none of the names is
-// one (a bare chroot), it is enough that "." opens.
+// stopsAtMounts tries a step down to what is nearly always a mount, one up from there, and one out of root, with the flags of every other
+// step. A mount is known by its device, since statx has STATX_ATTR_MOUNT_ROOT only from Linux 5.8 on. Where none of the names is one (a
+// bare chroot), it is enough that "." opens.
 func (o *Opener) stopsAtMounts(root int) error {
 	fd, err := o.Step(root, ".", OPathDir)
 	if err != nil {
 		return err
 	}
-	Close(fd)
+	defer Close(fd)
+	if o.fallback == nil {
+		if err := refuses(o.open(root, "..", OPathDir, o.down)); err != nil {
+			return PathError("openat2", "..", err)
+		}
+	}
+	at, err := Stat(root)
+	if err != nil {
+		return PathError("statx", "/", err)
+	}
 	for _, name := range []string{"proc", "sys", "dev", "run"} {
-		st, err := StatName(root, name)
-		if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		mount, err := unix.Openat(root, name, OPathDir, 0)
+		if err != nil {
 			continue
 		}
-		fd, err := o.Step(root, name, OPathDir)
-		if err == nil {
-			Close(fd)
-			return fmt.Errorf("it does not stop at the mount /%s", name)
+		defer Close(mount)
+		if st, err := Stat(mount); err != nil || DevOf(&st) == DevOf(&at) {
+			continue
 		}
-		if !errors.Is(err, unix.EXDEV) {
+		if err := refuses(o.Step(root, name, OPathDir)); err != nil {
 			return PathError("open", "/"+name, err)
+		}
+		if err := refuses(o.Parent(mount)); err != nil {
+			return PathError("open", "/"+name+"/..", err)
 		}
 		return nil
 	}
 	return nil
+}
+
+var errCrosses = errors.New("it was opened although it is on another mount or above")
+
+// refuses returns nil where a step ended with EXDEV.
+func refuses(fd int, err error) error {
+	switch {
+	case err == nil:
+		Close(fd)
+		return errCrosses
+	case errors.Is(err, unix.EXDEV):
+		return nil
+	}
+	return err
 }
 
 // Fallback returns why openat2 is not used, nil where it is.

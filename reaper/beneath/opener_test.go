@@ -91,6 +91,32 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestSelfTest: a kernel that ignores one of the flags is found at the start, whatever its version, and so are mount IDs that are all the same.
+func TestSelfTest(t *testing.T) {
+	root := open(t, "/")
+	if st, err := StatName(root, "proc"); err != nil || DevOf(&st) == device(t, "/") {
+		testkit.Skip(t, "there is no /proc: ", err)
+	}
+	for name, o := range map[string]*Opener{
+		"no NO_XDEV, down": {down: resolveDown &^ unix.RESOLVE_NO_XDEV, up: resolveUp},
+		"no NO_XDEV, up":   {down: resolveDown, up: resolveUp &^ unix.RESOLVE_NO_XDEV},
+		"no BENEATH":       {down: resolveDown &^ unix.RESOLVE_BENEATH, up: resolveUp},
+		"no mount IDs":     {fallback: errors.ErrUnsupported, same: func(_, _ int) (bool, error) { return true, nil }},
+	} {
+		if err := o.stopsAtMounts(root); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+	for name, o := range map[string]*Opener{
+		"openat2":   {down: resolveDown, up: resolveUp},
+		"mount IDs": {fallback: errors.ErrUnsupported, same: sameMount},
+	} {
+		if err := o.stopsAtMounts(root); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestMagicLink: a link of procfs leads to what a descriptor holds. BENEATH and NO_SYMLINKS stop
 // it as well, so they are off.
 func TestMagicLink(t *testing.T) {

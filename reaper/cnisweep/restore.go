@@ -107,7 +107,7 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 		}
 		return true
 	}, func(files []cni.Content) {
-		outs := r.Remover.RestoreCNI(ctx, files)
+		outs := r.Remover.RestoreCNI(ctx, policy.Standing{ByPerson: true}.Gate(), files)
 		r.done.Add(outs)
 		r.write(outs, cmp.Or(r.which, name))
 		work.Add(int64(len(files)))

@@ -45,9 +45,9 @@ type Looks interface {
 // Remover is the only thing that changes the CNI directories.
 type Remover interface {
 	// RemoveCNI unlinks those files that are still what was archived.
-	RemoveCNI(ctx context.Context, files []cni.Content) []cni.Outcome
+	RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome
 	// RestoreCNI writes files back that are not there, an address only if it is free.
-	RestoreCNI(ctx context.Context, files []cni.Content) []cni.Outcome
+	RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome
 }
 
 // Archive keeps what is removed, each batch whole and synced before the first unlink.
@@ -75,6 +75,7 @@ type Options struct {
 	Rules  policy.Rules
 	Only   []parsers.PodUID // empty: the files of all pods
 	DryRun bool             // the same way, without the last step and without a trace
+	Node   policy.Node      // what the look before the sweep found out about the node
 	// Stopped: the breaker is open, whatever the ledger says.
 	Stopped bool
 	// Files is how many files that are no living pod's are reported one by one, of those that
@@ -161,8 +162,8 @@ type sweep struct {
 func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) Report {
 	w := &sweep{Sweeper: s, opt: opt, rep: Report{Swept: true, At: s.Clock.Now(), Census: cni.NewCensus()}}
 	enforces := !opt.DryRun && !opt.Rules.Observe && s.Remover != nil
-	if enforces {
-		w.finish(ctx)
+	if permit := w.permit(opt.Node); permit.Removes() && s.Remover != nil {
+		w.finish(ctx, permit)
 	}
 	reaped := cni.Reaped(s.Ledger.Entries())
 	takes := !opt.DryRun && s.Remover != nil
@@ -194,6 +195,12 @@ func (s *Sweeper) Sweep(ctx context.Context, opt Options, heard *cni.Listings) R
 	slices.Sort(w.rep.Errors)
 	w.rep.Errors = slices.Compact(w.rep.Errors)
 	return w.rep
+}
+
+// permit asks the gate by what is known of the node now.
+func (w *sweep) permit(n policy.Node) policy.Permit {
+	breaker := w.opt.Stopped || w.Ledger.BreakerOpen()
+	return policy.Standing{Node: n, Breaker: breaker, Rules: w.opt.Rules, DryRun: w.opt.DryRun}.Gate()
 }
 
 // judge judges the files of one look and returns those to remove.

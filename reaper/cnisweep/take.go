@@ -25,6 +25,10 @@ type batch struct {
 // begin archives a batch and writes it down, waits for the one before it, and begins to remove it:
 // while one is removed the next is archived, since both wait for the disk.
 func (w *sweep) begin(ctx context.Context, files []cni.Content, n policy.Node) {
+	permit := w.permit(n)
+	if !permit.Removes() {
+		return // judge has kept them already, unless the breaker opened since
+	}
 	w.Prober.StillCNI(ctx, files)
 	keep := w.whole(files)
 	if len(keep) == 0 {
@@ -46,7 +50,7 @@ func (w *sweep) begin(ctx context.Context, files []cni.Content, n policy.Node) {
 		return
 	}
 	w.under = &batch{archive: name, node: n, outs: make(chan []cni.Outcome, 1)}
-	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.RemoveCNI(ctx, keep) }(w.under.outs)
+	go func(outs chan<- []cni.Outcome) { outs <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.outs)
 }
 
 // whole returns the files of which everything was read, and that still are what was; the others stay.
@@ -119,14 +123,14 @@ func (w *sweep) fail(ctx context.Context, keep []cni.Content, what string, err e
 // finish ends what a crash cut short: the ledger has the intent and not the outcome. What
 // is still what was archived goes now, since it was proved dead and its container's ID never
 // comes back; the rest stays.
-func (w *sweep) finish(ctx context.Context) {
+func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 	for name, e := range w.Ledger.Entries() {
 		if e.Phase != policy.PhaseCNIRemoving {
 			continue
 		}
 		var outs []cni.Outcome
 		err := w.eachBatch(name, func(cni.Content) bool { return true }, func(files []cni.Content) {
-			outs = append(outs, w.Remover.RemoveCNI(ctx, files)...)
+			outs = append(outs, w.Remover.RemoveCNI(ctx, permit, files)...)
 		})
 		rec := cni.RemovedRecord(name, outs, policy.Node{}, w.Clock.Now())
 		rec.By = who.Known(e.By)

@@ -45,18 +45,19 @@ func Dial(path string, timeout time.Duration, maxAnswer int) (*Conn, error) {
 	return &Conn{conn, timeout}, nil
 }
 
-// Connect is Dial for a socket at which another service than CRI is asked.
-func Connect(path string, maxAnswer int) (*grpc.ClientConn, error) {
+// Connect is Dial for a socket at which another service than CRI is asked. The options come last.
+func Connect(path string, maxAnswer int, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	// passthrough and a dialer of our own rather than a unix: target, since a target is
 	// parsed as a URL and a path may hold any byte. The authority must be a host name.
-	return grpc.NewClient("passthrough:///localhost",
+	return grpc.NewClient("passthrough:///localhost", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithUserAgent("orphan-reaper"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+	}, options...)...)
 }
 
 // Close ends the connection. What was sent was answered, or it is not known what became of it.

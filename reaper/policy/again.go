@@ -46,19 +46,23 @@ func (i Instant) since(at Instant) time.Time {
 	return at.Wall
 }
 
-// Used says whether anything uses the directory that was made again while the pod was parked:
-// a mount, an open file or what lies in it (FactUsed), or a sandbox or a container that is
-// younger than the parking. One that is older was started in the parked directory and holds
-// binds of that one.
+// Used reports whether anything uses the directory that was made again while the pod was parked: a mount,
+// an open file or its content (FactUsed), or a container that is younger than the parking. One that is older
+// was started in the parked directory and holds binds of that one.
+//
+// A kubelet sets up a pod's volumes, then has its sandbox made, then its containers (Kubelet.SyncPod). It does
+// not set up a volume twice. So a mount in the elder, which had none when it was judged, or a sandbox that is
+// younger than the parking while the new directory has no volume, shows that the volumes are in the elder: the
+// containers cannot start before the two have changed places.
 func Used(e Evidence, p Parked, r Rules, now Instant) Fact {
 	used := e.Facts[FactUsed]
-	if used.Truth == Yes {
+	if used.Truth == Yes || used.Truth == No && e.Elder.Truth == Yes {
 		return used
 	}
 	for _, n := range [...]FactName{FactSandbox, FactContainer} {
 		f := e.Facts[n]
 		switch {
-		case f.Truth == No, f.Truth == Unknown && r.Waive:
+		case f.Truth == No, f.Truth == Unknown && r.Waive, used.Truth == No && onlySandboxes(e):
 		case f.Truth == Yes && !e.Made.Last.Before(now.since(p.At)):
 			return Fact{Truth: Yes, Origin: f.Origin, Detail: strings.TrimSpace("younger than the parking: " + f.Detail)}
 		case f.Truth == Unknown:
@@ -73,19 +77,31 @@ func Used(e Evidence, p Parked, r Rules, now Instant) Fact {
 	return used
 }
 
-// returned says whether the pod is back although the judgement that it was dead was right: a
-// static pod whose manifest was gone and is there again gets the UID and the directory that
-// it had. What the runtime has of it must be younger than the parking.
-func returned(e Evidence, p Parked, now Instant) bool {
-	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
-	return e.Facts[FactStaticPod].Truth == Yes &&
-		(!runs || !e.Made.Undated && !e.Made.First.Before(now.since(p.At)))
+func onlySandboxes(e Evidence) bool {
+	return e.Facts[FactSandbox].Truth == Yes && e.Facts[FactContainer].Truth == No
 }
 
-// again decides about a parked pod that has a directory again. What is used is left alone. Where
-// nothing uses it, the two change places: the pod was parked though it lived, and its
-// containers, older than the parking, hold binds of the parked one. A static pod that
-// has just come back is about to use what its kubelet makes, so that waits.
+// mayReturn reports whether the pod may come back under its UID: a static pod, whose manifest or URL gives it
+// the UID that it had. A pod of the API server never does.
+func mayReturn(e Evidence) bool {
+	return e.Static || e.Facts[FactStaticPod].Truth == Yes || len(e.UID) == StaticUIDLen
+}
+
+// StaticUIDLen is the length of the UIDs that the kubelet itself gives to static pods: an MD5 up to 1.34, an
+// FNV-128a since, in hexadecimal. The API server's have 36 characters.
+const StaticUIDLen = 32
+
+// returned reports whether the pod is back, or was, although the judgement that it was dead was right: a static
+// pod whose manifest was gone came back. What the runtime has of it must be younger than the parking.
+func returned(e Evidence, p Parked, now Instant) bool {
+	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
+	return mayReturn(e) && (!runs || !e.Made.Undated && !e.Made.First.Before(now.since(p.At)))
+}
+
+// again decides about a parked pod that has a directory again. What is used is left alone. Where nothing uses
+// it, the two change places: containers that are older than the parking hold binds of the parked one, and
+// volumes that were set up at the moment of the parking are in it. A static pod that has just come back, and
+// of which nothing shows that yet, is about to use what its kubelet makes, so that waits.
 func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	cameBack := returned(e, p, now)
 	if cameBack {
@@ -102,7 +118,7 @@ func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	case used.Truth == Unknown:
 		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "it is not known whether it is used: "+used.Detail))
-	case cameBack && v.Decision == ParkedPutBack:
+	case cameBack && v.Decision == ParkedPutBack && e.Elder.Truth != Yes && !onlySandboxes(e):
 		v.Decision = ParkedWait
 		v.word(ReasonRemade, join(remade.Detail, "nothing uses it yet"))
 	}

@@ -81,7 +81,7 @@ func TestClearLedger(t *testing.T) {
 			t.Error("what was cleared goes without a person's word")
 		}
 		// A way back that could not be gone leaves it as it was.
-		b := putBack(tc.out, Fact{Truth: Yes})
+		b := putBack(tc.out, Evidence{}, nil, s.now)
 		Fold(states, Intent(b, s.node, s.now))
 		for _, r := range Recorded(Outcome{Action: b, Result: Partly, ID: made, Left: left}, s.node, s.now) {
 			Fold(states, r)

@@ -46,6 +46,10 @@ type KubeletID struct {
 // new start looks there.
 var ErrRootMoved = errors.New("this is not the kubelet's root directory")
 
+// ErrStateRemoved is for a state directory that was removed, or emptied, while it was open: the lock that keeps another daemon away is gone
+// as well. A new start makes it anew.
+var ErrStateRemoved = errors.New("the state directory was removed while it was in use")
+
 // LogFormat is the kubelet's --logging-format.
 type LogFormat string
 
@@ -116,6 +120,8 @@ type Evidence struct {
 	Facts   Facts
 	// StateFiles are the kubelet's own files that name the pod, where all of them could be read.
 	StateFiles []StateFile
+	// FilesGoStale is true where all of these are files that the kubelet leaves as they are when it lets a pod go.
+	FilesGoStale bool
 	// Leaves are the volume directories that the kubelet cannot remove since something lies
 	// in them, where that is all that its volume manager complains of.
 	Leaves  []VolumeTeardown
@@ -139,6 +145,17 @@ type Evidence struct {
 	LooseContainers int
 	// Made is when they and their containers were made.
 	Made Span
+	// Omitted is true where the running kubelet's complete list omits the pod. FactReleased may rest on the API
+	// server's list as well.
+	Omitted bool
+	// Unlisted is Yes where the kubelet's list at its socket pods-api omits the pod. That list is complete if the
+	// kubelet had taken in all of its pods, as it has once it has named any orphan.
+	Unlisted Fact
+	// Static is true where the runtime lists a sandbox of the pod that the kubelet made from a manifest or a
+	// URL (annotation kubernetes.io/config.source), now or in an earlier look: such a pod returns under its UID.
+	Static bool
+	// Elder says, of a parked pod, whether a mount of any namespace is in the directory that lies in quarantine.
+	Elder Fact
 	// Unwanted says who answered with the list of the pods that are wanted on this node, and
 	// without this one; "" where nobody did, or one of them has it.
 	Unwanted string

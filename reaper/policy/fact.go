@@ -66,7 +66,7 @@ const (
 	FactKubeletFile                  // does a state file of the kubelet name the UID?
 	FactKubeletLists                 // does the kubelet's own pod list, where it can be had, have the UID?
 	FactAPILists                     // does the API server, where one was named, bind a pod of this UID to the node?
-	FactReleased                     // has a list that is known to be whole, of one of those two, come without the UID?
+	FactReleased                     // does a list that is known to be whole, of one of those two, omit the UID?
 	FactStaticPod                    // does a manifest of a static pod own the UID?
 	FactStaged                       // is a volume of the pod staged or mapped on the node?
 	FactInUse                        // does a process hold something below it open?

@@ -14,6 +14,9 @@ type Hold struct {
 	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
 	// memory of its own: the rest of the hold may be zero.
 	Unwanted Instant `json:"unwanted,omitzero"`
+	// Ended is since when stopped sandboxes have been all that is left of the pod. It is a memory
+	// of its own, too.
+	Ended Instant `json:"ended,omitzero"`
 	// Paused is since when looks have met a doubt that is not about this pod, and Lost how
 	// long such pauses before it took: that time does not count.
 	Paused Instant       `json:"paused,omitzero"`
@@ -87,12 +90,30 @@ func (v *Verdict) pause(of, h Hold, r Rules, now Instant) {
 	}
 }
 
-// hold waits until two looks at the same directory, a hold apart in one boot, agree.
-func (v *Verdict) hold(of, h Hold, r Rules, now Instant) {
+// hold remembers the first of the looks at the same directory, in one boot, that agree, and returns how
+// long ago it was, pauses not counted.
+func (v *Verdict) hold(of, h Hold, r Rules, now Instant) time.Duration {
 	since, ok := h.resume(of, r, now)
 	if !ok {
 		since, h = 0, Hold{Since: now}
 	}
 	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
-	v.Good(since, r)
+	return since
+}
+
+// LetGoByKubelet reports whether the running kubelet reported the pod as an orphan, or its complete list omits it.
+func (e *Evidence) LetGoByKubelet() bool { return e.Facts[FactNamed].Truth == Yes || e.Omitted }
+
+// holdOf returns the hold of a pod: HoldReported where the running kubelet reported it as an orphan, or
+// its complete list omits it, else Hold. HoldReported never makes it longer, and 0 leaves it at Hold.
+//
+// The hold guards against one look that is wrong at one moment. What the kubelet itself lets go rests on
+// the kubelet's own state besides: it names a pod only once no volume of it is in use, and would remove
+// the directory in that very run if it could. For all others the node's silence is the only evidence, and
+// that has to last longer.
+func (r Rules) holdOf(e *Evidence) time.Duration {
+	if r.HoldReported > 0 && !r.Waive && e.LetGoByKubelet() {
+		return min(r.Hold, r.HoldReported)
+	}
+	return r.Hold
 }

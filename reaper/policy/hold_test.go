@@ -115,7 +115,6 @@ func TestPauseKeepsNothingElse(t *testing.T) {
 		"another directory":    func(s *scene) { s.ev.ID.Ino++ },
 		"another boot":         func(s *scene) { s.now.BootID = "boot-2" },
 		"a sign of life":       func(s *scene) { s.ev.Facts[FactCgroup].Truth = Yes },
-		"not named":            func(s *scene) { s.ev.Facts[FactNamed].Truth, s.ev.Facts[FactAnyNamed].Truth = No, No },
 		"no kubelet":           func(s *scene) { s.node.Kubelet = Fact{} },
 		"the kubelet is young": func(s *scene) { s.node.KubeletID.Start = s.now.Boot - time.Second },
 		"a fresh runtime": func(s *scene) {

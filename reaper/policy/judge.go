@@ -104,6 +104,9 @@ type objection struct {
 	decision Decision
 	why      Why
 	unless   unless
+	// reported is true where a report of the running kubelet, or its complete list, lifts the objection
+	// whatever else is so. The hold runs meanwhile: see weigh.
+	reported bool
 }
 
 // judgement is the judging of one pod: what is known, and all that speaks against letting it go.
@@ -124,6 +127,7 @@ type judgement struct {
 // The evidence is read once, into objections, and these are weighed. Only a pod without any
 // objection may be Reap, and only once time has passed.
 func Judge(e Evidence, n Node, h Hold, r Rules, now Instant) Verdict {
+	r.Hold = r.holdOf(&e)
 	j := &judgement{e: e, n: n, h: h, r: r, now: now, start: Verdict{UID: e.UID, Name: e.Name, Decision: Reap}}
 	if e.UID == "" {
 		j.start.KeepFor(ReasonInvalidUID, "the name is no pod UID")
@@ -165,7 +169,12 @@ func (j *judgement) objections() {
 }
 
 func (j *judgement) object(d Decision, reason Reason, detail string, need unless) {
-	j.against = append(j.against, objection{d, Why{reason, detail}, need})
+	j.against = append(j.against, objection{decision: d, why: Why{reason, detail}, unless: need})
+}
+
+// objectUnreported objects until the running kubelet reports the pod, or its complete list omits it.
+func (j *judgement) objectUnreported(reason Reason, detail string, need unless) {
+	j.against = append(j.against, objection{Keep, Why{reason, detail}, need, true})
 }
 
 // apply objects unless the rule's fact is the one truth that lets the pod go.
@@ -173,6 +182,10 @@ func (j *judgement) apply(rule rule, need unless) {
 	switch f := j.e.Facts[rule.fact]; {
 	case f.Truth == rule.dead:
 	case f.Truth != Unknown:
+		if rule.fact == FactKubeletFile && !j.r.Waive && j.e.FilesGoStale {
+			j.objectUnreported(rule.alive, f.Detail, need)
+			return
+		}
 		if rule.fact == FactTeardown && !j.r.Waive && len(j.e.Leaves) > 0 {
 			need = unlessCleared
 		}
@@ -198,25 +211,35 @@ func (j *judgement) doubts(rule rule) bool {
 // clear.go assumes anything, and what it makes of the verdict is never Reap.
 //
 //	no objection                      Reap, once time has passed
-//	the stopped sandboxes alone       Wait for their removal where that is allowed, else Keep
+//	the stopped sandboxes alone       Wait for their removal by the kubelet, or by the runtime where that is allowed, then Keep
+//	only the kubelet's report missing Keep, and the hold runs
 //	doubts about the node alone       Keep, and the hold pauses
 //	anything else                     Keep, or Wait where all that objects ends by itself
 //
+// A kubelet reports one orphan at a time, the first in sorted order, until its directory is gone. So the
+// hold of the others runs before their turn: a backlog takes one hold, not one for each pod.
+//
 // stands: something objects that nothing can lift. need: what would lift all the others. good:
-// nothing objects. forgotten: only stopped sandboxes object.
+// nothing objects. forgotten: only stopped sandboxes object. against and doubt are the same as stands
+// and need without the objections that a report lifts.
 func (j *judgement) weigh(assume unless) Verdict {
 	v := j.start
 	v.Why = slices.Clip(v.Why)
-	var need unless
+	var need, doubt unless
 	stands := v.Decision != Reap // the kubelet is not there, or has just started
+	against := stands
 	for _, o := range j.against {
 		need |= o.unless &^ assume
 		stands = stands || o.unless == 0
+		if !o.reported {
+			doubt |= o.unless &^ assume
+			against = against || o.unless == 0
+		}
 	}
 	good := !stands && need == 0
 	forgotten := !stands && need == unlessRemoved
 	if forgotten {
-		v.sandboxes(j.e, j.r, j.now)
+		v.sandboxes(j.e, j.h, j.r, j.now)
 		good = j.r.RemoveSandboxes
 	} else {
 		for _, o := range j.against {
@@ -226,16 +249,19 @@ func (j *judgement) weigh(assume unless) Verdict {
 		}
 	}
 	of := Hold{ID: j.e.ID, Sandboxes: need&unlessRemoved != 0}
-	if !stands && need&unlessDoubt != 0 && need&unlessCleared == 0 && (!of.Sandboxes || j.r.RemoveSandboxes) {
+	if !against && doubt&unlessDoubt != 0 && doubt&unlessCleared == 0 && (!of.Sandboxes || j.r.RemoveSandboxes) {
 		v.pause(of, j.h, j.r, j.now)
 	}
 	if !j.e.RuntimeOnly {
 		v.Aged("directory", j.e.Changed, j.r.Hold, "the hold of "+j.r.Hold.String(), j.now)
 	}
-	if good {
+	switch {
+	case good:
+		v.Good(v.hold(of, j.h, j.r, j.now), j.r)
+	case !against && doubt == 0 && !forgotten:
 		v.hold(of, j.h, j.r, j.now)
 	}
-	if forgotten && v.Decision == Wait && !v.For(ReasonYoung) && !v.For(ReasonHold) {
+	if forgotten && good && v.Decision == Wait && !v.For(ReasonYoung) && !v.For(ReasonHold) {
 		v.Sandboxes = j.e.Sandboxes
 	}
 	return v

@@ -412,7 +412,7 @@ func Fold(states map[string]*EntryState, r Record) {
 }
 
 func begun(s *EntryState, r Record) {
-	s.ID, s.Why, s.Namespace, s.PodName = r.ID, r.Why, r.Namespace, r.PodName
+	s.ID, s.Why, s.Namespace, s.PodName, s.Static = r.ID, r.Why, r.Namespace, r.PodName, r.Static
 	parked(s, r)
 }
 

@@ -267,3 +267,8 @@ func (v ParkedVerdict) Unproven() bool {
 	}
 	return false
 }
+
+// OnlyConfirms reports whether the pod waits for nothing but the end of its confirm time.
+func (v ParkedVerdict) OnlyConfirms() bool {
+	return v.Decision == ParkedWait && len(v.Why) == 1 && v.Why[0].Reason == ReasonConfirm
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
 
@@ -58,34 +59,16 @@ func Frozen(e Evidence, s EntryState, v ParkedVerdict, n Node, now Instant) Reco
 	return r
 }
 
-// mostMerges bounds the commands of one record.
-const mostMerges = 8
+// mergeCopy is no command: as root it would copy to wherever a living container leads it.
+const mergeCopy = "# stop the pod, and only then copy what is missing: its containers can put a link in the way of a copy"
 
-// Merge returns the commands with which a person brings what lies in quarantine, at elder,
-// into the directory live that the pod has now: look at both, copy what may be missing and
-// replace nothing, and remove the rest.
+// Merge returns how a person brings what lies in quarantine, at elder, into the directory live that
+// the pod has now: look at both, copy what may be missing while the pod is stopped, and remove the rest.
 func Merge(elder, live string, uid parsers.PodUID, left []Residue) []string {
-	cmds := []string{"diff -rq " + quote(elder) + " " + quote(live)}
-	for _, l := range left {
-		if l.Class != contents.ClassData && l.Class != contents.ClassEphemeral || strings.ContainsAny(l.Path, `"`) {
-			continue // what the kubelet makes anew, or a name that a shell would need help with
-		}
-		if len(cmds) > mostMerges {
-			cmds = append(cmds, "and so on")
-			break
-		}
-		cmds = append(cmds, "cp -anT "+quote(elder+"/"+l.Path)+" "+quote(live+"/"+l.Path))
+	cmds := []string{"diff -rq " + clean.Shell(elder) + " " + clean.Shell(live)}
+	kept := func(l Residue) bool { return l.Class == contents.ClassData || l.Class == contents.ClassEphemeral }
+	if slices.ContainsFunc(left, kept) { // what the kubelet makes anew is not copied
+		cmds = append(cmds, mergeCopy)
 	}
 	return append(cmds, "orphan-reaper quarantine purge --force "+string(uid))
-}
-
-// quote makes one word of a shell's, where it is not one already.
-func quote(word string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-~:@+=,", c)
-	}
-	if strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -140,7 +140,8 @@ func life(why []Why) Outlook {
 
 // Living says whether the pod plainly lives, so that keeping it needs no word: the runtime
 // or the cgroups know it, or the kubelet or the API server lists it, as it does those that have completed.
-func (v *Verdict) Living() bool { return life(v.Why) == OutlookAlive }
+// A pod that waits does not: its stopped sandboxes go by themselves.
+func (v *Verdict) Living() bool { return v.Decision != Wait && life(v.Why) == OutlookAlive }
 
 // OutlookOf says what a verdict asks of a person: of a pod that waits or goes nothing, of
 // a living one neither.

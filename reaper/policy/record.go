@@ -19,7 +19,8 @@ type Record struct {
 	UID       parsers.PodUID   `json:"uid,omitempty"`
 	Namespace string           `json:"namespace,omitempty"`
 	PodName   string           `json:"pod_name,omitempty"`
-	Entry     string           `json:"entry,omitempty"` // name in quarantine
+	Static    bool             `json:"static,omitempty"` // a static pod: it may return under its UID
+	Entry     string           `json:"entry,omitempty"`  // name in quarantine
 	ID        DirID            `json:"id,omitzero"`
 	Kubelet   KubeletID        `json:"kubelet,omitzero"`
 	Leaf      string           `json:"leaf,omitempty"`    // the directory that was cleared
@@ -70,6 +71,7 @@ type EntryState struct {
 	Phase       Phase
 	Namespace   string
 	PodName     string
+	Static      bool // a static pod: it may return under its UID
 	Parked      Parked
 	ID          DirID
 	Leaf        string // the directory below pods/UID whose content this is; "": a whole pod directory
@@ -107,7 +109,7 @@ func Intent(a Action, n Node, now Instant) Record {
 func recordOf(a Action, n Node, now Instant) Record {
 	r := Record{At: now, By: a.By, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Sandbox: a.Sandbox.ID, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
-		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
+		r.Namespace, r.PodName, r.Static = a.Evidence.Namespace, a.Evidence.PodName, a.Evidence.Static
 	}
 	return r
 }
@@ -177,7 +179,7 @@ func Recover(e EntryState, inQuarantine bool, now Instant) (*Record, *Action) {
 	}
 	a := Action{
 		Kind: do.action, UID: e.UID, Entry: e.Entry, ID: e.ID, Leaf: e.Leaf, Parked: e.Parked.At, Why: e.Why,
-		ByPerson: e.Phase == PhaseRestoring, By: who.Known(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName},
+		ByPerson: e.Phase == PhaseRestoring, By: who.Known(e.By), Evidence: &Evidence{UID: e.UID, Namespace: e.Namespace, PodName: e.PodName, Static: e.Static},
 	}
 	switch {
 	case do.record != "":
@@ -298,6 +300,8 @@ type Outcome struct {
 	Conflict string
 	// Remade is set where the directory had been made again and there is no conflict, or not yet.
 	Remade bool
+	// Withdrawn is set where the last question, before anything was tried, found the pod no longer known to be dead.
+	Withdrawn bool
 	// Stopped is set where the program was told to end before the action had ended.
 	Stopped bool
 }

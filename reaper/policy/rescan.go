@@ -22,33 +22,3 @@ func (b Batch) Unmounted(mounts map[parsers.PodUID]Fact) Batch {
 func (o Outcome) Moved() bool {
 	return (o.Action.Kind == Park || o.Action.Kind == Clear) && o.Result == Done
 }
-
-// PutBacks put back what was just moved and a scan of the mounts hits, now that no
-// path leads there: a mount that came between look and rename was carried along. A scan that
-// failed counts as a hit.
-func PutBacks(moved []Outcome, mounts map[parsers.PodUID]Fact) []Batch {
-	var actions []Action
-	for _, o := range moved {
-		if f := mounts[o.Action.UID]; f.Truth != No {
-			actions = append(actions, putBack(o, f))
-		}
-	}
-	return Batches(actions)
-}
-
-// putBack is the action that puts back what was just moved of a pod that the mount scan hit, or of
-// which the scan could not say that nothing is mounted.
-func putBack(o Outcome, mounted Fact) Action {
-	why := Why{ReasonMounted, mounted.Detail}
-	if mounted.Truth != Yes {
-		why = Why{ReasonMountsUnknown, unknownDetail(FactMounted, mounted)}
-	}
-	id := o.Action.ID
-	if o.Action.Kind == Clear {
-		id = o.ID
-	}
-	return Action{
-		Kind: PutBack, UID: o.Action.UID, Entry: o.Action.Entry, ID: id, Leaf: o.Action.Leaf,
-		Why: []Why{why}, Evidence: o.Action.Evidence,
-	}
-}

@@ -91,12 +91,25 @@ func JudgeRemoved(e Evidence, n Node, s Removed, r Rules, now Instant) (ParkedVe
 	return v, true
 }
 
-// sandboxes gives the reasons of a pod whose sandboxes the runtime keeps and nobody else
-// knows. With Rules.RemoveSandboxes it waits for them to go.
-func (v *Verdict) sandboxes(e Evidence, r Rules, now Instant) {
+// cleanedWithin is how long a stopped sandbox may be left after its pod's end before an operator
+// has to act: the kubelet's garbage collection of sandboxes runs each minute.
+const cleanedWithin = 3 * time.Minute
+
+// sandboxes gives the reasons of a pod of which only stopped sandboxes are left. It waits for the kubelet
+// to remove them. With Rules.RemoveSandboxes it waits for the runtime to remove them.
+func (v *Verdict) sandboxes(e Evidence, h Hold, r Rules, now Instant) {
 	d := Keep
 	if r.RemoveSandboxes {
 		d = Wait
+	} else {
+		since, ok := now.Since(h.Ended)
+		if v.Hold.Ended = h.Ended; !ok {
+			v.Hold.Ended, since = now, 0
+		}
+		if since < cleanedWithin {
+			v.WaitFor(cleanedWithin-since, ReasonSandbox, e.Facts[FactSandbox].Detail+"; the pod has ended, and its kubelet removes the sandbox within minutes")
+			return
+		}
 	}
 	v.keep(d, ReasonSandbox, e.Facts[FactSandbox].Detail)
 	if f := e.Facts[FactContainer]; f.Truth == Yes {

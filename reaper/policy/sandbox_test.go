@@ -40,9 +40,34 @@ func TestSandboxOrphaned(t *testing.T) {
 		t.Errorf("no age in %q", v.Why[2].Detail)
 	}
 	s.rules.RemoveSandboxes = false
+	s.hold = Hold{Ended: s.ago(cleanedWithin)}
 	v = s.judge()
-	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Sandboxes != nil || v.Hold != (Hold{}) {
+	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Sandboxes != nil || v.Hold != s.hold {
 		t.Errorf("without the setting: %+v", v)
+	}
+}
+
+// TestSandboxBeingCleaned: the kubelet's garbage collection gets its time before an operator has to act.
+func TestSandboxBeingCleaned(t *testing.T) {
+	for _, ended := range []time.Duration{0, time.Minute, cleanedWithin - time.Second} {
+		s := stoppedScene()
+		s.rules.RemoveSandboxes, s.hold = false, Hold{}
+		want := s.now
+		if ended > 0 {
+			want = s.ago(ended)
+			s.hold.Ended = want
+		}
+		v := s.judge()
+		if v.Decision != Wait || !slices.Equal(reasonsOf(v), []Reason{ReasonSandbox}) || v.Living() || v.Sandboxes != nil || v.Hold != (Hold{Ended: want}) ||
+			v.Due != cleanedWithin-ended || OutlookOf(v.Decision, v.Why) != OutlookQuiet || !strings.HasSuffix(v.Why[0].Detail, "within minutes") {
+			t.Errorf("ended %s ago: %+v", ended, v)
+		}
+	}
+	s := stoppedScene()
+	s.rules.RemoveSandboxes, s.hold = false, Hold{Ended: s.ago(time.Minute)}
+	s.ev.Sandboxes[0].Ready = true
+	if v := s.judge(); v.Decision != Keep || !v.Living() || v.Hold.Ended != (Instant{}) {
+		t.Errorf("a pod that runs: %+v", v)
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 
 // Rules are the operator's choices. All durations are as configured; none is read from the node.
 type Rules struct {
-	Hold      time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
-	Settle    time.Duration // how long the kubelet must have run
-	Confirm   time.Duration // how long a parked pod waits for a sign of life
-	Retention time.Duration // how long ephemeral data stays in quarantine
+	Hold time.Duration // how long evidence must stay good, on CLOCK_BOOTTIME
+	// HoldReported is the hold of a pod that the running kubelet reported, or that its complete list omits.
+	HoldReported time.Duration
+	Settle       time.Duration // how long the kubelet must have run
+	Confirm      time.Duration // how long a parked pod waits for a sign of life
+	Retention    time.Duration // how long ephemeral data stays in quarantine
 	// CNIOlderThan is how old what CNI left must be.
 	CNIOlderThan time.Duration
 	MaxPerLook   int  // most pods taken in one look; 0 is no limit

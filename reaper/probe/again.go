@@ -56,8 +56,9 @@ func (p *Probe) Used(ctx context.Context, uid parsers.PodUID, since policy.Insta
 	w := parsers.PodSet{uid: true}
 	runtime := p.runtimes().Ask(ctx)
 	e := policy.Evidence{UID: uid}
+	// After the runtime: a sandbox that it lists was made after the pod's volumes were set up.
 	content, m, files := p.dirs.MadeAgain(ctx, d, uid), p.readMounts(ctx, w), p.openFiles().Read(ctx, d.Pods, nil, w)
-	e.Facts[policy.FactUsed] = reading.UsedAgain(content, m.Use(uid), files.Use(uid))
+	e.Facts[policy.FactUsed], e.Elder = reading.UsedAgain(content, m.Use(uid), files.Use(uid)), m.Parked(uid)
 	runtime.Tell(&e)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{Waive: p.cfg.Waive}, p.cfg.Clock.Now())
 }

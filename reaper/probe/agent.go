@@ -9,11 +9,16 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	if !ok {
 		return ""
 	}
+	return "; the process is of " + l.podName(owner) + ": restart that pod, and the mount goes"
+}
+
+// podName is how people call a pod: by its name where the runtime or the log directory has it.
+func (l *gathering) podName(owner parsers.PodUID) string {
 	name := "pod " + string(owner)
 	if n, ok := l.runtime.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name
 	} else if n, ok := l.logs.Names[owner]; ok {
 		name = "pod " + n.Namespace + "/" + n.Name
 	}
-	return "; the process is of " + name + ": restart that pod, and the mount goes"
+	return name
 }

@@ -42,7 +42,7 @@ func (l *gathering) parkedEvidence(p policy.EntryState, r *poddir.Answer) policy
 	}
 	e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
 	if remade.Truth == policy.Yes {
-		e.Facts[policy.FactUsed] = l.used(p.UID)
+		e.Facts[policy.FactUsed], e.Elder = l.used(p.UID), l.mounts.Parked(p.UID)
 	}
 	return e
 }
@@ -86,7 +86,8 @@ func (l *gathering) fill(e *policy.Evidence, r *poddir.Answer) {
 	f[policy.FactAPILists], f[policy.FactReleased] = l.api.Fact(e.UID), lists.Released(e.UID)
 	l.name(e, r)
 	l.runtime.Tell(e) // the runtime's word on the name is the best: it comes last
-	e.Unwanted, e.CertainName = lists.Unwanted(e.UID), l.certainName(e)
+	e.Unlisted = lists.Unlisted(e.UID)
+	e.Unwanted, e.Omitted, e.CertainName = lists.Unwanted(e.UID), lists.KubeletOmits(e.UID), l.certainName(e)
 	f[policy.FactPodLogs] = l.logs.Fact(e, l.logless)
 	f[policy.FactStaticPod] = l.static.Fact(e, l.runtime.Running)
 }
@@ -96,7 +97,7 @@ func walked(r *poddir.Answer) *openfiles.Walked {
 	if r.Content == nil {
 		return nil
 	}
-	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes, Whole: r.Content.Whole()}
+	return &openfiles.Walked{Dev: r.ID.Dev, Inodes: r.Content.Inodes}
 }
 
 // podLists is all that says which pods are wanted here.

@@ -214,8 +214,8 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 	defer l.took("relate", l.now())
 	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
-	slices.Sort(l.mounts.IDs)
-	p.openFiles().Detached(ctx, l.openFiles, l.mounts.IDs)
+	l.openFiles.Name(l.logs.Names)
+	l.openFiles.Name(l.runtime.Names)
 	l.api.Weigh(func(uid parsers.PodUID) bool { return l.life(uid).Here() })
 	if !p.cfg.Waive && !p.cfg.NodeNamespacesSelf { // who says that this is the node names its cgroups, too
 		l.cgroups.Compare(l.runtime.Ready, p.cfg.CgroupRoot)
@@ -230,7 +230,11 @@ func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*p
 func (p *Probe) kubeletList(ctx context.Context, running *kubelet.Kubelet) *podlists.KubeletAnswer {
 	lists := p.lists()
 	if running == nil {
-		return lists.Kubelet(ctx, p.cfg.ProcDir, podlists.Door{Silent: "not asked: no kubelet is known"})
+		l := lists.Kubelet(ctx, p.cfg.ProcDir, podlists.Door{Silent: "not asked: no kubelet is known"})
+		l.Own = lists.PodsAPI(ctx, 0)
+		return l
 	}
-	return lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
+	l := lists.Kubelet(ctx, running.String(), podlists.Door(p.kubelets().Door(ctx, running, lists.AsksKubelet())))
+	l.Own = lists.PodsAPI(ctx, running.ID.PID) // after the gauge, which may prove it complete
+	return l
 }

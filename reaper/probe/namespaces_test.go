@@ -47,7 +47,7 @@ func TestHiddenNamespaces(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	testkit.NeedKernel(t, 6, 13)
+	testkit.NeedListing(t)
 	for name, c := range map[string]struct {
 		flags   uintptr
 		onMount bool
@@ -114,7 +114,7 @@ func TestPinnedNamespace(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	testkit.NeedKernel(t, 6, 13)
+	testkit.NeedListing(t)
 	n, held, other := newNode(t), newUID(), newUID()
 	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
 	n.Mkdir(vol, n.PodDir(other))
@@ -178,7 +178,7 @@ func TestNamespaceHeldByDescriptor(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	testkit.NeedKernel(t, 6, 13)
+	testkit.NeedListing(t)
 	n, held, other := newNode(t), newUID(), newUID()
 	vol := n.PodDir(held) + "/volumes/kubernetes.io~empty-dir/tmp"
 	n.Mkdir(vol, n.PodDir(other))

@@ -3,10 +3,7 @@ package probe
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,48 +22,16 @@ var (
 	newStaticUID = testkit.NewStaticUID
 	openTest     = testkit.Open
 	wantDetail   = testkit.WantDetail
+	inNamespace  = testkit.InNamespace
 )
 
 // namespaceEnv names the test that runs in a mount namespace of its own.
 const namespaceEnv = "ORPHAN_REAPER_TEST_NAMESPACE"
 
-// inNamespace says whether this is the copy of the test binary that has a mount namespace
-// of its own (and, without root, a user namespace), where the test may mount: all of it
-// ends with it. Elsewhere it runs that copy, and the test is to return.
-func inNamespace(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(namespaceEnv) == t.Name() {
-		return true
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), namespaceEnv+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Unshareflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		skipWithout(t, "a mount namespace", err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("in a mount namespace: %v\n%s", err, out.String())
-	}
-	if !strings.Contains(out.String(), "--- PASS: "+t.Name()) && !strings.Contains(out.String(), "--- SKIP: "+t.Name()) {
-		t.Fatalf("the test did not run in its mount namespace:\n%s", out.String())
-	}
-	return false
-}
-
-// skipWithout skips where the machine lacks something, unless CI says that it must not.
+// skipWithout skips where the machine lacks something.
 func skipWithout(t *testing.T, what string, err error) {
 	t.Helper()
-	if os.Getenv("REQUIRE_ROOT") == "1" {
-		t.Fatalf("needs %s: %v", what, err)
-	}
-	t.Skipf("needs %s: %v", what, err)
+	testkit.Skip(t, "this needs ", what, ": ", err)
 }
 
 func needRoot(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // Clock tells the time on both clocks.
@@ -28,7 +29,7 @@ type Clock interface {
 // Config says where the node's things are. The zero value of a path is its usual place.
 type Config struct {
 	// NodeRoot is the directory below which the usual places are: default /. What the kernel
-	// shows, ProcDir, SysBlockDir, DevDir and Swaps, is not below it.
+	// shows, ProcDir, SysBlockDir and DevDir, is not below it.
 	NodeRoot      string
 	RootDir       string // the kubelet's root directory, default /var/lib/kubelet; may lie behind a symlink
 	RootDirSet    bool   // the operator chose it; else it was found when the program started
@@ -37,7 +38,6 @@ type Config struct {
 	ProcDir       string // default /proc
 	SysBlockDir   string // the block devices; default /sys/block
 	DevDir        string // their nodes; default /dev
-	Swaps         string // the list of swap spaces; default /proc/swaps
 	LogPodsDir    string // the containers' logs, for pod names; default /var/log/pods
 	// DevicePlugins is where the kubelet keeps its device plugins' checkpoint whatever its
 	// root directory is: default /var/lib/kubelet/device-plugins, a constant there. Below the
@@ -76,11 +76,12 @@ type Config struct {
 // Probe reads one node. Looks may follow each other without end; two at once are safe but
 // ask everything twice.
 type Probe struct {
-	cfg   Config
-	open  *beneath.Opener
-	guard *bounded.Guard
-	// mounts remembers where directories and overlays lie.
+	cfg    Config
+	open   *beneath.Opener
+	guard  *bounded.Guard
 	mounts *mounts.Reader
+	// slow are the processes that used up their share of the last look.
+	slow procfs.Slow
 	// dirs reads the directories of pods.
 	dirs *poddir.Reader
 }
@@ -111,7 +112,6 @@ func New(cfg Config) (*Probe, error) {
 		{&cfg.ProcDir, "/proc"},
 		{&cfg.SysBlockDir, "/sys/block"},
 		{&cfg.DevDir, "/dev"},
-		{&cfg.Swaps, "/proc/swaps"},
 		{&cfg.LogPodsDir, cfg.usual("/var/log/pods")},
 		{&cfg.DevicePlugins, cfg.usual("/var/lib/kubelet/device-plugins")},
 		{&cfg.CNIConfDir, cfg.usual("/etc/cni/net.d")},
@@ -180,7 +180,7 @@ func (p *Probe) lists() *podlists.Reader {
 func (p *Probe) openFiles() *openfiles.Reader {
 	c := &p.cfg
 	return &openfiles.Reader{
-		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, Swaps: c.Swaps, SelfIsNode: c.NodeNamespacesSelf, Open: p.open, Guard: p.guard,
+		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, SelfIsNode: c.NodeNamespacesSelf, Open: p.open, Guard: p.guard, Slow: &p.slow,
 	}
 }
 

@@ -50,22 +50,37 @@ func (l *gathering) staged(r *poddir.Answer) []reading.StagedMount {
 	}
 	for _, p := range r.Staging.Paths {
 		if p.Mounted {
-			add(p, "plugins/"+clean.Name(p.Path)+" is a mount point"+unstage(l.rootDir+"/plugins/"+p.Path, "1"))
+			add(p, "plugins/"+clean.Name(p.Path)+" is a mount point"+unstage(l.rootDir+"/plugins/"+p.Path))
 		}
 	}
 	for _, p := range r.Staging.Paths {
 		if h, ok := l.mounts.Below[p.Path]; ok && !p.Mounted {
-			pid, _ := h.PID()
-			add(p, "staged: "+h.Words()+unstage(h.Target, pid))
+			add(p, "staged: "+h.Words()+l.unstageHit(h))
 		}
 	}
 	return all
 }
 
 // unstage is what a person can do about a mount that no driver takes away any more.
-func unstage(path, pid string) string {
-	if command := mounts.UmountCommand(path, pid); command != "" {
+func unstage(path string) string {
+	if command := mounts.UmountCommand(path); command != "" {
 		return "; if no pod uses the volume any more: " + command
+	}
+	return ""
+}
+
+// unstageHit prints no command for a mount in a container's namespace: there it would run the
+// container's own umount.
+func (l *gathering) unstageHit(h mounts.Hit) string {
+	pid, in := h.PID()
+	if in && pid == "1" {
+		return unstage(h.Target)
+	}
+	if owner, ok := l.mounts.Owner(h); ok {
+		return "; if no pod uses the volume any more: restart " + l.podName(owner) + ", whose process holds it"
+	}
+	if in {
+		return "; if no pod uses the volume any more: end that process, and the mount goes"
 	}
 	return ""
 }

@@ -91,7 +91,7 @@ func against(b *testing.B, rounds int, build func(tr *tree, dir string) []policy
 		us := func() {
 			begin := time.Now()
 			for batch := range slices.Chunk(actions, policy.BatchSize) {
-				for _, o := range r.Execute(context.Background(), policy.Batch{Actions: batch}) {
+				for _, o := range r.Execute(context.Background(), granted, policy.Batch{Actions: batch}) {
 					if o.Result != policy.Done {
 						b.Fatalf("%+v", o)
 					}
@@ -143,7 +143,7 @@ func BenchmarkParkConfined(b *testing.B) {
 		unix.Sync()
 		begin := time.Now()
 		for batch := range slices.Chunk(actions, policy.BatchSize) {
-			for _, o := range r.Execute(context.Background(), policy.Batch{Actions: batch}) {
+			for _, o := range r.Execute(context.Background(), granted, policy.Batch{Actions: batch}) {
 				if o.Result != policy.Done {
 					b.Fatalf("%+v", o)
 				}

@@ -264,7 +264,7 @@ func TestClearStopped(t *testing.T) {
 			}
 		}
 	})
-	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{tr.clearAction(leafNFS)}})[0]
+	o := r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{tr.clearAction(leafNFS)}})[0]
 	if o.Result != policy.Refused || n < 3 {
 		t.Fatalf("%+v after %d renames", o, n)
 	}

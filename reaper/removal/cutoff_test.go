@@ -33,7 +33,7 @@ func cutOffHelper() int {
 	}
 	r.threads = 4
 	r.guards.before = testkit.KillBefore(c.Kill)
-	r.Execute(context.Background(), policy.Batch{Actions: c.Actions})
+	r.Execute(context.Background(), granted, policy.Batch{Actions: c.Actions})
 	return 0
 }
 

@@ -108,7 +108,7 @@ func TestEphemeralCSICutOff(t *testing.T) {
 				cancel()
 			}
 		}
-		r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})
+		r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})
 		cancel()
 		if !killed {
 			break

@@ -29,7 +29,12 @@ import (
 // return is waited for no longer than Config.Grace: then its action is Failed, its thread is left behind, and what had ended is Failed as
 // not synced, with all that it says of what was removed. The call may still take effect when it returns, but nothing is begun after it;
 // until then every other Execute waits for its own context and is Refused. Where tells what came of it.
-func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outcome {
+//
+// A batch that the permit does not allow is refused whole, and changes nothing.
+func (r *Remover) Execute(ctx context.Context, permit policy.Permit, plan policy.Batch) []policy.Outcome {
+	if refused := unpermitted(permit, plan); refused != nil || !permit.Undoes() && len(plan.Actions) == 0 {
+		return refused
+	}
 	if len(plan.Actions) > 0 && plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
 		return sandbox.Remove(ctx, plan.Actions)
 	}
@@ -44,6 +49,19 @@ func (r *Remover) Execute(ctx context.Context, plan policy.Batch) []policy.Outco
 	}
 	return b.results.of
 }
+
+// unpermitted refuses all actions of a plan of which the permit does not allow one.
+func unpermitted(permit policy.Permit, plan policy.Batch) (refused []policy.Outcome) {
+	if !slices.ContainsFunc(plan.Actions, func(a policy.Action) bool { return !permit.Allows(a) }) {
+		return nil
+	}
+	for _, a := range plan.Actions {
+		refused = append(refused, refuse(a, policy.ReasonRemoval, errNoPermit))
+	}
+	return refused
+}
+
+var errNoPermit = errors.New("this process may not change the node now")
 
 // batch is one Execute on its thread. Where it has several, each has a batch of its own: handles, actions and results are the same, and
 // each action is one thread's.

@@ -23,7 +23,7 @@ func TestExpect(t *testing.T) {
 	ctx := progress.With(t.Context(), w)
 	w.Begin("removing", "entry", 0)
 	r.Expect(ctx, []string{a.Entry, "not-there"})
-	out := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
+	out := r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0]
 	w.End()
 	var taken policy.Tally
 	for _, tally := range out.Taken {

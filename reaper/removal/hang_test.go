@@ -46,7 +46,7 @@ func TestHungFUSE(t *testing.T) {
 					tr, r, a := quarantined(t, no, take, "dir "+at)
 					hungFUSE(t, tr.Quar+"/"+entryA+"/"+at)
 					done := make(chan policy.Outcome, 1)
-					go func() { done <- r.Execute(context.Background(), policy.Batch{Actions: []policy.Action{a}})[0] }()
+					go func() { done <- r.Execute(context.Background(), granted, policy.Batch{Actions: []policy.Action{a}})[0] }()
 					select {
 					case o := <-done:
 						if o.Result == policy.Done || o.Result == policy.Partly || o.Why[0].Reason != policy.ReasonMounted {
@@ -93,12 +93,12 @@ func TestStuckBatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-hangs; cancel() }()
 	a := tr.parkAction(uidA)
-	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
+	o := r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if !strings.Contains(o.Err, "does not answer") {
 		t.Fatal(o.Err)
 	}
-	want(t, r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
+	want(t, r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
 	testkit.Must(t, r.run.Run(context.Background(), func() {})) // its thread has ended
 	testkit.There(t, tr.Pods+"/"+string(uidA)+"/etc-hosts", true)

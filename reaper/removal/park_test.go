@@ -1,6 +1,8 @@
 package removal
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -98,7 +100,7 @@ func TestParkRefused(t *testing.T) {
 			if err := unix.Mount(tr.Base, tr.Base, "", unix.MS_BIND, ""); err != nil {
 				testkit.Skip(tr.T, "nothing can be mounted: ", err)
 			}
-			tr.Must(unix.Mount("", tr.Base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+			readOnly(tr.T, tr.Base)
 		}, policy.Refused, policy.ReasonCannotMove, "read-only"},
 		{"quarantine on another mount", func(tr *tree, _ *policy.Action) {
 			tr.Mkdir(tr.Quar)
@@ -167,6 +169,58 @@ func TestParkDiskFull(t *testing.T) {
 	tr.Check()
 	tr.Canaries = nil
 	testkit.UnmountBelow(t, base)
+}
+
+// TestNoInodeLeft: a pod that was parked where no inode was left for its manifest is known by the identity that the ledger has. It is
+// stripped, purged and put back like any other, while the disk is full and after that. What the ledger does not know needs the manifest.
+func TestNoInodeLeft(t *testing.T) {
+	const inodes = 96
+	actions := map[string]policy.Action{
+		"strip":    {Kind: policy.Strip, Take: contents.TakeStrip},
+		"purge":    {Kind: policy.Purge, Take: contents.TakeAged},
+		"put back": {Kind: policy.PutBack},
+	}
+	for name, do := range actions {
+		for _, freed := range []bool{false, true} {
+			base := t.TempDir()
+			if err := unix.Mount("tmpfs", base, "tmpfs", 0, fmt.Sprintf("size=4m,nr_inodes=%d", inodes)); err != nil {
+				testkit.Skip(t, "nothing can be mounted: ", err)
+			}
+			tr := newTreeAt(t, base+"/full", "file etc-hosts 1", "file volumes/kubernetes.io~projected/token/ca.crt 10")
+			tr.Must(os.Mkdir(tr.Quar, 0o700))
+			tr.Must(os.Mkdir(base+"/fill", 0o700))
+			err := error(nil)
+			for i := 0; err == nil && i < 2*inodes; i++ {
+				err = os.WriteFile(fmt.Sprintf("%s/fill/%d", base, i), nil, 0o600)
+			}
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Fatal(err)
+			}
+			r := tr.open(false)
+			a := tr.parked(r)
+			testkit.There(t, tr.Quar+"/"+entryA+".json", false)
+			if freed {
+				tr.Must(os.RemoveAll(base + "/fill"))
+			}
+			unlisted := a
+			unlisted.Kind, unlisted.Take, unlisted.ID, unlisted.Manifest = policy.Strip, contents.TakeStrip, policy.DirID{}, nil
+			want(t, run1(t, r, unlisted), policy.Refused, policy.ReasonContentUnknown)
+			a.Kind, a.Take, a.Manifest = do.Kind, do.Take, nil
+			if a.ID.Ino++; do.Kind != policy.PutBack {
+				want(t, run1(t, r, a), policy.Refused, policy.ReasonRemoval)
+			}
+			a.ID.Ino--
+			a.ID.Dev++ // of another boot
+			if o := run1(t, r, a); o.Result != policy.Done {
+				t.Errorf("%s, freed %t: %s %s", name, freed, o.Result, o.Err)
+			}
+			testkit.There(t, tr.Quar+"/"+entryA, false)
+			testkit.There(t, tr.Pods+"/"+string(uidA)+"/etc-hosts", do.Kind == policy.PutBack)
+			tr.Check()
+			tr.Canaries = nil
+			testkit.UnmountBelow(t, base)
+		}
+	}
 }
 
 // TestParkCarriesMounts: a mount below a parked directory goes with it, and back with it.

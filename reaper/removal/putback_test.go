@@ -201,7 +201,7 @@ func TestPutBackNeverMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := func(id policy.DirID) policy.Outcome {
-		return r.Execute(t.Context(), policy.Batch{Actions: []policy.Action{{Kind: policy.PutBack, UID: uid, Entry: string(uid) + ".1", ID: id}}})[0]
+		return r.Execute(t.Context(), granted, policy.Batch{Actions: []policy.Action{{Kind: policy.PutBack, UID: uid, Entry: string(uid) + ".1", ID: id}}})[0]
 	}
 	if o := back(id); o.Result != policy.Done {
 		t.Errorf("%s: %s", o.Result, o.Err)

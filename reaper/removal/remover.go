@@ -119,12 +119,18 @@ func Open(cfg Config) (*Remover, error) {
 
 // RemoveCNI removes files that CNI wrote and the caller has archived: see cni.Remover. It and
 // Execute wait for each other.
-func (r *Remover) RemoveCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cnipolicy.Content) []cnipolicy.Outcome {
+	if !permit.Removes() {
+		return cnipolicy.Refused(files, errNoPermit)
+	}
 	return r.cni.Remove(ctx, files)
 }
 
 // RestoreCNI writes files back that RemoveCNI has removed.
-func (r *Remover) RestoreCNI(ctx context.Context, files []cnipolicy.Content) []cnipolicy.Outcome {
+func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cnipolicy.Content) []cnipolicy.Outcome {
+	if !permit.Undoes() {
+		return cnipolicy.Refused(files, errNoPermit)
+	}
 	return r.cni.Restore(ctx, files)
 }
 

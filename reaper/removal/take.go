@@ -16,12 +16,12 @@ import (
 const maxVolData = 1 << 20
 
 var (
-	errUnknown = errors.New("nobody knows what it is, so only a person may purge all of it")
+	errUnknown = errors.New(`neither the ledger nor a manifest identifies it; remove it with "orphan-reaper quarantine purge --force"`)
 	errThere   = errors.New("it was gone and is there again, so it has to be judged anew")
 )
 
-// remove removes from quarantine/Entry what the plan may remove. The manifest goes last: until
-// then a run that was killed can be run again, and what is left is told the same.
+// remove removes from quarantine/Entry what the plan may remove. The identity in the ledger is enough: a full disk may have had no room for
+// the manifest. An entry that the ledger does not know needs its manifest, which is therefore removed last.
 func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 	out := policy.Outcome{Action: a}
 	entry := a.Entry
@@ -44,7 +44,7 @@ func (b *batch) remove(ctx context.Context, a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonRemoval, beneath.PathError("statx", b.r.quarPath(a.Entry), errOther))
 	case a.Take == contents.TakeNone:
 		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errThere))
-	case a.Take != contents.TakeAll && (isConflict(a.Entry) || !b.there(a.Entry+manifestSuffix)):
+	case a.Take != contents.TakeAll && (isConflict(a.Entry) || a.ID == (policy.DirID{}) && !b.there(a.Entry+manifestSuffix)):
 		return refuse(a, policy.ReasonContentUnknown, beneath.PathError("unlinkat", b.r.quarPath(a.Entry), errUnknown))
 	}
 	b.buffer()

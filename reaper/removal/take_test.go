@@ -435,8 +435,10 @@ func TestPruneNeverTakesFiles(t *testing.T) {
 	testkit.There(t, late, true)
 }
 
+// TestNoManifest: of an entry that the ledger does not know nothing is removed without a manifest, but all of it on request.
 func TestNoManifest(t *testing.T) {
 	tr, r, a := quarantined(t, false, contents.TakeAged, "file etc-hosts 1")
+	a.ID = policy.DirID{}
 	tr.Must(os.Remove(tr.Quar + "/" + entryA + ".json"))
 	want(t, run1(t, r, a), policy.Refused, policy.ReasonContentUnknown)
 	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
@@ -455,7 +457,7 @@ func TestTakeRefused(t *testing.T) {
 	testkit.There(t, tr.Quar+"/"+entryA+"/etc-hosts", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, o := range r.Execute(ctx, policy.Batch{Actions: []policy.Action{a, a}}) {
+	for _, o := range r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a, a}}) {
 		if want(t, o, policy.Refused, policy.ReasonRemoval); !o.Stopped {
 			t.Error("a stop counts as a failure")
 		}
@@ -478,7 +480,7 @@ func TestCancelled(t *testing.T) {
 			cancel()
 		}
 	})
-	o := r.Execute(ctx, policy.Batch{Actions: []policy.Action{a}})[0]
+	o := r.Execute(ctx, granted, policy.Batch{Actions: []policy.Action{a}})[0]
 	want(t, o, policy.Failed, policy.ReasonRemoval)
 	if n := o.Taken[contents.ClassEphemeral].Entries; n != 1 || !o.Stopped {
 		t.Fatalf("%d taken, stopped: %v", n, o.Stopped)
@@ -492,7 +494,7 @@ func TestReadOnly(t *testing.T) {
 	if err := unix.Mount(tr.Base, tr.Base, "", unix.MS_BIND, ""); err != nil {
 		testkit.Skip(t, "nothing can be mounted: ", err)
 	}
-	tr.Must(unix.Mount("", tr.Base, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	readOnly(t, tr.Base)
 	o := run1(t, r, a)
 	want(t, o, policy.Refused, policy.ReasonRemoval)
 	if !strings.Contains(o.Err, "read-only") {
@@ -510,4 +512,18 @@ func TestTakeNone(t *testing.T) {
 	tr.Must(os.RemoveAll(tr.Quar + "/" + entryA))
 	want(t, run1(t, r, a), policy.Gone, "")
 	testkit.There(t, tr.Quar+"/"+entryA+".json", false)
+}
+
+// readOnly has a bind mount refuse writes. In a user namespace the flags of the mount beneath, such as nosuid, are locked: they stay.
+func readOnly(tb testing.TB, path string) {
+	tb.Helper()
+	var st unix.Statfs_t
+	testkit.Must(tb, unix.Statfs(path, &st))
+	locked := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
+	if st.Flags&unix.ST_RELATIME != 0 {
+		locked |= unix.MS_RELATIME
+	}
+	if err := unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|locked, ""); err != nil {
+		testkit.Skip(tb, "no mount can be made read-only: ", err)
+	}
 }

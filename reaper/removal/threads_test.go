@@ -160,7 +160,7 @@ func TestThreadsHang(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-gone; cancel() }()
-	for i, o := range r.Execute(ctx, policy.Batch{Actions: actions}) {
+	for i, o := range r.Execute(ctx, granted, policy.Batch{Actions: actions}) {
 		want(t, o, policy.Failed, policy.ReasonRemoval)
 		if i == 7 {
 			if o.Stopped || o.VolData[volData] == "" {
@@ -172,7 +172,7 @@ func TestThreadsHang(t *testing.T) {
 			t.Errorf("%d had ended: %+v", i, o)
 		}
 	}
-	want(t, r.Execute(ctx, policy.Batch{Actions: actions})[0], policy.Refused, policy.ReasonRemoval)
+	want(t, r.Execute(ctx, granted, policy.Batch{Actions: actions})[0], policy.Refused, policy.ReasonRemoval)
 	close(hang)
 	testkit.Must(t, r.run.Run(t.Context(), func() {})) // all threads have ended
 	r.guards.before = nil
@@ -281,7 +281,7 @@ func TestThreadsStop(t *testing.T) {
 		}
 	}
 	begun := 0
-	for i, o := range r.Execute(ctx, policy.Batch{Actions: actions}) {
+	for i, o := range r.Execute(ctx, granted, policy.Batch{Actions: actions}) {
 		testkit.There(t, tr.Quar+"/"+actions[i].Entry, true)
 		if !o.Stopped || o.Result == policy.Done {
 			t.Errorf("%+v", o)

@@ -64,7 +64,7 @@ func (tr *tree) parkAction(uid parsers.PodUID) policy.Action {
 
 func run(tb testing.TB, r *Remover, actions ...policy.Action) []policy.Outcome {
 	tb.Helper()
-	out := r.Execute(context.Background(), policy.Batch{Actions: actions})
+	out := r.Execute(context.Background(), granted, policy.Batch{Actions: actions})
 	if len(out) != len(actions) {
 		tb.Fatalf("%d outcomes for %d actions", len(out), len(actions))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // appendWait bounds how long an append waits for another process's append: that one is a
@@ -36,14 +39,16 @@ func (s *Store) LockRun() (release func(), err error) {
 // for it until ctx ends. It then reads what other processes have written meanwhile.
 func (s *Store) Enter(ctx context.Context) (leave func(), err error) {
 	leave, err = waitLock(s, actLock, true, ctx.Done())
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Refresh(); err != nil {
+	if err == nil {
+		if err = s.Refresh(); err == nil {
+			return leave, nil
+		}
 		leave()
-		return nil, err
 	}
-	return leave, nil
+	if errors.Is(err, fs.ErrNotExist) { // in a directory that was removed open(2) makes no file
+		err = fmt.Errorf("%w: %w", policy.ErrStateRemoved, err)
+	}
+	return nil, err
 }
 
 // lockAppend takes the short lock around each change of a file of the directory. The

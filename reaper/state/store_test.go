@@ -566,3 +566,43 @@ func TestLoadOfATooLargeValue(t *testing.T) {
 		t.Errorf("%t, %v", ok, err)
 	}
 }
+
+// TestStateRemoved: a state directory that is removed or emptied while it is open ends the daemon, and a new start makes it anew. Until then
+// nothing is written, so that nothing is moved.
+func TestStateRemoved(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"made again": func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700))
+		},
+		"emptied": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, ledgerFile)), os.Remove(filepath.Join(dir, actLock)), os.Remove(filepath.Join(dir, runLock)))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		s := open(t, dir, Options{})
+		release, err := s.LockRun()
+		testkit.Must(t, err)
+		defer release()
+		enter := func() error {
+			leave, err := s.Enter(t.Context())
+			if err == nil {
+				leave()
+			}
+			return err
+		}
+		testkit.Must(t, enter())
+		testkit.Must(t, remove(dir))
+		if err := enter(); !errors.Is(err, policy.ErrStateRemoved) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := s.Append(policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1"}); err == nil {
+			t.Errorf("%s: an intent was written", name)
+		}
+		again := open(t, dir, Options{})
+		release, err = again.LockRun()
+		testkit.Must(t, err)
+		release()
+		appendTo(t, again, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1"})
+	}
+}

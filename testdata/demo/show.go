@@ -114,7 +114,7 @@ func (d *demo) after() error {
 	if err := d.forge(); err != nil {
 		return err
 	}
-	told, err = d.shell(0, "orphan-reaper explain --short shop/web-0 --config node.yaml")
+	told, err = d.shell(0, "orphan-reaper explain shop/web-0 --config node.yaml | grep -A1 Verdict")
 	if err == nil && !strings.Contains(told, "This pod lives.") {
 		err = errors.New("web-0 does not live")
 	}

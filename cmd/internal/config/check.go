@@ -115,21 +115,25 @@ func (c *Config) checkNumbers(p *problems) {
 		value time.Duration
 	}{
 		{"hold", c.Hold},
+		{"hold_reported", c.HoldReported},
 		{"settle", c.Settle},
 		{"confirm", c.Confirm},
 		{"retention", c.Retention},
 		{"cni_older_than", c.CNIOlderThan},
 	} {
 		if d.value < 0 {
-			p.add(d.key, "%s is less than nothing", d.value)
+			p.add(d.key, "%s is negative", d.value)
 		}
 	}
 	if c.Confirm == 0 && c.Hold != 0 {
 		// Without the wait nothing proves the hold's evidence: tests and demos only.
 		p.add("confirm", "0s is taken only together with --hold 0s")
 	}
+	if c.HoldReported == 0 && c.Hold != 0 {
+		p.add("hold_reported", "0s is taken only together with --hold 0s")
+	}
 	if c.MaxPerLook < 0 {
-		p.add("max_per_look", "%d is less than nothing; 0 is no limit", c.MaxPerLook)
+		p.add("max_per_look", "%d is negative; 0 is no limit", c.MaxPerLook)
 	}
 }
 

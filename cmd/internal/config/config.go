@@ -27,6 +27,7 @@ type Config struct {
 	RootDir         string
 	Mode            string // modeObserve or modeEnforce
 	Hold            time.Duration
+	HoldReported    time.Duration
 	Settle          time.Duration
 	Confirm         time.Duration
 	Retention       time.Duration
@@ -82,6 +83,7 @@ func Default() Config {
 		RootDir:         DefaultRootDir,
 		Mode:            ModeEnforce,
 		Hold:            5 * time.Minute,
+		HoldReported:    time.Minute,
 		Settle:          5 * time.Minute,
 		Confirm:         5 * time.Minute,
 		Retention:       24 * time.Hour,
@@ -127,7 +129,8 @@ func (c Config) Begins(now time.Time, seen bool) string {
 	if c.Observe() {
 		return "takes nothing (mode observe); orphan-reaper scan shows what would go, mode: enforce takes it"
 	}
-	from := "from " + human.Clock(now.Add(c.Hold), now) + " (hold " + human.Span(c.Hold) + ")"
+	first := min(c.HoldReported, c.Hold)
+	from := "from " + human.Clock(now.Add(first), now) + " (hold_reported " + human.Span(first) + ", hold " + human.Span(c.Hold) + ")"
 	if seen {
 		from = "at once: what was already seen dead for its hold (" + human.Span(c.Hold) +
 			"), in mode observe or by an earlier sweep, goes at the first look, " +

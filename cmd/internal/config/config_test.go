@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := map[string]string{
 		"root_dir": "/var/lib/kubelet", "mode": "enforce", "hold": "5m", "settle": "5m", "confirm": "5m", "retention": "24h",
-		"max_per_look": "0", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
+		"max_per_look": "0", "hold_reported": "1m", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
 		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
 		"runtime.remove_sandboxes": "false",
@@ -141,9 +141,9 @@ func TestBadFile(t *testing.T) {
 		{"hold: 5m\nmode: \x01\n", `:2: not text: a control character, or no UTF-8`},
 		{"hold: 5m\nmode: \xff\n", `:2: not text: a control character, or no UTF-8`},
 		{"<<: {hold: 5m}\n", `:1: unknown key "<<"`},
-		{"hold: -5m\n", `:1: hold: -5m0s is less than nothing`},
+		{"hold: -5m\n", `:1: hold: -5m0s is negative`},
 		{"confirm: 0s\n", `:1: confirm: 0s is taken only together with --hold 0s`},
-		{"max_per_look: -1\n", `:1: max_per_look: -1 is less than nothing; 0 is no limit`},
+		{"max_per_look: -1\n", `:1: max_per_look: -1 is negative; 0 is no limit`},
 		{"state_dir: var/x\n", `:1: state_dir: "var/x" is not an absolute path`},
 		{"state_dir: ''\n", `:1: state_dir: is empty`},
 		{"state_dir: \"/a\\nb\"\n", `:1: state_dir: "/a\nb" holds a character that cannot be printed`},

@@ -60,6 +60,11 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.Hold }, Live: true,
 	},
 	{
+		Flag: "hold-reported", Key: "hold_reported", Meta: "DURATION",
+		usage: "the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
+		field: func(c *Config) any { return &c.HoldReported }, Live: true,
+	},
+	{
 		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is taken",
 		field: func(c *Config) any { return &c.Settle }, Live: true,
 	},

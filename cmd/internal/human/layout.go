@@ -3,6 +3,8 @@ package human
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
 // Pad fills s with spaces up to width columns, and leaves one space at least.
@@ -78,8 +80,5 @@ func Short(s string, width int) string {
 
 // ShellQuoted is a name as a shell takes it.
 func ShellQuoted(name string) string {
-	if name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	return clean.Shell(name)
 }

@@ -50,14 +50,6 @@ type Printer struct {
 	// Piped says that there is no terminal: who reads is as likely a program.
 	Piped  bool
 	colour bool
-	rows   int    // of the terminal, 0 where that is not known
-	screen screen // that is being made
-}
-
-// screen is what replaces all that a terminal shows, in one piece.
-type screen struct {
-	text *bytes.Buffer // nil: there is none
-	to   *bufio.Writer
 }
 
 // NewPrinter writes to w; env is the environment.
@@ -70,8 +62,8 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 	p.Piped = false
 	// https://no-color.org: present and not empty. TERM=dumb knows no escapes.
 	p.colour = env("NO_COLOR") == "" && env("TERM") != "dumb"
-	if width, height, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
-		p.Columns, p.rows = min(width, mostWidth), height
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
+		p.Columns = min(width, mostWidth)
 	}
 	return p
 }
@@ -144,31 +136,8 @@ func (p *Printer) Aside(text func()) {
 	}
 }
 
-// NewScreen has the next Flush replace what the terminal shows: what was there stays while the next is
-// made. What does not fit is cut at the end, where the least important stands.
-func (p *Printer) NewScreen(title string) {
-	p.screen = screen{new(bytes.Buffer), p.w}
-	p.w = bufio.NewWriter(p.screen.text)
-	p.Printf("%s\n\n", p.Paint(Faint, title))
-}
-
-// show writes the screen that was made.
-func (p *Printer) show() {
-	_ = p.w.Flush() // a buffer takes all
-	lines := strings.SplitAfter(p.screen.text.String(), "\n")
-	if most := p.rows - 2; p.rows > 2 && len(lines)-1 > most {
-		more := len(lines) - 1 - most
-		lines = append(lines[:most], p.Paint(Faint, "… and "+human.Count(more, "line")+" more: a higher terminal shows them")+"\n")
-	}
-	p.w, p.screen = p.screen.to, screen{}
-	p.Printf("\x1b[H\x1b[2J%s", strings.Join(lines, ""))
-}
-
 // Flush hands everything to the stream. A reader that has gone is no error.
 func (p *Printer) Flush() error {
-	if p.screen.text != nil {
-		p.show()
-	}
 	return QuietPipe(p.w.Flush())
 }
 

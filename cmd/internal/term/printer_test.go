@@ -50,36 +50,6 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// TestScreen: nothing is written before all is there, and no more than fits.
-func TestScreen(t *testing.T) {
-	for rows, want := range map[int]string{
-		0:  "\x1b[H\x1b[2Jtitle\n\n1\n2\n3\n4\n",
-		12: "\x1b[H\x1b[2Jtitle\n\n1\n2\n3\n4\n",
-		8:  "\x1b[H\x1b[2Jtitle\n\n1\n2\n3\n4\n",
-		7:  "\x1b[H\x1b[2Jtitle\n\n1\n2\n3\n… and 1 line more: a higher terminal shows them\n",
-		5:  "\x1b[H\x1b[2Jtitle\n\n1\n… and 3 lines more: a higher terminal shows them\n",
-	} {
-		var out bytes.Buffer
-		p := NewPrinter(&out, func(string) string { return "" })
-		p.rows = rows
-		p.NewScreen("title")
-		p.Printf("%s", strings.Repeat("0\n", 5000))
-		if out.Len() > 0 {
-			t.Error("half a screen was written")
-		}
-		p.screen.text.Reset()
-		p.w.Reset(p.screen.text)
-		p.Printf("title\n\n1\n2\n3\n4\n")
-		if err := p.Flush(); err != nil || out.String() != want {
-			t.Errorf("%d rows: %v %q, want %q", rows, err, out.String(), want)
-		}
-		p.Printf("after")
-		if err := p.Flush(); err != nil || out.String() != want+"after" {
-			t.Errorf("after a screen: %v %q", err, out.String())
-		}
-	}
-}
-
 // TestGiven: each command of the program carries what the person gave, once and unbroken, and nothing else does.
 func TestGiven(t *testing.T) {
 	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"

@@ -27,13 +27,3 @@ func TestEachCommandOnce(t *testing.T) {
 }
 
 const shortUID = "0badf00d-0001-4aaa-8bbb-cccc00000001"
-
-// TestShorten: what is cut is cut between words.
-func TestShorten(t *testing.T) {
-	if got := shorten(strings.Repeat("word ", 100)); !strings.HasSuffix(got, "word …") || len([]rune(got)) > shortDetail {
-		t.Errorf("%q", got)
-	}
-	if text := strings.Repeat("word", 90); shorten(text) != text {
-		t.Error("what fits is cut")
-	}
-}

@@ -64,8 +64,10 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 		x.Heading("What it left, and what would become of it")
 		x.residue(e.Residue)
 	}
-	x.Heading("How to undo")
-	x.undo(pod)
+	if pod.outlook() != policy.OutlookAlive {
+		x.Heading("How to undo")
+		x.undo(pod)
+	}
 }
 
 // sandbox says what the runtime lists of one sandbox, with its age.

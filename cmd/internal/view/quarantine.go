@@ -233,7 +233,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		p.Printf("%s%s%7s %8s  %s\n", human.Pad(human.Short(clean.Text(v.UID), 36), 38), p.Paint(v.colour(), human.Pad(string(v.Phase), 11)), since, left, goes)
 		second := podName(v.Namespace, v.Name)
 		if v.Phase == policy.PhaseUnlisted {
-			second = "not in the ledger; " + v.Entry + ".json beside it tells what it was"
+			second = "not in the ledger; if " + v.Entry + ".json is beside it, that names the pod"
 		}
 		if v.Phase == policy.PhaseConflict { // The UID may be there twice.
 			second = strings.TrimSpace(second + " entry " + clean.Text(v.Entry))

@@ -121,7 +121,10 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 
 // collectEarly keeps the program small: the heap is a few MiB and grows only while a look
 // runs, so collecting it often costs little.
-func collectEarly() { debug.SetGCPercent(50) }
+func collectEarly() {
+	debug.SetGCPercent(50)
+	limitMemory("/proc", "/sys/fs/cgroup")
+}
 
 // say tells a record of the daemon itself, which is no pod's and so not in the ledger.
 func say(teller reaper.Teller, log *slog.Logger, r policy.Record) {

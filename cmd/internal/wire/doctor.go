@@ -98,7 +98,8 @@ func logsRead(states map[string]source.State, since time.Time) []diagnosis.Sourc
 	for name, s := range states {
 		l := diagnosis.Source{Name: name, Read: s.Reached}
 		if s.Err != nil {
-			l.Problem, l.Absent = s.Err.Error(), errors.Is(s.Err, fs.ErrNotExist)
+			usual := slices.Contains(config.Default().LogFiles, name)
+			l.Problem, l.Absent = s.Err.Error(), usual && errors.Is(s.Err, fs.ErrNotExist)
 		}
 		if name == journaldName {
 			l.Since = since

@@ -1,14 +1,17 @@
 package wire
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/diagnosis"
+	"github.com/orphan-reaper/orphan-reaper/reaper/source"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -55,5 +58,15 @@ func TestStanding(t *testing.T) {
 	defer release()
 	if d := standing(t.Context(), cfg, store); d.Runs == policy.Yes || d.PID != os.Getpid() || d.Since.IsZero() || d.Mode != "" {
 		t.Errorf("a test holds it: %+v", d)
+	}
+}
+
+// TestMissingLog: a file that the operator named is missing, unlike one of the usual names.
+func TestMissingLog(t *testing.T) {
+	missing := source.State{Err: fs.ErrNotExist}
+	for _, s := range logsRead(map[string]source.State{"/var/log/syslog": missing, "/var/log/kubelet.log": missing}, time.Time{}) {
+		if s.Read || s.Absent != (s.Name == "/var/log/syslog") {
+			t.Errorf("%+v", s)
+		}
 	}
 }

@@ -22,8 +22,6 @@ const (
 	// recalling is how long it may read what the kubelet said before: a million entries of its
 	// unit take some 2 s.
 	recalling = 10 * time.Second
-	// maxClaims bounds what is kept of it.
-	maxClaims = 16384
 )
 
 // hear returns what the logs say, for a command that runs once: what is said now, and what
@@ -61,7 +59,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	since := began.Wall.Add(-h.back)
 	recalled, oldest := recall(ctx, cfg, began, all, since, log), began.Wall
 	parse, parseOld := newParse(cfg, units), newParse(cfg, units)
-	said := gathered{}
+	var said heard.Claims
 	tick := time.NewTicker(listen)
 	defer tick.Stop()
 	states := map[string]source.State{}
@@ -69,7 +67,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 		select {
 		case line := <-f.Lines():
 			if s, ok := parse(line); ok {
-				said.add(heard.Claim{Sighting: s, At: clock.Now()})
+				said.Add(heard.Claim{Sighting: s, At: clock.Now()})
 				h.note(line, s, false)
 			}
 		case line, more := <-recalled:
@@ -80,7 +78,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 				continue
 			}
 			if s, ok := parseOld(line); ok && !s.Time.IsZero() {
-				said.add(heard.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
+				said.Add(heard.Claim{Sighting: s, At: before(clock.Now(), s.Time)})
 				h.note(line, s, true)
 				oldest = s.Time
 			}
@@ -99,7 +97,7 @@ func listenTo(ctx context.Context, cfg config.Config, clock reaper.Clock, log *s
 	if h.ended != nil {
 		h.ended(states, since)
 	}
-	return said.claims()
+	return said.Take()
 }
 
 // unsettled reports whether a log is still being read for the first time.
@@ -143,31 +141,4 @@ func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []so
 // whether it counts is for Evident to say, by the same times.
 func before(now policy.Instant, at time.Time) policy.Instant {
 	return policy.Instant{Boot: now.Boot - now.Wall.Sub(at), BootID: now.BootID, Wall: at}
-}
-
-// gathered holds the last claim of each kind: for each pod and volume, for each process that may
-// have made it, and for what makes it evidence. A forged line cannot push out the kubelet's own.
-type gathered map[gatheredKey]heard.Claim
-
-type gatheredKey struct {
-	uid                            parsers.PodUID
-	volume                         string
-	pid                            int
-	teardown, trusted, whole, json bool
-}
-
-func (g gathered) add(c heard.Claim) {
-	s := c.Sighting
-	key := gatheredKey{s.UID, s.Volume, s.PID, s.Report == parsers.ReportTeardown, s.Trusted, s.Whole, s.JSON}
-	if last, ok := g[key]; (ok && last.At.Boot < c.At.Boot) || (!ok && len(g) < maxClaims) {
-		g[key] = c
-	}
-}
-
-func (g gathered) claims() []heard.Claim {
-	all := make([]heard.Claim, 0, len(g))
-	for _, c := range g {
-		all = append(all, c)
-	}
-	return all
 }

@@ -57,7 +57,7 @@ func Agrees(ctx context.Context, cfg config.Config) policy.Fact {
 // Rules are the operator's choices as policy knows them.
 func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
-		Hold: c.Hold, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
+		Hold: c.Hold, HoldReported: c.HoldReported, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
 		RemoveSandboxes: c.RemoveSandboxes,
 		NeedAPI:         c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,

@@ -209,3 +209,12 @@ func OutlookOf(d policy.Decision, why []policy.Why) policy.Outlook {
 	}
 	return policy.OutlookOf(d, why)
 }
+
+// Refused returns the outcomes of files of which nothing was changed, because of err.
+func Refused(files []Content, err error) []Outcome {
+	outs := make([]Outcome, len(files))
+	for i := range files {
+		outs[i] = Outcome{File: files[i].File, Result: policy.Refused, Err: err.Error()}
+	}
+	return outs
+}

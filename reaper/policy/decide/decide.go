@@ -57,9 +57,10 @@ func (d *Ruling) judge(c Case) {
 	m.Heard.Add(heard.Known(c.Claims, has), look.Node, look.At)
 	d.count(c, has)
 	m.Names = fillNames(look, c.Memory.Names)
+	d.rememberStatic(c)
 	restored := map[parsers.PodUID]*policy.EntryState{}
-	for _, e := range c.Entries {
-		if e.Restored {
+	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
+		if e := c.Entries[name]; e.Restored {
 			restored[e.UID] = e
 		}
 	}
@@ -132,6 +133,10 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		}
 		if v.Unproven() {
 			g.inWork++
+		}
+		if state := c.Entries[e.Entry]; state != nil && m.parked[e.Entry] && v.OnlyConfirms() {
+			since, ok := look.At.Since(state.Parked.At)
+			g.quiet = g.quiet || ok && c.Rules.HoldReported > 0 && since >= c.Rules.HoldReported
 		}
 		d.Parked = append(d.Parked, v)
 	}

@@ -33,6 +33,7 @@ type play struct {
 	breaker bool
 	refused map[string]bool // the kernel refuses what is to be done with this pod
 	mounted map[parsers.PodUID]bool
+	named   []string                // those that the kubelet has named; nil: all that are not held
 	held    map[parsers.PodUID]bool // the volume manager cannot remove the leaf of this pod
 	said    strings.Builder
 }
@@ -68,6 +69,11 @@ func (p *play) do(t *testing.T, line string) {
 		}
 	case "fact":
 		p.pods[f[1]].Facts[factOf(t, f[2])].Truth = truthOf(t, f[3])
+	case "file": // an allocated_pods_state, written before, names the pod
+		p.pods[f[1]].Facts[policy.FactKubeletFile].Truth = policy.Yes
+		p.pods[f[1]].StateFiles = []policy.StateFile{{Name: "allocated_pods_state", Written: p.Now.Wall.Add(-time.Hour)}}
+	case "named": // only these, from now on
+		p.named = f[1:]
 	case "leaf":
 		p.held[uidOf(f[1])] = true
 		p.pods[f[1]].Residue = []policy.Residue{{Path: testkit.Leaf, Class: contents.ClassData, Entries: 2}}
@@ -121,6 +127,8 @@ func (p *play) setRules(t *testing.T, f []string) {
 	switch f[1] {
 	case "hold":
 		p.Rules.Hold = durationOf(t, f[2])
+	case "hold_reported":
+		p.Rules.HoldReported = durationOf(t, f[2])
 	case "observe":
 		p.Rules.Observe = true
 	case "most":
@@ -184,10 +192,16 @@ func (p *play) look(t *testing.T) {
 	p.memory.Heard = heard.Heard{
 		Kubelet: p.Node.KubeletID, BootID: p.Now.BootID,
 		Named: map[parsers.PodUID]bool{}, Teardowns: map[parsers.PodUID]heard.Teardown{},
+		NamedAt: map[parsers.PodUID]policy.Instant{},
 	}
 	for pod := range p.pods {
 		uid := uidOf(pod)
-		p.memory.Heard.Named[uid] = !p.held[uid]
+		if p.memory.Heard.Named[uid] = !p.held[uid]; p.named != nil {
+			p.memory.Heard.Named[uid] = slices.Contains(p.named, pod)
+		}
+		if p.memory.Heard.Named[uid] {
+			p.memory.Heard.NamedAt[uid] = p.Now
+		}
 		if p.held[uid] {
 			p.memory.Heard.Teardowns[uid] = heard.Teardown{At: p.Now, Volumes: map[string]policy.VolumeTeardown{"vol": {At: p.Now, Leaf: testkit.Leaf}}}
 		}
@@ -250,7 +264,14 @@ func (p *play) carryOut(plan Plan) (outs []policy.Outcome) {
 		moved = append(moved, p.execute(b)...)
 	}
 	outs = append(outs, moved...)
-	for _, b := range policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), mounts) {
+	var answers []policy.Evidence
+	for _, o := range moved {
+		e := testkit.DeadPod().Pod
+		e.UID, e.Name = o.Action.UID, string(o.Action.UID)
+		e.Facts[policy.FactMounted] = mounts[e.UID]
+		answers = append(answers, e)
+	}
+	for _, b := range policy.PutBacks(slices.DeleteFunc(moved, func(o policy.Outcome) bool { return !o.Moved() }), answers, p.Now) {
 		outs = append(outs, p.execute(b)...)
 	}
 	return outs
@@ -312,6 +333,41 @@ func TestPlays(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestSameRuling: the same case gives the same ruling, whatever the order in which Go visits a map.
+func TestSameRuling(t *testing.T) {
+	s := testkit.DeadPod()
+	s.Pod.PodName = ""
+	c := Case{Look: policy.Look{Node: s.Node, At: s.Now}, Rules: s.Rules, Entries: map[string]*policy.EntryState{}}
+	c.Memory.removed = map[parsers.PodUID]policy.Removed{}
+	for i := range 8 {
+		lives := s.Pod
+		lives.UID = uidOf(strconv.Itoa(i))
+		lives.Facts[policy.FactSandbox].Truth = policy.Yes
+		c.Look.RuntimeOnly = append(c.Look.RuntimeOnly, lives)
+		c.Memory.removed[lives.UID] = policy.Removed{At: s.Ago(time.Minute), IDs: []string{"removed"}}
+		entry := fmt.Sprintf("%s.%d", s.Pod.UID, i)
+		c.Entries[entry] = &policy.EntryState{Entry: entry, UID: s.Pod.UID, PodName: entry, Phase: policy.PhaseGone, Restored: true}
+	}
+	c.Look.Pods = []policy.Evidence{s.Pod}
+	kubelet := heard.Heard{Kubelet: s.Node.KubeletID, BootID: s.Now.BootID, Named: map[parsers.PodUID]bool{}, NamedAt: map[parsers.PodUID]policy.Instant{}}
+	for i := range heard.MostClaims {
+		uid := uidOf(strconv.Itoa(100 + i))
+		kubelet.Named[uid], kubelet.NamedAt[uid] = true, s.Ago(time.Hour)
+	}
+	c.Memory.Heard = kubelet
+	c.Claims = []heard.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
+	want := Decide(c)
+	if want.Plan.Breaker == nil || want.Look.Pods[0].PodName == "" || want.Memory.Heard.Named[uidOf("100")] || !want.Memory.Heard.Named[s.Pod.UID] {
+		t.Fatalf("the case shows nothing: %+v", want.Plan)
+	}
+	for range 100 {
+		if got := Decide(c); !reflect.DeepEqual(got, want) {
+			t.Fatalf("the breaker opens for %v, then for %v; the pod is %q, then %q", want.Plan.Breaker.UID, got.Plan.Breaker.UID,
+				want.Look.Pods[0].PodName, got.Look.Pods[0].PodName)
 		}
 	}
 }

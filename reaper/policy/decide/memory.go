@@ -20,6 +20,8 @@ type Memory struct {
 	Looked policy.Instant `json:"looked,omitzero"`
 	// Names are those of the pods that have a directory, as long as somebody told them.
 	Names map[parsers.PodUID]policy.PodName `json:"names,omitempty"`
+	// Static are the pods among them that were seen to be static ones.
+	Static map[parsers.PodUID]bool `json:"static,omitempty"`
 	// NetworkDown is when a look last saw the pods' network not ready.
 	NetworkDown policy.Instant `json:"network_down,omitzero"`
 
@@ -115,6 +117,9 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	}
 	for _, o := range outs {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
+		if o.Withdrawn {
+			continue // the next look sees what the last question saw
+		}
 		switch o.Action.Kind {
 		case policy.Park:
 			if refused = o.Result == policy.Refused; o.Result == policy.Done {

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"maps"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -26,4 +28,25 @@ func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[par
 		after[e.UID] = name
 	}
 	return after
+}
+
+// rememberStatic sets Evidence.Static where this look or an earlier one saw that the pod is a static one, and
+// remembers that of the pods that have a directory. The kubelet removes the sandboxes, which show it, within
+// minutes after the pod.
+func (d *Ruling) rememberStatic(c Case) {
+	m := &d.Memory
+	m.Static = map[parsers.PodUID]bool{}
+	if c.Only { // what this look has not seen stays
+		maps.Copy(m.Static, c.Memory.Static)
+	}
+	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly) {
+		if e.Static = e.Static || c.Memory.Static[e.UID]; e.Static {
+			m.Static[e.UID] = true
+		}
+	}
+	for _, e := range pointers(d.Look.Parked, d.Look.Resting) {
+		if was := c.Entries[e.Entry]; was != nil {
+			e.Static = e.Static || was.Static
+		}
+	}
 }

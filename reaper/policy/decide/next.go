@@ -47,6 +47,9 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	}) {
 		s.soon(lookSoon, true) // the scan after parking could not be made: nothing is said against the pod
 	}
+	if s.ended(func(o policy.Outcome) bool { return o.Withdrawn }) {
+		s.soon(lookSoon, true)
+	}
 	if s.ended(func(o policy.Outcome) bool { return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done }) {
 		s.soon(0, true) // the pod's hold begins with a look that sees it without the sandbox
 	}
@@ -92,6 +95,9 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 			s.soon(lookAgain, false)
 		case ok && since < r.Confirm:
 			s.soon(r.Confirm-since, true)
+			if since < r.HoldReported && !s.Memory.Proven {
+				s.soon(r.HoldReported-since, true) // pods that the kubelet let go follow then
+			}
 		case s.justParked(e.Entry):
 			s.soon(0, true)
 		default: // something keeps it parked, and may do so for ever

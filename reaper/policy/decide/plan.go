@@ -34,6 +34,7 @@ func (p Plan) Actions() []policy.Action {
 type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on
 	proven  bool // one pod has proved dead since the start
+	quiet   bool // the first pod parked since the start has shown no sign of life for HoldReported
 	inWork  int  // pods parked, or without their sandboxes, that have yet to prove dead, or whose kubelet has yet to finish
 	// begun are the pods whose sandboxes were removed and that have yet to prove dead. They hold up the
 	// others, and not what is left of themselves.
@@ -50,12 +51,13 @@ type gate struct {
 func batchesOf(
 	ev []*policy.Evidence, verdicts []*policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) (moves, sandboxes []policy.Batch) {
-	limit := len(verdicts)
+	most := len(verdicts)
 	if r.MaxPerLook > 0 {
-		limit = min(limit, r.MaxPerLook)
+		most = min(most, r.MaxPerLook)
 	}
+	limit := most
 	if !g.proven {
-		limit = min(limit, max(0, 1-g.inWork))
+		limit = min(most, max(0, 1-g.inWork))
 	}
 	var actions, removals []policy.Action
 	planned := 0
@@ -67,8 +69,8 @@ func batchesOf(
 			v.KeepFor(why.Reason, why.Detail)
 			continue
 		}
-		if _, begun := g.begun[v.UID]; planned >= limit && (g.proven || !begun || planned > 0) {
-			v.WaitFor(0, policy.ReasonLimit, limitDetail(g, r))
+		if _, begun := g.begun[v.UID]; planned >= g.limit(ev[i], limit, most) && (g.proven || !begun || planned > 0) {
+			v.WaitFor(0, policy.ReasonLimit, limitDetail(ev[i], g, r))
 			continue
 		}
 		planned++
@@ -90,6 +92,17 @@ func batchesOf(
 	return policy.Batches(actions), policy.Batches(removals)
 }
 
+// limit returns how many pods may be planned when it is the turn of this one. A pod that its kubelet itself let
+// go need not wait until the first one is confirmed: that guards against evidence of this node that is wrong for
+// all pods alike, and the kubelet's report is evidence of its own. It waits as long as its hold is, since a
+// kubelet makes the directory of a pod that lives again within 25 s (1.30).
+func (g *gate) limit(e *policy.Evidence, slow, most int) int {
+	if g.quiet && e.LetGoByKubelet() {
+		return most
+	}
+	return slow
+}
+
 // Undoing leaves of the actions on what lies in quarantine only those that put a pod back:
 // all that the open breaker allows. One pod that turned out to live says that the others
 // may have been misjudged in the same way, so nothing of them is removed either.
@@ -104,8 +117,11 @@ func undoFirst(actions []policy.Action) []policy.Batch {
 	return slices.Concat(policy.Batches(Undoing(actions)), policy.Batches(removals))
 }
 
-func limitDetail(g gate, r policy.Rules) string {
+func limitDetail(e *policy.Evidence, g gate, r policy.Rules) string {
 	if !g.proven {
+		if r.HoldReported > 0 && e.LetGoByKubelet() {
+			return fmt.Sprintf("the first pod after a start must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
+		}
 		return "the first pod after a start is confirmed before the rest"
 	}
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -27,7 +28,8 @@ func (d *Ruling) judgeRemoved(c Case, g *gate) {
 	if m.Proven {
 		m.removed = nil
 	}
-	for uid, was := range m.removed {
+	for _, uid := range slices.Sorted(maps.Keys(m.removed)) {
+		was := m.removed[uid]
 		e := d.evidence(uid)
 		if e == nil && c.Only { // nothing was seen of it
 			g.inWork++

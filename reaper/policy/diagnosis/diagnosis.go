@@ -155,7 +155,8 @@ func Of(c Case) Diagnosis {
 		d.Bytes[p.Fate] += p.Bytes
 	}
 	d.Stopped = d.Stopped && c.Looked
-	d.Unattended = d.Count[Goes] > 0 && c.Daemon.Runs != policy.Yes
+	goes := slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Fate == Goes && !p.Cleaned() })
+	d.Unattended = goes && c.Daemon.Runs != policy.Yes
 	d.NeedsPerson = d.Count[Person]+d.Count[Stopped] > 0 || d.Unattended || d.Deaf && c.Looked && !c.Rules.Waive ||
 		c.Looked && c.Node.Agrees.Truth == policy.No || c.Breaker || len(c.Conflicts)+len(d.Strays) > 0
 	return d
@@ -194,6 +195,11 @@ func (d *Diagnosis) pods(c Case) {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(slices.Index(fates, a.Fate), slices.Index(fates, b.Fate)),
 			cmp.Compare(b.Said.Lines, a.Said.Lines), cmp.Compare(a.UID, b.UID))
 	})
+}
+
+// Cleaned reports whether the pod has ended just now: the kubelet removes its stopped sandboxes first.
+func (p *Pod) Cleaned() bool {
+	return p.Verdict != nil && p.Verdict.Decision == policy.Wait && p.Verdict.For(policy.ReasonSandbox) && !p.Verdict.For(policy.ReasonSandboxOrphaned)
 }
 
 // rank orders what is shown: what the kubelet complains of and what lies here, then the other orphans,

@@ -15,6 +15,8 @@ type Claim struct {
 	At       policy.Instant // when we read it
 	// Lines is how many lines the claim stands for, of which Sighting is the last; 0 where nobody counts.
 	Lines int
+	// Dropped marks that a tear-down error found no space at that time, by trusted fields or not. The claim is about no pod.
+	Dropped bool
 }
 
 // Size is about how many bytes a claim takes in memory.
@@ -78,5 +80,5 @@ func (c Claim) Written() policy.Instant {
 // kubelet's sources are ready nor anything else. A pod that the kubelet itself removed between
 // its line and the look is no longer here either: its line is not missed.
 func Known(claims []Claim, has map[parsers.PodUID]bool) []Claim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !has[c.Sighting.UID] })
+	return slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !c.Dropped && !has[c.Sighting.UID] })
 }

@@ -3,7 +3,8 @@
 // A log line is a hint, never proof: anyone may write to syslog, and a pod can make the kubelet
 // write. Claim.Evident says whether a line is the word of the kubelet that runs now. Known says
 // whether it is about a pod that this node has. Heard keeps, within bounds, what such lines said.
-// Tell and TellParked make facts of that, each one fact among many.
+// Tell and TellParked make facts of that, each one fact among many. Claims gathers lines between two
+// looks, also within bounds: a tear-down error that it drops leaves FactTeardown unknown.
 //
 // One thing here takes a sign of life back that another room has read: discount makes the fact
 // kubelet_file a no where every file that names the pod is of those that go stale and was written

@@ -3,7 +3,9 @@ package heard
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
@@ -24,8 +26,13 @@ type Heard struct {
 	// began: for all that time its log was there and was read.
 	Last  policy.Instant `json:"last,omitzero"`
 	Since policy.Instant `json:"since,omitzero"`
-	// Full is set once more pods were held than are remembered: of all others it is not known.
-	Full bool `json:"full,omitempty"`
+	// Full is set once a tear-down error was dropped, Dropped is when the last one was: of the pods without one it is not known whether they
+	// are held, until the kubelet has repeated what still holds.
+	Full    bool           `json:"full,omitempty"`
+	Dropped policy.Instant `json:"dropped,omitzero"`
+	// Trusted is set once journald's fields showed a line to be the kubelet's: then its lines come that way, and what floods the other way
+	// is not the kubelet's.
+	Trusted bool `json:"trusted,omitempty"`
 
 	bytes int // of Teardowns, as teardownSize counts
 }
@@ -97,11 +104,12 @@ func (h *Heard) Add(claims []Claim, n policy.Node, now policy.Instant) {
 	if h.Kubelet != n.KubeletID || h.BootID != now.BootID {
 		*h = Heard{Kubelet: n.KubeletID, BootID: now.BootID}
 	}
-	slices.SortFunc(claims, func(a, b Claim) int { return cmp.Compare(a.At.Boot, b.At.Boot) })
+	slices.SortFunc(claims, Claim.compare)
 	for _, c := range claims {
-		if !c.Evident(n.KubeletID, n.LogFormat, now) {
+		if c.Dropped || !c.Evident(n.KubeletID, n.LogFormat, now) {
 			continue
 		}
+		h.Trusted = h.Trusted || c.Sighting.Trusted
 		h.listen(c.At)
 		uid := c.Sighting.UID
 		if c.Sighting.Report == parsers.ReportTeardown {
@@ -110,7 +118,7 @@ func (h *Heard) Add(claims []Claim, n policy.Node, now policy.Instant) {
 			}
 			held, ok := h.Teardowns[uid]
 			if !ok && len(h.Teardowns) >= mostHeard {
-				h.Full = true
+				h.drop(c.At)
 				continue
 			}
 			h.bytes -= held.size()
@@ -130,14 +138,31 @@ func (h *Heard) Add(claims []Claim, n policy.Node, now policy.Instant) {
 			delete(h.Teardowns, uid)
 		}
 		if !h.Named[uid] && len(h.Named) >= mostHeard {
-			for other := range h.Named {
-				delete(h.Named, other) // it is named again, or waits: nothing goes for it
-				delete(h.NamedAt, other)
-				break
-			}
+			first := h.eldest()
+			delete(h.Named, first) // it is reported again, or waits
+			delete(h.NamedAt, first)
 		}
 		h.name(c)
 	}
+	for _, c := range claims {
+		if c.Dropped && (c.Sighting.Trusted || !h.Trusted) {
+			h.drop(c.At)
+		}
+	}
+}
+
+// drop notes that a tear-down error was dropped.
+func (h *Heard) drop(at policy.Instant) {
+	if h.Full = true; h.Dropped.BootID != at.BootID || h.Dropped.Boot < at.Boot {
+		h.Dropped = at
+	}
+}
+
+// eldest returns the orphan that was reported longest ago, and of several the one with the smallest UID.
+func (h *Heard) eldest() parsers.PodUID {
+	return slices.MinFunc(slices.Collect(maps.Keys(h.Named)), func(a, b parsers.PodUID) int {
+		return cmp.Or(cmp.Compare(h.NamedAt[a].Boot, h.NamedAt[b].Boot), strings.Compare(string(a), string(b)))
+	})
 }
 
 // name notes that the kubelet named the pod as an orphan, and when it did so last.
@@ -179,8 +204,8 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	if !h.spoke() && !e.RuntimeOnly {
 		teardown, detail = policy.Unknown, "nothing was heard from the kubelet's log since its start, so it may work on a volume: is its log read? see --log-source"
 	}
-	if h.Full {
-		teardown, detail = policy.Unknown, fmt.Sprintf("the log names more than %d pods that the volume manager holds", mostHeard)
+	if h.Full && !h.over(Teardown{At: h.Dropped}) {
+		teardown, detail = policy.Unknown, "the log has more errors about volumes than can be kept, so one of this pod may have been dropped"
 	}
 	switch by, ok := h.Teardowns[e.UID]; {
 	case ok && h.over(by):
@@ -194,5 +219,19 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	e.Facts.Set(policy.FactNamed, named, origin, "")
 	e.Facts.Set(policy.FactAnyNamed, anyNamed, origin, policy.Count(len(h.Named), "orphan")+" named since its start")
 	e.Facts.Set(policy.FactTeardown, teardown, origin, detail)
+	h.omit(e, now)
 	h.discount(e, now)
+}
+
+// omit lets a pod go that the kubelet's list at its socket omits, where the kubelet named any orphan before it was asked.
+func (h *Heard) omit(e *policy.Evidence, now policy.Instant) {
+	if e.Unlisted.Truth != policy.Yes || e.Facts[policy.FactReleased].Truth == policy.No {
+		return
+	}
+	for uid := range h.Named {
+		if at, ok := h.NamedAt[uid]; ok && at.BootID == now.BootID && at.Boot <= now.Boot {
+			e.Omitted, e.Facts[policy.FactReleased] = true, e.Unlisted
+			return
+		}
+	}
 }

@@ -29,8 +29,8 @@ var goesStale = map[string]bool{
 // was first: file times are those of the last tick, and a line is written after its time is read.
 const staleSlack = 2 * time.Second
 
-// stale reports whether all files that name the pod are of those that go stale.
-func stale(e *policy.Evidence) bool {
+// goStale reports whether all files that name the pod are of those that go stale.
+func goStale(e *policy.Evidence) bool {
 	for _, f := range e.StateFiles {
 		if !goesStale[path.Base(f.Name)] {
 			return false
@@ -69,11 +69,17 @@ func lastWritten(e *policy.Evidence) time.Time {
 	return last
 }
 
-// discount makes the fact kubelet_file a No where the state file has gone stale: the kubelet that
-// runs has named the pod as an orphan since the file was written. It names no pod that it knows.
+// discount makes the fact kubelet_file a No where the state file is stale: since it was written the running
+// kubelet has reported the pod as an orphan, or its complete list has come without the pod. It reports no pod
+// that it knows.
 func (h *Heard) discount(e *policy.Evidence, now policy.Instant) {
-	if at, ok := h.NamedAt[e.UID]; ok && stale(e) && unwrittenSince(e, at, now) {
+	if e.FilesGoStale = goStale(e); !e.FilesGoStale {
+		return
+	}
+	if at, ok := h.NamedAt[e.UID]; ok && unwrittenSince(e, at, now) {
 		discount(e, "the kubelet has named the pod as an orphan since")
+	} else if e.Omitted && lastWritten(e).Add(staleSlack).Before(now.Wall) {
+		discount(e, "the kubelet's complete list does not contain the pod")
 	}
 }
 
@@ -89,7 +95,10 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID && h.Named[e.UID] {
 		e.Facts[policy.FactNamed].Truth = policy.Yes
 	}
-	if !stale(e) {
+	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID {
+		h.omit(e, now)
+	}
+	if !goStale(e) {
 		return
 	}
 	parked := s.Parked.At

@@ -1,4 +1,4 @@
-// Package lists weighs what the kubelet at its port and at its pod-resources socket, the API server,
+// Package lists weighs what the kubelet at its port and at its sockets pod-resources and pods-api, the API server,
 // the manifests of static pods and the directories of the pods' logs list: which pods this node is
 // to have.
 //

@@ -9,10 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
-// StaticUIDLen is the length of the UIDs that the kubelet itself gives to static pods: an
-// MD5 up to 1.34, an FNV-128a since, in hexadecimal. The API server's have 36 characters.
-const StaticUIDLen = 32
-
 // PodList is what one source lists of the pods of this node.
 type PodList struct {
 	Origin string
@@ -53,6 +49,30 @@ type KubeletList struct {
 	Running string // why /runningpods did not answer, "" where it did or was not asked
 	Gauges  policy.KubeletGauges
 	Metrics string // why /metrics did not answer, "" where it did
+	// Own is the list that it gives root at its own socket.
+	Own PodsAPI
+}
+
+// PodsAPI is what the kubelet lists at its socket pods-api (1.37): all pods of its pod manager.
+//
+// It gives no list until each source has delivered. The pods then enter the manager one after the
+// other, each once it is admitted: see KubeletList.Weigh. So a list that looks complete is so where
+// this kubelet took in all of them before it was asked. Its gauge shows that, or that it has named an
+// orphan: it names none before (HandlePodCleanups).
+type PodsAPI struct {
+	Origin string
+	Silent string // why there is no list, "" where there is one
+	Pods   map[parsers.PodUID]bool
+	Listed int
+	Doubt  string // why more pods than these may be in the manager, but for those that it still takes in
+}
+
+// answered reports whether the list looks complete.
+func (l *PodsAPI) answered() bool { return l.Pods != nil && l.Silent == "" && l.Doubt == "" }
+
+// complete reports whether the kubelet's list at its socket is known to be complete by its gauge.
+func (l *KubeletList) complete() bool {
+	return l.Own.answered() && l.Proven && l.Metrics == "" && l.Gauges.Working != nil
 }
 
 // Weigh says whether the list is whole.
@@ -104,8 +124,12 @@ func (l *KubeletList) Weigh() {
 func (l *KubeletList) Fact(uid parsers.PodUID) policy.Fact {
 	f := policy.Fact{Origin: l.Origin}
 	switch {
+	case l.Own.Pods[uid]:
+		f.Truth, f.Origin, f.Detail = policy.Yes, l.Own.Origin, "the kubelet's pod list has it"
 	case l.Pods[uid]:
 		f.Truth, f.Detail = policy.Yes, "the kubelet's pod list has it"
+	case l.Silent != "" && l.Own.answered():
+		f.Truth, f.Origin, f.Detail = policy.No, l.Own.Origin, policy.Count(l.Own.Listed, "pod")+" listed"
 	case l.Silent != "":
 		f.Detail = l.Silent
 	default:
@@ -180,6 +204,8 @@ type PodLists struct {
 func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 	k, a := &l.Kubelet, &l.API
 	switch {
+	case k.Own.Pods[uid]:
+		return policy.Fact{Truth: policy.No, Origin: k.Own.Origin, Detail: "the kubelet's pod list has it"}
 	case k.Pods[uid]:
 		return policy.Fact{Truth: policy.No, Origin: k.Origin, Detail: "the kubelet's pod list has it"}
 	case a.Pods[uid]:
@@ -188,12 +214,38 @@ func (l *PodLists) Released(uid parsers.PodUID) policy.Fact {
 		return policy.Fact{Origin: l.Manifests, Detail: l.ManifestDoubt}
 	case k.Whole:
 		return policy.Fact{Truth: policy.Yes, Origin: k.Origin, Detail: "the kubelet's list of " + policy.Count(k.Listed, "pod") + " is whole and has it not"}
-	case a.Whole && len(uid) != StaticUIDLen:
+	case k.complete():
+		return k.Own.omits()
+	case a.Whole && len(uid) != policy.StaticUIDLen:
 		return policy.Fact{Truth: policy.Yes, Origin: a.Origin, Detail: "the list of " + policy.Count(a.Listed, "pod") + " is this node's and whole, and has it not"}
 	case a.Whole:
 		return policy.Fact{Origin: a.Origin, Detail: "the API server does not know every static pod"}
 	}
-	return policy.Fact{Detail: policy.OneLine(errors.New(k.Doubt), errors.New(a.Doubt)).Error()}
+	doubts := []error{errors.New(k.Doubt), errors.New(a.Doubt)}
+	if k.Own.Doubt != "" {
+		doubts = append(doubts, fmt.Errorf("%s: %s", k.Own.Origin, k.Own.Doubt))
+	}
+	return policy.Fact{Detail: policy.OneLine(doubts...).Error()}
+}
+
+// omits is the fact of a pod that the list has not.
+func (l *PodsAPI) omits() policy.Fact {
+	detail := "the kubelet's list of " + policy.Count(l.Listed, "pod") + " is complete and does not contain it"
+	return policy.Fact{Truth: policy.Yes, Origin: l.Origin, Detail: detail}
+}
+
+// KubeletOmits reports whether it is the kubelet's list on which Released rests.
+func (l *PodLists) KubeletOmits(uid parsers.PodUID) bool {
+	return (l.Kubelet.Whole || l.Kubelet.complete()) && l.Released(uid).Truth == policy.Yes
+}
+
+// Unlisted is Yes where the kubelet's list at its socket omits the pod, and is complete if the kubelet has
+// taken in all of its pods: see Evidence.Unlisted.
+func (l *PodLists) Unlisted(uid parsers.PodUID) policy.Fact {
+	if k := &l.Kubelet; k.Own.answered() && l.ManifestDoubt == "" && !k.Own.Pods[uid] && !k.Pods[uid] && !l.API.Pods[uid] {
+		return k.Own.omits()
+	}
+	return policy.Fact{}
 }
 
 // Unwanted says who answered with the list of the pods that are wanted here, without this
@@ -207,11 +259,11 @@ func (l *PodLists) Unwanted(uid parsers.PodUID) string {
 	k, a := &l.Kubelet, &l.API
 	ending, _ := k.Gauges.Ending()
 	switch {
-	case k.Wanted[uid], a.Pods[uid]:
+	case k.Wanted[uid], k.Own.Pods[uid], a.Pods[uid]:
 		return ""
 	case k.Silent == "" && (k.FromAPI > 0 || ending > 0):
 		return "the kubelet's list of " + policy.Count(k.Listed, "pod") + " has it not"
-	case a.Whole && len(uid) != StaticUIDLen:
+	case a.Whole && len(uid) != policy.StaticUIDLen:
 		return "the API server's list of " + policy.Count(a.Listed, "pod") + " for this node has it not"
 	}
 	return ""

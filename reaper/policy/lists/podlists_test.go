@@ -150,3 +150,46 @@ func TestOneListed(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsAPI: what the kubelet lists at its socket keeps its pod. A list that looks complete lets the others go where the gauge shows
+// that the kubelet has taken in its pods; without the gauge it is only said to omit them.
+func TestPodsAPI(t *testing.T) {
+	own := PodsAPI{Origin: "socket", Pods: map[parsers.PodUID]bool{listedUID: true}, Listed: 1}
+	for name, c := range map[string]struct {
+		change             func(*PodLists)
+		released, unlisted policy.Truth
+	}{
+		"gauge":               {func(*PodLists) {}, policy.Yes, policy.Yes},
+		"not asked for pods":  {func(l *PodLists) { l.Kubelet.Silent = "not answered" }, policy.Yes, policy.Yes},
+		"no gauge":            {func(l *PodLists) { l.Kubelet.Gauges = policy.KubeletGauges{} }, policy.Unknown, policy.Yes},
+		"anybody's gauge":     {func(l *PodLists) { l.Kubelet.Proven = false }, policy.Unknown, policy.Yes},
+		"gauge cut off":       {func(l *PodLists) { l.Kubelet.Metrics = "not answered" }, policy.Unknown, policy.Yes},
+		"initializing":        {func(l *PodLists) { l.Kubelet.Own = PodsAPI{Silent: "initializing"} }, policy.Unknown, policy.Unknown},
+		"doubtful":            {func(l *PodLists) { l.Kubelet.Own.Doubt = "it lists a pod without a UID" }, policy.Unknown, policy.Unknown},
+		"before 1.37":         {func(l *PodLists) { l.Kubelet.Own = PodsAPI{} }, policy.Unknown, policy.Unknown},
+		"unreadable manifest": {func(l *PodLists) { l.ManifestDoubt = "cannot be read" }, policy.Unknown, policy.Unknown},
+	} {
+		l := PodLists{Kubelet: wholeKubelet(), API: APIList{PodList: PodList{Silent: "not asked"}}}
+		l.Kubelet.FromAPI, l.Kubelet.Own = 0, own // /pods alone is not known to be whole
+		c.change(&l)
+		l.Kubelet.Weigh()
+		for _, uid := range []parsers.PodUID{unlistedUID, staticUID} {
+			released, unlisted := l.Released(uid), l.Unlisted(uid)
+			if released.Truth != c.released || unlisted.Truth != c.unlisted || l.KubeletOmits(uid) != (c.released == policy.Yes) {
+				t.Errorf("%s: released %+v, unlisted %+v", name, released, unlisted)
+			}
+		}
+	}
+	l := PodLists{Kubelet: wholeKubelet(), API: wholeAPI()}
+	l.Kubelet.Own = PodsAPI{Origin: "socket", Pods: map[parsers.PodUID]bool{unlistedUID: true}, Doubt: "cut off"}
+	l.Kubelet.Weigh()
+	f, r := l.Kubelet.Fact(unlistedUID), l.Released(unlistedUID)
+	if f.Truth != policy.Yes || f.Origin != "socket" || r.Truth != policy.No || l.Unwanted(unlistedUID) != "" {
+		t.Errorf("a pod that only the socket lists: %+v, released %+v", f, r)
+	}
+	l.Kubelet.Own = own
+	l.Kubelet.Pods = map[parsers.PodUID]bool{unlistedUID: true}
+	if f := l.Unlisted(unlistedUID); f.Truth == policy.Yes {
+		t.Errorf("a pod that another list has: %+v", f)
+	}
+}

@@ -63,7 +63,7 @@ func (s *StaticPods) Fact(e *policy.Evidence, running map[policy.PodName][]Stati
 		}
 	}
 	switch doubt := s.Doubt(); {
-	case len(e.UID) != StaticUIDLen:
+	case len(e.UID) != policy.StaticUIDLen:
 		f.Truth = policy.No // and no manifest states it: whatever could not be read, the kubelet gives no such UID
 	case doubt != "":
 		f.Detail = doubt
@@ -85,7 +85,7 @@ func (m Manifest) owns(e *policy.Evidence, node string, running map[policy.PodNa
 	switch {
 	case m.UID != "" && m.UID == string(e.UID):
 		return policy.Yes, m.File + " states this UID"
-	case m.UID != "", len(e.UID) != StaticUIDLen:
+	case m.UID != "", len(e.UID) != policy.StaticUIDLen:
 		return policy.No, ""
 	}
 	fits := m.fits(e)
@@ -128,7 +128,7 @@ func since(sandboxes []StaticSandbox, e *policy.Evidence) string {
 // AnyStatic reports whether one of the UIDs is one that the kubelet itself gives.
 func AnyStatic(uids map[parsers.PodUID]bool) bool {
 	for uid := range uids {
-		if len(uid) == StaticUIDLen {
+		if len(uid) == policy.StaticUIDLen {
 			return true
 		}
 	}

@@ -196,7 +196,9 @@ func TestCNILeakedNamespace(t *testing.T) {
 	}
 	n := newCNINode(t)
 	n.write("run/netns/leaked", "")
-	testkit.Must(t, leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}))
+	if err := leakNetns(n.path("run/netns/leaked"), [4]byte{10, 244, 0, 8}); err != nil {
+		testkit.Skip(t, "this needs network namespaces: ", err)
+	}
 	t.Cleanup(func() { _ = unix.Unmount(n.path("run/netns/leaked"), unix.MNT_DETACH) })
 	n.address("cbr0", "10.244.0.8", id("gone"))
 	n.address("cbr0", "10.244.0.9", id("gone"))

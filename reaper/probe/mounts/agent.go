@@ -1,8 +1,6 @@
 package mounts
 
 import (
-	"strings"
-
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
@@ -18,26 +16,15 @@ func (m *Answer) Agent(uid parsers.PodUID) (parsers.PodUID, bool) {
 	if !ok {
 		return "", false
 	}
+	owner, ok := m.Owner(h)
+	return owner, ok && owner != uid
+}
+
+// Owner returns the pod of which a process keeps the mount in a namespace that is not the node's own.
+func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	pid, in := h.PID()
 	if !in || pid == "1" {
 		return "", false
 	}
-	owner, ok := podOfProcess(m.procDir, pid)
-	return owner, ok && owner != uid
-}
-
-// podOfProcess reads which pod's cgroup a process is in.
-func podOfProcess(procDir, pid string) (parsers.PodUID, bool) {
-	text, ok := procfs.Cgroup(procDir, pid)
-	if !ok {
-		return "", false
-	}
-	for line := range strings.Lines(text) {
-		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
-			if uid, ok := parsers.PodOfCgroup(part); ok {
-				return uid, true
-			}
-		}
-	}
-	return "", false
+	return procfs.PodOf(m.procDir, pid)
 }

@@ -1,11 +1,11 @@
 package mounts
 
 import (
-	"bytes"
 	"errors"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 )
@@ -13,33 +13,24 @@ import (
 // Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
 // it ends at that process's root. So a thread of ours enters the namespace, where its root is the
 // namespace's, and opens its own mountinfo. setns(2) wants CAP_SYS_ADMIN and CAP_SYS_CHROOT for
-// that: a person's shell has them, the service has not unless a drop-in gives them (docs/held.md).
+// that: a person's shell has them, the service has not unless a drop-in gives them (docs/how-it-decides.md).
 
 // errChanging is for mounts that change all the time; before Linux 5.8 that may hide one.
 var errChanging = errors.New("no two readings agree")
 
-// enteredMounts returns the mountinfo of the mount namespace whose file is open, seen from the
+// enteredMounts returns what matters of the mount namespace whose file is open, seen from the
 // namespace's root.
-func (s *scan) enteredMounts(ns int) ([]byte, error) {
+func (s *scan) enteredMounts(m *Answer, w parsers.PodSet, ns int) ([]byte, error) {
 	fd, err := s.open(ns)
 	if err != nil {
 		return nil, err
 	}
 	defer beneath.Close(fd)
-	text, err := s.rest(fd, 0)
+	text, err := s.kept(m, w, s.lines(fd))
 	if err != nil || !s.losesLines() {
 		return text, err
 	}
-	for range 5 {
-		last := bytes.Clone(text)
-		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
-			return nil, err
-		}
-		if text, err = s.rest(fd, 0); err != nil || bytes.Equal(text, last) {
-			return text, err
-		}
-	}
-	return nil, errChanging
+	return s.agreed(m, w, text, s.lines(fd))
 }
 
 func (s *scan) open(ns int) (int, error) {

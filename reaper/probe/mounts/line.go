@@ -58,9 +58,6 @@ func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
 		if !ok {
 			return errors.New("a line without root and mount point")
 		}
-		if id, ok := l.number(); ok {
-			m.IDs = append(m.IDs, id)
-		}
 		if !v.whole && string(l.target) == "/" {
 			v.whole = true
 		}
@@ -73,9 +70,6 @@ func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
 		uids = w.InPath(w.InPath(uids[:0], l.target), l.root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
 		w.InText(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
-		if len(uids) == 0 && bytes.Contains(l.rest, overlayType) {
-			m.addOverlay(v, &l)
-		}
 		if len(uids) == 0 && !plugins {
 			continue
 		}

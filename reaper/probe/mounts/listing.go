@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
@@ -60,49 +61,53 @@ const (
 	idsAtOnce        = 1024
 )
 
-// nsMounts returns what mountinfo would say of the mount namespace whose file is open, seen
+// nsMounts calls do for what mountinfo would say of the mount namespace whose file is open, seen
 // from its root. The file must be one: before a fix of November 2025 (78f0e33cd6c9) any other
 // harms the kernel.
-func nsMounts(ns int) ([]byte, error) {
+func nsMounts(ns int, do func(l *procfs.MountLine) error) error {
 	var text []byte
 	buf := make([]byte, 4<<10)
 	ids := make([]uint64, idsAtOnce)
-	sourced, last := false, uint64(0)
+	some, sourced, last := false, false, uint64(0)
 	for {
 		n, err := listmount(ns, last, ids)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, id := range ids[:n] {
 			last = id
 			var line bool
-			text, buf, line, err = appendMount(text, buf, ns, id)
-			switch {
-			case beneath.Gone(err): // unmounted meanwhile
+			text, buf, line, err = appendMount(text[:0], buf, ns, id)
+			if beneath.Gone(err) { // unmounted meanwhile
 				continue
-			case err != nil:
-				return nil, err
 			}
-			sourced = sourced || line
-			if len(text) > biggestMountinfo {
-				return nil, errors.New("its mounts take more than 128 MiB")
+			some, sourced = true, sourced || line
+			l, ok := procfs.CutMount(bytes.TrimSuffix(text, []byte{'\n'}))
+			if err == nil && !ok {
+				err = errors.New("a mount without root and mount point")
+			}
+			if err == nil {
+				err = do(&l)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if n < len(ids) {
 			break
 		}
 	}
-	if !sourced && len(text) > 0 {
-		return nil, errNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
+	if !sourced && some {
+		return errNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
 	}
-	return text, nil
+	return nil
 }
 
-func (s *scan) list(ns int) ([]byte, error) {
+func (s *scan) list(m *Answer, w parsers.PodSet, ns int) ([]byte, error) {
 	if s.noListing {
 		return nil, noNamespaces(unix.EINVAL)
 	}
-	return nsMounts(ns)
+	return s.kept(m, w, func(do func(l *procfs.MountLine) error) error { return nsMounts(ns, do) })
 }
 
 func listmount(ns int, last uint64, ids []uint64) (int, error) {

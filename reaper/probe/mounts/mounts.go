@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -49,12 +48,11 @@ type Answer struct {
 	IDs    []uint64                  // of all mounts that were read
 	Err    error                     // something could not be read: what was not found is not known
 
-	elder    map[parsers.PodUID]Hit // by the name of a quarantine entry
-	named    map[string]Hit         // by plugin, NUL and path component
-	seen     map[string]bool        // paths below plugins/ that are filed already
-	views    []*view
-	where    regions
-	overlays map[string]overlayMount // by device
+	elder map[parsers.PodUID]Hit // by the name of a quarantine entry
+	named map[string]Hit         // by plugin, NUL and path component
+	seen  map[string]bool        // paths below plugins/ that are filed already
+	views []*view
+	where regions
 	// pinned are the mount namespaces that something but a process holds, by mnt:[inode], and
 	// unread how many of them could not be read.
 	pinned map[string]pin
@@ -70,7 +68,7 @@ func newAnswer(procDir string) *Answer {
 	return &Answer{
 		Pods: map[parsers.PodUID]Hit{}, Again: map[parsers.PodUID]Hit{}, elder: map[parsers.PodUID]Hit{},
 		Below: map[string]Hit{}, named: map[string]Hit{}, seen: map[string]bool{}, pinned: map[string]pin{}, confined: map[parsers.PodUID]bool{},
-		overlays: map[string]overlayMount{}, Unsure: map[parsers.PodUID]string{}, procDir: procDir,
+		Unsure: map[parsers.PodUID]string{}, procDir: procDir,
 	}
 }
 
@@ -136,15 +134,13 @@ func (m *Answer) fact(uid parsers.PodUID, h Hit, mounted bool) policy.Fact {
 	return policy.Fact{Truth: policy.No, Origin: m.origin}
 }
 
-// Reader reads the mounts. It is kept between looks, since it remembers what stays as it is.
+// Reader reads the mounts. It remembers nothing from one look to the next.
 type Reader struct {
 	ProcDir                string
 	RootDir, QuarantineDir string // where pods and the kubelet's plugins lie, and parked pods
 	Open                   *beneath.Opener
 	Guard                  *bounded.Guard
 
-	regionsOf sync.Map // where directories lie in their file systems, by regionKey
-	outside   sync.Map // the overlays whose topmost layer is in no pod
 	// Tests have an older kernel with these, or fewer capabilities.
 	rereads, noListing, noEntering bool
 }
@@ -206,7 +202,6 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 	if err := s.pins(m, w); m.Err == nil {
 		m.Err = err
 	}
-	s.layers(ctx, m, w)
 	m.views = s.views
 	m.origin = m.sources()
 	return m
@@ -261,13 +256,13 @@ func (s *scan) thread(m *Answer, pid string, w parsers.PodSet) error {
 	if err != nil {
 		return err
 	}
-	defer beneath.Close(fd)
+	defer func() { beneath.Close(fd) }()
 	n, err := s.fill(fd, 0, firstBlock)
 	if err != nil {
 		return err
 	}
-	for !bytes.Contains(s.buf[:n], []byte{'\n'}) {
-		more, err := s.fill(fd, n, n+firstBlock)
+	for n < len(s.buf) && !bytes.Contains(s.buf[:n], []byte{'\n'}) {
+		more, err := s.fill(fd, n, min(n+firstBlock, len(s.buf)))
 		if err != nil {
 			return err
 		}
@@ -285,11 +280,11 @@ func (s *scan) thread(m *Answer, pid string, w parsers.PodSet) error {
 		return err
 	}
 	s.known[string(line)] = true
-	text, err := s.rest(fd, n)
+	text, err := s.kept(m, w, s.lines(fd))
 	if err == nil && s.losesLines() {
-		text, err = s.agreed(pid, text)
+		text, err = s.agreed(m, w, text, s.lines(fd))
 	}
-	if err != nil {
+	if err = s.over(m, pid, w, err); err != nil {
 		return err
 	}
 	v := &view{pid: pid, userOf: s.userNamespace}
@@ -326,9 +321,6 @@ func (s *scan) open1(pid string) (int, error) {
 
 // fill reads from fd into buf[from:to], at most once, and returns where it got to.
 func (s *scan) fill(fd, from, to int) (int, error) {
-	if to > len(s.buf) {
-		s.buf = append(s.buf, make([]byte, max(to-len(s.buf), len(s.buf)))...)
-	}
 	n, err := beneath.Retry(func() (int, error) { return unix.Read(fd, s.buf[from:to]) })
 	if err != nil {
 		return from, err
@@ -336,44 +328,15 @@ func (s *scan) fill(fd, from, to int) (int, error) {
 	return from + n, nil
 }
 
-// biggestMountinfo is far above what a node can hold (100,000 mounts, the kernel's limit
-// for one namespace, at 300 bytes).
-const biggestMountinfo = 128 << 20
-
-func (s *scan) rest(fd, from int) ([]byte, error) {
-	for {
-		if from >= biggestMountinfo {
-			return nil, errors.New("mountinfo is longer than 128 MiB")
-		}
-		n, err := s.fill(fd, from, max(len(s.buf), from+32<<10))
-		if err != nil {
-			return nil, err
-		}
-		if n == from {
-			return s.buf[:n], nil
-		}
-		from = n
-	}
-}
-
 // agreed reads until two readings agree: before Linux 5.8 a mount that comes or goes
 // between two reads can hide another (fixed by 9f6c61f96f2d).
-func (s *scan) agreed(pid string, text []byte) ([]byte, error) {
-	last := bytes.Clone(text)
+func (s *scan) agreed(m *Answer, w parsers.PodSet, last []byte, from lines) ([]byte, error) {
 	for range 5 {
-		fd, err := s.open1(pid)
-		if err != nil {
-			return nil, err
+		text, err := s.kept(m, w, from)
+		if err != nil || bytes.Equal(text, last) {
+			return text, err
 		}
-		text, err = s.rest(fd, 0)
-		beneath.Close(fd)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Equal(text, last) {
-			return text, nil
-		}
-		last = append(last[:0], text...)
+		last = text
 	}
 	return nil, errChanging
 }

@@ -68,7 +68,6 @@ func TestMountsFromFixtures(t *testing.T) {
 		{"same mount, another root", map[string]string{"1": rootLine, "2": line(20, "/sub", "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
 		{"long first line", map[string]string{"1": line(20, "/"+strings.Repeat("y", 3000), "/") + line(21, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
 		{"a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long) + line(22, "/", "/"+string(uid))}, "", policy.Yes, policy.No, ""},
-		{"a UID at the end of a line over 64 KiB", map[string]string{"1": rootLine + line(21, "/", "/"+long+"/"+string(uid))}, "", policy.Yes, policy.No, ""},
 		{"a bad line", map[string]string{"1": rootLine + "21 1 8:1 /\n"}, "", policy.Unknown, policy.Unknown, "a line without"},
 		{
 			"a hit that cannot be parsed",
@@ -117,18 +116,20 @@ func TestNamespacesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestUmount: the command is for a mount below the pod's directory, in the namespace in which it is.
+// TestUmount: the command is for a mount below the pod's directory, in the node's own namespace.
 func TestUmount(t *testing.T) {
 	uid := newUID()
 	below := "/var/lib/kubelet/pods/" + string(uid) + "/volumes/v"
-	for target, want := range map[string]string{
-		below:                       "nsenter -t 7 -m umount '" + below + "'",
-		"/data":                     "",
-		"/pods/" + string(newUID()): "",
+	for _, tt := range []struct{ target, pid, held, want string }{
+		{below, "1", "", "umount " + below},
+		{below, "7", "", ""}, // its umount would be the container's own
+		{below, "1", "/run/ns", ""},
+		{"/data", "1", "", ""},
+		{"/pods/" + string(newUID()), "1", "", ""},
 	} {
-		m := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: target, view: &view{pid: "7"}}}}
-		if got := m.Umount(uid); got != want {
-			t.Errorf("%s: %s, want %s", target, got, want)
+		m := &Answer{Pods: map[parsers.PodUID]Hit{uid: {Target: tt.target, view: &view{pid: tt.pid, held: tt.held}}}}
+		if got := m.Umount(uid); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
 		}
 	}
 	if got := (&Answer{}).Umount(uid); got != "" {

@@ -75,13 +75,13 @@ func (s *scan) readNamespace(m *Answer, v *view, path string, w parsers.PodSet) 
 }
 
 func (s *scan) readOpenNamespace(m *Answer, v *view, fd int, w parsers.PodSet) error {
-	text, err := s.list(fd)
+	text, err := s.list(m, w, fd)
 	if errors.Is(err, errNoNamespaces) {
-		if entered, cannot := s.enteredMounts(fd); cannot == nil {
+		if entered, cannot := s.enteredMounts(m, w, fd); cannot == nil {
 			text, err = entered, nil
 		}
 	}
-	if err != nil {
+	if err = s.over(m, v.pid, w, err); err != nil {
 		return err
 	}
 	s.views = append(s.views, v)
@@ -149,7 +149,7 @@ const snapsDir = "/run/snapd/ns/"
 // keeps. On a kernel that cannot list them, those of snapd are left unread, and so are
 // those that are bound elsewhere than in the namespace of PID 1: anybody can bind some in a
 // mount namespace of his own, and must not make every mount of the node unknown by that.
-// docs/held.md says so.
+// docs/how-it-decides.md says so.
 func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 	read := map[string]bool{}
 	var refused error

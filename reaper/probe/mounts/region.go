@@ -3,10 +3,7 @@ package mounts
 import (
 	"bytes"
 	"cmp"
-	"math"
-	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,24 +23,13 @@ import (
 // one that was removed where it was.
 
 // region is a directory of the node as mountinfo would say it.
-type region struct {
-	dev    string // major:minor of its file system
-	path   string // from the root of that
-	fsType string
-}
+type region = procfs.Region
 
 // regions are the directories that can hold what must not be taken: pods, quarantine, plugins.
 type regions struct {
 	pods    []region
 	plugins []region
 	user    string // our own user namespace, "" where it is not known
-}
-
-// regionKey is what must be the same for a region that was found before to be so still.
-type regionKey struct {
-	path     string
-	mount    int
-	dev, ino uint64
 }
 
 // findRegions asks for the mount of each of the directories, and what mountinfo says of that.
@@ -74,46 +60,7 @@ func (s *scan) region(dir string) (region, error) {
 		return region{}, err
 	}
 	defer beneath.Close(fd)
-	st, err := beneath.Stat(fd)
-	if err != nil {
-		return region{}, err
-	}
-	key := regionKey{mount: int(min(st.Mnt_id, math.MaxInt32)), dev: beneath.DevOf(&st), ino: st.Ino}
-	if st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
-		id, err := beneath.MountID(fd)
-		if err != nil {
-			return region{}, unix.EINVAL
-		}
-		key.mount = int(min(id, math.MaxInt32))
-	}
-	if key.path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
-		return region{}, unix.EINVAL // not ENOENT: the directory is there
-	}
-	if known, ok := s.regionsOf.Load(key); ok {
-		return known.(region), nil //nolint:forcetypeassert // nothing else is stored
-	}
-	text, err := os.ReadFile(s.ProcDir + "/self/mountinfo")
-	if err != nil {
-		return region{}, unix.EINVAL
-	}
-	t := mountTable{text: text}
-	l, ok := t.find([]byte(strconv.Itoa(key.mount)))
-	below, under := relative(key.path, procfs.Unescape(l.target))
-	if !ok || !under {
-		return region{}, unix.EINVAL
-	}
-	found := region{string(l.dev), path.Join(procfs.Unescape(l.root), below), string(l.fsType())}
-	s.regionsOf.Store(key, found)
-	return found, nil
-}
-
-// relative returns what follows base in p, false where p is not base or below it.
-func relative(p, base string) (string, bool) {
-	if base == "/" {
-		return p, strings.HasPrefix(p, "/")
-	}
-	rest, ok := strings.CutPrefix(p, base)
-	return rest, ok && (rest == "" || rest[0] == '/')
+	return procfs.RegionOf(s.ProcDir, fd)
 }
 
 // mountLine is one line of mountinfo, cut and not parsed.
@@ -130,17 +77,6 @@ func cutLine(line []byte) (l mountLine, ok bool) {
 	}
 	l.rest = line
 	return l, true
-}
-
-// number is the mount ID.
-func (l *mountLine) number() (id uint64, ok bool) {
-	for _, c := range l.id {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		id = 10*id + uint64(c-'0')
-	}
-	return id, true
 }
 
 // fsType returns field 9, or nothing in a line that has none.
@@ -185,13 +121,13 @@ func place(dev, fsType []byte, at string, in []region) (bearing, string) {
 	}
 	result := elsewhere
 	for _, r := range in {
-		if string(dev) != r.dev {
-			if !oneSuperblock[r.fsType] || !oneSuperblock[string(fsType)] {
+		if string(dev) != r.Dev {
+			if !oneSuperblock[r.FSType] || !oneSuperblock[string(fsType)] {
 				result = unplaced
 			}
 			continue
 		}
-		if below, ok := relative(at, r.path); ok && strings.Trim(below, "/") != "" {
+		if below, ok := procfs.Relative(at, r.Path); ok && strings.Trim(below, "/") != "" {
 			return within, strings.TrimPrefix(below, "/")
 		}
 	}
@@ -211,7 +147,7 @@ func (t *mountTable) mountPoint(l *mountLine, in []region) (bearing, string) {
 	if !ok {
 		return unplaced, ""
 	}
-	below, ok := relative(procfs.Unescape(l.target), procfs.Unescape(p.target))
+	below, ok := procfs.Relative(procfs.Unescape(l.target), procfs.Unescape(p.target))
 	if !ok {
 		return unplaced, ""
 	}

@@ -4,8 +4,8 @@ import "testing"
 
 // TestPlace: what counts as the pods' own file system.
 func TestPlace(t *testing.T) {
-	in := []region{{"8:1", "/var/lib/kubelet/pods", "ext4"}}
-	network := []region{{"0:50", "/pods", "nfs4"}}
+	in := []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}
+	network := []region{{Dev: "0:50", Path: "/pods", FSType: "nfs4"}}
 	for _, c := range []struct {
 		in           []region
 		dev, fs, at  string

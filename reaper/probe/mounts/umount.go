@@ -4,27 +4,28 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// Umount is the command that takes the pod's mount away, "" where there is none. What a container
-// has mounted at a path of its own goes with the container.
+// Umount is the command that takes the pod's mount away, "" where there is none. It is for the
+// node's own namespace only: in that of a container the command would run the container's own
+// umount with all privileges. What a container has mounted goes with the container.
 func (m *Answer) Umount(uid parsers.PodUID) string {
 	h, ok := m.Pods[uid]
 	if !ok || !strings.Contains(h.Target, "/pods/"+string(uid)+"/") {
 		return ""
 	}
-	return UmountCommand(h.Target, h.view.pid)
+	if pid, in := h.PID(); !in || pid != "1" {
+		return ""
+	}
+	return UmountCommand(h.Target)
 }
 
-// UmountCommand is the command that takes a mount away that a process sees, "" where the path
-// is none that a person should copy.
-func UmountCommand(path, pid string) string {
+// UmountCommand is the command that takes a mount away from the node's own namespace, "" where the
+// path is none that a person should copy.
+func UmountCommand(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == '\\' || r > '~' }) {
 		return ""
 	}
-	quoted := "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	if pid == "1" {
-		return "umount " + quoted
-	}
-	return "nsenter -t " + pid + " -m umount " + quoted
+	return "umount " + clean.Shell(path)
 }

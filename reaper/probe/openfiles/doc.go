@@ -1,6 +1,5 @@
 // Package openfiles says who uses a file of a pod: a process, by its open files, working
-// directory, root, program and mappings, or the kernel, by a loop device, swap space, an io_uring
-// or a bound unix socket.
+// directory, root, program and mappings, or the kernel, by a loop device.
 //
 // A Reader reads the tables of each process and of the kernel. It does not ask the file system behind
 // a link unless it must, and then in bounded time: a dead file system hangs. An Answer has, for the
@@ -11,8 +10,11 @@
 // system whose path names no pod is a stray: it is a pod's where the walk of the pod met its inode.
 //
 // It opens no file of a pod but by O_PATH, and ends, signals and traces no process. The directories,
-// the IDs of all mounts and what a walk met come from the caller. What counts as a use is for policy.
+// and what a walk met come from the caller. What counts as a use is for policy.
 //
-// Versions: proc(5) of Linux 3.10, the mount ID of a descriptor of 3.15, kcmp(2) where the kernel has
-// it, the files of an io_uring of 6.13.
+// Not asked are io_urings, bound sockets, swap space and files without a path. Who holds a file
+// of a dead pod in such a way keeps the file itself: a removal takes its name, as the kubelet's own
+// does. So no doubt comes from a walk that was not whole, either: any process can make one.
+//
+// Versions: proc(5) of Linux 3.10, kcmp(2) where the kernel has it.
 package openfiles

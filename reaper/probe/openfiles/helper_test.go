@@ -2,7 +2,6 @@ package openfiles
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/mounts"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -34,8 +32,6 @@ var (
 type node struct {
 	*Reader
 	testkit.Node
-	// partly has the walk of a pod end at its directory.
-	partly bool
 }
 
 func newNode(t *testing.T) *node {
@@ -45,7 +41,7 @@ func newNode(t *testing.T) *node {
 	must(t, err)
 	n := &node{Node: testkit.NewNode(t)}
 	n.Reader = &Reader{
-		ProcDir: "/proc", SysBlockDir: n.Base + "/block", DevDir: "/dev", Swaps: "/proc/swaps", SelfIsNode: true,
+		ProcDir: "/proc", SysBlockDir: n.Base + "/block", DevDir: "/dev", SelfIsNode: true,
 		Open: open, Guard: &bounded.Guard{Patience: 20 * time.Second},
 	}
 	n.Mkdir("kubelet/pods", "kubelet/orphan-reaper")
@@ -108,18 +104,7 @@ func (n *node) all() parsers.PodSet {
 // read asks all that a look asks.
 func (n *node) read() *Answer {
 	n.T.Helper()
-	a := n.Read(n.T.Context(), n.handle("kubelet/pods"), n.handle("kubelet/orphan-reaper"), n.all())
-	n.Detached(n.T.Context(), a, n.mountIDs())
-	return a
-}
-
-// mountIDs are those of all mounts that are somewhere.
-func (n *node) mountIDs() []uint64 {
-	n.T.Helper()
-	r := mounts.Reader{ProcDir: n.ProcDir, RootDir: n.Path("kubelet"), QuarantineDir: n.Path("kubelet/orphan-reaper"), Open: n.Open, Guard: n.Guard}
-	ids := r.Read(n.T.Context(), nil, nil).IDs
-	slices.Sort(ids)
-	return ids
+	return n.Read(n.T.Context(), n.handle("kubelet/pods"), n.handle("kubelet/orphan-reaper"), n.all())
 }
 
 // fact is the answer for a pod whose directory was walked.
@@ -130,7 +115,7 @@ func (n *node) fact(a *Answer, uid parsers.PodUID) policy.Fact {
 	defer beneath.Close(fd)
 	st, err := beneath.Stat(fd)
 	must(n.T, err)
-	w := Walked{Dev: beneath.DevOf(&st), Whole: !n.partly}
+	w := Walked{Dev: beneath.DevOf(&st)}
 	n.walk(fd, &w)
 	return a.Fact(uid, &w)
 }
@@ -141,9 +126,6 @@ func (n *node) walk(fd int, w *Walked) {
 	st, err := beneath.Stat(fd)
 	must(n.T, err)
 	w.Inodes = append(w.Inodes, st.Ino)
-	if n.partly {
-		return
-	}
 	entries, err := beneath.List(fd, 1000)
 	must(n.T, err)
 	for _, d := range entries {

@@ -89,9 +89,9 @@ func (s *scan) kernelHolds(words, path string, id inode, known bool) bool {
 		case policy.No:
 		}
 	}
-	here, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow(cmp.Or(s.ownRoot, "/"), path) })
+	_, err := s.places.ask("of the kernel: "+path, func() answered { return s.places.statBelow(cmp.Or(s.ownRoot, "/"), path) })
 	if known && s.devs[id.dev] == (device{id.dev, true}) {
-		s.stray(id, stray{what: words, sure: true, nameless: err != nil || here != id})
+		s.stray(id, stray{what: words, sure: true})
 	}
 	if err == nil || known {
 		return err == nil

@@ -1,12 +1,15 @@
 package openfiles
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,10 +53,6 @@ func (m mapping) id() (inode, bool) {
 	return inode{unix.Mkdev(uint32(a), uint32(b)), ino}, ok && errors.Join(err, err2, err3) == nil
 }
 
-// biggestMaps is far above what the kernel allows a process by itself: 65,530 mappings
-// (vm.max_map_count) of some 100 bytes, or of 4,200.
-const biggestMaps = 512 << 20
-
 // mapped reads what each process has mapped. That waits for a process that changes its mappings
 // and hangs meanwhile, so it is a part of its own: its error names the process.
 func (r *Reader) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w parsers.PodSet) *Answer {
@@ -84,10 +83,19 @@ func (r *Reader) readMapped(ctx context.Context, pods, quarantine *bounded.Handl
 	}
 	defer beneath.Close(proc)
 	s := r.newScan(ctx, proc, pods, quarantine, w)
-	s.names = make([]byte, 0, 128<<10)
-	_, err = procfs.Each(ctx, r.ProcDir, proc, func(pid string) (ended bool) {
+	s.text = bufio.NewReaderSize(nil, 64<<10)
+	for _, d := range s.devs {
+		s.unsure = s.unsure || !d.numbers
+	}
+	s.part = "maps "
+	_, err = procfs.EachLast(ctx, r.ProcDir, proc, s.last, func(pid string) (ended bool) {
 		now.Store(pid)
-		ended, err := s.maps(pid)
+		err := s.begin(pid)
+		if err == nil {
+			ended, err = s.maps(pid)
+		}
+		s.end(pid, err)
+		err = s.over(pid, err)
 		if err != nil && s.Err == nil {
 			s.Err = fmt.Errorf("cannot read what PID %s has mapped: %w", pid, err)
 		}
@@ -101,53 +109,93 @@ func (r *Reader) readMapped(ctx context.Context, pods, quarantine *bounded.Handl
 
 // maps reads the mappings of a process, which all its threads share. A process whose first
 // thread has ended shows them at another.
-func (s *scan) maps(pid string) (ended bool, err error) {
-	text, err := s.mapsOf(pid)
-	if err == nil && len(text) == 0 {
+func (s *scan) maps(pid string) (ended bool, _ error) {
+	some, err := s.mapsOf(pid)
+	if err == nil && !some {
 		others, err := procfs.Threads(s.proc, pid)
 		if err != nil {
 			return false, err
 		}
 		for _, tid := range others {
-			if text, err = s.mapsOf(tid); err == nil && len(text) > 0 {
+			if some, err = s.mapsOf(tid); err == nil && some || errors.Is(err, errShare) {
 				break
 			}
+		}
+		if errors.Is(err, errShare) {
+			return false, err
 		}
 	}
 	if err != nil {
 		_, ended, err = s.class(pid, err)
 		return ended, err
 	}
-	var last mapping
-	var found [4]parsers.PodUID
-	for line := range bytes.Lines(text) {
-		m, ok := parseMapping(bytes.TrimSuffix(line, []byte{'\n'}))
-		if !ok || string(m.ino) == "0" || bytes.Equal(m.ino, last.ino) && bytes.Equal(m.dev, last.dev) {
-			continue
-		}
-		last = m
-		if len(s.wanted.InPath(found[:0], m.path)) > 0 {
-			s.hint(link{process: pid}, string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'})), "a mapped file")
-			continue
-		}
-		if id, ok := m.id(); !ok {
-			return false, errors.New("a mapping without device and inode number")
-		} else if at, ok := s.devs[id.dev]; ok {
-			s.stray(inode{at.stat, id.ino}, stray{process: pid, path: string(m.path), what: "a mapped file", sure: at.numbers})
-		}
-	}
-	return len(text) == 0, nil
+	return !some, nil
 }
 
-func (s *scan) mapsOf(pid string) ([]byte, error) {
+// mapsOf reads mappings block by block, and says whether there are any. What the process chooses
+// is their number and the length of their paths: so no more than one line is held.
+func (s *scan) mapsOf(pid string) (some bool, _ error) {
 	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer beneath.Close(fd)
-	text, err := beneath.ReadInto(fd, s.names[:0], 0, biggestMaps)
-	if cap(text) > cap(s.names) && cap(text) < 4<<20 {
-		s.names = text[:0]
+	s.text.Reset(blocks(fd))
+	var last inode
+	for size := 0; ; {
+		line, err := s.text.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return some, nil
+		}
+		if err != nil {
+			return some, err
+		}
+		some = true
+		if size += len(line); size > s.limits.bytes || time.Now().After(s.until) {
+			return some, errShare
+		}
+		if last, err = s.mapping(pid, line[:len(line)-1], last); err != nil {
+			return some, err
+		}
 	}
-	return text, err
+}
+
+// mapping follows up one line. Device and inode number come before the path: a file of another
+// file system is no pod's, whatever its name is.
+func (s *scan) mapping(pid string, line []byte, last inode) (inode, error) {
+	m, ok := parseMapping(line)
+	if !ok || string(m.ino) == "0" {
+		return last, nil
+	}
+	id, ok := m.id()
+	if !ok {
+		return last, errors.New("a mapping without device and inode number")
+	}
+	at, ours := s.devs[id.dev]
+	if id == last || !ours && !s.unsure {
+		return id, nil
+	}
+	var found [4]parsers.PodUID
+	if len(s.wanted.InPath(found[:0], m.path)) > 0 {
+		to := link{process: pid, id: inode{at.stat, id.ino}, sure: ours && at.numbers}
+		s.hint(to, string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'})), "a mapped file")
+		if !to.sure {
+			return id, nil
+		}
+	}
+	if !ours {
+		return id, nil
+	}
+	return id, s.remember(inode{at.stat, id.ino}, stray{process: pid, path: string(m.path), what: "a mapped file", sure: at.numbers})
+}
+
+// blocks reads a file as it is asked for.
+type blocks int
+
+func (b blocks) Read(p []byte) (int, error) {
+	n, err := beneath.Retry(func() (int, error) { return unix.Read(int(b), p) })
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }

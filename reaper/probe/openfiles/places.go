@@ -59,7 +59,12 @@ type places struct {
 // link is what a process has to a file: the name of the process or thread and of the link,
 // both below the proc directory. Where no link leads to the file, name is "" and only the path
 // is known.
-type link struct{ process, name string }
+type link struct {
+	process, name string
+	// id is the file itself where sure says that the kernel has told it.
+	id   inode
+	sure bool
+}
 
 // answered is what the kernel says of a file.
 type answered struct {
@@ -90,6 +95,9 @@ func (p *places) below(at spot, l link) policy.Truth {
 		if serr != nil {
 			return policy.Unknown
 		}
+		if l.sure {
+			return same(l.id, idOf(&st), nil)
+		}
 		if l.name == "" {
 			return p.leads(l.process, at.prefix+at.entry+"/"+at.rest, idOf(&st))
 		}
@@ -102,7 +110,11 @@ func (p *places) below(at spot, l link) policy.Truth {
 	case !notThere(err):
 		return policy.Unknown
 	case strings.HasSuffix(at.rest, deletedMark):
-		return p.wasBelow(at, l)
+		was := p.wasBelow(at, l)
+		if l.sure && was == policy.Unknown {
+			was = policy.No // it has no name that a removal could take
+		}
+		return was
 	}
 	return policy.No
 }

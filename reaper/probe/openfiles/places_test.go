@@ -105,8 +105,8 @@ func TestHintInDoubt(t *testing.T) {
 		n.Write("x/"+string(uid)+"/f", "x")
 		inJail(t, n, mapsFromOutside, "x/"+string(uid)+"/f")
 		n.unused(n.read(), uid)
-		n.Write(n.PodDir(uid)+"/f", "x") // only the path of a mapped file is followed
-		n.want(n.read(), uid, policy.Unknown, "as a mapped file, and nobody can tell")
+		n.Write(n.PodDir(uid)+"/f", "x") // another inode: a stranger's path keeps nothing
+		n.unused(n.read(), uid)
 	})
 	t.Run("deleted, from another root in another namespace", func(t *testing.T) {
 		n, uid := newNode(t), newUID()
@@ -122,7 +122,7 @@ func TestHintInDoubt(t *testing.T) {
 		n.Write(n.PodDir(uid)+"/f", "x")
 		at := spot{uid: uid, prefix: n.Path("kubelet/pods/"), entry: string(uid), rest: "f"}
 		s := places{Reader: n.Reader, pods: n.handle("kubelet/pods"), ctx: t.Context()}
-		self := link{"self", "self/fd/0"}
+		self := link{process: "self", name: "self/fd/0"}
 		if truth := s.below(at, self); truth != policy.No {
 			t.Errorf("another file: %s, want no", truth)
 		}
@@ -130,7 +130,7 @@ func TestHintInDoubt(t *testing.T) {
 		if truth := s.below(at, self); truth != policy.Unknown {
 			t.Errorf("a file that does not answer: %s, want unknown", truth)
 		}
-		if truth := s.below(at, link{"self", "self/fd/1"}); truth != policy.Unknown {
+		if truth := s.below(at, link{process: "self", name: "self/fd/1"}); truth != policy.Unknown {
 			t.Errorf("another file after that: %s, want unknown", truth)
 		}
 	})

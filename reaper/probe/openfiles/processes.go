@@ -1,9 +1,12 @@
 package openfiles
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,21 +32,27 @@ func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handl
 		self = string(buf[:n])
 	}
 	s := r.newScan(ctx, proc, pods, quarantine, w)
-	s.ours = ownNumbers(self)
+	s.ours, s.part = ownNumbers(self), "files "
 	u := s.Answer
 	met := false
-	n, err := procfs.Each(ctx, r.ProcDir, proc, func(pid string) (ended bool) {
+	n, err := procfs.EachLast(ctx, r.ProcDir, proc, s.last, func(pid string) (ended bool) {
 		if pid == self {
 			met = true // the handles of this look
 			return false
 		}
-		read, ended, err := s.process(pid)
+		read, ended, err := false, false, s.begin(pid)
+		if err == nil {
+			read, ended, err = s.process(pid)
+		}
+		s.end(pid, err)
+		if errors.Is(err, errShare) {
+			read, err = true, s.over(pid, err)
+		}
 		switch {
 		case err != nil && u.Err == nil:
 			u.Err = fmt.Errorf("cannot read the open files of PID %s: %w", pid, err)
 		case read:
 			u.read++
-			s.joins(pid)
 		}
 		return ended
 	})
@@ -52,10 +61,8 @@ func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handl
 		u.Err = err
 		return u
 	}
-	for _, err := range [...]error{s.loops(r.part()), s.swaps(), s.sockets()} {
-		if err != nil && u.Err == nil {
-			u.Err = err
-		}
+	if err := s.loops(r.part()); err != nil && u.Err == nil {
+		u.Err = err
 	}
 	return u
 }
@@ -67,18 +74,33 @@ type scan struct {
 	wanted parsers.PodSet
 	proc   int
 	ours   bool                   // the proc directory is that of this process's PID namespace
-	rings  int64                  // what may still be read of rings
 	hints  map[parsers.PodUID]int // links that named the pod and led elsewhere
-	nets   map[string][]string    // the processes of each network namespace
-	info   int                    // the open fdinfo directory of the process that is read, -1 while none is
 	names  []byte
-	link   [4096]byte
+	limits limits
+	text   *bufio.Reader // of the mappings
+	unsure bool          // a file of the pods may have another device there
+	// Of the process that is read: when it began, when its time is over, and what it has used.
+	began, until   time.Time
+	entries, added int
+	owner          procfs.Owner
+	// Of all: when none is begun any more, the time by owner, and the files that are remembered of
+	// those that may not enter any pod's directory.
+	deadline  time.Time
+	spent     map[string]time.Duration
+	strangers int
+	part      string // what is read of them
+	shown     []procfs.Region
+	link      [4096]byte
 }
+
+// limits are the share of one process.
+type limits struct{ bytes, entries, strays int }
 
 func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w parsers.PodSet) *scan {
 	s := &scan{
 		Reader: r, Answer: r.newAnswer(ctx, nil), wanted: w, proc: proc,
-		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{}, rings: biggestRing, nets: map[string][]string{}, info: -1,
+		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{},
+		limits: limits{shareBytes, shareEntries, shareStrays}, spent: map[string]time.Duration{}, until: time.Now().Add(r.Guard.Limit() / 4),
 	}
 	s.devs = devicesOf(r.ProcDir, pods, quarantine)
 	s.places.pods, s.places.quarantine = pods, quarantine
@@ -131,16 +153,19 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 	}
 	defer beneath.Close(fd)
 	var links []string
+	var over error
 	err = beneath.EachName(fd, s.names, func(d beneath.Entry) bool {
 		links = append(links, d.Name)
-		return true
+		over = s.spends()
+		return over == nil
 	})
-	if err != nil {
+	if err = cmp.Or(over, err); err != nil {
 		return s.class(pid, err)
 	}
-	s.detached.directories = append(s.detached.directories, pid)
-	defer func() { beneath.Close(s.info); s.info = -1 }()
 	for _, name := range links {
+		if time.Now().After(s.until) {
+			return false, false, errShare
+		}
 		if err := s.readLink(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
 			return s.class(pid, err)
 		}
@@ -158,20 +183,14 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 // namespace begins at its own root.
 func (s *scan) readLink(dir int, pid, name, what string) error {
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
-	// The kernel gives no path of more than 4,096 bytes, and "/" for a file that was opened by a
-	// handle (open_by_handle_at(2)) while nobody knew its name.
-	if errors.Is(err, unix.ENAMETOOLONG) || err == nil && dir != s.proc && string(s.link[:n]) == "/" {
-		s.nameless(dir, pid, name, what)
-		return nil
+	if errors.Is(err, unix.ENAMETOOLONG) {
+		return nil // the kernel gives no path of more than 4,096 bytes
 	}
 	if err != nil {
 		return err
 	}
-	if dir != s.proc && string(s.link[:n]) == ringLink {
-		return s.ring(pid, name)
-	}
-	if dir != s.proc {
-		s.opens(pid, name, s.link[:n])
+	if dir != s.proc && procfs.IsMountNamespace(s.link[:n]) {
+		s.namespaces[string(s.link[:n])] = pid + "/fd/" + name
 	}
 	var found [4]parsers.PodUID
 	uids := s.wanted.InPath(found[:0], s.link[:n])
@@ -186,20 +205,8 @@ func (s *scan) readLink(dir int, pid, name, what string) error {
 	if dir != s.proc {
 		name = pid + "/fd/" + name
 	}
-	s.hint(link{pid, name}, string(s.link[:n]), what)
+	s.hint(link{process: pid, name: name}, string(s.link[:n]), what)
 	return nil
-}
-
-// nameless asks what a link leads to where its path does not tell. What does not answer is not on
-// the pods' file system: that one answers.
-func (s *scan) nameless(dir int, pid, name, what string) {
-	if dir != s.proc {
-		name = pid + "/fd/" + name
-	}
-	id, err := s.places.ask(name, func() answered { return statLink(s.ProcDir + "/" + name) })
-	if _, ok := s.devs[id.dev]; ok && err == nil {
-		s.stray(id, stray{process: pid, path: "a file without a path", what: what, sure: true, nameless: true})
-	}
 }
 
 // mostHints bounds the links that name one pod and lead elsewhere. Who makes more of them
@@ -219,7 +226,7 @@ func (s *scan) hint(l link, path, what string) {
 				continue
 			}
 			truth := policy.Unknown
-			if s.hints[at.uid]++; s.hints[at.uid] <= mostHints {
+			if s.hints[at.uid]++; l.sure || s.hints[at.uid] <= mostHints {
 				truth = s.places.below(at, l)
 			}
 			switch truth {

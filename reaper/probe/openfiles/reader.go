@@ -22,12 +22,12 @@ type Reader struct {
 	ProcDir     string
 	SysBlockDir string // the block devices
 	DevDir      string // their nodes
-	Swaps       string // the list of swap spaces
 	// SelfIsNode says that this process's own namespaces are the node, which may then be a part of
 	// a machine.
 	SelfIsNode bool
 	Open       *beneath.Opener
 	Guard      *bounded.Guard
+	Slow       *procfs.Slow // which processes are read last
 
 	ownRoot string // this process's root directory, "/" but in tests
 }
@@ -36,27 +36,29 @@ type Reader struct {
 type Answer struct {
 	Err error // something could not be asked: who was not found is not known
 
-	pods     map[parsers.PodUID]string // who uses a file of the pod
-	doubts   map[parsers.PodUID]string // what names the pod, and may hold something of it
-	again    map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
-	strays   map[inode]stray
-	places   *places           // to follow strays
-	devs     map[uint64]device // the devices of the pods' files, as /proc and as statx has them
-	detached detachedFiles
-	read     int // processes that could be read, ourselves left out
-	refused  int // processes that could not
-	refusing string
-	init     string // PID 1, where it could not be read
-	alone    bool   // this process is PID 1 and the only one of its namespace
-	procDir  string
-	origin   string // what was read
+	pods   map[parsers.PodUID]string // who uses a file of the pod
+	doubts map[parsers.PodUID]string // what names the pod, and may hold something of it
+	again  map[parsers.PodUID]string // what names the pod by its UID, and so not in quarantine
+	// namespaces are mount namespaces as mnt:[N], with a descriptor of each below the proc directory
+	namespaces map[string]string
+	strays     map[inode]stray
+	places     *places           // to follow strays
+	devs       map[uint64]device // the devices of the pods' files, as /proc and as statx has them
+	read       int               // processes that could be read, ourselves left out
+	refused    int               // processes that could not
+	refusing   string
+	init       string // PID 1, where it could not be read
+	alone      bool   // this process is PID 1 and the only one of its namespace
+	procDir    string
+	partly     []string // processes of which only their share was read
+	origin     string   // what was read
 }
 
 func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
 	return &Answer{
 		pods: map[parsers.PodUID]string{}, doubts: map[parsers.PodUID]string{}, again: map[parsers.PodUID]string{},
 		strays: map[inode]stray{}, places: &places{Reader: r, ctx: ctx}, Err: err, procDir: r.ProcDir,
-		detached: detachedFiles{mounts: map[uint64][]string{}, namespaces: map[string]string{}},
+		namespaces: map[string]string{},
 	}
 }
 
@@ -64,7 +66,6 @@ func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
 type Walked struct {
 	Dev    uint64   // the directory's device
 	Inodes []uint64 // of all that was met, on that device
-	Whole  bool     // nothing that lies there was left out
 }
 
 // Fact answers for one pod. A file whose path names no pod is the pod's where the walk of its
@@ -91,7 +92,7 @@ func (a *Answer) Use(uid parsers.PodUID) reading.NewUse {
 
 // Namespaces are the mount namespaces, as mnt:[N], of which a process has a descriptor, with one of
 // those below the proc directory.
-func (a *Answer) Namespaces() map[string]string { return a.detached.namespaces }
+func (a *Answer) Namespaces() map[string]string { return a.namespaces }
 
 // Read finds who uses files of the pods of w, below the open directories of the pods and of the
 // quarantine, which is nil where there is none. It returns in bounded time.
@@ -118,6 +119,9 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 		noun = "process"
 	}
 	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d %s", a.procDir, a.read, noun)
+	if a.partly = append(a.partly, m.partly...); len(a.partly) > 0 {
+		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", len(a.partly), a.partly[0])
+	}
 	return a
 }
 

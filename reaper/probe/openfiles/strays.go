@@ -24,8 +24,6 @@ type stray struct {
 	// has one device for all of its subvolumes in some places, and each of them has the same inode
 	// numbers; an overlay has two numbers for a file.
 	sure bool
-	// nameless says that no path leads to the file.
-	nameless bool
 }
 
 // mostStrays bounds what is remembered in one look.
@@ -92,7 +90,8 @@ func mountDevice(procDir string, id uint64) (uint64, bool) {
 	return 0, false
 }
 
-// addStrays adds the strays that the walk met, and those that it may have passed over.
+// addStrays adds the strays that the walk met. Where the walk was not whole, the rest is no
+// doubt: otherwise any process with a file open would keep every big pod of that file system.
 func (a *Answer) addStrays(u *reading.FileUse, w *Walked) {
 	for _, ino := range w.Inodes {
 		id := inode{w.Dev, ino}
@@ -111,14 +110,6 @@ func (a *Answer) addStrays(u *reading.FileUse, w *Walked) {
 		case policy.Unknown:
 			u.Stray = held.words(a.procDir) + ", and nobody can tell whether that is this pod's"
 		case policy.No:
-		}
-	}
-	if u.Stray != "" || w.Whole {
-		return
-	}
-	for id, held := range a.strays {
-		if held.nameless && id.dev == w.Dev {
-			u.Stray = held.words(a.procDir) + ", and not all of this pod's files were looked at"
 		}
 	}
 }

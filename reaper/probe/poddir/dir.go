@@ -180,5 +180,5 @@ func (r *Reader) subvolume(parent int, st *unix.Statx_t, path string) error {
 		return nil
 	}
 	return fmt.Errorf("%s is a btrfs subvolume, which is not removed as a directory is: see whose data it has, "+
-		"then btrfs subvolume delete '%[1]s'", path)
+		"then btrfs subvolume delete %s", path, clean.Shell(path))
 }

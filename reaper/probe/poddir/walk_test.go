@@ -14,6 +14,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -171,7 +172,7 @@ func TestPodIsSubvolume(t *testing.T) {
 		if a.Fact().Truth != policy.Unknown || a.Directory.Truth != policy.Yes {
 			t.Errorf("%+v, the directory %+v", a.Fact(), a.Directory)
 		}
-		wantDetail(t, a.Fact(), "then btrfs subvolume delete '"+path+"'")
+		wantDetail(t, a.Fact(), "then btrfs subvolume delete "+clean.Shell(path))
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package podlists asks who has which pods: the kubelet at its port, the API server, and the
-// kubelet's pod-resources socket.
+// kubelet's sockets pod-resources and pods-api.
 //
-// A Reader has the credentials that the operator gave, and an answer for each of the three.
+// A Reader has the credentials that the operator gave, and an answer for each of the four.
 // An answer holds what was listed even where it broke off, since each pod that was named is
 // kept; whether a list is whole, and lets go of what it has not, is for policy.
 //
@@ -11,5 +11,5 @@
 // between two looks, follows no redirect, uses no proxy, and reads no answer without a bound.
 //
 // Versions: /pods and /metrics of kubelets since 1.5 (the gauges since 1.27), pod-resources v1
-// since 1.20 and v1alpha1 since 1.13, PartialObjectMetadataList since 1.15, and whole pods before.
+// since 1.20 and v1alpha1 since 1.13, PodsAPI v1alpha1 since 1.37, PartialObjectMetadataList since 1.15, and whole pods before.
 package podlists

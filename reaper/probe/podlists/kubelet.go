@@ -34,7 +34,7 @@ type Door struct {
 	Err    error
 }
 
-// Kubelet asks the kubelet, for its pods and then for its gauges. It is asked after the
+// Kubelet asks the kubelet, for its gauges and then for its pods. It is asked after the
 // listing, like everything else. origin tells people who it is.
 func (r *Reader) Kubelet(ctx context.Context, origin string, d Door) *KubeletAnswer {
 	var token string
@@ -62,13 +62,13 @@ func (r *Reader) Kubelet(ctx context.Context, origin string, d Door) *KubeletAns
 	a := kube.NewAsker(d.Base, token, d.TLS)
 	defer a.Close()
 	l := newPodList(d.Base+"/pods", d.TLS != nil)
+	gauges, err := askGauges(ctx, a, d.Base) // before the list, which it proves whole
+	if l.Gauges = gauges; err != nil {
+		l.Metrics = err.Error() + kubeletAdvice(err)
+	}
 	l.askPods(ctx, a)
 	if l.Proven {
 		l.askRunning(ctx, a)
-	}
-	gauges, err := askGauges(ctx, a, d.Base)
-	if l.Gauges = gauges; err != nil {
-		l.Metrics = err.Error() + kubeletAdvice(err)
 	}
 	l.Weigh()
 	return l

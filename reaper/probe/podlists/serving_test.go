@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -257,5 +258,31 @@ func TestNothingIsKept(t *testing.T) {
 	}
 	if n := len(slices.DeleteFunc(seen, func(s http.ConnState) bool { return s != http.StateNew })); n != 1 {
 		t.Errorf("%d connections for three questions", n)
+	}
+}
+
+// TestGaugeBeforeList: a kubelet that finishes taking in its pods between two questions has given a list of some of them. The
+// gauge proves only a list that was asked for after it.
+func TestGaugeBeforeList(t *testing.T) {
+	var taken atomic.Bool
+	s := testkit.TLSServer(t, "", testkit.Serve(map[string]http.HandlerFunc{
+		"/pods": func(w http.ResponseWriter, r *http.Request) {
+			testkit.Answer(testkit.ListOf(testkit.HerePod))(w, r)
+			taken.Store(true)
+		},
+		"/runningpods/": testkit.Answer(testkit.ListOf()),
+		"/metrics": func(w http.ResponseWriter, r *http.Request) {
+			text := "kubelet_orphan_pod_cleaned_volumes_errors 0\n"
+			if taken.Load() {
+				text += `kubelet_working_pods{config="desired",lifecycle="sync",static=""} 1` + "\n"
+			}
+			testkit.Answer(text)(w, r)
+		},
+	}))
+	p, k := kubeletAt(t, s, testkit.CertOf(s))
+	for i, want := range []policy.Truth{policy.Unknown, policy.Yes} { // at the second look the gauge was there first
+		if f := listing(p.of(t.Context(), k), nil).podLists().Released(testkit.UIDAway); f.Truth != want {
+			t.Errorf("look %d: released %+v, want %s", i+1, f, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,11 @@ func Open(dir string) (int, error) {
 // the processes were listed: so they are listed once more, and again as long as one of the new
 // ones had ended.
 func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool)) (int, error) {
+	return EachLast(ctx, dir, proc, nil, do)
+}
+
+// EachLast is Each, and comes to those last of which last says so.
+func EachLast(ctx context.Context, dir string, proc int, last func(pid string) bool, do func(pid string) (ended bool)) (int, error) {
 	seen := map[string]bool{}
 	for i := range mostListings {
 		pids, err := Numbers(proc)
@@ -42,6 +48,17 @@ func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended 
 			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", dir, err))
 		}
 		again := i == 0
+		if last != nil {
+			var late []string
+			pids = slices.DeleteFunc(pids, func(pid string) bool {
+				if seen[pid] || !last(pid) {
+					return seen[pid]
+				}
+				late = append(late, pid)
+				return true
+			})
+			pids = append(pids, late...)
+		}
 		for _, pid := range pids {
 			if seen[pid] {
 				continue

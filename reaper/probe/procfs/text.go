@@ -11,7 +11,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 )
 
-// Unescape undoes the octal escapes of mountinfo, /proc/swaps and fdinfo.
+// Unescape undoes the octal escapes of mountinfo.
 func Unescape(field []byte) string {
 	var b strings.Builder
 	for i := 0; i < len(field); i++ {
@@ -25,17 +25,6 @@ func Unescape(field []byte) string {
 		b.WriteByte(field[i])
 	}
 	return b.String()
-}
-
-// HasMount reports whether a text of mountinfo has the mount of an ID, which begins its line.
-func HasMount(text []byte, id uint64) bool {
-	begin := strconv.AppendUint(nil, id, 10)
-	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, begin); ok && bytes.HasPrefix(rest, []byte{' '}) {
-			return true
-		}
-	}
-	return false
 }
 
 // InitialPIDNamespace is what a link to the machine's first PID namespace reads: PROC_PID_INIT_INO

@@ -24,6 +24,8 @@ type Answer struct {
 	// Sandboxes and Containers hold, for each pod that has some, words for people.
 	Sandboxes, Containers map[parsers.PodUID]string
 	Names                 map[parsers.PodUID]policy.PodName
+	// Static holds the pods that the kubelet has from a manifest or a URL, by their sandboxes' annotations.
+	Static map[parsers.PodUID]bool
 	// Ready holds the pods that have a sandbox that is ready.
 	Ready map[parsers.PodUID]bool
 	// Running holds the sandboxes of static pods that are ready.
@@ -48,7 +50,7 @@ func (a Answer) Tell(e *policy.Evidence) {
 		e.Namespace, e.PodName = name.Namespace, name.Name
 	}
 	if pod := a.Pods[e.UID]; pod != nil {
-		e.Made = pod.made
+		e.Made, e.Static = pod.made, a.Static[e.UID]
 	}
 	if pod := a.Pods[e.UID]; pod != nil && a.whole() {
 		for _, s := range pod.sandboxes {
@@ -118,7 +120,7 @@ func merge(answers []cri.Lists, found cri.Sockets, now time.Time) Answer {
 	}
 	sandboxErrs, containerErrs = append(sandboxErrs, c.sandboxDoubt()), append(containerErrs, c.containerDoubt())
 	r := Answer{
-		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names,
+		Sandboxes: c.sandboxWords(), Containers: c.containerWords(), Names: c.names, Static: c.static,
 		Ready: c.ready(), Running: c.running, Pods: c.has, InRuntime: len(c.known),
 		SandboxErr: policy.OneLine(sandboxErrs...), ContainerErr: policy.OneLine(containerErrs...),
 		Origin: strings.Join(origins, ", "),

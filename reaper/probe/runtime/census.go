@@ -26,6 +26,7 @@ type census struct {
 	now                   time.Time
 	sandboxes, containers map[parsers.PodUID]*tally
 	names                 map[parsers.PodUID]policy.PodName
+	static                map[parsers.PodUID]bool // pods that the kubelet has from a manifest or a URL
 	running               map[policy.PodName][]lists.StaticSandbox
 	has                   map[parsers.PodUID]*Pod
 	known                 map[string]bool // every pod once, whatever its name
@@ -46,7 +47,7 @@ type tally struct {
 func newCensus(now time.Time) *census {
 	return &census{
 		now: now, sandboxes: map[parsers.PodUID]*tally{}, containers: map[parsers.PodUID]*tally{},
-		names: map[parsers.PodUID]policy.PodName{}, running: map[policy.PodName][]lists.StaticSandbox{},
+		names: map[parsers.PodUID]policy.PodName{}, static: map[parsers.PodUID]bool{}, running: map[policy.PodName][]lists.StaticSandbox{},
 		has: map[parsers.PodUID]*Pod{}, known: map[string]bool{},
 	}
 }
@@ -74,6 +75,11 @@ func (c *census) add(a cri.Lists) {
 		state := strings.TrimPrefix(s.GetState().String(), "SANDBOX_")
 		live := s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		c.count(c.sandboxes, names, live, c.words("sandbox", s.GetId(), state, s.GetCreatedAt()))
+		if source := s.GetAnnotations()[cri.AnnotationSource]; source == "file" || source == "http" {
+			for _, uid := range uidsOf(names) {
+				c.static[uid] = true
+			}
+		}
 		c.name(names, s)
 		c.sandbox(boxes, a.Path, names, s)
 	}

@@ -68,7 +68,7 @@ func (x *cniTree) dead() []cni.Content {
 // addresses of the dead are handed out again: there are fewer than containers.
 func TestCNIPlugin(t *testing.T) {
 	if _, err := os.Stat(hostLocalBinary); err != nil {
-		t.Skip("no containernetworking-plugins here: ", err)
+		t.Skipf("no containernetworking-plugins here: %v", err)
 	}
 	testkit.OnTmpfs(t)
 	x := newCNI(t, false)

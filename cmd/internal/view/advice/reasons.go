@@ -74,9 +74,9 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonInUse,
-		"A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device or swap uses a file of the pod. Or it " +
+		"A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device uses a file of the pod. Or it " +
 			"could not be found out whether anything does.",
-		"Nothing, where the fact names a process: the reason ends when the process does. For a loop device or swap, the fact has the " +
+		"Nothing, where the fact names a process: the reason ends when the process does. For a loop device, the fact has the " +
 			"command.",
 	},
 	{

@@ -37,7 +37,8 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},
 	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "If the pod is gone, this has the runtime stop and remove it:"},
 	policy.ReasonKubeletUnknown: {
-		"It is not certain that the kubelet that runs now has let it go.", "Look again in some minutes. This says what is missing until then:",
+		"It is not certain that the kubelet that runs now has let it go.",
+		"If this lasts longer than ten minutes, have the kubelet's journal read: JSON lines in a file do not count. This has what is missing:",
 	},
 }
 
@@ -49,7 +50,13 @@ var commands = map[policy.Reason]string{
 }
 
 // plainly says what a reason means in a sentence.
-func plainly(r policy.Reason) string {
+func plainly(r policy.Reason, e *policy.Evidence) string {
+	if r == policy.ReasonInUse && e.Facts[policy.FactInUse].Truth == policy.Unknown {
+		return "Whether something has a file of it open could not be read."
+	}
+	if r == policy.ReasonKubeletFile && e.FilesGoStale {
+		return "It waits until the kubelet reports it: a state file that may be stale has it."
+	}
 	return cmp.Or(plain[r].means, firstSentence(advice.For(r).Means))
 }
 

@@ -32,7 +32,8 @@ type Screen struct {
 	counts      counts
 	root        bool
 	podsDir     string
-	dataPods    int // that have data in quarantine
+	elsewhere   string // what contradicts the kubelet that runs: these may not be its pods
+	dataPods    int    // that have data in quarantine
 	dataBytes   int64
 	unattended  bool // the last thing to do is to have something take what may go
 }
@@ -68,6 +69,7 @@ type pod struct {
 
 	unread bool
 	parked bool // it lies in quarantine
+	recent bool // the kubelet may have reported it just now
 }
 
 // Todo is one thing that a person has to do, with the commands for it.
@@ -85,6 +87,8 @@ type counts struct {
 	later heap          // what waits for a time to pass
 	used  heap          // what something still uses
 	ends  string        // what has to end first, of the last of these
+
+	limited string // why some of them wait for the first one
 }
 
 // heap is some pods and what they hold.
@@ -101,6 +105,11 @@ func (h *heap) add(p *pod) {
 // going counts a pod that goes by itself, by what it waits for.
 func (c *counts) going(p *pod, v *policy.Verdict) {
 	due, ends := time.Duration(p.DueSeconds)*time.Second, advice.InUse(v.Why)
+	for _, w := range v.Why {
+		if w.Reason == policy.ReasonLimit {
+			c.limited = w.Detail
+		}
+	}
 	switch {
 	case ends != "":
 		c.ends = ends
@@ -143,7 +152,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 		Message: clean.Text(shortPath(all.Words, x.PodsDir, string(all.UID))), Pods: len(c.Said), Sources: append([]diagnosis.Source{}, c.Sources...),
 	}
 	for i := range d.Pods {
-		one := newPod(&d.Pods[i])
+		one := newPod(&d.Pods[i], x.Now.Wall)
 		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
 			one.Says = "It showed life while it was parked. Explain it before enforcing goes on."
 		}
@@ -151,6 +160,9 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 			v.counts.going(&one, d.Pods[i].Verdict)
 		}
 		v.Pods = append(v.Pods, one)
+	}
+	if c.Looked && c.Node.Agrees.Truth == policy.No {
+		v.elsewhere = c.Node.Agrees.Detail
 	}
 	v.missing(c)
 	v.todo(c, &d, advice.Place{PodsDir: x.PodsDir})
@@ -169,7 +181,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-func newPod(p *diagnosis.Pod) pod {
+func newPod(p *diagnosis.Pod, now time.Time) pod {
 	v := pod{
 		UID: string(p.UID), Lines: p.Said.Lines, LastHour: p.Said.LastHour, First: timeOrNil(p.Said.First), Last: timeOrNil(p.Said.Last),
 		Fate: p.Fate, Reasons: []policy.Reason{}, parked: p.Parked,
@@ -184,14 +196,23 @@ func newPod(p *diagnosis.Pod) pod {
 			v.Reasons = append(v.Reasons, w.Reason)
 		}
 	}
-	v.Says = says(p)
+	v.Says, v.recent = says(p, now), recent(p, now)
 	return v
 }
 
+// recent reports whether the last line about a pod may be new: the kubelet's garbage collection of sandboxes
+// runs each minute, and a line of klog has no certain time.
+func recent(p *diagnosis.Pod, now time.Time) bool {
+	return p.Said.Now || p.Said.Last.IsZero() || now.Sub(p.Said.Last) < quietFor
+}
+
 // says is what becomes of a pod in one sentence.
-func says(p *diagnosis.Pod) string {
+func says(p *diagnosis.Pod, now time.Time) string {
 	switch p.Fate {
 	case diagnosis.Lives:
+		if recent(p, now) {
+			return "Something of it is still listed. If the pod has ended, the kubelet cleans it up in some minutes."
+		}
 		return "It lives. The line about it is old, or not the kubelet's own."
 	case diagnosis.Gone:
 		if p.Parked {
@@ -199,10 +220,13 @@ func says(p *diagnosis.Pod) string {
 		}
 		return "Its directory is gone. The kubelet has nothing to complain of any more."
 	case diagnosis.Goes, diagnosis.Stopped:
-		return saysGoing(p.Verdict)
+		if p.Cleaned() {
+			return "Ended, being cleaned up by the kubelet."
+		}
+		return saysGoing(p.Verdict, p.Evidence)
 	case diagnosis.Person, diagnosis.Quiet:
 	}
-	return plainly(mainReason(p))
+	return plainly(mainReason(p), p.Evidence)
 }
 
 // aside are the reasons that tell of the node, of the time or of our settings, and not of a dead pod.
@@ -212,7 +236,7 @@ var aside = map[policy.Reason]bool{
 }
 
 // saysGoing is the sentence of a pod that time alone keeps, or nothing.
-func saysGoing(v *policy.Verdict) string {
+func saysGoing(v *policy.Verdict, e *policy.Evidence) string {
 	switch {
 	case len(v.Leaves) > 0:
 		return "Dead, but its volume's directory is not empty, and the kubelet cannot let go of it."
@@ -221,7 +245,7 @@ func saysGoing(v *policy.Verdict) string {
 	}
 	for _, w := range v.Why {
 		if !aside[w.Reason] {
-			return plainly(w.Reason)
+			return plainly(w.Reason, e)
 		}
 	}
 	return "Dead: nothing of it runs, is mounted or in use."
@@ -258,6 +282,9 @@ func (v *Screen) missing(c diagnosis.Case) {
 		}
 	}
 	if v.deaf() && len(v.Missing) == 0 {
+		for _, s := range c.Sources {
+			v.Missing = append(v.Missing, clean.Text(s.Name+" does not exist")) // else it would be above
+		}
 		v.Missing = append(v.Missing, "no log was read: name the kubelet's by --log-file FILE or --journal-unit UNIT")
 	}
 	if c.Daemon.Runs == policy.Unknown {
@@ -306,6 +333,8 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 					text = "If the pod is gone, umount what is still mounted; a sweep can then take the rest:"
 				}
 			}
+		case reason == policy.ReasonKubeletFile && p.Evidence.FilesGoStale:
+			text = "The pod goes by itself once the kubelet reports it. If that lasts longer than ten minutes, this has the file:"
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
 			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
 		}

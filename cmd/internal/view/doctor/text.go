@@ -42,6 +42,12 @@ type writer struct{ *view.Printer }
 // Write writes the screen.
 func Write(p *view.Printer, v *Screen) {
 	w := writer{p}
+	if !v.Looked && v.root && len(v.Errors) > 0 {
+		w.Para("", p.Paint(term.Red, clean.Text(v.Errors[len(v.Errors)-1])+"."))
+	}
+	if v.elsewhere != "" {
+		w.Para("", p.Paint(term.Red, "A setting contradicts the running kubelet: "+clean.Text(v.elsewhere)))
+	}
 	w.complaints(v)
 	w.pods(v)
 	w.byItself(v)
@@ -115,11 +121,13 @@ const quietFor = 5 * time.Minute
 // named is left to complain of.
 func (v *Screen) stopped() bool {
 	last := v.Complaints.Last
-	if v.Complaints.Now || last == nil {
+	if v.Complaints.Now || v.elsewhere != "" {
 		return false
 	}
-	left := slices.ContainsFunc(v.Pods, func(p pod) bool { return p.Lines > 0 && p.Fate != diagnosis.Gone && p.Fate != diagnosis.Lives })
-	return v.now.Sub(*last) > quietFor || v.Looked && !left
+	left := slices.ContainsFunc(v.Pods, func(p pod) bool {
+		return p.Lines > 0 && p.Fate != diagnosis.Gone && (p.Fate != diagnosis.Lives || p.recent)
+	})
+	return last != nil && v.now.Sub(*last) > quietFor || v.Looked && !left
 }
 
 // often says how often the kubelet complains, since when, and whether it still does.
@@ -136,6 +144,8 @@ func (v *Screen) often() string {
 	switch {
 	case c.Now:
 		return text + ", and it still does."
+	case v.stopped() && c.Last == nil: // klog names no year and no zone
+		return text + ". It has stopped: none that it named is left."
 	case v.stopped():
 		return text + ". It has stopped: the last line is " + human.Age(v.now.Sub(*c.Last)) + " old."
 	case c.Last != nil:
@@ -180,7 +190,9 @@ func (p writer) pods(v *Screen) {
 			human.Pad(human.Short(clean.Text(policy.FullName(pod.Namespace, pod.Name)), max(name-2, 1)), max(name, 2)), sizeWidth, size)
 		p.Para("    ", pod.Says)
 	}
-	if gone := v.gone(); gone != "" && len(here) == 0 {
+	if gone := v.gone(); v.elsewhere != "" {
+		return // what is not here may lie where the kubelet has its pods
+	} else if gone != "" && len(here) == 0 {
 		p.Para("  ", "Nothing any more: "+gone)
 	} else if gone != "" {
 		p.Para("  ", "Besides, "+gone)
@@ -203,7 +215,7 @@ func (p writer) byItself(v *Screen) {
 		p.Para("  ", fmt.Sprintf("%s (%s) may go, and nothing does: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
 			clean.Text(why)))
 		return
-	case v.unattended: // nothing goes by itself
+	case v.unattended || v.Daemon.Runs != policy.Yes: // what goes, the kubelet cleans up
 		return
 	}
 	p.Heading("What goes by itself")
@@ -217,6 +229,9 @@ func (p writer) byItself(v *Screen) {
 	parts := []string{}
 	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
 	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "goes", "go")+v.counts.after())
+	if v.counts.limited != "" {
+		parts = append(parts, clean.Text(v.counts.limited))
+	}
 	p.Para("  ", fmt.Sprintf("%s. The daemon has run since %s (mode %s).", strings.Join(parts, "; "),
 		human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
 }

@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+// TestElderWins: a static pod came back while its directory was parked, and its volumes are in the parked one: a
+// mount there, or a sandbox beside a new directory without any volume, shows that. The two change places, since
+// the kubelet sets up no volume twice. What is used in the new directory is left alone.
+func TestElderWins(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(s *scene)
+		want   ParkedDecision
+	}{
+		{"no sandbox yet, nothing mounted", func(*scene) {}, ParkedWait},
+		{"a younger sandbox, no volume in the new one", func(s *scene) { s.ev.Facts[FactSandbox].Truth = Yes }, ParkedPutBack},
+		{"a mount in the elder", func(s *scene) { s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth = Yes, Yes }, ParkedPutBack},
+		{"a mount in the elder, a younger container", func(s *scene) {
+			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth = Yes, Yes
+			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = Yes, Yes
+		}, ParkedPutBack},
+		{"a younger container", func(s *scene) {
+			s.ev.Facts[FactSandbox].Truth, s.ev.Facts[FactContainer].Truth = Yes, Yes
+		}, ParkedConflict},
+		{"a mount in the elder, a volume in the new one", func(s *scene) {
+			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth, s.ev.Facts[FactUsed].Truth = Yes, Yes, Yes
+		}, ParkedConflict},
+		{"a mount in the elder, the new one cannot be read", func(s *scene) {
+			s.ev.Facts[FactMounted].Truth, s.ev.Elder.Truth, s.ev.Facts[FactUsed].Truth = Yes, Yes, Unknown
+		}, ParkedWait},
+	} {
+		s := deadScene()
+		s.ev.Static = true
+		s.ev.Facts[FactStaticPod].Truth, s.ev.Facts[FactRemade].Truth = Yes, Yes
+		s.ev.Made.Add(s.now.Wall.Add(-time.Second))
+		tt.change(s)
+		p := Parked{At: s.ago(time.Minute), Kubelet: s.node.KubeletID}
+		if v := JudgeParked(s.ev, s.node, p, s.rules, s.now); v.Decision != tt.want || v.Alive {
+			t.Errorf("%s: %s, alive %t, want %s: %v", tt.name, v.Decision, v.Alive, tt.want, v.Why)
+		}
+	}
+}
+
+// TestStaticOpensNoBreaker: a static pod that came back and left again between two looks has no manifest any more.
+// Its sandbox's annotation, a look before, or its UID shows what it was. Any other pod lived all along.
+func TestStaticOpensNoBreaker(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(e *Evidence)
+		alive  bool
+	}{
+		{"of the API server", func(*Evidence) {}, true},
+		{"of a manifest, by its sandbox", func(e *Evidence) { e.Static = true }, false},
+		{"of a UID that a kubelet gives", func(e *Evidence) { e.UID = "0123456789abcdef0123456789abcdef" }, false},
+		{"of a manifest, with a sandbox that is older than the parking", func(e *Evidence) {
+			e.Static, e.Made = true, Span{}
+			e.Made.Add(time.Unix(0, 1))
+		}, true},
+	} {
+		s := deadScene()
+		s.ev.Facts[FactSandbox].Truth = Yes
+		s.ev.Made.Add(s.now.Wall)
+		tt.change(&s.ev)
+		p := Parked{At: s.ago(time.Minute), Kubelet: s.node.KubeletID}
+		if v := JudgeParked(s.ev, s.node, p, s.rules, s.now); v.Alive != tt.alive {
+			t.Errorf("%s: alive %t, want %t", tt.name, v.Alive, tt.alive)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package heard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestClaimsFlood: forged lines can neither fill the memory nor displace the kubelet's own.
+func TestClaimsFlood(t *testing.T) {
+	for name, forged := range map[string]parsers.Sighting{
+		"a file's lines":         {Whole: true},
+		"rests of longer ones":   {Trusted: true},
+		"with the longest names": {Whole: true, Report: parsers.ReportTeardown, Path: strings.Repeat("p", 1024), Leaf: strings.Repeat("l", 1024)},
+	} {
+		var g Claims
+		at := policy.Instant{Boot: time.Hour}
+		for n := range 3 * MostClaims {
+			s := forged
+			s.UID, s.Volume = parsers.PodUID(fmt.Sprint(n%7)), fmt.Sprintf("%0256d", n)
+			g.Add(Claim{Sighting: s, At: at})
+		}
+		own := Claim{At: at, Sighting: parsers.Sighting{UID: "1", Trusted: true, Whole: true, PID: 3416}}
+		g.Add(own)
+		claims := g.Take()
+		bytes, found := 0, false
+		for _, c := range claims {
+			bytes += c.Size()
+			found = found || c == own
+		}
+		if bytes > 2*mostClaimBytes || len(claims) > 2*MostClaims || !found {
+			t.Errorf("%s: %d claims with %d bytes, the kubelet's own among them: %t", name, len(claims), bytes, found)
+		}
+		if !reflect.DeepEqual(g, Claims{}) {
+			t.Errorf("%s: something is left", name)
+		}
+		g.Add(own)
+		g.Add(own)
+		if g.rooms[1] != (room{1, own.Size()}) {
+			t.Errorf("%s: a claim that is repeated counts again: %+v", name, g.rooms)
+		}
+	}
+}
+
+// TestClaimsLast: the last claim of each key counts, in whatever order the claims were read, and a hint does not replace evidence. What is
+// taken is the same for every order, and so are the lines that it counts.
+func TestClaimsLast(t *testing.T) {
+	s := testkit.DeadPod()
+	line := func(ago time.Duration, change func(*parsers.Sighting)) Claim {
+		c := Claim{At: s.Ago(ago), Lines: 1, Sighting: parsers.Sighting{UID: testkit.PodUID, PID: 812, Trusted: true, Whole: true, Time: s.Ago(ago).Wall}}
+		change(&c.Sighting)
+		return c
+	}
+	all := []Claim{
+		line(time.Hour, func(*parsers.Sighting) {}),
+		line(2*time.Hour, func(*parsers.Sighting) {}),
+		line(0, func(s *parsers.Sighting) { s.Whole = false }),
+		line(0, func(s *parsers.Sighting) { s.PID = 43 }),
+		line(0, func(s *parsers.Sighting) { s.Trusted = false }),
+		line(0, func(s *parsers.Sighting) { s.JSON = true }),
+		line(0, func(s *parsers.Sighting) { s.Volume = "v" }),
+		line(0, func(s *parsers.Sighting) { s.Report = parsers.ReportTeardown }),
+		line(0, func(s *parsers.Sighting) { s.UID = "another" }),
+	}
+	var want []Claim
+	for range 100 {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		var g Claims
+		for _, c := range all {
+			g.Add(c)
+		}
+		got := g.Take()
+		if want == nil {
+			want = got
+		}
+		if !reflect.DeepEqual(got, want) || len(got) != 8 {
+			t.Fatalf("%d claims: %+v, then %+v", len(got), want, got)
+		}
+	}
+	if age, ok := s.Now.Since(want[0].At); !ok || age != time.Hour || want[0].Lines != 2 {
+		t.Errorf("the claim is %v old and counts %d lines", age, want[0].Lines)
+	}
+}
+
+// TestClaimsDropped: where a flood has the kubelet's tear-down errors dropped, it is not known whether a pod is held, until the kubelet has
+// repeated those that still count. A flood by other ways than that of the kubelet's own lines changes nothing.
+func TestClaimsDropped(t *testing.T) {
+	const other = parsers.PodUID("7f8e47b71a845b4eb634a44a94e20069")
+	for name, tc := range map[string]struct {
+		report  parsers.Report
+		trusted bool // the flood
+		whole   bool
+		own     bool // the kubelet's own lines come by journald's fields
+		want    policy.Truth
+	}{
+		"errors in a file":                                   {parsers.ReportTeardown, false, true, false, policy.Unknown},
+		"errors by journald's fields":                        {parsers.ReportTeardown, true, true, true, policy.Unknown},
+		"errors in a file, beside a kubelet under journald":  {parsers.ReportTeardown, false, true, true, policy.No},
+		"parts of lines":                                     {parsers.ReportTeardown, true, false, true, policy.No},
+		"orphans, which only makes those wait that are lost": {parsers.ReportOther, true, true, true, policy.No},
+	} {
+		s := testkit.DeadPod()
+		var h Heard
+		var g Claims
+		own := func(uid parsers.PodUID, report parsers.Report, at policy.Instant) Claim {
+			return Claim{At: at, Sighting: parsers.Sighting{UID: uid, Report: report, PID: s.Node.KubeletID.PID, Whole: true, Trusted: tc.own}}
+		}
+		held := func(step string, want policy.Truth) {
+			t.Helper()
+			h.Add(Known(g.Take(), map[parsers.PodUID]bool{testkit.PodUID: true, other: true}), s.Node, s.Now)
+			e := policy.Evidence{UID: testkit.PodUID}
+			if h.Tell(&e, s.Node, s.Now); e.Facts[policy.FactTeardown].Truth != want {
+				t.Errorf("%s, %s: teardown %s, want %s", name, step, e.Facts[policy.FactTeardown].Truth, want)
+			}
+		}
+		g.Add(own(other, parsers.ReportOther, s.Ago(time.Second)))
+		held("before", policy.No)
+		for n := range MostClaims {
+			g.Add(Claim{At: s.Now, Sighting: parsers.Sighting{
+				UID: parsers.PodUID(fmt.Sprint(n)), Report: tc.report, Whole: tc.whole, Trusted: tc.trusted, PID: s.Node.KubeletID.PID,
+			}})
+		}
+		g.Add(Claim{At: s.Now, Sighting: parsers.Sighting{
+			UID: testkit.PodUID, Report: tc.report, Whole: tc.whole, Trusted: tc.trusted, PID: s.Node.KubeletID.PID,
+		}})
+		again := g.Take() // of a look that failed
+		for _, c := range again {
+			g.Add(c)
+		}
+		held("after", tc.want)
+		for range 12 {
+			s.Now.Wall, s.Now.Boot = s.Now.Wall.Add(time.Minute), s.Now.Boot+time.Minute
+			g.Add(own(other, parsers.ReportOther, s.Now))
+			h.Add(g.Take(), s.Node, s.Now)
+		}
+		held("when it is over", policy.No)
+	}
+}
