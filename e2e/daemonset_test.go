@@ -134,6 +134,11 @@ func (n *node) inPod(t *testing.T, p pod, follow string, flags ...string) *daemo
 
 // flags are those of a daemon beside this node, with a state of its own.
 func (n *node) flags(state string) []string {
+	return append(n.places(state), "--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String())
+}
+
+// places are the flags that differ from the defaults for the place alone.
+func (n *node) places(state string) []string {
 	return []string{
 		// Nothing of this machine's, but for what a scenario names.
 		"--config", "/dev/null", "--cni-cache-dir", filepath.Join(n.dir, "cni-cache"), "--cni-data-dir", filepath.Join(n.dir, "ipam"),
@@ -141,7 +146,6 @@ func (n *node) flags(state string) []string {
 		"--root-dir", n.root, "--log-source", "file", "--log-file", n.kubeletLog(),
 		"--state-dir", state, "--runtime-endpoint", "unix://" + n.endpoint,
 		"--node-namespaces", nodeNamespaces(),
-		"--hold", hold.String(), "--settle", settle.String(), "--confirm", confirm.String(),
 		"--log-format", "json",
 	}
 }

@@ -38,7 +38,7 @@ func forgotten(t *testing.T, n *node) {
 	n.plant(t, skeleton, dead)
 
 	d := n.reap(t)
-	d.tells(t, 60*time.Second, dead, "its sandbox is told, with its age", func(r policy.Record) bool {
+	d.tells(t, 4*time.Minute, dead, "its sandbox is told, with its age", func(r policy.Record) bool {
 		return r.Kind == policy.KindKept && slices.ContainsFunc(r.Why, func(w policy.Why) bool {
 			return w.Reason == policy.ReasonSandboxOrphaned && strings.HasSuffix(w.Detail, "s old")
 		})

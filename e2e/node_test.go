@@ -59,7 +59,8 @@ func (n *node) kubeletLog() string { return filepath.Join(n.dir, "kubelet.log") 
 // what they leave by design, when the test ends.
 func newNode(t *testing.T, h *host, version string, number int) *node {
 	t.Helper()
-	n := &node{host: h, version: version, number: number, dir: mkdir(t, filepath.Join(h.dir, version)), tag: tag + string(rune('a'+number))}
+	dir := mkdir(t, filepath.Join(h.dir, fmt.Sprintf("%s-%d", version, number)))
+	n := &node{host: h, version: version, number: number, dir: dir, tag: tag + string(rune('a'+number))}
 	n.root = mkdir(t, filepath.Join(n.dir, "root"))
 	n.pods = filepath.Join(n.root, "pods")
 	n.endpoint = filepath.Join(n.dir, "cri.sock")

@@ -91,7 +91,9 @@ func (p *process) since(mark int64) []string {
 		return nil
 	}
 	b = b[mark:]
-	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	if b = b[:bytes.LastIndexByte(b, '\n')+1]; len(b) == 0 {
+		return nil // and not one empty line, by which a reader would move on
+	}
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 

@@ -31,10 +31,16 @@ func (d *daemon) forget() { d.from = d.size() }
 // reap starts the daemon with a state of its own. It must end well when the scenario ends.
 func (n *node) reap(t *testing.T, flags ...string) *daemon {
 	t.Helper()
+	return n.start(t, n.flags, flags...)
+}
+
+// start starts the daemon with the flags of a state, and those after them.
+func (n *node) start(t *testing.T, of func(state string) []string, flags ...string) *daemon {
+	t.Helper()
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	metrics, state := filepath.Join(n.dir, name+".prom"), filepath.Join(n.dir, name+".state")
 	d := &daemon{node: n, metrics: metrics, state: state}
-	d.flags = append(append(n.flags(state), "--metrics-file", metrics), flags...) // the last one of a flag holds
+	d.flags = append(append(of(state), "--metrics-file", metrics), flags...) // the last one of a flag holds
 	d.process = launch(t, "orphan-reaper", filepath.Join(n.dir, name+".log"), append([]string{d.binary(), "run"}, d.flags...)...)
 	t.Cleanup(func() {
 		d.end(t)
@@ -95,9 +101,11 @@ func (d *daemon) scan(t *testing.T) report {
 var criHead = regexp.MustCompile(`^\S+ (stdout|stderr) [FP] `)
 
 // records are what the daemon has told since forget, in order.
-func (d *daemon) records() []policy.Record {
+func (d *daemon) records() []policy.Record { return recordsOf(d.since(d.from)) }
+
+func recordsOf(lines []string) []policy.Record {
 	var all []policy.Record
-	for _, line := range d.since(d.from) {
+	for _, line := range lines {
 		line = criHead.ReplaceAllString(line, "")
 		var r policy.Record
 		if json.Unmarshal([]byte(line), &r) == nil && r.Kind != "" {

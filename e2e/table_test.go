@@ -71,8 +71,8 @@ This page shows what real kubelets said of each kind of leftover, what orphan-re
 ` + "`E2E_WRITE_DOCS=1 make e2e`" + ` writes it, from standalone kubelets with Debian's containerd. ` + "`make e2e`" + ` fails where a run differs from it.
 
 All leftovers were on one node, among living pods, which lost nothing. There were files behind every mount and symlink. All of these survived, with one
-exception: kubelet 1.24 itself removes through a bind of the same file system in ` + "`containers/`" + `. It does so in its first housekeeping run, before
-orphan-reaper can act.
+exception: the kubelet itself, at least of 1.24 to 1.28, removes through a bind of the same file system in ` + "`containers/`" + `. It does so
+in its first housekeeping run, before orphan-reaper can act.
 
 The kubelet's words are those after ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet
 says only the first of them, of the first pod in sorted order, until that pod is gone. Where it says nothing, people who read logs do not see the orphan;

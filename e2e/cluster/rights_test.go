@@ -85,6 +85,9 @@ func refused(t *testing.T, c *cluster) {
 
 // granted is what the chart gives the daemon at these values, as kubectl auth can-i --list tells it.
 var granted = map[string]bool{
+	// Kubernetes gives it to every service account (system:cluster-trust-bundle-discovery, 1.37).
+	"clustertrustbundles.certificates.k8s.io [get list watch]": true,
+
 	"nodes/pods [get]":    true,
 	"nodes/metrics [get]": true,
 	"nodes/healthz [get]": true,

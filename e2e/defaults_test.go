@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// TestDefaults counts how long a kubelet complains where nothing is set: of one pod that really ran,
+// and of several: DEFAULT_PODS, as make defaults sets it, a hundred. From its first complaint on to its last, each time with a daemon that has just been
+// started beside a kubelet that has run for longer than settle. No line is forged, and no pod is admitted after
+// those that end: the kubelet's state files go on naming them.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	backlog := defaultBacklog
+	if text := os.Getenv("DEFAULT_PODS"); text != "" {
+		var err error
+		if backlog, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("DEFAULT_PODS: %v", err)
+		}
+	}
+	for i, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, machine, version, 5-i)
+			n.restartKubelet(t) // it names one orphan in a housekeeping run, as by default
+			started := time.Now()
+			living := n.livingPods(t)
+			for _, p := range living {
+				n.run(t, p)
+			}
+			one, many := n.backlogPods(t, 0, 1), n.backlogPods(t, 1, backlog)
+			eventually(t, 5*time.Minute, func() string {
+				for _, p := range slices.Concat(one, many) {
+					if m := n.beating(p); m != "" {
+						return m
+					}
+				}
+				return ""
+			})
+			t.Logf("%d pods run after %s", len(one)+len(many), time.Since(started).Round(time.Second))
+			time.Sleep(time.Until(started.Add(defaultSettle)))
+			for _, c := range []struct {
+				name   string
+				pods   []pod
+				within time.Duration
+			}{
+				{"one", one, 3 * time.Minute},
+				{"a backlog", many, 8 * time.Minute},
+			} {
+				t.Run(c.name, func(t *testing.T) { n.silenced(t, c.pods, c.within) })
+			}
+		})
+	}
+}
+
+// defaultBacklog is how many pods end at once: a hundred that run would slow down all other tests.
+const defaultBacklog = 10
+
+// The default of settle, and for how long a kubelet must say nothing to be silent.
+const (
+	defaultSettle = 5 * time.Minute
+	silence       = 20 * time.Second
+)
+
+// backlogPods runs pods that will be found dead.
+func (n *node) backlogPods(t *testing.T, from, count int) []pod {
+	t.Helper()
+	var all []pod
+	for i := from; i < from+count; i++ {
+		p := pod{
+			uid: n.uid(fmt.Sprintf("%08x-0000-4000-8000-00000000de0_", 0x01000000*(i+1))), name: fmt.Sprintf("backlog-%d", i),
+			spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}]`,
+			mounts: `[{name: data, mountPath: /data}]`, dirs: `/data`, files: []string{filepath.Join("volumes", emptyDir, "data")},
+		}
+		n.run(t, p)
+		all = append(all, p)
+	}
+	return all
+}
+
+// silenced ends the pods and leaves in each what the kubelet cannot remove; it fails where the kubelet
+// names one of them later than that after it named the first.
+func (n *node) silenced(t *testing.T, pods []pod, within time.Duration) {
+	t.Helper()
+	d := n.start(t, n.places)
+	of := map[string]bool{}
+	mark := n.kubelet.size()
+	for _, p := range pods {
+		of[p.uid] = true
+		write(t, filepath.Join(mkdir(t, filepath.Join(n.pods, p.uid, "volumes", csi, "pv-1")), "vol_data.json"), volData)
+		if err := os.Remove(filepath.Join(n.dir, "manifests", p.name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first, last time.Time
+	lines, named := 0, map[string]bool{}
+	limit := within + 10*time.Minute // to see by how much it is missed
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		for _, line := range n.kubelet.since(mark) {
+			mark += int64(len(line)) + 1
+			if m := namedUID.FindStringSubmatch(line); m != nil && of[m[1]] {
+				if lines++; first.IsZero() {
+					first = time.Now()
+				}
+				last, named[m[1]] = time.Now(), true
+			}
+		}
+		left := 0
+		for uid := range of {
+			if exists(filepath.Join(n.pods, uid)) {
+				left++
+			}
+		}
+		if left == 0 && time.Since(last) > silence {
+			break
+		}
+		if time.Since(began) > limit {
+			t.Errorf("%d of %d are left after %s", left, len(pods), limit)
+			break
+		}
+	}
+	if lines == 0 {
+		t.Fatal("the kubelet has complained of none: this shows nothing")
+	}
+	parks := 0
+	for _, r := range d.records() {
+		if r.Kind == policy.KindParked {
+			parks++
+			if parks <= 10 {
+				t.Logf("parked %s after the first complaint: %s", r.At.Wall.Sub(first).Round(time.Second), r.UID)
+			}
+		}
+	}
+	took := last.Sub(first).Round(time.Second)
+	t.Logf("%d pods that ran beside %s: complaints for %s, %d lines, %d pods named, %d parked", len(pods), n.version, took, lines, len(named), parks)
+	if took > within {
+		t.Errorf("the kubelet complained for %s, should be at most %s:\n%s", took, within, d.story())
+	}
+}

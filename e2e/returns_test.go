@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// Of TestReturns: static pods that end and start again under the same UIDs.
+const (
+	returningPods   = 38
+	returningStarts = 80 // RETURN_STARTS makes the long form of it: 600
+	returningParks  = 2  // at least, unless that takes five minutes
+	// startsWithin is how long the kubelet may take to have a pod at work, on two cores that are busy.
+	startsWithin = 2 * time.Minute
+	// exchangesWithin is how long a living directory may be away: as long as it takes to see it and
+	// to exchange it back.
+	exchangesWithin = 2 * time.Second
+	// returnsWithin is how soon a manifest comes back when only the hold still keeps its pod, and
+	// returnsAnyhow how soon otherwise.
+	returnsWithin = 8 * time.Second
+	returnsAnyhow = 80 * time.Second
+)
+
+// TestReturns ends static pods and starts them again under the same UIDs while both cores are busy,
+// so that many a manifest comes back between a look and the rename that follows it. The kubelet sets up
+// an emptyDir once: where it did so in a directory that is renamed then, the pod cannot start. No living
+// directory may be away for long, each pod must start, and no breaker may open, since each judgement was right.
+func TestReturns(t *testing.T) {
+	if len(versions) == 0 {
+		t.Fatal("E2E_VERSIONS names no kubelet; make e2e does")
+	}
+	n := newNode(t, machine, versions[len(versions)-1], 8)
+	r := &returns{t: t, n: n, random: rand.New(rand.NewPCG(3, 4)), at: time.Now()}
+	steady := n.livingPods(t)[0] // a runtime that lists nothing proves nothing
+	n.run(t, steady)
+	eventually(t, 90*time.Second, func() string { return n.beating(steady) })
+	r.d = n.reap(t, "--hold", "2s", "--settle", "2s", "--confirm", "10s")
+	for i := range 2 {
+		busy := launch(t, "load", filepath.Join(n.dir, fmt.Sprintf("load-%d.log", i)), "sh", "-c", "while :; do :; done")
+		t.Cleanup(busy.kill)
+	}
+	for i := range returningPods {
+		r.slots = append(r.slots, &slot{
+			pod: pod{
+				uid: n.uid(fmt.Sprintf("2badf00d-%04x-4000-8000-00000000e70_", i)), name: fmt.Sprintf("returns-%d", i),
+				spec:   `hostNetwork: true, volumes: [{name: data, emptyDir: {}}]`,
+				mounts: `[{name: data, mountPath: /data}]`, files: []string{filepath.Join("volumes", emptyDir, "data")},
+			},
+			next: time.Now().Add(time.Duration(r.random.IntN(15000)) * time.Millisecond),
+		})
+	}
+	want := returningStarts
+	if text := os.Getenv("RETURN_STARTS"); text != "" {
+		var err error
+		if want, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("RETURN_STARTS: %v", err)
+		}
+	}
+	count := func(k policy.Kind) int {
+		return len(slices.DeleteFunc(slices.Clone(r.records), func(r policy.Record) bool { return r.Kind != k }))
+	}
+	// A run in which nothing is parked shows nothing.
+	more := func() bool {
+		return r.starts < want || count(policy.KindParked) < returningParks && time.Since(r.at) < 5*time.Minute
+	}
+	for more() || slices.ContainsFunc(r.slots, func(s *slot) bool { return s.up }) {
+		for _, s := range r.slots {
+			r.turn(s, more())
+		}
+		r.read()
+		time.Sleep(100 * time.Millisecond)
+	}
+	parked, back := count(policy.KindParked), count(policy.KindPutBack)
+	t.Logf("%d starts under %d UIDs in %s, %d parked, %d put back, the slowest start after %s; "+
+		"%d living directories were away, %d pods did not start, %d breakers",
+		r.starts, returningPods, time.Since(r.at).Round(time.Second), parked, back, r.slowest.Round(time.Second), r.away, r.stuck, r.breakers)
+	if parked == 0 {
+		t.Error("no pod was parked: this shows nothing")
+	}
+	if r.away+r.stuck+r.breakers > 0 {
+		t.Errorf("%d living directories were away, %d pods did not start, %d breakers opened", r.away, r.stuck, r.breakers)
+	}
+}
+
+type returns struct {
+	t      *testing.T
+	n      *node
+	d      *daemon
+	random *rand.Rand
+	at     time.Time
+	slots  []*slot
+
+	records                       []policy.Record
+	starts, away, stuck, breakers int
+	slowest                       time.Duration
+}
+
+// slot is a pod that is wanted and not wanted in turn.
+type slot struct {
+	pod    pod
+	up     bool
+	works  bool      // in this life it was seen at work
+	next   time.Time // of the next change
+	from   time.Time // of this life
+	logged int64     // how long the kubelet's log was then
+	volume uint64    // the inode of what the kubelet made in this life
+	gone   time.Time // since when that is not there
+	told   bool
+}
+
+// turn ends or starts the pod when it is time, and looks at the directory of its volume.
+func (r *returns) turn(s *slot, more bool) {
+	now := time.Now()
+	manifest := filepath.Join(r.n.dir, "manifests", s.pod.name+".yaml")
+	if !s.up {
+		if more && now.After(s.next) {
+			r.starts++
+			// Another argument is another container to the kubelet: it does not wait before it starts it.
+			s.pod.dirs = fmt.Sprintf("/data, --start-%d", r.starts)
+			*s = slot{pod: s.pod, up: true, from: now, logged: r.n.kubelet.size()}
+			r.n.run(r.t, s.pod)
+		}
+		return
+	}
+	r.look(s)
+	atWork := r.n.beating(s.pod) == "" && bornSince(filepath.Join(r.n.pods, s.pod.uid, s.pod.files[0], "born"), s.from)
+	if !s.works && atWork {
+		s.works, s.next = true, now.Add(time.Duration(1000+r.random.IntN(3000))*time.Millisecond)
+		r.slowest = max(r.slowest, now.Sub(s.from))
+	}
+	late := !s.works && now.Sub(s.from) > startsWithin
+	if late {
+		r.stuck++
+		r.t.Logf("%s does not start, %s after its manifest came back:\n%s", s.pod.name, now.Sub(s.from).Round(time.Second), r.lines(s.pod.uid))
+	}
+	if late || s.works && now.After(s.next) {
+		// The kubelet cannot remove this one: its directory is an orphan until the manifest comes back.
+		residue := filepath.Join(r.n.pods, s.pod.uid, "volume-subpaths", "vol", "app", "0")
+		if exists(filepath.Join(r.n.pods, s.pod.uid)) {
+			write(r.t, filepath.Join(mkdir(r.t, residue), "data"), "a user's")
+		}
+		if err := os.Remove(manifest); err != nil {
+			r.t.Fatal(err)
+		}
+		s.up, s.next = false, now.Add(returnsAnyhow)
+	}
+}
+
+// look counts the volume that the kubelet has made in this life and that is not in its place for long.
+func (r *returns) look(s *slot) {
+	path := filepath.Join(r.n.pods, s.pod.uid, s.pod.files[0])
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == nil && (s.volume == 0 || s.volume == st.Ino) {
+		if time.Unix(st.Ctim.Unix()).After(s.from) {
+			s.volume, s.gone = st.Ino, time.Time{}
+		}
+		return
+	}
+	switch {
+	case s.volume == 0 || s.told:
+	case r.tornDown(s): // late, that of the life before
+		s.volume, s.gone = 0, time.Time{}
+	case s.gone.IsZero():
+		s.gone = time.Now()
+	case time.Since(s.gone) > exchangesWithin:
+		s.told = true
+		r.away++
+		r.t.Logf("%s, living since %s, is away from its place for more than %s:\n%s", path, s.from.Format(time.TimeOnly), exchangesWithin, r.lines(s.pod.uid))
+	}
+}
+
+func (r *returns) tornDown(s *slot) bool {
+	word := `UnmountVolume.TearDown succeeded for volume "kubernetes.io/empty-dir/` + s.pod.uid
+	return slices.ContainsFunc(r.n.kubelet.since(s.logged), func(line string) bool { return strings.Contains(line, word) })
+}
+
+// read reads on in the daemon's records. Where only the hold keeps a pod, its manifest comes back at
+// about the time of the rename. It counts the breakers that have opened, and lets the daemon go on.
+func (r *returns) read() {
+	lines := r.d.since(r.d.from)
+	for _, rec := range recordsOf(lines) {
+		r.records = append(r.records, rec)
+		for _, s := range r.slots {
+			if !s.up && string(rec.UID) == s.pod.uid && rec.Kind == policy.KindKept && !dying(rec) && time.Until(s.next) > returnsWithin {
+				s.next = time.Now().Add(time.Duration(r.random.Int64N(int64(returnsWithin))))
+			}
+		}
+		if rec.Kind == policy.KindBreaker {
+			r.breakers++
+			r.t.Logf("a breaker: %s", rec.Text)
+			must(r.t, r.d.binary(), "quarantine", "resume", "--state-dir", r.d.state)
+		}
+	}
+	for _, line := range lines {
+		r.d.from += int64(len(line)) + 1
+	}
+}
+
+// dying reports whether the runtime still has something of the pod: a kubelet removes it each minute.
+func dying(rec policy.Record) bool {
+	return slices.ContainsFunc(rec.Why, func(w policy.Why) bool {
+		return w.Reason == policy.ReasonSandbox || w.Reason == policy.ReasonContainer || w.Reason == policy.ReasonCgroup
+	})
+}
+
+// lines are what the daemon and the kubelet said last of the pod.
+func (r *returns) lines(uid string) string {
+	var all []string
+	for _, rec := range r.records {
+		if string(rec.UID) == uid {
+			all = append(all, rec.At.Wall.Format(time.TimeOnly)+" "+rec.Text)
+		}
+	}
+	for _, line := range r.n.kubelet.since(r.n.started) {
+		if strings.Contains(line, uid) && strings.Contains(line, "Error") {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all[max(0, len(all)-8):], "\n")
+}
+
+// bornSince reports whether the application wrote the file after that.
+func bornSince(path string, since time.Time) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.ModTime().After(since)
+}
