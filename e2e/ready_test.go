@@ -19,7 +19,7 @@ import (
 func ready(t *testing.T, n *node) {
 	uid := n.uid("0badf00d-9000-4000-8000-00000000001_")
 	cri := n.cri(t)
-	d := n.reap(t, "--remove-sandboxes")
+	d := n.reap(t)
 	n.kubelet.signal(stopSignal)
 	t.Cleanup(func() { n.kubelet.signal(contSignal) })
 	id, _ := n.runSandbox(t, cri, uid)

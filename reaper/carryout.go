@@ -12,8 +12,7 @@ import (
 )
 
 // carryOut carries out the plan: what is in quarantine first, then what is new, and one mount scan
-// for all that was moved. The runtime comes last, since it may take minutes, and what is parked was
-// judged, and must be scanned, before that. Decide has left out what is new where a parked pod lives.
+// for all that was moved. Decide has left out what is new where a parked pod lives.
 func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 	if r.Remover == nil {
 		return
@@ -26,15 +25,6 @@ func (r *Reaper) carryOut(ctx context.Context, rep *Report, plan decide.Plan) {
 		return
 	}
 	r.parkAndClear(ctx, rep, plan.Moves)
-	for _, batch := range plan.Sandboxes {
-		if r.stopped() { // what was just moved has turned out to live
-			return
-		}
-		outs := r.execute(ctx, rep, batch)
-		if outs == nil || slices.ContainsFunc(outs, policy.Outcome.NotBegun) {
-			return
-		}
-	}
 }
 
 // carryOutParked takes further what lies in quarantine, after one more scan of the mounts for what is

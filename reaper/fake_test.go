@@ -43,16 +43,11 @@ type fakeNode struct {
 	tidied     int        // batches without an action
 	cutAt      int        // panic with errCut at this step and each later one; 0: never
 	ledgerErr  error
-	appends    int  // writes to the ledger so far
-	fullAt     int  // the disk is full at this write, and at no other
-	immutable  bool // nothing can be parked
-	stays      bool // nothing can be taken from quarantine
-	// forgotten holds pods that only the runtime has, runtimeErr is what it says to a removal,
-	// and asked counts those.
-	forgotten  map[parsers.PodUID]*fakePod
-	runtimeErr string
+	appends    int    // writes to the ledger so far
+	fullAt     int    // the disk is full at this write, and at no other
+	immutable  bool   // nothing can be parked
+	stays      bool   // nothing can be taken from quarantine
 	unwanted   string // by whose list no pod is wanted
-	asked      int
 	// signs are what looks see of pods that lie in quarantine.
 	signs map[parsers.PodUID]map[policy.FactName]policy.Truth
 	// remakes are pods of which a directory is made again when one goes back, and met is set when one did.
@@ -71,13 +66,11 @@ type fakeNode struct {
 type fakePod struct {
 	id        policy.DirID
 	facts     map[policy.FactName]policy.Truth
-	data      bool // holds a user's data
-	ephemeral bool // it holds an emptyDir and nothing else
-	files     int  // what a strip removes
-	leaf      int  // entries in the one leaf, of a pod or of what was cleared
-	// boxes are how many stopped sandboxes the runtime keeps.
-	boxes int
-	used  policy.Truth // of what was made again
+	data      bool         // holds a user's data
+	ephemeral bool         // it holds an emptyDir and nothing else
+	files     int          // what a strip removes
+	leaf      int          // entries in the one leaf, of a pod or of what was cleared
+	used      policy.Truth // of what was made again
 	// stated are the kubelet's files that name the pod.
 	stated []policy.StateFile
 }
@@ -152,10 +145,6 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 		e.Residue = []policy.Residue{{Path: fakeLeaf, Class: contents.ClassData, Entries: int64(p.leaf) + 1}}
 	}
 	e.Unwanted, e.StateFiles, e.Static = n.unwanted, p.stated, n.static
-	for i := range p.boxes {
-		e.Facts.Set(policy.FactSandbox, policy.Yes, "fake", "sandbox NOTREADY")
-		e.Sandboxes = append(e.Sandboxes, policy.Sandbox{ID: fmt.Sprintf("%s-%d", uid, i), Socket: "/s", Created: n.now.Wall.Add(-24 * time.Hour)})
-	}
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
 	}
@@ -170,12 +159,6 @@ func (n *fakeNode) Look(_ context.Context, parked []policy.EntryState, _ []parse
 	look := policy.Look{At: n.now, Node: n.node}
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		look.Pods = append(look.Pods, n.evidence(uid, n.pods[uid]))
-	}
-	for _, uid := range slices.Sorted(maps.Keys(n.forgotten)) {
-		e := n.evidence(uid, n.forgotten[uid])
-		e.RuntimeOnly, e.ID, e.Changed = true, policy.DirID{}, time.Time{}
-		e.Facts.Set(policy.FactReleased, policy.Yes, "fake", "the list has it not")
-		look.RuntimeOnly = append(look.RuntimeOnly, e)
 	}
 	for _, s := range parked {
 		if s.Rests {
@@ -279,8 +262,6 @@ func (n *fakeNode) Execute(_ context.Context, _ policy.Permit, plan policy.Batch
 	outs := make([]policy.Outcome, 0, len(plan.Actions))
 	for _, a := range plan.Actions {
 		switch {
-		case a.Kind == policy.RemoveSandbox:
-			outs = append(outs, n.removeSandbox(a))
 		case a.Kind == policy.Clear:
 			outs = append(outs, n.clear(a))
 		case a.Kind == policy.PutBack && strings.HasSuffix(a.Entry, policy.LeafSuffix):
@@ -292,27 +273,6 @@ func (n *fakeNode) Execute(_ context.Context, _ policy.Permit, plan policy.Batch
 		}
 	}
 	return outs
-}
-
-func (n *fakeNode) removeSandbox(a policy.Action) policy.Outcome {
-	o := policy.Outcome{Action: a, Result: policy.Done}
-	n.asked++
-	p := n.pods[a.UID]
-	if p == nil {
-		p = n.forgotten[a.UID]
-	}
-	switch {
-	case n.runtimeErr != "":
-		o.Result, o.Err, o.Why = policy.Failed, n.runtimeErr, []policy.Why{{Reason: policy.ReasonSandbox, Detail: n.runtimeErr}}
-	case p == nil || p.boxes == 0:
-		o.Result = policy.Gone
-	default:
-		n.step()
-		if p.boxes--; p.boxes == 0 && n.forgotten[a.UID] == p {
-			delete(n.forgotten, a.UID)
-		}
-	}
-	return o
 }
 
 func (n *fakeNode) move(a policy.Action) policy.Outcome {

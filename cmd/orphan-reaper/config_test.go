@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,26 +49,6 @@ func TestPrintJSON(t *testing.T) {
 	}
 	if got := v.Settings["max_per_look"].Value; got != 3.0 {
 		t.Errorf("max_per_look is %v (%T), want a number", got, got)
-	}
-}
-
-// TestPrintSection: config print shows the one key that stands below another, and it is read again.
-func TestPrintSection(t *testing.T) {
-	const key = "runtime.remove_sandboxes"
-	if code, _, errs := call(t, "", "config", "check", "--remove-sandboxes=maybe"); code != 2 || !strings.Contains(errs, `"maybe" is not one of true, false`) {
-		t.Errorf("%d %s", code, errs)
-	}
-	_, out, _ := call(t, "", "config", "print", "--remove-sandboxes", "--root-dir", "/var/lib/kubelet")
-	if !strings.Contains(out, "runtime:\n  remove_sandboxes: true ") {
-		t.Errorf("config print: %s", out)
-	}
-	if c, err := loadText(t, out); err != nil || !c.RemoveSandboxes {
-		t.Errorf("what it prints is no configuration: %v", err)
-	}
-	_, out, _ = call(t, "", "config", "print", "-o", "json")
-	var v struct{ Settings map[string]config.SettingView }
-	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Settings[key].Value != false || !v.Settings[key].Reload {
-		t.Errorf("%+v, %v", v.Settings[key], err)
 	}
 }
 

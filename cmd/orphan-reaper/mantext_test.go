@@ -25,9 +25,7 @@ const manConfigExample = `mode: observe
 log_sources: [file]
 log_files:
   - /var/log/kubelet.log
-kubeconfig: /etc/kubernetes/kubelet.conf
-runtime:
-  remove_sandboxes: true`
+kubeconfig: /etc/kubernetes/kubelet.conf`
 
 // manList is a section of terms.
 type manList struct {

@@ -38,9 +38,6 @@ On a node that you do not know, start with observe, and read the journal before 
 		`the kubelet's, nothing is taken (reason contradiction).
 
 none, only with "node_namespaces: self", says that there is neither kubelet nor runtime here: for tests and demos.`,
-	"runtime.remove_sandboxes": `Have the runtime stop and remove sandboxes that are not ready, of pods that only the runtime still knows. ` +
-		`That runs CNI DEL and frees ` +
-		`their addresses. Without it such pods are shown and kept (reason sandbox-orphaned).`,
 	"node_namespaces": `auto acts only from the mount namespace of the node's first process, or from a slave of it: from any other the ` +
 		`node's mounts cannot be ` +
 		`seen. self says that this process's own namespaces are the node: for tests and demos.`,

@@ -30,8 +30,6 @@ var figures = []struct{ file, name, page, says string }{
 	{"reaper/probe/poddir/walk.go", "mostEntries", "docs/how-it-decides.md", "more than {} entries in `volumes`"},
 	{"reaper/probe/poddir/walk.go", "mostSkeleton", "docs/how-it-decides.md", "or more than {} in all such directories"},
 	{"reaper/probe/poddir/walk.go", "mostCounted", "docs/how-it-decides.md", "counts at most {} of them"},
-	{"reaper/removal/sandbox/sandbox.go", "oneTakes", "docs/how-it-decides.md", "{} for each call"},
-	{"reaper/removal/sandbox/sandbox.go", "allTake", "docs/how-it-decides.md", "{} for a batch"},
 	{"cmd/internal/wire/hear.go", "recalling", "docs/how-it-decides.md", "for at most {}."},
 	{"reaper/cnisweep/take.go", "batchSize", "docs/cni.md", "a batch (at most {})"},
 	{"reaper/asked.go", "askedGap", "docs/http.md", "begins at least {} after the last one has ended"},

@@ -25,8 +25,6 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 	action := func(kind policy.ActionKind, r policy.Result) policy.Record {
 		a := policy.Action{Kind: kind, UID: testUID, ByPerson: k == policy.KindRestored}
 		switch kind {
-		case policy.RemoveSandbox:
-			a.Sandbox.ID = "0123"
 		case policy.Clear:
 			a.Leaf = "volumes/kubernetes.io~nfs/v"
 			fallthrough
@@ -55,9 +53,9 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 		policy.KindRestored:       action(policy.PutBack, policy.Done),
 		policy.KindForgotten:      {Kind: policy.KindForgotten, UID: testUID, Entry: testUID},
 		policy.KindConflict:       action(policy.PutBack, policy.Conflict),
-		policy.KindFailed:         action(policy.RemoveSandbox, policy.Failed),
-		policy.KindRemovedSandbox: action(policy.RemoveSandbox, policy.Done),
-		policy.KindKeptSandbox:    action(policy.RemoveSandbox, policy.Gone),
+		policy.KindFailed:         action(policy.Park, policy.Failed),
+		policy.KindRemovedSandbox: {Kind: policy.KindRemovedSandbox, UID: testUID, Sandbox: "0123"}, // of earlier versions
+		policy.KindKeptSandbox:    {Kind: policy.KindKeptSandbox, UID: testUID, Sandbox: "0123"},
 		policy.KindQuiet:          {Kind: policy.KindQuiet, Lines: 1, PodCount: 1, LastLine: noon},
 		policy.KindStillNamed:     {Kind: policy.KindStillNamed, UID: testUID, Lines: 1, LastLine: noon, Gone: noon},
 		policy.KindBreaker:        {Kind: policy.KindBreaker, UID: testUID},
@@ -70,9 +68,6 @@ func always(t *testing.T, k policy.Kind) map[string]bool {
 	}
 	if r.Kind != k {
 		t.Fatalf("the barest %s is a %s", k, r.Kind)
-	}
-	if k == policy.KindFailed {
-		r.Sandbox = ""
 	}
 	fields := map[string]bool{"MESSAGE": true, "PRIORITY": true}
 	for name := range Fields(r) {

@@ -51,7 +51,6 @@ type Metrics struct {
 	sourceUp, sourceLastLine          *prometheus.GaugeVec
 	cni                               cniMetrics
 	named                             prometheus.Gauge
-	removedSandboxes                  prometheus.Counter
 	pods                              *prometheus.GaugeVec // no series of a state that is not known
 	oldestSandbox                     *prometheus.GaugeVec // without labels; no series while the runtime is not known
 	kubeletErrors                     *prometheus.GaugeVec // without labels; no series while it is not known
@@ -68,7 +67,7 @@ var (
 	decisions  = []policy.Decision{policy.Keep, policy.Wait, policy.Reap}
 	classes    = []contents.Class{contents.ClassData, contents.ClassEphemeral, contents.ClassProjected, contents.ClassSkeleton}
 	operations = []string{
-		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge), string(policy.RemoveSandbox),
+		string(policy.Park), string(policy.Clear), string(policy.PutBack), string(policy.Strip), string(policy.Purge),
 		OpLook, OpLedger, OpJournal, OpMetrics, OpCNI,
 	}
 	phases = policy.Phases()
@@ -116,7 +115,6 @@ func NewMetrics(version string) *Metrics {
 		pods: gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
 		oldestSandbox: gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that the runtime keeps of a pod that nobody else knows, "+
 			"0 without one; absent while the runtime cannot be asked."),
-		removedSandboxes:  counter("removed_sandboxes_total", "Stopped sandboxes of pods that nobody else knew, removed by the runtime."),
 		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
 		quarantineEntries: gauges("quarantine_entries", "Pod directories in quarantine, by phase.", "phase"),
@@ -291,10 +289,6 @@ func (m *Metrics) Outcome(o policy.Outcome) {
 	case policy.Clear:
 		if done {
 			m.cleared.Inc()
-		}
-	case policy.RemoveSandbox:
-		if done {
-			m.removedSandboxes.Inc()
 		}
 	case policy.PutBack:
 		if done || o.Result == policy.Conflict {

@@ -80,7 +80,6 @@ func busy() *Metrics {
 		outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Done), outcome(policy.Park, policy.Gone),
 		outcome(policy.Park, policy.Refused), outcome(policy.Park, policy.Failed),
 		outcome(policy.PutBack, policy.Conflict), outcome(policy.PutBack, policy.Failed),
-		outcome(policy.RemoveSandbox, policy.Done), outcome(policy.RemoveSandbox, policy.Gone), outcome(policy.RemoveSandbox, policy.Failed),
 		strip, outcome(policy.Purge, policy.Done), outcome(policy.Strip, policy.Failed),
 	} {
 		m.Outcome(o)

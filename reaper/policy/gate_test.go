@@ -28,7 +28,7 @@ func TestPermit(t *testing.T) {
 		tt.change(&s)
 		p := s.Gate()
 		for action, want := range map[*Action]bool{
-			{Kind: Park}: tt.remove, {Kind: Clear}: tt.remove, {Kind: RemoveSandbox}: tt.remove, {Kind: PutBack}: tt.undo,
+			{Kind: Park}: tt.remove, {Kind: Clear}: tt.remove, {Kind: PutBack}: tt.undo,
 			{Kind: Strip, Take: contents.TakeStrip}: tt.remove, {Kind: Purge, Take: contents.TakeAll}: tt.remove, {Kind: Strip}: tt.undo,
 		} {
 			if p.Allows(*action) != want {

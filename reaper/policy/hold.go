@@ -6,10 +6,8 @@ import "time"
 type Hold struct {
 	Since Instant `json:"since"`
 	ID    DirID   `json:"id"`
-	// Sandboxes is true while sandboxes that have stopped are all that keeps the pod. Once
-	// they are gone the hold begins anew: their removal has changed the node, the evidence
-	// that the runtime knows nothing of the pod is as old as that, and what the kubelet can
-	// now do by itself it does within this time.
+	// Sandboxes is what an earlier version wrote of a hold that ran beside stopped sandboxes. Such a hold
+	// begins anew.
 	Sandboxes bool `json:"sandboxes,omitempty"`
 	// Unwanted is since when the runtime has had the pod though it is not wanted. It is a
 	// memory of its own: the rest of the hold may be zero.
@@ -49,7 +47,7 @@ const (
 // that ends now into the hold. It is false where the hold begins anew.
 func (h *Hold) resume(of Hold, r Rules, now Instant) (time.Duration, bool) {
 	since, ok := now.Since(h.Since)
-	if !ok || h.ID != of.ID || h.Sandboxes != of.Sandboxes {
+	if !ok || h.ID != of.ID || h.Sandboxes {
 		return 0, false
 	}
 	if h.Paused != (Instant{}) {
@@ -97,7 +95,7 @@ func (v *Verdict) hold(of, h Hold, r Rules, now Instant) time.Duration {
 	if !ok {
 		since, h = 0, Hold{Since: now}
 	}
-	v.Hold.Since, v.Hold.ID, v.Hold.Sandboxes, v.Hold.Lost = h.Since, of.ID, of.Sandboxes, h.Lost
+	v.Hold.Since, v.Hold.ID, v.Hold.Lost = h.Since, of.ID, h.Lost
 	return since
 }
 

@@ -96,7 +96,7 @@ type unless uint8
 const (
 	unlessDoubt   unless = 1 << iota // a doubt that is about the node, if it went against the pod: see hold.go
 	unlessCleared                    // the volume manager lets go once its leaves are cleared: see clear.go
-	unlessRemoved                    // the runtime removes the sandboxes that have stopped: see sandbox.go
+	unlessRemoved                    // the kubelet removes the sandboxes that have stopped: see sandbox.go
 )
 
 // objection is one thing that speaks against letting a pod go.
@@ -211,7 +211,7 @@ func (j *judgement) doubts(rule rule) bool {
 // clear.go assumes anything, and what it makes of the verdict is never Reap.
 //
 //	no objection                      Reap, once time has passed
-//	the stopped sandboxes alone       Wait for their removal by the kubelet, or by the runtime where that is allowed, then Keep
+//	the stopped sandboxes alone       Wait for their removal by the kubelet, then Keep
 //	only the kubelet's report missing Keep, and the hold runs
 //	doubts about the node alone       Keep, and the hold pauses
 //	anything else                     Keep, or Wait where all that objects ends by itself
@@ -239,8 +239,7 @@ func (j *judgement) weigh(assume unless) Verdict {
 	good := !stands && need == 0
 	forgotten := !stands && need == unlessRemoved
 	if forgotten {
-		v.sandboxes(j.e, j.h, j.r, j.now)
-		good = j.r.RemoveSandboxes
+		v.sandboxes(j.e, j.h, j.now)
 	} else {
 		for _, o := range j.against {
 			if o.unless == 0 || o.unless&^assume != 0 {
@@ -248,8 +247,8 @@ func (j *judgement) weigh(assume unless) Verdict {
 			}
 		}
 	}
-	of := Hold{ID: j.e.ID, Sandboxes: need&unlessRemoved != 0}
-	if !against && doubt&unlessDoubt != 0 && doubt&unlessCleared == 0 && (!of.Sandboxes || j.r.RemoveSandboxes) {
+	of := Hold{ID: j.e.ID}
+	if !against && doubt&^unlessDoubt == 0 && doubt != 0 {
 		v.pause(of, j.h, j.r, j.now)
 	}
 	if !j.e.RuntimeOnly {
@@ -260,9 +259,6 @@ func (j *judgement) weigh(assume unless) Verdict {
 		v.Good(v.hold(of, j.h, j.r, j.now), j.r)
 	case !against && doubt == 0 && !forgotten:
 		v.hold(of, j.h, j.r, j.now)
-	}
-	if forgotten && good && v.Decision == Wait && !v.For(ReasonYoung) && !v.For(ReasonHold) {
-		v.Sandboxes = j.e.Sandboxes
 	}
 	return v
 }

@@ -29,7 +29,7 @@ const (
 	KindRestoring       Kind = "restoring"        // intent, by a person
 	KindRestored        Kind = "restored"         // by a person
 	KindForgotten       Kind = "forgotten"        // by a person: that the pod was restored
-	KindRemovingSandbox Kind = "removing-sandbox" // intent
+	KindRemovingSandbox Kind = "removing-sandbox" // intent; an earlier version wrote it, and the next two
 	KindRemovedSandbox  Kind = "removed-sandbox"  // by the runtime, on our word
 	KindKeptSandbox     Kind = "kept-sandbox"     // it is gone, or no longer what the look has seen
 	KindConflict        Kind = "conflict"         // of two directories of one pod, one stays in quarantine
@@ -101,7 +101,6 @@ var deeds = [...]deed{
 	{PutBack, true, KindRestoring, map[Result]Kind{Done: KindRestored, Conflict: KindRestored, Gone: KindRemoved, Partly: KindCleared}},
 	{Strip, false, KindStripping, map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped}},
 	{Purge, false, KindPurging, map[Result]Kind{Done: KindRemoved, Conflict: KindRemoved, Gone: KindRemoved, Partly: KindStripped}},
-	{RemoveSandbox, false, KindRemovingSandbox, map[Result]Kind{Done: KindRemovedSandbox, Gone: KindKeptSandbox, Refused: KindKeptSandbox}},
 }
 
 // deedOf returns the row of an action. That a person asked for it changes the words of putting

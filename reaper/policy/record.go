@@ -24,7 +24,7 @@ type Record struct {
 	ID        DirID            `json:"id,omitzero"`
 	Kubelet   KubeletID        `json:"kubelet,omitzero"`
 	Leaf      string           `json:"leaf,omitempty"`    // the directory that was cleared
-	Sandbox   string           `json:"sandbox,omitempty"` // its ID, where the record is about one
+	Sandbox   string           `json:"sandbox,omitempty"` // its ID, where the record is about one; earlier versions wrote it
 	Decision  Decision         `json:"decision,omitempty"`
 	Why       []Why            `json:"why,omitempty"`
 	Taken     map[string]Tally `json:"taken,omitempty"` // by class
@@ -107,7 +107,7 @@ func Intent(a Action, n Node, now Instant) Record {
 }
 
 func recordOf(a Action, n Node, now Instant) Record {
-	r := Record{At: now, By: a.By, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Sandbox: a.Sandbox.ID, Why: a.Why, Kubelet: n.KubeletID}
+	r := Record{At: now, By: a.By, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
 		r.Namespace, r.PodName, r.Static = a.Evidence.Namespace, a.Evidence.PodName, a.Evidence.Static
 	}
@@ -207,9 +207,6 @@ const (
 	PutBack ActionKind = "put-back"
 	Strip   ActionKind = "strip"
 	Purge   ActionKind = "purge"
-	// RemoveSandbox asks the runtime to stop and remove one sandbox that has stopped already:
-	// that runs CNI DEL. It is the one action that changes nothing on the disk itself.
-	RemoveSandbox ActionKind = "remove-sandbox"
 )
 
 // Action is one change to one pod. It is used once.
@@ -225,8 +222,6 @@ type Action struct {
 	Leaf string
 	Take contents.ClassSet
 	Why  []Why
-	// Sandbox is the one that RemoveSandbox is about.
-	Sandbox Sandbox
 	// Parked is when the entry was parked: what is younger than that uses the directory that
 	// was made again. PutBack only.
 	Parked Instant
@@ -316,9 +311,4 @@ func (o Outcome) Ended() bool {
 // judgement.
 func (o Outcome) MadeAgain() bool {
 	return (o.Action.Kind == Park || o.Action.Kind == PutBack) && !o.Action.ByPerson && (o.Remade || o.Conflict != "")
-}
-
-// NotBegun reports whether the runtime took too long for the sandboxes before this one.
-func (o Outcome) NotBegun() bool {
-	return o.Result == Refused && len(o.Why) > 0 && o.Why[0].Reason == ReasonLimit
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -49,96 +48,30 @@ func (e *Evidence) Stopped() bool {
 // without it. That it has named others says nothing of a pod that the runtime knows.
 func (e *Evidence) forgotten() bool { return e.Stopped() && letGo(e.Facts) }
 
-// Removed is what is remembered of a pod that the runtime was asked to remove sandboxes of, until it is
-// known whether that was right.
-type Removed struct {
-	At  Instant  // when the runtime was asked last
-	IDs []string // of the sandboxes, in full
-}
-
-// JudgeRemoved says of such a pod, by the evidence of one look, whether it was dead: ParkedConflict where
-// something shows that it lives, ParkedStrip where nothing did for the confirm time under one kubelet,
-// else ParkedWait. A kubelet gives a pod that lives another sandbox, as it makes a parked one's
-// directory again. It returns false where the runtime still has all of them: then nothing was removed,
-// and nothing is proved.
-func JudgeRemoved(e Evidence, n Node, s Removed, r Rules, now Instant) (ParkedVerdict, bool) {
-	kept, others := 0, 0
-	for _, box := range e.Sandboxes {
-		if slices.Contains(s.IDs, box.ID) {
-			kept++
-		} else if !box.Created.Before(now.since(s.At)) || box.Created.IsZero() {
-			others++ // not one that was there already, and that a failure before it has left
-		}
-	}
-	if kept == len(s.IDs) {
-		return ParkedVerdict{Decision: ParkedWait}, false
-	}
-	if e.Stopped() && others == 0 {
-		e.Facts[FactSandbox].Truth, e.Facts[FactContainer].Truth = No, No
-	}
-	v := Lives(e, n, EntryState{Parked: Parked{At: s.At}, Leaf: "none"}, r, now) // its directory was never away
-	switch {
-	case n.Kubelet.Truth != Yes:
-		v.turn(ParkedWait, ReasonKubeletUnknown, unknownDetail(FactNamed, n.Kubelet))
-	case n.RuntimeLists.Truth != Yes:
-		v.turn(ParkedWait, ReasonRuntimeUnknown, n.RuntimeLists.Detail)
-	default:
-		since, ok := now.Since(s.At)
-		if up := now.Boot - n.KubeletID.Start; !ok || up < r.Settle || min(since, up) < r.Confirm {
-			v.turn(ParkedWait, ReasonConfirm, "a sign of life may come for "+r.Confirm.String())
-		}
-	}
-	return v, true
-}
-
 // cleanedWithin is how long a stopped sandbox may be left after its pod's end before an operator
 // has to act: the kubelet's garbage collection of sandboxes runs each minute.
 const cleanedWithin = 3 * time.Minute
 
 // sandboxes gives the reasons of a pod of which only stopped sandboxes are left. It waits for the kubelet
-// to remove them. With Rules.RemoveSandboxes it waits for the runtime to remove them.
-func (v *Verdict) sandboxes(e Evidence, h Hold, r Rules, now Instant) {
-	d := Keep
-	if r.RemoveSandboxes {
-		d = Wait
-	} else {
-		since, ok := now.Since(h.Ended)
-		if v.Hold.Ended = h.Ended; !ok {
-			v.Hold.Ended, since = now, 0
-		}
-		if since < cleanedWithin {
-			v.WaitFor(cleanedWithin-since, ReasonSandbox, e.Facts[FactSandbox].Detail+"; the pod has ended, and its kubelet removes the sandbox within minutes")
-			return
-		}
+// to remove them, and then for an operator.
+func (v *Verdict) sandboxes(e Evidence, h Hold, now Instant) {
+	since, ok := now.Since(h.Ended)
+	if v.Hold.Ended = h.Ended; !ok {
+		v.Hold.Ended, since = now, 0
 	}
-	v.keep(d, ReasonSandbox, e.Facts[FactSandbox].Detail)
+	if since < cleanedWithin {
+		v.WaitFor(cleanedWithin-since, ReasonSandbox, e.Facts[FactSandbox].Detail+"; the pod has ended, and its kubelet removes the sandbox within minutes")
+		return
+	}
+	v.keep(Keep, ReasonSandbox, e.Facts[FactSandbox].Detail)
 	if f := e.Facts[FactContainer]; f.Truth == Yes {
-		v.keep(d, ReasonContainer, f.Detail)
+		v.keep(Keep, ReasonContainer, f.Detail)
 	}
 	text := "nobody but the runtime knows the pod any more"
-	oldest, ok := e.OldestSandbox()
-	if ok {
+	if oldest, ok := e.OldestSandbox(); ok {
 		text += fmt.Sprintf(", whose oldest sandbox is %s old", max(0, now.Wall.Sub(oldest)).Round(time.Second))
 	}
-	v.keep(d, ReasonSandboxOrphaned, text)
-	if r.RemoveSandboxes {
-		v.youngSandbox(e, r, now)
-	}
-}
-
-// youngSandbox waits until no sandbox is younger than the hold: one that has been made since
-// the first look was made by somebody who wants the pod.
-func (v *Verdict) youngSandbox(e Evidence, r Rules, now Instant) {
-	for _, s := range e.Sandboxes {
-		age := now.Wall.Sub(s.Created)
-		switch {
-		case r.Hold <= 0 || !s.Created.IsZero() && age >= r.Hold:
-		case s.Created.IsZero():
-			v.keep(Keep, ReasonYoung, "the runtime does not say how old the sandbox is")
-		default:
-			v.WaitFor(r.Hold-age, ReasonYoung, fmt.Sprintf("a sandbox was made %s ago, less than the hold of %s", age.Round(time.Second), r.Hold))
-		}
-	}
+	v.keep(Keep, ReasonSandboxOrphaned, text)
 }
 
 // OldestSandbox returns when the pod's oldest sandbox was made, false where that is not

@@ -11,11 +11,10 @@ import (
 // sandbox that has stopped, with an exited container.
 func stoppedScene() *scene {
 	s := deadScene()
-	s.rules.RemoveSandboxes = true
 	s.ev.Facts.Set(FactSandbox, Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
 	s.ev.Facts.Set(FactContainer, Yes, "test", "container bbbb EXITED")
 	s.ev.Sandboxes = []Sandbox{{ID: strings.Repeat("a", 64), Socket: "/s", Created: s.now.Wall.Add(-3 * time.Hour)}}
-	s.hold.Sandboxes = true
+	s.hold = Hold{Ended: s.ago(cleanedWithin)}
 	return s
 }
 
@@ -33,17 +32,11 @@ func TestSandboxOrphaned(t *testing.T) {
 	s := stoppedScene()
 	v := s.judge()
 	want := []Reason{ReasonSandbox, ReasonContainer, ReasonSandboxOrphaned}
-	if v.Decision != Wait || !slices.Equal(reasonsOf(v), want) || len(v.Sandboxes) != 1 || v.Living() {
+	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Hold != s.hold || v.Living() {
 		t.Errorf("%+v", v)
 	}
 	if !strings.Contains(v.Why[2].Detail, "3h0m0s old") {
 		t.Errorf("no age in %q", v.Why[2].Detail)
-	}
-	s.rules.RemoveSandboxes = false
-	s.hold = Hold{Ended: s.ago(cleanedWithin)}
-	v = s.judge()
-	if v.Decision != Keep || !slices.Equal(reasonsOf(v), want) || v.Sandboxes != nil || v.Hold != s.hold {
-		t.Errorf("without the setting: %+v", v)
 	}
 }
 
@@ -51,130 +44,23 @@ func TestSandboxOrphaned(t *testing.T) {
 func TestSandboxBeingCleaned(t *testing.T) {
 	for _, ended := range []time.Duration{0, time.Minute, cleanedWithin - time.Second} {
 		s := stoppedScene()
-		s.rules.RemoveSandboxes, s.hold = false, Hold{}
+		s.hold = Hold{}
 		want := s.now
 		if ended > 0 {
 			want = s.ago(ended)
 			s.hold.Ended = want
 		}
 		v := s.judge()
-		if v.Decision != Wait || !slices.Equal(reasonsOf(v), []Reason{ReasonSandbox}) || v.Living() || v.Sandboxes != nil || v.Hold != (Hold{Ended: want}) ||
+		if v.Decision != Wait || !slices.Equal(reasonsOf(v), []Reason{ReasonSandbox}) || v.Living() || v.Hold != (Hold{Ended: want}) ||
 			v.Due != cleanedWithin-ended || OutlookOf(v.Decision, v.Why) != OutlookQuiet || !strings.HasSuffix(v.Why[0].Detail, "within minutes") {
 			t.Errorf("ended %s ago: %+v", ended, v)
 		}
 	}
 	s := stoppedScene()
-	s.rules.RemoveSandboxes, s.hold = false, Hold{Ended: s.ago(time.Minute)}
+	s.hold = Hold{Ended: s.ago(time.Minute)}
 	s.ev.Sandboxes[0].Ready = true
 	if v := s.judge(); v.Decision != Keep || !v.Living() || v.Hold.Ended != (Instant{}) {
 		t.Errorf("a pod that runs: %+v", v)
-	}
-}
-
-// TestSandboxHold: the hold is one of its own. It begins with the first look that sees the
-// sandboxes as all that is left, and anew with the first that sees them gone.
-func TestSandboxHold(t *testing.T) {
-	s := stoppedScene()
-	s.hold.Sandboxes = false // what the looks before have seen was a pod without any
-	v := s.judge()
-	if v.Sandboxes != nil || !v.For(ReasonHold) || v.Decision != Wait || v.Hold.Since != s.now || v.Due != s.rules.Hold {
-		t.Errorf("the hold goes on: %+v", v)
-	}
-	s = deadScene()
-	s.hold.Sandboxes = true
-	if v := s.judge(); v.Decision != Wait || !v.For(ReasonHold) || v.Hold.Since != s.now {
-		t.Errorf("the hold goes on without the sandbox: %+v", v)
-	}
-	s.hold = v.Hold
-	s.hold.Since, s.hold.Sandboxes = s.ago(6*time.Minute), false
-	if v := s.judge(); v.Decision != Reap {
-		t.Errorf("never goes: %+v", v)
-	}
-}
-
-// TestSandboxKept: whatever else there is, nothing is removed. Each line is a pod that lives
-// or may live.
-func TestSandboxKept(t *testing.T) {
-	for name, change := range map[string]func(*scene){
-		"ready":                     func(s *scene) { s.ev.Sandboxes[0].Ready = true },
-		"a container has not ended": func(s *scene) { s.ev.Sandboxes[0].Busy = true },
-		"shared with another pod":   func(s *scene) { s.ev.Sandboxes[0].Shared = true },
-		"another one is ready":      func(s *scene) { s.ev.Sandboxes = append(s.ev.Sandboxes, Sandbox{ID: "b", Ready: true}) },
-		"a container elsewhere":     func(s *scene) { s.ev.LooseContainers = 1 },
-		"the list is not whole":     func(s *scene) { s.ev.Sandboxes = nil },
-		"containers unknown":        func(s *scene) { s.ev.Facts[FactContainer].Truth = Unknown },
-		"sandboxes unknown":         func(s *scene) { s.ev.Facts[FactSandbox].Truth = Unknown },
-		"made a minute ago":         func(s *scene) { s.ev.Sandboxes[0].Created = s.now.Wall.Add(-time.Minute) },
-		"age unknown":               func(s *scene) { s.ev.Sandboxes[0].Created = time.Time{} },
-		"not named":                 func(s *scene) { s.ev.Facts[FactNamed].Truth = No }, // the kubelet names one at a time
-		"named unknown":             func(s *scene) { s.ev.Facts[FactNamed].Truth = Unknown },
-		"no hold":                   func(s *scene) { s.hold = Hold{} },
-		"another boot":              func(s *scene) { s.hold.Since.BootID = "boot-0" },
-		"another directory":         func(s *scene) { s.ev.ID.Ino++ },
-		"no kubelet":                func(s *scene) { s.node.Kubelet.Truth = No },
-		"kubelet has just started":  func(s *scene) { s.node.KubeletID.Start = s.now.Boot - time.Second },
-		"waived":                    func(s *scene) { s.rules.Waive = true },
-	} {
-		s := stoppedScene()
-		change(s)
-		if v := s.judge(); v.Sandboxes != nil || v.Decision == Reap {
-			t.Errorf("%s: %s %v, removes %v", name, v.Decision, v.Why, v.Sandboxes)
-		}
-	}
-}
-
-// TestSandboxDoubtKeeps: any fact but those of the runtime that is not the truth that lets a
-// pod go keeps the sandbox, whether the pod has a directory or not.
-func TestSandboxDoubtKeeps(t *testing.T) {
-	for _, only := range []bool{false, true} {
-		for _, rule := range rules {
-			if !rule.asked(&Evidence{RuntimeOnly: only}) {
-				continue
-			}
-			for _, truth := range []Truth{Unknown, No, Yes} {
-				s := stoppedScene()
-				s.ev.RuntimeOnly = only
-				s.ev.Facts[rule.fact].Truth = truth
-				goes := truth == rule.dead || truth == Unknown && s.rules.onlyYesCounts(rule.fact)
-				if v := s.judge(); (v.Sandboxes != nil) != goes || v.Decision == Reap {
-					t.Errorf("only in the runtime %v, %s %s: %s %v", only, rule.fact, truth, v.Decision, v.Why)
-				}
-			}
-		}
-	}
-}
-
-// TestSandboxRecords: intent and outcome have the sandbox and no entry, so that nothing of
-// the quarantine changes by them, and a crash between them leaves nothing to recover.
-func TestSandboxRecords(t *testing.T) {
-	s := stoppedScene()
-	a := Action{Kind: RemoveSandbox, UID: testUID, Sandbox: s.ev.Sandboxes[0], Evidence: &s.ev}
-	states := map[string]*EntryState{"e": {Entry: "e", UID: testUID, Phase: PhaseParked}}
-	records := []Record{Intent(a, s.node, s.now)}
-	for result, kind := range map[Result]Kind{Done: KindRemovedSandbox, Gone: KindKeptSandbox, Refused: KindKeptSandbox, Failed: KindFailed} {
-		rs := Recorded(Outcome{Action: a, Result: result}, s.node, s.now)
-		if len(rs) != 1 || rs[0].Kind != kind {
-			t.Errorf("%s: %+v, want %s", result, rs, kind)
-		}
-		records = append(records, rs...)
-	}
-	for _, r := range records {
-		if r.Sandbox != a.Sandbox.ID || r.Entry != "" {
-			t.Errorf("%+v", r)
-		}
-		Fold(states, r)
-	}
-	if records[0].Kind != KindRemovingSandbox || len(states) != 1 || states["e"].Phase != PhaseParked {
-		t.Errorf("%s, %+v", records[0].Kind, states)
-	}
-}
-
-func TestRefuseSaysWhatFailed(t *testing.T) {
-	s := stoppedScene()
-	v := s.judge()
-	v.Refuse([]Why{{ReasonSandbox, "the runtime cannot stop it"}})
-	if v.Decision != Keep || v.Sandboxes != nil || !slices.Contains(v.Why, Why{ReasonSandbox, "the runtime cannot stop it"}) || v.Living() {
-		t.Errorf("%+v", v)
 	}
 }
 
@@ -240,11 +126,11 @@ func TestTerminating(t *testing.T) {
 func TestTerminatingIsLeftAlone(t *testing.T) {
 	s := stoppedScene()
 	s.ev.Unwanted, s.hold.Unwanted, s.node.Gauges = "the list has it not", s.ago(time.Hour), runningScene().node.Gauges
-	if v := s.judge(); v.Sandboxes != nil || v.Decision != Keep || !v.For(ReasonTerminating) {
+	if v := s.judge(); v.Decision != Keep || !v.For(ReasonTerminating) {
 		t.Errorf("%+v", v)
 	}
 	s.node.Gauges.Working = []WorkingPods{{Lifecycle: "sync", Config: "desired", Count: 3}}
-	if v := s.judge(); v.Sandboxes == nil || v.For(ReasonTerminating) {
+	if v := s.judge(); v.For(ReasonTerminating) {
 		t.Errorf("with nothing to terminate: %+v", v)
 	}
 }

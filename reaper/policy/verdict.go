@@ -28,9 +28,6 @@ type Rules struct {
 	Waive bool
 	// NeedAPI: an API server was named, and while it cannot be asked everything is kept.
 	NeedAPI bool
-	// RemoveSandboxes: a sandbox that has stopped and that nobody but the runtime knows is
-	// removed through the runtime.
-	RemoveSandboxes bool
 }
 
 // Decision is what Judge says of a pod.
@@ -56,9 +53,6 @@ type Verdict struct {
 	// Leaves are the directories whose content is to go to quarantine, of a pod that waits
 	// for nothing but the kubelet's volume manager.
 	Leaves []string
-	// Sandboxes are those that the runtime is to be asked to remove, of a pod that waits for
-	// nothing else.
-	Sandboxes []Sandbox
 	// Again says how long from now another look could tell something that is no verdict: that
 	// the pod terminates for ever. 0 is never.
 	Again time.Duration
@@ -131,7 +125,7 @@ func (v *Verdict) keep(d Decision, reason Reason, detail string) {
 	if v.Decision != Keep {
 		v.Decision = d
 	}
-	v.Leaves, v.Sandboxes = nil, nil // whatever keeps the pod keeps these
+	v.Leaves = nil // whatever keeps the pod keeps these
 	v.Why = addWhy(v.Why, reason, detail)
 }
 

@@ -41,7 +41,7 @@
 //   - Each action can be run again after kill -9 at any system call and then leads to the
 //     same end. The order of steps that makes this true stands at each of them.
 //
-// One action changes no file: RemoveSandbox, see package sandbox. CNI's files are removed where
+// CNI's files are removed where
 // they are: see package cni. The system calls that unlink and rename stand in package
 // internal/change, and nowhere else.
 //

@@ -17,13 +17,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/confine"
 	"github.com/orphan-reaper/orphan-reaper/reaper/removal/internal/change"
-	"github.com/orphan-reaper/orphan-reaper/reaper/removal/sandbox"
 )
 
 // Execute carries out the plan and says for each action, in the plan's order, how it ended. It syncs the pods directory and the quarantine
-// once, after the last action and before it returns: an outcome is told only when it is on disk. A plan to remove sandboxes holds nothing
-// else, and asks the runtime instead. One without actions only removes the manifests of entries that are not there, as every other does at its
-// end.
+// once, after the last action and before it returns: an outcome is told only when it is on disk. A plan
+// without actions only removes the manifests of entries that are not there, as every other does at its end.
 //
 // When ctx ends, the action under way stops at its next step and those that were not begun are Refused. A system call that does not
 // return is waited for no longer than Config.Grace: then its action is Failed, its thread is left behind, and what had ended is Failed as
@@ -34,9 +32,6 @@ import (
 func (r *Remover) Execute(ctx context.Context, permit policy.Permit, plan policy.Batch) []policy.Outcome {
 	if refused := unpermitted(permit, plan); refused != nil || !permit.Undoes() && len(plan.Actions) == 0 {
 		return refused
-	}
-	if len(plan.Actions) > 0 && plan.Actions[0].Kind == policy.RemoveSandbox { // a plan of its own: no directory, no thread
-		return sandbox.Remove(ctx, plan.Actions)
 	}
 	b := &batch{r: r, actions: plan.Actions, results: newResults(plan.Actions), widest: new(sync.Mutex), work: progress.From(ctx)}
 	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
@@ -212,7 +207,6 @@ func (b *batch) one(ctx context.Context, a policy.Action) policy.Outcome {
 		return b.putBack(ctx, a)
 	case policy.Strip, policy.Purge:
 		return b.remove(ctx, a)
-	case policy.RemoveSandbox: // never among others
 	}
 	return refuse(a, policy.ReasonRemoval, fmt.Errorf("no action is called %q", a.Kind))
 }

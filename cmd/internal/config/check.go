@@ -192,9 +192,6 @@ func (c Config) Notes() []string {
 	if c.Kubeconfig == None && c.OrphanReport == None && len(c.WebListenAddresses) == 0 && c.Source("node_name") != sourceDefault {
 		notes = append(notes, "node_name: not used, since neither kubeconfig nor orphan_report names an API server, and no HTTP is answered")
 	}
-	if c.RemoveSandboxes && c.Waive() {
-		notes = append(notes, "runtime.remove_sandboxes: not used, since with --runtime-endpoint none no runtime is asked")
-	}
 	if c.Kubeconfig != None && c.Waive() {
 		notes = append(notes, "kubeconfig: with --runtime-endpoint none no pod is shown to run here, so that the API server's list only adds reasons to keep")
 	}

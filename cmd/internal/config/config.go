@@ -43,7 +43,6 @@ type Config struct {
 	CgroupRoot      string
 	Kubeconfig      string // none or a path
 	NodeName        string // auto or a name
-	RemoveSandboxes bool
 	APIUnreachable  string // unreachableKeep or unreachableIgnore
 	CNICacheDir     string
 	CNIDataDir      string

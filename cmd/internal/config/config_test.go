@@ -45,8 +45,8 @@ func TestDefaults(t *testing.T) {
 		"max_per_look": "0", "hold_reported": "1m", "quarantine_dir": "/var/lib/kubelet/orphan-reaper", "state_dir": "/var/lib/orphan-reaper",
 		"log_sources": "auto", "log_files": "/var/log/messages,/var/log/syslog", "runtime_endpoint": "auto",
 		"node_namespaces": "auto", "node_root": "/", "cgroup_root": "/sys/fs/cgroup", "kubeconfig": "none", "node_name": "auto", "api_unreachable": "keep",
-		"runtime.remove_sandboxes": "false",
-		"kubelet_token_file":       "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
+
+		"kubelet_token_file": "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
 		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "web.token_review": "none", "orphan_report": "none",
 		"tracing.endpoint": "none", "tracing.ca_file": "none",
@@ -126,14 +126,12 @@ func TestBadFile(t *testing.T) {
 		{"max_per_look: 99999999999999999999\n", `:1: max_per_look: want a whole number, found the number 99999999999999999999`},
 		{"log_files: /x\n", `:1: log_files: want a list, found "/x": write [/x]`},
 		{"log_files:\n  - /x\n  - {a: b}\n", `:2: log_files: want a list of text, found keys with values in line 3`},
-		{"runtime.remove_sandboxes: true\n", `:1: unknown key "runtime.remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
-		{"remove_sandboxes: true\n", `:1: unknown key "remove_sandboxes" (did you mean "remove_sandboxes" below "runtime:"?)`},
-		{"runtime: true\n", `:1: runtime: want keys with values, found the truth value true (quote it to make it text)`},
-		{"runtime:\n  remove_sandboxes: 'true'\n", `:2: runtime.remove_sandboxes: want true or false, found "true"`},
-		{"runtime:\n  remove_sandboxes: 1\n", `:2: runtime.remove_sandboxes: want true or false, found the number 1`},
-		{"runtime:\n  endpoint: auto\n", `:2: unknown key "runtime.endpoint" (did you mean "runtime_endpoint"?)`},
-		{"runtime: {hold: 5m}\n", `:1: unknown key "runtime.hold"`},
-		{"runtime: {remove_sandboxes: true}\nruntime: {remove_sandboxes: false}\n", `:2: key "runtime" is here a second time, after line 1`},
+		{"web.token_review: none\n", `:1: unknown key "web.token_review" (did you mean "token_review" below "web:"?)`},
+		{"token_review: none\n", `:1: unknown key "token_review"`},
+		{"web: true\n", `:1: web: want keys with values, found the truth value true (quote it to make it text)`},
+		{"web:\n  listen_address: x\n", `:2: unknown key "web.listen_address"`},
+		{"web: {hold: 5m}\n", `:1: unknown key "web.hold"`},
+		{"web: {token_review: none}\nweb: {token_review: none}\n", `:2: key "web" is here a second time, after line 1`},
 		{"- hold\n", `:1: want keys with values, such as "hold: 5m"`},
 		{"a: b: c\n", `:1: mapping values are not allowed in this context`},
 		{"hold: 5m\n  mode: x: y\n", `:2: mapping values are not allowed in this context`},
@@ -267,20 +265,15 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
-// TestSection: the one key that stands below another, from the file and from the flag.
+// TestSection: a key that stands below another, from the file and from the flag.
 func TestSection(t *testing.T) {
-	const key = "runtime.remove_sandboxes"
-	c, err := load(t, "hold: 10m\nruntime:\n  remove_sandboxes: true\n", nil)
-	if err != nil || !c.RemoveSandboxes || c.Source(key) != c.File+":3" {
-		t.Errorf("%v from %s: %v", c.RemoveSandboxes, c.Source(key), err)
+	const key = "tracing.endpoint"
+	c, err := load(t, "hold: 10m\ntracing:\n  endpoint: http://127.0.0.1:4318\n", nil)
+	if err != nil || c.TracingEndpoint != "http://127.0.0.1:4318" || c.Source(key) != c.File+":3" {
+		t.Errorf("%v from %s: %v", c.TracingEndpoint, c.Source(key), err)
 	}
-	for _, flag := range []string{"--remove-sandboxes", "--remove-sandboxes=true"} {
-		if c, err := load(t, "", nil, flag); err != nil || !c.RemoveSandboxes || c.Source(key) != "flag --remove-sandboxes" {
-			t.Errorf("%s: %v from %s: %v", flag, c.RemoveSandboxes, c.Source(key), err)
-		}
-	}
-	if c, err := load(t, "runtime: {remove_sandboxes: true}\n", nil, "--remove-sandboxes=false"); err != nil || c.RemoveSandboxes {
-		t.Errorf("%v, %v", c.RemoveSandboxes, err)
+	if c, err := load(t, "tracing: {endpoint: 'http://127.0.0.1:4318'}\n", nil, "--tracing-endpoint=none"); err != nil || c.TracingEndpoint != None || c.Source(key) != "flag --tracing-endpoint" {
+		t.Errorf("%v from %s: %v", c.TracingEndpoint, c.Source(key), err)
 	}
 }
 
@@ -355,13 +348,13 @@ func TestCommandLine(t *testing.T) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(set, in.Given)
 	if err := set.Parse([]string{
-		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s", "--remove-sandboxes=false",
+		"--metrics-file", "none", "--log-level", "debug", "--log-format", "json", "--hold", "3s", "--hold", "1s",
 		"--runtime-endpoint", "none", "--log-file", "a", "--log-file", "/b b", "--state-dir", "../state", "--web-token-review", "in-cluster",
 	}); err != nil {
 		t.Fatal(err)
 	}
 	want := "--config '" + dir + "/my c.yaml' --hold 1s --state-dir " + filepath.Join(dir, "../state") + " --log-file " + dir + "/a --log-file '/b b'" +
-		" --runtime-endpoint none --remove-sandboxes=false --metrics-file none --web-token-review in-cluster"
+		" --runtime-endpoint none --metrics-file none --web-token-review in-cluster"
 	if got := in.CommandLine(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

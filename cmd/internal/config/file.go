@@ -169,10 +169,6 @@ func (s *Setting) fromYAML(n *yaml.Node) ([]string, error) {
 	switch s.field(new(Config)).(type) {
 	case *[]string:
 		return listFromYAML(n)
-	case *bool:
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-			return nil, fmt.Errorf("want true or false, found %s", describe(n))
-		}
 	case *int:
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
 			return nil, fmt.Errorf("want a whole number, found %s", describe(n))

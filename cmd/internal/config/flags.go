@@ -24,10 +24,7 @@ func AddFlags(flags *pflag.FlagSet, given map[string][]string) {
 		if usual := strings.ReplaceAll(s.Flag, "-", "_"); s.Key != usual {
 			usage += "; in the file " + s.Key
 		}
-		f := flags.VarPF(v, s.Flag, "", usage)
-		if v.IsBoolFlag() {
-			f.NoOptDefVal = "true"
-		}
+		flags.VarP(v, s.Flag, "", usage)
 	}
 }
 
@@ -43,12 +40,6 @@ func (v FlagValue) String() string { return v.shown }
 
 // Type returns what stands for the value in --help.
 func (v FlagValue) Type() string { return v.s.Meta }
-
-// IsBoolFlag reports whether the flag may stand without a value.
-func (v FlagValue) IsBoolFlag() bool {
-	_, ok := v.s.field(new(Config)).(*bool)
-	return ok
-}
 
 // Set checks one value and keeps it.
 func (v FlagValue) Set(text string) error {
@@ -68,11 +59,11 @@ func (v FlagValue) Set(text string) error {
 // means the same in another directory.
 func (in Input) CommandLine() string {
 	var words []string
-	carry := func(flag, between, value string) {
-		words = append(words, "--"+flag+between+human.ShellQuoted(clean.Text(value)))
+	carry := func(flag, value string) {
+		words = append(words, "--"+flag+" "+human.ShellQuoted(clean.Text(value)))
 	}
 	if in.File != "" {
-		carry("config", " ", absolute(in.File))
+		carry("config", absolute(in.File))
 	}
 	for i := range Settings {
 		s := &Settings[i]
@@ -89,12 +80,8 @@ func (in Input) CommandLine() string {
 				*p.value = absolute(*p.value)
 			}
 		}
-		between := " "
-		if (FlagValue{s: s}).IsBoolFlag() {
-			between = "=" // a word of its own would be an argument
-		}
 		for _, value := range s.Values(&c) {
-			carry(s.Flag, between, value)
+			carry(s.Flag, value)
 		}
 	}
 	return strings.Join(words, " ")

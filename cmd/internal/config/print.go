@@ -61,13 +61,11 @@ func (c Config) Lines() (lines []Line) {
 	return lines
 }
 
-// json returns a setting's value for JSON: a number or truth value as such, a list for a list, text
+// json returns a setting's value for JSON: a number as such, a list for a list, text
 // for the rest.
 func (s *Setting) json(c *Config) any {
 	switch p := s.field(c).(type) {
 	case *int:
-		return *p
-	case *bool:
 		return *p
 	case *[]string:
 		return append([]string{}, *p...) // a list is never null

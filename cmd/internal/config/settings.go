@@ -19,7 +19,7 @@ type Setting struct {
 	Meta      string // what stands for the value in --help
 	usage     string
 	Choices   []string
-	field     func(*Config) any // a *string, *bool, *int, *time.Duration or *[]string
+	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
 	Live      bool              // a reload changes it; else only a restart
 }
 
@@ -105,11 +105,6 @@ var Settings = []Setting{
 	{
 		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
 		field: func(c *Config) any { return &c.RuntimeEndpoint },
-	},
-	{
-		Flag: "remove-sandboxes", Key: "runtime.remove_sandboxes", Meta: "BOOL",
-		usage:   "have the runtime remove stopped sandboxes of pods that no other source shows",
-		Choices: []string{"true", "false"}, field: func(c *Config) any { return &c.RemoveSandboxes }, Live: true,
 	},
 	{
 		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self takes this process's own namespaces for the node's",
@@ -228,8 +223,6 @@ func (s *Setting) set(c *Config, values []string) error {
 		*p = last(values)
 	case *[]string:
 		*p = slices.Clone(values)
-	case *bool:
-		*p = last(values) == "true"
 	case *int:
 		*p, err = parseInt(last(values))
 	case *time.Duration:
@@ -253,8 +246,6 @@ func (s *Setting) Values(c *Config) []string {
 		return []string{*p}
 	case *[]string:
 		return *p
-	case *bool:
-		return []string{strconv.FormatBool(*p)}
 	case *int:
 		return []string{strconv.Itoa(*p)}
 	case *time.Duration:

@@ -103,9 +103,6 @@ func (x explainer) summary(pod *podView) string {
 	case len(pod.Clear) > 0:
 		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
-	case len(pod.RemoveSandboxes) > 0:
-		return "Nobody but the runtime knows it. The next sweep asks the runtime to remove what it keeps; its directory, where there is one, waits for " +
-			"a hold after that."
 	case pod.Verdict == policy.Wait && advice.InUse(pod.Why) != "":
 		return "Not yet. " + x.taker.After(advice.InUse(pod.Why), sweep)
 	case pod.Verdict == policy.Wait:

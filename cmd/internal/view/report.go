@@ -70,9 +70,7 @@ type podView struct {
 	DueSeconds int `json:"due_seconds,omitempty"`
 	// Sandboxes are the pod's in the runtime, where it listed all there are.
 	Sandboxes []policy.Sandbox `json:"sandboxes,omitempty"`
-	// RemoveSandboxes lists the IDs of those that the runtime would be asked to remove.
-	RemoveSandboxes []string `json:"remove_sandboxes,omitempty"`
-	Error           string   `json:"error,omitempty"`
+	Error     string           `json:"error,omitempty"`
 
 	evidence *policy.Evidence // the report's, not copied: it is large
 }
@@ -150,9 +148,6 @@ func viewEvidence(e *policy.Evidence, d policy.Decision, why []policy.Why) podVi
 func viewVerdict(e *policy.Evidence, v policy.Verdict) podView {
 	pod := viewEvidence(e, v.Decision, v.Why)
 	pod.Clear, pod.DueSeconds = v.Leaves, int(v.Due.Seconds())
-	for _, s := range v.Sandboxes {
-		pod.RemoveSandboxes = append(pod.RemoveSandboxes, s.ID)
-	}
 	return pod
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
@@ -32,22 +31,8 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 			*to = append(*to, viewEvidence(e, policy.Reap, o.Action.Why))
 		}
 	}
-	going := map[parsers.PodUID]bool{}
-	for _, a := range r.Planned {
-		going[a.UID] = going[a.UID] || a.Kind == policy.RemoveSandbox
-	}
 	for i := range v.RuntimeOnly {
-		pod := &v.RuntimeOnly[i]
-		o, acted := last[pod.UID]
-		pod.Outcome = outcomeKept
-		switch {
-		case acted && (o.Result == policy.Done || o.Result == policy.Gone):
-			pod.Outcome = outcomeRemoved
-		case acted:
-			pod.Outcome, pod.Error = outcomeWord(o), o.Err
-		case dryRun && going[parsers.PodUID(pod.UID)]:
-			pod.Outcome = outcomeWouldRemove
-		}
+		v.RuntimeOnly[i].Outcome = outcomeKept
 	}
 	for i := range v.Pods {
 		pod := &v.Pods[i]
@@ -55,9 +40,7 @@ func (v *Report) AddOutcomes(r reaper.Report, dryRun bool) {
 		switch {
 		case acted && pod.UID != "":
 			pod.Outcome, pod.Error = outcomeWord(o), o.Err
-			if o.Action.Kind != policy.RemoveSandbox {
-				pod.decided(o)
-			}
+			pod.decided(o)
 		case dryRun && len(pod.Clear) > 0:
 			pod.Outcome = outcomeWouldQuarantine
 		case pod.Verdict != policy.Reap && !pod.Parked, pod.Verdict == policy.Keep:
@@ -111,8 +94,8 @@ func outcomeWord(o *policy.Outcome) string {
 	case policy.Partly:
 		return outcomeQuarantined
 	case policy.Gone:
-		if o.Action.Kind == policy.Clear || o.Action.Kind == policy.RemoveSandbox {
-			return outcomeKept // The leaf was empty, the sandbox is gone: the pod is where it was.
+		if o.Action.Kind == policy.Clear {
+			return outcomeKept // The leaf was empty: the pod is where it was.
 		}
 		return outcomeRemoved
 	case policy.Done:
@@ -120,7 +103,7 @@ func outcomeWord(o *policy.Outcome) string {
 	switch o.Action.Kind {
 	case policy.Park, policy.Clear:
 		return outcomeQuarantined
-	case policy.PutBack, policy.RemoveSandbox: // a pod's directory is where it was
+	case policy.PutBack: // a pod's directory is where it was
 		return outcomeKept
 	case policy.Strip, policy.Purge:
 	}

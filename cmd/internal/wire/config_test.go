@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,16 +46,6 @@ func TestAsked(t *testing.T) {
 	live, restart := was.Diff(next)
 	if strings.Join(live, " ") != "api_unreachable" || restart != nil || Rules(was.Take(next, live)).NeedAPI {
 		t.Errorf("a reload changes %v, and a restart %v", live, restart)
-	}
-}
-
-// TestRemoveSandboxes: the setting reaches the rules.
-func TestRemoveSandboxes(t *testing.T) {
-	for _, want := range []bool{false, true} {
-		cfg, err := loadFile(t, fmt.Sprintf("runtime: {remove_sandboxes: %t}\n", want))
-		if err != nil || Rules(cfg).RemoveSandboxes != want {
-			t.Errorf("%t: %+v, %v", want, Rules(cfg), err)
-		}
 	}
 }
 

@@ -59,8 +59,7 @@ func Rules(c config.Config) policy.Rules {
 	return policy.Rules{
 		Hold: c.Hold, HoldReported: c.HoldReported, Settle: c.Settle, Confirm: c.Confirm, Retention: c.Retention, CNIOlderThan: c.CNIOlderThan,
 		MaxPerLook: c.MaxPerLook, Observe: c.Observe(), Waive: c.Waive(),
-		RemoveSandboxes: c.RemoveSandboxes,
-		NeedAPI:         c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
+		NeedAPI: c.Kubeconfig != config.None && c.APIUnreachable != config.UnreachableIgnore,
 	}
 }
 

@@ -149,7 +149,6 @@ func (d *Ruling) judgeEntries(c Case) gate {
 		}
 		d.Resting = append(d.Resting, v)
 	}
-	d.judgeRemoved(c, &g)
 	if g.breaker = g.breaker || d.Plan.Breaker != nil; g.breaker {
 		actions = Undoing(actions)
 		for i := range d.Parked {
@@ -180,7 +179,7 @@ func (d *Ruling) noteLife(c Case, e *policy.Evidence, state *policy.EntryState, 
 	}
 }
 
-// plan says what to park and to clear, and what the runtime is to remove.
+// plan says what to park and to clear.
 func (d *Ruling) plan(c Case, g gate) {
 	d.Memory.backOff(d.Look.At, d.Verdicts, d.RuntimeOnly)
 	if !c.DryRun {
@@ -188,7 +187,7 @@ func (d *Ruling) plan(c Case, g gate) {
 	}
 	given := map[string]bool{}
 	ev, verdicts := pointers(d.Look.Pods, d.Look.RuntimeOnly), pointers(d.Verdicts, d.RuntimeOnly)
-	d.Plan.Moves, d.Plan.Sandboxes = batchesOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
+	d.Plan.Moves = batchesOf(ev, verdicts, d.Look.Node, g, c.Rules, func(uid parsers.PodUID, kind policy.ActionKind) string {
 		name := freeEntry(uid, kind, d.Look.At.Wall.Unix(), func(name string) bool { return c.Entries[name] != nil || given[name] })
 		given[name] = true
 		return name

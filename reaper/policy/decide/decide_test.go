@@ -342,13 +342,11 @@ func TestSameRuling(t *testing.T) {
 	s := testkit.DeadPod()
 	s.Pod.PodName = ""
 	c := Case{Look: policy.Look{Node: s.Node, At: s.Now}, Rules: s.Rules, Entries: map[string]*policy.EntryState{}}
-	c.Memory.removed = map[parsers.PodUID]policy.Removed{}
 	for i := range 8 {
 		lives := s.Pod
 		lives.UID = uidOf(strconv.Itoa(i))
 		lives.Facts[policy.FactSandbox].Truth = policy.Yes
 		c.Look.RuntimeOnly = append(c.Look.RuntimeOnly, lives)
-		c.Memory.removed[lives.UID] = policy.Removed{At: s.Ago(time.Minute), IDs: []string{"removed"}}
 		entry := fmt.Sprintf("%s.%d", s.Pod.UID, i)
 		c.Entries[entry] = &policy.EntryState{Entry: entry, UID: s.Pod.UID, PodName: entry, Phase: policy.PhaseGone, Restored: true}
 	}
@@ -361,13 +359,12 @@ func TestSameRuling(t *testing.T) {
 	c.Memory.Heard = kubelet
 	c.Claims = []heard.Claim{{At: s.Now, Sighting: parsers.Sighting{UID: s.Pod.UID, PID: s.Node.KubeletID.PID, Whole: true}}}
 	want := Decide(c)
-	if want.Plan.Breaker == nil || want.Look.Pods[0].PodName == "" || want.Memory.Heard.Named[uidOf("100")] || !want.Memory.Heard.Named[s.Pod.UID] {
+	if want.Look.Pods[0].PodName == "" || want.Memory.Heard.Named[uidOf("100")] || !want.Memory.Heard.Named[s.Pod.UID] {
 		t.Fatalf("the case shows nothing: %+v", want.Plan)
 	}
 	for range 100 {
 		if got := Decide(c); !reflect.DeepEqual(got, want) {
-			t.Fatalf("the breaker opens for %v, then for %v; the pod is %q, then %q", want.Plan.Breaker.UID, got.Plan.Breaker.UID,
-				want.Look.Pods[0].PodName, got.Look.Pods[0].PodName)
+			t.Fatalf("the pod is %q, then %q", want.Look.Pods[0].PodName, got.Look.Pods[0].PodName)
 		}
 	}
 }

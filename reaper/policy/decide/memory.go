@@ -29,8 +29,7 @@ type Memory struct {
 	Heard heard.Heard `json:"-"`
 	// Quiet counts the lines about each pod, for people. It is saved by itself.
 	Quiet quiet.Memory `json:"-"`
-	// Proven: since the start one pod has been parked, or the runtime has removed its sandboxes, and no
-	// sign of life came for the confirm time. What an earlier process parked was judged by its settings.
+	// Proven: since the start one pod has been parked, and no sign of life came for the confirm time. What an earlier process parked was judged by its settings.
 	Proven bool `json:"-"`
 	// Pressed is what the last look said of the free space.
 	Pressed bool `json:"-"`
@@ -42,15 +41,13 @@ type Memory struct {
 	// cleared holds the pods of which a leaf was cleared not long ago, and when: their kubelet
 	// has yet to finish.
 	cleared map[parsers.PodUID]time.Duration
-	// removed holds the pods whose sandboxes were removed while no pod had proved dead.
-	removed map[parsers.PodUID]policy.Removed
 }
 
 // copied returns a memory that can be changed without changing m. What is made anew by each
 // ruling is shared.
 func (m *Memory) copied(claims bool) Memory {
 	c := *m
-	c.cleared, c.removed, c.Quiet = maps.Clone(m.cleared), maps.Clone(m.removed), m.Quiet.Clone()
+	c.cleared, c.Quiet = maps.Clone(m.cleared), m.Quiet.Clone()
 	if claims {
 		c.Heard.Named, c.Heard.NamedAt, c.Heard.Teardowns = maps.Clone(m.Heard.Named), maps.Clone(m.Heard.NamedAt), maps.Clone(m.Heard.Teardowns)
 	}
@@ -112,9 +109,6 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 	if m.parked == nil {
 		m.parked = map[string]bool{}
 	}
-	if m.removed == nil {
-		m.removed = map[parsers.PodUID]policy.Removed{}
-	}
 	for _, o := range outs {
 		uid, refused := o.Action.UID, o.Result == policy.Refused || o.Result == policy.Failed
 		if o.Withdrawn {
@@ -133,11 +127,6 @@ func (m *Memory) Ended(outs []policy.Outcome, now policy.Instant) {
 				delete(m.Holds, uid)
 				m.Quiet.Took(uid, false, now)
 			}
-		case policy.RemoveSandbox:
-			if o.NotBegun() {
-				continue // its turn comes at the next look
-			}
-			m.askedFor(o, now)
 		case policy.PutBack, policy.Strip, policy.Purge:
 			m.entryEnded(o, refused, now)
 			continue
@@ -200,5 +189,5 @@ func (m *Memory) News(v *policy.Verdict, named bool) (string, bool) {
 
 // goes says whether anything of the pod is to be moved or removed.
 func goes(v *policy.Verdict) bool {
-	return v.Decision == policy.Reap || len(v.Leaves) > 0 || len(v.Sandboxes) > 0
+	return v.Decision == policy.Reap || len(v.Leaves) > 0
 }

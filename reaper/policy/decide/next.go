@@ -50,9 +50,6 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 	if s.ended(func(o policy.Outcome) bool { return o.Withdrawn }) {
 		s.soon(lookSoon, true)
 	}
-	if s.ended(func(o policy.Outcome) bool { return o.Action.Kind == policy.RemoveSandbox && o.Result == policy.Done }) {
-		s.soon(0, true) // the pod's hold begins with a look that sees it without the sandbox
-	}
 	if _, _, left := d.Memory.Quiet.Due(r, now); left > 0 {
 		s.soon(left, false) // the kubelet's message about a pod may have stopped
 	}
@@ -75,7 +72,7 @@ func (s *schedule) pod(v *policy.Verdict, r policy.Rules, now policy.Instant) {
 		// Longer than any rule waits: a time stamp of a clock that was set back since.
 		s.soon(v.Due, v.Due <= max(r.Hold, r.Settle))
 	case v.Decision == policy.Wait && v.For(policy.ReasonLimit):
-		if !s.untilProved(r, now) && !s.confirming() {
+		if !s.confirming() {
 			s.soon(s.nextTry(), true)
 		}
 	case v.Decision == policy.Wait:

@@ -14,17 +14,16 @@ type Plan struct {
 	// nothing, so mode observe and an open breaker do not forbid it.
 	Frozen []policy.Record
 	// Breaker is that enforcing stops, since a pod that was judged dead turned out to live.
-	Breaker   *policy.Record
-	Parked    []policy.Batch // on what lies in quarantine
-	Proving   bool           // what follows counts on Parked to prove the first pod dead
-	Moves     []policy.Batch // out of the pods directory, to quarantine
-	Sandboxes []policy.Batch // asked of the runtime, which may take minutes
+	Breaker *policy.Record
+	Parked  []policy.Batch // on what lies in quarantine
+	Proving bool           // what follows counts on Parked to prove the first pod dead
+	Moves   []policy.Batch // out of the pods directory, to quarantine
 }
 
 // Actions lists all that the plan would do, as a dry run prints it.
 func (p Plan) Actions() []policy.Action {
 	var all []policy.Action
-	for _, b := range slices.Concat(p.Parked, p.Sandboxes, p.Moves) {
+	for _, b := range slices.Concat(p.Parked, p.Moves) {
 		all = append(all, b.Actions...)
 	}
 	return all
@@ -35,22 +34,17 @@ type gate struct {
 	breaker bool // open: a parked pod turned out to live, and no person has said go on
 	proven  bool // one pod has proved dead since the start
 	quiet   bool // the first pod parked since the start has shown no sign of life for HoldReported
-	inWork  int  // pods parked, or without their sandboxes, that have yet to prove dead, or whose kubelet has yet to finish
-	// begun are the pods whose sandboxes were removed and that have yet to prove dead. They hold up the
-	// others, and not what is left of themselves.
-	begun map[parsers.PodUID]policy.Removed
+	inWork  int  // pods parked that have yet to prove dead, or whose kubelet has yet to finish
 }
 
 // batchesOf turns the verdicts of one look into batches. A verdict may be Reap, or have leaves to
-// clear or sandboxes to remove; where none of that is planned, the reason is added to it. entry
+// clear; where none of that is planned, the reason is added to it. entry
 // returns a new name in quarantine for what is moved of a pod.
 //
-// A pod whose leaves are cleared, or whose sandboxes the runtime is to remove, counts as one that
-// is parked: it was judged from the same evidence. Sandboxes have batches of their own, and their
-// pods' directories are not parked before another look.
+// A pod whose leaves are cleared counts as one that is parked: it was judged from the same evidence.
 func batchesOf(
 	ev []*policy.Evidence, verdicts []*policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
-) (moves, sandboxes []policy.Batch) {
+) []policy.Batch {
 	most := len(verdicts)
 	if r.MaxPerLook > 0 {
 		most = min(most, r.MaxPerLook)
@@ -59,24 +53,21 @@ func batchesOf(
 	if !g.proven {
 		limit = min(most, max(0, 1-g.inWork))
 	}
-	var actions, removals []policy.Action
+	var actions []policy.Action
 	planned := 0
 	for i, v := range verdicts {
-		if len(v.Sandboxes) == 0 && (ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0) {
+		if ev[i].RuntimeOnly || v.Decision != policy.Reap && len(v.Leaves) == 0 {
 			continue
 		}
 		if why, stopped := policy.Stops(n, g.breaker, r); stopped {
 			v.KeepFor(why.Reason, why.Detail)
 			continue
 		}
-		if _, begun := g.begun[v.UID]; planned >= g.limit(ev[i], limit, most) && (g.proven || !begun || planned > 0) {
+		if planned >= g.limit(ev[i], limit, most) {
 			v.WaitFor(0, policy.ReasonLimit, limitDetail(ev[i], g, r))
 			continue
 		}
 		planned++
-		for _, s := range v.Sandboxes {
-			removals = append(removals, policy.Action{Kind: policy.RemoveSandbox, UID: v.UID, Why: v.Why, Sandbox: s, Evidence: ev[i]})
-		}
 		for _, leaf := range v.Leaves {
 			actions = append(actions, policy.Action{
 				Kind: policy.Clear, UID: v.UID, Entry: entry(v.UID, policy.Clear), ID: ev[i].ID, Leaf: leaf, Why: v.Why, Evidence: ev[i],
@@ -89,7 +80,7 @@ func batchesOf(
 			Kind: policy.Park, UID: v.UID, Entry: entry(v.UID, policy.Park), ID: ev[i].ID, Why: v.Why, Evidence: ev[i],
 		})
 	}
-	return policy.Batches(actions), policy.Batches(removals)
+	return policy.Batches(actions)
 }
 
 // limit returns how many pods may be planned when it is the turn of this one. A pod that its kubelet itself let

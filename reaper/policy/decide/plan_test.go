@@ -19,25 +19,13 @@ import (
 func planned(
 	ev []policy.Evidence, vs []policy.Verdict, n policy.Node, g gate, r policy.Rules, entry func(parsers.PodUID, policy.ActionKind) string,
 ) []policy.Batch {
-	moves, sandboxes := batchesOf(pointers(ev), pointers(vs), n, g, r, entry)
-	return append(sandboxes, moves...)
+	return batchesOf(pointers(ev), pointers(vs), n, g, r, entry)
 }
 
 func entryOf(u parsers.PodUID, _ policy.ActionKind) string { return string(u) + ".1" }
 
 func judge(s *testkit.Scene) policy.Verdict {
 	return policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
-}
-
-// stopped is a pod that the kubelet named as an orphan and of which the runtime keeps a sandbox
-// that has stopped.
-func stopped() *testkit.Scene {
-	s := testkit.DeadPod()
-	s.Rules.RemoveSandboxes = true
-	s.Pod.Facts.Set(policy.FactSandbox, policy.Yes, "test", "sandbox aaaa NOTREADY, created 3h ago")
-	s.Pod.Sandboxes = []policy.Sandbox{{ID: strings.Repeat("a", 64), Socket: "/s", Created: s.Now.Wall.Add(-3 * time.Hour)}}
-	s.Hold.Sandboxes = true
-	return s
 }
 
 // onGate says what a case of testdata/gate.txtar comes to.
@@ -136,45 +124,5 @@ func TestRuntimeOnlyIsNeverParked(t *testing.T) {
 	v := []policy.Verdict{judge(s)}
 	if plans := planned([]policy.Evidence{s.Pod}, v, s.Node, gate{proven: true}, s.Rules, entryOf); len(plans) != 0 {
 		t.Errorf("%+v", plans)
-	}
-}
-
-func TestSandboxPlan(t *testing.T) {
-	s := stopped()
-	s.Pod.Sandboxes = append(s.Pod.Sandboxes, policy.Sandbox{ID: strings.Repeat("b", 64), Socket: "/s", Created: s.Now.Wall.Add(-time.Hour)})
-	dead := testkit.DeadPod()
-	plan := func(g gate, r policy.Rules, n policy.Node) ([]policy.Batch, []policy.Verdict) {
-		v := []policy.Verdict{judge(dead), judge(s)}
-		return planned([]policy.Evidence{dead.Pod, s.Pod}, v, n, g, r, entryOf), v
-	}
-	plans, _ := plan(gate{proven: true}, s.Rules, s.Node)
-	if len(plans) != 2 || len(plans[0].Actions) != 2 || plans[0].Actions[1].Kind != policy.RemoveSandbox ||
-		plans[0].Actions[1].Sandbox.ID != s.Pod.Sandboxes[1].ID || plans[1].Actions[0].Kind != policy.Park {
-		t.Fatalf("%+v", plans)
-	}
-	for name, c := range map[string]struct {
-		change func(*gate, *policy.Rules, *policy.Node)
-		reason policy.Reason
-	}{
-		"observe":     {func(_ *gate, r *policy.Rules, _ *policy.Node) { r.Observe = true }, policy.ReasonObserve},
-		"breaker":     {func(g *gate, _ *policy.Rules, _ *policy.Node) { g.breaker = true }, policy.ReasonBreaker},
-		"namespaces":  {func(_ *gate, _ *policy.Rules, n *policy.Node) { n.MayEnforce.Truth = policy.Unknown }, policy.ReasonNamespaces},
-		"contradicts": {func(_ *gate, _ *policy.Rules, n *policy.Node) { n.Agrees.Truth = policy.Unknown }, policy.ReasonContradiction},
-		"slow start":  {func(g *gate, _ *policy.Rules, _ *policy.Node) { g.proven = false }, policy.ReasonLimit},
-		"limit":       {func(_ *gate, r *policy.Rules, _ *policy.Node) { r.MaxPerLook = 1 }, policy.ReasonLimit},
-	} {
-		g, r, n := gate{proven: true}, s.Rules, s.Node
-		c.change(&g, &r, &n)
-		plans, v := plan(g, r, n)
-		for _, p := range plans {
-			for _, a := range p.Actions {
-				if a.Kind == policy.RemoveSandbox {
-					t.Errorf("%s: planned all the same", name)
-				}
-			}
-		}
-		if !v[1].For(c.reason) || v[1].Sandboxes != nil {
-			t.Errorf("%s: %+v", name, v[1])
-		}
 	}
 }

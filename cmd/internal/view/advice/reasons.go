@@ -36,8 +36,7 @@ var Reasons = []Text{
 		"The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
 			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
 		"Find out why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed. Mostly the CNI plugin is the cause. " +
-			"With --remove-sandboxes (runtime: {remove_sandboxes: true}) orphan-reaper asks the runtime to stop and remove the sandbox, which " +
-			"runs CNI DEL. `crictl stopp` and `crictl rmp` do that by hand.",
+			"`crictl stopp` and `crictl rmp` have the runtime remove it, which runs CNI DEL.",
 	},
 	{
 		policy.ReasonTerminating,

@@ -240,8 +240,6 @@ func saysGoing(v *policy.Verdict, e *policy.Evidence) string {
 	switch {
 	case len(v.Leaves) > 0:
 		return "Dead, but its volume's directory is not empty, and the kubelet cannot let go of it."
-	case len(v.Sandboxes) > 0:
-		return "Dead, but the runtime still has a stopped sandbox of it."
 	}
 	for _, w := range v.Why {
 		if !aside[w.Reason] {
