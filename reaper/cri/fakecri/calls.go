@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -49,44 +47,6 @@ func (s *Server) listContainers(ctx context.Context, r *runtimeapi.ListContainer
 		return &runtimeapi.ListContainersResponse{Containers: found}, nil
 	}
 	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
-}
-
-// stopPodSandbox, as a real runtime, takes the beginning of an ID for the whole, and an ID
-// that it does not know for one that is gone.
-func (s *Server) stopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
-	if err := s.enter(ctx, StopPodSandbox, false); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := s.find(r.GetPodSandboxId()); i >= 0 {
-		if s.stopped == nil {
-			s.stopped = map[string]bool{}
-		}
-		s.stopped[s.sandboxes[i].GetId()] = true
-	}
-	return &runtimeapi.StopPodSandboxResponse{}, nil
-}
-
-// removePodSandbox refuses one that was not stopped, as containerd before 1.7 does while its
-// network namespace is there.
-func (s *Server) removePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
-	if err := s.enter(ctx, RemovePodSandbox, false); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := s.find(r.GetPodSandboxId())
-	if i < 0 {
-		return &runtimeapi.RemovePodSandboxResponse{}, nil
-	}
-	id := s.sandboxes[i].GetId()
-	if !s.stopped[id] {
-		return nil, status.Errorf(codes.Unknown, "sandbox network namespace of %q is not fully closed", id)
-	}
-	s.sandboxes = slices.Delete(slices.Clone(s.sandboxes), i, i+1)
-	s.containers = slices.DeleteFunc(slices.Clone(s.containers), func(c *runtimeapi.Container) bool { return c.GetPodSandboxId() == id })
-	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
 // find returns the place of the one sandbox whose ID begins so, or -1.

@@ -28,8 +28,6 @@ type Call uint8
 const (
 	ListPodSandbox Call = iota
 	ListContainers
-	StopPodSandbox
-	RemovePodSandbox
 	GetVersion
 	PodSandboxStatus
 	GetStatus
@@ -68,7 +66,6 @@ type Server struct {
 	faults     [numCalls]Fault
 	calls      [numCalls]int
 	filtered   bool
-	stopped    map[string]bool
 	network    string // why the pods' network is not ready, "" where it is
 	info       map[string]map[string]string
 	statusInfo map[string]string
@@ -146,17 +143,6 @@ func (s *Server) SetFault(c Call, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[c] = f
-}
-
-// Sandboxes returns the IDs of the sandboxes that are listed now.
-func (s *Server) Sandboxes() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var ids []string
-	for _, b := range s.sandboxes {
-		ids = append(ids, b.GetId())
-	}
-	return ids
 }
 
 // Calls returns how often the call has come.

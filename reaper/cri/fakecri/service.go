@@ -28,8 +28,6 @@ func service(v Version) *grpc.ServiceDesc {
 			method("Status", (*Server).status),
 			method("PodSandboxStatus", (*Server).podSandboxStatus),
 			method("ContainerStatus", (*Server).containerStatus),
-			method("StopPodSandbox", (*Server).stopPodSandbox),
-			method("RemovePodSandbox", (*Server).removePodSandbox),
 		},
 	}
 }
