@@ -34,10 +34,10 @@ func (s *schedule) soon(d time.Duration, waiting bool) {
 func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r policy.Rules, now policy.Instant) (time.Duration, bool) {
 	s := &schedule{Ruling: d, outs: outs, entries: entries, next: lookRarely}
 	for i := range d.Verdicts {
-		s.pod(&d.Verdicts[i], r, now)
+		s.pod(&d.Verdicts[i], r)
 	}
 	for i := range d.RuntimeOnly {
-		s.pod(&d.RuntimeOnly[i], r, now)
+		s.pod(&d.RuntimeOnly[i], r)
 	}
 	for i := range entries {
 		s.entry(&entries[i], r, now)
@@ -62,7 +62,7 @@ func (d *Ruling) Next(outs []policy.Outcome, entries []policy.EntryState, r poli
 }
 
 // pod says when time alone could change the verdict on a pod.
-func (s *schedule) pod(v *policy.Verdict, r policy.Rules, now policy.Instant) {
+func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 	if v.Again > 0 {
 		s.soon(v.Again, false)
 	}
