@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, machine, version, 5-i)
-			n.restartKubelet(t) // it names one orphan in a housekeeping run, as by default
+			n.restartWithoutURL(t) // and it names one orphan in a housekeeping run, as by default
 			started := time.Now()
 			living := n.livingPods(t)
 			for _, p := range living {

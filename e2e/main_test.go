@@ -192,6 +192,7 @@ func beside(t *testing.T, n *node) {
 		{"cni", cniLeft},
 		{"racing", racing},
 		{"asked", asked},
+		{"pods API", podsAPI},
 		{"backlog", backlog},
 		{"flood", flood},
 		{"runtime", runtimeFails},
