@@ -113,6 +113,7 @@ func TestBadFile(t *testing.T) {
 		{"\n\nhodl: 5m\n", `:3: unknown key "hodl" (did you mean "hold"?)`},
 		{"max-per-look: 3\n", `:1: unknown key "max-per-look" (did you mean "max_per_look"?)`},
 		{"log_source: auto\n", `:1: unknown key "log_source" (did you mean "log_sources"?)`},
+		{"runtime: {remove_sandboxes: true}\n", `:1: unknown key "runtime": remove_sandboxes, its only key, is no setting any more; delete the section`},
 		{"output: json\n", `:1: unknown key "output": --output is a flag only`},
 		{"hold: 5m\nhold: 5m\n", `:2: key "hold" is here a second time, after line 1`},
 		{"hold: 300\n", `:1: hold: 300 has no unit: write a duration such as 300s`},

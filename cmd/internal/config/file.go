@@ -248,6 +248,9 @@ func spelled(key string) string {
 // suggestKey says what an unknown key may have meant.
 func suggestKey(key string) string {
 	var keys []string
+	if key == "runtime" {
+		return ": remove_sandboxes, its only key, is no setting any more; delete the section"
+	}
 	for _, s := range Settings {
 		_, inSection, _ := strings.Cut(s.Key, ".")
 		if plain := strings.ReplaceAll(key, "-", "_"); plain == strings.ReplaceAll(s.Flag, "-", "_") || inSection != "" && plain == s.Key {
