@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/orphan-reaper/orphan-reaper/parsers/internal/transport"
 )
 
 // FuzzKubelet holds for any bytes, as lines and as a log: nothing panics, Scanner and
@@ -30,8 +28,6 @@ func FuzzKubelet(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte("__CURSOR=s\n_SYSTEMD_UNIT=kubelet.service\nMESSAGE=" + klogLine(forms()[6], testUID) + "\n\n"))
-	f.Add([]byte("{\n\t\"_SYSTEMD_UNIT\" : \"kubelet.service\",\n\t\"MESSAGE\" : \"" + strings.ReplaceAll(klogLine(forms()[6], testUID), `"`, `\"`) + "\"\n}\n"))
 	f.Add([]byte(rsyslog("E0831 14:21:49.324206    3416 kubelet_volumes.go:263] \"Orphan pod\" err=<\n\torphaned pod \"" + testUID +
 		"\" found, but\n\tx\n > numErrs=2")))
 	f.Add([]byte("E0831 14:21:49.324206    3416 kubelet_volumes.go:263] \"Orphan pod\" err=<\n\torphaned pod \"" + testUID + "\" found, but x\n > x\n"))
@@ -68,9 +64,7 @@ func FuzzKubelet(f *testing.F) {
 		for _, s := range got {
 			check(s.Sighting, data)
 		}
-		if kind, _ := transport.KindOf(data); kind == transport.NoEntries {
-			sameFound(t, "scanner", got, lineByLine(data, Options{Hints: true}))
-		}
+		sameFound(t, "scanner", got, lineByLine(data, Options{Hints: true}))
 	})
 }
 

@@ -153,16 +153,13 @@ func transports() map[string]func(string) string {
 		"with-unit":               prefix("Sun 2024-03-31 15:47:45 UTC node1 kubelet.service[3416]: "),
 		"with-unit k3s":           prefix("Sun 2024-03-31 15:47:45 UTC node1 k3s-agent.service[3416]: "),
 		"with-unit snap":          prefix("Mar 31 15:47:45 node1 snap.microk8s.daemon-kubelite.service[3416]: "),
-		"verbose":                 prefix("    MESSAGE="),
-		"export":                  prefix("MESSAGE="),
+		"message field":           prefix("    MESSAGE="),
 		"colour":                  func(s string) string { return "Mar 31 15:47:45 node1 kubelet[3416]: \x1b[0;1;31m" + s + "\x1b[0m" },
 		"grep colour": func(s string) string {
 			return strings.Replace(s, "orphaned pod", "\x1b[01;31m\x1b[Korphaned pod\x1b[m\x1b[K", 1)
 		},
 		"json":                quote(`{"__REALTIME_TIMESTAMP":"1705393812044483",` + trusted + `,"MESSAGE":%s}`),
 		"json spaced":         quote(`{"MESSAGE" : %s, "_SYSTEMD_UNIT" : "kubelet.service" }`),
-		"json-sse":            quote(`data: {` + trusted + `,"MESSAGE":%s}`),
-		"json-seq":            quote("\x1e{" + trusted + `,"MESSAGE":%s}`),
 		"json numbers":        numbers(",", `{`+trusted+`,"MESSAGE":[%s]}`),
 		"json numbers spaced": numbers(", ", `{"MESSAGE" : [ %s ], `+trusted+`}`),
 		"gcp":                 quote(`{"jsonPayload": {"MESSAGE": %s, "SYSLOG_IDENTIFIER": "kubelet", "_SYSTEMD_UNIT": "kubelet.service"}, "resource": {"type": "k8s_node"}}`),

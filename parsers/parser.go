@@ -59,7 +59,8 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 		s, ok = p.fileLine(line)
 	}
 	p.observe(text, l.Journal)
-	if !ok || !p.wants(text, s) {
+	// Hints only where they are asked for, and only a UID that the text holds.
+	if !ok || (s.Report == ReportTeardown && !p.hints) || !literal(text, s.UID) {
 		return Sighting{}, false
 	}
 	s.CatchUp, s.Whole = l.CatchUp, l.Whole
@@ -67,12 +68,6 @@ func (p *Parser) Parse(l Line) (Sighting, bool) {
 		s.Whole = l.Journal.Whole
 	}
 	return s, true
-}
-
-// wants is the last check of a sighting: hints only where they are asked for, and only
-// a UID that the text holds.
-func (p *Parser) wants(text []byte, s Sighting) bool {
-	return (p.hints || s.Report != ReportTeardown) && literal(text, s.UID)
 }
 
 // literal reports whether the line holds uid as it is, with no hex digit before it. No

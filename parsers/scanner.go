@@ -22,15 +22,10 @@ const (
 // fast as grep. Lines may have any length and hold any byte: of a line longer than a
 // block the head is looked at and the rest skipped, in bounded memory.
 //
-// A log that journalctl wrote with -o export, verbose or json-pretty, which put an
-// entry on many lines, is recognised by its first line; its entries are judged by
-// their trusted fields.
-//
 // A Scanner opens and closes nothing.
 type Scanner struct {
-	src     io.Reader
-	parser  *Parser
-	entries *transport.Entries
+	src    io.Reader
+	parser *Parser
 
 	buf        []byte
 	start, end int   // buf[start:end] is not searched yet; start is a line's start, as 0 is
@@ -50,17 +45,11 @@ type Scanner struct {
 
 // NewScanner returns a Scanner that reads from r.
 func NewScanner(r io.Reader, o Options) *Scanner {
-	return &Scanner{src: r, parser: NewParser(o)}
+	return &Scanner{src: r, parser: NewParser(o), buf: make([]byte, lookBack+blockSize), began: true}
 }
 
 // Scan goes on to the next sighting. It returns false at the end and on an error.
 func (s *Scanner) Scan() bool {
-	if s.buf == nil {
-		s.open()
-	}
-	if s.entries != nil {
-		return s.scanEntries()
-	}
 	for {
 		limit := s.limit()
 		if limit > s.start {
@@ -84,43 +73,6 @@ func (s *Scanner) Scan() bool {
 	}
 }
 
-// scanEntries is Scan for a log of entries.
-func (s *Scanner) scanEntries() bool {
-	for {
-		e, text, ok := s.entries.Next()
-		if !ok {
-			s.err = s.entries.Err()
-			return false
-		}
-		if found, ok := sighting(&e); ok && s.parser.wants([]byte(text), found) {
-			s.sighting = found
-			s.sightingLine, s.sightingOffset = s.entries.At()
-			return true
-		}
-	}
-}
-
-// open reads the first block and looks whether it is a log of entries.
-func (s *Scanner) open() {
-	s.buf = make([]byte, lookBack+blockSize)
-	s.began = true
-	kind, known := transport.NoEntries, false
-	for !known {
-		if s.eof || s.end == len(s.buf) {
-			break
-		}
-		s.fill()
-		kind, known = transport.KindOf(s.buf[:s.end])
-	}
-	if kind != transport.NoEntries {
-		head := io.Reader(bytes.NewReader(s.buf[:s.end]))
-		if !s.eof {
-			head = io.MultiReader(head, s.src)
-		}
-		s.entries = transport.NewEntries(kind, head, &s.parser.units, Interesting)
-	}
-}
-
 // Sighting returns what Scan found.
 func (s *Scanner) Sighting() Sighting { return s.sighting }
 
@@ -133,9 +85,6 @@ func (s *Scanner) Offset() int64 { return s.sightingOffset }
 // Consumed returns how many bytes of whole lines have been dealt with: where another
 // reader goes on after a partial last line.
 func (s *Scanner) Consumed() int64 {
-	if s.entries != nil {
-		return s.entries.Consumed()
-	}
 	if s.start > 0 && s.buf[s.start-1] != '\n' {
 		// The end of the log cut the last line.
 		return s.base + int64(bytes.LastIndexByte(s.buf[:s.start], '\n')+1)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShipped: what shippers and loggers make of a kubelet's line is read, under whatever of the
+// TestShipped: what log shippers make of a kubelet's line is read, under whatever of the
 // usual keys it is, and nothing that another program or a container wrote.
 func TestShipped(t *testing.T) {
 	const (
@@ -35,10 +35,6 @@ func TestShipped(t *testing.T) {
 		object(" "+line, "msg", "LINE", "syslogtag", "kubelet[2154]:", "hostname", "n"):                                true,
 		object(line, "PROGRAM", "kubelet", "PID", "2154", "MESSAGE", "LINE"):                                           true,
 		`{"labels":{"unit":"x"},"line":` + object(line, "l", "LINE")[len(`{"l":`):]:                                    true,
-		"2026-01-17_09:15:33.12345 " + line:                                                                            true,
-		"2026-01-17T09:15:33.12345 " + line:                                                                            true,
-		"2026-01-17 09:15:33.123456789  " + line:                                                                       true,
-		"@4000000065a79f3512345678 " + line:                                                                            true,
 
 		object(line, "message", "LINE", "_SYSTEMD_UNIT", "sshd.service"):         false,
 		object(line, "MESSAGE", "LINE", "PROGRAM", "sshd"):                       false,
@@ -50,9 +46,6 @@ func TestShipped(t *testing.T) {
 		object(line, "message", "LINE", "log", "LINE"):                           false,
 		object("app: "+line, "message", "LINE"):                                  false,
 		object(`err="orphaned pod \"`+uid+`\" found, but x"`, "message", "LINE"): false,
-		"@4000000065a79f35 " + line:                                              false,
-		"2026-01-17_nonsense-----9 " + line:                                      false,
-		"2026-01-17_09:15:33.12345 app: " + line:                                 false,
 	} {
 		s, ok := NewParser(Options{}).Parse(Line{Text: []byte(text)})
 		if ok != want || want && (s.UID != uid || s.PID != 2154 || s.Count != 2) {

@@ -27,9 +27,9 @@ func newParseCommand(a *app) *cobra.Command {
 		Short: "Show the orphans that log lines name; touches nothing",
 		Long: `Read log lines (stdin by default) and write one JSON object for each line in
 which a kubelet reports an orphaned pod. The lines may be in any transport:
-klog text or JSON, syslog, every form of journalctl, container logs. You
-can give it logs that gzip has compressed. With -o text it writes lines for
-people, and no JSON.
+klog text or JSON, syslog, the forms of journalctl with one line for an
+entry, container logs. You can give it logs that gzip has compressed. With
+-o text it writes lines for people, and no JSON.
 
 With --follow the command reads one file as it grows, until you interrupt it. If
 a new file takes the name, the command goes on with that file.`,

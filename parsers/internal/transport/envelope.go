@@ -20,8 +20,7 @@ const (
 	transportShort    = "journal-short" // the forms of journalctl that syslog does not have
 	transportJournal  = "journal"       // an entry with its trusted fields
 	transportJSON     = "journal-json"
-	transportVerbose  = "journal-verbose"
-	transportExport   = "journal-export"
+	transportMessage  = "journal-verbose" // "MESSAGE=text"
 	CRI               = "cri"
 	transportDocker   = "docker-json"
 	transportStamped  = "container-timestamps"

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +57,7 @@ func TestNoKubelet(t *testing.T) {
 	quoted := strings.ReplaceAll(words, `"`, `\"`)
 	for _, line := range []string{
 		"", "\t" + words, "kubelet said " + words, words[1:],
+		"@4000000065a79f3512345678 " + words, "2026-01-17_09:15:33.12345 " + words, "data: " + inJSON,
 		"Jan 17 09:15:33 node1 logger[2154]: " + words,
 		"2026-01-17T09:15:33Z stdout F " + words,
 		`{"MESSAGE":"` + quoted + `","_SYSTEMD_UNIT":"session-1.scope"}`,
@@ -131,37 +131,6 @@ func TestBlock(t *testing.T) {
 		stream, partial, ok := Piece([]byte(line))
 		if got := [3]any{stream, partial, ok}; ok != want[2] || ok && got != want {
 			t.Errorf("%s: %v", line, got)
-		}
-	}
-}
-
-// TestEntries: entries are judged by their trusted fields, and At says where the message stands.
-func TestEntries(t *testing.T) {
-	entry := func(unit string) string {
-		return "__CURSOR=s=0\n_SYSTEMD_UNIT=" + unit + "\nMESSAGE=" + words + "\n\n"
-	}
-	log := entry("session-1.scope") + entry("kubelet.service")
-	kind, known := KindOf([]byte(log))
-	if !known || kind == NoEntries {
-		t.Fatal(kind, known)
-	}
-	if kind, known := KindOf([]byte(words + "\n")); !known || kind != NoEntries {
-		t.Error(kind, known)
-	}
-	for _, worth := range []bool{true, false} {
-		er := NewEntries(kind, strings.NewReader(log), &Units{}, func(text []byte) bool { return worth && bytes.Contains(text, []byte("Orphan")) })
-		e, text, ok := er.Next()
-		if ok != worth {
-			t.Fatalf("worth %t: %t", worth, ok)
-		}
-		if !worth {
-			continue
-		}
-		if line, offset := er.At(); text != words || e.Text != words || line != 7 || offset != int64(strings.LastIndex(log, "MESSAGE=")) {
-			t.Errorf("%q at %d, %d", text, line, offset)
-		}
-		if _, _, more := er.Next(); more || er.Consumed() != int64(len(log)) || er.Err() == nil {
-			t.Error(more, er.Consumed(), er.Err())
 		}
 	}
 }

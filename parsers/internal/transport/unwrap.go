@@ -12,17 +12,11 @@ func (u *Units) Unwrap(line string) (Envelope, bool) {
 	if line == "" {
 		return Envelope{}, false
 	}
-	if e, ok := u.unwrapStructured(line); ok {
+	if e, ok := u.unwrapGrepped(line); ok {
 		return e, true
 	}
 	if bullet, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "* "); ok {
 		return dated(bullet) // minikube logs up to 1.13
-	}
-	if e, ok := dated(line); ok {
-		return e, true
-	}
-	if _, _, ok := cutHeader(line); ok {
-		return Envelope{Text: line, bare: true}, true
 	}
 	if node, rest, ok := strings.Cut(line, ": "); ok {
 		// talosctl logs kubelet puts the node's address before each line.
@@ -60,12 +54,7 @@ func (u *Units) unwrapGrepped(rest string) (Envelope, bool) {
 
 // unwrapStructured takes off the transports that one first byte or key tells.
 func (u *Units) unwrapStructured(line string) (Envelope, bool) {
-	if rest, ok := strings.CutPrefix(line, "data: {"); ok { // journalctl -o json-sse
-		return u.unwrapJSON("{" + rest)
-	}
 	switch line[0] {
-	case 0x1e: // journalctl -o json-seq, RFC 7464
-		return u.unwrapJSON(line[1:])
 	case '{':
 		return u.unwrapJSON(line)
 	case '<':
@@ -79,14 +68,9 @@ func (u *Units) unwrapStructured(line string) (Envelope, bool) {
 		}
 	}
 	if msg, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "MESSAGE="); ok {
-		// One line of journalctl -o verbose or export. Where the whole entry is at
-		// hand, Scanner judges it by its trusted fields instead.
-		return Envelope{Transport: transportVerbose, Text: msg}, true
+		return Envelope{Transport: transportMessage, Text: msg}, true // a line that people copy out of journalctl -o verbose
 	}
-	if e, ok := cri(line); ok {
-		return e, true
-	}
-	return logger(line)
+	return cri(line)
 }
 
 // cutGrepPrefix takes off what grep puts before a line: "file:", "line:" or
