@@ -63,8 +63,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"cni_conf_dir":   confDirMeaning,
 	"cni_older_than": `How old what CNI left must be before it is judged.`,
 	"metrics_file": `Where the metrics for the node exporter's textfile collector go. The name must end in .prom. auto writes orphan-reaper.prom into the ` +
-		`directory from which the running node exporter reads, else into the one in the file of its arguments (/etc/default, /etc/sysconfig), ` +
-		`else into a usual place. No directory is made. When the daemon is stopped, it removes the file. none writes no metrics.`,
+		`first usual directory that exists, such as /var/lib/prometheus/node-exporter. No directory is made. When the daemon is stopped, it removes the file. none writes no metrics.`,
 	"web.listen_addresses": `Where HTTP is answered, each as HOST:PORT. The word systemd takes the sockets that orphan-reaper.socket opens. ` +
 		`Without an address no ` +
 		`port is open. /metrics, /healthz and /readyz answer everybody. /v1/orphans and POST /v1/sweep answer clients of this host, and clients ` +

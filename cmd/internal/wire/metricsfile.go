@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -13,25 +14,35 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/audit"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/textfile"
 )
 
 // metricsName is the file's name in the node exporter's directory.
 const metricsName = "orphan-reaper.prom"
+
+// textfileDirs are the directories from which packages have the node exporter read textfiles: Debian
+// and Fedora, then what the node exporter's own examples, roles and charts use.
+var textfileDirs = []string{
+	"/var/lib/prometheus/node-exporter",
+	"/var/lib/node_exporter/textfile_collector",
+	"/var/lib/node-exporter/textfile_collector",
+	"/var/lib/prometheus/node_exporter",
+	"/var/lib/node_exporter/textfile",
+	"/var/lib/node_exporter",
+	"/var/lib/node-exporter",
+}
 
 // metricsFile is Metrics with the file that Flush writes them to. Metrics are never a reason
 // to stop: what cannot be written is told once, and again when that changes.
 type metricsFile struct {
 	*audit.Metrics
 
-	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and a search must end with the daemon
+	ctx  context.Context //nolint:containedctx // the Meter's Flush has none, and the log's handler wants one
 	log  *slog.Logger
-	good slog.Level                                       // of what goes well
-	find func(context.Context) (dir string, running bool) // nil: the path is given
+	good slog.Level // of what goes well
+	dirs []string   // the first of them that exists gets the file; nil: the path is given
 
 	mu   sync.Mutex
 	path string // "" for nowhere
-	sure bool   // of one that runs: it need not be looked for again
 	told string
 }
 
@@ -46,34 +57,25 @@ func newMetricsFile(ctx context.Context, cfg config.Config, version string, log 
 		if cfg.OtherNodeRoot() {
 			break // the exporter that runs is the machine's, and so are its directories
 		}
-		m.find = textfile.New(procDir).Find
+		m.dirs = textfileDirs
 	default:
 		m.path = cfg.MetricsFile
 	}
 	return m
 }
 
-// Flush writes all metrics to the file. The directory may come later, as a node exporter
-// that is installed after us, and go: it is looked for again until one that runs has said
-// where it is, and whenever it is gone.
+// Flush writes all metrics to the file. The directory may come later, with a node exporter that is
+// installed after us, and go, so each Flush looks for it.
 func (m *metricsFile) Flush() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.find != nil && !m.sure {
+	if m.dirs != nil {
 		m.search()
 	}
 	if m.path == "" {
 		return nil
 	}
-	err := m.WriteFile(m.path)
-	if errors.Is(err, fs.ErrNotExist) && m.find != nil {
-		m.search()
-		if m.path == "" {
-			return nil
-		}
-		err = m.WriteFile(m.path)
-	}
-	if err != nil {
+	if err := m.WriteFile(m.path); err != nil {
 		if m.changed(err.Error()) {
 			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is told once", slog.Any("error", err))
 		}
@@ -87,15 +89,13 @@ func (m *metricsFile) Flush() error {
 
 // search finds the file anew, and takes away the one that stood elsewhere.
 func (m *metricsFile) search() {
-	if m.ctx.Err() != nil {
-		return // nothing can be found any more, and what was found holds
-	}
 	before := m.path
-	var dir string
-	if dir, m.sure = m.find(m.ctx); dir != "" {
-		m.path = filepath.Join(dir, metricsName)
-	} else {
-		m.path = ""
+	m.path = ""
+	for _, dir := range m.dirs {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			m.path = filepath.Join(dir, metricsName)
+			break
+		}
 	}
 	if before != "" && before != m.path {
 		_ = audit.RemoveFile(before) // mostly its directory is gone
