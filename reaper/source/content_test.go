@@ -269,26 +269,3 @@ func reopenWriteOnly(t *testing.T, path string) *os.File {
 	}
 	return f
 }
-
-func TestRotatedNames(t *testing.T) {
-	for _, c := range []struct {
-		base, name string
-		want       bool
-	}{
-		{"messages", "messages.1", true},
-		{"messages", "messages-20260101", true},
-		{"messages", "messages.old", true},
-		{"kube.log", "kube-20260101.log", true},
-		{"kube.log", "kube.log.1", true},
-		{"kube.log", "kube.1.log", true},
-		{"messages", "messages", false},
-		{"messages", "messages.1.gz", false},
-		{"messages", "messages-kernel", false},
-		{"messages", "messages2", false},
-		{"syslog", "syslog-ng.log", false},
-	} {
-		if got := rotated(c.base, c.name); got != c.want {
-			t.Errorf("rotated(%q, %q) = %v", c.base, c.name, got)
-		}
-	}
-}

@@ -44,15 +44,13 @@
 //     quiet for two minutes, while the file that now has the name is read from its
 //     beginning. A writer that is slow to reopen loses nothing.
 //   - Truncated: seen by the size, or, when the file has grown again, by the first 1,024
-//     bytes, which are compared after each block is read and before it is used. What
-//     had not been read is looked for in the copy that copytruncate made.
-//   - Rotated while nobody was looking, once or several times: files beside it with a
-//     rotated name that are younger than what was read last are read first. A rotated
-//     file that has been compressed meanwhile is not.
+//     bytes, which are compared after each block is read and before it is used. Then it
+//     is read from its new beginning.
 //
-// A line may be handed over twice where several copies were made between two looks; it is
-// not lost for it. A file that is deleted before it could be opened is lost, which the
-// kubelet's repetition makes up for.
+// One place is saved for each log: that in the file that has the name. What stands only in a file
+// that was renamed while the daemon did not run, in a copy that copytruncate made, or in a file
+// that came and went between two looks is not read: the kubelet repeats its message every two
+// seconds, and an error of a volume every two minutes.
 //
 // Wake-ups come from the inode and from the directories that hold the name (and, for a
 // symlink, its target's). A timer of one minute is the net below that.

@@ -39,23 +39,15 @@ type File struct {
 	watcher  func() (*watcher, error)
 
 	// Of Run's goroutine only.
-	buf     []byte
-	resumed bool      // want has been dealt with
-	opened  bool      // a file was opened since the watches were set
-	dirTime time.Time // when names last changed
-	scans   int       // how often rotated names are still to be looked at
-	status  string
-	newest  time.Time // youngest modification time of what was read
+	buf    []byte
+	opened bool // a file was opened since the watches were set
+	status string
 
-	mu     sync.Mutex
-	want   []FilePosition // of the last run, not yet found
-	closed []FilePosition // read to their end
-	// horizon is newest before this step, and before the names were looked at for the last
-	// time: a rotated file that is not older may be unread.
-	horizon time.Time
-	old     []*tailed // oldest first
-	cur     *tailed   // the file that has the name, nil where there is none
-	state   State
+	mu    sync.Mutex
+	last  FilePosition // of the file that had the name last, while none is open
+	old   []*tailed    // have lost the name, and may still be written to; oldest first
+	cur   *tailed      // the file that has the name, nil where there is none
+	state State
 }
 
 // NewFile returns a follower of one file. It opens nothing yet.
@@ -66,19 +58,25 @@ func NewFile(opts FileOptions) *File {
 // Name returns the file's path.
 func (f *File) Name() string { return f.opts.Path }
 
-// Position implements Source.
+// Position implements Source: the place in the file that has the name, or had it last.
 func (f *File) Position() Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := Position{Modified: f.horizon}
-	p.Files = append(append(p.Files, f.want...), f.closed...)
-	for _, t := range f.old {
-		p.Files = append(p.Files, t.position())
+	if p := f.at(); p != (FilePosition{}) {
+		return Position{Files: []FilePosition{p}}
 	}
+	return Position{}
+}
+
+// at returns the place for Position; File.mu is held.
+func (f *File) at() FilePosition {
 	if f.cur != nil {
-		p.Files = append(p.Files, f.cur.position())
+		return f.cur.position()
 	}
-	return p
+	if n := len(f.old); n > 0 {
+		return f.old[n-1].position()
+	}
+	return f.last
 }
 
 // Run implements Source.
@@ -89,10 +87,11 @@ func (f *File) Run(ctx context.Context, from Position, lines chan<- parsers.Line
 	if f.opts.Path == "" || strings.ContainsRune(f.opts.Path, 0) {
 		return errBadPath
 	}
-	f.mu.Lock()
-	f.want, f.horizon = from.Files, from.Modified
-	f.mu.Unlock()
-	f.resumed, f.newest = len(from.Files) == 0, from.Modified
+	if n := len(from.Files); n > 0 {
+		f.mu.Lock()
+		f.last = from.Files[n-1]
+		f.mu.Unlock()
+	}
 	defer f.closeAll()
 
 	var w *watcher
@@ -187,27 +186,15 @@ func (f *File) arm(ctx context.Context, w *watcher, ticker *time.Ticker) *watche
 // step looks at the name once and reads every file to its end. more says that there is
 // more to read at once.
 func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, err error) {
-	if f.resumed && f.scans == 0 {
-		f.mu.Lock()
-		f.horizon = f.newest
-		f.mu.Unlock()
-	}
 	lookErr := f.look()
 	failed := false
-	if lookErr == nil || errors.Is(lookErr, fs.ErrNotExist) || errors.Is(lookErr, errNotRegular) {
-		f.findRotated()
-	}
-	f.noteDirectory()
-	if f.resumed && f.scans > 0 {
-		f.scans--
-		f.addMissed()
-	}
 	for _, t := range f.files() {
-		f.note(t) // Before as well: a crash in between must not make old files look new.
 		again, err := f.drain(ctx, t, lines)
 		switch {
 		case errors.Is(err, errTruncated):
-			f.truncated(t)
+			f.mu.Lock()
+			t.forget()
+			f.mu.Unlock()
 			again = true
 		case ctx.Err() != nil:
 			return false, err
@@ -216,7 +203,6 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 			lookErr = errors.Join(lookErr, err)
 		}
 		more = more || again
-		f.note(t)
 	}
 	// What was opened is to be watched and then read once more; not what cannot be read, or it
 	// would be opened for ever.
@@ -226,6 +212,73 @@ func (f *File) step(ctx context.Context, lines chan<- parsers.Line) (more bool, 
 	return false, errors.Join(lookErr, f.retire(ctx, lines))
 }
 
+// look brings cur in line with what the name stands for now. A file that has lost its
+// name stays open and is read on as an old one.
+func (f *File) look() error {
+	info, err := statRegular(f.opts.Path)
+	if err != nil {
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, errNotRegular)
+		if gone && f.cur != nil {
+			f.setCurrent(nil)
+		}
+		return err
+	}
+	if f.cur != nil && f.cur.is(info) && !f.cur.broken {
+		return nil
+	}
+	if i := slices.IndexFunc(f.old, func(t *tailed) bool { return t.is(info) }); i >= 0 {
+		t := f.old[i] // It has got its name back.
+		f.mu.Lock()
+		f.old = append(f.old[:i:i], f.old[i+1:]...)
+		f.mu.Unlock()
+		f.setCurrent(t)
+		return nil
+	}
+	t, opened, err := openTailed(f.opts.Path)
+	if err != nil {
+		if f.cur != nil && !f.cur.is(info) {
+			f.setCurrent(nil)
+		}
+		return err
+	}
+	f.install(t, opened)
+	return nil
+}
+
+// install makes t the current file. Where it is the one that was read before, opened again after a
+// restart or an error, or copied and renamed by an editor, reading goes on.
+func (f *File) install(t *tailed, info fileInfo) {
+	f.opened = true
+	f.mu.Lock()
+	p := f.at()
+	f.mu.Unlock()
+	same := p.matches(t.ino, info.size, t.prefix)
+	if same {
+		t.next, t.done = p.Offset, p.Offset
+	}
+	if f.cur != nil && (same || f.cur.is(info)) {
+		f.cur.close() // nothing is added to it under this inode but what t has
+		f.mu.Lock()
+		f.cur = nil
+		f.mu.Unlock()
+	}
+	f.setCurrent(t)
+}
+
+// setCurrent moves the current file among the old ones and puts t in its place.
+func (f *File) setCurrent(t *tailed) {
+	if t != nil {
+		f.remark(t)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cur != nil {
+		f.cur.quiet = 0
+		f.old = append(f.old, f.cur)
+	}
+	f.cur = t
+}
+
 // files returns all that is followed, the oldest first.
 func (f *File) files() []*tailed {
 	all := append([]*tailed(nil), f.old...)
@@ -233,15 +286,6 @@ func (f *File) files() []*tailed {
 		all = append(all, f.cur)
 	}
 	return all
-}
-
-// note remembers how young the file's content is.
-func (f *File) note(t *tailed) {
-	info, err := t.stat()
-	if err != nil || !info.mtime.After(f.newest) {
-		return
-	}
-	f.newest = info.mtime
 }
 
 // retire closes the old files that have been quiet for long, or are too many. What
@@ -258,24 +302,13 @@ func (f *File) retire(ctx context.Context, lines chan<- parsers.Line) error {
 				return err
 			}
 		}
-		f.remember(t)
 		f.mu.Lock()
+		f.last = t.position()
 		f.old = append(f.old[:i:i], f.old[i+1:]...)
 		f.mu.Unlock()
 		t.close()
 	}
 	return nil
-}
-
-// remember keeps the last closed files in mind, so that their names beside the log are
-// not taken for something new.
-func (f *File) remember(t *tailed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = append(f.closed, t.position())
-	if len(f.closed) > maxOld {
-		f.closed = append(f.closed[:0:0], f.closed[1:]...)
-	}
 }
 
 func (f *File) closeAll() {

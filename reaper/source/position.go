@@ -15,12 +15,9 @@ type Position struct {
 	// Alive is when everything up to now had last been read, by the wall clock. With
 	// --grep the cursor stands still until the next hit, which may take weeks.
 	Alive time.Time `json:"alive,omitzero"`
-	// Files are the files that are followed, oldest first: the last one has the log's
-	// name, or had it; the others have been rotated, and some are read to their end.
+	// Files has the file with the log's name, or that had it last. Earlier versions put rotated
+	// ones before it.
 	Files []FilePosition `json:"files,omitempty"`
-	// Modified is the youngest modification time of all files read, after which a rotated
-	// file that is not in Files has never been read.
-	Modified time.Time `json:"modified,omitzero"`
 }
 
 // FilePosition is a place in one file.
@@ -43,14 +40,14 @@ func fingerprint(prefix []byte) string {
 }
 
 // matches reports whether a file is the one of the position, still or again. Device
-// numbers are left out, since they change over a reboot. Another inode is a copy, made by
-// an editor or by copytruncate, if at least least bytes of the fingerprint say so.
-func (p FilePosition) matches(ino uint64, size int64, prefix []byte, least int) bool {
+// numbers are left out, since they change over a reboot. Another inode is an editor's copy
+// if the whole fingerprint says so.
+func (p FilePosition) matches(ino uint64, size int64, prefix []byte) bool {
 	if p.Offset < 0 || p.Offset > size || p.Length < 0 || p.Length > len(prefix) {
 		return false
 	}
 	if fingerprint(prefix[:p.Length]) != p.Fingerprint {
 		return false
 	}
-	return p.Inode == ino || p.Length >= least
+	return p.Inode == ino || p.Length == maxPrefix
 }

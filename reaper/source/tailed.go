@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +56,9 @@ type fileInfo struct {
 func infoOf(st *unix.Stat_t) fileInfo {
 	return fileInfo{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: time.Unix(st.Mtim.Unix())}
 }
+
+// is reports whether t is this inode.
+func (t *tailed) is(info fileInfo) bool { return t.dev == info.dev && t.ino == info.ino }
 
 // statRegular follows symlinks, as log files often are some.
 func statRegular(path string) (fileInfo, error) {
@@ -171,9 +173,13 @@ func (t *tailed) same(end int64) (bool, error) {
 	return true, nil
 }
 
-// forget begins the file anew. Of what it holds by now nobody knows how old it is.
+// forget begins the file anew; File.mu is held. Of what it holds by now nobody knows how old it is.
 func (t *tailed) forget() {
-	t.next, t.carry, t.cut, t.opened, t.prefix, t.live = 0, t.carry[:0], false, false, nil, t.size()
+	t.next, t.done, t.carry, t.cut, t.opened, t.prefix = 0, 0, t.carry[:0], false, false, nil
+	t.mark = FilePosition{Dev: t.dev, Inode: t.ino, Fingerprint: fingerprint(nil)}
+	if info, err := t.stat(); err == nil {
+		t.live = info.size
+	}
 }
 
 // drain reads t to its end, or to maxStep, and hands over what may be sightings. more
@@ -317,9 +323,4 @@ func (t *tailed) position() FilePosition {
 	p := t.mark
 	p.Offset = t.done
 	return p
-}
-
-// known reports whether one of the files is this inode.
-func known(files []*tailed, info fileInfo) bool {
-	return slices.ContainsFunc(files, func(t *tailed) bool { return t.dev == info.dev && t.ino == info.ino })
 }
