@@ -136,3 +136,20 @@ func TestWholeLivesAgainHeld(t *testing.T) {
 		t.Errorf("the breaker did not keep the other pod: %v", err)
 	}
 }
+
+// TestWholeRestoreRefused: a restore that met a directory which was made again and is used does not use up that
+// sign of life. The next sweep keeps the directory, as it does without the restore.
+func TestWholeRestoreRefused(t *testing.T) {
+	n := newWholeNode(t)
+	n.pod(1, true)
+	n.run("sweep")
+	living := n.lives()
+	if out, code := n.run("quarantine", "restore", wholeUID(1)); code != 1 {
+		t.Fatalf("restore beside a living pod: %d, %s", code, out)
+	}
+	n.run("sweep")
+	n.holds(living, "of the living pod")
+	if e := n.entry(); e.Phase != "conflict" {
+		t.Errorf("%+v", e)
+	}
+}

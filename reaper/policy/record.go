@@ -307,8 +307,11 @@ func (o Outcome) Ended() bool {
 }
 
 // MadeAgain reports whether a pod met a directory that its kubelet had made again since the pod was
-// judged, on its way to quarantine or back: it lived. That a person put it back shows no wrong
-// judgement.
+// judged, on its way to quarantine or back: it lived. That an operator put it back shows no wrong
+// judgement; that the new directory is used does.
 func (o Outcome) MadeAgain() bool {
-	return (o.Action.Kind == Park || o.Action.Kind == PutBack) && !o.Action.ByPerson && (o.Remade || o.Conflict != "")
+	if o.Action.ByPerson {
+		return o.Action.Kind == PutBack && o.Conflict != "" && o.Conflict == o.Action.Entry
+	}
+	return (o.Action.Kind == Park || o.Action.Kind == PutBack) && (o.Remade || o.Conflict != "")
 }

@@ -80,7 +80,7 @@ func Plan(meant []policy.EntryState, rests []policy.Evidence, kind policy.Action
 	for i, s := range meant {
 		a := policy.Action{
 			Kind: kind, UID: s.UID, Entry: s.Entry, ID: s.ID, Leaf: s.Leaf, ByPerson: true, Parked: s.Parked.At,
-			Evidence: &policy.Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Residue: s.Left},
+			Evidence: &policy.Evidence{UID: s.UID, Namespace: s.Namespace, PodName: s.PodName, Static: s.Static, Residue: s.Left},
 		}
 		if kind == policy.Purge {
 			a.Take = contents.TakeAll
