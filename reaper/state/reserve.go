@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,10 +50,17 @@ var beforeIntents = map[string]bool{"home": true}
 // the append lock.
 func (s *Store) spending(write func() error) error {
 	err := write()
-	for fullDisk(err) && s.giveSlice() {
+	for fullDisk(err) && !s.lacksInode(err) && s.giveSlice() {
 		err = write()
 	}
 	return err
+}
+
+// lacksInode reports whether a file could not be made since the disk has no inode left: no block helps.
+func (s *Store) lacksInode(err error) bool {
+	disk, statErr := s.disk()
+	e, ok := errors.AsType[*fs.PathError](err)
+	return ok && e.Op == "openat" && statErr == nil && disk.Files > 0 && disk.Ffree == 0 // Files is 0 on btrfs, which has no such limit
 }
 
 // makeRoom gives up one slice where the disk has not as much left. It tries, since a disk does not say: ext4 counts blocks as free that it
@@ -125,16 +133,21 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 
 // roomy says why the disk has no room for a reserve: what only root may use, and what the file system keeps for itself, counts as taken.
 func (s *Store) roomy() error {
-	dir, err := s.root.Open(".")
+	disk, err := s.disk()
 	if err != nil {
-		return err
-	}
-	var disk unix.Statfs_t
-	if err := errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close()); err != nil {
 		return err
 	}
 	if free := disk.Bavail * uint64(disk.Bsize); free < reserveRoom {
 		return fmt.Errorf("%d bytes are free, less than %d", free, reserveRoom)
 	}
 	return nil
+}
+
+func (s *Store) disk() (disk unix.Statfs_t, err error) {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return disk, err
+	}
+	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close())
+	return disk, err
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +16,12 @@ import (
 )
 
 // smallDisk is a state directory that is a disk of 32 MiB.
-func smallDisk(t *testing.T) string {
+func smallDisk(t *testing.T) string { t.Helper(); return diskOf(t, "size=32m,mode=0700") }
+
+func diskOf(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
-	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m,mode=0700"))
+	testkit.Must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, options))
 	t.Cleanup(func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir
 }
@@ -90,6 +93,28 @@ func TestReserve(t *testing.T) {
 	s, err := Open(dir, Options{CompactBytes: 1000, KeepRecords: 1}) // it wants to write the ledger anew
 	testkit.Must(t, err)
 	testkit.Must(t, s.Close())
+}
+
+// TestReserveWithoutInodes: where a file cannot be made and no block is missing, no part of the reserve is given up.
+func TestReserveWithoutInodes(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	dir := diskOf(t, "size=32m,mode=0700,nr_inodes=64")
+	s := open(t, dir, Options{})
+	testkit.Must(t, s.Save("home", "x"))
+	for n := 0; ; n++ {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("file", n)), nil, 0o600); err != nil {
+			break
+		}
+	}
+	if err := s.Save("home", "y"); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Save on a disk without inodes gave %v", err)
+	}
+	appendTo(t, s, policy.Record{Kind: policy.KindParking, UID: uid(1), Entry: "e1"})
+	if got := reserved(t, dir); got != reserveSize {
+		t.Errorf("the reserve has %d bytes, want %d", got, reserveSize)
+	}
 }
 
 // fill writes to a file until the disk has not one block left.
