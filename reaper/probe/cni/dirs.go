@@ -43,6 +43,10 @@ func cacheDir(base string, kind cnipolicy.Kind, names []string) directory {
 // given addresses of.
 func (s *Sweep) findDirs(ctx context.Context) {
 	s.conf = s.r.readConfs(ctx)
+	if errors.Is(s.conf.err, bounded.ErrHangs) || errors.Is(s.conf.err, bounded.ErrStuck) {
+		s.complain(s.conf.err) // the process cannot end before that directory answers, so its name must be known
+		s.conf.told = true
+	}
 	var bases []string
 	for _, base := range slices.Concat(s.r.DataDirs, s.conf.dataDirs) {
 		base = filepath.Clean(base)

@@ -476,6 +476,17 @@ func TestSweepCNIHangs(t *testing.T) {
 	}
 }
 
+// TestSweepCNIConfHangs is a directory of network configurations that does not answer. It is told also where
+// CNI left nothing: the process of a sweep stays for as long as the kernel waits for that directory.
+func TestSweepCNIConfHangs(t *testing.T) {
+	n := newCNINode(t)
+	r := n.reader()
+	stick(t, r.Guard, "cni "+r.ConfDir)
+	if got := errorsOf(sweepAll(t, sweeping{r.Sweep(false), n})); !strings.Contains(got, r.ConfDir) {
+		t.Errorf("errors %q", got)
+	}
+}
+
 // TestSweepCNIVanishes is a file that goes between its listing and its reading.
 func TestSweepCNIVanishes(t *testing.T) {
 	n := newCNINode(t)
