@@ -1,0 +1,406 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+// TestWholeShares: what one foreign user makes far too much of is a doubt about no other pod, and fits
+// into the memory that the unit gives. Each row is a reader of what processes control, and takes more
+// than a look's time, or its memory, where the reader has no share for one user.
+func TestWholeShares(t *testing.T) {
+	testkit.NeedUsers(t)
+	testkit.NeedProcesses(t)
+	group := newMemoryGroup(t)
+	for _, row := range []struct{ reader, kind, what string }{
+		{"descriptors", "bytes", "fds 60 long"},
+		{"descriptors", "entries", "fds 600 short"},
+		{"descriptors", "time", "fds 60 slow"},
+		{"cwd, root, exe", "time", "threads 600"},
+		{"maps", "bytes", "maps 12 60000 long"},
+		{"maps", "entries", "files 210000"},
+		{"maps", "time", "maps 24 60000 slow"},
+		{"mountinfo", "bytes", "mounts 4 20000 long"},
+		{"pod directories", "bytes", "names 40000"},
+		{"pod directories", "entries", "names 300000"},
+		{"pod directories", "time", "levels 20000"},
+	} {
+		t.Run(row.reader+", "+row.kind, func(t *testing.T) {
+			n := newWholeNode(t)
+			testkit.Mount(t, "tmpfs", n.path("root"), "tmpfs", 0, "mode=0755,size=4g")
+			n.pod(1, false)
+			n.open()
+			began := time.Now()
+			n.hostile(row.what)
+			made := time.Since(began)
+			began = time.Now()
+			out, code := group.run(n, "sweep", "--dry-run", "-o", "json")
+			t.Logf("%s: made in %s; a look takes %s and %d MiB", row.what, made.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), group.peak()>>20)
+			if got := n.outcomes(out)[wholeUID(1)]; code != 0 && code != 3 || got != "would-remove" {
+				t.Errorf("exit %d, %q: %s", code, got, out)
+			}
+		})
+	}
+}
+
+// unitMemory is the unit's MemoryMax.
+const unitMemory = 512 << 20
+
+// memoryGroup is a memory cgroup of its own, of either version.
+type memoryGroup struct {
+	t                           *testing.T
+	dir, below, limit, peakFile string
+}
+
+func newMemoryGroup(t *testing.T) *memoryGroup {
+	t.Helper()
+	var why error
+	for _, g := range []memoryGroup{
+		{t: t, dir: "/sys/fs/cgroup", below: "cgroup", limit: "memory.max", peakFile: "memory.peak"},
+		{t: t, dir: "/sys/fs/cgroup/memory", below: "cgroup/memory", limit: "memory.limit_in_bytes", peakFile: "memory.max_usage_in_bytes"},
+	} {
+		name := fmt.Sprintf("/orphan-reaper-test-%d", os.Getpid())
+		g.dir, g.below = g.dir+name, g.below+name
+		if why = os.Mkdir(g.dir, 0o755); why != nil {
+			continue
+		}
+		t.Cleanup(func() { testkit.Must(t, os.Remove(g.dir)) })
+		if why = setTo(g.dir+"/"+g.limit, unitMemory); why == nil {
+			return &g
+		}
+	}
+	testkit.Skip(t, "there is no memory cgroup here: ", why)
+	return nil
+}
+
+// setTo writes a number into a file that the kernel has made.
+func setTo(file string, n int) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.Itoa(n))
+	return errors.Join(err, f.Close())
+}
+
+// run runs the program in the group, with a cgroup root that has its limit.
+func (g *memoryGroup) run(n *wholeNode, args ...string) (stdout string, code int) {
+	n.t.Helper()
+	n.write(g.below+"/"+g.limit, strconv.Itoa(unitMemory))
+	_ = setTo(g.dir+"/"+g.peakFile, 0) // where the kernel can do that
+	cmd := n.command(args...)
+	cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, g.dir + "/cgroup.procs", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() < 0) {
+		n.t.Fatalf("%v: %v, %s\n%s", args, err, cmd.ProcessState, errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+func (g *memoryGroup) peak() int64 {
+	text, err := os.ReadFile(g.dir + "/" + g.peakFile)
+	if err != nil {
+		return 0 // before Linux 5.19
+	}
+	peak, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return peak
+}
+
+// open lets other users come as far as the node's directory.
+func (n *wholeNode) open() {
+	n.t.Helper()
+	for dir := n.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		testkit.Must(n.t, os.Chmod(dir, 0o755))
+	}
+	testkit.Must(n.t, os.Chmod(os.TempDir(), 0o755))
+}
+
+const (
+	hostileEnv = "ORPHAN_REAPER_TEST_HOSTILE"
+	stranger   = 65534
+)
+
+// hostile starts what user 65534 does in a directory of its own, until the test ends. Who mounts does so
+// in a user namespace, and who makes files does so in an emptyDir of another dead pod.
+func (n *wholeNode) hostile(what string) {
+	n.t.Helper()
+	dir := n.path("root/stranger")
+	if strings.HasPrefix(what, "names") || strings.HasPrefix(what, "levels") {
+		n.pod(2, false)
+		dir = n.path("root/pods/" + wholeUID(2) + "/volumes/kubernetes.io~empty-dir/d")
+	}
+	testkit.Must(n.t, os.MkdirAll(dir, 0o755))
+	testkit.Must(n.t, os.Chown(dir, stranger, stranger))
+	cmd := exec.CommandContext(context.WithoutCancel(n.t.Context()), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), hostileEnv+"="+what)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if strings.HasPrefix(what, "mounts") {
+		one := []syscall.SysProcIDMap{{ContainerID: 0, HostID: stranger, Size: 1}}
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = one, one
+		cmd.SysProcAttr.Credential = &syscall.Credential{NoSetGroups: true}
+	}
+	testkit.UntilReady(n.t.(*testing.T), cmd)
+}
+
+func init() {
+	words := strings.Fields(os.Getenv(hostileEnv))
+	if len(words) == 0 {
+		return
+	}
+	if err := errors.Join(beStranger(), hostile(words[0], words[1:])); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	testkit.WaitToEnd()
+}
+
+func beStranger() error {
+	if os.Getuid() == 0 && !inUserNamespace() {
+		var lim unix.Rlimit
+		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &lim)
+		most := unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &most) != nil { // it takes CAP_SYS_RESOURCE
+			lim.Cur = lim.Max
+			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &lim)
+		}
+		return errors.Join(syscall.Setgroups(nil), syscall.Setgid(stranger), syscall.Setuid(stranger))
+	}
+	return nil
+}
+
+func inUserNamespace() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Fields(string(text))[1] == strconv.Itoa(stranger)
+}
+
+func hostile(what string, args []string) error {
+	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
+	switch what {
+	case "fds":
+		return hostileFDs(number(0), args[1])
+	case "threads":
+		return hostileThreads(number(0))
+	case "maps":
+		return hostileMaps(number(0), number(1), args[2])
+	case "files":
+		return hostileFiles(number(0))
+	case "mounts":
+		return hostileMounts(number(0), number(1), args[2])
+	case "names":
+		return hostileNames(number(0))
+	case "levels":
+		return hostileLevels(number(0))
+	}
+	return errors.New("no such hostile: " + what)
+}
+
+// deep makes directories in the working directory and goes down there: a long path of few names, or a
+// slow one of very many. The path of a file there is no longer than the kernel gives a link of.
+func deep(how string) error {
+	name, most := "d", 3000
+	if how == "long" {
+		name = strings.Repeat("d", 250)
+	}
+	if how == "short" {
+		most = 0
+	}
+	at, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for size := len(at); size+len(name)+1 < most; size += len(name) + 1 {
+		if err := unix.Mkdir(name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		if err := unix.Chdir(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forks makes copies of this process that wait for its end. The child makes raw calls only: it has this
+// one thread of the runtime.
+func forks(n int) error {
+	for range n {
+		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		if pid == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+			for {
+				_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+			}
+		}
+	}
+	return nil
+}
+
+// hostileFDs has processes with as many descriptors each as the limit allows.
+func hostileFDs(processes int, how string) error {
+	if err := deep(how); err != nil {
+		return err
+	}
+	fd, err := unix.Open("f", unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
+	for err == nil {
+		_, err = unix.Dup(fd)
+	}
+	if !errors.Is(err, unix.EMFILE) {
+		return err
+	}
+	return forks(processes - 1)
+}
+
+// hostileThreads has threads, each with as many descriptors of its own.
+func hostileThreads(n int) error {
+	if err := hostileFDs(1, "short"); err != nil {
+		return err
+	}
+	debug.SetMaxThreads(2*n + 1000)
+	began := make(chan error)
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			began <- unix.Unshare(unix.CLONE_FILES | unix.CLONE_FS)
+			select {}
+		}()
+		if err := <-began; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostileMaps has processes with as many mappings of one file each.
+func hostileMaps(processes, each int, how string) error {
+	if err := deep(how); err != nil {
+		return err
+	}
+	if _, err := mapFile("f", each); err != nil {
+		return err
+	}
+	return forks(processes - 1)
+}
+
+func mapFile(name string, times int) (at []unsafe.Pointer, err error) {
+	fd, err := unix.Open(name, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd) //nolint:errcheck // it is mapped
+	if err := unix.Ftruncate(fd, 8<<10); err != nil {
+		return nil, err
+	}
+	for i := range times { // neighbours of another offset are no one mapping
+		p, err := unix.MmapPtr(fd, int64(i%2)<<12, nil, 4096, unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, p)
+	}
+	return at, nil
+}
+
+// hostileFiles has so many files mapped once each.
+func hostileFiles(n int) error {
+	for from := 0; from < n; {
+		var all []unsafe.Pointer
+		for ; from < n && len(all) < 60_000; from++ {
+			if from%1000 == 0 {
+				if err := unix.Mkdir(strconv.Itoa(from/1000), 0o755); err != nil {
+					return err
+				}
+			}
+			at, err := mapFile(fmt.Sprintf("%d/%d", from/1000, from), 1)
+			if err != nil {
+				return err
+			}
+			all = append(all, at...)
+		}
+		if err := forks(1); err != nil { // it keeps them
+			return err
+		}
+		for _, p := range all {
+			if err := unix.MunmapPtr(p, 4096); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hostileMounts has so many mounts in each of so many mount namespaces.
+func hostileMounts(namespaces, each int, how string) error {
+	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), deep(how)); err != nil {
+		return err
+	}
+	const at = 1000
+	for i := range each / at {
+		if err := unix.Mkdir(strconv.Itoa(i), 0o755); err != nil {
+			return err
+		}
+	}
+	for i := range at {
+		name := fmt.Sprintf("0/%d", i)
+		if err := errors.Join(unix.Mkdir(name, 0o755), unix.Mount(name, name, "", unix.MS_BIND, "")); err != nil {
+			return err
+		}
+	}
+	for i := 1; i < each/at; i++ {
+		if err := unix.Mount("0", strconv.Itoa(i), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	for range namespaces - 1 {
+		if err := forks(1); err != nil {
+			return err
+		}
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostileNames makes files whose names are as long as they may be.
+func hostileNames(n int) error {
+	for i := range n {
+		if err := unix.Mknod(fmt.Sprintf("%0255d", i), unix.S_IFREG|0o644, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostileLevels makes directories in directories.
+func hostileLevels(n int) error {
+	for range n {
+		if err := errors.Join(unix.Mkdir("d", 0o755), unix.Chdir("d")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
