@@ -65,6 +65,7 @@ const unitMemory = 512 << 20
 
 // memoryGroup is a memory cgroup of its own, of either version.
 type memoryGroup struct {
+	errs                        string
 	t                           *testing.T
 	dir, below, limit, peakFile string
 }
@@ -111,6 +112,7 @@ func (g *memoryGroup) run(n *wholeNode, args ...string) (stdout string, code int
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
+	g.errs = errs.String()
 	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || e.ExitCode() < 0) {
 		n.t.Fatalf("%v: %v, %s\n%s", args, err, cmd.ProcessState, errs.String())
 	}

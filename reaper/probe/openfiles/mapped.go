@@ -144,18 +144,23 @@ func (s *scan) mapsOf(pid string) (some bool, _ error) {
 	var last inode
 	for size := 0; ; {
 		line, err := s.text.ReadSlice('\n')
+		cut := errors.Is(err, bufio.ErrBufferFull)
 		if errors.Is(err, io.EOF) {
 			return some, nil
 		}
-		if err != nil {
+		if err != nil && !cut {
 			return some, err
 		}
 		some = true
 		if size += len(line); size > s.limits.bytes || time.Now().After(s.until) {
 			return some, errShare
 		}
-		if last, err = s.mapping(pid, line[:len(line)-1], last); err != nil {
+		if last, err = s.mapping(pid, bytes.TrimSuffix(line, []byte{'\n'}), last); err != nil {
 			return some, err
+		}
+		for ; cut; size += len(line) { // the kernel gives a mapping's path whole, however deep its directory is
+			line, err = s.text.ReadSlice('\n')
+			cut = errors.Is(err, bufio.ErrBufferFull)
 		}
 	}
 }

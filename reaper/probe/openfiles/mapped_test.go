@@ -1,12 +1,16 @@
 package openfiles
 
 import (
+	"bufio"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
@@ -48,6 +52,25 @@ func TestMapped(t *testing.T) {
 			t.Errorf("the open files alone show %+v", u)
 		}
 	})
+}
+
+// TestMappedDeep: the path of a mapping may be of any length, and takes nothing away from what follows.
+func TestMappedDeep(t *testing.T) {
+	n, uid := newNode(t), newUID()
+	n.Write(n.PodDir(uid)+"/f", "x")
+	st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(uid)+"/f"))
+	must(t, err)
+	deep := "/" + strings.Repeat("x", 200<<10)
+	n.Write("proc/7/maps", fmt.Sprintf("0-1 r--s 0 ff:ff 1 %s\n0-1 r--s 0 %x:%x %d /link\n", deep, st.Dev_major, st.Dev_minor, st.Ino))
+	n.ProcDir = n.Path("proc")
+	s := n.scan(uid)
+	s.devs[unix.Mkdev(st.Dev_major, st.Dev_minor)] = device{beneath.DevOf(&st), true}
+	s.text = bufio.NewReaderSize(nil, 64<<10)
+	must(t, s.begin("7"))
+	must(t, mapsOf7(s))
+	if _, met := s.strays[idOf(&st)]; !met {
+		t.Errorf("what follows a deep path is not met: %v", s.strays)
+	}
 }
 
 // TestMapsHang: a process that does not let its mappings be read leaves all pods in doubt, and
