@@ -48,7 +48,7 @@ func Do[T any](ctx context.Context, g *Guard, key string, work func() T) (T, err
 func Within[T any](ctx context.Context, g *Guard, key string, limit time.Duration, work func() T) (T, error) {
 	r := Runner[T]{Guard: g}
 	defer r.Close()
-	return r.within(ctx, key, limit, work)
+	return r.Within(ctx, key, limit, work)
 }
 
 // Limit is the guard's patience.

@@ -81,7 +81,7 @@ func TestRunner(t *testing.T) {
 	defer r.Close()
 	release := make(chan struct{})
 	run := func(key string, limit time.Duration, v int, wait <-chan struct{}) (int, error) {
-		return r.within(t.Context(), key, limit, func() int {
+		return r.Within(t.Context(), key, limit, func() int {
 			if wait != nil {
 				<-wait
 			}

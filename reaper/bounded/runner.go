@@ -26,7 +26,7 @@ type job[T any] struct {
 // On is bounded.On on the runner's goroutine.
 func (r *Runner[T]) On(ctx context.Context, key string, h *Handle, work func(fd int) T) (T, error) {
 	h.Ref()
-	v, err := r.within(ctx, key, r.Guard.Limit(), func() T {
+	v, err := r.Within(ctx, key, r.Guard.Limit(), func() T {
 		defer h.Unref()
 		return work(h.FD)
 	})
@@ -44,7 +44,8 @@ func (r *Runner[T]) Close() {
 	}
 }
 
-func (r *Runner[T]) within(ctx context.Context, key string, limit time.Duration, work func() T) (T, error) {
+// Within is bounded.Within on the runner's goroutine.
+func (r *Runner[T]) Within(ctx context.Context, key string, limit time.Duration, work func() T) (T, error) {
 	var zero T
 	if !r.Guard.begin(key) {
 		return zero, ErrStuck

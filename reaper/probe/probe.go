@@ -18,7 +18,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/openfiles"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/poddir"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/podlists"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // Clock tells the time on both clocks.
@@ -80,8 +79,8 @@ type Probe struct {
 	open   *beneath.Opener
 	guard  *bounded.Guard
 	mounts *mounts.Reader
-	// slow are the processes that used up their share of the last look.
-	slow procfs.Slow
+	// apart is for what hangs with one process.
+	apart bounded.Guard
 	// dirs reads the directories of pods.
 	dirs *poddir.Reader
 }
@@ -147,7 +146,9 @@ func New(cfg Config) (*Probe, error) {
 	guard := &bounded.Guard{}
 	return &Probe{
 		cfg: cfg, open: open, guard: guard,
-		mounts: &mounts.Reader{ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, Open: open, Guard: guard},
+		mounts: &mounts.Reader{
+			ProcDir: cfg.ProcDir, RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, CgroupRoot: cfg.CgroupRoot, Open: open, Guard: guard,
+		},
 		dirs: &poddir.Reader{
 			RootDir: cfg.RootDir, QuarantineDir: cfg.QuarantineDir, DevicePlugins: cfg.DevicePlugins, Open: open, Guard: guard,
 		},
@@ -180,7 +181,8 @@ func (p *Probe) lists() *podlists.Reader {
 func (p *Probe) openFiles() *openfiles.Reader {
 	c := &p.cfg
 	return &openfiles.Reader{
-		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, SelfIsNode: c.NodeNamespacesSelf, Open: p.open, Guard: p.guard, Slow: &p.slow,
+		ProcDir: c.ProcDir, SysBlockDir: c.SysBlockDir, DevDir: c.DevDir, SelfIsNode: c.NodeNamespacesSelf, CgroupRoot: c.CgroupRoot,
+		Open: p.open, Guard: p.guard, Apart: &p.apart,
 	}
 }
 

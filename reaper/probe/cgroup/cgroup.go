@@ -16,6 +16,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // DefaultRoot is where systemd, and everybody else, mounts the cgroup file systems.
@@ -84,6 +85,10 @@ const deepest = 32
 func (r *Reader) readPods(ctx context.Context) *Answer {
 	c := &Answer{Pods: map[parsers.PodUID]string{}, all: map[parsers.PodUID][]string{}}
 	c.Err = walkCgroups(ctx, r.Root, func(path, name string) (below bool) {
+		// Who has a cgroup of their own may make any below it, and call them as they like.
+		if st, err := beneath.StatName(unix.AT_FDCWD, filepath.Join(path, name)); err == nil && procfs.MadeByOthers(&st) {
+			return false
+		}
 		// Not below a pod's cgroup: pods there belong to a kubelet inside that pod, with
 		// another root directory.
 		if uid, ok := parsers.PodOfCgroup(name); ok {
@@ -129,7 +134,9 @@ func (c *cgroupWalk) walk(ctx context.Context, fd int, path string, depth int) {
 		return
 	}
 	if depth > deepest {
-		c.fail(path, errors.New("too deep"))
+		if st, err := beneath.Stat(fd); err != nil || !procfs.MadeByOthers(&st) {
+			c.fail(path, errors.New("too deep"))
+		}
 		return
 	}
 	var below []string

@@ -26,5 +26,5 @@ func (m *Answer) Owner(h Hit) (parsers.PodUID, bool) {
 	if !in || pid == "1" {
 		return "", false
 	}
-	return procfs.PodOf(m.procDir, pid)
+	return procfs.PodOf(m.procDir, m.cgroups, pid)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // Before Linux 6.13 no call lists a mount namespace by its file. What a process outside shows of
@@ -20,17 +21,17 @@ var errChanging = errors.New("no two readings agree")
 
 // enteredMounts returns what matters of the mount namespace whose file is open, seen from the
 // namespace's root.
-func (s *scan) enteredMounts(m *Answer, w parsers.PodSet, ns int) ([]byte, error) {
+func (s *scan) enteredMounts(p *procfs.Process, w parsers.PodSet, ns int) ([]byte, error) {
 	fd, err := s.open(ns)
 	if err != nil {
 		return nil, err
 	}
 	defer beneath.Close(fd)
-	text, err := s.kept(m, w, s.lines(fd))
+	text, err := s.kept(p, w, s.lines(fd))
 	if err != nil || !s.losesLines() {
 		return text, err
 	}
-	return s.agreed(m, w, text, s.lines(fd))
+	return s.agreed(p, w, text, s.lines(fd))
 }
 
 func (s *scan) open(ns int) (int, error) {

@@ -49,34 +49,37 @@ var pluginsDir = []byte("/plugins/")
 
 // scanMounts finds in one mountinfo the lines that name a wanted pod or something below
 // a plugins directory, and looks closer at those only.
-func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
+func (m *Answer) scanMounts(v *view, hold func(length int) error, text []byte, w parsers.PodSet) error {
 	var uids []parsers.PodUID
 	table := mountTable{text: text}
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSuffix(line, []byte{'\n'})
-		l, ok := cutLine(line)
+		l, ok := procfs.CutMount(line)
 		if !ok {
 			return errors.New("a line without root and mount point")
 		}
-		if !v.whole && string(l.target) == "/" {
+		if !v.whole && string(l.Target) == "/" {
 			v.whole = true
 		}
-		if l.root[0] == 'm' && procfs.IsMountNamespace(l.root) {
-			if _, ok := m.pinned[string(l.root)]; !ok {
-				m.pinned[string(l.root)] = pin{view: v, target: procfs.Unescape(l.target)}
+		if l.Root[0] == 'm' && procfs.IsMountNamespace(l.Root) {
+			if _, ok := m.pinned[string(l.Root)]; !ok {
+				if err := hold(len(l.Target)); err != nil {
+					return err
+				}
+				m.pinned[string(l.Root)] = pin{view: v, target: procfs.Unescape(l.Target)}
 			}
 		}
-		plugins := bytes.Contains(l.target, pluginsDir) || bytes.Contains(l.root, pluginsDir)
-		uids = w.InPath(w.InPath(uids[:0], l.target), l.root)
+		plugins := bytes.Contains(l.Target, pluginsDir) || bytes.Contains(l.Root, pluginsDir)
+		uids = w.InPath(w.InPath(uids[:0], l.Target), l.Root)
 		// An overlay's upper directory, or the one below a bindfs, is named here only.
-		w.InText(l.rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
+		w.InText(l.Rest, func(uid parsers.PodUID) { uids = append(uids, uid) })
 		if len(uids) == 0 && !plugins {
 			continue
 		}
-		if len(l.fsType()) == 0 {
+		if len(l.FSType()) == 0 {
 			return errors.New("a line without a file system")
 		}
-		h := Hit{Target: procfs.Unescape(l.target), view: v, root: procfs.Unescape(l.root), fsType: procfs.Unescape(l.fsType()), procDir: m.procDir}
+		h := Hit{Target: procfs.Unescape(l.Target), view: v, root: procfs.Unescape(l.Root), fsType: procfs.Unescape(l.FSType()), procDir: m.procDir}
 		for _, uid := range uids {
 			// One is enough to keep it. The node's own is the one to tell people of.
 			old, known := m.Pods[uid]
@@ -91,7 +94,9 @@ func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
 			}
 		}
 		if plugins && v.staged(&l, &table, &m.where) {
-			m.addPlugin(h)
+			if err := m.addPlugin(h, hold); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -102,28 +107,37 @@ func (m *Answer) scanMounts(v *view, text []byte, w parsers.PodSet) error {
 // kubelet's own tree the pair of plugin and path component, since they put the volume's
 // name at differing depths. The plugins directory is found by its name, not by the root
 // directory's path: a CSI driver's container may see it elsewhere.
-func (m *Answer) addPlugin(h Hit) {
+func (m *Answer) addPlugin(h Hit, hold func(length int) error) error {
 	for _, path := range [...]string{h.Target, h.root} {
 		path = strings.TrimSuffix(path, "//deleted")
-		for {
+		for range mostPlugins {
 			_, tail, ok := strings.Cut(path, string(pluginsDir))
 			if !ok {
 				break
 			}
-			m.addTail(tail, h)
 			path = "/" + tail
+			if m.seen[tail] {
+				continue
+			}
+			if err := hold(len(tail)); err != nil {
+				return err
+			}
+			m.addTail(tail, h)
 		}
 	}
+	return nil
 }
 
+// mostPlugins and mostParts bound how a path below a directory of that name is filed: who writes a pod's
+// mountPath may repeat it. No driver's is as deep.
+const mostPlugins, mostParts = 4, 16
+
 func (m *Answer) addTail(tail string, h Hit) {
-	if m.seen[tail] {
-		return
-	}
 	m.seen[tail] = true
-	parts := strings.Split(tail, "/")
-	for i := range parts {
-		addFirst(m.Below, strings.Join(parts[:i+1], "/"), h)
+	parts := strings.SplitN(tail, "/", mostParts+1)
+	for i, end := 0, -1; i < min(len(parts), mostParts); i++ {
+		end += 1 + len(parts[i])
+		addFirst(m.Below, tail[:end], h)
 		if i >= 2 {
 			addFirst(m.named, parts[0]+"/"+parts[1]+"\x00"+parts[i], h)
 		}

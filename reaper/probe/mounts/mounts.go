@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 
@@ -22,6 +24,7 @@ import (
 // kernel says of a mount namespace by a file of it.
 type view struct {
 	pid   string
+	link  string // its mount namespace, "" where that is not known
 	whole bool   // it has a line for "/", and the process is not known to be chrooted
 	root  string // the process's root, where it is another than that of its mount namespace
 	// byFile is true where the kernel told by the file of the namespace.
@@ -45,7 +48,6 @@ type Answer struct {
 	Again  map[parsers.PodUID]Hit    // by a name that is the UID itself, and so not in quarantine
 	Below  map[string]Hit            // by each path below plugins/ with a mount at it or below it
 	Unsure map[parsers.PodUID]string // why it is not known of one pod
-	IDs    []uint64                  // of all mounts that were read
 	Err    error                     // something could not be read: what was not found is not known
 
 	elder map[parsers.PodUID]Hit // by the name of a quarantine entry
@@ -61,6 +63,7 @@ type Answer struct {
 	// of another pod, by what the runtime told.
 	confined map[parsers.PodUID]bool
 	procDir  string
+	cgroups  string // where they are mounted
 	origin   string // what was read
 }
 
@@ -139,6 +142,7 @@ type Reader struct {
 	ProcDir                string
 	RootDir, QuarantineDir string // where pods and the kubelet's plugins lie, and parked pods
 	Open                   *beneath.Opener
+	CgroupRoot             string
 	Guard                  *bounded.Guard
 
 	// Tests have an older kernel with these, or fewer capabilities.
@@ -168,25 +172,29 @@ func (r *Reader) read(ctx context.Context, w parsers.PodSet, sockets []string, h
 // takes over the mount ID of one that ended during the scan is not taken for it.
 func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string, held map[string]string) *Answer {
 	m := newAnswer(r.ProcDir)
+	m.cgroups = r.CgroupRoot
 	proc, err := procfs.Open(r.ProcDir)
 	if err != nil {
 		m.Err = err
 		return m
 	}
 	defer beneath.Close(proc)
-	s := scan{Reader: r, proc: proc, sockets: sockets, known: map[string]bool{}, buf: make([]byte, 64<<10)}
-	m.where = s.findRegions()
+	s := r.newScan(proc, sockets)
+	s.where = s.findRegions()
+	m.where = s.where
 	first := false
-	var unread error
-	_, err = procfs.Each(ctx, r.ProcDir, proc, func(pid string) (ended bool) {
-		err := s.process(m, pid, w)
-		if err != nil && !procfs.Vanished(err) {
-			unread = fmt.Errorf("cannot read the mounts of PID %s: %w", pid, err)
+	_, err = s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
+		err := s.process(m, p, w)
+		first = first || err == nil && p.PID == "1"
+		if errors.Is(err, procfs.ErrShare) {
+			return false, err
 		}
-		first = first || err == nil && pid == "1"
-		return procfs.Vanished(err)
-	})
-	m.Err = cmp.Or(err, unread)
+		if err != nil && !procfs.Vanished(err) && m.Err == nil {
+			m.Err = fmt.Errorf("cannot read the mounts of PID %s: %w", p.PID, err)
+		}
+		return procfs.Vanished(err), nil
+	}, func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+	m.Err = cmp.Or(err, m.Err)
 	if !first && m.Err == nil {
 		m.Err = fmt.Errorf("PID 1 is not seen in %s", r.ProcDir)
 	}
@@ -210,12 +218,23 @@ func (r *Reader) readAll(ctx context.Context, w parsers.PodSet, sockets []string
 // scan is one pass over all processes.
 type scan struct {
 	*Reader
+	*procfs.Shares
 	proc    int
-	known   map[string]bool // by first line
+	seed    maphash.Seed
+	known   map[uint64]bool // by first line, of any length
 	views   []*view
+	where   regions
 	buf     []byte
 	sockets []string         // of runtimes
 	specs   map[string]*spec // by container, nil where the runtime did not tell
+}
+
+func (r *Reader) newScan(proc int, sockets []string) *scan {
+	shares := procfs.NewShares(r.ProcDir, proc, r.CgroupRoot, r.Guard.Limit())
+	shares.OneUser = true // what a user sees of mounts, root has made
+	return &scan{
+		Reader: r, Shares: shares, proc: proc, sockets: sockets, seed: maphash.MakeSeed(), known: map[uint64]bool{}, buf: make([]byte, 64<<10),
+	}
 }
 
 // firstBlock is enough for the first line of nearly every mountinfo; the kernel makes no
@@ -224,8 +243,9 @@ const firstBlock = 512
 
 // process reads the mounts that a process sees, and those that a thread of it sees in a
 // mount namespace of its own. The error is one of vanished where nothing could be read.
-func (s *scan) process(m *Answer, pid string, w parsers.PodSet) error {
-	first := s.thread(m, pid, w)
+func (s *scan) process(m *Answer, p *procfs.Process, w parsers.PodSet) error {
+	pid := p.PID
+	first := s.thread(m, p, pid, w)
 	if first != nil && !procfs.Vanished(first) {
 		return first
 	}
@@ -235,11 +255,14 @@ func (s *scan) process(m *Answer, pid string, w parsers.PodSet) error {
 	}
 	link, known := s.namespace(pid)
 	for _, tid := range others {
+		if err := p.Over(); err != nil {
+			return err
+		}
 		// The link costs a tenth of a mountinfo. Where it cannot be read, that must be.
 		if l, ok := s.namespace(tid); known && first == nil && ok && l == link {
 			continue
 		}
-		switch err := s.thread(m, tid, w); {
+		switch err := s.thread(m, p, tid, w); {
 		case err == nil:
 			first = nil
 		case !procfs.Vanished(err):
@@ -251,7 +274,7 @@ func (s *scan) process(m *Answer, pid string, w parsers.PodSet) error {
 
 // thread reads the beginning of one mountinfo, and all of it where the view is new. The
 // name is that of a process or a thread, below the proc directory.
-func (s *scan) thread(m *Answer, pid string, w parsers.PodSet) error {
+func (s *scan) thread(m *Answer, p *procfs.Process, pid string, w parsers.PodSet) error {
 	fd, err := s.open1(pid)
 	if err != nil {
 		return err
@@ -272,33 +295,44 @@ func (s *scan) thread(m *Answer, pid string, w parsers.PodSet) error {
 		n = more
 	}
 	line, _, _ := bytes.Cut(s.buf[:n], []byte{'\n'})
-	if len(line) > 0 && s.known[string(line)] {
+	key := maphash.Bytes(s.seed, line)
+	if len(line) > 0 && s.known[key] {
 		return nil
 	}
 	root, err := s.root(pid)
 	if err != nil {
 		return err
 	}
-	s.known[string(line)] = true
-	text, err := s.kept(m, w, s.lines(fd))
+	text, err := s.kept(p, w, s.lines(fd))
 	if err == nil && s.losesLines() {
-		text, err = s.agreed(m, w, text, s.lines(fd))
-	}
-	if err = s.over(m, pid, w, err); err != nil {
-		return err
+		text, err = s.agreed(p, w, text, s.lines(fd))
 	}
 	v := &view{pid: pid, userOf: s.userNamespace}
-	s.views = append(s.views, v)
-	err = m.scanMounts(v, text, w)
+	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
+		err = found
+	}
+	if err != nil {
+		return err
+	}
+	s.known[key] = true
 	v.root, v.whole = root, v.whole && root == ""
-	return err
+	v.link, _ = s.namespace(pid)
+	s.views = append(s.views, v)
+	return nil
 }
 
+// wholeNamespaces are those of which everything was read, and allNamespaces those of which a part was.
 func (s *scan) wholeNamespaces() map[string]bool {
+	return s.namespaces(func(v *view) bool { return v.whole })
+}
+
+func (s *scan) allNamespaces() map[string]bool { return s.namespaces(func(*view) bool { return true }) }
+
+func (s *scan) namespaces(with func(v *view) bool) map[string]bool {
 	links := map[string]bool{}
 	for _, v := range s.views {
-		if link, ok := s.namespace(v.pid); ok && v.whole {
-			links[link] = true
+		if v.link != "" && with(v) {
+			links[v.link] = true
 		}
 	}
 	return links
@@ -330,9 +364,9 @@ func (s *scan) fill(fd, from, to int) (int, error) {
 
 // agreed reads until two readings agree: before Linux 5.8 a mount that comes or goes
 // between two reads can hide another (fixed by 9f6c61f96f2d).
-func (s *scan) agreed(m *Answer, w parsers.PodSet, last []byte, from lines) ([]byte, error) {
+func (s *scan) agreed(p *procfs.Process, w parsers.PodSet, last []byte, from lines) ([]byte, error) {
 	for range 5 {
-		text, err := s.kept(m, w, from)
+		text, err := s.kept(p, w, from)
 		if err != nil || bytes.Equal(text, last) {
 			return text, err
 		}

@@ -35,11 +35,13 @@ func (s *scan) unseen(ctx context.Context, m *Answer, w parsers.PodSet) error {
 		if links[link] {
 			continue
 		}
-		whole := &view{pid: v.pid, whole: true, byFile: true, userOf: s.userNamespace}
-		err := s.readNamespace(m, whole, v.pid+"/ns/mnt", w)
+		whole := &view{pid: v.pid, link: link, whole: true, byFile: true, userOf: s.userNamespace}
+		err := s.Again(v.pid, func(p *procfs.Process) error { return s.readNamespace(m, whole, p, v.pid+"/ns/mnt", w) })
 		switch {
 		case err == nil:
 			links[link] = true
+		case errors.Is(err, procfs.ErrShare):
+			s.over(m, v.pid, w, err)
 		case procfs.Vanished(err) || procfs.Ended(s.proc, v.pid, err):
 		default:
 			if uid, ok := s.confined(ctx, v, link); ok {
@@ -65,27 +67,36 @@ func rootWords(root string) string {
 }
 
 // readNamespace reads a mount namespace by a file of it, a path below the proc directory.
-func (s *scan) readNamespace(m *Answer, v *view, path string, w parsers.PodSet) error {
-	fd, err := openNamespace(s.proc, path)
+func (s *scan) readNamespace(m *Answer, v *view, p *procfs.Process, path string, w parsers.PodSet) error {
+	fd, err := procfs.OpenNamespace(s.proc, path)
 	if err != nil {
 		return err
 	}
 	defer beneath.Close(fd)
-	return s.readOpenNamespace(m, v, fd, w)
+	return s.readOpenNamespace(m, v, p, fd, w)
 }
 
-func (s *scan) readOpenNamespace(m *Answer, v *view, fd int, w parsers.PodSet) error {
-	text, err := s.list(m, w, fd)
-	if errors.Is(err, errNoNamespaces) {
-		if entered, cannot := s.enteredMounts(m, w, fd); cannot == nil {
+func (s *scan) readOpenNamespace(m *Answer, v *view, p *procfs.Process, fd int, w parsers.PodSet) error {
+	text, err := s.list(p, w, fd)
+	if errors.Is(err, procfs.ErrNoNamespaces) {
+		if entered, cannot := s.enteredMounts(p, w, fd); cannot == nil {
 			text, err = entered, nil
 		}
 	}
-	if err = s.over(m, v.pid, w, err); err != nil {
-		return err
+	if found := m.scanMounts(v, p.Hold, text, w); err == nil {
+		err = found
 	}
-	s.views = append(s.views, v)
-	return m.scanMounts(v, text, w)
+	if err == nil {
+		s.views = append(s.views, v)
+	}
+	return err
+}
+
+func (s *scan) list(p *procfs.Process, w parsers.PodSet, ns int) ([]byte, error) {
+	if s.noListing {
+		return nil, procfs.ErrNoNamespaces
+	}
+	return s.kept(p, w, func(do func(l *procfs.MountLine) error) error { return procfs.NamespaceMounts(ns, do) })
 }
 
 // root returns the process's root where it is known to be below that of its mount namespace.
@@ -162,15 +173,18 @@ func (s *scan) pins(m *Answer, w parsers.PodSet) error {
 			continue
 		}
 		p := m.pinned[inode]
-		v := &view{pid: p.view.pid, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
+		v := &view{pid: p.view.pid, link: inode, whole: true, held: clean.Name(p.target), userOf: s.userNamespace}
 		if p.fd != "" {
 			v.held = "PID " + procfs.Who(s.ProcDir, p.view.pid)
 		}
-		err := s.readPinned(m, v, p, inode, w)
+		err := s.Again(v.pid, func(by *procfs.Process) error { return s.readPinned(m, v, by, p, inode, w) })
 		if err == nil || p.fd != "" && procfs.Vanished(err) {
 			continue
 		}
-		m.unread++
+		if m.unread++; errors.Is(err, procfs.ErrShare) {
+			s.over(m, v.pid, w, err)
+			continue
+		}
 		if p.fd == "" && p.view.pid == "1" && !strings.HasPrefix(p.target, snapsDir) {
 			refused = fmt.Errorf("the mount namespace that is bound at %s, and that no process is in, cannot be read: %w", clean.Name(p.target), err)
 		}
@@ -204,9 +218,9 @@ func (s *scan) at(v *view, target string) (int, error) {
 }
 
 // readPinned reads the namespace by the bind of its file.
-func (s *scan) readPinned(m *Answer, v *view, p pin, inode string, w parsers.PodSet) error {
+func (s *scan) readPinned(m *Answer, v *view, by *procfs.Process, p pin, inode string, w parsers.PodSet) error {
 	if p.fd != "" {
-		return s.readNamespace(m, v, p.fd, w)
+		return s.readNamespace(m, v, by, p.fd, w)
 	}
 	if p.view.held != "" {
 		return errors.New("no process shows it")
@@ -216,7 +230,7 @@ func (s *scan) readPinned(m *Answer, v *view, p pin, inode string, w parsers.Pod
 		return err
 	}
 	defer beneath.Close(handle)
-	if !isNamespace(handle, inode) {
+	if !procfs.IsNamespace(handle, inode) {
 		return errors.New("something else is mounted there by now")
 	}
 	fd, err := beneath.Retry(func() (int, error) {
@@ -226,16 +240,5 @@ func (s *scan) readPinned(m *Answer, v *view, p pin, inode string, w parsers.Pod
 		return err
 	}
 	defer beneath.Close(fd)
-	return s.readOpenNamespace(m, v, fd, w)
-}
-
-// allNamespaces are those that a process is in, and that were read therefore.
-func (s *scan) allNamespaces() map[string]bool {
-	links := map[string]bool{}
-	for _, v := range s.views {
-		if link, ok := s.namespace(v.pid); ok {
-			links[link] = true
-		}
-	}
-	return links
+	return s.readOpenNamespace(m, v, by, fd, w)
 }

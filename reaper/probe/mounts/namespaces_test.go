@@ -61,7 +61,7 @@ func TestNamespaceByFile(t *testing.T) {
 	}
 	testkit.Must(t, unix.Mount("tmpfs", path(odd), "tmpfs", 0, "size=64k"))
 	testkit.Must(t, unix.Mount("a source", path("over"), "overlay", 0, "lowerdir="+path("lower")+",upperdir="+path("up")+",workdir="+path("work")))
-	for i := range 2 * idsAtOnce {
+	for i := range 2000 {
 		testkit.Must(t, unix.Mount(fmt.Sprintf("t%d", i), path(odd), "tmpfs", 0, "size=4k"))
 	}
 	t.Cleanup(func() {
@@ -70,11 +70,11 @@ func TestNamespaceByFile(t *testing.T) {
 			continue
 		}
 	})
-	fd, err := openNamespace(unix.AT_FDCWD, "/proc/self/ns/mnt")
+	fd, err := procfs.OpenNamespace(unix.AT_FDCWD, "/proc/self/ns/mnt")
 	testkit.Must(t, err)
 	defer beneath.Close(fd)
 	var text []byte
-	testkit.Must(t, nsMounts(fd, func(l *procfs.MountLine) error { text = appendLine(text, l); return nil }))
+	testkit.Must(t, procfs.NamespaceMounts(fd, func(l *procfs.MountLine) error { text = appendLine(text, l); return nil }))
 	own, err := os.ReadFile("/proc/self/mountinfo")
 	testkit.Must(t, err)
 	got, want := map[string]bool{}, 0
@@ -87,7 +87,7 @@ func TestNamespaceByFile(t *testing.T) {
 			t.Errorf("not in what the kernel says by the file: %q", l)
 		}
 	}
-	if len(got) != want || want < 2*idsAtOnce {
+	if len(got) != want || want < 2000 {
 		t.Errorf("%d mounts by the file, %d in mountinfo", len(got), want)
 	}
 }

@@ -63,41 +63,18 @@ func (s *scan) region(dir string) (region, error) {
 	return procfs.RegionOf(s.ProcDir, fd)
 }
 
-// mountLine is one line of mountinfo, cut and not parsed.
-type mountLine struct {
-	id, parent, dev, root, target, rest []byte
-}
-
-func cutLine(line []byte) (l mountLine, ok bool) {
-	for _, field := range [...]*[]byte{&l.id, &l.parent, &l.dev, &l.root, &l.target} {
-		*field, line, ok = bytes.Cut(line, []byte{' '})
-		if !ok || len(*field) == 0 {
-			return l, false
-		}
-	}
-	l.rest = line
-	return l, true
-}
-
-// fsType returns field 9, or nothing in a line that has none.
-func (l *mountLine) fsType() []byte {
-	_, rest, _ := bytes.Cut(l.rest, []byte(" - "))
-	fsType, _, _ := bytes.Cut(rest, []byte{' '})
-	return fsType
-}
-
 // mountTable finds the lines of one mountinfo by their mount ID, once one is asked for.
 type mountTable struct {
 	text  []byte
-	lines map[string]mountLine
+	lines map[string]procfs.MountLine
 }
 
-func (t *mountTable) find(id []byte) (mountLine, bool) {
+func (t *mountTable) find(id []byte) (procfs.MountLine, bool) {
 	if t.lines == nil {
-		t.lines = map[string]mountLine{}
+		t.lines = map[string]procfs.MountLine{}
 		for line := range bytes.Lines(t.text) {
-			if l, ok := cutLine(bytes.TrimSuffix(line, []byte{'\n'})); ok {
-				t.lines[string(l.id)] = l
+			if l, ok := procfs.CutMount(bytes.TrimSuffix(line, []byte{'\n'})); ok {
+				t.lines[string(l.ID)] = l
 			}
 		}
 	}
@@ -142,26 +119,26 @@ var oneSuperblock = map[string]bool{
 }
 
 // mountPoint says where the mount point lies: the mount below has it.
-func (t *mountTable) mountPoint(l *mountLine, in []region) (bearing, string) {
-	p, ok := t.find(l.parent)
+func (t *mountTable) mountPoint(l *procfs.MountLine, in []region) (bearing, string) {
+	p, ok := t.find(l.Parent)
 	if !ok {
 		return unplaced, ""
 	}
-	below, ok := procfs.Relative(procfs.Unescape(l.target), procfs.Unescape(p.target))
+	below, ok := procfs.Relative(procfs.Unescape(l.Target), procfs.Unescape(p.Target))
 	if !ok {
 		return unplaced, ""
 	}
-	return place(p.dev, p.fsType(), path.Join(procfs.Unescape(p.root), below), in)
+	return place(p.Dev, p.FSType(), path.Join(procfs.Unescape(p.Root), below), in)
 }
 
 // origin says where the root of the mount lies.
-func (l *mountLine) origin(in []region) (bearing, string) {
-	return place(l.dev, l.fsType(), procfs.Unescape(l.root), in)
+func origin(l *procfs.MountLine, in []region) (bearing, string) {
+	return place(l.Dev, l.FSType(), procfs.Unescape(l.Root), in)
 }
 
 // concerns says whether the line is about a mount of the pod, or of something in it. What is
 // known of neither side by its device counts where no stranger can have written it.
-func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
+func (v *view) concerns(l *procfs.MountLine, t *mountTable, r *regions, uid parsers.PodUID) bool {
 	if len(r.pods) == 0 {
 		return true
 	}
@@ -178,28 +155,28 @@ func (v *view) concerns(l *mountLine, t *mountTable, r *regions, uid parsers.Pod
 		}
 		return false
 	}
-	b, below := l.origin(r.pods)
-	if named(b, below, l.root) {
+	b, below := origin(l, r.pods)
+	if named(b, below, l.Root) {
 		return true
 	}
 	b, below = t.mountPoint(l, r.pods)
-	if named(b, below, l.target) {
+	if named(b, below, l.Target) {
 		return true
 	}
 	found := false
 	if !v.foreign(r) {
-		in.InText(l.rest, func(parsers.PodUID) { found = true })
+		in.InText(l.Rest, func(parsers.PodUID) { found = true })
 	}
 	return found
 }
 
 // staged says whether the line is about a mount below the plugins directory. A driver's
 // container may see that at any path, so its name counts, but for a stranger's word.
-func (v *view) staged(l *mountLine, t *mountTable, r *regions) bool {
+func (v *view) staged(l *procfs.MountLine, t *mountTable, r *regions) bool {
 	if len(r.plugins) == 0 || !v.foreign(r) {
 		return true
 	}
-	if b, _ := l.origin(r.plugins); b == within {
+	if b, _ := origin(l, r.plugins); b == within {
 		return true
 	}
 	b, _ := t.mountPoint(l, r.plugins)

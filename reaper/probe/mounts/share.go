@@ -2,13 +2,13 @@ package mounts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,14 +17,8 @@ import (
 )
 
 // A process may have mounts whose lines take any length. They are read block by block, and what is
-// held is the lines that matter and those of the mounts below them.
-const (
-	mostKept  = 8 << 20
-	mostRead  = 256 << 20
-	mostLines = 250_000 // the kernel has a limit of 100,000 for one namespace, and they are read twice
-)
-
-var errShare = errors.New("it has more mounts, or longer paths of mounts, than are read of one process")
+// held of one namespace is the lines that matter and those of the mounts below them.
+const mostKept = 8 << 20
 
 var errFound = errors.New("all are found")
 
@@ -47,27 +41,25 @@ func (s *scan) lines(fd int) lines {
 	}
 }
 
-// kept returns the lines that matter for the wanted pods, and those of the mounts below them. With
-// errShare it returns what it has.
-func (s *scan) kept(m *Answer, w parsers.PodSet, each lines) ([]byte, error) {
+// kept returns the lines that matter for the wanted pods, and those of the mounts below them.
+func (s *scan) kept(p *procfs.Process, w parsers.PodSet, each lines) ([]byte, error) {
 	var text []byte
 	var cut error
-	read, count, until := 0, 0, time.Now().Add(s.Guard.Limit()/4)
-	spends := func(l *procfs.MountLine) error {
-		read += len(l.Root) + len(l.Target) + len(l.Rest)
-		if count++; read > mostRead || count > mostLines || len(text) > mostKept || count%64 == 0 && time.Now().After(until) {
-			return errShare
+	count := 0
+	spends := func() error {
+		if count++; len(text) > mostKept {
+			return procfs.ErrShare
+		}
+		if count%64 == 0 {
+			return p.Over()
 		}
 		return nil
 	}
 	ids, below := map[string]bool{}, map[string]bool{}
 	err := each(func(l *procfs.MountLine) error {
-		if id, ok := l.Number(); ok && !l.Later {
-			m.IDs = append(m.IDs, id)
-		}
 		switch {
-		case l.Cut:
-			cut = errShare
+		case l.Cut && s.hides(l):
+			cut = procfs.ErrShare
 		case matters(l, w):
 			text = appendLine(text, l)
 			ids[string(l.ID)] = true
@@ -75,43 +67,51 @@ func (s *scan) kept(m *Answer, w parsers.PodSet, each lines) ([]byte, error) {
 				below[string(l.Parent)] = true
 			}
 		}
-		return spends(l)
+		return spends()
 	})
 	maps.DeleteFunc(below, func(id string, _ bool) bool { return ids[id] })
 	if err == nil && len(below) > 0 {
 		err = each(func(l *procfs.MountLine) error {
-			if id := string(l.ID); below[id] && !l.Cut {
+			if id := string(l.ID); below[id] {
 				delete(below, id)
 				if text = appendLine(text, l); len(below) == 0 {
 					return errFound
 				}
 			}
-			return spends(l)
+			return spends()
 		})
 		if errors.Is(err, errFound) {
 			err = nil
 		}
 	}
-	if err == nil {
-		err = cut
-	}
-	return text, err
+	return text, cmp.Or(err, cut)
 }
 
-// over puts the doubt about what is over its share where it belongs, and returns what is a doubt
-// about the node.
-func (s *scan) over(m *Answer, pid string, w parsers.PodSet, err error) error {
-	if !errors.Is(err, errShare) {
-		return err
+// hides says whether the line, whose paths were cut, may be below another mount that shows a pod. Anybody can
+// have a path be as long as that: the mount point of FUSE is its user's to move.
+func (s *scan) hides(l *procfs.MountLine) bool {
+	return len(l.Root) == 0 || len(s.where.pods) == 0 || l.Reaches(s.where.pods, "")
+}
+
+// over puts the doubt about what was not read where it belongs. A namespace that another process has shown
+// in whole is none. In our user namespace nobody but root mounts, and what is mounted there may be anybody's.
+func (s *scan) over(m *Answer, pid string, w parsers.PodSet, why error) {
+	link, ok := s.namespace(pid)
+	if ok && s.wholeNamespaces()[link] {
+		return
 	}
-	owner := procfs.OwnerOf(s.ProcDir, pid)
-	if owner.Enters && procfs.Shows(s.ProcDir, pid, slices.Concat(m.where.pods, m.where.plugins), owner.Pod) {
-		return err
+	o, err := s.Whose(pid)
+	if err != nil {
+		return // it has ended
 	}
-	if w[owner.Pod] {
-		m.Unsure[owner.Pod] = fmt.Sprintf("PID %s: %s", procfs.Who(s.ProcDir, pid), err)
+	who := "PID " + procfs.Who(s.ProcDir, pid)
+	if w[o.Pod] {
+		m.Unsure[o.Pod] = who + ": " + why.Error()
 	}
-	return nil
+	node := (o.Enters || !o.Apart) && procfs.Shows(s.ProcDir, pid, slices.Concat(s.where.pods, s.where.plugins), o)
+	if m.Err == nil && (node || !errors.Is(why, procfs.ErrShare)) {
+		m.Err = fmt.Errorf("cannot read the mounts of %s: %w", who, why)
+	}
 }
 
 // matters says whether scanMounts has a use for a line besides its mount ID.

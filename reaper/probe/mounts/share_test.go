@@ -9,38 +9,52 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
-	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// ofProcess reads the mounts of a made process 7.
-func ofProcess(t *testing.T, text, uid, caps, user, root, cgroup string, w parsers.PodSet, patience time.Duration) (*Answer, error) {
+// process is one of a made proc directory.
+type process struct{ uid, userNS, ns, cgroup, text string }
+
+// scanOf makes the directory.
+func scanOf(t *testing.T, all map[string]process) (*scan, *Answer) {
 	t.Helper()
-	dir := testkit.ProcMounts(t, map[string]string{"7": text})
-	for _, name := range []string{"7/ns", "self/ns"} {
-		testkit.Must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	dir := testkit.ProcMounts(t, map[string]string{"self": ""})
+	testkit.Must(t, os.MkdirAll(dir+"/self/ns", 0o755))
+	testkit.Must(t, os.Symlink("user:[1]", dir+"/self/ns/user"))
+	for pid, p := range all {
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, pid, "ns"), 0o755))
+		testkit.WriteText(t, filepath.Join(dir, pid, "mountinfo"), p.text)
+		testkit.Must(t, os.Symlink("user:["+p.userNS+"]", filepath.Join(dir, pid, "ns/user")))
+		testkit.Must(t, os.Symlink("mnt:["+p.ns+"]", filepath.Join(dir, pid, "ns/mnt")))
+		testkit.Must(t, os.Symlink("/", filepath.Join(dir, pid, "root")))
+		testkit.WriteText(t, filepath.Join(dir, pid, "cgroup"), "0::"+p.cgroup+"\n")
+		testkit.WriteText(t, filepath.Join(dir, pid, "status"), "Name:\tx\nUid:\t"+strings.Repeat(p.uid+"\t", 4)+"\nCapPrm:\t0\nx\n")
 	}
-	testkit.Must(t, os.Symlink(user, filepath.Join(dir, "7/ns/user")))
-	testkit.Must(t, os.Symlink("user:[1]", filepath.Join(dir, "self/ns/user")))
-	testkit.Must(t, os.Symlink(root, filepath.Join(dir, "7/root")))
-	testkit.WriteText(t, filepath.Join(dir, "7/cgroup"), "0::/kubepods/pod"+cgroup+"/c\n")
-	testkit.WriteText(t, filepath.Join(dir, "7/status"), "Name:\tx\nUid:\t"+strings.Repeat(uid+"\t", 4)+"\nCapPrm:\t"+caps+"\nx\n")
 	proc, err := procfs.Open(dir)
 	testkit.Must(t, err)
-	s := scan{Reader: reader(t, dir), proc: proc, known: map[string]bool{}, buf: make([]byte, 64<<10)}
-	s.Guard = &bounded.Guard{Patience: patience}
+	t.Cleanup(func() { beneath.Close(proc) })
+	s := reader(t, dir).newScan(proc, nil)
 	m := newAnswer(dir)
-	m.where = regions{pods: []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}, user: "user:[1]"}
-	return m, s.thread(m, "7", w)
+	s.where = regions{pods: []region{{Dev: "8:1", Path: "/var/lib/kubelet/pods", FSType: "ext4"}}, user: "user:[1]"}
+	m.where = s.where
+	return s, m
+}
+
+// all reads all processes.
+func (s *scan) all(t *testing.T, m *Answer, w parsers.PodSet) {
+	t.Helper()
+	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, s.process(m, p, w) },
+		func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+	testkit.Must(t, err)
 }
 
 // TestMountsOverTheirShare: what a process has too much of is a doubt about its pod, and about the
-// node only where it may enter other pods' directories and has them before it.
+// node only where its mounts show those of others and nobody but root can have made them.
 func TestMountsOverTheirShare(t *testing.T) {
 	own, dead := newUID(), newUID()
 	const pods = "/var/lib/kubelet/pods"
@@ -48,50 +62,90 @@ func TestMountsOverTheirShare(t *testing.T) {
 	paths := line(1, "/rootfs", "/") + line(2, pods+"/"+string(own)+"/v"+long, "/data"+long)
 	var many strings.Builder
 	many.WriteString(line(1, "/rootfs", "/"))
-	for i := range mostLines {
-		fmt.Fprintf(&many, "%d 1 0:9 / /x rw - tmpfs t rw\n", i+2)
-	}
-	var named strings.Builder
-	named.WriteString(line(1, "/rootfs", "/"))
 	for i := range mostKept / 4000 {
-		named.WriteString(line(i+2, pods+"/"+string(own)+"/v"+long[:4000], "/data"+long[:4000]))
+		many.WriteString(line(i+2, pods+"/"+string(own)+"/v"+long[:4000], "/data"+long[:4000]))
 	}
-	slow := line(1, "/rootfs", "/") + strings.Repeat(line(2, "/x", "/x"), 100)
-	for share, text := range map[string]string{"paths": paths, "entries": many.String(), "bytes": named.String(), "time": slow} {
-		patience := time.Minute
-		if share == "time" {
-			patience = time.Nanosecond
-		}
+	for share, text := range map[string]string{"a path": paths, "all together": many.String()} {
 		for name, tt := range map[string]struct {
-			more, uid, caps, user, root, cgroup string
-			node                                bool
+			more, uid, userNS, pod string
+			node                   bool
 		}{
-			"its own, in a user namespace":    {"", "100000", "1ffffffffff", "user:[2]", "/", string(own), false},
-			"its own":                         {"", "0", "a80425fb", "user:[1]", "/", string(own), false},
-			"of no pod, a user":               {"", "65534", "0", "user:[2]", "/", "", false},
-			"another root":                    {"", "0", "a80425fb", "user:[1]", "/x", string(own), true},
-			"all pods":                        {line(9, pods, "/p"), "0", "a80425fb", "user:[1]", "/", string(own), true},
-			"all pods, and may enter none":    {line(9, pods, "/p"), "65534", "0", "user:[1]", "/", string(own), false},
-			"the node's root":                 {line(9, "/", "/host"), "0", "a80425fb", "user:[1]", "/", string(own), true},
-			"another pod":                     {line(9, pods+"/"+string(dead)+"x/v", "/p"), "0", "0", "user:[1]", "/", string(own), true},
-			"all pods, in a user namespace":   {line(9, pods, "/p"), "100000", "1ffffffffff", "user:[2]", "/", string(own), false},
-			"another namespace's file":        {line(9, "mnt:[4]", "/p"), "0", "1ffffffffff", "user:[1]", "/", string(own), true},
-			"root of the node in no pod":      {line(9, pods, "/p"), "0", "1ffffffffff", "user:[1]", "/", "", true},
-			"user ID 0 in another user space": {line(9, pods, "/p"), "0", "0", "user:[2]", "/", string(own), true},
+			"its own, in a user namespace":   {"", "100000", "2", string(own), false},
+			"its own":                        {"", "0", "1", string(own), false},
+			"a user, in its namespace":       {line(9, pods, "/p"), "65534", "2", "", false},
+			"all pods":                       {line(9, pods, "/p"), "0", "1", string(own), true},
+			"all pods, and may enter none":   {line(9, pods, "/p"), "65534", "1", string(own), true},
+			"all pods, in a user namespace":  {line(9, pods, "/p"), "100000", "2", string(own), false},
+			"user ID 0 in another namespace": {line(9, pods, "/p"), "0", "2", string(own), true},
 		} {
 			t.Run(share+", "+name, func(t *testing.T) {
-				m, err := ofProcess(t, text+tt.more, tt.uid, tt.caps, tt.user, tt.root, tt.cgroup, parsers.PodSet{own: true, dead: true}, patience)
-				if errors.Is(err, errShare) != tt.node || !tt.node && err != nil {
-					t.Fatalf("%v, want a doubt about the node: %v", err, tt.node)
+				w := parsers.PodSet{own: true, dead: true}
+				s, m := scanOf(t, map[string]process{"7": {tt.uid, tt.userNS, "7", "/kubepods/pod" + tt.pod + "/c", text + tt.more}})
+				s.all(t, m, w)
+				if (m.Err != nil) != tt.node {
+					t.Fatalf("%v, want a doubt about the node: %v", m.Err, tt.node)
 				}
 				if got := m.Fact(dead); !tt.node && got.Truth != policy.No {
 					t.Errorf("an unrelated pod: %+v", got)
 				}
-				if _, found := m.Pods[own]; !tt.node && tt.cgroup != "" && !found && m.Fact(own).Truth != policy.Unknown {
-					t.Errorf("its own pod: %+v", m.Fact(own))
+				if got := m.Fact(own); !tt.node && tt.pod != "" && got.Truth == policy.No {
+					t.Errorf("its own pod: %+v", got)
 				}
 			})
 		}
+	}
+}
+
+// TestNamespaceOfTwo: a mount namespace that one of its processes could not show is read by another, and is no
+// doubt where one of them has shown it.
+func TestNamespaceOfTwo(t *testing.T) {
+	dead, held := newUID(), newUID()
+	text := line(1, "/", "/") + line(2, "/var/lib/kubelet/pods/"+string(held)+"/v", "/data")
+	both := map[string]process{"7": {"65534", "1", "7", "/", text}, "8": {"0", "1", "7", "/", text}}
+	w := parsers.PodSet{dead: true, held: true}
+	for _, over := range []string{"7", "8"} {
+		s, m := scanOf(t, both)
+		_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) {
+			if p.PID == over {
+				return false, procfs.ErrShare
+			}
+			return false, s.process(m, p, w)
+		}, func(p *procfs.Process, why error) { s.over(m, p.PID, w, why) })
+		testkit.Must(t, err)
+		if m.Err != nil || m.Fact(held).Truth != policy.Yes || m.Fact(dead).Truth != policy.No {
+			t.Errorf("PID %s is over: %v, %+v, %+v", over, m.Err, m.Fact(held), m.Fact(dead))
+		}
+	}
+}
+
+// TestPluginsPath: who writes a pod's mountPath may repeat the name of the plugins directory, and have names for
+// all that is below. What is kept of it is not more than the path.
+func TestPluginsPath(t *testing.T) {
+	w := parsers.PodSet{newUID(): true}
+	var text strings.Builder
+	text.WriteString(line(1, "/rootfs", "/"))
+	for i := range 300 {
+		var path strings.Builder
+		for j := range 300 {
+			fmt.Fprintf(&path, "/%d/plugins/%d", i, j)
+		}
+		text.WriteString(line(i+2, "/data", path.String()[:4000]))
+	}
+	s, m := scanOf(t, map[string]process{
+		"1": {"0", "1", "1", "/", line(1, "/", "/") + line(999, "/", "/var/lib/kubelet/plugins/kubernetes.io/csi/d/h/globalmount")},
+		"7": {"0", "1", "7", "/kubepods/pod" + string(newUID()) + "/c", text.String()},
+	})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s.all(t, m, w)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > 32<<20 {
+		t.Errorf("%d bytes are held", took)
+	}
+	if _, ok := m.Below["kubernetes.io/csi/d/h"]; !ok || m.Err != nil {
+		t.Errorf("%v, and a staged volume is not found", m.Err)
 	}
 }
 
@@ -99,8 +153,8 @@ func TestMountsOverTheirShare(t *testing.T) {
 // is one that the options name far behind in a line of 2 MiB.
 func TestMountsAreStreamed(t *testing.T) {
 	bound, layered, dead := newUID(), newUID(), newUID()
-	name := filepath.Join(t.TempDir(), "text")
-	f, err := os.Create(name)
+	s, m := scanOf(t, map[string]process{"7": {"0", "1", "7", "/", ""}})
+	f, err := os.OpenFile(s.ProcDir+"/7/mountinfo", os.O_WRONLY, 0)
 	testkit.Must(t, err)
 	w := bufio.NewWriter(f)
 	path := "/" + strings.Repeat("d", 3900)
@@ -111,25 +165,14 @@ func TestMountsAreStreamed(t *testing.T) {
 	_, _ = fmt.Fprintf(w, "90001 1 0:9 / /o rw - overlay o lowerdir=%sx:/var/lib/kubelet/pods/%s/v\n", strings.Repeat("y", 2<<20), layered)
 	_, _ = fmt.Fprint(w, line(90_002, "/var/lib/kubelet/pods/"+string(bound)+"/v", "/data"))
 	testkit.Must(t, errors.Join(w.Flush(), f.Close()))
-	fd, err := os.Open(name)
-	testkit.Must(t, err)
-	defer fd.Close() //nolint:errcheck // read only
-	s := scan{Reader: reader(t, t.TempDir())}
-	m := newAnswer("/proc")
-	want := parsers.PodSet{bound: true, layered: true, dead: true}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	text, err := s.kept(m, want, s.lines(int(fd.Fd())))
+	s.all(t, m, parsers.PodSet{bound: true, layered: true, dead: true})
 	runtime.ReadMemStats(&after)
-	testkit.Must(t, err)
-	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 || len(text) > 256<<10 {
-		t.Errorf("it took %d bytes and holds %d", took, len(text))
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+		t.Errorf("it took %d bytes", took)
 	}
-	testkit.Must(t, m.scanMounts(&view{pid: "1"}, text, want))
 	if len(m.Pods) != 2 || m.Fact(dead).Truth != policy.No {
-		t.Errorf("%+v", m.Pods)
-	}
-	if len(m.IDs) != 15_003 {
-		t.Errorf("%d mount IDs", len(m.IDs))
+		t.Errorf("%+v, %v", m.Pods, m.Err)
 	}
 }

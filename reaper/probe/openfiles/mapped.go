@@ -83,115 +83,190 @@ func (r *Reader) readMapped(ctx context.Context, pods, quarantine *bounded.Handl
 	}
 	defer beneath.Close(proc)
 	s := r.newScan(ctx, proc, pods, quarantine, w)
-	s.text = bufio.NewReaderSize(nil, 64<<10)
-	for _, d := range s.devs {
-		s.unsure = s.unsure || !d.numbers
-	}
-	s.part = "maps "
-	_, err = procfs.EachLast(ctx, r.ProcDir, proc, s.last, func(pid string) (ended bool) {
-		now.Store(pid)
-		err := s.begin(pid)
-		if err == nil {
-			ended, err = s.maps(pid)
+	defer s.run.Close()
+	_, err = s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
+		now.Store(p.PID)
+		ended, err := s.mapsOf(p)
+		if errors.Is(err, procfs.ErrShare) {
+			return ended, err
 		}
-		s.end(pid, err)
-		err = s.over(pid, err)
 		if err != nil && s.Err == nil {
-			s.Err = fmt.Errorf("cannot read what PID %s has mapped: %w", pid, err)
+			s.Err = fmt.Errorf("cannot read what PID %s has mapped: %w", p.PID, err)
 		}
-		return ended
-	})
+		return ended, nil
+	}, func(p *procfs.Process, why error) { s.over(p, "cannot read the mappings", why) })
 	if err != nil {
 		s.Err = err
 	}
 	return s.Answer
 }
 
-// maps reads the mappings of a process, which all its threads share. A process whose first
+// mapsOf reads the mappings of a process, which all its threads share. A process whose first
 // thread has ended shows them at another.
-func (s *scan) maps(pid string) (ended bool, _ error) {
-	some, err := s.mapsOf(pid)
+func (s *scan) mapsOf(p *procfs.Process) (ended bool, _ error) {
+	some, err := s.mapsAt(p, p.PID)
 	if err == nil && !some {
-		others, err := procfs.Threads(s.proc, pid)
+		others, err := procfs.Threads(s.proc, p.PID)
 		if err != nil {
 			return false, err
 		}
 		for _, tid := range others {
-			if some, err = s.mapsOf(tid); err == nil && some || errors.Is(err, errShare) {
+			if some, err = s.mapsAt(p, tid); err == nil && some || errors.Is(err, procfs.ErrShare) {
 				break
 			}
 		}
-		if errors.Is(err, errShare) {
+		if errors.Is(err, procfs.ErrShare) {
 			return false, err
 		}
 	}
 	if err != nil {
-		_, ended, err = s.class(pid, err)
+		_, ended, err = s.class(p.PID, err)
 		return ended, err
 	}
 	return !some, nil
 }
 
-// mapsOf reads mappings block by block, and says whether there are any. What the process chooses
-// is their number and the length of their paths: so no more than one line is held.
-func (s *scan) mapsOf(pid string) (some bool, _ error) {
-	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+// mapsAt follows up what a process or thread has mapped. The kernel waits for a process that changes its
+// memory or executes a program, which may take as long as it likes: so that is waited for apart, once for
+// all processes of an owner, and is over their share.
+func (s *scan) mapsAt(p *procfs.Process, pid string) (some bool, _ error) {
+	limit := s.Guard.Limit() / 32
+	reader := s.maps
+	m, err := s.run.Within(s.places.ctx, "mappings of "+p.Payer(), time.Until(p.Until)+limit, func() mappings { return reader.read(pid, p.Until) })
+	if errors.Is(err, bounded.ErrHangs) || errors.Is(err, bounded.ErrStuck) {
+		s.maps = s.newMapReader() // that one is still in use
+		return false, procfs.ErrShare
+	}
 	if err != nil {
 		return false, err
 	}
+	for _, f := range m.found {
+		at, ours := s.devs[f.id.dev]
+		id, sure := inode{at.stat, f.id.ino}, ours && at.numbers
+		if f.named {
+			s.hint(p, link{process: pid, id: id, sure: sure}, f.path, "a mapped file")
+		}
+		if _, known := s.strays[id]; known || !ours || f.named && !sure {
+			continue
+		}
+		if err := p.Hold(len(f.path)); err != nil {
+			return m.some, err
+		}
+		s.stray(id, stray{process: pid, path: f.path, what: "a mapped file", sure: at.numbers})
+	}
+	return m.some, m.err
+}
+
+// mappings is what matters of the mappings of one process.
+type mappings struct {
+	some  bool // there are any
+	found []found
+	err   error
+}
+
+// found is a mapped file that may be a pod's.
+type found struct {
+	id    inode
+	path  string
+	named bool // the path names a pod
+}
+
+// mapReader reads the mappings of one process after the other, and changes nothing of the scan.
+type mapReader struct {
+	procDir string
+	devs    map[uint64]device
+	wanted  parsers.PodSet
+	unsure  bool // a file of the pods may have another device there
+	text    *bufio.Reader
+	met     map[inode]bool
+	named   int
+}
+
+func (s *scan) newMapReader() *mapReader {
+	r := &mapReader{procDir: s.ProcDir, devs: s.devs, wanted: s.wanted, text: bufio.NewReaderSize(nil, 64<<10), met: map[inode]bool{}}
+	for _, d := range s.devs {
+		r.unsure = r.unsure || !d.numbers
+	}
+	return r
+}
+
+// read reads block by block, and holds no more than one line: the process chooses how many there are, and
+// how long their paths.
+func (r *mapReader) read(pid string, until time.Time) (m mappings) {
+	var fd int
+	fd, m.err = beneath.Retry(func() (int, error) { return unix.Open(r.procDir+"/"+pid+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if m.err != nil {
+		return m
+	}
 	defer beneath.Close(fd)
-	s.text.Reset(blocks(fd))
-	var last inode
-	for size := 0; ; {
-		line, err := s.text.ReadSlice('\n')
+	clear(r.met)
+	r.named = 0
+	r.text.Reset(blocks(fd))
+	for {
+		line, err := r.text.ReadSlice('\n')
 		cut := errors.Is(err, bufio.ErrBufferFull)
-		if errors.Is(err, io.EOF) {
-			return some, nil
-		}
 		if err != nil && !cut {
-			return some, err
+			if !errors.Is(err, io.EOF) {
+				m.err = err
+			}
+			return m
 		}
-		some = true
-		if size += len(line); size > s.limits.bytes || time.Now().After(s.until) {
-			return some, errShare
+		m.some = true
+		if m.err = r.mapping(&m, bytes.TrimSuffix(line, []byte{'\n'})); m.err == nil && time.Now().After(until) {
+			m.err = procfs.ErrShare
 		}
-		if last, err = s.mapping(pid, bytes.TrimSuffix(line, []byte{'\n'}), last); err != nil {
-			return some, err
-		}
-		for ; cut; size += len(line) { // the kernel gives a mapping's path whole, however deep its directory is
-			line, err = s.text.ReadSlice('\n')
+		for cut && m.err == nil { // the kernel gives a mapping's path whole, however deep its directory is
+			_, err = r.text.ReadSlice('\n')
 			cut = errors.Is(err, bufio.ErrBufferFull)
+		}
+		if m.err != nil {
+			return m
 		}
 	}
 }
 
-// mapping follows up one line. Device and inode number come before the path: a file of another
+// mostNamed bounds the files of one process whose paths name pods, and longestStray the other paths.
+const (
+	mostNamed    = 1000
+	longestStray = 256
+)
+
+// mapping notes one line. Device and inode number come before the path: a file of another
 // file system is no pod's, whatever its name is.
-func (s *scan) mapping(pid string, line []byte, last inode) (inode, error) {
+func (r *mapReader) mapping(to *mappings, line []byte) error {
 	m, ok := parseMapping(line)
 	if !ok || string(m.ino) == "0" {
-		return last, nil
+		return nil
 	}
 	id, ok := m.id()
 	if !ok {
-		return last, errors.New("a mapping without device and inode number")
+		return errors.New("a mapping without device and inode number")
 	}
-	at, ours := s.devs[id.dev]
-	if id == last || !ours && !s.unsure {
-		return id, nil
+	at, ours := r.devs[id.dev]
+	if !ours && !r.unsure || r.met[id] && at.numbers {
+		return nil
 	}
-	var found [4]parsers.PodUID
-	if len(s.wanted.InPath(found[:0], m.path)) > 0 {
-		to := link{process: pid, id: inode{at.stat, id.ino}, sure: ours && at.numbers}
-		s.hint(to, string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'})), "a mapped file")
-		if !to.sure {
-			return id, nil
+	var uids [4]parsers.PodUID
+	named := len(r.wanted.InPath(uids[:0], m.path)) > 0
+	if !named && (!ours || r.met[id]) {
+		return nil
+	}
+	if r.met[id] = true; len(r.met) > procfs.MostHeld {
+		return procfs.ErrShare
+	}
+	f := found{id: id, named: named}
+	if named {
+		if r.named++; r.named > mostNamed {
+			return procfs.ErrShare
 		}
+		f.path = string(bytes.ReplaceAll(m.path, []byte(`\012`), []byte{'\n'}))
+	} else if at.numbers {
+		f.path = string(m.path[:min(len(m.path), longestStray)])
+	} else {
+		f.path = string(m.path)
 	}
-	if !ours {
-		return id, nil
-	}
-	return id, s.remember(inode{at.stat, id.ino}, stray{process: pid, path: string(m.path), what: "a mapped file", sure: at.numbers})
+	to.found = append(to.found, f)
+	return nil
 }
 
 // blocks reads a file as it is asked for.

@@ -1,7 +1,6 @@
 package openfiles
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"strings"
@@ -61,13 +60,11 @@ func TestMappedDeep(t *testing.T) {
 	st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(uid)+"/f"))
 	must(t, err)
 	deep := "/" + strings.Repeat("x", 200<<10)
+	n.process("65534", newUID(), true)
 	n.Write("proc/7/maps", fmt.Sprintf("0-1 r--s 0 ff:ff 1 %s\n0-1 r--s 0 %x:%x %d /link\n", deep, st.Dev_major, st.Dev_minor, st.Ino))
-	n.ProcDir = n.Path("proc")
 	s := n.scan(uid)
 	s.devs[unix.Mkdev(st.Dev_major, st.Dev_minor)] = device{beneath.DevOf(&st), true}
-	s.text = bufio.NewReaderSize(nil, 64<<10)
-	must(t, s.begin("7"))
-	must(t, mapsOf7(s))
+	mappedBy(t, s)
 	if _, met := s.strays[idOf(&st)]; !met {
 		t.Errorf("what follows a deep path is not met: %v", s.strays)
 	}

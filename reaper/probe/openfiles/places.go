@@ -64,6 +64,9 @@ type link struct {
 	// id is the file itself where sure says that the kernel has told it.
 	id   inode
 	sure bool
+	// near reports whether a doubt about the file is one about the pod that its path names. The file
+	// system of another process's file is not asked: it may be anybody's, and hang.
+	near func() bool
 }
 
 // answered is what the kernel says of a file.
@@ -98,6 +101,9 @@ func (p *places) below(at spot, l link) policy.Truth {
 		if l.sure {
 			return same(l.id, idOf(&st), nil)
 		}
+		if l.name == "" && !l.near() {
+			return policy.Unknown
+		}
 		if l.name == "" {
 			return p.leads(l.process, at.prefix+at.entry+"/"+at.rest, idOf(&st))
 		}
@@ -110,9 +116,12 @@ func (p *places) below(at spot, l link) policy.Truth {
 	case !notThere(err):
 		return policy.Unknown
 	case strings.HasSuffix(at.rest, deletedMark):
+		if !l.near() {
+			return policy.No // it has no name that a removal could take
+		}
 		was := p.wasBelow(at, l)
 		if l.sure && was == policy.Unknown {
-			was = policy.No // it has no name that a removal could take
+			was = policy.No
 		}
 		return was
 	}

@@ -134,16 +134,4 @@ func TestHintInDoubt(t *testing.T) {
 			t.Errorf("another file after that: %s, want unknown", truth)
 		}
 	})
-	t.Run("more links than anybody needs", func(t *testing.T) {
-		n, uid := newNode(t), newUID()
-		n.Mkdir(n.PodDir(uid))
-		n.Write("x/"+string(uid)+"/f", "x")
-		for range mostHints + 1 {
-			openTest(t, n.Path("x/"+string(uid)+"/f"))
-		}
-		s := n.scan(uid)
-		if _, _, err := s.files("self"); err != nil || s.pods[uid] != "" || s.doubts[uid] == "" {
-			t.Errorf("%v, %q and %q, want a doubt", err, s.pods[uid], s.doubts[uid])
-		}
-	})
 }

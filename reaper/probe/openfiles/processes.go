@@ -1,12 +1,10 @@
 package openfiles
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,29 +30,27 @@ func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handl
 		self = string(buf[:n])
 	}
 	s := r.newScan(ctx, proc, pods, quarantine, w)
-	s.ours, s.part = ownNumbers(self), "files "
+	s.ours = ownNumbers(self)
 	u := s.Answer
 	met := false
-	n, err := procfs.EachLast(ctx, r.ProcDir, proc, s.last, func(pid string) (ended bool) {
-		if pid == self {
+	n, err := s.Each(ctx, func(p *procfs.Process) (ended bool, _ error) {
+		if p.PID == self {
 			met = true // the handles of this look
-			return false
+			return false, nil
 		}
-		read, ended, err := false, false, s.begin(pid)
-		if err == nil {
-			read, ended, err = s.process(pid)
-		}
-		s.end(pid, err)
-		if errors.Is(err, errShare) {
-			read, err = true, s.over(pid, err)
-		}
+		read, ended, err := s.process(p)
 		switch {
+		case errors.Is(err, procfs.ErrShare):
+			return ended, err
 		case err != nil && u.Err == nil:
-			u.Err = fmt.Errorf("cannot read the open files of PID %s: %w", pid, err)
+			u.Err = fmt.Errorf("cannot read the open files of PID %s: %w", p.PID, err)
 		case read:
 			u.read++
 		}
-		return ended
+		return ended, nil
+	}, func(p *procfs.Process, why error) {
+		u.read++
+		s.over(p, "cannot read the open files", why)
 	})
 	u.alone = self == "1" && n == 1 && met
 	if err != nil {
@@ -71,38 +67,26 @@ func (r *Reader) readOpened(ctx context.Context, pods, quarantine *bounded.Handl
 type scan struct {
 	*Reader
 	*Answer
+	*procfs.Shares
 	wanted parsers.PodSet
 	proc   int
-	ours   bool                   // the proc directory is that of this process's PID namespace
-	hints  map[parsers.PodUID]int // links that named the pod and led elsewhere
+	ours   bool // the proc directory is that of this process's PID namespace
 	names  []byte
-	limits limits
-	text   *bufio.Reader // of the mappings
-	unsure bool          // a file of the pods may have another device there
-	// Of the process that is read: when it began, when its time is over, and what it has used.
-	began, until   time.Time
-	entries, added int
-	owner          procfs.Owner
-	// Of all: when none is begun any more, the time by owner, and the files that are remembered of
-	// those that may not enter any pod's directory.
-	deadline  time.Time
-	spent     map[string]time.Duration
-	strangers int
-	part      string // what is read of them
-	shown     []procfs.Region
-	link      [4096]byte
+	maps   *mapReader
+	run    bounded.Runner[mappings]
+	known  known // of the process that is read
+	shown  []procfs.Region
+	link   [4096]byte
 }
-
-// limits are the share of one process.
-type limits struct{ bytes, entries, strays int }
 
 func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounded.Handle, w parsers.PodSet) *scan {
 	s := &scan{
-		Reader: r, Answer: r.newAnswer(ctx, nil), wanted: w, proc: proc,
-		names: make([]byte, 32<<10), hints: map[parsers.PodUID]int{},
-		limits: limits{shareBytes, shareEntries, shareStrays}, spent: map[string]time.Duration{}, until: time.Now().Add(r.Guard.Limit() / 4),
+		Reader: r, Answer: r.newAnswer(ctx, nil), wanted: w, proc: proc, names: make([]byte, 32<<10),
+		Shares: procfs.NewShares(r.ProcDir, proc, r.CgroupRoot, r.Guard.Limit()),
+		run:    bounded.Runner[mappings]{Guard: cmp.Or(r.Apart, r.Guard)},
 	}
 	s.devs = devicesOf(r.ProcDir, pods, quarantine)
+	s.maps = s.newMapReader()
 	s.places.pods, s.places.quarantine = pods, quarantine
 	return s
 }
@@ -110,13 +94,13 @@ func (r *Reader) newScan(ctx context.Context, proc int, pods, quarantine *bounde
 // process says whether the process could be read, and whether it has ended; one that has is
 // neither read nor refused. A thread is read where it does not share the files of the first one
 // that lives.
-func (s *scan) process(pid string) (read, ended bool, err error) {
-	read, ended, err = s.files(pid)
+func (s *scan) process(p *procfs.Process) (read, ended bool, err error) {
+	read, ended, err = s.files(p, p.PID)
 	if err != nil || !read && !ended {
 		return read, ended, err
 	}
-	others, err := procfs.Threads(s.proc, pid)
-	first := pid
+	others, err := procfs.Threads(s.proc, p.PID)
+	first := p.PID
 	if ended {
 		first = ""
 	}
@@ -125,10 +109,11 @@ func (s *scan) process(pid string) (read, ended bool, err error) {
 			break
 		}
 		if first != "" && s.sameFiles(first, tid) {
+			err = p.Over()
 			continue
 		}
 		var got, over bool
-		if got, over, err = s.files(tid); got && !over && first == "" {
+		if got, over, err = s.files(p, tid); got && !over && first == "" {
 			first, read = tid, true
 		}
 	}
@@ -139,9 +124,9 @@ func (s *scan) process(pid string) (read, ended bool, err error) {
 // then its open files, then its directories (do_exit of kernel/exit.c): so the program comes
 // last, and shows that the files were still there. A kernel thread has none, and counts as
 // one that has ended: then another listing follows, and nothing else.
-func (s *scan) files(pid string) (read, ended bool, _ error) {
+func (s *scan) files(p *procfs.Process, pid string) (read, ended bool, _ error) {
 	for _, name := range [...]string{"cwd", "root"} {
-		if err := s.readLink(s.proc, pid, pid+"/"+name, name); err != nil {
+		if err := s.readLink(p, s.proc, pid, pid+"/"+name, name); err != nil {
 			return s.class(pid, err)
 		}
 	}
@@ -152,25 +137,20 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 		return s.class(pid, err)
 	}
 	defer beneath.Close(fd)
-	var links []string
-	var over error
+	var failed error
 	err = beneath.EachName(fd, s.names, func(d beneath.Entry) bool {
-		links = append(links, d.Name)
-		over = s.spends()
-		return over == nil
+		if d.Name[0] != '.' {
+			failed = s.readLink(p, fd, pid, d.Name, "fd "+d.Name)
+		}
+		if procfs.Vanished(failed) {
+			failed = nil // it was closed
+		}
+		return failed == nil
 	})
-	if err = cmp.Or(over, err); err != nil {
+	if err = cmp.Or(failed, err); err != nil {
 		return s.class(pid, err)
 	}
-	for _, name := range links {
-		if time.Now().After(s.until) {
-			return false, false, errShare
-		}
-		if err := s.readLink(fd, pid, name, "fd "+name); err != nil && !procfs.Vanished(err) {
-			return s.class(pid, err)
-		}
-	}
-	if err := s.readLink(s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
+	if err := s.readLink(p, s.proc, pid, pid+"/exe", "exe"); err != nil && !procfs.Vanished(err) {
 		return s.class(pid, err)
 	} else if err != nil {
 		ended = true
@@ -181,7 +161,10 @@ func (s *scan) files(pid string) (read, ended bool, _ error) {
 // readLink reads one link of a process or thread; what says for people what the link is. Every
 // component of the path is compared, wherever the path begins: that of a process in another mount
 // namespace begins at its own root.
-func (s *scan) readLink(dir int, pid, name, what string) error {
+func (s *scan) readLink(p *procfs.Process, dir int, pid, name, what string) error {
+	if err := p.Over(); err != nil {
+		return err
+	}
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(dir, name, s.link[:]) })
 	if errors.Is(err, unix.ENAMETOOLONG) {
 		return nil // the kernel gives no path of more than 4,096 bytes
@@ -205,31 +188,24 @@ func (s *scan) readLink(dir int, pid, name, what string) error {
 	if dir != s.proc {
 		name = pid + "/fd/" + name
 	}
-	s.hint(link{process: pid, name: name}, string(s.link[:n]), what)
+	s.hint(p, link{process: pid, name: name}, string(s.link[:n]), what)
 	return nil
 }
 
-// mostHints bounds the links that name one pod and lead elsewhere. Who makes more of them
-// keeps that pod, and holds up no look.
-const mostHints = 1000
-
 // hint follows up a path that names pods. The path may change meanwhile, as that of every file
 // of a pod does when it is parked: then the new one is followed.
-func (s *scan) hint(l link, path, what string) {
+func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 	words := func() string {
 		return "PID " + procfs.Who(s.ProcDir, l.process) + " has " + clean.Name(path) + " as " + what
 	}
+	l.near = func() bool { return s.whose(p).near }
 	for range 3 {
 		var doubts []parsers.PodUID
 		for _, at := range spots(s.wanted, path) {
 			if s.pods[at.uid] != "" || s.doubts[at.uid] != "" {
 				continue
 			}
-			truth := policy.Unknown
-			if s.hints[at.uid]++; l.sure || s.hints[at.uid] <= mostHints {
-				truth = s.places.below(at, l)
-			}
-			switch truth {
+			switch s.places.below(at, l) {
 			case policy.Yes:
 				s.pods[at.uid] = words()
 			case policy.Unknown:
@@ -243,14 +219,14 @@ func (s *scan) hint(l link, path, what string) {
 		}
 		if now == path {
 			for _, uid := range doubts {
-				s.doubts[uid] = words() + ", and nobody can tell whether that is this pod's"
+				s.doubt(p, uid, words()+", and nobody can tell whether that is this pod's")
 			}
 			return
 		}
 		path = now
 	}
 	for _, at := range spots(s.wanted, path) {
-		s.doubts[at.uid] = words() + ", and the path changes all the time"
+		s.doubt(p, at.uid, words()+", and the path changes all the time")
 	}
 }
 

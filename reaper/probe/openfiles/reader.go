@@ -25,9 +25,11 @@ type Reader struct {
 	// SelfIsNode says that this process's own namespaces are the node, which may then be a part of
 	// a machine.
 	SelfIsNode bool
+	CgroupRoot string
 	Open       *beneath.Opener
 	Guard      *bounded.Guard
-	Slow       *procfs.Slow // which processes are read last
+	// Apart is for what hangs with one process, so that it takes nothing from other work; nil is Guard.
+	Apart *bounded.Guard
 
 	ownRoot string // this process's root directory, "/" but in tests
 }
@@ -50,8 +52,9 @@ type Answer struct {
 	init       string // PID 1, where it could not be read
 	alone      bool   // this process is PID 1 and the only one of its namespace
 	procDir    string
-	partly     []string // processes of which only their share was read
-	origin     string   // what was read
+	partly     int    // processes of which not all was read
+	partOf     string // one of them
+	origin     string // what was read
 }
 
 func (r *Reader) newAnswer(ctx context.Context, err error) *Answer {
@@ -119,8 +122,8 @@ func (r *Reader) Read(ctx context.Context, pods, quarantine *bounded.Handle, w p
 		noun = "process"
 	}
 	a.origin = fmt.Sprintf("%s/*/{cwd,root,exe,fd}, %d %s", a.procDir, a.read, noun)
-	if a.partly = append(a.partly, m.partly...); len(a.partly) > 0 {
-		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", len(a.partly), a.partly[0])
+	if a.partly += m.partly; a.partly > 0 {
+		a.origin += fmt.Sprintf(", %d of them only in part: %s has more open or mapped than is read of one", a.partly, cmp.Or(a.partOf, m.partOf))
 	}
 	return a
 }

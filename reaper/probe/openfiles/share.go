@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
@@ -12,99 +11,70 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
-// Each process has a share of a look. One that goes over it is left, and the look goes on. What was
-// not read of it is a doubt about its own pod. It is a doubt about the node only where the process
-// may enter any pod's directory, and has more of them before it than its own: see procfs. Another one that holds a
-// file of a dead pod keeps that file open: a removal takes the name only, as the kubelet's own does.
-const (
-	shareBytes   = 64 << 20 // of mappings
-	shareEntries = 100_000  // open files
-	// shareStrays bounds the files that are remembered of one process, and strangersStrays those of
-	// all processes without such capabilities.
-	shareStrays, strangersStrays = 20_000, 100_000
-	longestStray                 = 256
-)
+// What cannot be read of a process is a doubt about its own pod. It is a doubt about the node, or about
+// the pod that a path names, only where the process may enter any pod's directory, and has more of them
+// before it than its own: see procfs. Another one that holds a file of a dead pod keeps that file open: a
+// removal takes the name only, as the kubelet's own does.
 
-var errShare = errors.New("it has more open or mapped than is read of one process")
-
-// begin starts the share of a process. Its time is above that of one file that does not answer. All
-// processes of one owner share what one has, and all owners end before the look does: what is left
-// then is a doubt like that of one process over its share.
-func (s *scan) begin(pid string) error {
-	now := time.Now()
-	s.began, s.entries, s.added, s.owner = now, 0, 0, procfs.OwnerOf(s.ProcDir, pid)
-	if s.deadline.IsZero() {
-		s.deadline = now.Add(s.Guard.Limit() * 3 / 4)
-	}
-	s.until = now.Add(s.Guard.Limit()/4 - s.spent[s.account()])
-	if s.deadline.Before(s.until) {
-		s.until = s.deadline
-	}
-	if !s.until.After(now) {
-		return errShare
-	}
-	return nil
+// known is what is known of a process, once it was asked for.
+type known struct {
+	procfs.Owner
+	pid string
+	// near says that what is unknown of it is a doubt about more than its own pod.
+	near bool
 }
 
-// account is what a process spends of: a pod's, since it may take any user ID there, or a user's.
-func (s *scan) account() string {
-	if s.owner.Pod != "" {
-		return "pod " + string(s.owner.Pod)
+func (s *scan) whose(p *procfs.Process) known {
+	if s.known.pid != p.PID {
+		o, err := s.Whose(p.PID)
+		s.known = known{o, p.PID, err == nil && o.Enters && procfs.Shows(s.ProcDir, p.PID, s.regions(), o)}
 	}
-	return s.owner.UID
+	return s.known
 }
 
-// end counts what a process spent.
-func (s *scan) end(pid string, err error) {
-	s.spent[s.account()] += time.Since(s.began)
-	s.Slow.Note(s.ProcDir, s.part, pid, errors.Is(err, errShare))
+// doubt notes a doubt about a pod that a file of the process names.
+func (s *scan) doubt(p *procfs.Process, uid parsers.PodUID, words string) {
+	if !s.whose(p).near {
+		uid = s.whose(p).Pod
+	}
+	if s.wanted[uid] && s.doubts[uid] == "" {
+		s.doubts[uid] = words
+	}
 }
 
-// last says which processes are read last: those that used up their share before.
-func (s *scan) last(pid string) bool { return s.Slow.Was(s.ProcDir, s.part, pid) }
-
-// spends takes one entry of the share.
-func (s *scan) spends() error {
-	if s.entries++; s.entries > s.limits.entries || time.Now().After(s.until) {
-		return errShare
-	}
-	return nil
-}
-
-// over puts the doubt of a process over its share where it belongs, and returns what is a doubt
-// about the node.
-func (s *scan) over(pid string, err error) error {
-	if !errors.Is(err, errShare) {
-		return err
-	}
-	pod := s.owner.Pod
-	who := "PID " + procfs.Who(s.ProcDir, pid)
+// over notes that not all of a process was read, where that belongs.
+func (s *scan) over(p *procfs.Process, what string, why error) {
+	of := s.whose(p)
+	who := "PID " + procfs.Who(s.ProcDir, p.PID)
 	switch {
-	case pod != "":
-		who += " of pod " + string(pod)
-		if s.wanted[pod] {
-			s.doubts[pod] = who + ": " + err.Error()
+	case of.Pod != "":
+		who += " of pod " + string(of.Pod)
+		if s.wanted[of.Pod] {
+			s.doubts[of.Pod] = who + ": " + why.Error()
 		}
-	case s.owner.UID != "":
-		who += " of user ID " + s.owner.UID
+	case of.UID != "":
+		who += " of user ID " + of.UID
 	}
-	s.partly = append(s.partly, who)
-	if s.owner.Enters && procfs.Shows(s.ProcDir, pid, s.regions(), pod) {
-		return fmt.Errorf("%w (%s)", err, who)
+	if s.partly++; s.partly == 1 {
+		s.partOf = who
 	}
-	return nil
+	if s.Err == nil && (of.near || !errors.Is(why, procfs.ErrShare)) {
+		s.Err = fmt.Errorf("%s of %s: %w", what, who, why)
+	}
 }
 
 // Name puts the names of pods beside their UIDs, where processes of theirs went over their share.
 func (a *Answer) Name(names map[parsers.PodUID]policy.PodName) {
 	for uid, name := range names {
 		old := " of pod " + string(uid)
-		if !strings.Contains(strings.Join(a.partly, "\n"), old) || !policy.IsDNSName(name.Namespace) || !policy.IsDNSName(name.Name) {
+		if a.partly == 0 || !policy.IsDNSName(name.Namespace) || !policy.IsDNSName(name.Name) {
 			continue
 		}
 		with := " of pod " + name.Namespace + "/" + name.Name + ", " + string(uid)
 		a.origin = strings.ReplaceAll(a.origin, old, with)
-		a.doubts[uid] = strings.ReplaceAll(a.doubts[uid], old, with)
+		if doubt, ok := a.doubts[uid]; ok {
+			a.doubts[uid] = strings.ReplaceAll(doubt, old, with)
+		}
 		if a.Err != nil && strings.Contains(a.Err.Error(), old) {
 			a.Err = errors.New(strings.ReplaceAll(a.Err.Error(), old, with))
 		}
@@ -127,24 +97,4 @@ func (s *scan) regions() []procfs.Region {
 		s.shown = append(s.shown, r)
 	}
 	return s.shown
-}
-
-// remember notes a stray of the process that is read.
-func (s *scan) remember(id inode, held stray) error {
-	if _, known := s.strays[id]; known {
-		return nil
-	}
-	if len(held.path) > longestStray && held.sure {
-		held.path = held.path[:longestStray]
-	}
-	if s.added++; s.added > s.limits.strays {
-		return errShare
-	}
-	if !s.owner.Enters {
-		if s.strangers++; s.strangers > strangersStrays {
-			return errShare
-		}
-	}
-	s.stray(id, held)
-	return nil
 }

@@ -1,13 +1,9 @@
 package openfiles
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,89 +12,142 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestShare: a process over its share is a doubt about its own pod. It is one about the node only
-// where it may enter the directories of others and has them before it.
-func TestShare(t *testing.T) {
-	const pods = "/var/lib/kubelet/pods"
-	const root, user, usual, none, all = "0", "65534", "a80425fb", "0", "1ffffffffff"
-	for name, use := range map[string]func(s *scan) error{
-		"maps, bytes":   func(s *scan) error { s.limits.bytes = 1; return mapsOf7(s) },
-		"maps, entries": func(s *scan) error { s.limits.strays = 0; return mapsOf7(s) },
-		"maps, time":    func(s *scan) error { s.until = time.Now(); return mapsOf7(s) },
-		"fds, entries":  func(s *scan) error { s.limits.entries = 1; _, _, err := s.files("7"); return err },
-		"fds, time":     func(s *scan) error { s.until = time.Now(); _, _, err := s.files("7"); return err },
-		"the owner's":   func(s *scan) error { s.spent[s.account()] = time.Hour; return s.begin("7") },
-		"the look's":    func(s *scan) error { s.deadline = time.Now(); return s.begin("7") },
+// process makes a process of a user in the pod's cgroup, with all pods before it or only its own.
+func (n *node) process(uid string, pod parsers.PodUID, all bool) {
+	n.T.Helper()
+	n.Mkdir("proc/7/fd", "proc/7/ns", "proc/self/ns")
+	n.Write("proc/7/status", "Name:\tx\nUid:\t"+strings.Repeat(uid+"\t", 4)+"\nCapPrm:\t0\nx\n")
+	n.Write("proc/7/cgroup", "0::/kubepods/pod"+string(pod)+"/c\n")
+	n.Write("proc/7/maps", "")
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	must(n.T, err)
+	n.Write("proc/self/mountinfo", string(text))
+	if !all {
+		text = []byte("1 1 0:9 / / rw - overlay o rw\n")
+	}
+	n.Write("proc/7/mountinfo", string(text))
+	for link, to := range map[string]string{"7/cwd": "/x", "7/exe": "/x", "7/root": "/", "7/ns/user": "user:[1]", "self/ns/user": "user:[1]"} {
+		must(n.T, os.Symlink(to, n.Path("proc/"+link)))
+	}
+	n.ProcDir = n.Path("proc")
+}
+
+// each reads process 7, until it is over its share where over says so.
+func (s *scan) each(t *testing.T, do func(p *procfs.Process) error) error {
+	t.Helper()
+	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { return false, do(p) },
+		func(p *procfs.Process, why error) { s.over(p, "cannot read the open files", why) })
+	return err
+}
+
+// TestOverItsShare: what is not read of a process is a doubt about its own pod. It is one about the node where
+// the process may enter the directories of others and has them before it.
+func TestOverItsShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid       string
+		all, node bool
+	}{
+		"a user": {"65534", true, false}, "root": {"0", true, true}, "root of a container": {"0", false, false},
 	} {
-		for whose, c := range map[string]struct {
-			uid, caps, userNS string
-			pod, node         bool
-			shows, root       string
-		}{
-			"a stranger":                         {user, none, "1", false, false, "/", "/"},
-			"the node's root":                    {root, all, "1", false, true, "/", "/"},
-			"a user with a capability":           {user, all, "1", false, true, "/", "/"},
-			"root of its own user namespace":     {"100000", all, "2", false, false, "/", "/"},
-			"a container's root":                 {root, usual, "1", true, false, "", "/"},
-			"a container with all pods":          {root, usual, "1", true, true, pods, "/"},
-			"a container with another pod":       {root, none, "1", true, true, pods + "/" + string(newUID()), "/"},
-			"a container with the node's root":   {root, usual, "1", true, true, "/", "/"},
-			"a container of a user with all":     {user, none, "1", true, false, "/", "/"},
-			"a container with a user namespace":  {"100000", all, "2", true, false, pods, "/"},
-			"a privileged one with its own only": {root, all, "1", true, false, "", "/"},
-			"a privileged one in a chroot":       {root, all, "1", true, true, "", "/x"},
-		} {
-			t.Run(name+", "+whose, func(t *testing.T) {
-				n, own, other := newNode(t), newUID(), newUID()
-				n.Mkdir(n.PodDir(own), n.PodDir(other), "proc/7/fd", "proc/7/ns", "proc/self/ns")
-				st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(other)))
-				must(t, err)
-				n.Write("proc/7/maps", fmt.Sprintf("0-1 r--s 0 %x:%x 1 /f\n0-1 r--s 0 %x:%x 2 /g\n", st.Dev_major, st.Dev_minor, st.Dev_major, st.Dev_minor))
-				n.Write("proc/7/status", "Name:\tx\nUid:\t"+strings.Repeat(c.uid+"\t", 4)+"\nCapPrm:\t"+c.caps+"\nx\n")
-				shows := "1 1 0:9 / / rw - overlay o rw\n2 1 8:1 " + pods + "/" + string(own) + "/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"
-				if c.shows != "" {
-					shows += "3 1 8:1 " + c.shows + " /j rw - ext4 /dev/sda1 rw\n"
-				}
-				n.Write("proc/7/mountinfo", shows)
-				if c.pod {
-					n.Write("proc/7/cgroup", "0::/kubepods/pod"+string(own)+"/c\n")
-				}
-				for _, link := range []string{"proc/7/cwd", "proc/7/exe", "proc/7/fd/1", "proc/7/fd/2"} {
-					must(t, os.Symlink("/x", n.Path(link)))
-				}
-				must(t, os.Symlink(c.root, n.Path("proc/7/root")))
-				must(t, os.Symlink("user:["+c.userNS+"]", n.Path("proc/7/ns/user")))
-				must(t, os.Symlink("user:[1]", n.Path("proc/self/ns/user")))
-				n.ProcDir = n.Path("proc")
-				s := n.scan(own, other)
-				s.shown = []procfs.Region{{Dev: "8:1", Path: pods, FSType: "ext4"}}
-				s.text = bufio.NewReader(nil)
-				s.devs[unix.Mkdev(st.Dev_major, st.Dev_minor)] = device{beneath.DevOf(&st), true}
-				must(t, s.begin("7"))
-				err = use(s)
-				if !errors.Is(err, errShare) {
-					t.Fatalf("%v: the share is not used up", err)
-				}
-				s.Err = s.over("7", err)
-				s.read = 1
-				s.Name(map[parsers.PodUID]policy.PodName{own: {Namespace: "shop", Name: "web-0"}})
-				if c.pod && c.node && !strings.Contains(s.Err.Error(), "shop/web-0, "+string(own)) {
-					t.Errorf("it names no pod: %v", s.Err)
-				}
-				if got := s.Err != nil; got != c.node {
-					t.Errorf("a doubt about the node is %v, want %v", got, c.node)
-				}
-				if f := s.Fact(other, nil); (f.Truth == policy.No) == c.node {
-					t.Errorf("another pod is in use: %s (%s)", f.Truth, f.Detail)
-				}
-				if f := s.Fact(own, nil); c.pod && (f.Truth != policy.Unknown || !c.node && !strings.Contains(f.Detail, "shop/web-0")) {
-					t.Errorf("its own pod is in use: %s (%s)", f.Truth, f.Detail)
-				}
-			})
+		t.Run(name, func(t *testing.T) {
+			n, own, other := newNode(t), newUID(), newUID()
+			n.Mkdir(n.PodDir(own), n.PodDir(other))
+			n.process(c.uid, own, c.all)
+			s := n.scan(own, other)
+			must(t, s.each(t, func(*procfs.Process) error { return procfs.ErrShare }))
+			s.read = 1
+			s.Name(map[parsers.PodUID]policy.PodName{own: {Namespace: "shop", Name: "web-0"}})
+			if c.node != (s.Err != nil) || c.node && !strings.Contains(s.Err.Error(), "shop/web-0, "+string(own)) {
+				t.Errorf("a doubt about the node is %v", s.Err)
+			}
+			if f := s.Fact(other, nil); (f.Truth == policy.No) == c.node {
+				t.Errorf("another pod is in use: %s (%s)", f.Truth, f.Detail)
+			}
+			if f := s.Fact(own, nil); f.Truth != policy.Unknown || !c.node && !strings.Contains(f.Detail, "shop/web-0") {
+				t.Errorf("its own pod is in use: %s (%s)", f.Truth, f.Detail)
+			}
+		})
+	}
+}
+
+// TestStrangersDoubts: what nobody can tell of a file is a doubt about the pod that its path names, but not where
+// a stranger has called the file so, or moves it all the time. A file of the pod is one whoever has it.
+func TestStrangersDoubts(t *testing.T) {
+	for _, uid := range []string{"0", "65534"} {
+		n, own, dead, held := newNode(t), newUID(), newUID(), newUID()
+		n.Mkdir(n.PodDir(own), "x/"+string(dead))
+		n.Write(n.PodDir(dead)+"/f", "x")
+		n.Write(n.PodDir(held)+"/f", "x")
+		n.process(uid, own, true)
+		s := n.scan(own, dead, held)
+		s.places.hang = true // another file has not answered
+		must(t, s.each(t, func(p *procfs.Process) error {
+			s.hint(p, link{process: "7"}, n.Path("x/"+string(dead)+"/f"), "a mapped file")
+			s.hint(p, link{process: "7"}, n.Path("x/"+string(dead)+"/gone (deleted)"), "a mapped file")
+			st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(held)+"/f"))
+			must(t, err)
+			s.hint(p, link{process: "7", id: idOf(&st), sure: true}, n.Path("x/"+string(held)+"/f"), "a mapped file")
+			return nil
+		}))
+		if got := s.doubts[dead] != ""; got != (uid == "0") {
+			t.Errorf("user %s: a doubt about the pod that is named: %q", uid, s.doubts[dead])
+		}
+		if s.pods[held] == "" {
+			t.Errorf("user %s: a file of a pod is not seen", uid)
+		}
+	}
+}
+
+// TestManyNames: a thousand files of a stranger that have the pod's name are no doubt, and take a stranger's share.
+func TestManyNames(t *testing.T) {
+	n, own, dead := newNode(t), newUID(), newUID()
+	n.Mkdir(n.PodDir(own))
+	n.Write(n.PodDir(dead)+"/f", "x")
+	n.Write("x/"+string(dead)+"/f", "x")
+	n.process("65534", own, true)
+	for i := range 1500 {
+		must(t, os.Symlink(n.Path("x/"+string(dead)+"/f"), n.Path(fmt.Sprintf("proc/7/fd/%d", i))))
+	}
+	a := n.opened(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
+	if f := a.Fact(dead, nil); f.Truth != policy.No {
+		t.Errorf("%s (%s)", f.Truth, f.Detail)
+	}
+}
+
+// TestMapsOfOneHang: a process whose mappings cannot be read, since it executes a program from a file system that
+// does not answer, is one over its share. All others are read, in this look and the next.
+func TestMapsOfOneHang(t *testing.T) {
+	for _, uid := range []string{"0", "65534"} {
+		n, own, dead := newNode(t), newUID(), newUID()
+		n.Mkdir(n.PodDir(own), n.PodDir(dead))
+		n.process(uid, own, true)
+		n.Guard, n.Apart = &bounded.Guard{Patience: 3 * time.Second}, &bounded.Guard{Patience: 3 * time.Second}
+		must(t, os.Remove(n.Path("proc/7/maps")))
+		must(t, unix.Mkfifo(n.Path("proc/7/maps"), 0o600)) // to open it waits for a writer
+		t.Cleanup(func() {
+			if fd, err := unix.Open(n.Path("proc/7/maps"), unix.O_RDWR|unix.O_NONBLOCK, 0); err == nil {
+				t.Cleanup(func() { _ = unix.Close(fd) })
+			}
+		})
+		for range 2 {
+			began := time.Now()
+			a := n.mapped(t.Context(), n.handle("kubelet/pods"), nil, parsers.PodSet{own: true, dead: true})
+			a.read = 1
+			if f := a.Fact(dead, nil); (f.Truth == policy.No) == (uid == "0") {
+				t.Errorf("user %s: %s (%s)", uid, f.Truth, f.Detail)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %s", took)
+			}
+		}
+		if n.Guard.Stuck() > 0 || n.Apart.Stuck() != 1 {
+			t.Errorf("%d and %d hang", n.Guard.Stuck(), n.Apart.Stuck())
 		}
 	}
 }
@@ -117,72 +166,10 @@ func TestRegionOfPods(t *testing.T) {
 	}
 }
 
-// TestShareOfOwner: many slow processes of one user or pod use up what one has. Who did is read last
-// in the next look, and others have all they need.
-func TestShareOfOwner(t *testing.T) {
-	n := newNode(t)
-	n.Slow = &procfs.Slow{}
-	own := newUID()
-	for pid, uid := range map[string]string{"7": "0", "8": "5", "9": "65534"} {
-		n.Mkdir("proc/" + pid)
-		n.Write("proc/"+pid+"/status", "Name:\tx\nUid:\t"+strings.Repeat(uid+"\t", 4)+"\nCapPrm:\t0\nx\n")
-		n.Write("proc/"+pid+"/stat", pid+" (x) S 1"+strings.Repeat(" 1", 30))
-		if pid != "9" {
-			n.Write("proc/"+pid+"/cgroup", "0::/kubepods/pod"+string(own)+"/c\n")
-		}
-	}
-	n.ProcDir = n.Path("proc")
-	s := n.scan()
-	must(t, s.begin("7"))
-	s.began = s.began.Add(-n.Guard.Limit() / 4)
-	s.end("7", nil)
-	if err := s.begin("8"); !errors.Is(err, errShare) {
-		t.Errorf("%v: another process of the pod has a share of its own", err)
-	}
-	s.end("8", errShare)
-	if err := s.begin("9"); err != nil {
-		t.Errorf("%v: a stranger has none", err)
-	}
-	s.end("9", nil)
-	var order []string
-	_, err := procfs.EachLast(t.Context(), n.ProcDir, s.proc, n.scan().last, func(pid string) bool { order = append(order, pid); return false })
-	if must(t, err); len(order) != 3 || order[2] != "8" {
-		t.Errorf("read in the order of %v", order)
-	}
-	n.Write("proc/8/stat", "8 (x) S 1"+strings.Repeat(" 2", 30))
-	if n.scan().last("8") {
-		t.Error("the PID is another process's by now, and read last")
-	}
-}
-
-func mapsOf7(s *scan) error {
-	_, err := s.maps("7")
-	return err
-}
-
-// TestMapsAreStreamed: 64 MiB of mappings with paths of 3,900 bytes take next to no memory.
-func TestMapsAreStreamed(t *testing.T) {
-	n, uid := newNode(t), newUID()
-	n.Mkdir(n.PodDir(uid), "proc/7")
-	f, err := os.Create(n.Path("proc/7/maps"))
-	must(t, err)
-	w := bufio.NewWriter(f)
-	for i := range 15_000 {
-		_, err := io.WriteString(w, "0-1 r--s 0 ff:ff "+strconv.Itoa(i+1)+" /"+strings.Repeat("x", 3900)+"\n")
-		must(t, err)
-	}
-	must(t, errors.Join(w.Flush(), f.Close()))
-	n.ProcDir = n.Path("proc")
-	s := n.scan(uid)
-	s.text = bufio.NewReaderSize(nil, 64<<10)
-	must(t, s.begin("7"))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	must(t, mapsOf7(s))
-	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("it took %d bytes", took)
-	}
+// mappedBy reads the mappings of process 7.
+func mappedBy(t *testing.T, s *scan) {
+	t.Helper()
+	must(t, s.each(t, func(p *procfs.Process) error { _, err := s.mapsOf(p); return err }))
 }
 
 // TestMappedNameOnly: a mapped file of another file system, or of another inode, is no pod's for
@@ -190,11 +177,9 @@ func TestMapsAreStreamed(t *testing.T) {
 func TestMappedNameOnly(t *testing.T) {
 	n, uid := newNode(t), newUID()
 	n.Write(n.PodDir(uid)+"/etc-hosts", "x")
-	s := n.scan(uid)
-	must(t, s.begin("7"))
+	n.process("0", newUID(), true)
 	st, err := beneath.StatName(unix.AT_FDCWD, n.Path(n.PodDir(uid)+"/etc-hosts"))
 	must(t, err)
-	s.devs = map[uint64]device{unix.Mkdev(8, 1): {beneath.DevOf(&st), true}}
 	path := "/j/" + string(uid) + "/etc-hosts"
 	for line, held := range map[string]bool{
 		"0-1 r--s 0 07:00 14 " + path:                            false,
@@ -202,9 +187,36 @@ func TestMappedNameOnly(t *testing.T) {
 		fmt.Sprintf("0-1 r--s 0 08:01 %d %s", st.Ino, path):      true,
 		"0-1 r--s 0 08:01 15 /j/" + string(uid) + "/x (deleted)": false,
 	} {
-		s.pods, s.doubts = map[parsers.PodUID]string{}, map[parsers.PodUID]string{}
-		if _, err := s.mapping("1", []byte(line), inode{}); err != nil || len(s.pods)+len(s.doubts) > 0 != held {
-			t.Errorf("%s: %v, %v %v", line, err, s.pods, s.doubts)
+		n.Write("proc/7/maps", line+"\n")
+		s := n.scan(uid)
+		s.devs = map[uint64]device{unix.Mkdev(8, 1): {beneath.DevOf(&st), true}}
+		s.maps = s.newMapReader()
+		mappedBy(t, s)
+		if s.Err != nil || len(s.pods)+len(s.doubts) > 0 != held {
+			t.Errorf("%s: %v, %v %v", line, s.Err, s.pods, s.doubts)
 		}
 	}
+}
+
+// TestManyMappedFiles: a process has as many mapped files on the pods' file system as it likes, and no more are
+// remembered than of one owner.
+func TestManyMappedFiles(t *testing.T) {
+	n, own, dead := newNode(t), newUID(), newUID()
+	n.Mkdir(n.PodDir(own), n.PodDir(dead))
+	n.process("65534", own, true)
+	var maps strings.Builder
+	for i := range 2 * procfs.MostHeld {
+		fmt.Fprintf(&maps, "0-1 r--s 0 08:01 %d /f\n", i+1)
+	}
+	n.Write("proc/7/maps", maps.String())
+	s := n.scan(own, dead)
+	s.devs = map[uint64]device{unix.Mkdev(8, 1): {1, true}}
+	s.maps = s.newMapReader()
+	var over error
+	_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) { _, err := s.mapsOf(p); return false, err },
+		func(_ *procfs.Process, why error) { over = why })
+	if must(t, err); !errors.Is(over, procfs.ErrShare) || len(s.strays) > procfs.MostHeld {
+		t.Errorf("%v, and %d are remembered", over, len(s.strays))
+	}
+	testkit.WantDetail(t, s.Fact(dead, nil), "")
 }

@@ -3,6 +3,7 @@ package openfiles
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 
@@ -74,20 +75,23 @@ func devicesOf(procDir string, dirs ...*bounded.Handle) map[uint64]device {
 }
 
 // mountDevice is the device that mountinfo has for a mount of our namespace.
-func mountDevice(procDir string, id uint64) (uint64, bool) {
-	text, err := os.ReadFile(procDir + "/self/mountinfo")
+func mountDevice(procDir string, id uint64) (dev uint64, ok bool) {
+	f, err := os.Open(procDir + "/self/mountinfo")
 	if err != nil {
 		return 0, false
 	}
-	for line := range bytes.Lines(text) {
-		if f := bytes.Fields(line); len(f) > 2 && string(f[0]) == strconv.FormatUint(id, 10) {
-			major, minor, _ := bytes.Cut(f[2], []byte{':'})
-			a, err := strconv.ParseUint(string(major), 10, 32)
-			b, err2 := strconv.ParseUint(string(minor), 10, 32)
-			return unix.Mkdev(uint32(a), uint32(b)), errors.Join(err, err2) == nil
+	defer f.Close() //nolint:errcheck // read only
+	err = procfs.EachMount(f, func(l *procfs.MountLine) error {
+		if n, is := l.Number(); !is || n != id {
+			return nil
 		}
-	}
-	return 0, false
+		major, minor, _ := bytes.Cut(l.Dev, []byte{':'})
+		a, err := strconv.ParseUint(string(major), 10, 32)
+		b, err2 := strconv.ParseUint(string(minor), 10, 32)
+		dev, ok = unix.Mkdev(uint32(a), uint32(b)), errors.Join(err, err2) == nil
+		return io.EOF
+	})
+	return dev, ok && errors.Is(err, io.EOF)
 }
 
 // addStrays adds the strays that the walk met. Where the walk was not whole, the rest is no

@@ -14,6 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
@@ -125,8 +126,15 @@ func TestHeldWithoutDescriptor(t *testing.T) {
 		n.want(a, uid, policy.Yes, "PID "+pids[how])
 		// The guard off: the descriptors of the processes, as they were read before.
 		s := n.scan(uid)
-		if _, _, err := s.files(pids[how]); err != nil || s.pods[uid] != "" {
-			t.Errorf("%s: %v, and the process shows %q by itself", how, err, s.pods[uid])
+		_, err := s.Each(t.Context(), func(p *procfs.Process) (bool, error) {
+			if p.PID != pids[how] {
+				return false, nil
+			}
+			_, _, err := s.files(p, p.PID)
+			return false, err
+		}, func(p *procfs.Process, why error) { t.Error(p.PID, why) })
+		if must(t, err); s.pods[uid] != "" {
+			t.Errorf("%s: the process shows %q by itself", how, s.pods[uid])
 		}
 	}
 	n.unused(a, other)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,37 +26,35 @@ type Owner struct {
 	// Enters says that it has user ID 0, or in our user namespace a capability that opens the
 	// directories of others. What cannot be read counts as that.
 	Enters bool
+	// Apart says that it is in another user namespace, where it takes no privilege of the node's to mount.
+	Apart bool
 }
 
 // The capabilities that open any pod's directory, by their bits: CAP_DAC_OVERRIDE,
 // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE and CAP_SYS_ADMIN.
 const capEnters = 1<<1 | 1<<2 | 1<<19 | 1<<21
 
-// OwnerOf reads whose a process or a thread is, a path below the proc directory.
-func OwnerOf(dir, pid string) Owner {
+// Whose reads whose a process or a thread is, by its name below the proc directory. The error is that of
+// one that has ended.
+func (s *Shares) Whose(pid string) (Owner, error) {
 	o := Owner{Enters: true}
-	o.Pod, _ = PodOf(dir, pid)
-	text, err := beneath.ReadNamed(dir+"/"+pid+"/status", 1<<20)
-	if err != nil {
-		o.Enters = !Vanished(err)
-		return o
+	o.Pod, _ = PodOf(s.dir, s.cgroups, pid)
+	text, err := beneath.ReadNamed(s.dir+"/"+pid+"/status", 1<<20)
+	if Vanished(err) {
+		return o, err
 	}
 	ids := strings.Fields(statusField(text, "Uid:"))
-	caps, err := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
-	if len(ids) != 4 || err != nil {
-		return o
+	caps, err2 := strconv.ParseUint(strings.TrimSpace(statusField(text, "CapPrm:")), 16, 64)
+	if len(ids) != 4 || errors.Join(err, err2) != nil {
+		return o, nil
 	}
 	o.UID = ids[1]
-	ours, err := os.Readlink(dir + "/self/ns/user")
-	theirs, err2 := os.Readlink(dir + "/" + pid + "/ns/user")
-	if err == nil && err2 == nil && ours != theirs {
+	theirs, err := os.Readlink(s.dir + "/" + pid + "/ns/user")
+	if o.Apart = err == nil && s.ours != "" && theirs != s.ours; o.Apart {
 		caps = 0 // they hold in that namespace only
 	}
-	o.Enters = caps&capEnters != 0
-	for _, id := range ids {
-		o.Enters = o.Enters || id == "0"
-	}
-	return o
+	o.Enters = caps&capEnters != 0 || slices.Contains(ids, "0")
+	return o, nil
 }
 
 func statusField(text []byte, name string) string {
@@ -64,16 +63,42 @@ func statusField(text []byte, name string) string {
 	return string(text)
 }
 
-// PodOf reads which pod's cgroup a process is in.
-func PodOf(dir, pid string) (parsers.PodUID, bool) {
+// PodOf reads which pod's cgroup a process is in. root is where the cgroup file systems are mounted. Who
+// has a cgroup of their own (Delegate= of systemd.resource-control(5)) may make one below it and call it as
+// a pod's, so one that neither root nor we have made is none.
+func PodOf(dir, root, pid string) (parsers.PodUID, bool) {
 	text, _ := Cgroup(dir, pid)
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '/' || r == '\n' }) {
-		if uid, ok := parsers.PodOfCgroup(part); ok {
-			return uid, true
+	for line := range strings.Lines(text) {
+		_, line, _ = strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		hierarchy, at, _ := strings.Cut(line, ":")
+		for end := 0; end < len(at); {
+			from := end + 1
+			if end = strings.IndexByte(at[from:], '/') + from; end < from {
+				end = len(at)
+			}
+			if uid, ok := parsers.PodOfCgroup(at[from:end]); ok && !madeByOthers(root, hierarchy, at[:end]) {
+				return uid, true
+			}
 		}
 	}
 	return "", false
 }
+
+// madeByOthers asks who made a cgroup. The unified hierarchy has no name, and is mounted at root or below it.
+func madeByOthers(root, hierarchy, path string) bool {
+	if hierarchy = strings.TrimPrefix(hierarchy, "name="); hierarchy == "" {
+		hierarchy = "unified"
+	}
+	for _, at := range [...]string{root + "/" + hierarchy + path, root + path} {
+		if st, err := beneath.StatName(unix.AT_FDCWD, at); err == nil {
+			return MadeByOthers(&st)
+		}
+	}
+	return false
+}
+
+// MadeByOthers reports whether another user than root and us made a cgroup.
+func MadeByOthers(st *unix.Statx_t) bool { return st.Uid != 0 && int(st.Uid) != os.Geteuid() }
 
 // Region is a directory of the node as mountinfo would say it.
 type Region struct {
@@ -153,7 +178,7 @@ func (l *MountLine) Reaches(in []Region, own parsers.PodUID) bool {
 }
 
 // showsLimit bounds how much of mountinfo is read, and for how long, to know what a process has
-// before it. Who may mount that much may do all.
+// before it.
 const (
 	showsLimit = 64 << 20
 	showsTime  = 500 * time.Millisecond
@@ -162,29 +187,52 @@ const (
 var errShows = errors.New("it shows the pods' file system")
 
 // Shows says whether the mount namespace of a process shows another part of the regions than the
-// directory of one pod. What cannot be read counts as yes, unless the process has ended; so does a
-// process with another root, whose mountinfo does not show all.
-func Shows(dir, pid string, in []Region, own parsers.PodUID) bool {
-	root, err := os.Readlink(dir + "/" + pid + "/root")
+// directory of one pod. What cannot be read counts as yes, unless the process has ended. Who may mount
+// more than is read may do all, but in another user namespace anybody may mount that much.
+func Shows(dir, pid string, in []Region, o Owner) bool {
+	link, err := os.Readlink(dir + "/" + pid + "/root")
 	if err != nil {
 		return !Vanished(err)
 	}
-	if root != "/" || len(in) == 0 {
+	if len(in) == 0 {
 		return true
 	}
-	f, err := os.Open(dir + "/" + pid + "/mountinfo")
-	if err != nil {
-		return !Vanished(err)
-	}
-	defer f.Close() //nolint:errcheck // read only
-	whole, limit := false, io.LimitedReader{R: f, N: showsLimit}
-	until := time.Now().Add(showsTime)
-	err = EachMount(&limit, func(l *MountLine) error {
+	whole, read, until := false, 0, time.Now().Add(showsTime)
+	do := func(l *MountLine) error {
 		whole = whole || string(l.Target) == "/"
-		if IsMountNamespace(l.Root) || l.Reaches(in, own) || time.Now().After(until) {
+		if IsMountNamespace(l.Root) || l.Reaches(in, o.Pod) {
 			return errShows
 		}
+		if read += len(l.Root) + len(l.Target) + len(l.Rest); read > showsLimit || time.Now().After(until) || len(l.Root) == 0 {
+			return ErrShare
+		}
 		return nil
-	})
-	return err != nil && !Vanished(err) || limit.N <= 0 || err == nil && !whole
+	}
+	if link == "/" {
+		err = eachMountOf(dir, pid, do)
+	} else { // mountinfo ends at its root
+		err = namespaceMountsOf(dir, pid, do)
+	}
+	if errors.Is(err, ErrShare) {
+		return !o.Apart
+	}
+	return err != nil && !Vanished(err) || err == nil && !whole
+}
+
+func eachMountOf(dir, pid string, do func(l *MountLine) error) error {
+	f, err := os.Open(dir + "/" + pid + "/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return EachMount(f, do)
+}
+
+func namespaceMountsOf(dir, pid string, do func(l *MountLine) error) error {
+	fd, err := OpenNamespace(unix.AT_FDCWD, dir+"/"+pid+"/ns/mnt")
+	if err != nil {
+		return err
+	}
+	defer beneath.Close(fd)
+	return NamespaceMounts(fd, do)
 }

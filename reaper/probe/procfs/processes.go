@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 
@@ -30,50 +31,55 @@ func Open(dir string) (int, error) {
 	return proc, nil
 }
 
+// strangersListings is how many of them wait for the processes of others than root and us. Anybody can
+// have one process start the next and end, for ever; root's may never be missed.
+const strangersListings = 8
+
 // Each calls do for every process of the open directory proc, which is dir, and tells how many
 // there were. do says whether the process had ended before it could be read. What it had, its
 // mount namespace or an open directory, may be that of a child by then, which was not there when
 // the processes were listed: so they are listed once more, and again as long as one of the new
 // ones had ended.
 func Each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool)) (int, error) {
-	return EachLast(ctx, dir, proc, nil, do)
+	return each(ctx, dir, proc, do, func() bool { return false })
 }
 
-// EachLast is Each, and comes to those last of which last says so.
-func EachLast(ctx context.Context, dir string, proc int, last func(pid string) bool, do func(pid string) (ended bool)) (int, error) {
+// each is Each. rest reads what do has left until no process ends any more, and says whether one had ended.
+func each(ctx context.Context, dir string, proc int, do func(pid string) (ended bool), rest func() (again bool)) (int, error) {
 	seen := map[string]bool{}
 	for i := range mostListings {
 		pids, err := Numbers(proc)
 		if err != nil {
 			return len(seen), fmt.Errorf("cannot list processes: %w", beneath.PathError("getdents", dir, err))
 		}
-		again := i == 0
-		if last != nil {
-			var late []string
-			pids = slices.DeleteFunc(pids, func(pid string) bool {
-				if seen[pid] || !last(pid) {
-					return seen[pid]
-				}
-				late = append(late, pid)
-				return true
-			})
-			pids = append(pids, late...)
+		pids = slices.DeleteFunc(pids, func(pid string) bool { return seen[pid] })
+		var theirs map[string]bool
+		if i >= strangersListings {
+			theirs = strangers(proc, pids)
 		}
+		again := i == 0
 		for _, pid := range pids {
-			if seen[pid] {
-				continue
-			}
 			seen[pid] = true
 			if err := ctx.Err(); err != nil {
 				return len(seen), err
 			}
-			again = do(pid) || again
+			again = do(pid) && !theirs[pid] || again
 		}
-		if !again {
+		if !again && !rest() {
 			return len(seen), nil
 		}
 	}
 	return len(seen), ErrChurn
+}
+
+// strangers are the processes of others than root and us.
+func strangers(proc int, pids []string) map[string]bool {
+	theirs := map[string]bool{}
+	for _, pid := range pids {
+		st, err := beneath.StatName(proc, pid)
+		theirs[pid] = err == nil && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+	}
+	return theirs
 }
 
 // Numbers lists the names of the open directory that are numbers: PIDs, or threads' IDs.

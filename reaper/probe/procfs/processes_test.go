@@ -18,6 +18,11 @@ import (
 // was not there when the processes were listed.
 func TestEachProcess(t *testing.T) {
 	dir := testkit.ProcMounts(t, map[string]string{"1": "", "5": "", "self": ""})
+	stranger := func(pid int) {
+		testkit.NeedUsers(t)
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, strconv.Itoa(pid)), 0o755))
+		testkit.Must(t, os.Chown(filepath.Join(dir, strconv.Itoa(pid)), 65534, 65534))
+	}
 	start := func(pid int) { testkit.Must(t, os.MkdirAll(filepath.Join(dir, strconv.Itoa(pid)), 0o755)) }
 	proc, err := Open(dir)
 	testkit.Must(t, err)
@@ -30,6 +35,7 @@ func TestEachProcess(t *testing.T) {
 		"all are there":              {func(int) bool { return false }, "1 5", nil},
 		"one starts meanwhile":       {func(int) bool { start(6); return false }, "1 5 6", nil},
 		"a child of one that ended":  {func(pid int) bool { start(min(pid+1, 9)); return pid < 8 }, "1 5 2 6 3 7 4 8 9", nil},
+		"a stranger's chain":         {func(pid int) bool { stranger(pid + 1); return true }, "1 5 6 7 8", nil},
 		"each has ended, for ever":   {func(pid int) bool { start(pid + 1); return true }, "", ErrChurn},
 		"an ended one and no others": {func(int) bool { return true }, "1 5", nil},
 	}

@@ -1,4 +1,4 @@
-package mounts
+package procfs
 
 import (
 	"bytes"
@@ -10,9 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
-	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
 
 // A process shows in its mountinfo only what is mounted below its root. Of a mount namespace
@@ -25,8 +23,8 @@ import (
 // By that file they need no capability but those for opening it: CAP_SYS_PTRACE for
 // /proc/PID/ns/mnt. A mount costs 3 to 4 µs, where a line of mountinfo costs 1 to 3.
 
-// errNoNamespaces is for a kernel, or a filter of system calls, without them.
-var errNoNamespaces = errors.New("this kernel lists no mount namespace by its file (Linux 6.13 does), and to enter it takes CAP_SYS_ADMIN and CAP_SYS_CHROOT")
+// ErrNoNamespaces is for a kernel, or a filter of system calls, without them.
+var ErrNoNamespaces = errors.New("this kernel lists no mount namespace by its file (Linux 6.13 does), and to enter it takes CAP_SYS_ADMIN and CAP_SYS_CHROOT")
 
 // From linux/mount.h.
 const (
@@ -61,10 +59,10 @@ const (
 	idsAtOnce        = 1024
 )
 
-// nsMounts calls do for what mountinfo would say of the mount namespace whose file is open, seen
+// NamespaceMounts calls do for what mountinfo would say of the mount namespace whose file is open, seen
 // from its root. The file must be one: before a fix of November 2025 (78f0e33cd6c9) any other
 // harms the kernel.
-func nsMounts(ns int, do func(l *procfs.MountLine) error) error {
+func NamespaceMounts(ns int, do func(l *MountLine) error) error {
 	var text []byte
 	buf := make([]byte, 4<<10)
 	ids := make([]uint64, idsAtOnce)
@@ -82,7 +80,10 @@ func nsMounts(ns int, do func(l *procfs.MountLine) error) error {
 				continue
 			}
 			some, sourced = true, sourced || line
-			l, ok := procfs.CutMount(bytes.TrimSuffix(text, []byte{'\n'}))
+			l, ok := CutMount(bytes.TrimSuffix(text, []byte{'\n'}))
+			if errors.Is(err, unix.EOVERFLOW) { // its paths are as long as whoever made it likes
+				l, ok, err = MountLine{Cut: true}, true, nil
+			}
 			if err == nil && !ok {
 				err = errors.New("a mount without root and mount point")
 			}
@@ -98,16 +99,9 @@ func nsMounts(ns int, do func(l *procfs.MountLine) error) error {
 		}
 	}
 	if !sourced && some {
-		return errNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
+		return ErrNoNamespaces // before 6.13: where an overlay or a bindfs has its files from is not said
 	}
 	return nil
-}
-
-func (s *scan) list(m *Answer, w parsers.PodSet, ns int) ([]byte, error) {
-	if s.noListing {
-		return nil, noNamespaces(unix.EINVAL)
-	}
-	return s.kept(m, w, func(do func(l *procfs.MountLine) error) error { return nsMounts(ns, do) })
 }
 
 func listmount(ns int, last uint64, ids []uint64) (int, error) {
@@ -130,7 +124,7 @@ func ask(call uintptr, req *mntIDReq, into unsafe.Pointer, size int) (int, error
 // noNamespaces: a kernel without the calls, one that wants the second word to be 0, a filter.
 func noNamespaces(err error) error {
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("%w (%s)", errNoNamespaces, err.Error()) // EINVAL must not look as if a process had ended
+		return fmt.Errorf("%w (%s)", ErrNoNamespaces, err.Error()) // EINVAL must not look as if a process had ended
 	}
 	return err
 }
@@ -189,15 +183,15 @@ func appendEscaped(text, s []byte) []byte {
 	return text
 }
 
-// openNamespace opens the file of a mount namespace, /proc/PID/ns/mnt or /proc/PID/fd/N, and
+// OpenNamespace opens the file of a mount namespace, /proc/PID/ns/mnt or /proc/PID/fd/N, and
 // makes sure before and after that it is one.
-func openNamespace(proc int, path string) (int, error) {
+func OpenNamespace(proc int, path string) (int, error) {
 	var buf [64]byte
 	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(proc, path, buf[:]) })
 	if err != nil {
 		return -1, err
 	}
-	if !procfs.IsMountNamespace(buf[:n]) {
+	if !IsMountNamespace(buf[:n]) {
 		return -1, errNoNamespace
 	}
 	fd, err := beneath.Retry(func() (int, error) {
@@ -206,17 +200,17 @@ func openNamespace(proc int, path string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if !isNamespace(fd, string(buf[:n])) {
+	if !IsNamespace(fd, string(buf[:n])) {
 		beneath.Close(fd)
 		return -1, errNoNamespace
 	}
 	return fd, nil
 }
 
-// isNamespace reports whether the open file, which may be an O_PATH handle, is the namespace of
+// IsNamespace reports whether the open file, which may be an O_PATH handle, is the namespace of
 // the inode that is written mnt:[N]. The file system is known by that of our own namespaces; no
 // server of another one is asked.
-func isNamespace(fd int, inode string) bool {
+func IsNamespace(fd int, inode string) bool {
 	var own, st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, "/proc/self/ns/mnt", unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &own); err != nil {
 		return false

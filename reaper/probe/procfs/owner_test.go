@@ -1,0 +1,151 @@
+package procfs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
+)
+
+const pods = "/var/lib/kubelet/pods"
+
+// made is process 7 of a made proc directory.
+type made struct{ uid, caps, userNS, root, cgroup, mounts string }
+
+// shares makes the directory.
+func (m made) shares(t *testing.T) *Shares {
+	t.Helper()
+	dir := testkit.ProcMounts(t, map[string]string{"7": m.mounts})
+	for _, name := range []string{"7/ns", "self/ns", "cgroup"} {
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	testkit.Must(t, os.Symlink("user:["+m.userNS+"]", filepath.Join(dir, "7/ns/user")))
+	testkit.Must(t, os.Symlink("user:[1]", filepath.Join(dir, "self/ns/user")))
+	testkit.Must(t, os.Symlink(m.root, filepath.Join(dir, "7/root")))
+	testkit.WriteText(t, filepath.Join(dir, "7/cgroup"), "4:memory:/x\n0::"+m.cgroup+"\n")
+	testkit.WriteText(t, filepath.Join(dir, "7/status"), "Name:\tx\nUid:\t"+strings.Repeat(m.uid+"\t", 4)+"\nCapPrm:\t"+m.caps+"\nx\n")
+	proc, err := Open(dir)
+	testkit.Must(t, err)
+	t.Cleanup(func() { beneath.Close(proc) })
+	return NewShares(dir, proc, dir+"/cgroup", time.Minute)
+}
+
+// TestWhose: who may enter the directories of others, is in another user namespace, and has before it
+// more of the pods than its own.
+func TestWhose(t *testing.T) {
+	const root, user, usual, none, all = "0", "65534", "a80425fb", "0", "1ffffffffff"
+	own, other := testkit.NewUID(), testkit.NewUID()
+	in := "/kubepods/pod" + string(own) + "/c"
+	region := []Region{{Dev: "8:1", Path: pods, FSType: "ext4"}}
+	for name, c := range map[string]struct {
+		uid, caps, userNS, cgroup, shows string
+		enters, apart, reaches           bool
+	}{
+		"a stranger":                        {user, none, "1", "/", "/", false, false, true},
+		"the node's root":                   {root, all, "1", "/", "/", true, false, true},
+		"a user with a capability":          {user, all, "1", "/", "/", true, false, true},
+		"root of its own user namespace":    {"100000", all, "2", "/", "/", false, true, true},
+		"user ID 0 in another one":          {root, none, "2", in, "", true, true, false},
+		"a container's root":                {root, usual, "1", in, "", true, false, false},
+		"a container with all pods":         {root, usual, "1", in, pods, true, false, true},
+		"a container with another pod":      {root, none, "1", in, pods + "/" + string(other) + "/v", true, false, true},
+		"one with a name like its own":      {root, none, "1", in, pods + "/" + string(own) + "x", true, false, true},
+		"a container with the node's root":  {root, usual, "1", in, "/", true, false, true},
+		"a container of a user with all":    {user, none, "1", in, "/", false, false, true},
+		"a container with a user namespace": {"100000", all, "2", in, pods, false, true, true},
+		"with a mount namespace's file":     {root, none, "1", in, "mnt:[4]", true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mounts := "1 1 0:9 / / rw - overlay o rw\n" + testkit.MountLine(2, pods+"/"+string(own)+"/etc-hosts", "/etc/hosts")
+			if c.shows != "" {
+				mounts += testkit.MountLine(3, c.shows, "/j")
+			}
+			s := made{c.uid, c.caps, c.userNS, "/", c.cgroup, mounts}.shares(t)
+			o, err := s.Whose("7")
+			testkit.Must(t, err)
+			if o.Enters != c.enters || o.Apart != c.apart || o.UID != c.uid || (o.Pod == own) != (c.cgroup == in) {
+				t.Errorf("%+v", o)
+			}
+			if got := Shows(s.dir, "7", region, o); got != c.reaches {
+				t.Errorf("it shows the pods: %v, want %v", got, c.reaches)
+			}
+		})
+	}
+	if o, err := (made{root, none, "1", "/", "/", ""}).shares(t).Whose("8"); err == nil {
+		t.Errorf("a process that has ended is %+v", o)
+	}
+}
+
+// TestShowsTooMuch: what is too much to read is a doubt about the node, but not where anybody can mount that much.
+func TestShowsTooMuch(t *testing.T) {
+	long := "/" + strings.Repeat("d", 8<<10)
+	mounts := "1 1 0:9 / / rw - overlay o rw\n" + strings.Repeat("2 1 0:9 / "+long+" rw - tmpfs t rw\n", showsLimit>>13+1)
+	s := made{"0", "0", "2", "/", "/", mounts}.shares(t)
+	for _, apart := range []bool{true, false} {
+		if got := Shows(s.dir, "7", []Region{{Dev: "8:1", Path: pods}}, Owner{Enters: true, Apart: apart}); got == apart {
+			t.Errorf("apart is %v: it shows the pods: %v", apart, got)
+		}
+	}
+}
+
+// TestShowsOutsideOfRoot: a process with another root shows what its mount namespace does, whatever is mounted
+// at its root.
+func TestShowsOutsideOfRoot(t *testing.T) {
+	if !testkit.InNamespace(t) {
+		return
+	}
+	testkit.NeedRoot(t)
+	testkit.NeedListing(t)
+	dir := t.TempDir()
+	testkit.Mount(t, "tmpfs", dir, "tmpfs", 0, "")
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	testkit.Must(t, err)
+	defer beneath.Close(fd)
+	here, err := RegionOf("/proc", fd)
+	testkit.Must(t, err)
+	elsewhere := Region{Dev: "999:1", Path: "/", FSType: "ext4"}
+	pid := jailed(t)
+	for shown, region := range map[bool]Region{true: here, false: elsewhere} {
+		if got := Shows("/proc", pid, []Region{region}, Owner{}); got != shown {
+			t.Errorf("%+v: %v", region, got)
+		}
+	}
+}
+
+// TestPodOf: the cgroup of a pod is one that root or we have made.
+func TestPodOf(t *testing.T) {
+	testkit.NeedUsers(t)
+	own, forged := testkit.NewUID(), testkit.NewUID()
+	for name, c := range map[string]struct {
+		line, theirs string
+		want         parsers.PodUID
+	}{
+		"by the cgroupfs driver":      {"0::/kubepods/pod" + string(own) + "/c", "", own},
+		"by systemd":                  {"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(string(own), "-", "_") + ".slice/c.scope", "", own},
+		"seen from a cgroup below":    {"0::/../../pod" + string(own) + "/c", "", own},
+		"a user's own":                {"0::/user.slice/pod" + string(forged) + "/c", "user.slice/pod" + string(forged), ""},
+		"of version 1":                {"1:name=systemd:/user/pod" + string(forged), "systemd/user/pod" + string(forged), ""},
+		"unified beside version 1":    {"0::/user/pod" + string(forged), "unified/user/pod" + string(forged), ""},
+		"a pod's own below its first": {"0::/kubepods/pod" + string(own) + "/pod" + string(forged), "kubepods/pod" + string(own) + "/pod" + string(forged), own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			testkit.Must(t, os.MkdirAll(filepath.Join(dir, "7"), 0o755))
+			testkit.WriteText(t, filepath.Join(dir, "7/cgroup"), c.line+"\n")
+			if c.theirs != "" {
+				testkit.Must(t, os.MkdirAll(filepath.Join(dir, "cg", c.theirs), 0o755))
+				testkit.Must(t, os.Chown(filepath.Join(dir, "cg", c.theirs), 65534, 65534))
+			}
+			if got, _ := PodOf(dir, dir+"/cg", "7"); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package procfs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/beneath"
+)
+
+// Shares divide the time of a look, and what it remembers, among the owners of the processes that it
+// reads, so that none of them can buy the look. First each owner has a small share. Who needs more is
+// read last, and has an equal part of the time that is left.
+//
+// An owner is a pod, or a user outside of pods: either can have any number of processes.
+type Shares struct {
+	// OneUser has all users outside of pods, in our user namespace, share what root has.
+	OneUser bool
+
+	dir, cgroups string
+	proc         int
+	ours         string // our user namespace
+	small, most  time.Duration
+	end          time.Time
+	payers       map[string]*payer
+	creators     map[string]string // who pays for a user namespace
+	late         []*Process
+}
+
+type payer struct {
+	name         string
+	spent        time.Duration
+	held, doubts int
+}
+
+const (
+	// MostHeld bounds what is remembered of one owner, and mostDoubts how many of its processes are
+	// asked what they can enter when they are over their share.
+	MostHeld, mostDoubts = 10_000, 100
+	root                 = "user ID 0"
+)
+
+// Process is one that is read: its name below the proc directory, and when its share ends.
+type Process struct {
+	PID   string
+	Until time.Time
+	of    *payer
+}
+
+var (
+	// ErrShare is a process of which more is to be read than its owner's share.
+	ErrShare = errors.New("more is to be read of it than of the processes of one pod or user in one look")
+	// errLook is one that was not read since those of others took the time.
+	errLook = errors.New("the time of the look was over before it was read")
+)
+
+// NewShares begins the shares of a look that may take that long. cgroups is where the cgroup file systems
+// are mounted.
+func NewShares(dir string, proc int, cgroups string, limit time.Duration) *Shares {
+	ours, _ := os.Readlink(dir + "/self/ns/user")
+	return &Shares{
+		dir: dir, proc: proc, cgroups: cgroups, ours: ours, small: limit / 32, most: limit / 4, end: time.Now().Add(limit * 3 / 4),
+		payers: map[string]*payer{}, creators: map[string]string{},
+	}
+}
+
+// End is when the time of the look ends.
+func (s *Shares) End() time.Time { return s.end }
+
+// Over returns ErrShare once the time of the process's share has ended.
+func (p *Process) Over() error {
+	if time.Now().After(p.Until) {
+		return ErrShare
+	}
+	return nil
+}
+
+// Payer is whose share the process has.
+func (p *Process) Payer() string { return p.of.name }
+
+// Hold takes note that one thing more is remembered of the process's owner, with a text of some length.
+func (p *Process) Hold(length int) error {
+	if p.of.held += 1 + length/256; p.of.held > MostHeld {
+		return ErrShare
+	}
+	return nil
+}
+
+// Each calls do for every process, as the function Each does. do returns ErrShare where that is what ended
+// it, and may then be called once more. over is called for a process of which not all was read: with
+// ErrShare, or with another error where it is not the doing of its owner.
+func (s *Shares) Each(ctx context.Context, do func(p *Process) (ended bool, err error), over func(p *Process, err error)) (int, error) {
+	return each(ctx, s.dir, s.proc, func(pid string) bool {
+		p := &Process{PID: pid, of: s.payer(pid)}
+		ended, err := s.read(p, s.small, do)
+		if err != nil {
+			s.late = append(s.late, p)
+		}
+		return ended
+	}, func() bool { return s.rest(do, over) })
+}
+
+// rest reads the processes that need more than the small share, and says whether one has ended. Those of
+// root come first: what is unread of them is a doubt about the node.
+func (s *Shares) rest(do func(p *Process) (bool, error), over func(p *Process, err error)) (again bool) {
+	late, owners := s.late, map[*payer]bool{}
+	s.late = nil
+	for _, p := range late {
+		owners[p.of] = true
+	}
+	slices.SortStableFunc(late, func(a, b *Process) int { return cmp.Compare(a.of.rank(), b.of.rank()) })
+	share := s.small + min(s.most, time.Until(s.end)/time.Duration(max(1, len(owners))))
+	for _, p := range late {
+		had := p.of.spent >= s.small
+		ended, err := s.read(p, share, do)
+		again = again || ended
+		if err == nil {
+			continue
+		}
+		if p.Over() != nil && !had {
+			err = errLook
+		}
+		if p.of.doubts++; p.of.doubts <= mostDoubts || p.of.name == root {
+			over(p, err)
+		}
+	}
+	return again
+}
+
+// Again calls do for a process with all that its owner has left.
+func (s *Shares) Again(pid string, do func(p *Process) error) error {
+	_, err := s.read(&Process{PID: pid, of: s.payer(pid)}, s.small+s.most, func(p *Process) (bool, error) { return false, do(p) })
+	return err
+}
+
+func (o *payer) rank() int {
+	if o.name == root {
+		return 0
+	}
+	return 1
+}
+
+// read calls do with what is left of a share.
+func (s *Shares) read(p *Process, share time.Duration, do func(p *Process) (bool, error)) (ended bool, err error) {
+	began := time.Now()
+	if p.Until = began.Add(share - p.of.spent); p.Until.After(s.end) {
+		p.Until = s.end
+	}
+	if !p.Until.After(began) {
+		return false, ErrShare
+	}
+	ended, err = do(p)
+	p.of.spent += time.Since(began)
+	return ended, err
+}
+
+func (s *Shares) payer(pid string) *payer {
+	name := ""
+	if pod, ok := PodOf(s.dir, s.cgroups, pid); ok {
+		name = "pod " + string(pod)
+	} else {
+		name = s.user(pid)
+	}
+	o := s.payers[name]
+	if o == nil {
+		o = &payer{name: name}
+		s.payers[name] = o
+	}
+	return o
+}
+
+// user is who pays for a process in no pod: the effective user, and in another user namespace whoever made
+// that, since one user has thousands of user IDs there.
+func (s *Shares) user(pid string) string {
+	var buf [64]byte
+	n, err := beneath.Retry(func() (int, error) { return unix.Readlinkat(s.proc, pid+"/ns/user", buf[:]) })
+	if ns := string(buf[:max(n, 0)]); err == nil && s.ours != "" && ns != s.ours {
+		if s.creators[ns] == "" {
+			s.creators[ns] = s.creator(pid)
+		}
+		return s.creators[ns]
+	}
+	if s.OneUser {
+		return root
+	}
+	st, err := beneath.StatName(s.proc, pid)
+	if err != nil {
+		return "" // it has ended
+	}
+	return "user ID " + strconv.FormatUint(uint64(st.Uid), 10)
+}
+
+// From linux/nsfs.h, Linux 4.9 and 4.11.
+const (
+	nsGetParent   = 0xb702
+	nsGetOwnerUID = 0xb704
+)
+
+// creator asks for the user who made the outermost user namespace of those between ours and the process's.
+// What root made is a machine of its own, and pays for itself.
+func (s *Shares) creator(pid string) string {
+	const unknown = "another user namespace"
+	fd, err := beneath.Retry(func() (int, error) { return unix.Openat(s.proc, pid+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return unknown
+	}
+	defer func() { beneath.Close(fd) }()
+	var st unix.Stat_t
+	for range 32 { // as deep as they may lie
+		parent, err := unix.IoctlRetInt(fd, nsGetParent)
+		if err != nil {
+			break
+		}
+		if unix.Fstat(parent, &st) != nil || fmt.Sprintf("user:[%d]", st.Ino) == s.ours {
+			beneath.Close(parent)
+			break
+		}
+		beneath.Close(fd)
+		fd = parent
+	}
+	uid, err := unix.IoctlGetUint32(fd, nsGetOwnerUID)
+	if err != nil || unix.Fstat(fd, &st) != nil {
+		return unknown
+	}
+	if uid == 0 {
+		return fmt.Sprintf("user namespace %d", st.Ino)
+	}
+	return "user ID " + strconv.FormatUint(uint64(uid), 10)
+}
