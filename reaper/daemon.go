@@ -38,6 +38,7 @@ type Daemon struct {
 	beat atomic.Int64
 	// slow is how long the pass under way had been running when that was told last.
 	slow time.Duration
+	next *pending // what the next pass is for
 }
 
 // slowPass is how long a pass may run before people are told: a file system that hangs, a
@@ -65,8 +66,8 @@ type passed struct {
 // ends, or until only a new start can find the kubelet's root directory or the state directory. A pass that is under
 // way is then finished as far as it must be. At most one pass is in flight; sightings that come meanwhile are coalesced for the next.
 func (d *Daemon) Run(ctx context.Context) error {
-	p := &pending{gap: minGap}
-	p.ask(d.Clock.Now().Boot + firstLook)
+	d.Begin()
+	p := d.next
 	timer, watch := time.NewTimer(0), time.NewTimer(0)
 	defer timer.Stop()
 	defer watch.Stop()
@@ -85,10 +86,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		if !running && ctx.Err() == nil && p.due != 0 && p.due <= now {
 			running = true
-			d.begun++
-			d.beat.Store(int64(now))
 			watch.Reset(slowPass)
-			go d.pass(ctx, p.take(), done)
+			claims := d.taken(now)
+			go func() { done <- d.pass(ctx, claims) }()
 		}
 		if !running && ctx.Err() != nil {
 			d.Checkpoint()
@@ -105,7 +105,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 				d.Lines = nil
 				continue
 			}
-			d.line(p, line)
+			d.Hear(line)
 			if now-kept > checkpointEvery {
 				kept = now
 				d.Checkpoint()
@@ -116,12 +116,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 			answer(d.asked(p, running, d.Clock.Now().Boot))
 		case end := <-done:
 			running = false
-			d.recovered(d.Clock.Now().Boot)
-			d.beat.Store(0)
-			d.ended(p, end)
-			d.Checkpoint()
-			if errors.Is(end.err, policy.ErrRootMoved) || errors.Is(end.err, policy.ErrStateRemoved) {
-				return end.err
+			if err := d.finished(end); err != nil {
+				return err
 			}
 		case <-timer.C:
 		case <-watch.C:
@@ -130,6 +126,40 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// Begin asks for the first pass. Begin, Hear, Due and Turn are Run one step after the other, in the caller's
+// goroutine and by no clock but Reaper.Clock: a simulator calls them instead.
+func (d *Daemon) Begin() {
+	d.next = &pending{gap: minGap}
+	d.next.ask(d.Clock.Now().Boot + firstLook)
+}
+
+// Due returns when the next pass is due on CLOCK_BOOTTIME, 0 where nothing asks for one.
+func (d *Daemon) Due() time.Duration { return d.next.due }
+
+// Turn takes the pass that is due. It returns an error where only a new start helps.
+func (d *Daemon) Turn(ctx context.Context) error {
+	return d.finished(d.pass(ctx, d.taken(d.Clock.Now().Boot)))
+}
+
+// taken begins a pass and returns the claims that it is for.
+func (d *Daemon) taken(now time.Duration) []heard.Claim {
+	d.begun++
+	d.beat.Store(int64(now))
+	return d.next.take()
+}
+
+// finished takes in how a pass ended.
+func (d *Daemon) finished(end passed) error {
+	d.recovered(d.Clock.Now().Boot)
+	d.beat.Store(0)
+	d.ended(d.next, end)
+	d.Checkpoint()
+	if errors.Is(end.err, policy.ErrRootMoved) || errors.Is(end.err, policy.ErrStateRemoved) {
+		return end.err
+	}
+	return nil
 }
 
 // lags tells that the pass under way has been running for long, and returns when to tell
@@ -160,7 +190,7 @@ func (d *Daemon) recovered(now time.Duration) {
 	d.slow = 0
 }
 
-func (d *Daemon) pass(ctx context.Context, claims []heard.Claim, done chan<- passed) {
+func (d *Daemon) pass(ctx context.Context, claims []heard.Claim) passed {
 	began := d.Clock.Now()
 	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: began.Boot >= d.cniDue})
 	rep.Began, rep.Ended = began, d.Clock.Now()
@@ -168,16 +198,17 @@ func (d *Daemon) pass(ctx context.Context, claims []heard.Claim, done chan<- pas
 		d.cniEnded = rep.Ended.Boot
 		d.cniDue = d.cniEnded + rep.CNI.Due()
 	}
-	done <- passed{rep, claims, err}
+	return passed{rep, claims, err}
 }
 
-func (d *Daemon) line(p *pending, line parsers.Line) {
+// Hear takes in one line of the log, also while a pass runs.
+func (d *Daemon) Hear(line parsers.Line) {
 	s, ok := d.Parse(line)
 	if !ok {
 		return
 	}
 	d.Meter.Sighting(s.Report)
-	p.sighted(heard.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
+	d.next.sighted(heard.Claim{Sighting: s, At: d.Clock.Now(), Lines: 1})
 }
 
 func (d *Daemon) ended(p *pending, end passed) {
