@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -57,7 +56,7 @@ func (s *Store) Archive(name string, files []cni.Content) error {
 	if _, err := s.root.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(s.dir, file), cmp.Or(err, fs.ErrExist))
 	}
-	return s.replace(file, func(f *os.File) error { return content.Write(f) })
+	return s.replace(file, func(f File) error { return content.Write(f) })
 }
 
 // ArchivePath is where the archive of a state directory lies.

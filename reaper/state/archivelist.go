@@ -43,7 +43,7 @@ func (s *Store) archiveEntries() ([]fs.DirEntry, error) {
 	if s.root == nil {
 		return nil, nil
 	}
-	d, err := s.root.Open(archiveDir)
+	d, err := s.root.OpenFile(archiveDir, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -101,7 +101,7 @@ func (s *Store) ReadArchive(name string, each func(cni.Content) error) error {
 	return s.damaged(name, err)
 }
 
-func (s *Store) openArchive(name string) (*os.File, error) {
+func (s *Store) openArchive(name string) (File, error) {
 	file, err := archiveFile(name)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
@@ -41,7 +40,7 @@ func (s *Store) compact() error {
 		return err
 	}
 	before := s.ledger.size
-	err = s.replace(ledgerFile, func(f *os.File) error {
+	err = s.replace(ledgerFile, func(f File) error {
 		w := bufio.NewWriterSize(f, 256<<10)
 		i := 0
 		for line, err := range lines(s.ledger.file, 0, before) {

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
@@ -24,7 +21,7 @@ const unsentBatch = 16384
 // ledger is what is known of the ledger's file: everything up to size has been read and
 // folded.
 type ledger struct {
-	file    *os.File
+	file    File
 	size    int64 // end of the last whole line that was read
 	lines   int   // lines up to size
 	seq     int64 // of the last record
@@ -137,7 +134,7 @@ func (s *Store) write(b []byte) error {
 	_, err := f.WriteAt(b, s.ledger.size)
 	if err == nil {
 		// The size is metadata that reading back needs, so fdatasync(2) writes it too.
-		err = unix.Fdatasync(int(f.Fd()))
+		err = f.Datasync()
 	}
 	if err == nil {
 		return nil

@@ -101,7 +101,7 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 		return nil, err
 	}
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = f.Lock()
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
@@ -129,20 +129,20 @@ func (s *Store) tryLock(name string, sign bool) (release func(), err error) {
 // by the garbage collector, and its lock with it, however long its owner lives.
 type locks struct {
 	mu    sync.Mutex
-	files map[*os.File]bool
+	files map[File]bool
 }
 
-func (l *locks) add(f *os.File) {
+func (l *locks) add(f File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.files == nil {
-		l.files = map[*os.File]bool{}
+		l.files = map[File]bool{}
 	}
 	l.files[f] = true
 }
 
 // remove returns false where the file was removed before.
-func (l *locks) remove(f *os.File) bool {
+func (l *locks) remove(f File) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.files[f]

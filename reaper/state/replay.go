@@ -10,8 +10,6 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // DamagedError says that the ledger holds a line that no crash of ours can have left.
@@ -82,7 +80,7 @@ func (s *Store) refresh() error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", s.ledgerPath(), err)
 	}
-	if !os.SameFile(there, ours) {
+	if !s.root.Same(there, ours) {
 		return s.load() // another process has compacted it
 	}
 	if ours.Size() == s.ledger.size {
@@ -200,7 +198,7 @@ func (s *Store) cutOff(end int64) error {
 		return err
 	}
 	err = s.spending(func() error {
-		return s.replace(aside, func(f *os.File) error {
+		return s.replace(aside, func(f File) error {
 			_, err := io.Copy(f, io.NewSectionReader(l.file, l.size, end-l.size))
 			return err
 		})
@@ -211,7 +209,7 @@ func (s *Store) cutOff(end int64) error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return fmt.Errorf("cannot cut off an unfinished line: %w", err)
 	}
-	if err := unix.Fdatasync(int(l.file.Fd())); err != nil {
+	if err := l.file.Datasync(); err != nil {
 		return fmt.Errorf("cannot cut off an unfinished line: %w", err)
 	}
 	s.log.Warn("the last write to the ledger was not finished: it was cut off and kept",

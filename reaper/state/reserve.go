@@ -58,9 +58,9 @@ func (s *Store) spending(write func() error) error {
 
 // lacksInode reports whether a file could not be made since the disk has no inode left: no block helps.
 func (s *Store) lacksInode(err error) bool {
-	disk, statErr := s.disk()
+	room, statErr := s.room()
 	e, ok := errors.AsType[*fs.PathError](err)
-	return ok && e.Op == "openat" && statErr == nil && disk.Files > 0 && disk.Ffree == 0 // Files is 0 on btrfs, which has no such limit
+	return ok && e.Op == "openat" && statErr == nil && room.NoInode
 }
 
 // makeRoom gives up one slice where the disk has not as much left. It tries, since a disk does not say: ext4 counts blocks as free that it
@@ -118,7 +118,7 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 	for at := int64(0); at < allocated && err == nil; at += reserveSlice {
 		err = unix.EINTR
 		for errors.Is(err, unix.EINTR) {
-			err = unix.Fallocate(int(f.Fd()), 0, at, reserveSlice)
+			err = f.Allocate(at, reserveSlice)
 		}
 	}
 	if err != nil {
@@ -133,21 +133,21 @@ func (s *Store) resizeReserve(was, allocated, size int64) error {
 
 // roomy says why the disk has no room for a reserve: what only root may use, and what the file system keeps for itself, counts as taken.
 func (s *Store) roomy() error {
-	disk, err := s.disk()
+	room, err := s.room()
 	if err != nil {
 		return err
 	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < reserveRoom {
+	if free := room.Bytes; free < reserveRoom {
 		return fmt.Errorf("%d bytes are free, less than %d", free, reserveRoom)
 	}
 	return nil
 }
 
-func (s *Store) disk() (disk unix.Statfs_t, err error) {
-	dir, err := s.root.Open(".")
+func (s *Store) room() (Room, error) {
+	dir, err := s.root.OpenFile(".", os.O_RDONLY, 0)
 	if err != nil {
-		return disk, err
+		return Room{}, err
 	}
-	err = errors.Join(unix.Fstatfs(int(dir.Fd()), &disk), dir.Close())
-	return disk, err
+	room, err := dir.Room()
+	return room, errors.Join(err, dir.Close())
 }

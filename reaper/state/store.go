@@ -71,7 +71,7 @@ func (o Options) withDefaults() Options {
 // may be called from several goroutines.
 type Store struct {
 	dir      string
-	root     *os.Root // nil in a read-only store whose directory is not there
+	root     Dir // nil in a read-only store whose directory is not there
 	readOnly bool
 	log      *slog.Logger
 	opts     Options
@@ -80,7 +80,7 @@ type Store struct {
 	changing sync.Mutex // held with the append lock; where both are, after mu
 	mu       sync.Mutex // guards what follows
 	ledger   ledger
-	sent     *os.File // nil in a read-only store
+	sent     File // nil in a read-only store
 	// compactAt is the size above which the next append tries to drop old records.
 	compactAt int64
 }
@@ -97,6 +97,17 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.opened()
+}
+
+// OpenIn is Open on a directory that is open already and is no directory of a disk: a simulator's, in memory.
+func OpenIn(dir Dir, opts Options) (*Store, error) {
+	opts = opts.withDefaults()
+	s := &Store{dir: "memory", root: dir, log: opts.Log, opts: opts}
+	return s.opened()
+}
+
+func (s *Store) opened() (*Store, error) {
 	if err := s.openForWriting(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -213,7 +224,7 @@ func openDir(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the state directory: %w", err)
 	}
-	s := &Store{dir: dir, root: root, log: opts.Log, opts: opts}
+	s := &Store{dir: dir, root: disk{root}, log: opts.Log, opts: opts}
 	now, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, now) {
 		err = errors.New("another directory took its name")
@@ -272,7 +283,7 @@ func (s *Store) readVersion() (int, error) {
 
 // openRegular opens a file of the directory, and refuses what is no regular file before
 // opening it: the open of a FIFO waits for ever.
-func (s *Store) openRegular(name string, flag int) (*os.File, error) {
+func (s *Store) openRegular(name string, flag int) (File, error) {
 	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("cannot open %s: it is no regular file", filepath.Join(s.dir, name))
@@ -289,7 +300,7 @@ func (s *Store) syncDir() error { return s.syncDirOf(".") }
 
 // syncDirOf makes names in a directory below it durable.
 func (s *Store) syncDirOf(name string) error {
-	d, err := s.root.Open(name)
+	d, err := s.root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("cannot sync %s: %w", filepath.Join(s.dir, name), err)
 	}

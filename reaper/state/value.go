@@ -156,13 +156,13 @@ func valueFile(name string) (string, error) {
 // writeFile replaces a file as a whole. The caller holds the append lock, so the name of
 // the temporary file is ours, and what a crash left of it is overwritten.
 func (s *Store) writeFile(name string, content []byte) error {
-	return s.replace(name, func(f *os.File) error {
+	return s.replace(name, func(f File) error {
 		_, err := f.Write(content)
 		return err
 	})
 }
 
-func (s *Store) replace(name string, write func(*os.File) error) error {
+func (s *Store) replace(name string, write func(File) error) error {
 	tmp := name + tmpSuffix
 	f, err := s.openRegular(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
