@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+)
+
+// log is the way of a line from the kubelet to the program.
+type log struct {
+	*node
+	journald bool          // else a file, whose lines have no time that is certain
+	late     time.Duration // how much later a line comes
+	lost     bool          // nothing comes
+	unread   []parsers.Sighting
+	current  parsers.Sighting
+}
+
+// write is one line of the kubelet that runs.
+func (l *log) write(s parsers.Sighting) {
+	s.PID, s.Trusted, s.Whole = l.kubelet.id.PID, l.journald, true
+	if l.journald {
+		s.Time = l.wall()
+	}
+	switch {
+	case l.lost:
+	case l.late > 0:
+		l.after(l.between(0, l.late), func() { l.arrive(s) })
+	default:
+		l.arrive(s)
+	}
+}
+
+// arrive brings a line to where the program follows the log. While the program does not run, the last lines wait.
+func (l *log) arrive(s parsers.Sighting) {
+	if !l.program.up {
+		if l.unread = append(l.unread, s); len(l.unread) > 8 {
+			l.unread = l.unread[1:]
+		}
+		return
+	}
+	l.current = s
+	l.program.daemon.Hear(parsers.Line{CatchUp: s.CatchUp})
+}
+
+// rotate has the program read on where it was: what was there already comes as old lines.
+func (l *log) rotate() {
+	old := l.unread
+	l.unread = nil
+	for _, s := range old {
+		s.CatchUp = true
+		l.arrive(s)
+	}
+}
+
+// parse is the program's parser: each line is the sighting that it was made of.
+func (l *log) parse(parsers.Line) (parsers.Sighting, bool) { return l.current, true }
+
+// forge is a line that another process made, about any pod. Each kind lacks one of the four things by which a line is the kubelet's: the
+// process, the time, the format, or that it is whole.
+func (l *log) forge(uid parsers.PodUID, kind int) {
+	s := parsers.Sighting{
+		UID: uid, Report: parsers.ReportNotADirectory, Count: parsers.NoCount, PID: l.kubelet.id.PID, Whole: true, Trusted: l.journald, Time: l.wall(),
+	}
+	switch kind % 5 {
+	case 0:
+		s.PID += 7
+	case 1:
+		s.Whole = false
+	case 2:
+		s.Time = l.wall().Add(-24 * time.Hour)
+	case 3:
+		s.Time, s.CatchUp, s.Trusted = time.Time{}, true, false
+	case 4:
+		s.JSON = true
+	}
+	if kind%2 == 0 {
+		s.Report, s.Leaf, s.Volume = parsers.ReportTeardown, "volumes/kubernetes.io~nfs/other", "other"
+	}
+	l.arrive(s)
+}

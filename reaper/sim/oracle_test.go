@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
+
+// oracle knows the truth, and says what the program has done wrong.
+type oracle struct {
+	failed  string
+	person  bool // an operator's command is under way
+	excused bool // something came to a directory in quarantine that is no sign of a pod: the breaker may open
+	open    bool // the breaker
+	looked  time.Duration
+	intents map[string]policy.Kind
+}
+
+func (o *oracle) begin() { o.intents = map[string]policy.Kind{} }
+
+func (o *oracle) fail(n *node, format string, args ...any) {
+	if o.failed == "" {
+		o.failed = fmt.Sprintf(format, args...)
+		n.tell("FAILED: %s", o.failed)
+	}
+}
+
+// exchange is how long a living pod may be without its directory: as long as the question after the rename may take, and what follows.
+const exchange = 45 * time.Second
+
+// looks notes that a look begins.
+func (o *oracle) looks(n *node) { o.looked = n.now }
+
+// written takes in a record that the ledger has.
+func (o *oracle) written(n *node, r policy.Record) {
+	switch {
+	case r.Kind.Means().Intent:
+		o.intents[r.Entry] = r.Kind
+	case r.Entry != "":
+		delete(o.intents, r.Entry)
+	}
+	switch r.Kind {
+	case policy.KindBreaker:
+		o.open = true
+		if !o.excused {
+			o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
+		}
+	case policy.KindResumed:
+		o.open = false
+	default:
+	}
+}
+
+// begins checks that an action has its intent in the ledger.
+func (o *oracle) begins(n *node, a policy.Action) {
+	want := map[policy.ActionKind]policy.Kind{
+		policy.Park: policy.KindParking, policy.Clear: policy.KindClearing, policy.PutBack: policy.KindPutting,
+		policy.Strip: policy.KindStripping, policy.Purge: policy.KindPurging,
+	}[a.Kind]
+	if a.Kind == policy.PutBack && a.ByPerson {
+		want = policy.KindRestoring
+	}
+	if o.intents[a.Entry] != want {
+		o.fail(n, "%s of %s without an intent in the ledger", a.Kind, n.byUID[a.UID])
+	}
+}
+
+// parked judges that a directory went to quarantine.
+func (o *oracle) parked(n *node, d *dir) {
+	p := n.byUID[d.uid]
+	switch {
+	case o.person:
+	case p.alive() && !p.static:
+		o.fail(n, "%s lives, and its directory was parked", p)
+	case p.alive() && p.wanted && p.since < o.looked && p.home == d.id.Ino:
+		o.fail(n, "%s has lived since before the look, and its directory was parked", p)
+	}
+	for _, m := range d.mounts {
+		if m.since < o.looked {
+			o.fail(n, "the directory of %s was parked with something mounted in it", p)
+		}
+	}
+	o.miss(n, p, d)
+}
+
+// miss has the oracle look whether a living pod got back what it has.
+func (o *oracle) miss(n *node, p *pod, d *dir) {
+	n.after(exchange, func() {
+		if d.entry == "" || n.quarantine[d.entry] != d {
+			return
+		}
+		missing := p.alive() && p.home == d.id.Ino
+		for _, m := range d.mounts {
+			missing = missing || m.since < d.parked
+		}
+		if from := max(d.parked, n.program.began, n.faults.last+7*time.Minute); n.now-from < exchange || !n.program.up {
+			o.miss(n, p, d)
+		} else if missing {
+			o.fail(n, "%s has been without its directory for %s", p, (n.now - d.parked).Round(time.Second))
+		} else if n.now-d.parked < time.Hour {
+			o.miss(n, p, d)
+		}
+	})
+}
+
+// removes judges that something in quarantine is removed.
+func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class, count int) {
+	p := n.byUID[d.uid]
+	retention := min(n.rules.Retention, 10*time.Minute)
+	switch {
+	case o.person || a.By != nil || a.Take == contents.TakeAll:
+	case p.alive() && p.home == d.id.Ino:
+		o.fail(n, "%s lives, and what it uses was removed", p)
+	case p.wanted && p.since < o.looked:
+		o.fail(n, "%s has lived since before the look, and what lay of it in quarantine was removed", p)
+	case n.now-d.parked < n.rules.Confirm-20*time.Second:
+		o.fail(n, "something of %s was removed %s after it was parked", p, n.now-d.parked)
+	case count == 0:
+	case class == contents.ClassData:
+		o.fail(n, "data of %s was removed, and nobody asked for that", p)
+	case class == contents.ClassEphemeral && n.now-d.parked < retention:
+		o.fail(n, "the emptyDir of %s was removed %s after it was parked", p, n.now-d.parked)
+	}
+	for _, m := range d.mounts {
+		if m.since < o.looked && !o.person {
+			o.fail(n, "something of %s was removed while a mount is in it", p)
+		}
+	}
+}
+
+// passed judges a pass that has ended.
+func (o *oracle) passed(*node) {}
+
+// patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
+// time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
+func (n *node) patience() time.Duration {
+	r := n.rules
+	d := r.Settle + 2*max(r.Hold, r.HoldReported) + r.Confirm + 2*5*time.Minute + 3*time.Minute + time.Duration(len(n.pods))*15*time.Second
+	if n.faults.refused {
+		d += 2 * time.Hour // what was refused is tried again at longer and longer intervals
+	}
+	if n.boots > 0 || n.skew < 0 {
+		d += time.Hour // file times lie ahead of the clock
+	}
+	return d
+}
+
+// ends judges what is left once nothing more has happened for long.
+func (o *oracle) ends(n *node) {
+	if o.failed != "" {
+		return
+	}
+	if o.open {
+		o.fail(n, "the breaker is open at the end")
+		return
+	}
+	for _, p := range n.pods {
+		if d := n.dirs[p.uid]; d != nil {
+			if why := n.keeps(p, d); why == "" {
+				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there", p)
+			}
+		}
+		if p.wanted && !p.waits && !p.done && !p.runs() && p.stage != hasVolumes && n.now-p.since > 20*time.Minute {
+			o.fail(n, "%s is wanted and cannot start", p)
+		}
+	}
+	for _, name := range sorted(n.quarantine) {
+		d := n.quarantine[name]
+		e := n.program.store.Entries()[name]
+		if e != nil && e.Phase == policy.PhaseParked && !n.byUID[d.uid].alive() && d.inUse == 0 && len(d.mounts) == 0 {
+			o.fail(n, "%s was parked %s ago, and is still not confirmed", n.byUID[d.uid], n.now-d.parked)
+		}
+	}
+}
+
+// keeps is what truly keeps a pod's directory where it is; "" is nothing.
+func (n *node) keeps(p *pod, d *dir) string {
+	switch {
+	case p.alive():
+		return "it lives"
+	case p.admitted || p.ending:
+		return "the kubelet has it"
+	case p.cgroup:
+		return "it has a cgroup"
+	case len(p.sandboxes) > 0:
+		return "the runtime has a sandbox"
+	case len(d.mounts) > 0:
+		return "something is mounted in it"
+	case d.csi > 0 && n.runtime.staged[d.csi]:
+		return "its volume is staged"
+	case p.restored:
+		return "the operator restored it"
+	case p.held:
+		return "the kubelet tears down its volume"
+	case n.kubelet.inFile[p.uid] && n.kubelet.version < 33 && false:
+		return "a state file names it"
+	}
+	return ""
+}

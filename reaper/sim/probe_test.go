@@ -1,0 +1,593 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
+)
+
+// prober reads the node as reaper/probe does: one source after the other, each at its own moment, and the world goes on in between. What
+// the sources say it weighs by the same rules.
+type prober struct{ *node }
+
+var _ reaper.Prober = prober{}
+
+// errDoubt is what a source says that cannot be read.
+var errDoubt = errors.New("it did not answer in time")
+
+// readings are what the sources said, each at its moment. What is of a pod is found by its index.
+type readings struct {
+	*node
+	kubelet   policy.Fact
+	id        policy.KubeletID
+	kubeletOK bool
+
+	runtimeErr error
+	lists      policy.Fact
+	network    policy.Fact
+	sandboxes  [][]policy.Sandbox
+	made       []policy.Span
+	containers []bool
+	ready      []bool
+
+	cgroups   []bool
+	busy      []bool
+	cgroupErr error
+
+	mounted  []bool // in whichever directory
+	inAgain  []bool // in pods/UID
+	inParked []bool
+	mountErr error
+
+	static    lists.StaticPods
+	list      lists.KubeletList
+	api       lists.APIList
+	logs      lists.PodLogs
+	resources *policy.PodResources
+	fileErr   error
+	files     []bool
+	written   time.Time
+	useErr    error
+	inUse     []bool
+}
+
+// read is one source that is asked: it takes its time, and then it answers, or does not.
+func (n *node) read(answer func(err error)) {
+	var err error
+	n.pass(n.between(0, n.faults.slow))
+	if n.faults.reads > 0 && n.oneIn(n.faults.reads) {
+		if n.oneIn(3) {
+			n.pass(10 * time.Second)
+		}
+		err = errDoubt
+		n.faults.last = n.now
+	}
+	answer(err)
+	n.reach(stepRead, "")
+}
+
+// all asks several sources in any order.
+func (n *node) all(sources ...func(error)) {
+	n.dice.Shuffle(len(sources), func(i, j int) { sources[i], sources[j] = sources[j], sources[i] })
+	for _, ask := range sources {
+		n.read(ask)
+	}
+}
+
+func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
+	n := p.node
+	n.oracle.looks(n)
+	look := policy.Look{At: n.Now(), Partial: len(only) > 0, Listed: map[parsers.PodUID]bool{}}
+	listed := make([]*pod, 0, len(n.pods))
+	for _, pod := range n.pods {
+		if n.dirs[pod.uid] != nil && (len(only) == 0 || slices.Contains(only, pod.uid)) {
+			listed = append(listed, pod)
+		}
+		if n.dirs[pod.uid] != nil {
+			look.Listed[pod.uid] = true
+		}
+	}
+	there := func(uid parsers.PodUID) bool { return look.Listed[uid] }
+	slices.SortFunc(listed, func(a, b *pod) int { return compare(a.uid, b.uid) })
+	r := &readings{node: n}
+	n.read(r.readRuntime)
+	n.all(r.readCgroups, r.readMounts, r.readFiles, r.readUse, r.readLogs, r.readResources, r.readAPI, func(err error) {
+		r.readKubelet(err)
+		n.read(r.readManifests)
+		n.read(r.readLists)
+	})
+	contents := make([]dir, len(listed))
+	gone := make([]bool, len(listed))
+	for i, pod := range listed { // the directories, last
+		if i%4 == 0 {
+			n.pass(n.between(0, n.faults.slow))
+		}
+		if d := n.dirs[pod.uid]; d != nil {
+			contents[i] = *d
+		} else {
+			gone[i] = true
+		}
+	}
+	n.reach(stepRead, "")
+	r.weigh()
+	for i, pod := range listed {
+		if gone[i] {
+			continue
+		}
+		e := policy.Evidence{Name: string(pod.uid), UID: pod.uid}
+		r.fill(&e, pod, &contents[i], r.ready[pod.index] || r.busy[pod.index])
+		look.Pods = append(look.Pods, e)
+	}
+	p.parked(r, &look, parked, there)
+	for _, pod := range n.pods {
+		if r.runtimeErr == nil && len(r.sandboxes[pod.index]) > 0 {
+			look.Listed[pod.uid] = true
+			if !there(pod.uid) && len(only) == 0 && !slices.ContainsFunc(parked, func(s policy.EntryState) bool { return s.UID == pod.uid }) {
+				e := policy.Evidence{Name: string(pod.uid), UID: pod.uid, RuntimeOnly: true}
+				r.fill(&e, pod, nil, false)
+				look.RuntimeOnly = append(look.RuntimeOnly, e)
+			}
+		}
+	}
+	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return compare(a.UID, b.UID) })
+	look.Node, look.Resources, look.UIDs = r.nodeFacts(), r.resources, r.names()
+	return p.program.plant.look(n, look, parked), nil
+}
+
+// parked adds what is known of what lies in quarantine.
+func (p prober) parked(r *readings, look *policy.Look, parked []policy.EntryState, there func(parsers.PodUID) bool) {
+	n := p.node
+	for _, s := range parked {
+		pod := n.byUID[s.UID]
+		e := policy.Evidence{Name: string(s.UID), UID: s.UID, Entry: s.Entry, Namespace: s.Namespace, PodName: s.PodName}
+		d := n.quarantine[s.Entry]
+		var content *dir
+		if d != nil && !s.Rests {
+			was := *d
+			content = &was
+		}
+		r.fill(&e, pod, content, false)
+		if s.Rests {
+			e.Facts.Set(policy.FactDirectory, policy.Unknown, s.Entry, "not read: it rests")
+			e.Facts.Set(policy.FactContent, policy.Unknown, s.Entry, "not read: it rests")
+		}
+		remade := policy.Fact{Truth: policy.No}
+		if there(s.UID) {
+			remade = policy.Fact{Truth: policy.Yes, Origin: "pods", Detail: "it is there again"}
+		}
+		e.Facts[policy.FactRemade], e.Facts[policy.FactUsed] = remade, remade
+		if remade.Truth == policy.Yes {
+			e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.inParked[pod.index])
+		}
+		if s.Rests {
+			look.Resting = append(look.Resting, e)
+		} else {
+			look.Parked = append(look.Parked, e)
+		}
+	}
+}
+
+func compare(a, b parsers.PodUID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// readRuntime asks for sandboxes and containers, in all states.
+func (r *readings) readRuntime(err error) {
+	size := len(r.pods)
+	r.sandboxes, r.made = make([][]policy.Sandbox, size), make([]policy.Span, size)
+	flags := make([]bool, 2*size)
+	r.containers, r.ready = flags[:size], flags[size:]
+	if !r.runtime.up {
+		err = errDoubt
+	}
+	if r.runtimeErr = err; err != nil {
+		r.lists, r.network = policy.Fact{Detail: err.Error()}, policy.Fact{Detail: err.Error()}
+		return
+	}
+	r.lists, r.network = policy.Fact{Truth: policy.No, Detail: "it lists no pod"}, policy.Fact{Truth: policy.Yes}
+	if !r.runtime.network {
+		r.network = policy.Fact{Truth: policy.No, Detail: "cni plugin not initialized"}
+	}
+	if r.runtime.emptied {
+		return
+	}
+	for i, p := range r.pods {
+		for _, s := range p.sandboxes {
+			r.lists.Truth = policy.Yes
+			r.sandboxes[i] = append(r.sandboxes[i], policy.Sandbox{ID: "s", Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
+			r.made[i].Add(s.created)
+			r.containers[i] = r.containers[i] || s.container
+			r.ready[i] = r.ready[i] || s.ready
+		}
+	}
+}
+
+func (r *readings) readCgroups(err error) {
+	flags := make([]bool, 2*len(r.pods))
+	r.cgroups, r.busy, r.cgroupErr = flags[:len(r.pods)], flags[len(r.pods):], err
+	for i, p := range r.pods {
+		r.cgroups[i], r.busy[i] = p.cgroup || p.runs(), p.runs()
+	}
+}
+
+func (r *readings) readMounts(err error) {
+	if r.runtime.hidden {
+		err = errors.New("a process hides what is mounted in its namespace")
+	}
+	flags := make([]bool, 3*len(r.pods))
+	size := len(r.pods)
+	r.mounted, r.inAgain, r.inParked, r.mountErr = flags[:size], flags[size:2*size], flags[2*size:], err
+	for i, p := range r.pods {
+		again, parked := r.mountsOf(p.uid)
+		r.inAgain[i], r.inParked[i] = len(again) > 0, len(parked) > 0
+		r.mounted[i] = r.inAgain[i] || r.inParked[i]
+	}
+}
+
+func (r *readings) readFiles(err error) {
+	r.files, r.fileErr, r.written = make([]bool, len(r.pods)), err, r.node.kubelet.written
+	for i, p := range r.pods {
+		r.files[i] = r.node.kubelet.inFile[p.uid]
+	}
+}
+
+func (r *readings) readUse(err error) {
+	r.inUse, r.useErr = make([]bool, len(r.pods)), err
+	for i, p := range r.pods {
+		if d := r.dirs[p.uid]; d != nil {
+			r.inUse[i] = d.inUse > 0
+		}
+		for _, d := range r.quarantine {
+			r.inUse[i] = r.inUse[i] || d.uid == p.uid && d.inUse > 0
+		}
+	}
+}
+
+func (r *readings) readLogs(err error) {
+	r.logs = lists.PodLogs{Dir: "logs", Pods: map[parsers.PodUID]bool{}, Err: err}
+	for _, p := range r.pods {
+		if p.logs {
+			r.logs.Pods[p.uid] = true
+		}
+	}
+}
+
+// readResources asks the pod-resources socket for names.
+func (r *readings) readResources(err error) {
+	k := &r.node.kubelet
+	r.resources = &policy.PodResources{Origin: "pod-resources", Names: map[policy.PodName]bool{}}
+	if err != nil || !k.up || !r.asksResources {
+		r.resources.Silent = "nobody answers"
+		return
+	}
+	for _, p := range r.pods {
+		if p.admitted && (k.version < 34 || !p.done) {
+			r.resources.Names[p.name] = true
+		}
+	}
+}
+
+// readAPI asks the API server, where the program may.
+func (r *readings) readAPI(err error) {
+	r.api = lists.APIList{PodList: lists.PodList{Origin: "api", Silent: "not asked"}}
+	if !r.asksAPI {
+		return
+	}
+	if r.api.Silent = ""; err != nil {
+		r.api.Silent = err.Error()
+		return
+	}
+	r.api.Pods, r.api.Own = map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+	for _, p := range r.pods {
+		if p.wanted && !p.static {
+			r.api.Pods[p.uid], r.api.Own[p.uid] = true, true
+			r.api.Listed++
+		}
+	}
+}
+
+func (r *readings) readKubelet(err error) {
+	switch k := &r.node.kubelet; {
+	case err != nil:
+		r.kubelet = policy.Fact{Detail: err.Error()}
+	case !k.up:
+		r.kubelet = policy.Fact{Truth: policy.No, Detail: "no kubelet runs"}
+	default:
+		r.kubelet, r.id, r.kubeletOK = policy.Fact{Truth: policy.Yes}, k.id, true
+	}
+}
+
+// readManifests reads the manifests of static pods.
+func (r *readings) readManifests(err error) {
+	r.static = lists.StaticPods{Origin: "manifests", Node: "node", Err: err}
+	for _, p := range r.pods {
+		if p.static && p.wanted && err == nil {
+			m := lists.Manifest{File: "static.yaml", Namespace: p.name.Namespace, Name: p.name.Name[:len(p.name.Name)-len("-node")]}
+			if p.stated {
+				m.UID = string(p.uid)
+			}
+			r.static.Manifests = append(r.static.Manifests, m)
+		}
+	}
+}
+
+// readLists asks the kubelet itself: /pods and its gauges with credentials, and since 1.37 its own socket.
+func (r *readings) readLists(err error) {
+	k := &r.node.kubelet
+	l := &r.list
+	l.Origin, l.Silent, l.Own = "kubelet", "not asked", lists.PodsAPI{Origin: "pods-api", Silent: "no such socket"}
+	if err != nil || !k.up {
+		l.Silent, l.Own.Silent = errDoubt.Error(), errDoubt.Error()
+		l.Weigh()
+		return
+	}
+	if r.asksKubelet {
+		l.Silent, l.Proven, l.Pods, l.Wanted = "", true, map[parsers.PodUID]bool{}, map[parsers.PodUID]bool{}
+		if k.swept && k.version >= 27 {
+			l.Gauges.Working = []policy.WorkingPods{{Lifecycle: "sync", Config: "desired"}}
+		}
+		for _, p := range r.pods {
+			if p.admitted && !p.ending {
+				l.Pods[p.uid], l.Wanted[p.uid] = true, true
+				l.Listed++
+				if !p.static {
+					l.FromAPI++
+				}
+			}
+		}
+	}
+	r.pass(r.between(0, r.faults.slow/2))
+	if k.version >= 37 && k.up {
+		if l.Own.Silent = "initializing"; k.ready || r.partial && k.now-k.booted-k.id.Start > 8*time.Second {
+			l.Own.Silent, l.Own.Pods = "", map[parsers.PodUID]bool{}
+			for _, p := range r.pods {
+				if p.admitted && !p.ending {
+					l.Own.Pods[p.uid] = true
+					l.Own.Listed++
+				}
+			}
+			if l.Own.Listed == 0 {
+				l.Own.Doubt = "it lists no pod"
+			}
+		}
+	}
+	l.Weigh()
+}
+
+// weigh weighs what some said by what others said.
+func (r *readings) weigh() {
+	r.api.Weigh(func(uid parsers.PodUID) bool {
+		i := r.byUID[uid].index
+		return len(r.sandboxes[i]) > 0 && r.cgroups[i]
+	})
+	r.compare()
+}
+
+// compare doubts cgroups of which none is a running pod's.
+func (r *readings) compare() {
+	running, found := 0, false
+	for i := range r.pods {
+		if r.ready[i] {
+			running++
+			found = found || r.cgroups[i]
+		}
+	}
+	if foreign := reading.ForeignCgroups(running, found, true); foreign != "" && r.cgroupErr == nil {
+		r.cgroupErr = errors.New(foreign)
+	}
+}
+
+func known(yes bool, err error, origin, detail string) policy.Fact {
+	switch {
+	case yes:
+		return policy.Fact{Truth: policy.Yes, Origin: origin, Detail: detail}
+	case err != nil:
+		return policy.Fact{Origin: origin, Detail: err.Error()}
+	}
+	return policy.Fact{Truth: policy.No, Origin: origin}
+}
+
+func (r *readings) mountFact(yes bool) policy.Fact {
+	return known(yes, r.mountErr, "mountinfo", "something is mounted there")
+}
+
+// tellRuntime sets what the runtime says of a pod.
+func (r *readings) tellRuntime(e *policy.Evidence, p *pod) {
+	err := r.runtimeErr
+	if err == nil && r.lists.Truth != policy.Yes {
+		err = errors.New(r.lists.Detail)
+	}
+	e.Facts[policy.FactSandbox] = known(len(r.sandboxes[p.index]) > 0, err, "cri.sock", "a sandbox")
+	e.Facts[policy.FactContainer] = known(r.containers[p.index], err, "cri.sock", "a container")
+	if all := r.sandboxes[p.index]; len(all) > 0 {
+		e.Namespace, e.PodName, e.Made, e.Static, e.Sandboxes = p.name.Namespace, p.name.Name, r.made[p.index], p.static, all
+	}
+}
+
+// running are the sandboxes of static pods, by name.
+func (r *readings) running() map[policy.PodName][]lists.StaticSandbox {
+	found := map[policy.PodName][]lists.StaticSandbox{}
+	for i, p := range r.pods {
+		if p.static && r.ready[i] {
+			found[p.name] = append(found[p.name], lists.StaticSandbox{UIDs: []string{string(p.uid)}, Created: r.made[i].Last.UnixNano()})
+		}
+	}
+	return found
+}
+
+// fill sets the facts of a pod. d is its directory as it was read, nil where there is none.
+func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
+	f, i := &e.Facts, p.index
+	f[policy.FactDirectory] = known(d != nil, nil, "pods/"+string(p.uid), "")
+	f[policy.FactOwnMount] = policy.Fact{Truth: policy.No}
+	if d != nil {
+		e.ID, e.Changed = d.id, d.changed
+		if e.Unread = alive; alive {
+			f[policy.FactContent] = policy.Fact{Detail: "not read: the pod lives"}
+		} else {
+			f[policy.FactContent], e.Residue = policy.Fact{Truth: policy.Yes}, d.residue()
+		}
+	} else {
+		f[policy.FactContent] = policy.Fact{Truth: policy.Yes}
+	}
+	f[policy.FactMounted] = r.mountFact(r.mounted[i])
+	f[policy.FactCgroup], e.CgroupIdle = known(r.cgroups[i], r.cgroupErr, "cgroups", "its cgroup"), r.cgroups[i] && !r.busy[i]
+	f[policy.FactKubeletFile] = known(r.files[i], r.fileErr, "allocated_pods_state", "a state file names it")
+	if r.files[i] && r.fileErr == nil {
+		e.StateFiles = []policy.StateFile{{Name: r.stateFile(), Written: r.written}}
+	}
+	f[policy.FactStaged] = r.stagedFact(p, d)
+	f[policy.FactInUse] = known(r.inUse[i], r.useErr, "proc", "a process has a file of it open")
+	l := &lists.PodLists{Kubelet: r.list, API: r.api, Manifests: r.static.Origin, ManifestDoubt: r.static.Doubt()}
+	f[policy.FactKubeletLists], f[policy.FactAPILists] = r.list.Fact(e.UID), r.api.Fact(e.UID)
+	f[policy.FactReleased] = l.Released(e.UID)
+	logged := p.logs && r.logs.Pods[e.UID]
+	if logged {
+		e.Namespace, e.PodName = p.name.Namespace, p.name.Name
+	} else if d != nil && d.ran && e.PodName == "" && !alive {
+		e.PodName = p.name.Name // its etc-hosts
+	}
+	r.tellRuntime(e, p)
+	e.Unlisted, e.Unwanted, e.Omitted = l.Unlisted(e.UID), l.Unwanted(e.UID), l.KubeletOmits(e.UID)
+	e.CertainName = lists.CertainName(e, logged || len(r.sandboxes[i]) > 0)
+	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
+	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
+}
+
+func (r *readings) logless() parsers.PodUID {
+	var running []parsers.PodUID
+	for i, p := range r.pods {
+		if r.ready[i] && r.dirs[p.uid] != nil {
+			running = append(running, p.uid)
+		}
+	}
+	return r.logs.Logless(running)
+}
+
+func (n *node) stateFile() string {
+	if n.kubelet.version >= 33 {
+		return "allocated_pods_state"
+	}
+	return "device-plugins/kubelet_internal_checkpoint"
+}
+
+// stagedFact is whether a volume of the pod is staged on its own account: a successor that lives and has it mounted keeps it staged.
+func (r *readings) stagedFact(p *pod, d *dir) policy.Fact {
+	o := &reading.PodVolumes{Pod: p.uid, Listed: true, AnyCSI: true}
+	var users reading.VolumeUsers
+	if d != nil && d.csi > 0 && r.runtime.staged[d.csi] {
+		volume := reading.CSIVolume{Driver: "csi.example", Handle: "v" + string(rune('0'+d.csi))}
+		o.Mounts = []reading.StagedMount{{Path: "globalmount", Volume: volume, What: "staged"}}
+		for i, q := range r.pods {
+			user := reading.VolumeUser{UID: q.uid, Lives: len(r.sandboxes[i]) > 0 || r.busy[i]}
+			if b := r.dirs[q.uid]; b != nil && b.csi == d.csi {
+				user.Volume, user.Mounted = volume, len(b.mounts) > 0
+			}
+			users.Files = append(users.Files, reading.StagedUser{VolumeUser: user, Paths: []string{"globalmount"}})
+		}
+	}
+	return o.Staged("plugins", &users)
+}
+
+// usedAgain is whether anything uses a directory that was made again, but for what the runtime says.
+func (r *readings) usedAgain(p *pod) policy.Fact {
+	d := r.dirs[p.uid]
+	content := policy.Fact{Truth: policy.No}
+	var mounts reading.NewUse
+	if d != nil {
+		content = known(d.volumes || d.ran || d.stuck(), nil, "pods", "it holds volumes")
+		if mounts.Err = r.mountErr; r.inAgain[p.index] {
+			mounts.User = "something is mounted in it"
+		}
+	}
+	return reading.UsedAgain(content, mounts)
+}
+
+func (r *readings) nodeFacts() policy.Node {
+	yes := policy.Fact{Truth: policy.Yes}
+	bytes := 0.5
+	if r.faults.full {
+		bytes = 0.02
+	}
+	return policy.Node{
+		Kubelet: r.kubelet, KubeletID: r.id, LogFormat: policy.LogText, RuntimeLists: r.lists, Network: r.network,
+		MayEnforce: yes, Agrees: yes, FreeBytes: bytes, FreeInodes: 0.5, Gauges: r.list.Gauges,
+	}
+}
+
+func (r *readings) names() map[policy.PodName][]parsers.PodUID {
+	uids := map[policy.PodName][]parsers.PodUID{}
+	for i, p := range r.pods {
+		if len(r.sandboxes[i]) > 0 || r.logs.Pods[p.uid] {
+			uids[p.name] = append(uids[p.name], p.uid)
+		}
+	}
+	return uids
+}
+
+// Still is the last question, before and after the rename.
+func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Evidence {
+	r := &readings{node: p.node}
+	p.reach(stepAsk, pods[0].UID)
+	p.all(r.readCgroups, r.readKubelet, r.readManifests, r.readLists, func(err error) {
+		r.readRuntime(err)
+		p.read(r.readMounts)
+	})
+	r.compare()
+	now := slices.Clone(pods)
+	for i := range now {
+		e := &now[i]
+		pod := p.byUID[e.UID]
+		r.tellRuntime(e, pod)
+		e.Facts[policy.FactMounted] = r.mountFact(r.mounted[pod.index])
+		e.Facts[policy.FactCgroup] = known(r.cgroups[pod.index], r.cgroupErr, "cgroups", "its cgroup")
+		e.Facts[policy.FactStaticPod] = r.static.Fact(e, r.running())
+		e.Facts[policy.FactKubeletLists] = r.list.Fact(e.UID)
+	}
+	return p.program.plant.still(p.node, pods, now)
+}
+
+func (p prober) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	return p.mountFacts(uids, func(r *readings, i int) bool { return r.mounted[i] })
+}
+
+func (p prober) MountsParked(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
+	return p.mountFacts(uids, func(r *readings, i int) bool { return r.inParked[i] })
+}
+
+func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) map[parsers.PodUID]policy.Fact {
+	r := &readings{node: p.node}
+	p.read(r.readMounts)
+	facts := map[parsers.PodUID]policy.Fact{}
+	for _, uid := range uids {
+		facts[uid] = r.mountFact(in(r, p.byUID[uid].index))
+	}
+	return p.program.plant.mounts(p.node, facts)
+}
+
+// used is what the remover asks before it exchanges two directories of a pod.
+func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
+	r, pod := &readings{node: p.node}, p.byUID[uid]
+	p.read(r.readRuntime)
+	p.read(r.readMounts)
+	e := policy.Evidence{UID: uid}
+	e.Facts[policy.FactUsed], e.Elder = r.usedAgain(pod), r.mountFact(r.inParked[pod.index])
+	r.tellRuntime(&e, pod)
+	return policy.Used(e, policy.Parked{At: since}, policy.Rules{}, p.Now())
+}
+
+var _ = contents.ClassData

@@ -1,0 +1,425 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+)
+
+// step is a moment of the program at which something may happen.
+type step uint8
+
+const (
+	atOnce     step = iota
+	stepRead        // a source has answered, in a look or to a question
+	stepAsk         // the last question is asked, before a rename and again after it
+	stepRename      // a directory is about to be renamed
+	stepMoved       // it was
+	stepUnlink      // something in quarantine is about to be removed
+	stepAppend      // records are about to be written
+	stepWrite       // a file of the state directory is half written
+	numSteps
+)
+
+func (s step) String() string {
+	return [...]string{"", "between two reads", "at the last question", "right before a rename", "right after a rename",
+		"before something is removed", "before records are written", "in the middle of a write"}[s]
+}
+
+// kind is what happens.
+type kind uint8
+
+const (
+	podStarts kind = iota // the API server binds it, or its manifest comes
+	podEnds
+	podCompletes
+	kubeletRestarts
+	runtimeRestarts
+	runtimeEmptied
+	networkFails
+	nodeReboots
+	programKilled
+	readsFail
+	readsSlow
+	writesFail
+	ioFails
+	diskFull
+	linesLate
+	linesLost
+	linesForged
+	mountAppears
+	mountGoes
+	fileOpened
+	mountsHidden
+	sandboxesEvicted
+	logsCleaned
+	clockSet
+	operatorRestores
+	operatorPurges
+	operatorResumes
+	operatorForgets
+	numKinds
+)
+
+// act is one thing that happens, at a time or at the first such step of the program after it.
+type act struct {
+	at    time.Duration
+	step  step
+	skip  int // so many steps are let pass
+	kind  kind
+	pod   int // -1 is none
+	lasts time.Duration
+	arg   int
+}
+
+// scenario is all that a seed decides before the run begins.
+type scenario struct {
+	seed  uint64
+	throw uint64 // the dice of the run
+	acts  []act
+
+	rules                                          policy.Rules
+	version                                        int
+	byJournal, asksKubelet, asksAPI, asksResources bool
+	partial                                        bool // the kubelet's socket lists before all pods are in
+	calm                                           time.Duration
+	quick                                          bool // the look takes no time to speak of
+}
+
+// newScenario makes a scenario of so many lives.
+func newScenario(seed uint64, lives int) (scenario, []*pod) {
+	chance := rand.New(rand.NewPCG(seed, 0))
+	minutes := func(of ...int) time.Duration { return time.Duration(of[chance.IntN(len(of))]) * time.Minute }
+	one := func(in int) bool { return chance.IntN(in) == 0 }
+	s := scenario{
+		seed: seed, version: []int{24, 28, 33, 37}[chance.IntN(4)],
+		rules: policy.Rules{
+			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11),
+		},
+		byJournal: !one(4), asksKubelet: one(4), asksAPI: one(4), asksResources: one(2), partial: one(4), quick: one(3),
+	}
+	s.rules.NeedAPI = s.asksAPI && one(2)
+	if one(8) {
+		s.rules.MaxPerLook = 2
+	}
+	pods := make([]*pod, 2+chance.IntN(max(1, lives/2)))
+	for i := range pods {
+		pods[i] = makePod(i, chance)
+		pods[i].stated = pods[i].stated && s.version > 0
+	}
+	s.calm = 10*time.Minute + time.Duration(chance.IntN(50))*time.Minute
+	at := func() time.Duration { return time.Duration(chance.Int64N(int64(s.calm))) }
+	// Each life begins and ends; that of a static pod may begin anew just when the program is about to move its directory.
+	for i := range max(lives, len(pods)) {
+		p := pods[i%len(pods)]
+		if i >= len(pods) && !p.static {
+			for _, q := range pods {
+				if q.static {
+					p = q
+				}
+			}
+			if !p.static {
+				break
+			}
+		}
+		begin := act{kind: podStarts, pod: p.index}
+		if i >= len(pods) {
+			begin.at = at()
+			if !one(3) {
+				begin.step, begin.skip, begin.lasts = step(1+chance.IntN(int(stepUnlink))), chance.IntN(3), time.Duration(chance.Int64N(int64(3*time.Second)))
+			}
+		} else if !one(3) {
+			begin.at = at() / 4
+		}
+		s.acts = append(s.acts, begin)
+		end := act{kind: podEnds, pod: p.index, at: begin.at + time.Duration(chance.Int64N(int64(12*time.Minute)))}
+		if one(4) {
+			end.at = begin.at + time.Duration(chance.Int64N(int64(20*time.Second)))
+		}
+		if !one(5) {
+			s.acts = append(s.acts, end)
+		}
+	}
+	for range chance.IntN(8) {
+		a := act{at: at(), kind: podCompletes + kind(chance.IntN(int(numKinds-podCompletes))), pod: chance.IntN(len(pods)), arg: chance.IntN(64)}
+		a.lasts = []time.Duration{time.Second, 10 * time.Second, time.Minute, 6 * time.Minute}[chance.IntN(4)]
+		if one(2) {
+			a.step, a.skip = step(1+chance.IntN(int(numSteps)-1)), chance.IntN(6)
+		}
+		s.acts = append(s.acts, a)
+	}
+	slices.SortStableFunc(s.acts, func(a, b act) int { return int(a.at - b.at) })
+	s.throw = chance.Uint64()
+	return s, pods
+}
+
+// simulate lives the scenario through, and returns the node as it is then.
+func simulate(s scenario, pods []*pod, plant plant, telling bool) *node {
+	n := &node{
+		scenario: s, dice: rand.New(rand.NewPCG(s.throw, 1)), pods: pods, telling: telling, inodes: 100,
+		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
+	}
+	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
+	n.log = log{node: n, journald: s.byJournal}
+	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
+	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}
+	n.faults = faults{slow: 700 * time.Millisecond, last: -time.Hour}
+	if s.quick {
+		n.faults.slow = 5 * time.Millisecond
+	}
+	n.oracle.begin()
+	n.program.plant = plant
+	for _, p := range pods {
+		n.byUID[p.uid] = p
+	}
+	for _, a := range s.acts {
+		n.after(a.at, func() {
+			if a.step == atOnce {
+				n.act(a)
+			} else {
+				n.waiting = append(n.waiting, a)
+			}
+		})
+	}
+	n.kubelet.start()
+	n.after(n.between(0, time.Minute), n.start)
+	n.run(s.calm)
+	n.calmDown()
+	n.run(s.calm + n.patience())
+	n.oracle.ends(n)
+	return n
+}
+
+// faults are what goes wrong now.
+type faults struct {
+	slow    time.Duration // how long a read may take
+	reads   int           // one read in so many is not answered
+	writes  int           // one change of a directory in so many is refused
+	io      int           // one write to the state directory in so many fails
+	full    bool          // the disk has no block left
+	last    time.Duration // when something went wrong last
+	refused bool
+}
+
+// calmDown ends everything that is out of order. From now on the program has no excuse.
+func (n *node) calmDown() {
+	n.tell("from now on nothing happens to the node")
+	n.waiting = nil
+	n.faults = faults{slow: n.faults.slow, last: n.faults.last, refused: n.faults.refused}
+	n.log.late, n.log.lost = 0, false
+	n.runtime.up, n.runtime.emptied, n.runtime.network, n.runtime.hidden = true, false, true, false
+	for _, p := range n.pods {
+		if d := n.dirs[p.uid]; d != nil {
+			d.inUse = 0
+		}
+	}
+	for _, d := range n.quarantine {
+		d.inUse = 0
+	}
+	n.kubelet.start()
+	n.start()
+	if n.oracle.open {
+		n.resume()
+	}
+}
+
+// during has something be so for a time.
+func (n *node) during(d time.Duration, begin, end func()) {
+	begin()
+	n.faults.last = n.now
+	n.after(d, func() {
+		if n.now < n.calm {
+			end()
+			n.faults.last = n.now
+		}
+	})
+}
+
+// act has one thing happen.
+func (n *node) act(a act) {
+	if n.now > n.calm {
+		return
+	}
+	if a.skip > 0 && a.step != atOnce {
+		a.skip--
+		n.after(0, func() { n.waiting = append(n.waiting, a) })
+		return
+	}
+	var p *pod
+	if a.pod >= 0 {
+		p = n.pods[a.pod]
+	}
+	if a.step != atOnce {
+		n.tell("(%s)", a.step)
+	}
+	f := &n.faults
+	switch a.kind {
+	case podStarts:
+		n.after(a.lasts, func() { n.want(p) })
+	case podEnds:
+		n.unwant(p)
+	case podCompletes:
+		n.complete(p)
+	case kubeletRestarts:
+		n.kubelet.stop()
+		n.after(a.lasts, n.kubelet.start)
+	case runtimeRestarts:
+		n.during(a.lasts, func() { n.runtime.up = false; n.tell("the runtime ends") }, func() { n.runtime.up = true })
+	case runtimeEmptied:
+		n.during(a.lasts, func() { n.runtime.emptied = true; n.tell("the runtime's root is emptied") }, func() { n.runtime.emptied = false })
+	case networkFails:
+		n.during(a.lasts, func() { n.runtime.network = false; n.tell("the pods' network is not ready") }, func() { n.runtime.network = true })
+	case nodeReboots:
+		n.reboot()
+	case programKilled:
+		n.kill(a.lasts)
+	case readsFail:
+		n.during(a.lasts, func() { f.reads = 1 + a.arg%8; n.tell("one read in %d fails", f.reads) }, func() { f.reads = 0 })
+	case readsSlow:
+		slow := f.slow
+		n.during(a.lasts, func() { f.slow = 2 * time.Second; n.tell("reads are slow") }, func() { f.slow = slow })
+	case writesFail:
+		n.during(a.lasts, func() { f.writes = 1 + a.arg%4; n.tell("one change in %d is refused", f.writes) }, func() { f.writes = 0 })
+	case ioFails:
+		n.during(a.lasts, func() { f.io = 1 + a.arg%8; n.tell("one write in %d fails", f.io) }, func() { f.io = 0 })
+	case diskFull:
+		n.during(a.lasts, func() { f.full, n.state.free = true, 0; n.tell("the disk is full") }, func() { f.full = false })
+	case linesLate:
+		n.during(a.lasts, func() { n.log.late = 30 * time.Second; n.tell("lines come late") }, func() { n.log.late = 0 })
+	case linesLost:
+		n.during(a.lasts, func() { n.log.lost = true; n.tell("lines are lost") }, func() { n.log.lost = false })
+	case linesForged:
+		n.tell("somebody forges lines about %s", p)
+		for i := range 1 + a.arg%4 {
+			n.log.forge(p.uid, a.arg/4+i)
+		}
+	default:
+		n.beside(a, p)
+	}
+}
+
+// beside is what others do on the node.
+func (n *node) beside(a act, p *pod) {
+	d := n.dirs[p.uid]
+	for _, name := range sorted(n.quarantine) {
+		if q := n.quarantine[name]; d == nil && q.uid == p.uid {
+			d = q
+		}
+	}
+	switch a.kind {
+	case mountAppears:
+		if d != nil {
+			n.tell("an agent mounts something in the directory of %s", p)
+			d.mounts = append(d.mounts, mount{agent: a.arg%2 == 0, data: true, since: n.now})
+			n.oracle.excused = n.oracle.excused || d.entry != ""
+		}
+	case mountGoes:
+		if d != nil && !p.alive() {
+			n.tell("what is mounted in %s goes", p)
+			d.mounts = nil
+		}
+	case fileOpened:
+		if d != nil {
+			n.during(a.lasts, func() { d.inUse++; n.tell("a process opens a file of %s", p) }, func() { d.inUse = max(0, d.inUse-1) })
+		}
+	case mountsHidden:
+		n.during(a.lasts, func() { n.runtime.hidden = true; n.tell("a process hides its mounts") }, func() { n.runtime.hidden = false })
+	case sandboxesEvicted:
+		n.tell("sandboxes that have stopped are removed")
+		for _, q := range n.pods {
+			q.sandboxes = slices.DeleteFunc(q.sandboxes, func(s sandbox) bool { return !s.ready && !s.runs })
+		}
+	case logsCleaned:
+		n.tell("somebody removes the log directory of %s", p)
+		p.logs = p.logs && p.runs()
+	case clockSet:
+		n.skew += time.Duration(a.arg-32) * time.Minute
+		n.faults.last = n.now
+		n.tell("the wall clock is set by %d minutes", a.arg-32)
+	case operatorRestores:
+		n.restore(p)
+	case operatorPurges:
+		n.purge(p)
+	case operatorResumes:
+		n.resume()
+	default:
+		n.forget(p)
+	}
+}
+
+func sorted(of map[string]*dir) []string {
+	names := make([]string, 0, len(of))
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// want has a pod be wanted on this node: its manifest is there, or the API server binds it. A pod of the API server's never comes back.
+func (n *node) want(p *pod) {
+	if p.wanted || p.lives > 0 && !p.static {
+		return
+	}
+	p.wanted, p.done, p.since, p.lives = true, false, n.now, p.lives+1
+	n.tell("%s is wanted (life %d)", p, p.lives)
+	n.after(n.noticed(p), func() { n.kubelet.notice(p) })
+}
+
+// unwant has it be wanted no more.
+func (n *node) unwant(p *pod) {
+	if !p.wanted {
+		return
+	}
+	p.wanted = false
+	n.tell("%s is no longer wanted", p)
+	n.after(n.noticed(p), func() { n.kubelet.notice(p) })
+}
+
+// noticed is how long the kubelet takes to see it: a manifest mostly at once, by inotify, and at the latest after 20 s.
+func (n *node) noticed(p *pod) time.Duration {
+	if p.static && n.oneIn(4) {
+		return n.between(0, 20*time.Second)
+	}
+	return n.between(0, time.Second)
+}
+
+// complete ends the containers of a pod by themselves. It stays in the kubelet's list.
+func (n *node) complete(p *pod) {
+	if !p.wanted || p.static || !p.runs() {
+		return
+	}
+	n.tell("%s has completed", p)
+	p.done = true
+	p.stop()
+}
+
+// reboot switches the machine off and on. Mounts, cgroups and processes are gone, sandboxes have stopped, directories stay.
+func (n *node) reboot() {
+	n.kubelet.stop()
+	up := n.program.up
+	n.tell("the machine reboots")
+	for _, p := range n.pods {
+		p.stop()
+		p.cgroup, p.home, p.stage = false, 0, unmade
+		for _, d := range []*dir{n.dirs[p.uid]} {
+			if d != nil {
+				d.mounts, d.inUse = nil, 0
+			}
+		}
+	}
+	for _, d := range n.quarantine {
+		d.mounts, d.inUse = nil, 0
+	}
+	clear(n.runtime.staged)
+	n.boots++
+	n.booted = n.now
+	n.faults.last = n.now
+	n.after(n.between(time.Second, 20*time.Second), n.kubelet.start)
+	if up {
+		n.kill(n.between(time.Second, 30*time.Second))
+	}
+}
