@@ -30,9 +30,9 @@ func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[par
 	return after
 }
 
-// rememberStatic sets Evidence.Static where this look or an earlier one saw that the pod is a static one, and
-// remembers that of the pods that have a directory. The kubelet removes the sandboxes, which show it, within
-// minutes after the pod.
+// rememberStatic sets Evidence.Static where this look or an earlier one saw that the pod is a static one, by its sandbox
+// or its manifest, and remembers that of the pods that have a directory. The kubelet removes the sandboxes within
+// minutes after the pod, and a pod that waits for a volume has none.
 func (d *Ruling) rememberStatic(c Case) {
 	m := &d.Memory
 	m.Static = map[parsers.PodUID]bool{}
@@ -40,13 +40,14 @@ func (d *Ruling) rememberStatic(c Case) {
 		maps.Copy(m.Static, c.Memory.Static)
 	}
 	for _, e := range pointers(d.Look.Pods, d.Look.RuntimeOnly) {
-		if e.Static = e.Static || c.Memory.Static[e.UID]; e.Static {
+		e.Static = e.Static || c.Memory.Static[e.UID] || e.Facts[policy.FactStaticPod].Truth == policy.Yes
+		if e.Static {
 			m.Static[e.UID] = true
 		}
 	}
 	for _, e := range pointers(d.Look.Parked, d.Look.Resting) {
 		if was := c.Entries[e.Entry]; was != nil {
-			e.Static = e.Static || was.Static
+			e.Static = e.Static || was.Static || c.Memory.Static[e.UID]
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestFillNames: a name is remembered for as long as the pod has a directory, and only where it is
@@ -28,5 +29,21 @@ func TestFillNames(t *testing.T) {
 	}
 	if e := l.Pods[1]; e.PodName != "" || e.CertainName {
 		t.Errorf("a pod that nobody named is called %s", e.PodName)
+	}
+}
+
+// TestRememberStatic: a pod whose manifest one look has seen is a static one in the next, also in quarantine: one that
+// waits for a volume has no sandbox that would show it.
+func TestRememberStatic(t *testing.T) {
+	p := newPlay()
+	e := testkit.DeadPod().Pod
+	e.Facts[policy.FactStaticPod].Truth = policy.Yes
+	d := Decide(Case{Look: policy.Look{At: p.Now, Node: p.Node, Pods: []policy.Evidence{e}}, Rules: p.Rules})
+	parked := testkit.DeadPod().Pod
+	parked.Entry = "entry"
+	look := policy.Look{At: p.Now, Node: p.Node, Parked: []policy.Evidence{parked}}
+	entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: e.UID, Phase: policy.PhaseParked}}
+	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static {
+		t.Error("its manifest was seen a look before, and it is no static pod")
 	}
 }
