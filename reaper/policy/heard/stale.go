@@ -111,4 +111,13 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	case h.Kubelet == n.KubeletID:
 		h.discount(e, now)
 	}
+	if f := &e.Facts[policy.FactKubeletFile]; f.Truth == policy.Yes && clockSet(s.Parked.At, now) {
+		f.Truth, f.Detail = policy.Unknown, f.Detail+"; the clock was set since the pod was parked, so nobody knows whether the file is younger"
+	}
+}
+
+// clockSet reports whether the wall clock was set since then, by more than a clock that is kept right is slewed.
+func clockSet(since, now policy.Instant) bool {
+	age, ok := now.Since(since)
+	return ok && (now.Wall.Sub(since.Wall) - age).Abs() > staleSlack+age/1000
 }

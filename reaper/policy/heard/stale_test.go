@@ -127,18 +127,22 @@ func TestStaleStateFileParked(t *testing.T) {
 		kubelet bool // another kubelet runs
 		named   time.Duration
 		want    policy.Truth
+		set     time.Duration // how far the wall clock was set since the parking
 	}{
-		{"as it was", 40 * time.Minute, "allocated_pods_state", false, 0, policy.No},
-		{"as it was, under another kubelet", 40 * time.Minute, "allocated_pods_state", true, 0, policy.No},
-		{"written and named while the hold ran", 34 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.No},
-		{"written since", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Yes},
-		{"written since, by another kubelet", 20 * time.Minute, "allocated_pods_state", true, 0, policy.Unknown},
-		{"a file that the kubelet keeps true", 40 * time.Minute, "cpu_manager_state", false, 33 * time.Minute, policy.Yes},
-		{"the same, under another kubelet", 40 * time.Minute, "cpu_manager_state", true, 0, policy.Yes},
+		{"as it was, and the clock was set back", 32 * time.Minute, "allocated_pods_state", false, 31 * time.Minute, policy.Unknown, -10 * time.Minute},
+		{"written since, and the clock was set", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Unknown, 10 * time.Minute},
+		{"as it was", 40 * time.Minute, "allocated_pods_state", false, 0, policy.No, 0},
+		{"as it was, under another kubelet", 40 * time.Minute, "allocated_pods_state", true, 0, policy.No, 0},
+		{"written and named while the hold ran", 34 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.No, 0},
+		{"written since", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Yes, 0},
+		{"written since, by another kubelet", 20 * time.Minute, "allocated_pods_state", true, 0, policy.Unknown, 0},
+		{"a file that the kubelet keeps true", 40 * time.Minute, "cpu_manager_state", false, 33 * time.Minute, policy.Yes, 0},
+		{"the same, under another kubelet", 40 * time.Minute, "cpu_manager_state", true, 0, policy.Yes, 0},
 	}
 	for _, tt := range tests {
 		s := inFiles(tt.written, tt.file)
 		state := policy.EntryState{UID: testkit.PodUID, Phase: policy.PhaseParked, Parked: policy.Parked{At: s.Ago(30 * time.Minute), Kubelet: s.Node.KubeletID}}
+		s.Now.Wall = s.Now.Wall.Add(tt.set)
 		var h Heard
 		if tt.named > 0 {
 			h = *namedAgo(s, tt.named)
