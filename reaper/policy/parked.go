@@ -255,7 +255,7 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven says whether the pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others.
+// Unproven says whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others.
 func (v ParkedVerdict) Unproven() bool {
 	if v.Decision != ParkedWait {
 		return false

@@ -130,9 +130,9 @@ func (d *Ruling) judgeEntries(c Case) gate {
 				actions = append(actions, *action)
 			}
 			d.noteLife(c, e, state, v)
-		}
-		if v.Unproven() {
-			g.inWork++
+			if state.Phase == policy.PhaseParked && v.Unproven() {
+				g.inWork++
+			}
 		}
 		if state := c.Entries[e.Entry]; state != nil && m.parked[e.Entry] && v.OnlyConfirms() {
 			since, ok := look.At.Since(state.Parked.At)
