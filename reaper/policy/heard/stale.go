@@ -111,8 +111,12 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	case h.Kubelet == n.KubeletID:
 		h.discount(e, now)
 	}
-	if f := &e.Facts[policy.FactKubeletFile]; f.Truth == policy.Yes && clockSet(s.Parked.At, now) {
-		f.Truth, f.Detail = policy.Unknown, f.Detail+"; the clock was set since the pod was parked, so nobody knows whether the file is younger"
+	switch f := &e.Facts[policy.FactKubeletFile]; {
+	case f.Truth != policy.Yes:
+	case clockSet(s.Parked.At, now):
+		f.Truth, f.Detail = policy.Unknown, f.Detail+"; the clock was set since the pod was parked, so it is not known whether the file is younger"
+	case unwrittenSince(e, s.Parked.At, now): // the list that omitted the pod then may not have been read now
+		f.Truth, f.Detail = policy.Unknown, f.Detail+", as it did before the pod was parked"
 	}
 }
 

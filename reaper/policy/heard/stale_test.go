@@ -129,6 +129,7 @@ func TestStaleStateFileParked(t *testing.T) {
 		want    policy.Truth
 		set     time.Duration // how far the wall clock was set since the parking
 	}{
+		{"written before the parking, and no list answers", 32 * time.Minute, "allocated_pods_state", false, 0, policy.Unknown, 0},
 		{"as it was, and the clock was set back", 32 * time.Minute, "allocated_pods_state", false, 31 * time.Minute, policy.Unknown, -10 * time.Minute},
 		{"written since, and the clock was set", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Unknown, 10 * time.Minute},
 		{"as it was", 40 * time.Minute, "allocated_pods_state", false, 0, policy.No, 0},
