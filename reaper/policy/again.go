@@ -95,7 +95,11 @@ const StaticUIDLen = 32
 // pod whose manifest was gone came back. What the runtime has of it must be younger than the parking.
 func returned(e Evidence, p Parked, now Instant) bool {
 	runs := e.Facts[FactSandbox].Truth == Yes || e.Facts[FactContainer].Truth == Yes
-	return mayReturn(e) && (!runs || !e.Made.Undated && !e.Made.First.Before(now.since(p.At)))
+	parking := p.At
+	if p.Begun != (Instant{}) { // of what a crash cut short, At is when the next start found it
+		parking = p.Begun
+	}
+	return mayReturn(e) && (!runs || !e.Made.Undated && !e.Made.First.Before(now.since(parking)))
 }
 
 // again decides about a parked pod that has a directory again. What is used is left alone. Where nothing uses
@@ -111,6 +115,7 @@ func (v *ParkedVerdict) again(e Evidence, p Parked, r Rules, now Instant) {
 	if remade.Truth != Yes {
 		return
 	}
+	v.Back = cameBack
 	switch used := Used(e, p, r, now); {
 	case used.Truth == Yes:
 		v.turn(ParkedConflict, ReasonRemade, "")

@@ -69,3 +69,30 @@ func TestStaticOpensNoBreaker(t *testing.T) {
 		}
 	}
 }
+
+// TestCutShortParkingOpensNoBreaker: a start that finds a pod parked by a program that was killed writes down the moment at which it
+// found it. A static pod that came back before that came back after the parking all the same.
+func TestCutShortParkingOpensNoBreaker(t *testing.T) {
+	s := deadScene()
+	s.ev.Static, s.ev.Facts[FactSandbox].Truth = true, Yes
+	s.ev.Made.Add(s.now.Wall.Add(-time.Minute))
+	states := map[string]*EntryState{}
+	Fold(states, Record{Kind: KindParking, Entry: "e", At: s.ago(2 * time.Minute), Kubelet: s.node.KubeletID})
+	Fold(states, Record{Kind: KindParked, Entry: "e", At: s.ago(time.Second), Kubelet: s.node.KubeletID})
+	if v := JudgeParked(s.ev, s.node, states["e"].Parked, s.rules, s.now); v.Alive {
+		t.Errorf("it opens the breaker: %v", v.Why)
+	}
+}
+
+// TestReturnedHoldsUpNobody: a static pod that is back, and waits for its volume for ever, proves nothing and keeps no other pod from going.
+func TestReturnedHoldsUpNobody(t *testing.T) {
+	for _, static := range []bool{true, false} {
+		s := deadScene()
+		s.ev.Static, s.ev.Facts[FactRemade].Truth, s.ev.Facts[FactCgroup].Truth = static, Yes, Yes
+		s.ev.Facts[FactUsed].Truth, s.ev.Facts[FactInUse].Truth = Unknown, No
+		p := Parked{At: s.ago(time.Minute), Kubelet: s.node.KubeletID}
+		if v := JudgeParked(s.ev, s.node, p, s.rules, s.now); v.Decision != ParkedWait || v.Unproven() == static {
+			t.Errorf("static %t: %s, unproven %t: %v", static, v.Decision, v.Unproven(), v.Why)
+		}
+	}
+}

@@ -412,10 +412,11 @@ func Fold(states map[string]*EntryState, r Record) {
 
 func begun(s *EntryState, r Record) {
 	s.ID, s.Why, s.Namespace, s.PodName, s.Static = r.ID, r.Why, r.Namespace, r.PodName, r.Static
+	s.Parked.Begun = r.At
 	parked(s, r)
 }
 
-func parked(s *EntryState, r Record) { s.Parked = Parked{At: r.At, Kubelet: r.Kubelet} }
+func parked(s *EntryState, r Record) { s.Parked.At, s.Parked.Kubelet = r.At, r.Kubelet }
 
 // clearing: which directory was made in quarantine is not known before it is.
 func clearing(s *EntryState, r Record) {

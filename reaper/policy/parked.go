@@ -24,6 +24,7 @@ const (
 // Parked is what the ledger knows of a pod that was moved aside.
 type Parked struct {
 	At      Instant   // when it was parked
+	Begun   Instant   // when that was written down, before it was; zero where the ledger does not have it
 	Kubelet KubeletID // the kubelet that ran then; zero under Rules.Waive
 }
 
@@ -33,7 +34,9 @@ type ParkedVerdict struct {
 	// Alive is true where something showed that the pod lives: a judgement was wrong, and
 	// the breaker must open.
 	Alive bool
-	Why   []Why
+	// Back is true where a static pod is back, although the judgement that it was dead was right.
+	Back bool
+	Why  []Why
 }
 
 // parkedRules: a fact that turned to alive while the pod was parked. Some of them put the
@@ -255,9 +258,9 @@ func finish(e Evidence, n Node, s EntryState, r Rules, now Instant) (ParkedVerdi
 	return v, &Action{Kind: Purge, Take: contents.TakeAged} // begun now, and so by who asks now
 }
 
-// Unproven says whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others.
+// Unproven says whether a parked pod still has to prove dead: one that waits only for a process to let go of a file does not hold up the others, and neither does a static pod that is back and waits.
 func (v ParkedVerdict) Unproven() bool {
-	if v.Decision != ParkedWait {
+	if v.Decision != ParkedWait || v.Back {
 		return false
 	}
 	for _, w := range v.Why {
