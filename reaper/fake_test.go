@@ -148,6 +148,9 @@ func (n *fakeNode) evidence(uid parsers.PodUID, p *fakePod) policy.Evidence {
 	for f, v := range p.facts {
 		e.Facts.Set(f, v, "fake", "as the test says")
 	}
+	if e.StateFiles == nil {
+		e.StateFiles = []policy.StateFile{{Name: "cpu_manager_state", Written: n.now.Wall}}
+	}
 	if n.doubted != nil && n.doubted(n.now) {
 		e.Facts.Set(policy.FactMounted, policy.Unknown, "fake", "a process hides them")
 	}

@@ -98,6 +98,10 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	if n.Kubelet.Truth == policy.Yes && h.Kubelet == n.KubeletID {
 		h.omit(e, now)
 	}
+	f := &e.Facts[policy.FactKubeletFile]
+	if f.Truth == policy.Yes && len(e.StateFiles) == 0 {
+		f.Truth, f.Detail = policy.Unknown, f.Detail+", and as not all of them could be read, it is not known since when"
+	}
 	if !goStale(e) {
 		return
 	}
@@ -111,9 +115,9 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 	case h.Kubelet == n.KubeletID:
 		h.discount(e, now)
 	}
-	switch f := &e.Facts[policy.FactKubeletFile]; {
+	switch {
 	case f.Truth != policy.Yes:
-	case clockSet(s.Parked.At, now):
+	case clockSet(s.Parked.At, now), lastWritten(e).After(now.Wall.Add(staleSlack)):
 		f.Truth, f.Detail = policy.Unknown, f.Detail+"; the clock was set since the pod was parked, so it is not known whether the file is younger"
 	case unwrittenSince(e, s.Parked.At, now): // the list that omitted the pod then may not have been read now
 		f.Truth, f.Detail = policy.Unknown, f.Detail+", as it did before the pod was parked"

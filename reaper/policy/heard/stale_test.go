@@ -129,6 +129,8 @@ func TestStaleStateFileParked(t *testing.T) {
 		want    policy.Truth
 		set     time.Duration // how far the wall clock was set since the parking
 	}{
+		{"another file could not be read", 20 * time.Minute, "", false, 0, policy.Unknown, 0},
+		{"written in the future", -time.Minute, "allocated_pods_state", false, 0, policy.Unknown, 0},
 		{"written before the parking, and no list answers", 32 * time.Minute, "allocated_pods_state", false, 0, policy.Unknown, 0},
 		{"as it was, and the clock was set back", 32 * time.Minute, "allocated_pods_state", false, 31 * time.Minute, policy.Unknown, -10 * time.Minute},
 		{"written since, and the clock was set", 20 * time.Minute, "allocated_pods_state", false, 33 * time.Minute, policy.Unknown, 10 * time.Minute},
@@ -147,6 +149,9 @@ func TestStaleStateFileParked(t *testing.T) {
 		var h Heard
 		if tt.named > 0 {
 			h = *namedAgo(s, tt.named)
+		}
+		if tt.file == "" {
+			s.Pod.StateFiles = nil
 		}
 		if tt.kubelet {
 			s.Node.KubeletID = policy.KubeletID{PID: 4711, Start: s.Now.Boot - 25*time.Minute}
