@@ -126,6 +126,7 @@ func (k *kubelet) admit(p *pod) {
 			}
 		}
 		k.written = k.wall()
+		k.tell("the kubelet writes its state file, with %v", k.inFile)
 	}
 	if p.runs() {
 		p.stage = hasContainers

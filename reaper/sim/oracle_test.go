@@ -2,8 +2,10 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 )
@@ -15,6 +17,7 @@ type oracle struct {
 	excused bool // something came to a directory in quarantine that is no sign of a pod: the breaker may open
 	open    bool // the breaker
 	looked  time.Duration
+	report  reaper.Report // of the last pass
 	intents map[string]policy.Kind
 }
 
@@ -44,11 +47,13 @@ func (o *oracle) written(n *node, r policy.Record) {
 	switch r.Kind {
 	case policy.KindBreaker:
 		o.open = true
-		if !o.excused {
+		if p := n.byUID[r.UID]; !o.excused && (!p.static || p.shown) {
 			o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 		}
 	case policy.KindResumed:
 		o.open = false
+	case policy.KindRestored, policy.KindForgotten:
+		n.byUID[r.UID].restored = r.Kind == policy.KindRestored
 	default:
 	}
 }
@@ -159,7 +164,7 @@ func (o *oracle) ends(n *node) {
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {
 			if why := n.keeps(p, d); why == "" {
-				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there", p)
+				o.fail(n, "%s is dead, nothing keeps it, and its directory is still there; the program says %v", p, o.says(p))
 			}
 		}
 		if p.wanted && !p.waits && !p.done && !p.runs() && p.stage != hasVolumes && n.now-p.since > 20*time.Minute {
@@ -169,7 +174,7 @@ func (o *oracle) ends(n *node) {
 	for _, name := range sorted(n.quarantine) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
-		if e != nil && e.Phase == policy.PhaseParked && !n.byUID[d.uid].alive() && d.inUse == 0 && len(d.mounts) == 0 {
+		if e != nil && e.Phase == policy.PhaseParked && !n.byUID[d.uid].alive() && d.inUse == 0 && n.keeps(n.byUID[d.uid], d) == "" {
 			o.fail(n, "%s was parked %s ago, and is still not confirmed", n.byUID[d.uid], n.now-d.parked)
 		}
 	}
@@ -194,8 +199,61 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the operator restored it"
 	case p.held:
 		return "the kubelet tears down its volume"
-	case n.kubelet.inFile[p.uid] && n.kubelet.version < 33 && false:
-		return "a state file names it"
+	case n.undated():
+		return "a pod in quarantine is in a state file, and the clock was set"
+	case n.listsNothing():
+		return "the runtime lists no pod"
+	case len(n.parkedMounts(p)) > 0:
+		return "something is mounted in what lies of it in quarantine"
+	case n.nameless(p):
+		return "nobody knows its name, and there is a manifest"
+	case n.rules.NeedAPI && !slices.ContainsFunc(n.pods, func(q *pod) bool { return !q.static && q.wanted && q.runs() }):
+		return "nothing shows that the API server's list is of this node"
+	case n.kubelet.inFile[p.uid] && n.hides(p):
+		return "a state file names it, and the kubelet names another before it"
 	}
 	return ""
+}
+
+// nameless reports whether the program cannot know whose a static pod's directory is: it never saw a sandbox or a log directory of it.
+func (n *node) nameless(p *pod) bool {
+	return p.static && !p.stated && slices.ContainsFunc(n.pods, func(q *pod) bool { return q.static && !q.stated && q.wanted })
+}
+
+// undated reports whether the program cannot know whether a state file was written before or after a pod was parked. Such a pod waits, and
+// those that are to follow the first after a start wait for it.
+func (n *node) undated() bool {
+	for _, d := range n.quarantine {
+		if n.skew != 0 && n.kubelet.inFile[d.uid] {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) listsNothing() bool {
+	return !slices.ContainsFunc(n.pods, func(q *pod) bool { return len(q.sandboxes) > 0 })
+}
+
+func (n *node) parkedMounts(p *pod) []mount {
+	_, parked := n.mountsOf(p.uid)
+	return parked
+}
+
+// hides reports whether the kubelet names another pod before this one, of which something keeps the directory.
+func (n *node) hides(p *pod) bool {
+	return slices.ContainsFunc(n.pods, func(q *pod) bool {
+		d := n.dirs[q.uid]
+		return q != p && d != nil && compare(q.uid, p.uid) < 0 && !q.alive() && d.stuck() && n.keeps(q, d) != ""
+	})
+}
+
+// says is why the program keeps a pod.
+func (o *oracle) says(p *pod) []policy.Why {
+	for _, v := range o.report.Verdicts {
+		if v.UID == p.uid {
+			return v.Why
+		}
+	}
+	return nil
 }

@@ -56,7 +56,7 @@ type pod struct {
 	held      bool // the kubelet's volume manager tries to tear down its leaf
 	tries     int
 	restored  bool // by the operator
-	hold      time.Duration
+	shown     bool // a source has shown the program that it is a static pod
 }
 
 // stage is how far a kubelet has come with a pod: syncPod makes its cgroup, then its directory, then its volumes, then its

@@ -466,6 +466,7 @@ func (r *readings) fill(e *policy.Evidence, p *pod, d *dir, alive bool) {
 	e.CertainName = lists.CertainName(e, logged || len(r.sandboxes[i]) > 0)
 	f[policy.FactPodLogs] = r.logs.Fact(e, r.logless())
 	f[policy.FactStaticPod] = r.static.Fact(e, r.running())
+	p.shown = p.shown || e.Static || f[policy.FactStaticPod].Truth == policy.Yes
 }
 
 func (r *readings) logless() parsers.PodUID {

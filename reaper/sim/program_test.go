@@ -65,6 +65,7 @@ func (n *node) start() {
 	n.tell("the program starts")
 	p.up, p.began, p.store = true, n.now, store
 	p.daemon = &reaper.Daemon{Reaper: r, Parse: n.log.parse, Status: func(string) {}, Checkpoint: func() {}}
+	p.daemon.Ended = func(_ uint64, rep reaper.Report, _ error) { n.oracle.report = rep }
 	p.daemon.Begin()
 	n.log.rotate()
 }
@@ -148,8 +149,7 @@ func (n *node) restore(p *pod) {
 	n.order(func(r *reaper.Reaper, ctx context.Context) error {
 		n.oracle.person = true
 		defer func() { n.oracle.person = false }()
-		out, err := r.Restore(ctx, p.uid, n.shown(r, p.uid))
-		p.restored = p.restored || err == nil && out.Ended()
+		_, err := r.Restore(ctx, p.uid, n.shown(r, p.uid))
 		return err
 	}, "quarantine restore "+p.name.Name)
 }
@@ -170,8 +170,7 @@ func (n *node) resume() {
 
 func (n *node) forget(p *pod) {
 	n.order(func(r *reaper.Reaper, ctx context.Context) error {
-		forgotten, err := r.Forget(ctx, []parsers.PodUID{p.uid})
-		p.restored = p.restored && len(forgotten) == 0
+		_, err := r.Forget(ctx, []parsers.PodUID{p.uid})
 		return err
 	}, "quarantine forget "+p.name.Name)
 }

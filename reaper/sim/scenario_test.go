@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -112,11 +113,18 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 	}
 	s.calm = 10*time.Minute + time.Duration(chance.IntN(50))*time.Minute
 	at := func() time.Duration { return time.Duration(chance.Int64N(int64(s.calm))) }
+	if !one(8) { // a pod of a DaemonSet, which is always there
+		p := makePod(len(pods), chance)
+		p.static, p.stated, p.waits, p.uid = false, false, false, parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-ffffffffffff", chance.Uint32()))
+		pods = append(pods, p)
+		s.acts = append(s.acts, act{kind: podStarts, pod: p.index})
+	}
+	most := len(pods) - len(s.acts)
 	// Each life begins and ends; that of a static pod may begin anew just when the program is about to move its directory.
-	for i := range max(lives, len(pods)) {
-		p := pods[i%len(pods)]
-		if i >= len(pods) && !p.static {
-			for _, q := range pods {
+	for i := range max(lives, most) {
+		p := pods[i%most]
+		if i >= most && !p.static {
+			for _, q := range pods[:most] {
 				if q.static {
 					p = q
 				}
@@ -126,7 +134,7 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 			}
 		}
 		begin := act{kind: podStarts, pod: p.index}
-		if i >= len(pods) {
+		if i >= most {
 			begin.at = at()
 			if !one(3) {
 				begin.step, begin.skip, begin.lasts = step(1+chance.IntN(int(stepUnlink))), chance.IntN(3), time.Duration(chance.Int64N(int64(3*time.Second)))
@@ -144,7 +152,7 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 		}
 	}
 	for range chance.IntN(8) {
-		a := act{at: at(), kind: podCompletes + kind(chance.IntN(int(numKinds-podCompletes))), pod: chance.IntN(len(pods)), arg: chance.IntN(64)}
+		a := act{at: at(), kind: podCompletes + kind(chance.IntN(int(numKinds-podCompletes))), pod: chance.IntN(most), arg: chance.IntN(64)}
 		a.lasts = []time.Duration{time.Second, 10 * time.Second, time.Minute, 6 * time.Minute}[chance.IntN(4)]
 		if one(2) {
 			a.step, a.skip = step(1+chance.IntN(int(numSteps)-1)), chance.IntN(6)
@@ -364,7 +372,7 @@ func (n *node) want(p *pod) {
 	if p.wanted || p.lives > 0 && !p.static {
 		return
 	}
-	p.wanted, p.done, p.since, p.lives = true, false, n.now, p.lives+1
+	p.wanted, p.done, p.shown, p.since, p.lives = true, false, !p.stated, n.now, p.lives+1
 	n.tell("%s is wanted (life %d)", p, p.lives)
 	n.after(n.noticed(p), func() { n.kubelet.notice(p) })
 }

@@ -21,6 +21,14 @@ func TestOne(t *testing.T) {
 	n := simulate(s, pods, plant{}, true)
 	t.Logf("%s", strings.Join(n.story, "\n"))
 	t.Logf("failed: %q", n.oracle.failed)
+	for i, v := range n.oracle.report.Verdicts {
+		t.Logf("%s %s %v", n.byUID[v.UID], v.Decision, v.Why)
+		_ = i
+	}
+	for i, v := range n.oracle.report.Parked {
+		t.Logf("parked %s %s %v", n.byUID[n.oracle.report.Look.Parked[i].UID], v.Decision, v.Why)
+	}
+	t.Logf("rules %+v 1.%d next %s", n.rules, n.version, n.oracle.report.Next)
 }
 
 func TestSimulate(t *testing.T) {
