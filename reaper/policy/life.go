@@ -403,7 +403,7 @@ func Fold(states map[string]*EntryState, r Record) {
 		s.Phase = m.Phase
 	}
 	if m.Intent {
-		s.By = r.By
+		s.By, s.Static = r.By, s.Static || r.Static // a later look may have seen its manifest
 	}
 	if m.fold != nil {
 		m.fold(s, r)
@@ -411,7 +411,7 @@ func Fold(states map[string]*EntryState, r Record) {
 }
 
 func begun(s *EntryState, r Record) {
-	s.ID, s.Why, s.Namespace, s.PodName, s.Static = r.ID, r.Why, r.Namespace, r.PodName, r.Static
+	s.ID, s.Why, s.Namespace, s.PodName = r.ID, r.Why, r.Namespace, r.PodName
 	s.Parked.Begun = r.At
 	parked(s, r)
 }
