@@ -1,10 +1,176 @@
 package sim
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
 )
 
-type cniFiles struct{}
+// network is what CNI has written: a result cache for each sandbox, which goes with it, unless a DEL fails.
+type network struct {
+	files    []*cacheFile
+	made     int
+	archives map[string][]cni.Content
+	dates    map[string]time.Time
+}
 
-func (n *node) cniSweeps(*reaper.Reaper, *state.Store) {}
+type cacheFile struct {
+	sandbox string
+	pod     *pod
+	changed time.Time
+	ino     uint64
+}
+
+// add is ADD: the file of a new sandbox, whose ID comes never again.
+func (n *node) add(p *pod) (sandbox string) {
+	n.net.made++
+	sandbox = fmt.Sprintf("%064x", n.net.made)
+	n.net.files = append(n.net.files, &cacheFile{sandbox, p, n.wall(), uint64(n.net.made)})
+	return sandbox
+}
+
+// del is DEL, which fails now and then.
+func (n *node) del(sandbox string) {
+	if !n.oneIn(3) {
+		n.net.files = slices.DeleteFunc(n.net.files, func(f *cacheFile) bool { return f.sandbox == sandbox })
+	}
+}
+
+// lists reports whether the runtime has the sandbox, and whether something runs in it.
+func (f *cacheFile) lists() (listed, runs bool) {
+	for _, s := range f.pod.sandboxes {
+		if s.id == f.sandbox {
+			return true, s.ready || s.runs
+		}
+	}
+	return false, false
+}
+
+// cniRooms are the rooms that a sweep asks, changes and keeps its archives in.
+type cniRooms struct{ *node }
+
+func (n *node) cniSweeps(r *reaper.Reaper, store *state.Store) {
+	rooms := cniRooms{n}
+	r.CNI = &cnisweep.Sweeper{
+		Prober: rooms, Remover: rooms, Archive: rooms, Ledger: ledger{store, n}, Clock: n, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// cniLook is the one look of a sweep.
+type cniLook struct {
+	look *cni.Look
+}
+
+func (l *cniLook) Next(context.Context) (cni.Look, bool) {
+	if l.look == nil {
+		return cni.Look{}, false
+	}
+	look := *l.look
+	l.look = nil
+	return look, true
+}
+
+func (l *cniLook) Close() {}
+
+// SweepCNI reads the files first and asks the runtime then.
+func (c cniRooms) SweepCNI(bool) cnisweep.Looks {
+	if c.program.plant.sweep != nil {
+		c.program.plant.sweep(c)
+	}
+	look := &cni.Look{At: c.Now()}
+	files := slices.Clone(c.net.files)
+	r := &readings{node: c.node}
+	c.read(r.readRuntime)
+	c.read(r.readKubelet)
+	r.list.Gauges = policy.KubeletGauges{}
+	look.Node = r.nodeFacts()
+	for _, all := range r.sandboxes {
+		for _, s := range all {
+			look.Listed = append(look.Listed, s.ID)
+		}
+	}
+	for _, f := range files {
+		file := cni.File{
+			Kind: cni.Cache, Dir: "results", Name: "net-" + f.sandbox, ID: cni.FileID{Ino: f.ino}, Container: f.sandbox, UID: f.pod.uid, Changed: f.changed,
+		}
+		_, runs := f.lists()
+		truth := func(yes bool) policy.Truth { return known(yes, nil, "", "").Truth }
+		file.Set(cni.Tied, policy.Yes, "", "")
+		file.Facts[cni.Listed] = known(slices.Contains(look.Listed, f.sandbox), r.runtimeErr, "cri.sock", "")
+		file.Set(cni.Alive, truth(runs), "", "")
+		file.Set(cni.Netns, truth(runs), "", "")
+		file.Set(cni.Foreign, policy.No, "", "")
+		look.Files = append(look.Files, cni.Content{File: file})
+	}
+	return &cniLook{look}
+}
+
+func (c cniRooms) StillCNI(_ context.Context, files []cni.Content) {
+	for i := range files {
+		if !slices.ContainsFunc(c.net.files, func(f *cacheFile) bool { return f.ino == files[i].ID.Ino }) {
+			files[i].Err = "it is gone"
+		}
+	}
+}
+
+// RemoveCNI runs beside the loop, which waits for it: nothing else of the world goes on meanwhile.
+func (c cniRooms) RemoveCNI(_ context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
+	var outs []cni.Outcome
+	for _, f := range files {
+		if !permit.Removes() {
+			return cni.Refused(files, errDoubt)
+		}
+		outs = append(outs, c.unlink(f))
+	}
+	return outs
+}
+
+func (c cniRooms) unlink(f cni.Content) cni.Outcome {
+	i := slices.IndexFunc(c.net.files, func(g *cacheFile) bool { return g.ino == f.ID.Ino })
+	if i < 0 {
+		return cni.Outcome{File: f.File, Result: policy.Gone}
+	}
+	c.oracle.unlinks(c.node, c.net.files[i])
+	c.net.files = slices.Delete(c.net.files, i, i+1)
+	return cni.Outcome{File: f.File, Result: policy.Done}
+}
+
+func (c cniRooms) RestoreCNI(context.Context, policy.Permit, []cni.Content) []cni.Outcome { return nil }
+
+func (c cniRooms) Archive(name string, files []cni.Content) error {
+	c.reach(stepWrite, "")
+	c.net.archives[name], c.net.dates[name] = slices.Clone(files), c.wall()
+	return nil
+}
+
+func (c cniRooms) Archives() ([]cni.ArchiveState, error) {
+	var all []cni.ArchiveState
+	for name, files := range c.net.archives {
+		all = append(all, cni.ArchiveState{Name: name, At: c.net.dates[name], Files: int64(len(files))})
+	}
+	slices.SortFunc(all, func(a, b cni.ArchiveState) int { return compare(parsers.PodUID(a.Name), parsers.PodUID(b.Name)) })
+	return all, nil
+}
+
+func (c cniRooms) ReadArchive(name string, each func(cni.Content) error) error {
+	for _, f := range c.net.archives[name] {
+		if err := each(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c cniRooms) DropArchive(name string) error {
+	delete(c.net.archives, name)
+	return nil
+}

@@ -175,7 +175,7 @@ func (k *kubelet) step(p *pod) bool {
 			return false
 		}
 		p.logs = true
-		p.sandboxes = append(p.sandboxes, sandbox{created: k.wall(), ready: true})
+		p.sandboxes = append(p.sandboxes, sandbox{id: k.add(p), created: k.wall(), ready: true})
 		k.tell("the runtime makes a sandbox of %s", p)
 	case hasSandbox:
 		if d == nil || d.id.Ino != p.home || !k.runtime.up {
@@ -350,8 +350,19 @@ func (k *kubelet) collect() {
 			continue
 		}
 		p.logs = false
-		p.sandboxes = slices.DeleteFunc(p.sandboxes, func(s sandbox) bool { return !s.ready && !s.runs })
+		k.forgetSandboxes(p)
 	}
+}
+
+// forgetSandboxes removes those that have stopped.
+func (n *node) forgetSandboxes(p *pod) {
+	p.sandboxes = slices.DeleteFunc(p.sandboxes, func(s sandbox) bool {
+		if s.ready || s.runs {
+			return false
+		}
+		n.del(s.id)
+		return true
+	})
 }
 
 // reconstruct is what a kubelet does at its start with a volume's directory of a dead pod: it takes it for a volume of its own and

@@ -13,6 +13,7 @@ type log struct {
 	late     time.Duration // how much later a line comes
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
+	named    map[parsers.PodUID]time.Duration // when the program heard of each of them last
 	current  parsers.Sighting
 }
 
@@ -39,7 +40,7 @@ func (l *log) arrive(s parsers.Sighting) {
 		}
 		return
 	}
-	l.current = s
+	l.current, l.named[s.UID] = s, l.now
 	l.program.daemon.Hear(parsers.Line{CatchUp: s.CatchUp})
 }
 

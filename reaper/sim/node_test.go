@@ -26,17 +26,18 @@ type node struct {
 	quarantine map[string]*dir
 	inodes     uint64
 
-	kubelet kubelet
-	runtime runtime
-	log     log
-	faults  faults
-	cni     cniFiles
-	waiting []act // for a step of the program
-	program program
-	state   *memory
-	oracle  oracle
-	story   []string // nil where nobody reads it
-	telling bool
+	kubelet  kubelet
+	runtime  runtime
+	log      log
+	faults   faults
+	net      network
+	waiting  []act // for a step of the program
+	program  program
+	state    *memory
+	oracle   oracle
+	observes bool     // the program is started in mode observe
+	story    []string // nil where nobody reads it
+	telling  bool
 }
 
 // event is something that will happen.

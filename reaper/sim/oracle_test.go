@@ -67,6 +67,9 @@ func (o *oracle) begins(n *node, a policy.Action) {
 	if a.Kind == policy.PutBack && a.ByPerson {
 		want = policy.KindRestoring
 	}
+	if !a.ByPerson && !o.person && (n.observes || o.open && a.Kind != policy.PutBack && a.Take != contents.TakeNone) {
+		o.fail(n, "%s of %s, though the breaker is open or the mode is observe", a.Kind, n.byUID[a.UID])
+	}
 	if o.intents[a.Entry] != want {
 		o.fail(n, "%s of %s without an intent in the ledger", a.Kind, n.byUID[a.UID])
 	}
@@ -135,6 +138,17 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 	}
 }
 
+// unlinks judges that a file of CNI is removed.
+func (o *oracle) unlinks(n *node, f *cacheFile) {
+	_, runs := f.lists()
+	switch {
+	case runs:
+		o.fail(n, "the CNI cache of a sandbox of %s, which runs, was removed", f.pod)
+	case n.observes || o.open:
+		o.fail(n, "a CNI cache of %s was removed, though the breaker is open or the mode is observe", f.pod)
+	}
+}
+
 // passed judges a pass that has ended.
 func (o *oracle) passed(*node) {}
 
@@ -158,8 +172,7 @@ func (o *oracle) ends(n *node) {
 		return
 	}
 	if o.open {
-		o.fail(n, "the breaker is open at the end")
-		return
+		return // rightly, as it opened; then nothing more leaves
 	}
 	for _, p := range n.pods {
 		if d := n.dirs[p.uid]; d != nil {

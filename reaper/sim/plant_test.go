@@ -1,42 +1,140 @@
 package sim
 
 import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
-// plant is a defect that is put between the loop and the node. The zero value is none.
+// plant is a defect that is put between the loop and the node: what the loop sees, or is told, is what it would have made of it with that
+// defect. The zero value is none.
 type plant struct {
-	onLook     func(n *node, look policy.Look, parked []policy.EntryState) policy.Look
-	onStill    func(n *node, before, now []policy.Evidence) []policy.Evidence
-	onMounts   func(n *node, facts map[parsers.PodUID]policy.Fact) map[parsers.PodUID]policy.Fact
-	onOutcomes func(n *node, outs []policy.Outcome) []policy.Outcome
+	look  func(n *node, look policy.Look, parked []policy.EntryState) // changes the evidence of a look
+	still func(n *node, before, now []policy.Evidence)                // changes the answers to the last question
+	take  func(n *node, a policy.Action) bool                         // refuses a removal
+	scan  func(n *node, wanted map[parsers.PodUID]bool)               // reads mounts for these pods only
+	sweep func(c cniRooms)                                            // begins a sweep over the files of CNI
 }
 
-func (p plant) look(n *node, look policy.Look, parked []policy.EntryState) policy.Look {
-	if p.onLook == nil {
-		return look
-	}
-	return p.onLook(n, look, parked)
+// plants are the defects that the third trial found, and one that it found the worst of: each must be found from any seeds within a minute.
+var plants = map[string]func() plant{
+	// Between the look and the rename nothing was asked again, and right after it the mounts alone. A directory that was made again counted as
+	// used where a sandbox was younger than the parking, though the volumes were in the elder.
+	"K1": func() plant {
+		return plant{
+			still: func(n *node, before, now []policy.Evidence) {
+				for i := range now {
+					mounted := now[i].Facts[policy.FactMounted]
+					if now[i] = before[i]; n.dirs[now[i].UID] == nil || n.dirs[now[i].UID].id != now[i].ID {
+						now[i].Facts[policy.FactMounted] = mounted
+					}
+				}
+			},
+			look: func(_ *node, look policy.Look, parked []policy.EntryState) {
+				for i := range look.Parked {
+					e := &look.Parked[i]
+					for _, s := range parked {
+						if s.Entry == e.Entry && !e.Made.Last.IsZero() && e.Made.Last.After(s.Parked.At.Wall) && e.Facts[policy.FactRemade].Truth == policy.Yes {
+							e.Facts[policy.FactUsed].Truth, e.Elder.Truth = policy.Yes, policy.No
+						}
+					}
+				}
+			},
+		}
+	},
+	// A state file that goes stale counted until its pod was named in two looks a hold apart, and the kubelet names one pod at a time.
+	"K2": func() plant {
+		first := map[parsers.PodUID]time.Duration{}
+		return plant{look: func(n *node, look policy.Look, _ []policy.EntryState) {
+			for i := range look.Pods {
+				e := &look.Pods[i]
+				if len(e.StateFiles) == 0 {
+					continue
+				}
+				if at := n.log.named[e.UID]; at == 0 || at < first[e.UID] {
+					delete(first, e.UID)
+				} else if first[e.UID] == 0 {
+					first[e.UID] = n.now
+				}
+				if at := first[e.UID]; at > 0 && n.now-at >= n.rules.Hold {
+					e.StateFiles, e.Facts[policy.FactKubeletFile] = nil, policy.Fact{Truth: policy.No}
+				} else {
+					e.StateFiles, e.Unlisted = []policy.StateFile{{Name: "cpu_manager_state", Written: n.wall()}}, policy.Fact{}
+				}
+			}
+		}}
+	},
+	// Only a manifest in that very look showed that a pod is a static one.
+	"K3": func() plant {
+		forget := func(all []policy.Evidence, parked bool) {
+			for i := range all {
+				all[i].Static = false
+				if f := &all[i].Facts; !parked && f[policy.FactStaticPod].Truth == policy.Yes {
+					f[policy.FactStaticPod], f[policy.FactKubeletLists] = policy.Fact{Truth: policy.No}, policy.Fact{Truth: policy.Yes}
+				}
+			}
+		}
+		return plant{
+			look: func(_ *node, look policy.Look, _ []policy.EntryState) {
+				forget(look.Pods, false)
+				forget(look.RuntimeOnly, false)
+				forget(look.Parked, true)
+				forget(look.Resting, true)
+			},
+			still: func(_ *node, _, now []policy.Evidence) { forget(now, true) },
+		}
+	},
+	// Without its manifest, for which a full disk had no room, no entry was removed.
+	"R1": func() plant {
+		return plant{take: func(n *node, a policy.Action) bool { return !n.state.manifests[a.Entry] }}
+	},
+	// What a crash cut short of a sweep over the files of CNI was finished whatever the gate said.
+	"R2": func() plant {
+		return plant{sweep: func(c cniRooms) {
+			for name, e := range c.program.store.Entries() {
+				if e.Phase == policy.PhaseCNIRemoving {
+					all := policy.Standing{Node: policy.Node{MayEnforce: policy.Fact{Truth: policy.Yes}, Agrees: policy.Fact{Truth: policy.Yes}}}
+					_ = c.ReadArchive(name, func(f cni.Content) error {
+						c.RemoveCNI(context.Background(), all.Gate(), []cni.Content{f})
+						return nil
+					})
+				}
+			}
+		}}
+	},
+	// The mounts that a scan for some pods found in none of them were never searched again.
+	"D1": func() plant {
+		return plant{scan: func(n *node, wanted map[parsers.PodUID]bool) {
+			for _, all := range []map[parsers.PodUID]*dir{n.dirs} {
+				for _, uid := range slices.Sorted(maps.Keys(all)) {
+					for i := range all[uid].mounts {
+						m := &all[uid].mounts[i]
+						m.forgotten = m.forgotten || !wanted[uid]
+					}
+				}
+			}
+		}}
+	},
 }
 
-func (p plant) still(n *node, before, now []policy.Evidence) []policy.Evidence {
-	if p.onStill == nil {
-		return now
+// TestPlanted puts each defect back, and has it found from seeds that nobody chose.
+func TestPlanted(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(plants)) {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed < 20_000; seed++ {
+				s, pods := newScenario(seed, 10)
+				if n := simulate(s, pods, plants[name](), false); n.oracle.failed != "" {
+					t.Logf("seed %d: %s", seed, n.oracle.failed)
+					return
+				}
+			}
+			t.Error("not found")
+		})
 	}
-	return p.onStill(n, before, now)
-}
-
-func (p plant) mounts(n *node, facts map[parsers.PodUID]policy.Fact) map[parsers.PodUID]policy.Fact {
-	if p.onMounts == nil {
-		return facts
-	}
-	return p.onMounts(n, facts)
-}
-
-func (p plant) outcomes(n *node, outs []policy.Outcome) []policy.Outcome {
-	if p.onOutcomes == nil {
-		return outs
-	}
-	return p.onOutcomes(n, outs)
 }

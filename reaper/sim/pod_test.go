@@ -74,6 +74,7 @@ const (
 
 // sandbox is one that the runtime lists.
 type sandbox struct {
+	id        string
 	created   time.Time
 	ready     bool
 	container bool // it has one, in whatever state
@@ -118,6 +119,13 @@ type mount struct {
 	agent bool // only in the private namespace of an agent
 	data  bool // with a user's files behind it
 	since time.Duration
+	// forgotten is true where a planted defect does not see it any more.
+	forgotten bool
+}
+
+// seen reports whether one of them is seen.
+func seen(mounts []mount) bool {
+	return slices.ContainsFunc(mounts, func(m mount) bool { return !m.forgotten })
 }
 
 // stuck reports whether the kubelet cannot remove the directory: it removes empty directories of volumes, and what is not a volume.

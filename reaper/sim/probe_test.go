@@ -139,7 +139,10 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	slices.SortFunc(look.RuntimeOnly, func(a, b policy.Evidence) int { return compare(a.UID, b.UID) })
 	look.Node, look.Resources, look.UIDs = r.nodeFacts(), r.resources, r.names()
-	return p.program.plant.look(n, look, parked), nil
+	if p.program.plant.look != nil {
+		p.program.plant.look(n, look, parked)
+	}
+	return look, nil
 }
 
 // parked adds what is known of what lies in quarantine.
@@ -208,7 +211,7 @@ func (r *readings) readRuntime(err error) {
 	for i, p := range r.pods {
 		for _, s := range p.sandboxes {
 			r.lists.Truth = policy.Yes
-			r.sandboxes[i] = append(r.sandboxes[i], policy.Sandbox{ID: "s", Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
+			r.sandboxes[i] = append(r.sandboxes[i], policy.Sandbox{ID: s.id, Socket: "cri.sock", Created: s.created, Ready: s.ready, Busy: s.runs})
 			r.made[i].Add(s.created)
 			r.containers[i] = r.containers[i] || s.container
 			r.ready[i] = r.ready[i] || s.ready
@@ -233,7 +236,7 @@ func (r *readings) readMounts(err error) {
 	r.mounted, r.inAgain, r.inParked, r.mountErr = flags[:size], flags[size:2*size], flags[2*size:], err
 	for i, p := range r.pods {
 		again, parked := r.mountsOf(p.uid)
-		r.inAgain[i], r.inParked[i] = len(again) > 0, len(parked) > 0
+		r.inAgain[i], r.inParked[i] = seen(again), seen(parked)
 		r.mounted[i] = r.inAgain[i] || r.inParked[i]
 	}
 }
@@ -559,7 +562,10 @@ func (p prober) Still(_ context.Context, pods []policy.Evidence) []policy.Eviden
 		e.Facts[policy.FactStaticPod] = r.static.Fact(e, r.running())
 		e.Facts[policy.FactKubeletLists] = r.list.Fact(e.UID)
 	}
-	return p.program.plant.still(p.node, pods, now)
+	if p.program.plant.still != nil {
+		p.program.plant.still(p.node, pods, now)
+	}
+	return now
 }
 
 func (p prober) Mounts(_ context.Context, uids []parsers.PodUID) map[parsers.PodUID]policy.Fact {
@@ -572,12 +578,25 @@ func (p prober) MountsParked(_ context.Context, uids []parsers.PodUID) map[parse
 
 func (p prober) mountFacts(uids []parsers.PodUID, in func(*readings, int) bool) map[parsers.PodUID]policy.Fact {
 	r := &readings{node: p.node}
+	p.scans(uids...)
 	p.read(r.readMounts)
 	facts := map[parsers.PodUID]policy.Fact{}
 	for _, uid := range uids {
 		facts[uid] = r.mountFact(in(r, p.byUID[uid].index))
 	}
-	return p.program.plant.mounts(p.node, facts)
+	return facts
+}
+
+// scans says for which pods the mounts are about to be read.
+func (p prober) scans(uids ...parsers.PodUID) {
+	if p.program.plant.scan == nil {
+		return
+	}
+	wanted := map[parsers.PodUID]bool{}
+	for _, uid := range uids {
+		wanted[uid] = true
+	}
+	p.program.plant.scan(p.node, wanted)
 }
 
 // used is what the remover asks before it exchanges two directories of a pod.

@@ -46,6 +46,7 @@ func (n *node) reaper() (*reaper.Reaper, *state.Store, error) {
 		Prober: prober{n}, Remover: remover{n}, Ledger: ledger{store, n}, Store: store, Clock: n, Teller: teller{n}, Meter: meter{},
 		Log: slog.New(slog.DiscardHandler), Rules: n.rules,
 	}
+	r.Rules.Observe = n.observes
 	n.cniSweeps(r, store)
 	return r, store, r.Load()
 }

@@ -46,7 +46,7 @@ func (m remover) Execute(_ context.Context, permit policy.Permit, batch policy.B
 		m.tell("%s of %s: %s%s", a.Kind, m.byUID[a.UID], o.Result, strings.TrimSuffix(" ("+o.Err+")", " ()"))
 		outs = append(outs, o)
 	}
-	return m.program.plant.outcomes(m.node, outs)
+	return outs
 }
 
 func (m remover) one(a policy.Action) policy.Outcome {
@@ -223,6 +223,8 @@ func (m remover) take(a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonContentUnknown, "it is there again")
 	case a.Take != contents.TakeAll && (strings.Contains(a.Entry, policy.ConflictSuffix) || a.ID == (policy.DirID{}) && !m.state.manifests[a.Entry]):
 		return refuse(a, policy.ReasonContentUnknown, "nobody knows what it is")
+	case m.program.plant.take != nil && m.program.plant.take(m.node, a):
+		return refuse(a, policy.ReasonContentUnknown, "it has no manifest")
 	case len(d.mounts) > 0 && d.mountedHere():
 		return refuse(a, policy.ReasonMounted, "something is mounted in it")
 	}

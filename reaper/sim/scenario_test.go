@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // step is a moment of the program at which something may happen.
@@ -98,7 +99,7 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 	s := scenario{
 		seed: seed, version: []int{24, 28, 33, 37}[chance.IntN(4)],
 		rules: policy.Rules{
-			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11),
+			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11), CNIOlderThan: minutes(5, 60),
 		},
 		byJournal: !one(4), asksKubelet: one(4), asksAPI: one(4), asksResources: one(2), partial: one(4), quick: one(3),
 	}
@@ -171,7 +172,8 @@ func simulate(s scenario, pods []*pod, plant plant, telling bool) *node {
 		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
-	n.log = log{node: n, journald: s.byJournal}
+	n.log = log{node: n, journald: s.byJournal, named: map[parsers.PodUID]time.Duration{}}
+	n.net = network{archives: map[string][]cni.Content{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}
 	n.faults = faults{slow: 700 * time.Millisecond, last: -time.Hour}
@@ -228,6 +230,10 @@ func (n *node) calmDown() {
 		d.inUse = 0
 	}
 	n.kubelet.start()
+	if n.observes {
+		n.observes = false
+		n.kill(0)
+	}
 	n.start()
 	if n.oracle.open {
 		n.resume()
@@ -283,6 +289,7 @@ func (n *node) act(a act) {
 	case nodeReboots:
 		n.reboot()
 	case programKilled:
+		n.observes = a.arg%4 == 0
 		n.kill(a.lasts)
 	case readsFail:
 		n.during(a.lasts, func() { f.reads = 1 + a.arg%8; n.tell("one read in %d fails", f.reads) }, func() { f.reads = 0 })
@@ -338,7 +345,7 @@ func (n *node) beside(a act, p *pod) {
 	case sandboxesEvicted:
 		n.tell("sandboxes that have stopped are removed")
 		for _, q := range n.pods {
-			q.sandboxes = slices.DeleteFunc(q.sandboxes, func(s sandbox) bool { return !s.ready && !s.runs })
+			n.forgetSandboxes(q)
 		}
 	case logsCleaned:
 		n.tell("somebody removes the log directory of %s", p)
