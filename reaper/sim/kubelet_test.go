@@ -138,6 +138,9 @@ func (k *kubelet) admit(p *pod) {
 // sync takes a pod one step further, and goes on until its containers run.
 func (k *kubelet) sync(p *pod) {
 	soon := k.between(10*time.Millisecond, 1500*time.Millisecond)
+	if k.brisk {
+		soon /= 8
+	}
 	k.later(soon, func() {
 		if !p.admitted || p.ending || p.stage == hasContainers || p.done {
 			return

@@ -47,7 +47,7 @@ func (o *oracle) written(n *node, r policy.Record) {
 	switch r.Kind {
 	case policy.KindBreaker:
 		o.open = true
-		if p := n.byUID[r.UID]; !o.excused && (!p.static || p.shown) {
+		if p := n.byUID[r.UID]; !o.excused && (!p.static || p.shown) && (n.skew == 0 || !n.kubelet.inFile[p.uid]) {
 			o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 		}
 	case policy.KindResumed:
@@ -187,8 +187,8 @@ func (o *oracle) ends(n *node) {
 	for _, name := range sorted(n.quarantine) {
 		d := n.quarantine[name]
 		e := n.program.store.Entries()[name]
-		if e != nil && e.Phase == policy.PhaseParked && !n.byUID[d.uid].alive() && d.inUse == 0 && n.keeps(n.byUID[d.uid], d) == "" {
-			o.fail(n, "%s was parked %s ago, and is still not confirmed", n.byUID[d.uid], n.now-d.parked)
+		if e != nil && (e.Phase == policy.PhaseParked || e.Phase.Intent()) && !n.kubelet.inFile[d.uid] && n.keeps(n.byUID[d.uid], d) == "" {
+			o.fail(n, "%s was parked %s ago, and what holds no data is still there (%s)", n.byUID[d.uid], n.now-d.parked, e.Phase)
 		}
 	}
 }

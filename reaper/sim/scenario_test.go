@@ -17,18 +17,20 @@ type step uint8
 const (
 	atOnce     step = iota
 	stepRead        // a source has answered, in a look or to a question
+	stepIntent      // it is written down that a directory is to be parked
 	stepAsk         // the last question is asked, before a rename and again after it
 	stepRename      // a directory is about to be renamed
 	stepMoved       // it was
 	stepUnlink      // something in quarantine is about to be removed
 	stepAppend      // records are about to be written
 	stepWrite       // a file of the state directory is half written
+	stepSweep       // files of CNI are about to be removed
 	numSteps
 )
 
 func (s step) String() string {
-	return [...]string{"", "between two reads", "at the last question", "right before a rename", "right after a rename",
-		"before something is removed", "before records are written", "in the middle of a write"}[s]
+	return [...]string{"", "between two reads", "once a parking was written down", "at the last question", "right before a rename", "right after a rename",
+		"before something is removed", "before records are written", "in the middle of a write", "before files of CNI are removed"}[s]
 }
 
 // kind is what happens.
@@ -89,6 +91,7 @@ type scenario struct {
 	partial                                        bool // the kubelet's socket lists before all pods are in
 	calm                                           time.Duration
 	quick                                          bool // the look takes no time to speak of
+	brisk                                          bool // the kubelet takes little time to make a pod
 }
 
 // newScenario makes a scenario of so many lives.
@@ -101,7 +104,7 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 		rules: policy.Rules{
 			Hold: minutes(5, 5, 2, 1), HoldReported: minutes(1, 1, 5), Settle: minutes(5, 1), Confirm: minutes(5, 5, 4), Retention: minutes(60, 11), CNIOlderThan: minutes(5, 60),
 		},
-		byJournal: !one(4), asksKubelet: one(4), asksAPI: one(4), asksResources: one(2), partial: one(4), quick: one(3),
+		byJournal: !one(4), asksKubelet: one(4), asksAPI: one(4), asksResources: one(2), partial: one(4), quick: one(3), brisk: one(2),
 	}
 	s.rules.NeedAPI = s.asksAPI && one(2)
 	if one(8) {
@@ -138,7 +141,10 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 		if i >= most {
 			begin.at = at()
 			if !one(3) {
-				begin.step, begin.skip, begin.lasts = step(1+chance.IntN(int(stepUnlink))), chance.IntN(3), time.Duration(chance.Int64N(int64(3*time.Second)))
+				begin.step, begin.skip, begin.lasts = step(1+chance.IntN(int(stepUnlink))), chance.IntN(1+chance.IntN(12)), time.Duration(chance.Int64N(int64(time.Second)<<chance.IntN(3)))
+				if begin.step != stepRead {
+					begin.skip = 0
+				}
 			}
 		} else if !one(3) {
 			begin.at = at() / 4
@@ -152,9 +158,14 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 			s.acts = append(s.acts, end)
 		}
 	}
-	for range chance.IntN(8) {
-		a := act{at: at(), kind: podCompletes + kind(chance.IntN(int(numKinds-podCompletes))), pod: chance.IntN(most), arg: chance.IntN(64)}
-		a.lasts = []time.Duration{time.Second, 10 * time.Second, time.Minute, 6 * time.Minute}[chance.IntN(4)]
+	// A node has troubles of a few kinds only, and of these more than one.
+	kinds := make([]kind, 1+chance.IntN(4))
+	for i := range kinds {
+		kinds[i] = podCompletes + kind(chance.IntN(int(numKinds-podCompletes)))
+	}
+	for range chance.IntN(10) {
+		a := act{at: at(), kind: kinds[chance.IntN(len(kinds))], pod: chance.IntN(most), arg: chance.IntN(64)}
+		a.lasts = []time.Duration{time.Second, 10 * time.Second, time.Minute, 6 * time.Minute, 20 * time.Minute}[chance.IntN(5)]
 		if one(2) {
 			a.step, a.skip = step(1+chance.IntN(int(numSteps)-1)), chance.IntN(6)
 		}
