@@ -49,5 +49,8 @@ func (d *Ruling) rememberStatic(c Case) {
 		if was := c.Entries[e.Entry]; was != nil {
 			e.Static = e.Static || was.Static || c.Memory.Static[e.UID]
 		}
+		if e.Static { // it may be put back
+			m.Static[e.UID] = true
+		}
 	}
 }

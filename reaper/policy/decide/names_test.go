@@ -43,7 +43,7 @@ func TestRememberStatic(t *testing.T) {
 	parked.Entry = "entry"
 	look := policy.Look{At: p.Now, Node: p.Node, Parked: []policy.Evidence{parked}}
 	entries := map[string]*policy.EntryState{"entry": {Entry: "entry", UID: e.UID, Phase: policy.PhaseParked}}
-	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static {
+	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static || !d.Memory.Static[e.UID] {
 		t.Error("its manifest was seen a look before, and it is no static pod")
 	}
 }
