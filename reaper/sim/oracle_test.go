@@ -13,9 +13,10 @@ import (
 // oracle knows the truth, and says what the program has done wrong.
 type oracle struct {
 	failed  string
-	person  bool // an operator's command is under way
-	excused bool // something came to a directory in quarantine that is no sign of a pod: the breaker may open
-	open    bool // the breaker
+	class   string // the same for all failures of a kind
+	person  bool   // an operator's command is under way
+	excused bool   // something came to a directory in quarantine that is no sign of a pod: the breaker may open
+	open    bool   // the breaker
 	looked  time.Duration
 	report  reaper.Report // of the last pass
 	intents map[string]policy.Kind
@@ -25,7 +26,7 @@ func (o *oracle) begin() { o.intents = map[string]policy.Kind{} }
 
 func (o *oracle) fail(n *node, format string, args ...any) {
 	if o.failed == "" {
-		o.failed = fmt.Sprintf(format, args...)
+		o.failed, o.class = fmt.Sprintf(format, args...), format
 		n.tell("FAILED: %s", o.failed)
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -130,18 +131,23 @@ var plants = map[string]func() plant{
 func TestPlanted(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(plants)) {
 		t.Run(name, func(t *testing.T) {
-			for seed := uint64(1); seed < 20_000; seed++ {
-				s, pods := newScenario(seed, 10)
-				n := simulate(s, pods, plants[name](), false)
-				if n.oracle.failed == "" {
-					continue
-				}
-				if s, pods = newScenario(seed, 10); simulate(s, pods, plant{}, false).oracle.failed == "" {
-					t.Logf("seed %d: %s", seed, n.oracle.failed)
-					return
-				}
-			}
-			t.Error("not found")
+			t.Parallel()
+			_, n := found(t, name, rand.Uint64N(1<<32))
+			t.Log(n.oracle.failed)
 		})
 	}
+}
+
+// found looks for a run that fails by a planted defect, and not without it, for a minute at the most.
+func found(t *testing.T, name string, seed uint64) (scenario, *node) {
+	t.Helper()
+	for first := time.Now(); time.Since(first) < time.Minute; seed++ {
+		s := newScenario(seed, 10)
+		if n := simulate(s, plants[name](), false); n.oracle.failed != "" && simulate(s, plant{}, false).oracle.failed == "" {
+			t.Logf("seed %d, after %s", seed, time.Since(first).Round(time.Millisecond))
+			return s, n
+		}
+	}
+	t.Fatal("not found within a minute")
+	return scenario{}, nil
 }

@@ -28,9 +28,8 @@ func (l leftover) String() string {
 	return [...]string{"nothing", "data in a volume's directory", "a vol_data.json", "a mount", "everything", "files where a volume was mounted"}[l]
 }
 
-// pod is a pod of this node, over all of its lives: a static pod has the same UID in each.
-type pod struct {
-	index  int
+// spec is what a pod has in each of its lives: a static pod has the same UID in all of them.
+type spec struct {
 	uid    parsers.PodUID
 	name   policy.PodName
 	static bool // from a manifest; else the API server's, and it never comes back
@@ -40,6 +39,12 @@ type pod struct {
 	secret bool // a tmpfs with a secret
 	volume int  // the CSI volume that it uses; 0 is none
 	leaves leftover
+}
+
+// pod is a pod of this node, over all of its lives.
+type pod struct {
+	spec
+	index int
 
 	wanted   bool          // truth: a manifest is there, or the API server binds it to this node
 	since    time.Duration // of which moment that is
@@ -155,10 +160,10 @@ func (d *dir) residue() []policy.Residue {
 
 const theLeaf = "volumes/kubernetes.io~nfs/share"
 
-// makePod gives a pod what it has in each of its lives.
-func makePod(i int, chance *rand.Rand) *pod {
-	p := &pod{
-		index: i, name: policy.PodName{Namespace: "default", Name: fmt.Sprintf("web-%d", i)},
+// makePod decides what a pod has.
+func makePod(i int, chance *rand.Rand) spec {
+	p := spec{
+		name:   policy.PodName{Namespace: "default", Name: fmt.Sprintf("web-%d", i)},
 		static: chance.IntN(2) == 0, secret: chance.IntN(2) == 0, device: chance.IntN(3) == 0, waits: chance.IntN(8) == 0,
 		leaves: []leftover{leavesNothing, leavesData, leavesData, leavesVolData, leavesMount, leavesAll, leavesAll, leavesLeaf}[chance.IntN(8)],
 	}

@@ -83,6 +83,7 @@ type act struct {
 type scenario struct {
 	seed  uint64
 	throw uint64 // the dice of the run
+	pods  []spec
 	acts  []act
 
 	rules                                          policy.Rules
@@ -95,7 +96,7 @@ type scenario struct {
 }
 
 // newScenario makes a scenario of so many lives.
-func newScenario(seed uint64, lives int) (scenario, []*pod) {
+func newScenario(seed uint64, lives int) scenario {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	minutes := func(of ...int) time.Duration { return time.Duration(of[chance.IntN(len(of))]) * time.Minute }
 	one := func(in int) bool { return chance.IntN(in) == 0 }
@@ -110,10 +111,9 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 	if one(8) {
 		s.rules.MaxPerLook = 2
 	}
-	pods := make([]*pod, 2+chance.IntN(max(1, lives/2)))
+	pods := make([]spec, 2+chance.IntN(max(1, lives/2)))
 	for i := range pods {
 		pods[i] = makePod(i, chance)
-		pods[i].stated = pods[i].stated && s.version > 0
 	}
 	s.calm = 10*time.Minute + time.Duration(chance.IntN(50))*time.Minute
 	at := func() time.Duration { return time.Duration(chance.Int64N(int64(s.calm))) }
@@ -121,23 +121,18 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 		p := makePod(len(pods), chance)
 		p.static, p.stated, p.waits, p.uid = false, false, false, parsers.PodUID(fmt.Sprintf("%08x-0000-4000-8000-ffffffffffff", chance.Uint32()))
 		pods = append(pods, p)
-		s.acts = append(s.acts, act{kind: podStarts, pod: p.index})
+		s.acts = append(s.acts, act{kind: podStarts, pod: len(pods) - 1})
 	}
 	most := len(pods) - len(s.acts)
 	// Each life begins and ends; that of a static pod may begin anew just when the program is about to move its directory.
 	for i := range max(lives, most) {
-		p := pods[i%most]
-		if i >= most && !p.static {
-			for _, q := range pods[:most] {
-				if q.static {
-					p = q
-				}
-			}
-			if !p.static {
+		p := i % most
+		if i >= most && !pods[p].static {
+			if p = slices.IndexFunc(pods[:most], func(q spec) bool { return q.static }); p < 0 {
 				break
 			}
 		}
-		begin := act{kind: podStarts, pod: p.index}
+		begin := act{kind: podStarts, pod: p}
 		if i >= most {
 			begin.at = at()
 			if !one(3) {
@@ -150,7 +145,7 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 			begin.at = at() / 4
 		}
 		s.acts = append(s.acts, begin)
-		end := act{kind: podEnds, pod: p.index, at: begin.at + time.Duration(chance.Int64N(int64(12*time.Minute)))}
+		end := act{kind: podEnds, pod: p, at: begin.at + time.Duration(chance.Int64N(int64(12*time.Minute)))}
 		if one(4) {
 			end.at = begin.at + time.Duration(chance.Int64N(int64(20*time.Second)))
 		}
@@ -172,14 +167,14 @@ func newScenario(seed uint64, lives int) (scenario, []*pod) {
 		s.acts = append(s.acts, a)
 	}
 	slices.SortStableFunc(s.acts, func(a, b act) int { return int(a.at - b.at) })
-	s.throw = chance.Uint64()
-	return s, pods
+	s.throw, s.pods = chance.Uint64(), pods
+	return s
 }
 
 // simulate lives the scenario through, and returns the node as it is then.
-func simulate(s scenario, pods []*pod, plant plant, telling bool) *node {
+func simulate(s scenario, plant plant, telling bool) *node {
 	n := &node{
-		scenario: s, dice: rand.New(rand.NewPCG(s.throw, 1)), pods: pods, telling: telling, inodes: 100,
+		scenario: s, dice: rand.New(rand.NewPCG(s.throw, 1)), telling: telling, inodes: 100,
 		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
@@ -193,8 +188,9 @@ func simulate(s scenario, pods []*pod, plant plant, telling bool) *node {
 	}
 	n.oracle.begin()
 	n.program.plant = plant
-	for _, p := range pods {
-		n.byUID[p.uid] = p
+	for i, has := range s.pods {
+		p := &pod{spec: has, index: i}
+		n.pods, n.byUID[p.uid] = append(n.pods, p), p
 	}
 	for _, a := range s.acts {
 		n.after(a.at, func() {

@@ -2,12 +2,16 @@ package sim
 
 import (
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
+// number is a setting from the environment: make simulate passes SEEDS, LIVES and SEED.
 func number(name string, otherwise int) int {
 	if v, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return v
@@ -15,36 +19,31 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-func TestOne(t *testing.T) {
-	seed := uint64(number("SEED", 1))
-	s, pods := newScenario(seed, number("LIVES", 10))
-	n := simulate(s, pods, plant{}, true)
-	t.Logf("%s", strings.Join(n.story, "\n"))
-	t.Logf("failed: %q", n.oracle.failed)
-	for i, v := range n.oracle.report.Verdicts {
-		t.Logf("%s %s %v", n.byUID[v.UID], v.Decision, v.Why)
-		_ = i
-	}
-	for i, v := range n.oracle.report.Parked {
-		t.Logf("parked %s %s %v", n.byUID[n.oracle.report.Look.Parked[i].UID], v.Decision, v.Why)
-	}
-	t.Logf("rules %+v 1.%d next %s", n.rules, n.version, n.oracle.report.Next)
-}
-
+// TestSimulate lives through so many seeds of so many lives each. SEED is the first of them; without it, in a short run, the same are lived
+// each time.
 func TestSimulate(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	first, seeds, lives := uint64(number("SEED", 1)), uint64(number("SEEDS", 1500)), number("LIVES", 10)
+	var next, lived, failed atomic.Uint64
+	var wg sync.WaitGroup
 	began := time.Now()
-	fails := map[string]int{}
-	seeds := number("SEEDS", 200)
-	for i := range seeds {
-		seed := uint64(number("FIRST", 1) + i)
-		s, pods := newScenario(seed, number("LIVES", 10))
-		n := simulate(s, pods, plant{}, false)
-		if f := n.oracle.failed; f != "" {
-			fails[f]++
-			if len(fails) < 30 {
-				t.Errorf("seed %d: %s", seed, f)
+	for range number("THREADS", 2) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < seeds && failed.Load() < 10; i = next.Add(1) - 1 {
+				s := newScenario(first+i, lives)
+				n := simulate(s, plant{}, false)
+				for _, p := range n.pods {
+					lived.Add(uint64(p.lives))
+				}
+				if n.oracle.failed != "" {
+					failed.Add(1)
+					small, told := shrink(s, func() plant { return plant{} })
+					t.Errorf("seed %d: %s\nThe shortest run that ends so:\n%s\n\nKeep it in testdata once it is mended:\n%s",
+						first+i, n.oracle.failed, strings.Join(told.story, "\n"), small.text())
+				}
 			}
-		}
+		})
 	}
-	t.Logf("%d seeds in %s", seeds, time.Since(began))
+	wg.Wait()
+	t.Logf("%d seeds from %d with %d lives in %s", next.Load()-uint64(number("THREADS", 2)), first, lived.Load(), time.Since(began).Round(time.Millisecond))
 }
