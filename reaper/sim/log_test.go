@@ -13,6 +13,7 @@ type log struct {
 	late     time.Duration // how much later a line comes
 	lost     bool          // nothing comes
 	unread   []parsers.Sighting
+	tore     map[parsers.PodUID]bool          // of which it said that it cannot tear down a volume
 	named    map[parsers.PodUID]time.Duration // when the program heard of each of them last
 	current  parsers.Sighting
 }
@@ -22,6 +23,9 @@ func (l *log) write(s parsers.Sighting) {
 	s.PID, s.Trusted, s.Whole = l.kubelet.id.PID, l.journald, true
 	if l.journald {
 		s.Time = l.wall()
+	}
+	if s.Report == parsers.ReportTeardown {
+		l.tore[s.UID] = true
 	}
 	switch {
 	case l.lost:

@@ -12,14 +12,15 @@ import (
 
 // oracle knows the truth, and says what the program has done wrong.
 type oracle struct {
-	failed  string
-	class   string // the same for all failures of a kind
-	person  bool   // an operator's command is under way
-	excused bool   // something came to a directory in quarantine that is no sign of a pod: the breaker may open
-	open    bool   // the breaker
-	looked  time.Duration
-	report  reaper.Report // of the last pass
-	intents map[string]policy.Kind
+	failed   string
+	class    string // the same for all failures of a kind
+	person   bool   // an operator's command is under way
+	excused  bool   // something came to a directory in quarantine that is no sign of a pod: the breaker may open
+	open     bool   // the breaker
+	looked   time.Duration
+	report   reaper.Report // of the last pass
+	readings *readings     // of its look
+	intents  map[string]policy.Kind
 }
 
 func (o *oracle) begin() { o.intents = map[string]policy.Kind{} }
@@ -35,7 +36,7 @@ func (o *oracle) fail(n *node, format string, args ...any) {
 const exchange = 45 * time.Second
 
 // looks notes that a look begins.
-func (o *oracle) looks(n *node) { o.looked = n.now }
+func (o *oracle) looks(n *node) { o.looked, o.readings = n.now, nil }
 
 // written takes in a record that the ledger has.
 func (o *oracle) written(n *node, r policy.Record) {
@@ -150,8 +151,32 @@ func (o *oracle) unlinks(n *node, f *cacheFile) {
 	}
 }
 
-// passed judges a pass that has ended.
-func (o *oracle) passed(*node) {}
+// passed judges a pass that has ended: what it says of each pod that it keeps must be so, by what the sources said when they were read.
+func (o *oracle) passed(n *node) {
+	r := o.readings
+	if r == nil || r.doubted || !n.program.up {
+		return
+	}
+	for _, v := range o.report.Verdicts {
+		p := n.byUID[v.UID]
+		i := p.index
+		for _, w := range v.Why {
+			is, asked := map[policy.Reason]bool{
+				policy.ReasonMounted: r.mounted[i], policy.ReasonSandbox: len(r.sandboxes[i]) > 0, policy.ReasonContainer: r.containers[i],
+				policy.ReasonCgroup: r.cgroups[i], policy.ReasonNotRunning: r.cgroups[i] && !r.busy[i], policy.ReasonKubeletFile: r.files[i],
+				policy.ReasonKubeletLists: r.list.Pods[v.UID] || r.list.Own.Pods[v.UID], policy.ReasonAPILists: r.api.Pods[v.UID],
+				policy.ReasonPodLogs: r.logs.Pods[v.UID], policy.ReasonPodResources: r.resources.Names[p.name], policy.ReasonInUse: r.inUse[i],
+				policy.ReasonStaticPod: len(r.static.Manifests) > 0, policy.ReasonStaged: n.runtime.staged[p.volume], policy.ReasonRestored: p.restored,
+				policy.ReasonKubeletHolds: n.log.tore[v.UID], policy.ReasonBreaker: o.open, policy.ReasonObserve: n.observes,
+				policy.ReasonSandboxOrphaned: len(r.sandboxes[i]) > 0, policy.ReasonRuntimeEmpty: r.lists.Truth == policy.No,
+				policy.ReasonMountsUnknown: false, policy.ReasonCgroupUnknown: r.cgroupErr != nil,
+			}[w.Reason]
+			if asked && !is {
+				o.fail(n, "the program keeps a pod for %s, which is not so (%s, %s)", w.Reason, w.Detail, p)
+			}
+		}
+	}
+}
 
 // patience is how long a dead pod may take to leave from the moment at which nothing keeps it: the kubelet's start, the hold and the confirm
 // time, and two looks, whose distance is five minutes at the most; the first pod after a start goes before the others.
@@ -213,6 +238,8 @@ func (n *node) keeps(p *pod, d *dir) string {
 		return "the operator restored it"
 	case p.held:
 		return "the kubelet tears down its volume"
+	case slices.ContainsFunc(sorted(n.quarantine), func(name string) bool { return n.nameless(n.byUID[n.quarantine[name].uid]) }):
+		return "nobody knows the name of a pod in quarantine, which waits and holds up the others after a start"
 	case n.undated():
 		return "a pod in quarantine is in a state file, and the clock was set"
 	case n.listsNothing():

@@ -26,6 +26,7 @@ var errDoubt = errors.New("it did not answer in time")
 // readings are what the sources said, each at its moment. What is of a pod is found by its index.
 type readings struct {
 	*node
+	doubted   bool // something did not answer
 	kubelet   policy.Fact
 	id        policy.KubeletID
 	kubeletOK bool
@@ -84,6 +85,7 @@ func (n *node) all(sources ...func(error)) {
 
 func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parsers.PodUID) (policy.Look, error) {
 	n := p.node
+	r := &readings{node: n}
 	n.oracle.looks(n)
 	look := policy.Look{At: n.Now(), Partial: len(only) > 0, Listed: map[parsers.PodUID]bool{}}
 	listed := make([]*pod, 0, len(n.pods))
@@ -97,7 +99,6 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	there := func(uid parsers.PodUID) bool { return look.Listed[uid] }
 	slices.SortFunc(listed, func(a, b *pod) int { return compare(a.uid, b.uid) })
-	r := &readings{node: n}
 	n.read(r.readRuntime)
 	n.all(r.readCgroups, r.readMounts, r.readFiles, r.readUse, r.readLogs, r.readResources, r.readAPI, func(err error) {
 		r.readKubelet(err)
@@ -118,6 +119,8 @@ func (p prober) Look(_ context.Context, parked []policy.EntryState, only []parse
 	}
 	n.reach(stepRead, "")
 	r.weigh()
+	n.oracle.readings = r
+	r.doubted = n.faults.last >= n.oracle.looked || r.runtimeErr != nil || r.mountErr != nil
 	for i, pod := range listed {
 		if gone[i] {
 			continue

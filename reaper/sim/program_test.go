@@ -113,12 +113,12 @@ func (n *node) turn() {
 		}
 		n.tell("the pass ends")
 	})
+	n.oracle.passed(n)
 	orders := n.program.orders
 	n.program.orders = nil
 	for _, order := range orders {
 		n.guarded(order)
 	}
-	n.oracle.passed(n)
 }
 
 // order is a command of the operator.

