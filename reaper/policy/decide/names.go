@@ -47,7 +47,7 @@ func (d *Ruling) rememberStatic(c Case) {
 	}
 	for _, e := range pointers(d.Look.Parked, d.Look.Resting) {
 		if was := c.Entries[e.Entry]; was != nil {
-			e.Static = e.Static || was.Static || c.Memory.Static[e.UID]
+			e.Static = e.Static || was.Static || c.Memory.Static[e.UID] || e.Facts[policy.FactStaticPod].Truth == policy.Yes
 		}
 		if e.Static { // it may be put back
 			m.Static[e.UID] = true

@@ -46,4 +46,8 @@ func TestRememberStatic(t *testing.T) {
 	if d = Decide(Case{Look: look, Memory: d.Memory, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static || !d.Memory.Static[e.UID] {
 		t.Error("its manifest was seen a look before, and it is no static pod")
 	}
+	look.Parked[0].Facts[policy.FactStaticPod].Truth = policy.Yes
+	if d = Decide(Case{Look: look, Entries: entries, Rules: p.Rules}); !d.Look.Parked[0].Static {
+		t.Error("its manifest is seen now, and it is no static pod")
+	}
 }
