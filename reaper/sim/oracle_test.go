@@ -166,7 +166,7 @@ func (o *oracle) passed(n *node) {
 				policy.ReasonCgroup: r.cgroups[i], policy.ReasonNotRunning: r.cgroups[i] && !r.busy[i], policy.ReasonKubeletFile: r.files[i],
 				policy.ReasonKubeletLists: r.list.Pods[v.UID] || r.list.Own.Pods[v.UID], policy.ReasonAPILists: r.api.Pods[v.UID],
 				policy.ReasonPodLogs: r.logs.Pods[v.UID], policy.ReasonPodResources: r.resources.Names[p.name], policy.ReasonInUse: r.inUse[i],
-				policy.ReasonStaticPod: len(r.static.Manifests) > 0, policy.ReasonStaged: n.runtime.staged[p.volume], policy.ReasonRestored: p.restored,
+				policy.ReasonStaticPod: len(r.static.Manifests) > 0, policy.ReasonStaged: p.volume > 0, policy.ReasonRestored: p.restored,
 				policy.ReasonKubeletHolds: n.log.tore[v.UID], policy.ReasonBreaker: o.open, policy.ReasonObserve: n.observes,
 				policy.ReasonSandboxOrphaned: len(r.sandboxes[i]) > 0, policy.ReasonRuntimeEmpty: r.lists.Truth == policy.No,
 				policy.ReasonMountsUnknown: false, policy.ReasonCgroupUnknown: r.cgroupErr != nil,
