@@ -79,7 +79,9 @@ func TestCutShortParkingOpensNoBreaker(t *testing.T) {
 	states := map[string]*EntryState{}
 	Fold(states, Record{Kind: KindParking, Entry: "e", At: s.ago(2 * time.Minute), Kubelet: s.node.KubeletID})
 	Fold(states, Record{Kind: KindParked, Entry: "e", At: s.ago(time.Second), Kubelet: s.node.KubeletID})
-	if Fold(states, Record{Kind: KindPutting, Entry: "e", Static: true}); !states["e"].Static {
+	seen := s.ev
+	seen.Static, seen.Facts[FactStaticPod].Truth = false, Yes
+	if Fold(states, Intent(Action{Kind: PutBack, Entry: "e", Evidence: &seen}, s.node, s.now)); !states["e"].Static {
 		t.Error("a look after the parking saw that it is a static pod, and that is forgotten")
 	}
 	if v := JudgeParked(s.ev, s.node, states["e"].Parked, s.rules, s.now); v.Alive {

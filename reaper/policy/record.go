@@ -109,7 +109,8 @@ func Intent(a Action, n Node, now Instant) Record {
 func recordOf(a Action, n Node, now Instant) Record {
 	r := Record{At: now, By: a.By, UID: a.UID, Entry: a.Entry, ID: a.ID, Leaf: a.Leaf, Why: a.Why, Kubelet: n.KubeletID}
 	if a.Evidence != nil {
-		r.Namespace, r.PodName, r.Static = a.Evidence.Namespace, a.Evidence.PodName, a.Evidence.Static
+		r.Namespace, r.PodName = a.Evidence.Namespace, a.Evidence.PodName
+		r.Static = a.Evidence.Static || a.Evidence.Facts[FactStaticPod].Truth == Yes // the last question may have seen its manifest
 	}
 	return r
 }
