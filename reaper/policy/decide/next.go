@@ -104,6 +104,8 @@ func (s *schedule) entry(e *policy.EntryState, r policy.Rules, now policy.Instan
 		if left, ok := policy.PurgeIn(*e, r, now, s.Look.Node.Pressed()); ok {
 			s.soon(s.untilPurge(e.Entry, left), false)
 		}
+	case e.Phase == policy.PhasePutting && s.Memory.Tried(e.Entry): // a living pod may miss it
+		s.soon(max(time.Second, s.Memory.stuck[e.Entry].next-now.Boot), false)
 	case e.Phase.Intent():
 		s.soon(lookAgain, false)
 	}

@@ -38,6 +38,12 @@ func TestNoHurry(t *testing.T) {
 			t.Errorf("%s: next in %s, pending %t", name, next, pending)
 		}
 	}
+	var m Memory
+	m.Ended([]policy.Outcome{{Action: policy.Action{Kind: policy.PutBack, Entry: "e"}, Result: policy.Refused}}, now)
+	refused := Ruling{Memory: m}
+	if next, _ := refused.Next(nil, []policy.EntryState{{Entry: "e", Phase: policy.PhasePutting}}, rules, now); next != retryStuck {
+		t.Errorf("what could not be put back is tried again in %s, want %s", next, retryStuck)
+	}
 	now.Boot = time.Minute
 	if next, pending := looked.Next(nil, parked, rules, now); !pending || next != rules.Confirm-time.Minute {
 		t.Errorf("a sweep does not wait out confirm: next in %s, pending %t", next, pending)
