@@ -22,7 +22,7 @@ func healthyNode() diagnosis.Case {
 	r.Look.Node.Network = policy.Fact{Truth: policy.Yes}
 	return diagnosis.Case{
 		Sources: []diagnosis.Source{{Name: "journald", Read: true, Since: testNow.Add(-24 * time.Hour)}},
-		Daemon:  diagnosis.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true},
+		Daemon:  diagnosis.Daemon{Runs: policy.Yes, PID: 612, Since: testNow.Add(-50 * time.Hour), Mode: "enforce", Installed: true, Proven: true},
 		Looked:  true, Node: r.Look.Node, Pods: r.Look.Pods, Verdicts: r.Verdicts, Rules: policy.Rules{Confirm: 5 * time.Minute},
 	}
 }
@@ -77,17 +77,18 @@ var doctored = map[string]func(*wire.Examination){
 	// The kubelet's report overrides a file that may be stale.
 	"stale": func(x *wire.Examination) {
 		complain(x)
-		keep(x, policy.ReasonKubeletFile, "cpu_manager_state has it")
-		x.Case.Pods[0].FilesGoStale = true
+		keep(x, policy.ReasonKubeletFile, "allocated_pods_state has it")
+		x.Case.Verdicts[0].Decision, x.Case.Pods[0].FilesGoStale = policy.Wait, true
 	},
-	// The second waits until the first has been confirmed.
-	"limited": func(x *wire.Examination) {
-		complain(x)
-		x.Case.Daemon.Runs = policy.Yes
-		r := only(testReport(), uidReap, uidHold)
-		x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
-		x.Case.Verdicts[1].Due = 0
-		x.Case.Verdicts[1].Why = []policy.Why{{Reason: policy.ReasonLimit, Detail: "the first pod must be in quarantine for 1m first"}}
+	// The second waits until the first has been in quarantine for the confirm time.
+	"limited": doctoredLimited,
+	// Both wait for one that is in quarantine already; the kubelet reported both.
+	"follow": func(x *wire.Examination) {
+		doctoredLimited(x)
+		x.Case.Daemon.Parked, x.Case.Rules.HoldReported = testNow.Add(-20*time.Second), time.Minute
+		for i := range x.Case.Pods {
+			x.Case.Pods[i].Facts[policy.FactNamed].Truth = policy.Yes
+		}
 	},
 	"umount": doctoredUmount,
 	"past": func(x *wire.Examination) {
@@ -194,6 +195,15 @@ func doctoredUmount(x *wire.Examination) {
 	x.Case.Pods, x.Case.Verdicts = append(x.Case.Pods, e), append(x.Case.Verdicts, r.Verdicts[0])
 }
 
+// doctoredLimited has two pods that may go, and a daemon that has just started.
+func doctoredLimited(x *wire.Examination) {
+	complain(x)
+	x.Case.Daemon.Proven = false
+	r := only(testReport(), uidReap, uidHold)
+	x.Case.Pods, x.Case.Verdicts = r.Look.Pods, r.Verdicts
+	x.Case.Verdicts[1].Due = 0
+}
+
 // doctoredInUse has three pods that go: one may, one waits for its hold, and one for a process.
 func doctoredInUse(x *wire.Examination) {
 	complain(x)
@@ -213,7 +223,7 @@ func keep(x *wire.Examination, reason policy.Reason, detail string) {
 func TestDoctor(t *testing.T) {
 	doctored["healthy"] = nil
 	defer delete(doctored, "healthy")
-	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "limited": 0, "user": 1}
+	codes := map[string]int{"healthy": 0, "aging": 0, "manyaging": 0, "goes": 0, "past": 0, "files": 0, "restored": 0, "restorednow": 0, "inuse": 0, "limited": 0, "follow": 0, "stale": 0, "user": 1}
 	for name := range doctored {
 		code, out, errs := call(t, name, "doctor")
 		want, easy := codes[name]

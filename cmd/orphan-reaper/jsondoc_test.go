@@ -74,6 +74,9 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		if name != "" {
 			keys[name] = true
 		}

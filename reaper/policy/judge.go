@@ -173,8 +173,8 @@ func (j *judgement) object(d Decision, reason Reason, detail string, need unless
 }
 
 // objectUnreported objects until the running kubelet reports the pod, or its complete list omits it.
-func (j *judgement) objectUnreported(reason Reason, detail string, need unless) {
-	j.against = append(j.against, objection{Keep, Why{reason, detail}, need, true})
+func (j *judgement) objectUnreported(d Decision, reason Reason, detail string, need unless) {
+	j.against = append(j.against, objection{d, Why{reason, detail}, need, true})
 }
 
 // apply objects unless the rule's fact is the one truth that lets the pod go.
@@ -183,7 +183,7 @@ func (j *judgement) apply(rule rule, need unless) {
 	case f.Truth == rule.dead:
 	case f.Truth != Unknown:
 		if rule.fact == FactKubeletFile && !j.r.Waive && j.e.FilesGoStale {
-			j.objectUnreported(rule.alive, f.Detail, need)
+			j.objectUnreported(Wait, rule.alive, f.Detail, need) // a kubelet reports its orphans in turn
 			return
 		}
 		if rule.fact == FactTeardown && !j.r.Waive && len(j.e.Leaves) > 0 {

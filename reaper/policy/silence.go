@@ -83,16 +83,16 @@ func (j *judgement) kubelet() {
 	}
 	for _, rule := range rules {
 		if rule.about == aboutKubelet && rule.dead == No && f[rule.fact].Truth == Yes {
-			j.objectUnreported(rule.alive, f[rule.fact].Detail, 0)
+			j.objectUnreported(Keep, rule.alive, f[rule.fact].Detail, 0)
 		}
 	}
 	switch {
 	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see DoubtAnyNamed
-		j.objectUnreported(ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
+		j.objectUnreported(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
 	case f[FactAnyNamed].Truth != Yes:
-		j.objectUnreported(ReasonKubeletUnknown, "no line that is surely of the running kubelet names this pod or, since its start, any other", need)
+		j.objectUnreported(Keep, ReasonKubeletUnknown, "no line that is surely of the running kubelet names this pod or, since its start, any other", need)
 	case !known: // else the reason is that the runtime or a cgroup knows it
-		j.objectUnreported(ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(*f), need)
+		j.objectUnreported(Keep, ReasonKubeletUnknown, "the kubelet that runs now has named other pods and not this one, and it is not known whether "+doubtful(*f), need)
 	}
 }
 

@@ -105,6 +105,8 @@ func (x explainer) summary(pod *podView) string {
 			", and nothing else; then the kubelet removes the rest by itself."
 	case pod.Verdict == policy.Wait && advice.InUse(pod.Why) != "":
 		return "Not yet. " + x.taker.After(advice.InUse(pod.Why), sweep)
+	case pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile):
+		return "Not yet. " + x.taker.After("the kubelet has reported it as an orphan", sweep)
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.taker.Later(sweep), "The reasons end by themselves."+wait)
 	case pod.outlook() == policy.OutlookQuiet:

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ const verdictWidth = 9 // of the table's first column, and of the legend's
 func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 	counts := map[string]int{}
 	var longest time.Duration
-	clears, gone, used, ends, person := 0, 0, 0, "", false
+	clears, gone, used, named, ends, person := 0, 0, 0, 0, "", false
 	for i := range shown {
 		pod := &shown[i]
 		counts[verdictOf(pod)]++
@@ -66,6 +67,8 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		}
 		if what := advice.InUse(pod.Why); pod.Verdict == policy.Wait && what != "" {
 			used, ends = used+1, what
+		} else if pod.Verdict == policy.Wait && slices.Contains(pod.Reasons, policy.ReasonKubeletFile) {
+			named++
 		}
 		person = person || pod.outlook() == policy.OutlookPerson
 		longest = max(longest, time.Duration(pod.DueSeconds)*time.Second)
@@ -84,11 +87,14 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		item("clear", green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
 	}
 	if used > 1 {
-		item("wait", Yellow, t.After("nothing uses a file of it any more", sweepCommand))
+		item("wait", Yellow, t.After("no process or loop device uses a file of them", sweepCommand))
 	} else if used == 1 {
 		item("wait", Yellow, t.After(ends, sweepCommand))
 	}
-	if counts["wait"] > clears+used {
+	if named > 0 {
+		item("wait", Yellow, human.Count(named, "pod")+": until the kubelet reports "+human.Plural(named, "it", "them")+" as "+human.Plural(named, "an orphan.", "orphans."))
+	}
+	if counts["wait"] > clears+used+named {
 		text := "Nothing to do: it ends by itself."
 		if longest > 0 {
 			text = "Nothing to do: it ends by itself, the next change comes within " + human.Age(longest) + "."

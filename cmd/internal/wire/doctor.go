@@ -73,12 +73,20 @@ func Examine(ctx context.Context, cfg config.Config) (Examination, error) {
 
 // listen counts what the logs say, and returns what may count as evidence of it.
 func (x *Examination) listen(ctx context.Context, cfg config.Config, clock reaper.Clock, log *slog.Logger) []heard.Claim {
-	tally := diagnosis.NewTally(clock.Now().Wall)
+	tally, clocks := diagnosis.NewTally(clock.Now().Wall), map[string]klogClock{}
 	claims := listenTo(ctx, cfg, clock, log, hearing{
 		back: lookBack,
 		note: func(line parsers.Line, s parsers.Sighting, past bool) {
 			// What the journal had before is read back, each line of it: its follower's are the same.
 			again := line.Journal != nil && !past
+			if line.Journal == nil && s.Time.IsZero() {
+				c, known := clocks[line.Source]
+				if !known {
+					c = klogClockOf(line.Source)
+					clocks[line.Source] = c
+				}
+				s.Time = c.date(line.Text)
+			}
 			if !again || !s.CatchUp {
 				tally.Add(s, line.Source, parsers.Words(line.Text), again)
 			}
@@ -200,8 +208,37 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 			return d
 		}
 		holder(ctx, &d, args)
+		proving(&d, store)
 	}
 	return d
+}
+
+// proving reads from the ledger whether a pod that the daemon parked since its start was confirmed.
+func proving(d *diagnosis.Daemon, store *state.Store) {
+	parked := map[string]time.Time{}
+	for r, err := range store.Records() {
+		if err != nil {
+			d.Proven = true // the screen claims no wait that was not read
+			return
+		}
+		if r.At.Wall.Before(d.Since) {
+			continue
+		}
+		switch r.Kind { //nolint:exhaustive // the others begin and end no quarantine
+		case policy.KindParked:
+			parked[r.Entry] = r.At.Wall
+		case policy.KindStripped, policy.KindRemoved:
+			d.Proven = d.Proven || !parked[r.Entry].IsZero()
+			delete(parked, r.Entry)
+		case policy.KindPutBack, policy.KindRestored, policy.KindConflict:
+			delete(parked, r.Entry)
+		}
+	}
+	for _, at := range parked {
+		if d.Parked.IsZero() || at.Before(d.Parked) {
+			d.Parked = at
+		}
+	}
 }
 
 // holder says what the process is that holds the daemon's lock, by its command line: the daemon, which takes

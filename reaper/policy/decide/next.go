@@ -75,9 +75,9 @@ func (s *schedule) pod(v *policy.Verdict, r policy.Rules) {
 		if !s.confirming() {
 			s.soon(s.nextTry(), true)
 		}
-	case v.Decision == policy.Wait:
+	case v.Decision == policy.Wait && !v.For(policy.ReasonKubeletFile):
 		s.soon(lookSoon, false)
-	case v.Decision == policy.Keep:
+	case v.Decision != policy.Reap: // the kubelet's report wakes the one that waits for it
 		s.soon(lookAgain, false)
 	}
 }

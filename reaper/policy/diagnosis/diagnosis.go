@@ -49,6 +49,18 @@ type Daemon struct {
 	Since     time.Time    `json:"since,omitzero"`
 	Mode      string       `json:"mode,omitempty"`
 	Installed bool         `json:"installed"` // there is a systemd unit of it
+	// Proven: a pod that it parked since its start was confirmed, so no other waits for the first one. Parked
+	// is when the first of those was parked that have yet to be confirmed, zero where there is none.
+	Proven bool      `json:"-"`
+	Parked time.Time `json:"-"`
+}
+
+// FirstWait is for how long a pod waits, from the parking of the first pod since the daemon's start on.
+func FirstWait(e *policy.Evidence, r policy.Rules) time.Duration {
+	if r.HoldReported > 0 && e.LetGoByKubelet() {
+		return min(r.HoldReported, r.Confirm)
+	}
+	return r.Confirm
 }
 
 // Pod is one pod that the kubelet complains of, or that is left here.
@@ -193,7 +205,7 @@ func (d *Diagnosis) pods(c Case) {
 	}
 	slices.SortStableFunc(d.Pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(slices.Index(fates, a.Fate), slices.Index(fates, b.Fate)),
-			cmp.Compare(b.Said.Lines, a.Said.Lines), cmp.Compare(a.UID, b.UID))
+			b.Said.Last.Compare(a.Said.Last), cmp.Compare(b.Said.Lines, a.Said.Lines), cmp.Compare(a.UID, b.UID))
 	})
 }
 

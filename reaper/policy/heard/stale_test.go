@@ -29,7 +29,7 @@ func namedAgo(s *testkit.Scene, ago time.Duration) *Heard {
 }
 
 // TestStaleStateFile: a file that the kubelet writes only when it takes in another pod names
-// one that it has let go; until the kubelet that runs has named the pod since, it keeps.
+// one that it has let go; until the kubelet that runs has named the pod since, the pod waits for that.
 func TestStaleStateFile(t *testing.T) {
 	const hour = time.Hour
 	tests := []struct {
@@ -47,13 +47,13 @@ func TestStaleStateFile(t *testing.T) {
 		{name: "left by 1.32", written: 1000 * hour, files: []string{"pod_status_manager_state"}, named: time.Minute, want: policy.Reap},
 		{name: "memory manager", written: hour, files: []string{"memory_manager_state"}, named: time.Minute, want: policy.Reap},
 		{name: "never named", written: hour, files: []string{"allocated_pods_state"}, want: policy.Keep},
-		{name: "written since it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: hour, want: policy.Keep},
-		{name: "written as it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Keep},
+		{name: "written since it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: hour, want: policy.Wait},
+		{name: "written as it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Wait},
 		{
 			name: "one of two was written since", written: hour, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
 			change: func(s *testkit.Scene, _ *Heard) {
 				s.Pod.StateFiles = append(s.Pod.StateFiles, policy.StateFile{Name: "actuated_pods_state", Written: s.Now.Wall.Add(-time.Minute)})
-			}, want: policy.Keep,
+			}, want: policy.Wait,
 		},
 		{name: "a file that the kubelet keeps true", written: hour, files: []string{"cpu_manager_state"}, named: time.Minute, want: policy.Keep},
 		{name: "such a one besides", written: hour, files: []string{"allocated_pods_state", "dra_manager_state"}, named: time.Minute, want: policy.Keep},
@@ -65,7 +65,7 @@ func TestStaleStateFile(t *testing.T) {
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(-2 * hour)
 				h.NamedAt[testkit.PodUID] = at
-			}, want: policy.Keep,
+			}, want: policy.Wait,
 		},
 		{
 			name: "the clock was set back after it was named", written: time.Minute, files: []string{"allocated_pods_state"}, named: 10 * time.Minute,
@@ -73,9 +73,9 @@ func TestStaleStateFile(t *testing.T) {
 				at := h.NamedAt[testkit.PodUID]
 				at.Wall = at.Wall.Add(hour)
 				h.NamedAt[testkit.PodUID] = at
-			}, want: policy.Keep,
+			}, want: policy.Wait,
 		},
-		{name: "of a time to come", written: -hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Keep},
+		{name: "of a time to come", written: -hour, files: []string{"allocated_pods_state"}, named: time.Minute, want: policy.Wait},
 		{
 			name: "another kubelet named it", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
 			change: func(s *testkit.Scene, _ *Heard) {
@@ -85,7 +85,7 @@ func TestStaleStateFile(t *testing.T) {
 		},
 		{
 			name: "of the state of an older version, without times", written: hour, files: []string{"allocated_pods_state"}, named: time.Minute,
-			change: func(_ *testkit.Scene, h *Heard) { h.NamedAt = nil }, want: policy.Keep,
+			change: func(_ *testkit.Scene, h *Heard) { h.NamedAt = nil }, want: policy.Wait,
 		},
 	}
 	for _, tt := range tests {
@@ -104,7 +104,7 @@ func TestStaleStateFile(t *testing.T) {
 			}
 			h.Tell(&s.Pod, s.Node, s.Now)
 			v := policy.Judge(s.Pod, s.Node, s.Hold, s.Rules, s.Now)
-			if v.Decision != tt.want || v.For(policy.ReasonKubeletFile) != (tt.want == policy.Keep) {
+			if v.Decision != tt.want || v.For(policy.ReasonKubeletFile) != (tt.want != policy.Reap) {
 				t.Errorf("%s %v, want %s", v.Decision, v.Why, tt.want)
 			}
 			if tt.want == policy.Reap {

@@ -71,7 +71,7 @@ func (r *Reader) mapped(ctx context.Context, pods, quarantine *bounded.Handle, w
 		if pid == "" {
 			return r.newAnswer(ctx, fmt.Errorf("cannot read what processes have mapped: %w", err))
 		}
-		return r.newAnswer(ctx, fmt.Errorf("cannot read what PID %s has mapped: %w; end it to go on", procfs.Who(r.ProcDir, pid), err))
+		return r.newAnswer(ctx, fmt.Errorf("cannot read what PID %s has mapped: %w", procfs.Who(r.ProcDir, pid), err))
 	}
 	return u
 }

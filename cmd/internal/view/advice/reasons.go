@@ -75,8 +75,8 @@ var Reasons = []Text{
 		policy.ReasonInUse,
 		"A process has a file of the pod open or mapped, or works in the pod's directory. Or a loop device uses a file of the pod. Or it " +
 			"could not be found out whether anything does.",
-		"Nothing, where the fact names a process: the reason ends when the process does. For a loop device, the fact has the " +
-			"command.",
+		"If the fact names what uses a file: nothing; the reason ends when that process or loop device does. For a loop device, the fact has the " +
+			"command. If the fact names what could not be read: run orphan-reaper as root. The next look asks again.",
 	},
 	{
 		policy.ReasonKubeletHolds,
@@ -89,8 +89,8 @@ var Reasons = []Text{
 	{
 		policy.ReasonKubeletFile,
 		"A state file of the kubelet names this pod, or such a file could not be read.",
-		"Look at the file that the fact names. If it cannot be read, repair it. A stale file no longer counts once the kubelet's log names " +
-			"the pod.",
+		"If a file could not be read, repair it. If a file names the pod and the pod only waits: nothing. The file no longer counts once " +
+			"the running kubelet has reported the pod as an orphan.",
 	},
 	{
 		policy.ReasonPodLogs,

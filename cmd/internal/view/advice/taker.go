@@ -80,7 +80,7 @@ func InUse(why []policy.Why) string {
 		if process, _, one := strings.Cut(w.Detail, " has "); one && strings.HasPrefix(process, "PID ") {
 			return clean.Text(process) + " ends"
 		}
-		return "nothing is known to use a file of it any more"
+		return "no process or loop device is found to use a file of it"
 	}
 	return ""
 }

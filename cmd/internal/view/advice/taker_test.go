@@ -11,8 +11,8 @@ import (
 func TestAfter(t *testing.T) {
 	detail := map[string]string{
 		"PID 4242 (tail) has volumes/log as an open file": "PID 4242 (tail) ends",
-		"a loop device has a file of it":                  "nothing is known to use a file of it any more",
-		"cannot read /proc/7/fd":                          "nothing is known to use a file of it any more",
+		"a loop device has a file of it":                  "no process or loop device is found to use a file of it",
+		"cannot read /proc/7/fd":                          "no process or loop device is found to use a file of it",
 	}
 	for text, want := range detail {
 		if got := InUse([]policy.Why{{Reason: policy.ReasonYoung}, {Reason: policy.ReasonInUse, Detail: text}}); got != want {

@@ -15,7 +15,7 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonMounted:       {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
 	policy.ReasonNotADirectory: {"", "Find out what it is and who made it. It is never touched. This says what is known of it:"},
 	policy.ReasonStaged:        {"A volume of it is still staged here.", "See that the volume's CSI driver runs here; explain has the path."},
-	policy.ReasonInUse:         {"Something still has a file of it open.", ""},
+	policy.ReasonInUse:         {"Something still has a file of it open.", "See what uses a file of it, or why that is not known:"},
 	policy.ReasonMountsUnknown: {"Whether a volume of it is mounted could not be read.", ""},
 	policy.ReasonCgroupUnknown: {"The cgroups of the pods could not be read.", ""},
 	policy.ReasonContradiction: {"A setting contradicts the kubelet that runs.", "A setting contradicts the kubelet that runs. This names both sides:"},

@@ -87,8 +87,10 @@ type counts struct {
 	later heap          // what waits for a time to pass
 	used  heap          // what something still uses
 	ends  string        // what has to end first, of the last of these
+	named heap          // what waits for the kubelet's report
 
-	limited string // why some of them wait for the first one
+	limited string // why some of them wait for others
+	first   string // what they wait for where the daemon has yet to confirm its first pod
 }
 
 // heap is some pods and what they hold.
@@ -103,8 +105,8 @@ func (h *heap) add(p *pod) {
 }
 
 // going counts a pod that goes by itself, by what it waits for.
-func (c *counts) going(p *pod, v *policy.Verdict) {
-	due, ends := time.Duration(p.DueSeconds)*time.Second, advice.InUse(v.Why)
+func (c *counts) going(p *pod, v *policy.Verdict, due time.Duration) {
+	ends := advice.InUse(v.Why)
 	for _, w := range v.Why {
 		if w.Reason == policy.ReasonLimit {
 			c.limited = w.Detail
@@ -114,6 +116,9 @@ func (c *counts) going(p *pod, v *policy.Verdict) {
 	case ends != "":
 		c.ends = ends
 		c.used.add(p)
+		return
+	case v.For(policy.ReasonKubeletFile):
+		c.named.add(p)
 		return
 	case due > 0:
 		c.later.add(p)
@@ -151,19 +156,21 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 		Lines: all.Lines, LastHour: all.LastHour, Untimed: all.Untimed, First: timeOrNil(all.First), Last: timeOrNil(all.Last), Now: all.Now,
 		Message: clean.Text(shortPath(all.Words, x.PodsDir, string(all.UID))), Pods: len(c.Said), Sources: append([]diagnosis.Source{}, c.Sources...),
 	}
+	pace := paceOf(&d, &c, x.Now.Wall)
 	for i := range d.Pods {
 		one := newPod(&d.Pods[i], x.Now.Wall)
 		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
 			one.Says = "It showed life while it was parked. Explain it before enforcing goes on."
 		}
 		if one.Fate == diagnosis.Goes {
-			v.counts.going(&one, d.Pods[i].Verdict)
+			v.counts.going(&one, d.Pods[i].Verdict, pace.due(i))
 		}
 		v.Pods = append(v.Pods, one)
 	}
 	if c.Looked && c.Node.Agrees.Truth == policy.No {
 		v.elsewhere = c.Node.Agrees.Detail
 	}
+	v.counts.first = pace.why()
 	v.missing(c)
 	v.todo(c, &d, advice.Place{PodsDir: x.PodsDir})
 	return v
@@ -331,8 +338,6 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 					text = "If the pod is gone, umount what is still mounted; a sweep can then take the rest:"
 				}
 			}
-		case reason == policy.ReasonKubeletFile && p.Evidence.FilesGoStale:
-			text = "The pod goes by itself once the kubelet reports it. If that lasts longer than ten minutes, this has the file:"
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
 			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
 		}

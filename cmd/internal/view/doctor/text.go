@@ -229,8 +229,11 @@ func (p writer) byItself(v *Screen) {
 	parts := []string{}
 	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
 	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "goes", "go")+v.counts.after())
-	if v.counts.limited != "" {
-		parts = append(parts, clean.Text(v.counts.limited))
+	parts = v.counts.named.say(parts, human.Plural(v.counts.named.pods, "goes", "go")+" once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
+	for _, why := range []string{v.counts.limited, v.counts.first} {
+		if why != "" {
+			parts = append(parts, clean.Text(why))
+		}
 	}
 	p.Para("  ", fmt.Sprintf("%s. The daemon has run since %s (mode %s).", strings.Join(parts, "; "),
 		human.Clock(v.Daemon.Since, v.now), cmp.Or(v.Daemon.Mode, "unknown")))
@@ -260,6 +263,7 @@ func (c *counts) after() string {
 func (v *Screen) mayGo() string {
 	parts := v.counts.now.say(nil, "may go now")
 	parts = v.counts.later.say(parts, "may go after a hold")
+	parts = v.counts.named.say(parts, "may go once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
 	return strings.Join(v.counts.used.say(parts, "may go"+v.counts.after()), "; ") + "."
 }
 

@@ -93,19 +93,27 @@ func text(r policy.Record) string {
 // Waits writes how many pods of a pass wait for nothing but time, and until when, in one line. A line
 // that would say the same again is not written.
 func (s *Screen) Waits(rep *reaper.Report) error {
-	n, last := 0, time.Duration(0)
+	n, follow, last := 0, 0, time.Duration(0)
 	for _, v := range rep.Verdicts {
+		if v.Decision == policy.Wait && v.For(policy.ReasonLimit) {
+			follow++
+		}
 		if v.Decision == policy.Wait && v.Due > 0 && (v.For(policy.ReasonHold) || v.For(policy.ReasonYoung)) {
 			n++
 			last = max(last, v.Due)
 		}
 	}
-	if n == 0 {
-		return nil
+	clock := func(d time.Duration) string { return rep.Look.At.Wall.Add(d).UTC().Round(time.Second).Format(clockFormat) + " UTC" }
+	var parts []string
+	if n > 0 {
+		parts = append(parts, human.Count(n, "pod")+" "+human.Plural(n, "waits for its hold", "wait for their hold")+", until "+clock(last))
 	}
-	until := rep.Look.At.Wall.Add(last).UTC().Round(time.Second)
-	line := human.Count(n, "pod") + " " + human.Plural(n, "waits for its hold", "wait for their hold") + ", until " + until.Format(clockFormat) + " UTC"
-	if line == s.said {
+	if follow > 0 {
+		parts = append(parts, human.Count(follow, "pod")+" "+human.Plural(follow, "follows", "follow")+
+			" when the first one has been in quarantine without a sign of life; the next look is at "+clock(rep.Next))
+	}
+	line := strings.Join(parts, "; ")
+	if line == "" || line == s.said {
 		return nil
 	}
 	s.said = line

@@ -122,16 +122,18 @@ func TestWaits(t *testing.T) {
 		for range n {
 			r.Verdicts = append(r.Verdicts, policy.Verdict{Decision: policy.Wait, Due: due, Why: because(policy.ReasonHold, "")})
 		}
-		r.Verdicts = append(r.Verdicts, policy.Verdict{Decision: policy.Keep, Why: because(policy.ReasonMounted, "")},
-			policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, "")})
+		r.Verdicts = append(r.Verdicts, policy.Verdict{Decision: policy.Keep, Why: because(policy.ReasonMounted, "")})
 		return r
 	}
+	limited := rep(0, 0)
+	limited.Verdicts, limited.Next = append(limited.Verdicts, policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, "")}), time.Minute
 	shown := onTerminal(t, plain, func(s *Screen) {
-		for _, r := range []*reaper.Report{rep(43, 8*time.Second), rep(43, 8*time.Second), rep(1, 9*time.Second), rep(0, 0)} {
+		for _, r := range []*reaper.Report{rep(43, 8*time.Second), rep(43, 8*time.Second), rep(1, 9*time.Second), rep(0, 0), limited} {
 			testkit.Must(t, s.Waits(r))
 		}
 	})
-	if want := "43 pods wait for their hold, until 08:31:42 UTC\n1 pod waits for its hold, until 08:31:43 UTC\n"; shown != want {
+	if want := "43 pods wait for their hold, until 08:31:42 UTC\n1 pod waits for its hold, until 08:31:43 UTC\n" +
+		"1 pod follows when the first one has been in quarantine without a sign of life; the next look is at 08:32:34 UTC\n"; shown != want {
 		t.Errorf("%q, want %q", shown, want)
 	}
 }
