@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+import (
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
+)
 
 // Reason is a word of the closed list that says why a pod is kept or waits: log text,
 // metric label and JSON value alike.
@@ -85,6 +89,12 @@ type Why struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 }
+
+// FirstPod begins the detail of a ReasonLimit that ends once one pod has proved dead.
+const FirstPod = "the first pod after a start"
+
+// AfterFirst reports whether the pod waits for the first one after a start.
+func (w Why) AfterFirst() bool { return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod) }
 
 // Outlook says whether a pod that is kept for a reason is a matter for a person.
 type Outlook uint8

@@ -111,9 +111,9 @@ func undoFirst(actions []policy.Action) []policy.Batch {
 func limitDetail(e *policy.Evidence, g gate, r policy.Rules) string {
 	if !g.proven {
 		if r.HoldReported > 0 && e.LetGoByKubelet() {
-			return fmt.Sprintf("the first pod after a start must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
+			return fmt.Sprintf(policy.FirstPod+" must be in quarantine for %s without a sign of life before this one follows", r.HoldReported)
 		}
-		return "the first pod after a start is confirmed before the rest"
+		return policy.FirstPod + " is confirmed before the rest"
 	}
 	return fmt.Sprintf("at most %d in one look", r.MaxPerLook)
 }

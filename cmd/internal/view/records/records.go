@@ -95,7 +95,7 @@ func text(r policy.Record) string {
 func (s *Screen) Waits(rep *reaper.Report) error {
 	n, follow, last := 0, 0, time.Duration(0)
 	for _, v := range rep.Verdicts {
-		if v.Decision == policy.Wait && v.For(policy.ReasonLimit) {
+		if v.Decision == policy.Wait && slices.ContainsFunc(v.Why, policy.Why.AfterFirst) {
 			follow++
 		}
 		if v.Decision == policy.Wait && v.Due > 0 && (v.For(policy.ReasonHold) || v.For(policy.ReasonYoung)) {

@@ -126,7 +126,7 @@ func TestWaits(t *testing.T) {
 		return r
 	}
 	limited := rep(0, 0)
-	limited.Verdicts, limited.Next = append(limited.Verdicts, policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, "")}), time.Minute
+	limited.Verdicts, limited.Next = append(limited.Verdicts, policy.Verdict{Decision: policy.Wait, Why: because(policy.ReasonLimit, policy.FirstPod+" is confirmed")}), time.Minute
 	shown := onTerminal(t, plain, func(s *Screen) {
 		for _, r := range []*reaper.Report{rep(43, 8*time.Second), rep(43, 8*time.Second), rep(1, 9*time.Second), rep(0, 0), limited} {
 			testkit.Must(t, s.Waits(r))
