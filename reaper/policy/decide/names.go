@@ -8,8 +8,8 @@ import (
 )
 
 // fillNames sets the name of each pod where this look did not find it and an earlier one did. It
-// returns the names to remember: those of the pods that have a directory. A name from the pod's log
-// directory or the runtime is certain. The log directory goes within a minute after the pod.
+// returns the names to remember: those of the pods that have a directory, here or in quarantine. A name from the
+// pod's log directory or the runtime is certain. The log directory goes within a minute after the pod.
 func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[parsers.PodUID]policy.PodName {
 	after := make(map[parsers.PodUID]policy.PodName, len(l.Pods))
 	for i := range l.Pods {
@@ -26,6 +26,11 @@ func fillNames(l *policy.Look, before map[parsers.PodUID]policy.PodName) map[par
 			e.Namespace, e.PodName, e.CertainName = name.Namespace, name.Name, true
 		}
 		after[e.UID] = name
+	}
+	for _, e := range pointers(l.Parked, l.Resting) {
+		if name, known := before[e.UID]; known {
+			after[e.UID] = name
+		}
 	}
 	return after
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestFillNames: a name is remembered for as long as the pod has a directory, and only where it is
-// the pod's own.
+// TestFillNames: a name is remembered for as long as the pod has a directory or lies in quarantine, and only where it
+// is the pod's own.
 func TestFillNames(t *testing.T) {
 	pod := func(uid, name string, certain bool) policy.Evidence {
 		return policy.Evidence{UID: parsers.PodUID(uid), Namespace: "shop", PodName: name, CertainName: certain}
@@ -26,6 +26,14 @@ func TestFillNames(t *testing.T) {
 	}
 	if e := l.Pods[0]; e.PodName != "web-0" || e.Namespace != "shop" || !e.CertainName {
 		t.Errorf("its name is %s/%s", e.Namespace, e.PodName)
+	}
+	l.Parked, l.Pods = l.Pods[:1], nil // it goes back later, when neither the runtime nor a log directory has its name
+	if names = fillNames(&l, names); len(names) != 1 {
+		t.Errorf("remembered %v of a parked pod", names)
+	}
+	l = policy.Look{Pods: []policy.Evidence{{UID: "a"}, {UID: "b"}}}
+	if fillNames(&l, names); l.Pods[0].PodName != "web-0" {
+		t.Errorf("put back, its name is %s", l.Pods[0].PodName)
 	}
 	if e := l.Pods[1]; e.PodName != "" || e.CertainName {
 		t.Errorf("a pod that nobody named is called %s", e.PodName)
