@@ -164,8 +164,8 @@ func (a *app) printer(w io.Writer) *view.Printer {
 	return p
 }
 
-// where are the flags that the commands carry that are shown.
-func (a *app) where() term.Given { return term.Given(a.input().CommandLine()) }
+// where returns the flags that the commands carry that are shown.
+func (a *app) where() term.Given { return a.input().CommandLine }
 
 // input is what the configuration of this call is made from.
 func (a *app) input() config.Input {

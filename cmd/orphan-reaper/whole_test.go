@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/state"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // wholeNode is a node in a temporary directory, for the real program. It is the one way by
@@ -97,19 +100,14 @@ func (n *wholeNode) command(args ...string) *exec.Cmd {
 	return exec.Command(program, append(args, n.args...)...)
 }
 
-// given is a command as the program prints it on this node: with its flags, but that of the records' form.
+// given is a command as the program prints it on this node: with those of its flags that the command uses.
 func (n *wholeNode) given(command string) string {
-	words := []string{command}
-	for i := range config.Settings {
-		flag := "--" + config.Settings[i].Flag
-		for at := len(n.args) - 2; at >= 0 && flag != "--log-format"; at-- {
-			if n.args[at] == flag { // the last holds
-				words = append(words, flag, n.args[at+1])
-				break
-			}
-		}
-	}
-	return strings.Join(words, " ")
+	n.t.Helper()
+	in := config.Input{Given: map[string][]string{}}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddFlags(flags, in.Given)
+	testkit.Must(n.t, flags.Parse(n.args))
+	return command + " " + in.CommandLine(command)
 }
 
 // run runs the program to its end and returns its output and exit code.

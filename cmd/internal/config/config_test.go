@@ -338,7 +338,7 @@ func FuzzConfigFile(f *testing.F) {
 	})
 }
 
-// TestCommandLine: another command of the same node carries what was given, quoted and from the root, and nothing about the records.
+// TestCommandLine: another command of the same node carries what was given and it uses, quoted and from the root.
 func TestCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := os.Getwd()
@@ -356,10 +356,22 @@ func TestCommandLine(t *testing.T) {
 	}
 	want := "--config '" + dir + "/my c.yaml' --hold 1s --state-dir " + filepath.Join(dir, "../state") + " --log-file " + dir + "/a --log-file '/b b'" +
 		" --runtime-endpoint none --metrics-file none --web-token-review in-cluster"
-	if got := in.CommandLine(); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
+	config := "--config '" + dir + "/my c.yaml'"
+	state := " --state-dir " + filepath.Join(dir, "../state")
+	for command, want := range map[string]string{
+		"orphan-reaper sweep":                         want,
+		"sudo orphan-reaper config check":             want,
+		"orphan-reaper doctor":                        strings.TrimSuffix(want, " --metrics-file none --web-token-review in-cluster"),
+		"orphan-reaper quarantine list":               config + state,
+		"orphan-reaper report --days 3":               config + state,
+		"orphan-reaper quarantine restore UID":        config + state + " --runtime-endpoint none",
+		"orphan-reaper quarantine forget 2c9a1c3e-5f": config + state,
+	} {
+		if got := in.CommandLine(command); got != want {
+			t.Errorf("%s %s\nwant\n%s", command, got, want)
+		}
 	}
-	if got := (Input{}).CommandLine(); got != "" {
+	if got := (Input{}).CommandLine("orphan-reaper sweep"); got != "" {
 		t.Error(got)
 	}
 }

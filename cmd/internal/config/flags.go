@@ -54,11 +54,12 @@ func (v FlagValue) Set(text string) error {
 	return nil
 }
 
-// CommandLine are the flags with which another command of this program means the same node and judges it alike, as a shell
-// takes them: all that were given but those of the records' form, which are about one call. Paths are absolute: the command
-// means the same in another directory.
-func (in Input) CommandLine() string {
+// CommandLine returns the flags with which another command of this program means the same node and judges it alike, as a
+// shell takes them: those that were given and that this command uses. Paths are absolute: the command means the same in
+// another directory.
+func (in Input) CommandLine(command string) string {
 	var words []string
+	uses := usesOf(command)
 	carry := func(flag, value string) {
 		words = append(words, "--"+flag+" "+human.ShellQuoted(clean.Text(value)))
 	}
@@ -68,7 +69,7 @@ func (in Input) CommandLine() string {
 	for i := range Settings {
 		s := &Settings[i]
 		values := in.Given[s.Flag]
-		if len(values) == 0 || s.Flag == "log-level" || s.Flag == "log-format" {
+		if len(values) == 0 || s.use&uses != s.use {
 			continue
 		}
 		c := Default()
@@ -93,4 +94,37 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// use is what a command does, and what a setting is for. A setting without one is for every command.
+type use uint8
+
+const (
+	useNode  use = 1 << iota // look for signs of life of one pod
+	useTimes                 // judge pods
+	useLogs                  // read the logs
+	useAging                 // show when ephemeral data goes
+	useCNI                   // judge files of CNI
+	useRun                   // do the daemon's work
+	useNever                 // about one call: the records' form
+)
+
+// usesOf returns what a command does, by its beginning.
+func usesOf(command string) use {
+	has := func(words string) bool { return strings.Contains(command+" ", " "+words+" ") }
+	switch {
+	case has("quarantine list"):
+		return useAging
+	case has("quarantine forget"), has("quarantine resume"), has("report"):
+		return 0
+	case has("quarantine restore") && (has("--batch") || strings.Contains(command, " cni-")):
+		return useNode | useCNI
+	case has("quarantine restore"), has("quarantine purge"):
+		return useNode
+	case has("explain"), has("doctor"):
+		return useNode | useTimes | useLogs | useAging
+	case has("scan"):
+		return useNode | useTimes | useLogs | useAging | useCNI
+	}
+	return useNever - 1
 }

@@ -21,6 +21,7 @@ type Setting struct {
 	Choices   []string
 	field     func(*Config) any // a *string, *int, *time.Duration or *[]string
 	Live      bool              // a reload changes it; else only a restart
+	use       use
 }
 
 // The words that stand for a value that is found by the program, or for none.
@@ -53,33 +54,33 @@ var Settings = []Setting{
 	},
 	{
 		Flag: "mode", Key: "mode", Meta: "MODE", usage: "observe or enforce; observe changes nothing",
-		Choices: []string{modeObserve, ModeEnforce}, field: func(c *Config) any { return &c.Mode }, Live: true,
+		Choices: []string{modeObserve, ModeEnforce}, field: func(c *Config) any { return &c.Mode }, use: useTimes, Live: true,
 	},
 	{
 		Flag: "hold", Key: "hold", Meta: "DURATION", usage: "how long the evidence that a pod is dead must hold",
-		field: func(c *Config) any { return &c.Hold }, Live: true,
+		field: func(c *Config) any { return &c.Hold }, use: useTimes, Live: true,
 	},
 	{
 		Flag: "hold-reported", Key: "hold_reported", Meta: "DURATION",
 		usage: "the hold of pods that the running kubelet reported as orphans, or that its complete list omits, if shorter than --hold",
-		field: func(c *Config) any { return &c.HoldReported }, Live: true,
+		field: func(c *Config) any { return &c.HoldReported }, use: useTimes, Live: true,
 	},
 	{
 		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is taken",
-		field: func(c *Config) any { return &c.Settle }, Live: true,
+		field: func(c *Config) any { return &c.Settle }, use: useTimes, Live: true,
 	},
 	{
 		Flag: "confirm", Key: "confirm", Meta: "DURATION",
 		usage: "how long a pod stays in quarantine unchanged, in case it shows a sign of life; 0s only with --hold 0s",
-		field: func(c *Config) any { return &c.Confirm }, Live: true,
+		field: func(c *Config) any { return &c.Confirm }, use: useTimes, Live: true,
 	},
 	{
 		Flag: "retention", Key: "retention", Meta: "DURATION", usage: "how long ephemeral data stays in quarantine",
-		field: func(c *Config) any { return &c.Retention }, Live: true,
+		field: func(c *Config) any { return &c.Retention }, use: useAging, Live: true,
 	},
 	{
 		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "take at most N pods in one look; 0 is no limit",
-		field: func(c *Config) any { return &c.MaxPerLook }, Live: true,
+		field: func(c *Config) any { return &c.MaxPerLook }, use: useRun, Live: true,
 	},
 	{
 		Flag: "quarantine-dir", Key: "quarantine_dir", Meta: "DIR",
@@ -92,19 +93,19 @@ var Settings = []Setting{
 	},
 	{
 		Flag: "log-source", Key: "log_sources", Meta: "SOURCE", usage: "auto, journald or file; auto is journald if it runs; may be repeated",
-		Choices: []string{Auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources },
+		Choices: []string{Auto, "journald", "file"}, field: func(c *Config) any { return &c.LogSources }, use: useLogs,
 	},
 	{
 		Flag: "journal-unit", Key: "journal_units", Meta: "UNIT", usage: "a unit that runs a kubelet; may be repeated (default: the usual ones)",
-		field: func(c *Config) any { return &c.JournalUnits },
+		field: func(c *Config) any { return &c.JournalUnits }, use: useLogs,
 	},
 	{
 		Flag: "log-file", Key: "log_files", Meta: "FILE", usage: "a log to follow; may be repeated",
-		field: func(c *Config) any { return &c.LogFiles },
+		field: func(c *Config) any { return &c.LogFiles }, use: useLogs,
 	},
 	{
 		Flag: "runtime-endpoint", Key: "runtime_endpoint", Meta: "URL", usage: "the CRI socket: unix:///PATH or auto; none only with --node-namespaces self",
-		field: func(c *Config) any { return &c.RuntimeEndpoint },
+		field: func(c *Config) any { return &c.RuntimeEndpoint }, use: useNode,
 	},
 	{
 		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self takes this process's own namespaces for the node's",
@@ -117,90 +118,90 @@ var Settings = []Setting{
 	},
 	{
 		Flag: "cgroup-root", Key: "cgroup_root", Meta: "DIR", usage: "where the cgroup file system is",
-		field: func(c *Config) any { return &c.CgroupRoot },
+		field: func(c *Config) any { return &c.CgroupRoot }, use: useNode,
 	},
 	{
 		Flag: "kubelet-token-file", Key: "kubelet_token_file", Meta: "FILE",
 		usage: "a bearer token for the kubelet's own port; with it the kubelet is asked for its pods",
-		field: func(c *Config) any { return &c.KubeletTokenFile },
+		field: func(c *Config) any { return &c.KubeletTokenFile }, use: useNode,
 	},
 	{
 		Flag: "kubelet-client-certificate", Key: "kubelet_client_certificate", Meta: "FILE", usage: "a client certificate for the kubelet's own port",
-		field: func(c *Config) any { return &c.KubeletClientCertificate },
+		field: func(c *Config) any { return &c.KubeletClientCertificate }, use: useNode,
 	},
 	{
 		Flag: "kubelet-client-key", Key: "kubelet_client_key", Meta: "FILE", usage: "the key of that certificate (default: in the same file)",
-		field: func(c *Config) any { return &c.KubeletClientKey },
+		field: func(c *Config) any { return &c.KubeletClientKey }, use: useNode,
 	},
 	{
 		Flag: "kubeconfig", Key: "kubeconfig", Meta: "FILE", usage: "how to reach the API server; with it the API server is asked for this node's pods",
-		field: func(c *Config) any { return &c.Kubeconfig },
+		field: func(c *Config) any { return &c.Kubeconfig }, use: useNode,
 	},
 	{
 		Flag: "node-name", Key: "node_name", Meta: "NAME",
 		usage: "this node's name at the API server; auto takes it from the credentials, the kubelet or this host",
-		field: func(c *Config) any { return &c.NodeName },
+		field: func(c *Config) any { return &c.NodeName }, use: useNode,
 	},
 	{
 		Flag: "api-unreachable", Key: "api_unreachable", Meta: "WHAT", usage: "if the API server cannot be asked: keep everything, or ignore that",
-		Choices: []string{unreachableKeep, UnreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, Live: true,
+		Choices: []string{unreachableKeep, UnreachableIgnore}, field: func(c *Config) any { return &c.APIUnreachable }, use: useNode, Live: true,
 	},
 	{
 		Flag: "cni-cache-dir", Key: "cni_cache_dir", Meta: "DIR", usage: "libcni's cache",
-		field: func(c *Config) any { return &c.CNICacheDir },
+		field: func(c *Config) any { return &c.CNICacheDir }, use: useCNI,
 	},
 	{
 		Flag: "cni-data-dir", Key: "cni_data_dir", Meta: "DIR", usage: "host-local's dataDir",
-		field: func(c *Config) any { return &c.CNIDataDir },
+		field: func(c *Config) any { return &c.CNIDataDir }, use: useCNI,
 	},
 	{
 		Flag: "cni-conf-dir", Key: "cni_conf_dir", Meta: "DIR", usage: "the runtime's network configurations",
-		field: func(c *Config) any { return &c.CNIConfDir },
+		field: func(c *Config) any { return &c.CNIConfDir }, use: useCNI,
 	},
 	{
 		Flag: "cni-older-than", Key: "cni_older_than", Meta: "DURATION", usage: "how old CNI residue must be",
-		field: func(c *Config) any { return &c.CNIOlderThan }, Live: true,
+		field: func(c *Config) any { return &c.CNIOlderThan }, use: useCNI, Live: true,
 	},
 	{
 		Flag: "metrics-file", Key: "metrics_file", Meta: "FILE",
 		usage: "the node exporter's textfile, *.prom; auto looks for its directory; none writes no file",
-		field: func(c *Config) any { return &c.MetricsFile },
+		field: func(c *Config) any { return &c.MetricsFile }, use: useRun,
 	},
 	{
 		Flag: "web-listen-address", Key: "web.listen_addresses", Meta: "ADDRESS",
 		usage: "answer HTTP on HOST:PORT; systemd stands for the sockets of orphan-reaper.socket; may be repeated (default: none)",
-		field: func(c *Config) any { return &c.WebListenAddresses },
+		field: func(c *Config) any { return &c.WebListenAddresses }, use: useRun,
 	},
 	{
 		Flag: "web-config-file", Key: "web.config_file", Meta: "FILE", usage: "Prometheus' web configuration: TLS, passwords, client certificates",
-		field: func(c *Config) any { return &c.WebConfigFile },
+		field: func(c *Config) any { return &c.WebConfigFile }, use: useRun,
 	},
 	{
 		Flag: "web-token-review", Key: "web.token_review", Meta: "WHERE",
 		usage: "the API server that checks bearer tokens and their rights: none, in-cluster for a pod's service account, or a kubeconfig",
-		field: func(c *Config) any { return &c.WebTokenReview },
+		field: func(c *Config) any { return &c.WebTokenReview }, use: useRun,
 	},
 	{
 		Flag: "tracing-endpoint", Key: "tracing.endpoint", Meta: "URL",
 		usage: "send a trace of each look to this OpenTelemetry collector: http://HOST:4318, or https; none sends nothing",
-		field: func(c *Config) any { return &c.TracingEndpoint },
+		field: func(c *Config) any { return &c.TracingEndpoint }, use: useRun,
 	},
 	{
 		Flag: "tracing-ca-file", Key: "tracing.ca_file", Meta: "FILE", usage: "the certificates that prove an https collector (default: the system's)",
-		field: func(c *Config) any { return &c.TracingCAFile },
+		field: func(c *Config) any { return &c.TracingCAFile }, use: useRun,
 	},
 	{
 		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
 		usage: "where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
-		field: func(c *Config) any { return &c.OrphanReport },
+		field: func(c *Config) any { return &c.OrphanReport }, use: useRun,
 	},
 	{
 		Flag: "log-level", Key: "log_level", Meta: "LEVEL", usage: "debug, info, warn or error",
-		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, Live: true,
+		Choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel }, use: useNever, Live: true,
 	},
 	{
 		Flag: "log-format", Key: "log_format", Meta: "FORMAT", usage: "auto, text, json or journal; auto depends on where it runs",
-		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat },
+		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat }, use: useNever,
 	},
 }
 

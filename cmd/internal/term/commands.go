@@ -8,9 +8,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 )
 
-// Given are the flags that a person gave, as a shell takes them. Each command of this program that is shown carries
-// them: pasted, it is about the same node and judges it alike.
-type Given string
+// Given returns the flags that a command of this program carries where it is shown, as a shell takes them: those of this
+// call that mean something to it. Pasted, it is about the same node and judges it alike. nil is none.
+type Given func(command string) string
 
 // own is a command of this program that takes these flags, and what follows it and belongs to it. "config print" is
 // none of them: it is named where the file cannot be read. It may follow a colour's end, whose last byte is a letter.
@@ -20,7 +20,7 @@ var own = regexp.MustCompile(`(?:\x1b\[[0-9;]*m|\b)(?:sudo )?orphan-reaper ` +
 
 // In has each command of text carry the flags.
 func (g Given) In(text string) string {
-	if g == "" {
+	if g == nil {
 		return text
 	}
 	return each(text, g.carried)
@@ -47,10 +47,10 @@ func each(text string, replace func(string) string) string {
 
 // carried is one command with the flags.
 func (g Given) carried(command string) string {
-	if g == "" {
+	if g == nil {
 		return command
 	}
-	return command + " " + string(g)
+	return strings.TrimRight(command+" "+g(command), " ")
 }
 
 // unbroken has each command carry the flags, and marks it so that no line's end breaks it.
@@ -58,11 +58,11 @@ func (g Given) unbroken(text string) string {
 	return each(text, func(command string) string { return human.Unbroken(g.carried(command)) })
 }
 
-// quoted are the flags within a string of JSON.
-func (g Given) quoted() Given {
-	b, err := json.Marshal(string(g))
+// quoted returns the flags within a string of JSON.
+func (g Given) quoted(command string) string {
+	b, err := json.Marshal(g(command))
 	if err != nil {
 		return "" // a string has its JSON
 	}
-	return Given(b[1 : len(b)-1])
+	return string(b[1 : len(b)-1])
 }

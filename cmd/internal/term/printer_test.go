@@ -55,7 +55,8 @@ func TestGiven(t *testing.T) {
 	const uid = "0badf00d-0001-4aaa-8bbb-cccc00000001"
 	var out bytes.Buffer
 	p := NewPrinter(&out, func(string) string { return "" })
-	p.Given = `--config 'a "b".yaml'`
+	const flags = `--config 'a "b".yaml'`
+	p.Given = func(string) string { return flags }
 	const explain = `orphan-reaper explain ` + uid + ` --config 'a "b".yaml'`
 	write := func(want string, write func()) {
 		t.Helper()
@@ -74,21 +75,21 @@ func TestGiven(t *testing.T) {
 	write("# "+explain+"\n", func() { p.Aside(func() { p.Para("", "orphan-reaper explain "+uid) }) })
 	p.colour = true
 	for _, name := range []string{"sudo orphan-reaper", "orphan-reaper"} {
-		write("\x1b[32mdo \x1b[0m"+name+" doctor "+string(p.Given)+"\n", func() { p.Printf("%s%s doctor\n", p.Paint(Green, "do "), name) })
-		write("\x1b[1m"+name+" doctor "+string(p.Given)+"\x1b[0m\n", func() { p.Printf("%s\n", p.Paint(Bold, name+" doctor")) })
-		write("\x1b[1m"+name+" doctor "+string(p.Given)+"\x1b[0m\n", func() { p.Para("", p.Paint(Bold, name+" doctor")) })
+		write("\x1b[32mdo \x1b[0m"+name+" doctor "+flags+"\n", func() { p.Printf("%s%s doctor\n", p.Paint(Green, "do "), name) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Printf("%s\n", p.Paint(Bold, name+" doctor")) })
+		write("\x1b[1m"+name+" doctor "+flags+"\x1b[0m\n", func() { p.Para("", p.Paint(Bold, name+" doctor")) })
 	}
 	const others = "orphan-reaper fleet list, orphan-reaper config print, orphan-reaper version, orphan-reaper takes nothing, my-orphan-reaper runs\n"
 	write(others, func() { p.Printf("%s", others) })
 	const named = "ls -ld '/pods/orphan-reaper run' '/a/b orphan-reaper scan'\n"
 	write(named, func() { p.Printf("%s", named) })
-	write("orphan-reaper scan --verdict=keep "+string(p.Given)+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
+	write("orphan-reaper scan --verdict=keep "+flags+"\n", func() { p.Printf("orphan-reaper scan --verdict=keep\n") })
 	write("{\n  \"directory\": \"\\\"orphan-reaper run\\\"\"\n}\n", func() {
 		if err := p.JSON(map[string]string{"directory": `"orphan-reaper run"`}); err != nil {
 			t.Error(err)
 		}
 	})
-	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + string(p.Given)}
+	want := []string{explain, "orphan-reaper quarantine restore --batch cni-20261120-001415-000 " + flags}
 	out.Reset()
 	err := p.JSON([]string{"orphan-reaper explain " + uid, "orphan-reaper quarantine restore --batch cni-20261120-001415-000"})
 	var got []string

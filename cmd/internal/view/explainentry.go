@@ -52,6 +52,7 @@ func (x explainer) entry(e *policy.EntryState) {
 	if len(e.Left) > 0 && e.Phase != policy.PhaseGone {
 		x.Heading("What is left, and what becomes of it")
 		x.residue(e.Left)
+		x.fates(e.Left)
 	}
 	x.volData(e.VolData)
 	if e.Phase != policy.PhaseGone {

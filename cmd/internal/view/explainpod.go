@@ -60,11 +60,16 @@ func (x explainer) pod(pod *podView, n *nodeView) {
 	if e.Facts[policy.FactDirectory].Truth == policy.No && !e.RuntimeOnly && !pod.Parked {
 		return // no directory: nothing is ever done to it either
 	}
-	if len(e.Residue) > 0 {
+	lives := pod.outlook() == policy.OutlookAlive
+	if len(e.Residue) > 0 && lives {
+		x.Heading("What it holds")
+		x.residue(e.Residue)
+	} else if len(e.Residue) > 0 {
 		x.Heading("What it left, and what would become of it")
 		x.residue(e.Residue)
+		x.fates(e.Residue)
 	}
-	if pod.outlook() != policy.OutlookAlive {
+	if !lives {
 		x.Heading("How to undo")
 		x.undo(pod)
 	}
@@ -207,11 +212,9 @@ func (x explainer) facts(pod *podView, n *nodeView) {
 	}
 }
 
-// residue writes what each thing that the pod left is and what would become of it.
+// residue writes what each thing in the pod's directory is.
 func (x explainer) residue(rs []policy.Residue) {
-	used := map[contents.Class]bool{}
 	for _, r := range rs {
-		used[r.Class] = true
 		text := human.Size(r.Bytes)
 		if r.Entries > 1 {
 			text += " in " + human.Count(r.Entries, "entry")
@@ -224,6 +227,14 @@ func (x explainer) residue(rs []policy.Residue) {
 			path = "."
 		}
 		x.Item("  ", r.Class.String(), 11, "", path+"  ("+text+")")
+	}
+}
+
+// fates writes what would become of each class.
+func (x explainer) fates(rs []policy.Residue) {
+	used := map[contents.Class]bool{}
+	for _, r := range rs {
+		used[r.Class] = true
 	}
 	x.Printf("\n")
 	for c := contents.ClassSkeleton; ; c-- {

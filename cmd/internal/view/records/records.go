@@ -103,7 +103,9 @@ func (s *Screen) Waits(rep *reaper.Report) error {
 			last = max(last, v.Due)
 		}
 	}
-	clock := func(d time.Duration) string { return rep.Look.At.Wall.Add(d).UTC().Round(time.Second).Format(clockFormat) + " UTC" }
+	clock := func(d time.Duration) string {
+		return rep.Look.At.Wall.Add(d).UTC().Round(time.Second).Format(clockFormat) + " UTC"
+	}
 	var parts []string
 	if n > 0 {
 		parts = append(parts, human.Count(n, "pod")+" "+human.Plural(n, "waits for its hold", "wait for their hold")+", until "+clock(last))
