@@ -200,7 +200,7 @@ func (a *app) worksLong(cmd *cobra.Command) *cobra.Command {
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if a.quiet && a.verbose {
-			return exit.Usagef("", "--quiet and --verbose: which of them?")
+			return exit.Usagef("", "give either --quiet or --verbose")
 		}
 		a.follow(cmd)
 		return inner(cmd, args)

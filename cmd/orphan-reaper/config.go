@@ -39,7 +39,7 @@ output as a configuration file.`,
 		Example: "  orphan-reaper config check --config ./config.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("as") && (len(a.given) > 0 || a.configFile != "") {
-				return exit.Usagef("", "%s: --as takes the settings of the daemon, and other flags give some as well: which of them?", cmd.CommandPath())
+				return exit.Usagef("", "--as uses the settings of the daemon: leave out the other flags")
 			}
 			return noArgs(cmd, args)
 		},

@@ -161,7 +161,7 @@ func TestQuiet(t *testing.T) {
 	if _, errs, code := answers("broken", "scan", "-q"); errs != "orphan-reaper: error: the node is away\n" || code != 1 {
 		t.Errorf("an error: %d %s", code, errs)
 	}
-	if _, errs, code := answers("all", "scan", "-q", "-v"); code != 2 || !strings.Contains(errs, "which of them?") {
+	if _, errs, code := answers("all", "scan", "-q", "-v"); code != 2 || !strings.Contains(errs, "give either --quiet or --verbose") {
 		t.Errorf("both: %d %s", code, errs)
 	}
 	if code, _, errs := call(t, "all", "quarantine", "purge", "--yes", "0badf00d-0006"); !strings.HasPrefix(errs, "orphan-reaper: 0badf00d-0006 is pod ") {

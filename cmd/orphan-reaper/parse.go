@@ -44,7 +44,7 @@ a new file takes the name, the command goes on with that file.`,
 				return a.parse(cmd, args, o, text)
 			}
 			if len(args) != 1 || args[0] == "-" {
-				return exit.Usagef("a pipe is read as it comes: journalctl -f | orphan-reaper parse", "--follow wants one file")
+				return exit.Usagef("a pipe is read as it comes: journalctl -f | orphan-reaper parse", "--follow reads one file")
 			}
 			log, err := followFile(cmd.Context(), args[0])
 			if err != nil {

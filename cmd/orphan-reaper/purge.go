@@ -42,9 +42,9 @@ removes nothing of it without --force.
 			// Without --all an argument that a shell left out, as an empty $UID, would mean every pod.
 			switch {
 			case all && len(args) > 0:
-				return exit.Usagef("", "%s: --all and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
+				return exit.Usagef("", "give either --all or %s", strconv.Quote(args[0]))
 			case !all && len(args) != 1:
-				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod, the name of an archive, or --all", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "name one pod, one archive, or --all")
 			}
 			return nil
 		},

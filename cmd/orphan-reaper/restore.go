@@ -40,12 +40,11 @@ command puts back the files of all archives of the same sweep.
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch given := cmd.Flags().Changed("batch"); {
 			case given && len(args) > 0:
-				return exit.Usagef("", "%s: --batch and %s: which of them?", cmd.CommandPath(), strconv.Quote(args[0]))
+				return exit.Usagef("", "give either --batch or %s", strconv.Quote(args[0]))
 			case given && !strings.HasPrefix(batch, cni.ArchivePrefix):
-				return exit.Usagef("orphan-reaper quarantine list shows them", "%s: --batch wants the name of an archive of CNI files, not %s", cmd.CommandPath(),
-					strconv.Quote(batch))
+				return exit.Usagef("orphan-reaper quarantine list shows them", "--batch: %s is not the name of an archive of CNI files", strconv.Quote(batch))
 			case !given && len(args) != 1:
-				return exit.Usagef("orphan-reaper quarantine list shows them", "%s wants one pod, or the name of an archive", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper quarantine list shows them", "name one pod, or one archive")
 			}
 			return nil
 		},
@@ -140,7 +139,7 @@ quarantine, and it does not close the breaker: quarantine resume does.
 		Example: "  orphan-reaper quarantine forget 1f0bbd5a-8ad4-4b8e-9d0a-4d6b6f4f0f11",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exit.Usagef("orphan-reaper scan lists all pods", "%s wants a pod", cmd.CommandPath())
+				return exit.Usagef("orphan-reaper scan lists all pods", "name a pod")
 			}
 			return nil
 		},

@@ -137,10 +137,10 @@ func (a *app) before(cmd *cobra.Command) error {
 		if flag == cmd.Annotations[usesFlag] {
 			continue
 		}
-		return exit.Usagef(cmd.CommandPath()+" --help lists what it takes", "%s does not use --%s", cmd.CommandPath(), flag)
+		return exit.Usagef(cmd.CommandPath()+" --help", "--%s has no effect here", flag)
 	}
 	if a.configFile != "" {
-		return exit.Usagef(cmd.CommandPath()+" --help lists what it takes", "%s does not use --config", cmd.CommandPath())
+		return exit.Usagef(cmd.CommandPath()+" --help", "--config has no effect here")
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s: %w", e.GetFlag().Name, e.Unwrap())
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s wants a value", e.GetFlag().Name)
+		return exit.Usagef(pageOf(cmd, e.GetFlag()), "--%s needs a value", e.GetFlag().Name)
 	}
 	return exit.Usagef(hint, "%w", err)
 }
@@ -210,7 +210,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.Usagef(cmd.CommandPath()+" --help", "%s takes no arguments, found %s", cmd.CommandPath(), strconv.Quote(args[0]))
+		return exit.Usagef(cmd.CommandPath()+" --help", "unexpected argument %s", strconv.Quote(args[0]))
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (c *Config) check() error {
 	c.checkSources(p)
 	c.checkRuntime(p)
 	if c.OtherNodeRoot() && c.NodeNamespaces != Self {
-		p.add("node_root", "another directory than / is taken only together with --node-namespaces self")
+		p.add("node_root", "another directory than / works only with --node-namespaces self")
 	}
 	c.checkAsked(p)
 	c.checkWeb(p)
@@ -122,15 +122,15 @@ func (c *Config) checkNumbers(p *problems) {
 		{"cni_older_than", c.CNIOlderThan},
 	} {
 		if d.value < 0 {
-			p.add(d.key, "%s is negative", d.value)
+			p.add(d.key, "%s is negative", human.Span(d.value))
 		}
 	}
 	if c.Confirm == 0 && c.Hold != 0 {
 		// Without the wait nothing proves the hold's evidence: tests and demos only.
-		p.add("confirm", "0s is taken only together with --hold 0s")
+		p.add("confirm", "0s works only with --hold 0s")
 	}
 	if c.HoldReported == 0 && c.Hold != 0 {
-		p.add("hold_reported", "0s is taken only together with --hold 0s")
+		p.add("hold_reported", "0s works only with --hold 0s")
 	}
 	if c.MaxPerLook < 0 {
 		p.add("max_per_look", "%d is negative; 0 is no limit", c.MaxPerLook)
@@ -238,7 +238,7 @@ func (c *Config) journald() bool {
 // by config check and at each look: they may come later, and are replaced meanwhile.
 func (c *Config) checkAsked(p *problems) {
 	if c.KubeletClientKey != None && c.KubeletClientCertificate == None {
-		p.add("kubelet_client_key", "there is no kubelet_client_certificate to it")
+		p.add("kubelet_client_key", "kubelet_client_certificate names no file")
 	}
 	// A node's name is a DNS subdomain, as the API server checks.
 	if n := c.NodeName; n == "" || len(n) > 253 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
@@ -263,14 +263,14 @@ func (c *Config) checkWeb(p *problems) {
 		}
 	}
 	if len(c.WebListenAddresses) == 0 && c.WebConfigFile != None {
-		p.add("web.config_file", "there is no web.listen_addresses to it")
+		p.add("web.config_file", "web.listen_addresses is empty")
 	}
 	switch {
 	case c.WebTokenReview == None:
 	case len(c.WebListenAddresses) == 0:
-		p.add("web.token_review", "there is no web.listen_addresses to it")
+		p.add("web.token_review", "web.listen_addresses is empty")
 	case c.WebConfigFile == None:
-		p.add("web.token_review", "bearer tokens are taken by TLS only: there is no web.config_file to it")
+		p.add("web.token_review", "bearer tokens need TLS, and web.config_file names no file")
 	}
 }
 
@@ -290,7 +290,7 @@ func (c *Config) checkTracing(p *problems) {
 		p.add("tracing.endpoint", "no user, password, query or fragment may stand in it")
 	}
 	if c.TracingCAFile != None && !strings.HasPrefix(e, "https://") {
-		p.add("tracing.ca_file", "there is no https in tracing.endpoint to it")
+		p.add("tracing.ca_file", "tracing.endpoint is no https URL")
 	}
 }
 
@@ -313,7 +313,7 @@ func (c *Config) checkRuntime(p *problems) {
 	switch {
 	case e == Auto:
 	case e == None && c.NodeNamespaces != Self:
-		p.add(key, "none is taken only together with --node-namespaces self")
+		p.add(key, "none works only with --node-namespaces self")
 	case e == None:
 	case !isURL && strings.HasPrefix(e, "/"):
 		p.add(key, "%s has no scheme: write unix://%s", strconv.Quote(e), e)
