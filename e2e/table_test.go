@@ -72,7 +72,7 @@ This page shows what real kubelets said of each kind of leftover, what orphan-re
 
 All leftovers were on one node, among living pods, which lost nothing. There were files behind every mount and symlink. All of these survived, with one
 exception: the kubelet itself, at least of 1.24 to 1.28, removes through a bind of the same file system in ` + "`containers/`" + `. It does so
-in its first housekeeping run, before orphan-reaper can act.
+in its first housekeeping run, before orphan-reaper can act. These kubelets report bind-mounted volumes, too; 1.30 and later do not.
 
 The kubelet's words are those after ` + "`orphaned pod \"UID\" found, but`" + `; ` + "`…`" + ` is the pod directory. At its default verbosity a kubelet
 says only the first of them, of the first pod in sorted order, until that pod is gone. Where it says nothing, people who read logs do not see the orphan;
