@@ -94,7 +94,9 @@ type Why struct {
 const FirstPod = "the first pod after a start"
 
 // AfterFirst reports whether the pod waits for the first one after a start.
-func (w Why) AfterFirst() bool { return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod) }
+func (w Why) AfterFirst() bool {
+	return w.Reason == ReasonLimit && strings.HasPrefix(w.Detail, FirstPod)
+}
 
 // Outlook says whether a pod that is kept for a reason is a matter for a person.
 type Outlook uint8

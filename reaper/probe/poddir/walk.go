@@ -170,7 +170,7 @@ func (w *walker) cut(rel []string, read int) {
 		w.Rows[i].Partial = true
 		return
 	}
-	path := "'" + strings.ReplaceAll(clean.Name(strings.Join(append([]string{w.origin}, rel...), "/")), "'", `'\''`) + "'"
+	path := clean.Shell(clean.Name(strings.Join(append([]string{w.origin}, rel...), "/")))
 	w.unread(rel, fmt.Errorf("it has more than %d entries, and no kubelet makes so many; see what they are: ls -U %s | head", read, path))
 }
 
