@@ -67,7 +67,8 @@ func TestContentIsBounded(t *testing.T) {
 				if a.Fact().Truth != policy.Unknown || a.Content.Unlisted == nil {
 					t.Errorf("%+v, and of its volumes %v", a.Fact(), a.Content.Unlisted)
 				}
-				wantDetail(t, a.Fact(), "ls -U "+n.Path(n.PodDir(uid)))
+				wantDetail(t, a.Fact(), "ls -U ")
+				wantDetail(t, a.Fact(), n.Path(n.PodDir(uid)))
 				if len(a.Content.Rows) > mostRows+4 {
 					t.Errorf("%d rows", len(a.Content.Rows))
 				}
