@@ -94,7 +94,7 @@ func hintFor(err error, s *exit.Error, root bool) string {
 	case errors.Is(err, fs.ErrPermission) && !root:
 		return "run it as root"
 	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !ofOutput(err):
-		return "free some MiB on that disk, and give the command again: dead pods go then"
+		return "free some MiB on that disk, and run the command again: it then removes dead pods"
 	}
 	return ""
 }
@@ -196,7 +196,7 @@ func (a *app) process() wire.Process {
 // worksLong gives a command that may take its time --quiet and --verbose, and has its work shown.
 func (a *app) worksLong(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress and no notes, only the answer and errors")
-	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "say on stderr what each phase did and how long it took")
+	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "log on stderr what each phase did and its duration")
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if a.quiet && a.verbose {

@@ -90,9 +90,9 @@ func TestHintFor(t *testing.T) {
 		{"denied to root", denied, true, ""},
 		{"its own hint", exit.Failf("look there", "%w", denied), false, "look there"},
 		{"another failure", fs.ErrNotExist, false, ""},
-		{"a full disk", fmt.Errorf("cannot write x: %w", syscall.ENOSPC), true, "free some MiB on that disk, and give the command again: dead pods go then"},
+		{"a full disk", fmt.Errorf("cannot write x: %w", syscall.ENOSPC), true, "free some MiB on that disk, and run the command again: it then removes dead pods"},
 		{"a full output", &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, true, ""},
-		{"a full quota", fmt.Errorf("cannot write x: %w", syscall.EDQUOT), true, "free some MiB on that disk, and give the command again: dead pods go then"},
+		{"a full quota", fmt.Errorf("cannot write x: %w", syscall.EDQUOT), true, "free some MiB on that disk, and run the command again: it then removes dead pods"},
 	} {
 		s, _ := errors.AsType[*exit.Error](c.err)
 		if got := hintFor(c.err, s, c.root); got != c.want {

@@ -54,7 +54,7 @@ func TestConfigCheckAs(t *testing.T) {
 	write("mode: observe\n")
 	daemon := process(t, "run", "--config", file, "--hold", "7m")
 	code, out, said := call(t, "", "config", "check", "--as", daemon)
-	if code != 0 || !strings.Contains(out, "good: "+file) || !strings.Contains(out, "A daemon that starts now takes nothing (mode observe)") {
+	if code != 0 || !strings.Contains(out, "good: "+file) || !strings.Contains(out, "A daemon that starts now changes nothing (mode observe)") {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	write("mode: enforce\n")

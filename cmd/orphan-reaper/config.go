@@ -30,10 +30,10 @@ output as a configuration file.`,
 	pid := 0
 	check := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether the configuration is good",
-		Long: "Say whether the configuration is good. If it is, the exit code is 0. If it is\nnot, the exit code is 2, with a line for each error.\n\n" +
+		Short: "Check the configuration",
+		Long: "Check the configuration. If it is good, the exit code is 0. If it is\nnot, the exit code is 2, with a line for each error.\n\n" +
 			"The exit code is 3 where a setting contradicts the kubelet that runs here, or\n" +
-			"sets a root directory that is not there. A note says so. orphan-reaper then\ntakes nothing.\n\n" +
+			"sets a root directory that is not there: a note reports it, and orphan-reaper\nremoves nothing.\n\n" +
 			"With --as the command checks a daemon that runs: its file and its flags. A note\n" +
 			"then changes no exit code. The service runs this check before each reload.",
 		Example: "  orphan-reaper config check --config ./config.yaml",
@@ -102,7 +102,7 @@ func (a *app) configCheck(ctx context.Context, c config.Config, running bool) (c
 	}
 	if a.deps.agrees != nil {
 		if f := a.deps.agrees(ctx, c); f.Truth != policy.Yes {
-			notes, contradicts = append(notes, "nothing will be taken: "+f.Detail), f.Truth == policy.No
+			notes, contradicts = append(notes, "nothing will be removed: "+f.Detail), f.Truth == policy.No
 		}
 	}
 	if err := a.deps.rootThere(c); err != nil {

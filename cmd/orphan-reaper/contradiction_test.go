@@ -122,7 +122,7 @@ func TestContradiction(t *testing.T) {
 			}
 			// What is not known for certain is no error of the settings.
 			wrong := map[policy.Truth]int{policy.No: 3}[c.want]
-			if text, _, code := do("config check"); code != wrong || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be taken") {
+			if text, _, code := do("config check"); code != wrong || !strings.Contains(text, "note:") || !strings.Contains(text, "nothing will be removed") {
 				t.Errorf("config check: %d, %s", code, text)
 			}
 			if _, said, code := do("sweep --no-wait"); code != 3 || !strings.Contains(said, "contradiction") {

@@ -10,27 +10,26 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/doctor"
 )
 
-const doctorLong = `Say on one screen why the kubelet complains about orphaned pods, as in "orphaned
-pod found, but volume paths are still present on disk". The screen shows:
-what the kubelet says, since when, and how often; what lies on the disk; what
-goes by itself, and when; what you have to do, with commands to paste; and what
-is missing on this node.
+const doctorLong = `Show on one screen why the kubelet complains about orphaned pods, as in
+"orphaned pod found, but volume paths are still present on disk". The screen
+shows: what the kubelet reports, since when, and how often; what lies on the
+disk; what is removed automatically, and when; what you have to do, with
+commands to paste; and what is missing on this node.
 
 The command reads the journal of the last 24 hours, or the log files, and takes
 one look at the pods directory. It changes nothing and needs no set-up. Without
 root it shows what it can read.
 
-Exit code 0: nobody has to do anything. There are no complaints, or what they
-are about goes by itself.
-Exit code 3: you have something to do. A pod stays until somebody acts, or a
-conflict lies in quarantine, or a pod may go and no daemon is known to run here
-that takes it.
-Exit code 1: the pods directory could not be looked at.`
+Exit code 0: you have nothing to do. There are no complaints, or what they are
+about is removed automatically.
+Exit code 3: you have something to do. A pod stays until you act, or a conflict
+lies in quarantine, or a pod can be removed and no daemon is known to run here.
+Exit code 1: the pods directory could not be read.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "doctor",
-		Short:             "Say why the kubelet complains, and what to do; changes nothing",
+		Short:             "Show why the kubelet complains, and what to do; changes nothing",
 		Long:              doctorLong,
 		Example:           "  sudo orphan-reaper doctor\n  orphan-reaper doctor -o json | jq -r '.todo[].commands[]'",
 		Args:              noArgs,

@@ -23,8 +23,8 @@ func newExplainCommand(a *app) *cobra.Command {
 		Long: `Take one look at one pod and explain it. The command shows each fact with its
 source, the verdict, what each reason means, and what you can do. It shows what
 would happen to each thing that the pod left, and how you undo that. It also
-shows what was done with the pod before, as far back as the ledger goes. It
-changes nothing.
+shows what was done with the pod before, as far back as the ledger reaches.
+It changes nothing.
 
 You can paste the commands that it shows: the pod's UID, paths, sandboxes and
 drivers are filled in.
@@ -98,7 +98,7 @@ func (a *app) explain(ctx context.Context, cfg config.Config, report reaper.Repo
 	x := view.NewExplanation(report, c, uid, done)
 	err := a.showExplanation(x, report)
 	if x.Empty() && exit.Code(err) != exit.FailedCode {
-		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s tells what became of it", uid),
+		return exit.Failf(fmt.Sprintf("journalctl -t orphan-reaper ORPHAN_REAPER_POD_UID=%s shows what became of it", uid),
 			"there is no pod %s in %s, none in quarantine and nothing of it in the ledger", uid, cfg.PodsDir())
 	}
 	return err

@@ -48,7 +48,7 @@ func (a *app) help(cmd *cobra.Command) {
 		p.Heading("Settings, as flags here, or with underscores in the file of --config:")
 		p.Printf("%s", shared.FlagUsagesWrapped(p.TextColumns()))
 	case cmd.Annotations[noSettings] == "":
-		p.Printf("\nThis command also takes every setting of \"orphan-reaper run --help\".\n")
+		p.Printf("\nThis command also accepts every setting of \"orphan-reaper run --help\".\n")
 	}
 	if !cmd.HasParent() {
 		p.Printf("\n%s\n", exitCodes)

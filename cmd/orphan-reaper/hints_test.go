@@ -48,7 +48,7 @@ func TestHintsLeadThere(t *testing.T) {
 // TestVerdictLegend: a table of one verdict has the legend of that one.
 func TestVerdictLegend(t *testing.T) {
 	shown, _ := onTerminal(t, 100, map[string]string{"FAKE": "all", "NO_COLOR": "1"}, "scan", "--verdict", "reap")
-	if !strings.Contains(shown, "\nreap     The daemon takes them by itself; ") || strings.Contains(shown, "\nwait  ") || strings.Contains(shown, "\nkeep  ") {
+	if !strings.Contains(shown, "\nreap     The daemon removes them by itself. ") || strings.Contains(shown, "\nwait  ") || strings.Contains(shown, "\nkeep  ") {
 		t.Errorf("%s", shown)
 	}
 }

@@ -32,7 +32,7 @@ entry, container logs. You can give it logs that gzip has compressed. With
 -o text it writes lines for people, and no JSON.
 
 With --follow the command reads one file as it grows, until you interrupt it. If
-a new file takes the name, the command goes on with that file.`,
+the file is replaced, the command continues with the new one.`,
 		Example: `  orphan-reaper parse /var/log/syslog
   journalctl -u kubelet -o json | orphan-reaper parse | jq -r .uid | sort -u
   orphan-reaper parse --follow -o text /var/log/syslog`,

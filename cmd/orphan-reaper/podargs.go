@@ -91,7 +91,7 @@ func readPodArgs(args []string, how naming) ([]podArg, error) {
 		case strings.HasPrefix(text, "/") || namespace == "." || namespace == "..":
 			path, err := filepath.Abs(text)
 			if err != nil {
-				return nil, fmt.Errorf("cannot tell where %s is: %w", strconv.Quote(text), err)
+				return nil, fmt.Errorf("cannot find the directory of %s: %w", strconv.Quote(text), err)
 			}
 			arg.path = path
 		case two && consistsOf(namespace, lower+"-") && consistsOf(name, lower+"-."):

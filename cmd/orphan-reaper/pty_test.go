@@ -91,7 +91,7 @@ func TestQuestionFits(t *testing.T) {
 	}
 	shown := strings.ReplaceAll(<-read, "\r\n", "\n")
 	question, _, asked := strings.Cut(shown, "\nType yes: ")
-	if code != exit.FailedCode || !asked || !strings.Contains(question, "\nRemove for ever 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
+	if code != exit.FailedCode || !asked || !strings.Contains(question, "\nPermanently remove 1 pod with ") || !strings.Contains(question, "\n  volumes/") {
 		t.Errorf("%d: %s", code, shown)
 	}
 	fits(t, "question", question, 60)

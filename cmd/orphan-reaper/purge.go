@@ -26,9 +26,9 @@ import (
 func newPurgeCommand(a *app) *cobra.Command {
 	var yes, all, force bool
 	cmd := &cobra.Command{
-		Use: "purge POD|ARCHIVE|--all", Short: "Remove for ever what lies in quarantine",
-		Long: `Remove for ever what lies in quarantine: of one pod, or with --all of all pods
-that are confirmed dead. That includes data that may belong to a user. You
+		Use: "purge POD|ARCHIVE|--all", Short: "Permanently remove what lies in quarantine",
+		Long: `Permanently remove what lies in quarantine: of one pod, or with --all of all
+pods that are confirmed dead. That includes data that may belong to a user. You
 cannot undo it.
 
 The command asks first. Without a terminal it needs --yes. If more of a pod has
@@ -177,7 +177,7 @@ func (a *app) purgeArchive(ctx context.Context, name string, yes bool) error {
 		return err
 	}
 	if !yes {
-		if err := a.confirm("Drop the archive "+name+" of CNI files for ever?", "the archive "+name+" of CNI files"); err != nil {
+		if err := a.confirm("Drop the archive "+name+" of CNI files permanently?", "the archive "+name+" of CNI files"); err != nil {
 			return err
 		}
 	}

@@ -19,11 +19,11 @@ import (
 const seeQuarantine = "orphan-reaper quarantine list shows what there is"
 
 func newQuarantineCommand(a *app) *cobra.Command {
-	group := newGroup("quarantine", "Show, restore or purge what was taken",
-		"What was taken lies in quarantine until it is purged. Only a person purges data\nthat may belong to a user.")
+	group := newGroup("quarantine", "Show, restore or purge what was removed",
+		"What was removed lies in quarantine until it is purged. Data that may belong to\na user is purged only by this command.")
 	group.AddCommand(
 		&cobra.Command{
-			Use: "list", Short: "Show what lies in quarantine, and when it goes",
+			Use: "list", Short: "Show what lies in quarantine, and when it is purged",
 			Example: "  orphan-reaper quarantine list -o json", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.quarantineList(cmd.Context()) },
 		},
@@ -31,9 +31,9 @@ func newQuarantineCommand(a *app) *cobra.Command {
 		a.worksLong(newPurgeCommand(a)),
 		newForgetCommand(a),
 		&cobra.Command{
-			Use: "resume", Short: "Let enforcing go on after the breaker has stopped it",
-			Long: `Let enforcing go on. The breaker stops enforcing when a pod that was taken turns
-out to live. Find out why that happened before you let it go on.`,
+			Use: "resume", Short: "Resume enforcing after the breaker has stopped it",
+			Long: `Resume enforcing. The breaker stops enforcing when a quarantined pod turns out
+to be alive. Find out why that happened before you resume.`,
 			Example: "  orphan-reaper quarantine resume", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.resume(cmd.Context()) },
 		},
@@ -70,7 +70,7 @@ func (a *app) quarantineList(ctx context.Context) error {
 	}
 	stopped, err := a.deps.breaker(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("cannot tell whether enforcing goes on: %w", err)
+		return fmt.Errorf("cannot find out whether enforcing is stopped: %w", err)
 	}
 	shown := view.NewQuarantine(entries, archives, stopped, a.viewContext(cfg))
 	if a.json() {
@@ -152,5 +152,5 @@ func (a *app) resume(ctx context.Context) error {
 	if stopped == nil {
 		return a.say("Nothing to resume: the breaker has not stopped anything.")
 	}
-	return a.say("Enforcing goes on.")
+	return a.say("Enforcing resumed.")
 }

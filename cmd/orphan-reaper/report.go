@@ -14,7 +14,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/view/report"
 )
 
-const reportLong = `Say what was done on this node since a day: how many pods, bytes, CNI files and
+const reportLong = `Show what was done on this node since a day: how many pods, bytes, CNI files and
 addresses were removed; what lies in quarantine; what is kept, and why; and how
 many lines the kubelet wrote about these pods until they were gone. The command
 reads the state directory and nothing else. It changes nothing and needs no
@@ -22,17 +22,17 @@ daemon.
 
 The records are summed up by day of UTC, so the range begins with a whole day.
 The sums of 400 days are kept. If the range begins before the records, the
-report says so. The report estimates how many lines the kubelet would have
-written by now, and says how.
+report states that. It estimates how many lines the kubelet would have written
+by now, and states how.
 
-What is kept is what the last look of the daemon or of a sweep wrote down. To
-look now, run scan.`
+What is kept is what the last look of the daemon or of a sweep recorded. To look
+now, run scan.`
 
 func newReportCommand(a *app) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:               "report",
-		Short:             "Say what was done on this node in the last days; changes nothing",
+		Short:             "Show what was done on this node in the last days; changes nothing",
 		Long:              reportLong,
 		Example:           "  orphan-reaper report\n  orphan-reaper report --since 2026-11-01 -o json | jq .done",
 		Args:              noArgs,

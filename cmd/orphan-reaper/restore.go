@@ -25,13 +25,13 @@ func newRestoreCommand(a *app) *cobra.Command {
 	var batch string
 	cmd := &cobra.Command{
 		Use: "restore POD|ARCHIVE|--batch BATCH", Short: "Put a pod directory, or CNI files, back",
-		Long: `Put a pod directory back where it was, with the pod's CNI files, and say what
-cannot be brought back. If only the content of one volume directory was taken,
-it goes back into that directory, if the directory is still there and holds
-nothing of the same name. The pod is then kept until you run quarantine forget.
+		Long: `Put a pod directory back where it was, with the pod's CNI files, and print what
+cannot be restored. If only the content of one volume directory was moved, it is
+put back into that directory, if the directory is still there and holds nothing
+of the same name. The pod is then kept until you run quarantine forget.
 
 With the name of an archive of CNI files, the command puts the files of that
-archive back. An address goes back only if it is still free. With --batch the
+archive back. An address is put back only if it is still free. With --batch the
 command puts back the files of all archives of the same sweep.
 
 ` + entryArgHelp,
@@ -56,7 +56,7 @@ command puts back the files of all archives of the same sweep.
 			return a.restore(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().StringVar(&batch, "batch", "", "put back all CNI files that one sweep took; name any of its archives")
+	cmd.Flags().StringVar(&batch, "batch", "", "put back all CNI files that one sweep removed; name any of its archives")
 	return cmd
 }
 
@@ -128,9 +128,9 @@ func mergeError(cfg config.Config, entry policy.EntryState, o policy.Outcome) er
 func newForgetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "forget POD...", Short: "Judge a pod again that you have put back",
-		Long: `A pod that you put back with quarantine restore is kept for good. This command
-ends that. The pod is then judged like any other: it goes once it has proved
-dead for as long as --hold asks.
+		Long: `A pod that you put back with quarantine restore is kept. This command ends that.
+The pod is then judged like any other: it is removed once it has been proved
+dead for the time of --hold.
 
 This command moves and removes nothing. It changes nothing that lies in
 quarantine, and it does not close the breaker: quarantine resume does.
@@ -189,7 +189,7 @@ func (a *app) forget(ctx context.Context, cfg config.Config, uids []parsers.PodU
 			o.Result = policy.Gone
 			outcomes = append(outcomes, o)
 		default:
-			errs = append(errs, exit.Failf("orphan-reaper explain "+string(uid)+" says what keeps it",
+			errs = append(errs, exit.Failf("orphan-reaper explain "+string(uid)+" shows what keeps it",
 				"nothing to forget: no person has put the pod %s back", uid))
 		}
 	}

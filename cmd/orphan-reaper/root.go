@@ -24,7 +24,7 @@ const usesFlag = "uses-flag"
 
 const rootLong = `orphan-reaper removes the directories that dead pods left on a Kubernetes node.
 It acts only on pods that it has proved dead, and moves their directories to
-quarantine first. It says what it took, what it kept, and why.`
+quarantine first. It records what it removed, what it kept, and why.`
 
 const rootExample = `  orphan-reaper doctor            why the kubelet complains, and what to do
   orphan-reaper scan              what is on this node; changes nothing
@@ -35,7 +35,7 @@ const exitCodes = `Exit codes:
   0  done, and nothing needs you
   1  failed
   2  wrong usage or configuration
-  3  done, and something is kept that you should look at`
+  3  done, and something is kept that needs you`
 
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{

@@ -18,10 +18,10 @@ func newSweepCommand(a *app) *cobra.Command {
 	var dryRun, noWait bool
 	cmd := &cobra.Command{
 		Use:   "sweep [POD...]",
-		Short: "Take what may go, once, then exit",
-		Long: "Look, take every orphaned pod that has proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
+		Short: "Remove what can be removed, once, then exit",
+		Long: "Look, remove every orphaned pod that is proved dead, and exit. In between, the\ncommand waits for --hold and --confirm to pass. " +
 			"Use it in cron and in jobs. The\ndaemon does the same by itself.\n\n" +
-			"With --no-wait the command does not wait. The next run goes on where this one\nstopped.\n\n" +
+			"With --no-wait the command does not wait. The next run continues where this one\nstopped.\n\n" +
 			"On a terminal each action has a line, and all pods that wait share one line.\n" +
 			"With --verbose each of them has a line. A pipe gets every record.\n\n" +
 			sweepArgHelp + "\n\n" + attentionHelp,
@@ -53,7 +53,7 @@ func newSweepCommand(a *app) *cobra.Command {
 			return a.printSweep(cfg, report, false, uids...)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be taken, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed, and change nothing")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait; leave what must wait to the next run")
 	return cmd
 }
@@ -72,7 +72,7 @@ func (a *app) printSweep(cfg config.Config, report reaper.Report, dryRun bool, o
 		return exit.Failf("the table and the journal have the errors", "some CNI files could not be removed")
 	}
 	if failed := shown.Failed(); failed > 0 {
-		return exit.Failf("orphan-reaper explain UID says more", "%s failed", human.Count(failed, "pod"))
+		return exit.Failf("orphan-reaper explain UID shows why", "%s failed", human.Count(failed, "pod"))
 	}
 	return exit.Attention(shown.NeedsPerson() || contradicted(report))
 }
@@ -84,7 +84,7 @@ func newRunCommand(a *app) *cobra.Command {
 		Long: "Follow the kubelet's log, and remove what orphaned pods left once they have\n" +
 			"proved dead. The daemon runs until SIGTERM. On SIGHUP it reads its\n" +
 			"configuration again.\n\n" +
-			"With --mode observe the daemon changes nothing. Its records say what it would\ndo.",
+			"With --mode observe the daemon changes nothing. Its records show what it would\ndo.",
 		Example:     "  orphan-reaper run --mode observe\n  systemctl start orphan-reaper",
 		Annotations: marks(allSettings, noOutput), Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -127,7 +127,7 @@ func TestWholeDoctor(t *testing.T) {
 	_, command, _ := strings.Cut(out, " To keep it:\n    ")
 	command, _, _ = strings.Cut(command, "\n")
 	if command != n.given("orphan-reaper quarantine restore "+wholeUID(2)) || !strings.Contains(out, "1 pod's emptyDir (30") ||
-		!strings.Contains(out, " KiB) goes for ever in 23h59m, if a daemon or a sweep\nenforces. To") ||
+		!strings.Contains(out, " KiB) is permanently removed in 23h59m, if a daemon or a\nsweep enforces. To") ||
 		!strings.Contains(out, "1 pod that it named is gone.") {
 		t.Fatalf("%q in %s", command, out)
 	}

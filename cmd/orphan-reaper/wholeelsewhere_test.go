@@ -27,7 +27,7 @@ func TestWholeElsewhere(t *testing.T) {
 		text, code = n.said("quarantine", "list", "-o", format)
 		n.args = n.args[:len(n.args)-2]
 		if code != 1 || strings.Contains(text, wholeUID(1)) || !strings.Contains(text, "the quarantine is now "+n.path("other/orphan-reaper")) ||
-			!strings.Contains(text, "what the ledger knows of lies in "+n.path("root/orphan-reaper")) || !strings.Contains(text, "hint: set --quarantine-dir") {
+			!strings.Contains(text, "the entries of the ledger lie in "+n.path("root/orphan-reaper")) || !strings.Contains(text, "hint: set --quarantine-dir") {
 			t.Errorf("%d: %s", code, text)
 		}
 	}

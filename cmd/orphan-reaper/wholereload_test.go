@@ -39,7 +39,7 @@ func TestWholeReload(t *testing.T) {
 		switch text := lines.Text(); {
 		case strings.Contains(text, "the configuration was read again"):
 			told = true
-			if !strings.Contains(text, "mode") || !strings.Contains(text, "log_level") || !strings.Contains(text, `now="takes nothing (mode observe); `) {
+			if !strings.Contains(text, "mode") || !strings.Contains(text, "log_level") || !strings.Contains(text, `now="changes nothing (mode observe); `) {
 				t.Error(text)
 			}
 			testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))

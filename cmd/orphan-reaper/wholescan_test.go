@@ -43,7 +43,7 @@ func TestWholeExplainUsed(t *testing.T) {
 	f, err := os.Open(n.path("root/pods/" + wholeUID(1) + "/etc-hosts"))
 	testkit.Must(t, err)
 	defer func() { _ = f.Close() }() // nothing was written
-	ends := fmt.Sprintf("It may go when PID %d (", os.Getpid())
+	ends := fmt.Sprintf("It can be removed when PID %d (", os.Getpid())
 	for _, args := range [][]string{{"explain"}, {"scan"}} {
 		out, code := n.run(append(args, wholeUID(1))...)
 		if words := strings.Join(strings.Fields(strings.ReplaceAll(out, "\n#", "\n")), " "); code != 0 || !strings.Contains(words, ends) ||
@@ -52,7 +52,7 @@ func TestWholeExplainUsed(t *testing.T) {
 		}
 	}
 	out, _ := n.run("doctor")
-	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, "may go when PID") || strings.Contains(words, "may go now") {
+	if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, "can be removed when PID") || strings.Contains(words, "can be removed now") {
 		t.Errorf("doctor:\n%s", out)
 	}
 }

@@ -184,7 +184,7 @@ func (c Config) Notes() []string {
 			human.Span(c.Confirm), human.Span(remakeTime)))
 	}
 	if c.Hold == 0 && !c.Waive() {
-		notes = append(notes, "hold: with 0s one look is enough to take a pod")
+		notes = append(notes, "hold: with 0s one look is enough to move a pod to quarantine")
 	}
 	if c.Kubeconfig == None && c.Source("api_unreachable") != sourceDefault {
 		notes = append(notes, "api_unreachable: not used, since kubeconfig names no API server")

@@ -126,16 +126,16 @@ func (c Config) Observe() bool { return c.Mode != ModeEnforce }
 // and how to have it otherwise. seen says that an earlier look may have left holds in the state directory: they go on.
 func (c Config) Begins(now time.Time, seen bool) string {
 	if c.Observe() {
-		return "takes nothing (mode observe); orphan-reaper scan shows what would go, mode: enforce takes it"
+		return "changes nothing (mode observe); orphan-reaper scan shows what mode: enforce would remove"
 	}
 	first := min(c.HoldReported, c.Hold)
 	from := "from " + human.Clock(now.Add(first), now) + " (hold_reported " + human.Span(first) + ", hold " + human.Span(c.Hold) + ")"
 	if seen {
 		from = "at once: what was already seen dead for its hold (" + human.Span(c.Hold) +
-			"), in mode observe or by an earlier sweep, goes at the first look, " +
+			"), in mode observe or by an earlier sweep, is moved at the first look, " +
 			"files of CNI too"
 	}
-	return "enforces " + from + "; orphan-reaper scan shows what would go, mode: observe only looks"
+	return "enforces " + from + "; orphan-reaper scan shows what would be removed, mode: observe only looks"
 }
 
 // Waive reports whether there is neither kubelet nor runtime here (--runtime-endpoint none).
@@ -191,7 +191,7 @@ func (in Input) place(name string) (string, error) {
 	}
 	dir, err := in.Dir()
 	if err != nil {
-		return "", fmt.Errorf("cannot tell where %s lies: %w", name, err)
+		return "", fmt.Errorf("cannot find the directory of %s: %w", name, err)
 	}
 	return filepath.Join(dir, name), nil
 }

@@ -61,12 +61,12 @@ func mayWrite(name string, info fs.FileInfo, mode string) error {
 	quoted := human.ShellQuoted(name)
 	switch {
 	case st.Uid != 0 && int(st.Uid) != os.Geteuid() && (st.Uid != overflowUID || !inUserNamespace()):
-		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d: that user decides what it says", name, st.Uid), "chown root " + quoted}
+		return &unsafeFileError{fmt.Sprintf("%s belongs to the user %d, who may change it", name, st.Uid), "chown root " + quoted}
 	case info.Mode()&0o002 != 0:
-		return &unsafeFileError{fmt.Sprintf("%s has mode %04o: anybody may change what it says", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
+		return &unsafeFileError{fmt.Sprintf("%s has mode %04o: any user may change it", name, info.Mode().Perm()), "chmod " + mode + " " + quoted}
 	case info.Mode()&0o020 != 0 && st.Gid != 0 && int(st.Gid) != os.Getegid():
 		return &unsafeFileError{
-			fmt.Sprintf("%s has mode %04o: the group %d may change what it says", name, info.Mode().Perm(), st.Gid),
+			fmt.Sprintf("%s has mode %04o: the group %d may change it", name, info.Mode().Perm(), st.Gid),
 			"chmod " + mode + " " + quoted,
 		}
 	}

@@ -66,7 +66,7 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.HoldReported }, use: useTimes, Live: true,
 	},
 	{
-		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is taken",
+		Flag: "settle", Key: "settle", Meta: "DURATION", usage: "how long the kubelet must have run before anything is moved",
 		field: func(c *Config) any { return &c.Settle }, use: useTimes, Live: true,
 	},
 	{
@@ -79,7 +79,7 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.Retention }, use: useAging, Live: true,
 	},
 	{
-		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "take at most N pods in one look; 0 is no limit",
+		Flag: "max-per-look", Key: "max_per_look", Meta: "N", usage: "move at most N pods in one look; 0 is no limit",
 		field: func(c *Config) any { return &c.MaxPerLook }, use: useRun, Live: true,
 	},
 	{
@@ -108,7 +108,7 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.RuntimeEndpoint }, use: useNode,
 	},
 	{
-		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self takes this process's own namespaces for the node's",
+		Flag: "node-namespaces", Key: "node_namespaces", Meta: "WHICH", usage: "auto; self: this process's own namespaces are the node's",
 		Choices: []string{Auto, Self}, field: func(c *Config) any { return &c.NodeNamespaces },
 	},
 	{
@@ -139,7 +139,7 @@ var Settings = []Setting{
 	},
 	{
 		Flag: "node-name", Key: "node_name", Meta: "NAME",
-		usage: "this node's name at the API server; auto takes it from the credentials, the kubelet or this host",
+		usage: "this node's name at the API server; auto reads it from the credentials, the kubelet or this host",
 		field: func(c *Config) any { return &c.NodeName }, use: useNode,
 	},
 	{

@@ -157,7 +157,7 @@ func (v *Report) cniSums() string {
 		n    int64
 		text string
 	}{
-		{t.Reap, human.Thousands(t.Reap) + " would go now"},
+		{t.Reap, human.Thousands(t.Reap) + " would be removed now"},
 		{t.Wait, human.Verb(t.Wait, "waits", "wait")},
 		{t.Keep - t.ForPerson, human.Verb(t.Keep-t.ForPerson, "is", "are") + " kept"},
 		{t.ForPerson, human.Verb(t.ForPerson, "needs", "need") + " you"},

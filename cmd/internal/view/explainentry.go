@@ -22,7 +22,7 @@ func (x explainer) entry(e *policy.EntryState) {
 	if e.Phase == policy.PhaseGone {
 		x.Printf("\n")
 		if e.Restored {
-			x.Para("", "A person put this pod back from quarantine, so it is kept. Where nobody needs it, this has it judged again:")
+			x.Para("", "An operator put this pod back from quarantine, so it is kept. If it is not needed, have it judged again:")
 			x.Printf("  orphan-reaper quarantine forget %s\n", v.UID)
 		} else {
 			x.Para("", "Nothing of this pod is left in quarantine.")
@@ -32,13 +32,13 @@ func (x explainer) entry(e *policy.EntryState) {
 		x.line("phase", fmt.Sprintf("%s, since %s (%s ago)", e.Phase, human.When(v.since), human.Age(x.Now.Wall.Sub(v.since))))
 		x.line("goes", v.fate(x.Now.Wall))
 		if e.Leaf != "" {
-			x.line("taken from", clean.Text(e.Leaf)+" of the pod directory, and nothing else")
+			x.line("moved from", clean.Text(e.Leaf)+" of the pod directory, and nothing else")
 		}
 		sum := total(e.Left)
 		x.line("holds", fmt.Sprintf("%s in %s", human.Size(sum.Bytes), human.Count(sum.Entries, "entry")))
 	}
 	if len(e.Why) > 0 {
-		x.Heading("Why it was taken")
+		x.Heading("Why it was moved to quarantine")
 		for _, w := range e.Why {
 			x.reason(w, &policy.Evidence{UID: e.UID})
 		}

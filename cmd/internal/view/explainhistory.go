@@ -55,7 +55,7 @@ func (x explainer) gone(uid parsers.PodUID, done []policy.Record) {
 		}
 	}
 	x.Printf("\n")
-	x.Para("", "Nothing of this pod is in the pods directory or in quarantine. The ledger tells what became of it.")
+	x.Para("", "Nothing of this pod is in the pods directory or in quarantine. The ledger has its history.")
 }
 
 // gatherVolData gathers what the records have kept of vol_data.json files: it is nowhere else.

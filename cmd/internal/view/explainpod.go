@@ -102,11 +102,11 @@ func (x explainer) summary(pod *podView) string {
 	case pod.outlook() == policy.OutlookAlive:
 		return "This pod lives. It is left alone."
 	case pod.Verdict == policy.Reap && pod.Parked:
-		return "No sign of life came while it was parked. What holds no data of a user may go."
+		return "No sign of life came while it was in quarantine. What holds no data of a user is removed next."
 	case pod.Verdict == policy.Reap:
-		return "Dead, and nothing is mounted or in use. " + cmp.Or(x.taker.Now("it", sweep), "The next sweep takes it to quarantine.")
+		return "Dead, and nothing is mounted or in use. " + cmp.Or(x.taker.Now("it", sweep), "The next sweep moves it to quarantine.")
 	case len(pod.Clear) > 0:
-		return "Dead, but the kubelet cannot let go. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
+		return "Dead, but the kubelet cannot finish. The next sweep would quarantine what lies in " + clean.Text(strings.Join(pod.Clear, ", ")) +
 			", and nothing else; then the kubelet removes the rest by itself."
 	case pod.Verdict == policy.Wait && advice.InUse(pod.Why) != "":
 		return "Not yet. " + x.taker.After(advice.InUse(pod.Why), sweep)
@@ -115,7 +115,7 @@ func (x explainer) summary(pod *podView) string {
 	case pod.Verdict == policy.Wait:
 		return "Not yet. " + cmp.Or(x.taker.Later(sweep), "The reasons end by themselves."+wait)
 	case pod.outlook() == policy.OutlookQuiet:
-		return "Kept, as a person asked."
+		return "Kept, as an operator asked."
 	}
 	return "Kept. Each reason by itself is enough:"
 }
@@ -259,16 +259,16 @@ func (x explainer) fate(c contents.Class) string {
 		return fmt.Sprintf("emptyDir, or an ephemeral CSI volume: purged after %s in quarantine", human.Span(x.Retention))
 	case contents.ClassData:
 	}
-	return "may be a user's: stays in quarantine until a person purges it"
+	return "may be a user's: stays in quarantine until an operator purges it"
 }
 
 // undo says how to take back what was done, or would be.
 func (x explainer) undo(pod *podView) {
 	if pod.evidence.RuntimeOnly {
-		x.Para("  ", "There is no directory to put back. A sandbox that the runtime has removed is gone for good; nothing of a user's lies in it.")
+		x.Para("  ", "There is no directory to put back. A sandbox that the runtime has removed is gone; it held nothing of a user's.")
 		return
 	}
 	x.Para("  ", "While it is in quarantine, this puts it back:")
 	x.Printf("    orphan-reaper quarantine restore %s\n", pod.UID)
-	x.Para("  ", "What was removed by then (skeleton, projected) is not brought back; what may be a user's data never goes without a person's word.")
+	x.Para("  ", "What was removed by then (skeleton, projected) cannot be restored. What may be a user's data is never removed automatically.")
 }

@@ -203,19 +203,19 @@ func (p *Printer) FleetList(f *FleetList) {
 	if f.reported {
 		said = "%s, %s have reported lately."
 	}
-	goes := human.Thousands(t.Reap-t.WouldReap) + " go"
+	goes := human.Thousands(t.Reap-t.WouldReap) + " can be removed"
 	if t.WouldReap > 0 {
-		goes += ", " + human.Thousands(t.WouldReap) + " would go in mode enforce"
+		goes += ", " + human.Thousands(t.WouldReap) + " would be removed in mode enforce"
 	}
 	p.Para("", fmt.Sprintf(said+" %s, %s wait, %s are kept, and %s of them need you; %s in quarantine, %s.",
 		human.Count(t.Nodes, "node"), human.Thousands(t.Answered), goes, human.Thousands(t.Wait), human.Thousands(t.Keep),
 		human.Thousands(t.NeedsPerson), human.Thousands(t.Quarantine), human.Size(t.QuarantineBytes)))
 	if t.Observing > 0 {
-		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is taken there.")
+		p.Para("", human.Count(t.Observing, "node")+" of them: mode observe, or something is missing, so that nothing is removed there.")
 	}
 	if t.Breakers > 0 {
-		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a pod that was parked showed life. Look first, there: orphan-reaper quarantine list and "+
-			"explain UID; quarantine resume lets the daemon take pods again, this one too.",
+		p.Para("", fmt.Sprintf("On %s the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list and "+
+			"explain UID; after quarantine resume the daemon removes pods again, this one too.",
 			human.Count(t.Breakers, "node")))
 	}
 	for _, note := range f.Notes {
@@ -242,7 +242,7 @@ func (p *Printer) fleetNodes(f *FleetList) {
 		return
 	}
 	const width = 28
-	p.Heading(human.Pad("NODE", width) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "GO", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
+	p.Heading(human.Pad("NODE", width) + human.Pad("MODE", 10) + fmt.Sprintf("%6s%6s%6s%8s%12s", "REAP", "WAIT", "KEEP", "FOR YOU", "QUARANTINE"))
 	for _, n := range rows {
 		mode := n.Mode
 		switch {
@@ -266,7 +266,7 @@ func (p *Printer) fleetPods(f *FleetList) {
 	if len(f.Pods) == 0 {
 		return
 	}
-	head := "PODS THAT NEED YOU: orphan-reaper explain UID, there, says what to do"
+	head := "PODS THAT NEED YOU: orphan-reaper explain UID, on that node, shows what to do"
 	if f.scope.Wide {
 		head = "PODS"
 	}

@@ -108,12 +108,12 @@ func TestFleetListObserving(t *testing.T) {
 	if f.Totals.Reap != 1203 || f.Totals.WouldReap != 1202 {
 		t.Errorf("%+v", f.Totals)
 	}
-	if text := strings.Join(strings.Fields(textOf(t, f)), " "); !strings.Contains(text, " 1 go, 1,202 would go in mode enforce, 0 wait,") {
+	if text := strings.Join(strings.Fields(textOf(t, f)), " "); !strings.Contains(text, " 1 can be removed, 1,202 would be removed in mode enforce, 0 wait,") {
 		t.Error(text)
 	}
 	f = NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "a"}, &report.Report{Mode: "enforce", Counts: report.Counts{Reap: 1}}, nil)
-	if text := textOf(t, f); !strings.Contains(text, " 1 go, 0 wait,") {
+	if text := textOf(t, f); !strings.Contains(text, " 1 can be removed, 0 wait,") {
 		t.Error(text)
 	}
 }
@@ -132,7 +132,7 @@ func TestFleetListBreaker(t *testing.T) {
 	f := NewFleetList(1, FleetScope{})
 	f.Add(report.Target{Node: "n1", URL: "http://10.0.0.1", Named: true}, &report.Report{Node: "n1", Mode: "enforce", BreakerOpen: true}, nil)
 	text := strings.Join(strings.Fields(textOf(t, f)), " ")
-	if !strings.Contains(text, "On 1 node the daemon has stopped: a pod that was parked showed life. Look first, there: orphan-reaper quarantine list") {
+	if !strings.Contains(text, "On 1 node the daemon has stopped: a quarantined pod turned out to be alive. Inspect it there: orphan-reaper quarantine list") {
 		t.Error(text)
 	}
 }

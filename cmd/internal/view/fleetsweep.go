@@ -78,7 +78,7 @@ func (p *Printer) FleetSweep(f *FleetSweep) {
 	p.Para("", fmt.Sprintf("%s of %s look now.", human.Thousands(len(f.Asked)), human.Count(f.Nodes, "node")))
 	if n := len(f.NotAsked); n > 0 {
 		p.Para("", fmt.Sprintf("Stopped: on %s the breaker is open, which is more than --max-breakers allows. %s were not asked. Find out why "+
-			"parked pods turn out to live before you go on.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
+			"parked pods turn out to be alive before you continue.", human.Count(f.Breakers, "node"), human.Count(n, "node")))
 	}
 	if len(f.Silent) > 0 {
 		p.Heading("NODES THAT DID NOT ANSWER")

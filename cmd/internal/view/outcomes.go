@@ -70,7 +70,7 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 		p.Printf("  %s, %s\n", human.Count(left.Entries, "entry"), human.Size(left.Bytes))
 	}
 	if len(entry.Taken) > 0 {
-		p.Heading("Not brought back, since it was removed before")
+		p.Heading("Not restored, because it was removed before")
 		for _, line := range takenLines(entry.Taken) {
 			p.Para("  ", line)
 		}
@@ -80,9 +80,9 @@ func (p *Printer) Restored(c Context, entry policy.EntryState, outcome policy.Ou
 	p.CNIRestored(files)
 	p.Printf("\n")
 	if outcome.Conflict != "" {
-		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Look at it before you purge it.")
+		p.Para("", "It had been made again meanwhile: the newer directory lies in quarantine as "+clean.Text(outcome.Conflict)+". Inspect it before you purge it.")
 	}
-	p.Para("", "The pod is kept from now on (reason restored). Where nobody needs it any more, this has it judged again:")
+	p.Para("", "The pod is kept from now on (reason restored). If it is no longer needed, have it judged again:")
 	p.Printf("  orphan-reaper quarantine forget %s\n", entry.UID)
 }
 

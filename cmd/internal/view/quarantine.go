@@ -95,17 +95,17 @@ func viewEntry(e policy.EntryState, c Context) Entry {
 func (v *Entry) fate(now time.Time) string {
 	switch {
 	case v.Phase == policy.PhaseUnlisted:
-		return "the ledger does not know it; only a person purges it"
+		return "the ledger does not know it; stays until you purge it"
 	case v.Phase == policy.PhaseConflict && v.elder:
-		return "its pod lives again; only a person purges it"
+		return "its pod lives again; stays until you purge it"
 	case v.Phase == policy.PhaseConflict:
-		return "made again while it was parked; only a person purges it"
+		return "made again while it was parked; stays until you purge it"
 	case v.PurgeAt != nil && v.data:
-		return "emptyDir " + v.in(now) + ", the rest when a person purges it"
+		return "emptyDir " + v.in(now) + ", the rest when you purge it"
 	case v.PurgeAt != nil:
 		return "purged " + v.in(now)
 	case v.Purge == purgePerson:
-		return "when a person purges it"
+		return "when you purge it"
 	}
 	return "waits for a sign of life first"
 }
@@ -211,7 +211,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 		return
 	}
 	const indent = 2
-	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  GOES", "SINCE", "LEFT")))
+	p.Printf("%s\n", p.Paint(bold, human.Pad("POD", 38)+human.Pad("PHASE", 11)+fmt.Sprintf("%7s %8s  PURGE", "SINCE", "LEFT")))
 	data := 0
 	for i := range views {
 		v := &views[i]
@@ -242,7 +242,7 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 			second = strings.TrimSpace(second + " what lay in " + clean.Text(v.Leaf))
 		}
 		if v.PurgeAt != nil && v.data {
-			second = strings.TrimSpace(second + " (the rest goes by you)")
+			second = strings.TrimSpace(second + " (the rest by you)")
 		}
 		if second != "" {
 			p.Para(strings.Repeat(" ", indent), second)
@@ -254,5 +254,5 @@ func (p *Printer) entryTable(views []Entry, now time.Time) {
 	}
 	p.Printf("\n")
 	p.Item("", "restore", 9, "", "Puts a pod back: orphan-reaper quarantine restore UID")
-	p.Item("", "purge", 9, "", "Removes it for ever; \"by you\" says that nothing else does: orphan-reaper quarantine purge UID")
+	p.Item("", "purge", 9, "", "Removes it permanently; \"by you\": only this command does: orphan-reaper quarantine purge UID")
 }

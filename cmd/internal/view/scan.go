@@ -81,7 +81,7 @@ func (p *Printer) whatToDo(t advice.Taker, shown []podView) {
 		item("gone", "", human.Count(gone, "more pod")+" only in the runtime: no directory, and a sandbox or container.")
 	}
 	if counts["reap"] > 0 {
-		item("reap", green, cmp.Or(t.Now("them", sweepCommand), "The daemon takes them by itself; this takes them now: "+sweepCommand))
+		item("reap", green, cmp.Or(t.Now("them", sweepCommand), "The daemon removes them by itself. To remove them now: "+sweepCommand))
 	}
 	if clears > 0 {
 		item("clear", green, human.Count(clears, "pod")+": a sweep would quarantine what keeps the kubelet from finishing. What that is: orphan-reaper explain POD")
@@ -130,8 +130,8 @@ func (p *Printer) inventory(n *nodeView) {
 func (p *Printer) ending(n *nodeView) {
 	if working, ok := n.Gauges.Ending(); ok && working > 0 {
 		p.Printf("\n")
-		p.Para("", fmt.Sprintf("The kubelet works on %s that nobody wants any more (kubelet_working_pods). If that number stays, it terminates them for ever: "+
-			"its log says why, and its restart ends it (kubernetes#113145).", human.Count(working, "pod")))
+		p.Para("", fmt.Sprintf("The kubelet is still terminating %s (kubelet_working_pods). If that number stays, it does not finish: "+
+			"its log has the cause, and a restart ends it (kubernetes#113145).", human.Count(working, "pod")))
 	}
 }
 

@@ -95,14 +95,14 @@ func (s *podSums) sentence(now time.Time) string {
 			parts = append(parts, human.Verb(n, one, many))
 		}
 	}
-	when := " would go at " + human.Clock(now.Add(s.first), now)
+	when := " would be removed at " + human.Clock(now.Add(s.first), now)
 	if last := human.Clock(now.Add(s.last), now); !strings.HasSuffix(when, " "+last) {
-		when = " would go between " + human.Clock(now.Add(s.first), now) + " and " + last
+		when = " would be removed between " + human.Clock(now.Add(s.first), now) + " and " + last
 	}
 	if s.nobody {
-		when = " may go after a hold"
+		when = " can be removed after a hold"
 	}
-	heaps(s.now, " would go now")
+	heaps(s.now, " would be removed now")
 	heaps(s.next, " after that")
 	heaps(s.later, when)
 	const clears = " cleared, so that the kubelet can finish"
@@ -111,7 +111,7 @@ func (s *podSums) sentence(now time.Time) string {
 	say(s.asked, "is kept, as you asked", "are kept, as you asked")
 	say(s.person, "needs you", "need you")
 	if len(parts) == 0 {
-		return "Nothing would go."
+		return "Nothing would be removed."
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -41,11 +41,11 @@ func TestSums(t *testing.T) {
 		want string
 		pods []podView
 	}{
-		{"Nothing would go.", nil},
-		{"Nothing would go.", []podView{lives, lives}},
-		{"4 pods, 4.0 MiB would go at 04:12 UTC; 2 need you.", append(many(4, hold(120)), stuck, stuck)},
-		{"2 pods, 2.0 MiB would go between 04:12 UTC and 2026-03-02 04:10 UTC.", []podView{hold(120), hold(86400)}},
-		{"1 pod, 1.0 MiB would go now; 1,200 pods, 1.2 GiB after that.", append(many(1200, sumPod(policy.Wait, 0, policy.ReasonLimit)), reap)},
+		{"Nothing would be removed.", nil},
+		{"Nothing would be removed.", []podView{lives, lives}},
+		{"4 pods, 4.0 MiB would be removed at 04:12 UTC; 2 need you.", append(many(4, hold(120)), stuck, stuck)},
+		{"2 pods, 2.0 MiB would be removed between 04:12 UTC and 2026-03-02 04:10 UTC.", []podView{hold(120), hold(86400)}},
+		{"1 pod, 1.0 MiB would be removed now; 1,200 pods, 1.2 GiB after that.", append(many(1200, sumPod(policy.Wait, 0, policy.ReasonLimit)), reap)},
 		{"1 pod needs you.", []podView{stuck, lives}},
 		{"3,000 pods need you.", many(3000, stuck)},
 		// What waits for a doubt to end does not go by the hold alone.
@@ -53,7 +53,7 @@ func TestSums(t *testing.T) {
 			sumPod(policy.Wait, 60, policy.ReasonHold, policy.ReasonInUse), sumPod(policy.Wait, 60, policy.ReasonKubeletStarting),
 			sumPod(policy.Keep, 0, policy.ReasonObserve),
 		}},
-		{"1 pod, 1.0 MiB would go at 04:11 UTC; 1 waits.", []podView{
+		{"1 pod, 1.0 MiB would be removed at 04:11 UTC; 1 waits.", []podView{
 			sumPod(policy.Wait, 60, policy.ReasonWaived, policy.ReasonYoung, policy.ReasonHold), sumPod(policy.Wait, 60, policy.ReasonWaived),
 		}},
 		{"1 pod would be cleared, so that the kubelet can finish; 1 waits.", []podView{cleared, sumPod(policy.Wait, 0, policy.ReasonConfirm)}},

@@ -141,9 +141,9 @@ func (v *Report) when(pod *podView) string {
 	s := sumPods([]podView{*pod})
 	switch {
 	case s.later.pods > 0:
-		return "would go at " + human.Clock(v.now.Add(s.first), v.now)
+		return "would be removed at " + human.Clock(v.now.Add(s.first), v.now)
 	case s.next.pods > 0:
-		return "would go after those that go now"
+		return "would be removed after the first one"
 	}
 	return ""
 }
@@ -226,7 +226,7 @@ func (p *Printer) afterSweep(shown []podView) {
 		keeps = keeps || pod.outlook() == policy.OutlookPerson
 	}
 	if inQuarantine {
-		item(outcomeQuarantined, green, "When it goes: orphan-reaper quarantine list")
+		item(outcomeQuarantined, green, "When it is purged: orphan-reaper quarantine list")
 		item("", "", "To put it back: orphan-reaper quarantine restore POD")
 	}
 	if keeps {

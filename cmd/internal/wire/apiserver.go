@@ -46,7 +46,7 @@ func (a *APIServer) open(now time.Time) (*kube.Server, error) {
 	if refused, ok := errors.AsType[*kube.RefusedError](err); ok {
 		return nil, &exit.Error{
 			Code: exit.UsageCode, Err: refused,
-			Hint: cmp.Or(a.Instead, "run it as a pod in the cluster, or take a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)"),
+			Hint: cmp.Or(a.Instead, "run it as a pod in the cluster, or use a kubeconfig with a token: kubectl create token SERVICEACCOUNT (docs/fleet.md)"),
 		}
 	}
 	return s, err

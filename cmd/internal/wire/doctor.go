@@ -204,7 +204,7 @@ func standing(ctx context.Context, cfg config.Config, store *state.Store) (d dia
 		d.PID, d.Since = pid, since
 		args, err := commandOf(pid)
 		if err != nil {
-			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and what it was told cannot be read: %v", pid, err)
+			d.Problem = fmt.Sprintf("PID %d holds the daemon's lock, and its command line cannot be read: %v", pid, err)
 			return d
 		}
 		holder(ctx, &d, args)

@@ -55,7 +55,7 @@ func OpenFleet(ctx context.Context, o FleetOptions) (*Fleet, error) {
 	case (o.User == "") != (o.PasswordFile == ""):
 		return nil, exit.Usagef("", "--user and --password-file belong together")
 	case o.User != "" && o.TokenFile != "":
-		return nil, exit.Usagef("", "--user and --token-file exclude each other: a request says one of them")
+		return nil, exit.Usagef("", "--user and --token-file exclude each other")
 	}
 	if err := f.read(ctx, o); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (f *Fleet) checkClear(o FleetOptions) error {
 			hint = "with --ca-file or --tls-server-name the daemons of a Service are asked by https://"
 		case byLoopback(address):
 			hint = "leave out " + flag + ": by loopback none is needed; a daemon with basic_auth_users needs TLS as well: use https:// and --ca-file"
-			who = "whoever holds that port while the daemon is down would get"
+			who = "a process that holds that port while the daemon is down would get"
 		}
 		return exit.Usagef(hint, "%s has no TLS, so %s the %s", t.URL, who, secret)
 	}

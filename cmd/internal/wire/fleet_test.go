@@ -47,7 +47,7 @@ func TestPasswordInTheClear(t *testing.T) {
 		for user, flag := range map[string]string{"sweeper": "--user", "a token": "--token-file"} {
 			err := open(user, "https://10.0.0.2", target)
 			e, ok := errors.AsType[*exit.Error](err)
-			if !ok || e.Code != exit.UsageCode || !strings.Contains(err.Error(), "whoever holds that port while the daemon is down would get the ") ||
+			if !ok || e.Code != exit.UsageCode || !strings.Contains(err.Error(), "a process that holds that port while the daemon is down would get the ") ||
 				!strings.HasPrefix(e.Hint, "leave out "+flag+": by loopback none is needed") {
 				t.Errorf("%s: %v", target, err)
 			}

@@ -131,7 +131,7 @@ func recall(ctx context.Context, cfg config.Config, now policy.Instant, all []so
 			err = newJournal(cfg, ctl, newUnits(cfg, log), log).Recall(ctx, from, every, lines)
 		}
 		if err != nil {
-			log.WarnContext(ctx, "cannot read what the kubelet said before", slog.Any("error", err))
+			log.WarnContext(ctx, "cannot read the kubelet's earlier log lines", slog.Any("error", err))
 		}
 	}()
 	return lines

@@ -77,7 +77,7 @@ func (m *metricsFile) Flush() error {
 	}
 	if err := m.WriteFile(m.path); err != nil {
 		if m.changed(err.Error()) {
-			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is told once", slog.Any("error", err))
+			m.log.ErrorContext(m.ctx, "cannot write the metrics file; this is logged once", slog.Any("error", err))
 		}
 		return nil
 	}
@@ -120,7 +120,7 @@ func (m *metricsFile) Remove() {
 		return
 	}
 	if err := audit.RemoveFile(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.log.Warn("figures that nobody keeps up stay behind", slog.Any("error", err))
+		m.log.Warn("metrics that are no longer updated stay in the file", slog.Any("error", err))
 	}
 }
 

@@ -81,7 +81,7 @@ func (by Person) Restore(ctx context.Context, cfg config.Config, uid parsers.Pod
 func (by Person) Purge(ctx context.Context, cfg config.Config, shown []policy.EntryState, living bool) ([]policy.Outcome, error) {
 	var outs []policy.Outcome
 	err := by.act(ctx, cfg, func(r *reaper.Reaper) error {
-		progress.From(ctx).Begin("removing for ever", "entry", 0)
+		progress.From(ctx).Begin("removing permanently", "entry", 0)
 		if rem, ok := r.Remover.(*removal.Remover); ok {
 			names := make([]string, len(shown))
 			for i, e := range shown {

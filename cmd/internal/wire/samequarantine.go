@@ -36,7 +36,7 @@ func sameQuarantine(cfg config.Config, store *state.Store) (was quarantined, err
 	}
 	return was, exit.Failf("set --quarantine-dir "+was.Dir+", or --root-dir to what it was; to change it, first restore or purge what lies there, or use "+
 		"another --state-dir",
-		"the quarantine is now %s (root directory: %s), and what the ledger knows of lies in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
+		"the quarantine is now %s (root directory: %s), and the entries of the ledger lie in %s", cfg.QuarantineDir, cfg.Source("root_dir"), was.Dir)
 }
 
 // lockQuarantine does the same for whoever may fill the quarantine, and remembers which it

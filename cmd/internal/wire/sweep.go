@@ -56,7 +56,7 @@ func (by Person) Sweep(ctx context.Context, cfg config.Config, version string, o
 		Progress: func(rep reaper.Report, wait time.Duration) {
 			if o.Waits != nil && logLevel(cfg) <= slog.LevelInfo {
 				if err := o.Waits(&rep); err != nil {
-					log.DebugContext(ctx, "cannot say who waits", slog.Any("error", err))
+					log.DebugContext(ctx, "cannot print which pods wait", slog.Any("error", err))
 				}
 			}
 			work.Begin(rep.Summary(r.Rules)+"; the next step comes", progress.Wait, int64(wait))

@@ -104,7 +104,7 @@ func outcomesOf(b *reaper.Batch, rep *reaper.Report) (list []trace.Attribute, fa
 		count(string(r), results[r])
 	}
 	if results[policy.Failed] > 0 {
-		failed = "an action has failed; the journal says which"
+		failed = "an action has failed; the journal has it"
 	}
 	return list, failed
 }

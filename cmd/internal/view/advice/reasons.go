@@ -35,20 +35,20 @@ var Reasons = []Text{
 		policy.ReasonSandboxOrphaned,
 		"The container runtime keeps a stopped sandbox of a pod that no other source shows any more. The kubelet should have had the " +
 			"sandbox removed. The sandbox keeps the pod's directory, and most likely an IP address.",
-		"Find out why it stays: the runtime's and the kubelet's logs say why StopPodSandbox failed. Mostly the CNI plugin is the cause. " +
+		"Find out why it stays: the logs of the runtime and the kubelet show why StopPodSandbox failed. The usual cause is the CNI plugin. " +
 			"`crictl stopp` and `crictl rmp` have the runtime remove it, which runs CNI DEL.",
 	},
 	{
 		policy.ReasonTerminating,
 		"The kubelet seems to be stuck while it terminates this pod. The runtime has the pod, nothing has wanted the pod for at least 10 minutes, " +
 			"and the kubelet does not finish. kubernetes#113145 is one of several causes.",
-		"Search the kubelet's log for this UID: it says what fails. A restart of the kubelet ends it. orphan-reaper leaves the pod alone.",
+		"Search the kubelet's log for this UID: it shows what fails. Restart the kubelet to end it. orphan-reaper does not touch the pod.",
 	},
 	{
 		policy.ReasonCgroup,
 		"A cgroup of this pod is still there. The kubelet makes the cgroup before the directory and removes it itself. So the pod runs, " +
 			"starts, or is being torn down.",
-		"Nothing, while the pod runs. If the pod has been gone for hours, see which processes are in the cgroup that the fact names.",
+		"Nothing, while the pod runs. If the pod has been gone for hours, list the processes in the cgroup that the fact names.",
 	},
 	{
 		policy.ReasonMounted,
@@ -81,10 +81,10 @@ var Reasons = []Text{
 	{
 		policy.ReasonKubeletHolds,
 		"The kubelet's volume manager still works on a volume of this pod and fails to tear it down.",
-		"If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else says that the pod " +
+		"If the pod waits: nothing. The kubelet cannot remove a directory, because it is not empty. Once everything else shows that the pod " +
 			"is dead, the content of that directory is moved to quarantine. The kubelet then finishes by itself within some minutes. If the pod " +
-			"is kept: the kubelet's log names the volume and the cause (UnmountVolume.TearDown failed). The other reasons say what else is in " +
-			"the way.",
+			"is kept: the kubelet's log names the volume and the cause (UnmountVolume.TearDown failed). The other reasons name the other " +
+			"obstacles.",
 	},
 	{
 		policy.ReasonKubeletFile,
@@ -94,8 +94,8 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonPodLogs,
-		"The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has let the pod go.",
-		"Nothing, while the pod is wanted. If it is not, the kubelet's log says why the directory stays: Failed to remove pod logs " +
+		"The kubelet keeps the log directory of this pod. It removes that directory within a minute after it has released the pod.",
+		"Nothing, while the pod is wanted. If it is not, the kubelet's log has the cause: Failed to remove pod logs " +
 			"directory.",
 	},
 	{
@@ -118,14 +118,14 @@ var Reasons = []Text{
 	{
 		policy.ReasonAPIUnknown,
 		"You named an API server (--kubeconfig). It could not be asked, or its answer is not about this node.",
-		"The fact has the error. Correct it. To go on without the API server, set --api-unreachable ignore.",
+		"The fact has the error. Correct it. To do without the API server, set --api-unreachable ignore.",
 	},
 	{
 		policy.ReasonStaticPod,
 		"This UID belongs, or may belong, to a manifest in the kubelet's staticPodPath, or a manifest there could not be read. A static pod " +
 			"comes back with the same UID and the same directory.",
 		"Nothing, if you want the pod. If you do not, move its manifest out of the staticPodPath. Also move away any file there that is no " +
-			"manifest. If the fact says that the pod's name is not known, check that each manifest's pod runs. The runtime then shows which " +
+			"manifest. If the pod's name is not known, check that each manifest's pod runs. The runtime then shows which " +
 			"UIDs belong to the manifests.",
 	},
 	{
@@ -137,13 +137,13 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonKubeletUnknown,
-		"Nothing shows that the kubelet has let this pod go. The kubelet has not named the pod as an orphan, and no other source shows it.",
+		"Nothing shows that the kubelet has released this pod. The kubelet has not reported the pod as an orphan, and no other source shows that it was released.",
 		"Wait, if the kubelet has just started or cannot reach its API server. If not, check that a kubelet runs and that its log arrives. " +
-			"orphan-reaper parse shows what the log's lines say.",
+			"orphan-reaper parse shows what it reads in the log.",
 	},
 	{
 		policy.ReasonKubeletStarting,
-		"The kubelet has not run for as long as --settle asks. After a restart, living pods look dead until the kubelet's sources are " +
+		"The kubelet has not run for the time of --settle. After a restart, living pods look dead until the kubelet's sources are " +
 			"ready.",
 		"Nothing: it ends by itself.",
 	},
@@ -173,7 +173,7 @@ var Reasons = []Text{
 		policy.ReasonInvalidUID,
 		"The name is not a pod UID. orphan-reaper touches only names that a kubelet gives.",
 		"orphan-reaper never touches it. Find out what it is and who made it. Then move it out of the pods directory: " +
-			"the kubelet takes every name there for a pod's.",
+			"the kubelet treats every name there as a pod.",
 	},
 	{
 		policy.ReasonContentUnknown,
@@ -188,26 +188,26 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonHold,
-		"Everything says that the pod is dead, but not yet for as long as --hold asks.",
+		"Everything shows that the pod is dead, but not yet for the time of --hold.",
 		"Nothing, where a daemon runs: it ends by itself. Without a daemon: orphan-reaper sweep, which waits until the hold is over. A scan " +
 			"does not wait.",
 	},
 	{
 		policy.ReasonConfirm,
-		"The pod directory was moved to quarantine. It stays there unchanged for as long as --confirm asks, in case the pod shows a sign of " +
+		"The pod directory was moved to quarantine. It stays there unchanged for the time of --confirm, in case the pod shows a sign of " +
 			"life.",
 		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonRemade,
 		"The pod directory was made again, so the pod lives. If the pod uses the new directory, the old one stays in quarantine.",
-		"Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then orphan-reaper quarantine resume " +
-			"lets it go on.",
+		"Merge the two: orphan-reaper explain UID shows how. If enforcing has stopped, find out why. Then resume with orphan-reaper " +
+			"quarantine resume.",
 	},
 	{
 		policy.ReasonRestored,
-		"A person put this pod back from quarantine. The pod is kept until a person takes that back.",
-		"Nothing, if you need the pod. If the kubelet complains about the pod, the complaint goes on. If you do not need the pod, " +
+		"An operator put this pod back from quarantine. The pod is kept until quarantine forget.",
+		"If you need the pod: nothing; the kubelet may keep complaining about it. If you do not need the pod, " +
 			"have it judged again: orphan-reaper quarantine forget UID.",
 	},
 	{
@@ -218,41 +218,41 @@ var Reasons = []Text{
 	{
 		policy.ReasonRemoval,
 		"The kernel or the file system refused the removal.",
-		"The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may say more.",
+		"The detail has the error. The usual causes are immutable files (lsattr) and read-only file systems. dmesg may have more.",
 	},
 	{
 		policy.ReasonLimit,
-		"The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others go.",
+		"The pod's turn comes later. --max-per-look is reached, or the first pod after a start has to be confirmed before the others are moved.",
 		"Nothing: it ends by itself.",
 	},
 	{
 		policy.ReasonBreaker,
-		"Enforcing has stopped, because a parked pod turned out to live.",
-		"Look first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that orphan-reaper quarantine resume lets the daemon " +
-			"take pods again, this one too.",
+		"Enforcing has stopped, because a quarantined pod turned out to be alive.",
+		"Inspect first: orphan-reaper quarantine list, then orphan-reaper explain UID. After that, resume with orphan-reaper quarantine " +
+			"resume. The daemon then removes pods again, this one too.",
 	},
 	{
 		policy.ReasonNamespaces,
 		"This process does not see the node's own mounts and processes. So it cannot find out what is mounted.",
 		"Run orphan-reaper on the host, in a unit without PrivateTmp, ProtectSystem and similar settings. A container needs hostPID and " +
-			"HostToContainer. The detail says what is wrong.",
+			"HostToContainer. The detail has the cause.",
 	},
 	{
 		policy.ReasonContradiction,
 		"A setting of orphan-reaper does not match the kubelet that runs here, or that could not be checked. Or several kubelets run, and " +
 			"you have named none. Or the kubelet was restarted with another root directory.",
-		"The detail says what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
+		"The detail names what does not match. Remove the setting, so that the kubelet's own is used, or correct it. If several kubelets " +
 			"run, name yours by its --root-dir. If the kubelet's root directory has changed, restart orphan-reaper.",
 	},
 	{
 		policy.ReasonUntied,
 		"The name and the content of a CNI file do not agree on one container, or they name none. So it is not known whose file it is.",
-		"Look at the file. If its pod is gone, you can remove the file by hand while the kubelet and the runtime are stopped.",
+		"Inspect the file. If its pod is gone, you can remove the file by hand while the kubelet and the runtime are stopped.",
 	},
 	{
 		policy.ReasonNetns,
 		"The network namespace of the CNI file's container is still there, or it is not known whether it is. An address that the namespace " +
-			"holds must not go to another pod.",
+			"holds must not be given to another pod.",
 		"`ip netns list` shows the namespace. If no process is in it (`ip netns pids NAME`), `ip netns delete NAME` removes it. A reboot " +
 			"removes it, too.",
 	},
@@ -263,8 +263,8 @@ var Reasons = []Text{
 	},
 	{
 		policy.ReasonObserve,
-		"Everything says that the pod is dead, and mode observe changes nothing.",
-		"Read what would be taken. With --mode enforce it is taken.",
+		"Everything shows that the pod is dead, and mode observe changes nothing.",
+		"Check what would be removed. To remove it, set --mode enforce.",
 	},
 	{
 		policy.ReasonWaived,
@@ -274,8 +274,8 @@ var Reasons = []Text{
 }
 
 // Halted is the headline of an open breaker: who resumes has to look first.
-const Halted = "STOPPED: a pod that was parked showed life. Look first: orphan-reaper quarantine list, then orphan-reaper explain UID. " +
-	"After that orphan-reaper quarantine resume lets the daemon take pods again, this one too."
+const Halted = "STOPPED: a quarantined pod turned out to be alive. Inspect it with orphan-reaper quarantine list and orphan-reaper explain UID. " +
+	"Then run orphan-reaper quarantine resume: the daemon removes pods again, this one too."
 
 // For returns what is known of a reason; of one that is newer than the table, only
 // its name.

@@ -44,13 +44,13 @@ func TakerOf(n policy.Node, breaker bool, d diagnosis.Daemon, observe bool, wait
 func (t Taker) Now(it, sweep string) string {
 	switch {
 	case t.stopped != "":
-		return "Nothing takes " + it + ": " + t.stopped + "."
+		return "Nothing is removed: " + t.stopped + "."
 	case t.sweeps != "":
-		return t.sweeps + " and takes " + it + "."
+		return t.sweeps + " on " + it + "."
 	case t.runs == policy.No:
-		return "No daemon runs here that takes " + it + ". Now: " + sweep
+		return "No daemon runs here. To remove " + it + " now: " + sweep
 	case t.runs == policy.Unknown:
-		return sweep + " takes " + it + "; whether a daemon runs here is not known."
+		return "Whether a daemon runs here is not known. To remove " + it + " now: " + sweep
 	}
 	return ""
 }
@@ -60,13 +60,13 @@ func (t Taker) Later(sweep string) string {
 	waits := "waits out hold and confirm, some " + human.Span(t.wait) + ": " + sweep
 	switch {
 	case t.stopped != "":
-		return "Nothing takes it when it has waited: " + t.stopped + "."
+		return "Nothing is removed after the wait: " + t.stopped + "."
 	case t.sweeps != "":
 		return t.sweeps + " and waits for it."
 	case t.runs == policy.No:
-		return "No daemon runs here that waits for it. This " + waits
+		return "No daemon runs here. This " + waits
 	case t.runs == policy.Unknown:
-		return "A daemon takes it by itself, and whether one runs here is not known. Without one this " + waits
+		return "Whether a daemon runs here is not known. Without one, this " + waits
 	}
 	return ""
 }
@@ -89,11 +89,11 @@ func InUse(why []policy.Why) string {
 func (t Taker) After(ends, sweep string) string {
 	switch {
 	case t.stopped != "":
-		return "It may go when " + ends + ". " + t.Later(sweep)
+		return "It can be removed when " + ends + ". " + t.Later(sweep)
 	case t.runs == policy.Yes:
-		return "It goes when " + ends + "."
+		return "It is removed when " + ends + "."
 	}
-	return "It may go when " + ends + ". This takes it then: " + sweep
+	return "It can be removed when " + ends + ". Then run: " + sweep
 }
 
 // Nobody reports whether no daemon runs, so that the time which passes counts for nothing.

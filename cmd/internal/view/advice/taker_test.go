@@ -24,15 +24,15 @@ func TestAfter(t *testing.T) {
 	}
 	sweeps := TakerOf(policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}, false,
 		diagnosis.Daemon{Runs: policy.No, PID: 612}, false, 0)
-	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work and takes it." ||
+	if now, later := sweeps.Now("it", ""), sweeps.Later(""); now != "A sweep (PID 612) is at work on it." ||
 		later != "A sweep (PID 612) is at work and waits for it." {
 		t.Errorf("%q, %q", now, later)
 	}
 	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
 	for want, taker := range map[string]Taker{
-		"It goes when it ends.":                                TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
-		"It may go when it ends. This takes it then: do sweep": TakerOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
-		"It may go when it ends. Nothing takes it when it has waited: the daemon runs in mode observe.": TakerOf(
+		"It is removed when it ends.":                                TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It can be removed when it ends. Then run: do sweep": TakerOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
+		"It can be removed when it ends. Nothing is removed after the wait: the daemon runs in mode observe.": TakerOf(
 			n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),
 	} {
 		if got := taker.After("it ends", "do sweep"); got != want {

@@ -76,7 +76,7 @@ func (p writer) aging(v *Screen) {
 	}
 	p.Printf("\n")
 	what := whose(pods) + human.Plural(pods, " emptyDir", " emptyDirs") + " (" + human.Size(v.Aging.Bytes) + ") "
-	p.Para("", what+human.Plural(pods, "goes", "go")+" for ever"+when+". To keep "+it+":")
+	p.Para("", what+human.Plural(pods, "is", "are")+" permanently removed"+when+". To keep "+it+":")
 	p.commands(v.Aging.Commands, "quarantine list")
 }
 
@@ -87,6 +87,6 @@ func (p writer) data(v *Screen) {
 	}
 	p.Printf("\n")
 	p.Para("", whose(v.dataPods)+" data ("+human.Size(v.dataBytes)+") "+human.Plural(v.dataPods, "waits", "wait")+
-		" in quarantine for your word:")
+		" in quarantine for your decision:")
 	p.command("orphan-reaper quarantine list")
 }

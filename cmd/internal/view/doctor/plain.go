@@ -13,7 +13,7 @@ import (
 // stands in for nothing.
 var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonMounted:       {"A volume of it is still mounted.", "See what holds the mount, and end that. Never remove anything below it."},
-	policy.ReasonNotADirectory: {"", "Find out what it is and who made it. It is never touched. This says what is known of it:"},
+	policy.ReasonNotADirectory: {"", "Find out what it is and who made it. It is never touched. This shows what is known of it:"},
 	policy.ReasonStaged:        {"A volume of it is still staged here.", "See that the volume's CSI driver runs here; explain has the path."},
 	policy.ReasonInUse:         {"Something still has a file of it open.", "See what uses a file of it, or why that is not known:"},
 	policy.ReasonMountsUnknown: {"Whether a volume of it is mounted could not be read.", ""},
@@ -25,19 +25,19 @@ var plain = map[policy.Reason]struct{ means, do string }{
 	policy.ReasonContentUnknown: {"What lies in it could not be read wholly.", ""},
 	policy.ReasonKubeletFile:    {"A state file of the kubelet still names it.", ""},
 	policy.ReasonNotRunning:     {"Nothing of it runs, and the kubelet cannot finish with it.", ""},
-	policy.ReasonRemade:         {"It was made again after it had been taken away: it lives.", ""},
+	policy.ReasonRemade:         {"It was made again after it had been removed: it lives.", ""},
 	policy.ReasonBreaker: {
-		"", "STOPPED: a pod that was parked showed life. Look first, at these; quarantine resume lets the daemon take pods again, this one too.",
+		"", "STOPPED: a quarantined pod turned out to be alive. Inspect it; after quarantine resume the daemon removes pods again, this one too:",
 	},
 	policy.ReasonRestored: {
-		"A person put it back: it is kept until a person takes that back.",
-		"A person put this pod back, so it is kept, and a complaint about it goes on. If nobody needs it, this has it judged again:",
+		"An operator put it back: it is kept until quarantine forget.",
+		"An operator put this pod back, so it is kept, and the kubelet keeps complaining. If it is not needed, have it judged again:",
 	},
-	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "See which volume and why: the kubelet's log says TearDown failed."},
-	policy.ReasonTerminating:     {"The kubelet tries to end it, and never comes to an end.", "See what fails: the kubelet's log has it. Its restart ends this."},
+	policy.ReasonKubeletHolds:    {"The kubelet still works on a volume of it, and fails.", "Search the kubelet's log for TearDown failed: it has the volume and the cause."},
+	policy.ReasonTerminating:     {"The kubelet tries to end it, and does not finish.", "Search the kubelet's log for what fails. A restart of the kubelet ends it."},
 	policy.ReasonSandboxOrphaned: {"The container runtime keeps a stopped sandbox of it.", "If the pod is gone, this has the runtime stop and remove it:"},
 	policy.ReasonKubeletUnknown: {
-		"It is not certain that the kubelet that runs now has let it go.",
+		"It is not certain that the running kubelet has released it.",
 		"If this lasts longer than ten minutes, have the kubelet's journal read: JSON lines in a file do not count. This has what is missing:",
 	},
 }

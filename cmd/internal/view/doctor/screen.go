@@ -160,7 +160,7 @@ func New(c diagnosis.Case, r Read, x view.Context) Screen {
 	for i := range d.Pods {
 		one := newPod(&d.Pods[i], x.Now.Wall)
 		if c.Breaker && one.UID == string(c.Revived) && one.Fate == diagnosis.Stopped {
-			one.Says = "It showed life while it was parked. Explain it before enforcing goes on."
+			one.Says = "It showed life in quarantine. Run explain before you resume."
 		}
 		if one.Fate == diagnosis.Goes {
 			v.counts.going(&one, d.Pods[i].Verdict, pace.due(i))
@@ -246,7 +246,7 @@ var aside = map[policy.Reason]bool{
 func saysGoing(v *policy.Verdict, e *policy.Evidence) string {
 	switch {
 	case len(v.Leaves) > 0:
-		return "Dead, but its volume's directory is not empty, and the kubelet cannot let go of it."
+		return "Dead, but its volume's directory is not empty, and the kubelet cannot remove it."
 	}
 	for _, w := range v.Why {
 		if !aside[w.Reason] {
@@ -333,13 +333,13 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 		case len(filled.Then) > 0:
 			command = filled.Then[0]
 			if command == p.Evidence.Umount {
-				text = "If the pod is gone, umount what is still mounted; the rest goes by itself:"
+				text = "If the pod is gone, umount what is still mounted; the rest follows automatically:"
 				if c.Daemon.Runs != policy.Yes {
-					text = "If the pod is gone, umount what is still mounted; a sweep can then take the rest:"
+					text = "If the pod is gone, umount what is still mounted; a sweep can then remove the rest:"
 				}
 			}
 		case reason == policy.ReasonKubeletUnknown && c.Node.Kubelet.Truth != policy.Yes:
-			command, text = "systemctl status kubelet", "See that the kubelet runs: nobody else knows which pods it wants."
+			command, text = "systemctl status kubelet", "Check that the kubelet runs. Without it, no pod is known to be released."
 		}
 		n, known := at[reason]
 		if !known {
@@ -355,7 +355,7 @@ func (v *Screen) todo(c diagnosis.Case, d *diagnosis.Diagnosis, x advice.Place) 
 	v.strays(d.Strays, x)
 	if d.Deaf && c.Looked && !c.Rules.Waive {
 		v.Todo = append(v.Todo, Todo{
-			Text:     "See where the kubelet's lines go. --log-file or --journal-unit names it.",
+			Text:     "Find out where the kubelet logs. Name that with --log-file or --journal-unit.",
 			Commands: []string{"journalctl --no-pager --lines 3 --unit kubelet"},
 		})
 	}
@@ -376,7 +376,7 @@ func (v *Screen) conflicts(c *diagnosis.Case) {
 	if len(c.Conflicts) == 0 {
 		return
 	}
-	t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. That one stays until you merge or purge it; this says how:"}
+	t := Todo{Text: "In conflict: another directory was made while one lay in quarantine. It stays until you merge or purge it; this shows how:"}
 	for _, uid := range c.Conflicts {
 		t.Commands = append(t.Commands, "orphan-reaper explain "+string(uid))
 	}
@@ -403,19 +403,19 @@ func (v *Screen) strays(names []string, x advice.Place) {
 func unattended(d diagnosis.Daemon) Todo {
 	if d.Runs == policy.No && d.PID > 0 { // nothing else than a sweep takes the daemon's lock
 		return Todo{
-			Text:     fmt.Sprintf("A sweep (PID %d) is at work and takes what may go. No daemon runs here: look again when the sweep has ended:", d.PID),
+			Text:     fmt.Sprintf("No daemon runs here. A sweep (PID %d) is at work; run this again when it has ended:", d.PID),
 			Commands: []string{"orphan-reaper doctor"},
 		}
 	}
-	says, takes := "No daemon runs here.", "This takes"
+	says, takes := "No daemon runs here.", "This moves"
 	t := Todo{Commands: []string{"orphan-reaper sweep"}}
 	if d.Runs == policy.Unknown {
-		says = "Whether a daemon runs here is not known: see that one does."
+		says = "Whether a daemon runs here is not known: check that one does."
 	}
 	if d.Installed {
-		takes = "Either of these takes"
+		takes = "Either of these moves"
 		t.Commands = append(t.Commands, "systemctl enable --now orphan-reaper")
 	}
-	t.Text = says + " " + takes + " what may go, to quarantine first:"
+	t.Text = says + " " + takes + " them to quarantine and removes what holds no data:"
 	return t
 }

@@ -211,25 +211,25 @@ func (p writer) byItself(v *Screen) {
 		if v.Stops.Reason == policy.ReasonBreaker {
 			why, _, _ = strings.Cut(why, ";") // what to do about it stands below, as commands
 		}
-		p.Heading("What goes by itself")
-		p.Para("  ", fmt.Sprintf("%s (%s) may go, and nothing does: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
+		p.Heading("What could be removed")
+		p.Para("  ", fmt.Sprintf("%s (%s) can be removed, and nothing is: %s.", human.Count(stopped, "pod"), human.Size(v.counts.bytes[diagnosis.Stopped]),
 			clean.Text(why)))
 		return
 	case v.unattended || v.Daemon.Runs != policy.Yes: // what goes, the kubelet cleans up
 		return
 	}
-	p.Heading("What goes by itself")
-	verb, when := "goes", " now"
+	p.Heading("What is removed automatically")
+	verb, when := "is quarantined", " now"
 	if v.counts.due > 0 {
 		when = " in " + human.Age(v.counts.due)
 	}
 	if v.counts.now.pods+v.counts.later.pods > 1 {
-		verb, when = "go", ", the first"+when
+		verb, when = "are quarantined", ", the first"+when
 	}
 	parts := []string{}
 	parts = v.counts.now.plus(v.counts.later).say(parts, verb+when)
-	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "goes", "go")+v.counts.after())
-	parts = v.counts.named.say(parts, human.Plural(v.counts.named.pods, "goes", "go")+" once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
+	parts = v.counts.used.say(parts, human.Plural(v.counts.used.pods, "is", "are")+" quarantined"+v.counts.after())
+	parts = v.counts.named.say(parts, human.Plural(v.counts.named.pods, "is", "are")+" quarantined once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
 	for _, why := range []string{v.counts.limited, v.counts.first} {
 		if why != "" {
 			parts = append(parts, clean.Text(why))
@@ -261,10 +261,10 @@ func (c *counts) after() string {
 // mayGo says how much waits for somebody to take it. Where no daemon runs, no time passes for a hold: it
 // begins with the sweep.
 func (v *Screen) mayGo() string {
-	parts := v.counts.now.say(nil, "may go now")
-	parts = v.counts.later.say(parts, "may go after a hold")
-	parts = v.counts.named.say(parts, "may go once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
-	return strings.Join(v.counts.used.say(parts, "may go"+v.counts.after()), "; ") + "."
+	parts := v.counts.now.say(nil, "can be removed now")
+	parts = v.counts.later.say(parts, "can be removed after a hold")
+	parts = v.counts.named.say(parts, "can be removed once the kubelet reports "+human.Plural(v.counts.named.pods, "it", "them"))
+	return strings.Join(v.counts.used.say(parts, "can be removed"+v.counts.after()), "; ") + "."
 }
 
 // todo writes one thing that a person has to do.
@@ -311,7 +311,7 @@ func (p writer) forPerson(v *Screen) {
 	}
 	if len(back) > 0 {
 		p.Printf("\n")
-		p.Para("", "A person put "+human.Count(len(back), "pod")+" back, so a complaint goes on. Where nobody needs the pod, this has it judged again:")
+		p.Para("", "An operator put "+human.Count(len(back), "pod")+" back, so the kubelet keeps complaining. If the pod is not needed, have it judged again:")
 		p.commands(back, "scan")
 	}
 }
@@ -344,7 +344,7 @@ func (p writer) missing(v *Screen) {
 			p.Para("", "Root sees more: run it with sudo.")
 			return
 		}
-		p.Para("", "What lies there, what goes and what to do only root can see:")
+		p.Para("", "Only root can see what lies there and what to do:")
 		p.command("sudo orphan-reaper doctor")
 	}
 }

@@ -77,7 +77,7 @@ func Question(entries []policy.EntryState) string {
 	if named {
 		b.WriteString("A pod may have written its name itself: its UID counts.\n")
 	}
-	return b.String() + "Remove for ever " + Would(entries) + "? This cannot be undone."
+	return b.String() + "Permanently remove " + Would(entries) + "? This cannot be undone."
 }
 
 // askEntry describes one entry in a question.
@@ -90,7 +90,7 @@ func askEntry(b *strings.Builder, e policy.EntryState) {
 		b.WriteString(", entry " + clean.Text(e.Entry))
 	}
 	if len(e.Left) == 0 {
-		b.WriteString(": nobody has read what it holds\n")
+		b.WriteString(": its content is not known\n")
 		return
 	}
 	fmt.Fprintf(b, ": %s\n", held(e))
@@ -159,9 +159,9 @@ func Would(entries []policy.EntryState) string {
 	}
 	switch {
 	case unread == len(entries):
-		text += ", whose content nobody has read: it may be a user's data"
+		text += ", whose content is not known: it may be a user's data"
 	case unread > 0:
-		text += fmt.Sprintf(", and %d of them with content that nobody has read and that may be a user's data", unread)
+		text += fmt.Sprintf(", and %d of them with content that is not known and may be a user's data", unread)
 	}
 	return text
 }

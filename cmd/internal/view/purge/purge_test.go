@@ -30,7 +30,7 @@ func TestPurgeQuestion(t *testing.T) {
 	}}
 	const (
 		ofSkeleton = "Pod a: 2 files and directories, 8.0 KiB\n  volumes/kubernetes.io~empty-dir/cache: ephemeral, 4.0 KiB\n"
-		ofUnread   = "Pod c, entry c.1: nobody has read what it holds\n"
+		ofUnread   = "Pod c, entry c.1: its content is not known\n"
 	)
 	for _, c := range []struct {
 		name    string
@@ -40,39 +40,39 @@ func TestPurgeQuestion(t *testing.T) {
 		{
 			"known",
 			[]policy.EntryState{skeleton},
-			ofSkeleton + "Remove for ever 1 pod with 2 files and directories, 8.0 KiB in quarantine? This cannot be undone.",
+			ofSkeleton + "Permanently remove 1 pod with 2 files and directories, 8.0 KiB in quarantine? This cannot be undone.",
 		},
 		{
 			"data",
 			[]policy.EntryState{skeleton, data},
 			ofSkeleton + "Pod b, shop/db-0\\x1b[2J, entry b.2: 1 file or directory, 4.0 KiB\n  volumes/kubernetes.io~csi/pvc-1\\x1b[2J: data, 4.0 KiB\n" +
 				"  CSI driver: ebs.csi.aws.com\nA pod may have written its name itself: its UID counts.\n" +
-				"Remove for ever 2 pods with 3 files and directories, 12 KiB in quarantine, 1 of them with data that may be a user's? This cannot be undone.",
+				"Permanently remove 2 pods with 3 files and directories, 12 KiB in quarantine, 1 of them with data that may be a user's? This cannot be undone.",
 		},
 		{
 			"more than was counted",
 			[]policy.EntryState{large},
 			"Pod d: at least 1,000,000 files and directories, 4.0 KiB\n  volumes/kubernetes.io~nfs/share: data, 4.0 KiB\n" +
-				"Remove for ever 1 pod with at least 1,000,000 files and directories, 4.0 KiB in quarantine, " +
+				"Permanently remove 1 pod with at least 1,000,000 files and directories, 4.0 KiB in quarantine, " +
 				"with data that may be a user's? This cannot be undone.",
 		},
 		{
 			"unread",
 			[]policy.EntryState{unread},
-			ofUnread + "Remove for ever 1 pod, whose content nobody has read: it may be a user's data? This cannot be undone.",
+			ofUnread + "Permanently remove 1 pod, whose content is not known: it may be a user's data? This cannot be undone.",
 		},
 		{
 			"some unread",
 			[]policy.EntryState{unread, skeleton},
 			ofUnread + ofSkeleton +
-				"Remove for ever 2 pods with 2 files and directories, 8.0 KiB in quarantine, " +
-				"and 1 of them with content that nobody has read and that may be a user's data? This cannot be undone.",
+				"Permanently remove 2 pods with 2 files and directories, 8.0 KiB in quarantine, " +
+				"and 1 of them with content that is not known and may be a user's data? This cannot be undone.",
 		},
 		{
 			"two entries of one pod",
 			[]policy.EntryState{skeleton, twin},
 			ofSkeleton + strings.Replace(ofSkeleton, "Pod a", "Pod a, entry a.2", 1) +
-				"Remove for ever 1 pod in 2 entries with 4 files and directories, 16 KiB in quarantine? This cannot be undone.",
+				"Permanently remove 1 pod in 2 entries with 4 files and directories, 16 KiB in quarantine? This cannot be undone.",
 		},
 	} {
 		if got := Question(c.entries); got != c.want {

@@ -133,7 +133,7 @@ func Write(p *view.Printer, v *Screen) {
 		p.Item("  ", "Records", labelWidth, term.Yellow, v.begins())
 	}
 	d := v.Done
-	item("Pods", human.Thousands(d.Parked)+" moved to quarantine, "+human.Thousands(d.Removed)+" removed for good"+more(d.PutBack, " put back"))
+	item("Pods", human.Thousands(d.Parked)+" moved to quarantine, "+human.Thousands(d.Removed)+" permanently removed"+more(d.PutBack, " put back"))
 	if d.Cleared > 0 {
 		item("Volumes", human.Count(d.Cleared, "directory")+" cleared, so that the kubelet could finish")
 	}
