@@ -222,9 +222,9 @@ func (d *Daemon) ended(p *pending, end passed) {
 	if end.err != nil {
 		if text := end.err.Error(); text != d.failing {
 			d.failing = text // told once, and again when it changes
-			d.Log.Error("cannot look at the node; trying again every 30 s", slog.String("error", text))
+			d.Log.Error("cannot read the node; trying again every 30 s", slog.String("error", text))
 		}
-		d.Status("cannot look at the node: " + end.err.Error())
+		d.Status("cannot read the node: " + end.err.Error())
 		// What the lines said is not lost: they count at the next look.
 		for _, c := range end.claims {
 			p.sighted(c)
@@ -258,7 +258,7 @@ func (d *Daemon) agrees(f policy.Fact) {
 	case "":
 		d.Log.Info("the settings and the kubelet agree again")
 	default:
-		d.Log.Warn("nothing is taken until the settings and the kubelet agree", slog.String("contradiction", words))
+		d.Log.Warn("nothing is removed until the settings and the kubelet agree", slog.String("contradiction", words))
 	}
 	d.disagrees = words
 }

@@ -15,7 +15,7 @@ type quarantineParent struct {
 }
 
 // errOtherQuarantine ends a pass before it begins.
-var errOtherQuarantine = errors.New("nothing that the ledger knows of lies in the quarantine, and the directory that it is in is another one than before")
+var errOtherQuarantine = errors.New("no entry of the ledger lies in the quarantine, and the directory that it is in is another one than before")
 
 // checkQuarantine refuses to work with a quarantine in which none of the ledger's entries can be.
 func (r *Reaper) checkQuarantine() error {

@@ -110,7 +110,7 @@ func (r *Reaper) Pass(ctx context.Context, opt Options) (Report, error) {
 	}
 	if !opt.DryRun {
 		if len(rep.Planned) > 0 {
-			progress.From(ctx).Begin("taking what may go", "entry", 0)
+			progress.From(ctx).Begin("removing", "entry", 0)
 		}
 		r.finish(ctx, &rep, cut)
 		r.carryOut(ctx, &rep, d.Plan)

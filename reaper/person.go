@@ -157,7 +157,7 @@ func (r *Reaper) entriesOf(uid parsers.PodUID, kind policy.ActionKind) ([]policy
 	if meant := person.Meant(found, kind); len(meant) > 0 {
 		return meant, nil
 	}
-	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; look at it and purge it", found[0].Entry)
+	return nil, fmt.Errorf("cannot restore %s: it is the directory that a living pod's kubelet made anew; inspect it and purge it", found[0].Entry)
 }
 
 // Resume closes the breaker, by a person's word.

@@ -24,7 +24,7 @@ func (r *Reaper) publish(rep *Report, claims []heard.Claim) {
 	}
 	if changed && r.Store != nil {
 		if err := r.Store.Save("holds", r.memory); err != nil {
-			r.Log.Error("cannot keep what was told; it may be told again after a restart", slog.Any("error", err))
+			r.Log.Error("cannot save which records were written; they may be written again after a restart", slog.Any("error", err))
 		}
 	}
 	for r.send() {

@@ -63,7 +63,7 @@ func TestContradiction(t *testing.T) {
 			"a configuration that cannot be read", `kubelet --config=/none.yaml; name $pid`,
 			[]string{"--runtime-endpoint", "unix://$CRI"},
 			policy.Unknown,
-			"cannot tell whether the kubelet",
+			"cannot find out whether the kubelet",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -87,7 +87,7 @@ func testReport() reaper.Report {
 	r.Look.Node.MayEnforce = policy.Fact{Truth: policy.Yes, Origin: "/proc/1/mountinfo"}
 	r.Means = policy.Means{
 		Openat2:  policy.Fact{Truth: policy.Yes, Detail: "the kernel stops each step at a mount"},
-		Landlock: policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories, it takes ABI 2 (Linux 5.19)"},
+		Landlock: policy.Fact{Truth: policy.No, Detail: "ABI 1 cannot allow a rename between directories; ABI 2 (Linux 5.19) is needed"},
 	}
 	r.Look.Node.Gauges = policy.KubeletGauges{
 		Origin: "https://127.0.0.1:10250/metrics", CleanedVolumes: new(int64(4)), Uncleaned: new(int64(7)), OrphanedRuntimePods: new(int64(0)),

@@ -77,7 +77,7 @@ func TestWholeBy(t *testing.T) {
 				t.Errorf("%v wrote no record %s:\n%s%s", c.args, kind, out, said)
 			}
 		}
-		if strings.Contains(said, ". Asked for by ") != (c.by != "") || !strings.Contains(said, c.by) {
+		if strings.Contains(said, ". Requested by ") != (c.by != "") || !strings.Contains(said, c.by) {
 			t.Errorf("%v shows no %q:\n%s", c.args, c.by, said)
 		}
 	}

@@ -32,7 +32,7 @@ const sendTimeout = 5 * time.Second
 
 // ErrStuck says that journald takes no record now. The record was not shown; it is sent
 // again later, since the ledger does not say sent.
-var ErrStuck = errors.New("journald takes no records")
+var ErrStuck = errors.New("journald accepts no records")
 
 // Format says how records look on a stream.
 type Format string

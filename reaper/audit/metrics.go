@@ -106,14 +106,14 @@ func NewMetrics(version string) *Metrics {
 		failures:       counters("failures_total", "Operations that failed, each with a line in the log.", "operation"),
 		podDirectories: gauge("pod_directories", "Entries of the pods directory at the last look, whatever they are."),
 		orphans:        gauges("orphans", "Orphaned pods on disk at the last look, by verdict; one that only mode observe keeps counts as reap.", "state"),
-		forPerson:      gauge("pods_for_person", "Pods at the last look that are kept for a reason about which a person should do something."),
+		forPerson:      gauge("pods_for_person", "Pods at the last look that are kept for a reason that needs an operator."),
 		named:          gauge("orphans_named", "Orphaned pods on disk at the last look that the running kubelet has named in its log since its start."),
 		kubeletErrors: gauges("kubelet_orphan_errors", "Orphaned pods that the kubelet could not clean up by its own count "+
 			"(kubelet_orphan_pod_cleaned_volumes_errors); absent while it cannot be asked."),
 		kubeletPods: gauges("kubelet_pods", "Pods by the kubelet's own count: desired, active, mirror and working now, orphaned (in the runtime) "+
-			"and restarted since its start. A state that it does not tell has no series.", "state"),
+			"and restarted since its start. A state that it does not report has no series.", "state"),
 		pods: gauges("pods", "Pods at the last look, by state; a pod may be in several. A state that is not known has no series.", "state"),
-		oldestSandbox: gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that the runtime keeps of a pod that nobody else knows, "+
+		oldestSandbox: gauges("oldest_orphaned_sandbox_age_seconds", "Age of the oldest stopped sandbox that only the runtime knows, "+
 			"0 without one; absent while the runtime cannot be asked."),
 		stray:             gauge("stray_entries", "Entries of the pods directory whose name is no pod UID; they are left alone."),
 		oldest:            gauge("oldest_orphan_age_seconds", "Time since the directory of the longest unchanged orphaned pod changed, 0 without orphans."),
@@ -121,13 +121,13 @@ func NewMetrics(version string) *Metrics {
 		quarantineBytes:   gauges("quarantine_bytes", "Allocated bytes in quarantine by class of content, as far as they were counted.", "class"),
 		breaker:           gauge("breaker_open", "1 while nothing is removed because a parked pod turned out to live."),
 		enforcing:         gauge("enforcing", "1 in mode enforce, 0 in mode observe."),
-		lastLook:          gauge("last_look_timestamp_seconds", "When the last look was taken, seconds since the epoch."),
+		lastLook:          gauge("last_look_timestamp_seconds", "Time of the last look, seconds since the epoch."),
 		lastSuccess:       gauge("last_success_timestamp_seconds", "When a pass last ended without a failure, seconds since the epoch."),
 		reported: gauges("last_report_timestamp_seconds", "When the node's OrphanReport was last written to the API server, seconds since the epoch; "+
 			"absent before that."),
 		quietLines:     counter("quiet_lines_total", "Log lines that kubelets wrote about pods until their message about the pod stopped, its directory gone."),
-		slow:           counter("slow_passes_total", "Passes that had not ended after 30 s; the log says what each was doing."),
-		lookLength:     gauge("look_duration_seconds", "How long the last look took."),
+		slow:           counter("slow_passes_total", "Passes that had not ended after 30 s; the log has what each was doing."),
+		lookLength:     gauge("look_duration_seconds", "Duration of the last look."),
 		sourceUp:       gauges("source_up", "1 while the log source is followed.", "source"),
 		sourceLastLine: gauges("source_last_line_timestamp_seconds", "When the last line came from the log source, seconds since the epoch.", "source"),
 	}

@@ -34,7 +34,7 @@ func What(r policy.Record) string { return cut(clean.Text(cmp.Or(r.Text, sentenc
 func compose(r policy.Record) string {
 	s := sentence(r)
 	if by := r.By.String(); by != "" {
-		s += ". Asked for by " + by
+		s += ". Requested by " + by
 	}
 	if undo := Undo(r); undo != "" {
 		s += ". Undo: " + undo

@@ -51,7 +51,7 @@ func New(noOpenat2 bool) (*Opener, error) {
 	}
 	if o.fallback != nil {
 		if err := o.stopsAtMounts(root); err != nil {
-			return nil, fmt.Errorf("cannot tell mounts apart: neither openat2 (%w) nor mount IDs (%w) work here", o.fallback, err)
+			return nil, fmt.Errorf("cannot distinguish mounts: neither openat2 (%w) nor mount IDs (%w) work here", o.fallback, err)
 		}
 	}
 	return o, nil

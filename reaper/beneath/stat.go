@@ -122,7 +122,7 @@ func sameBy(a, b int, ways ...func(fd int) (uint64, error)) (bool, error) {
 			break // it answers for one of them only, and another way would, too
 		}
 	}
-	return false, fmt.Errorf("it cannot be told whether it is a mount point: %s", first.Error())
+	return false, fmt.Errorf("it is not known whether it is a mount point: %s", first.Error())
 }
 
 var errNoMountID = errors.New("no mount ID")

@@ -71,7 +71,7 @@ func (s *Sweeper) restore(ctx context.Context, want wanted) (cni.Restored, error
 	var errs []error
 	for i, a := range slices.Backward(archives) {
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("interrupted: %d of %d archives were not read; the same command goes on from there", i+1, len(archives)))
+			errs = append(errs, fmt.Errorf("interrupted: %d of %d archives were not read; run the same command to continue", i+1, len(archives)))
 			break
 		}
 		errs = append(errs, r.archive(ctx, a.Name))

@@ -110,7 +110,7 @@ func (w *sweep) errorf(what string, err error) {
 // is full would be filled again and again.
 func (w *sweep) fail(ctx context.Context, keep []cni.Content, what string, err error) {
 	w.over = true
-	text := what + ", so nothing more of CNI is taken: " + err.Error()
+	text := what + ", so nothing more of CNI is removed: " + err.Error()
 	outs := make([]cni.Outcome, len(keep))
 	for i := range keep {
 		outs[i] = cni.Outcome{File: keep[i].File, Result: policy.Failed, Err: what}

@@ -106,9 +106,9 @@ func (s *Server) Check() error {
 		return err
 	case f.WantsPassword():
 		return fmt.Errorf("%s has basic_auth_users: then every request has to bring a password, and none can bring a bearer token beside it; "+
-			"take out one of the two", s.cfg.WebConfig)
+			"remove one of the two", s.cfg.WebConfig)
 	case f.WantsCertificate():
-		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever asked for; take out one of the two",
+		return fmt.Errorf("%s requires a certificate of every client (client_auth_type): then no bearer token is ever used; remove one of the two",
 			s.cfg.WebConfig)
 	case !f.HasTLS():
 		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
@@ -224,10 +224,10 @@ func (s *Server) Publish(p *report.Pass) {
 		return
 	}
 	for _, m := range r.Missing {
-		s.lacks = append(s.lacks, "nothing is taken, although the mode is enforce: "+m)
+		s.lacks = append(s.lacks, "nothing is removed, although the mode is enforce: "+m)
 	}
 	if p.BreakerOpen {
-		s.lacks = append(s.lacks, "nothing is taken, since the breaker is open: a parked pod turned out to live; see orphan-reaper quarantine list")
+		s.lacks = append(s.lacks, "nothing is removed, since the breaker is open: a quarantined pod turned out to be alive; inspect it with orphan-reaper quarantine list")
 	}
 }
 

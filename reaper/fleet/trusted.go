@@ -42,7 +42,7 @@ func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
 		return review.Verdict{Code: http.StatusForbidden, Words: "only for clients of this host, or authenticated ones: name basic_auth_users, or a " +
 			"client_auth_type that verifies against a client_ca_file, in the file that web.config_file names; or set web.token_review"}
 	case r.TLS == nil:
-		return review.Verdict{Code: http.StatusForbidden, Words: "bearer tokens are taken by TLS only; whoever was on the way could read one that came without"}
+		return review.Verdict{Code: http.StatusForbidden, Words: "bearer tokens need TLS: without it, others on the network can read them"}
 	case !bearer:
 		return review.Verdict{Code: http.StatusUnauthorized, Words: "only for clients of this host, or with a bearer token for the audience " + review.Audience}
 	}

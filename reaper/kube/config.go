@@ -168,7 +168,7 @@ func (u *kubeconfigUser) refuse() error {
 	case u.AuthProvider != nil:
 		return errors.New("its user's credentials come from an auth-provider, which is not supported; " + useInstead)
 	case u.Username != "":
-		return errors.New("its user has a name and a password, which no API server takes since 1.19; " + useInstead)
+		return errors.New("its user has a name and a password, which no API server accepts since 1.19; " + useInstead)
 	case u.As != "" || u.AsUID != "" || len(u.AsGroups) > 0 || len(u.AsExtra) > 0:
 		return errors.New("its user acts as another one (as, as-groups …), which is not supported; use the credentials of that one itself")
 	}

@@ -68,7 +68,7 @@ func Used(e Evidence, p Parked, r Rules, now Instant) Fact {
 		case f.Truth == Unknown:
 			used = Fact{Origin: f.Origin, Detail: unknownDetail(n, f)}
 		case e.Made.Undated || e.Made.Last.IsZero():
-			used = Fact{Origin: f.Origin, Detail: strings.TrimSpace("the runtime does not say when it was made: " + f.Detail)}
+			used = Fact{Origin: f.Origin, Detail: strings.TrimSpace("the runtime does not report when it was made: " + f.Detail)}
 		}
 	}
 	if used.Truth == Unknown && used.Detail == "" {

@@ -239,7 +239,7 @@ var meanings = [...]Meaning{
 	},
 	{
 		Kind: KindParked, Phase: PhaseParked, ID: "770d890e15114caab7fc14a24a19f47f", Level: LevelNotice, Restores: true, fold: parked,
-		Text: "Moved the directory of {pod} to quarantine, since nothing on this node shows that the pod lives{why}; it goes back by itself at a sign of life",
+		Text: "Moved {pod} to quarantine{why}",
 	},
 	{
 		Kind: KindNotParked, Phase: PhaseGone, ID: "f2e8fdcfa44a4d4e85897a89298e216d", Level: LevelInfo,
@@ -252,7 +252,7 @@ var meanings = [...]Meaning{
 	{
 		Kind: KindCleared, Phase: PhaseConfirmed, ID: "d474dce72fa34143898f2fdd57ad5ba9", Level: LevelNotice, Restores: true, person: always, fold: cleared,
 		Text:    "Moved what lay in {leaf} of {pod} to quarantine, so that the kubelet can remove the directory{why}",
-		instead: []wording{{erred, "What lay in {leaf} of {pod} stays in quarantine, since it cannot go back{why}"}},
+		instead: []wording{{erred, "What lay in {leaf} of {pod} stays in quarantine, since it cannot be put back{why}"}},
 	},
 	{
 		Kind: KindNotCleared, Phase: PhaseGone, ID: "6d44f1df4e8644c7aca97fdbf0cac10e", Level: LevelInfo,
@@ -281,17 +281,17 @@ var meanings = [...]Meaning{
 	{Kind: KindRestoring, Phase: PhaseRestoring, ID: "e8dc765c80a14f6ea39afe9cf8de3bcf", Level: LevelDebug, Intent: true, Text: intended},
 	{
 		Kind: KindRestored, Phase: PhaseGone, Became: "put back", ID: "97baaf3502444123ad3d99811c20585f", Level: LevelNotice, fold: restored,
-		Text:    "A person put the directory of {pod} back; it is kept from now on{why}",
-		instead: []wording{{ofLeaf, "A person put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
+		Text:    "An operator put {pod} back; it is kept from now on{why}",
+		instead: []wording{{ofLeaf, "An operator put what lay in {leaf} of {pod} back; the pod is kept from now on{why}"}},
 	},
 	{
 		Kind: KindForgotten, ID: "cfde9f471bac4d4abd87309e94a9b2ee", Level: LevelNotice, fold: forgotten,
-		Text: "A person no longer wants {pod} kept, which was put back; it is judged again from now on{why}",
+		Text: "{pod} is no longer kept by an operator; it is judged again from now on{why}",
 	},
 	{Kind: KindRemovingSandbox, ID: "c2bb86f841cf4068949d77daff7921fe", Level: LevelDebug, Intent: true, Text: intended},
 	{
 		Kind: KindRemovedSandbox, ID: "d56b6525215043d99528cf3579ff59e2", Level: LevelNotice,
-		Text: "Had the runtime remove the stopped sandbox{sandbox} of {pod}, since nobody else knows the pod any more{why}",
+		Text: "Had the runtime remove the stopped sandbox{sandbox} of {pod}, which only the runtime knew{why}",
 	},
 	{
 		Kind: KindKeptSandbox, ID: "0da97e40c1b644a89000afc8dbbd1a34", Level: LevelInfo,
@@ -299,20 +299,20 @@ var meanings = [...]Meaning{
 	},
 	{
 		Kind: KindConflict, Phase: PhaseConflict, ID: "5adf1591b3aa4b2d9bf0286a8e19c65a", Level: LevelWarning, person: always, fold: conflict,
-		Text:    "The directory of {pod} had been made again; that one is in quarantine{entry}, and only a person removes it{why}",
-		instead: []wording{{elder, "What {pod} had before it lived again is in quarantine{entry}, and only a person removes it{why}"}},
+		Text:    "The directory of {pod} had been made again; that one is in quarantine{entry} until it is purged{why}",
+		instead: []wording{{elder, "What {pod} had before it lived again is in quarantine{entry} until it is purged{why}"}},
 	},
 	{
 		Kind: KindFailed, ID: "d01b174376f7412fa17d708620025bd2", Level: LevelErr, person: always, fold: cutShort,
-		Text: "Could not finish with {pod}, a person should look{why}",
+		Text: "Could not finish with {pod}; inspect it{why}",
 	},
 	{
 		Kind: KindBreaker, ID: "c674b2a547d745ec98a20ddb52b25c8c", Level: LevelCrit, person: always,
-		Text: "Stopped removing anything, since {pod} turned out to live{why}. Find out why; then let it go on: orphan-reaper quarantine resume",
+		Text: "Stopped removing anything, since {pod} turned out to be alive{why}. Find out why, then run orphan-reaper quarantine resume",
 	},
 	{
 		Kind: KindResumed, ID: "5d521615b1fc48f98c222a7f9857f41d", Level: LevelNotice,
-		Text: "A person let orphan-reaper go on removing{why}",
+		Text: "An operator resumed removals{why}",
 	},
 	{
 		Kind: KindCNIRemoving, Phase: PhaseCNIRemoving, ID: "6fc7115fb6204f41a68f67d60cb1e25e", Level: LevelDebug, Intent: true,
@@ -325,7 +325,7 @@ var meanings = [...]Meaning{
 	},
 	{
 		Kind: KindCNIRestored, ID: "034afacab35b4acc8211dc329f9b6d31", Level: LevelNotice,
-		Text: "A person put back {files} that CNI had left, from {archive}{why}",
+		Text: "An operator put back {files} that CNI had left, from {archive}{why}",
 	},
 	{
 		Kind: KindQuiet, ID: "cfe0f290fffa4657b53d5c9b480329e7", Level: LevelNotice,

@@ -67,7 +67,7 @@ func (v *Verdict) sandboxes(e Evidence, h Hold, now Instant) {
 	if f := e.Facts[FactContainer]; f.Truth == Yes {
 		v.keep(Keep, ReasonContainer, f.Detail)
 	}
-	text := "nobody but the runtime knows the pod any more"
+	text := "only the runtime knows the pod"
 	if oldest, ok := e.OldestSandbox(); ok {
 		text += fmt.Sprintf(", whose oldest sandbox is %s old", max(0, now.Wall.Sub(oldest)).Round(time.Second))
 	}
@@ -123,7 +123,7 @@ func (j *judgement) terminating() {
 	}
 	text := fmt.Sprintf("the runtime has had it for %s, though %s", since.Round(time.Minute), e.Unwanted)
 	if counted {
-		text += fmt.Sprintf("; pods that nobody wants and that the kubelet has not finished with (kubelet_working_pods): %d", working)
+		text += fmt.Sprintf("; pods that the kubelet is still terminating (kubelet_working_pods): %d", working)
 	}
 	if c := n.Gauges.OrphanedRuntimePods; c != nil {
 		text += fmt.Sprintf("; found in the runtime since its start (kubelet_orphaned_runtime_pods_total): %d", *c)

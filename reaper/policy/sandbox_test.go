@@ -85,7 +85,7 @@ func TestTerminating(t *testing.T) {
 	}
 	i := slices.IndexFunc(v.Why, func(w Why) bool { return w.Reason == ReasonTerminating })
 	want := "the runtime has had it for 1h0m0s, though the kubelet's list of 3 pods has it not; " +
-		"pods that nobody wants and that the kubelet has not finished with (kubelet_working_pods): 1; " +
+		"pods that the kubelet is still terminating (kubelet_working_pods): 1; " +
 		"found in the runtime since its start (kubelet_orphaned_runtime_pods_total): 4"
 	if v.Why[i].Detail != want {
 		t.Errorf("%q", v.Why[i].Detail)

@@ -88,7 +88,7 @@ func (j *judgement) kubelet() {
 	}
 	switch {
 	case f[FactAnyNamed].Truth == Unknown && f[FactAnyNamed].Detail != "": // the pod network: see DoubtAnyNamed
-		j.objectUnreported(Keep, ReasonKubeletUnknown, "that the kubelet named other pods says nothing of this one: "+f[FactAnyNamed].Detail, need)
+		j.objectUnreported(Keep, ReasonKubeletUnknown, "the kubelet named other pods, which proves nothing about this one: "+f[FactAnyNamed].Detail, need)
 	case f[FactAnyNamed].Truth != Yes:
 		j.objectUnreported(Keep, ReasonKubeletUnknown, "no line that is surely of the running kubelet names this pod or, since its start, any other", need)
 	case !known: // else the reason is that the runtime or a cgroup knows it

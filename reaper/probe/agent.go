@@ -9,7 +9,7 @@ func (l *gathering) agent(uid parsers.PodUID) string {
 	if !ok {
 		return ""
 	}
-	return "; the process is of " + l.podName(owner) + ": restart that pod, and the mount goes"
+	return "; the process is of " + l.podName(owner) + ": restart that pod to end the mount"
 }
 
 // podName is how people call a pod: by its name where the runtime or the log directory has it.

@@ -43,7 +43,7 @@ func (p *Probe) node(ctx context.Context, l *gathering, found kubelet.Answer) po
 		return a
 	})
 	if err != nil {
-		n.MayEnforce.Detail = fmt.Sprintf("cannot tell whether these are the node's namespaces: %v", err)
+		n.MayEnforce.Detail = fmt.Sprintf("cannot find out whether these are the node's namespaces: %v", err)
 		return n
 	}
 	n.MayEnforce, n.FreeBytes, n.FreeInodes = a.enforce, a.bytes, a.inodes

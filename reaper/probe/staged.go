@@ -80,7 +80,7 @@ func (l *gathering) unstageHit(h mounts.Hit) string {
 		return "; if no pod uses the volume any more: restart " + l.podName(owner) + ", whose process holds it"
 	}
 	if in {
-		return "; if no pod uses the volume any more: end that process, and the mount goes"
+		return "; if no pod uses the volume any more, end that process to end the mount"
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func (b *batch) unused(ctx context.Context, a policy.Action, exchange func() pol
 // the runtime starts new threads from one that is not confined.
 func (b *batch) asked(ctx context.Context, a policy.Action) policy.Fact {
 	if b.r.used == nil {
-		return policy.Fact{Detail: "nobody was there to ask"}
+		return policy.Fact{Detail: "there was nothing to ask"}
 	}
 	answer := make(chan policy.Fact, 1)
 	go func() { answer <- b.r.used(ctx, a.UID, a.Parked) }()

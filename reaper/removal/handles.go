@@ -133,7 +133,7 @@ func (r *Remover) checkQuarantine(h *handles, fd int, change bool) error {
 		return nil //nolint:nilerr // what needs the pods directory asks for its error itself
 	}
 	if in, err := within(fd, h.podsID); err != nil || in {
-		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet takes it for a pod (%w)", path, orInvalid(err))
+		return fmt.Errorf("the quarantine %s lies in the pods directory, where the kubelet treats it as a pod (%w)", path, orInvalid(err))
 	}
 	if in, err := within(h.pods, h.quarID); err != nil || in {
 		return fmt.Errorf("the pods directory lies in the quarantine %s (%w)", path, orInvalid(err))
@@ -169,7 +169,7 @@ func (r *Remover) tighten(fd int, mode uint16, change bool) error {
 	if err := unix.Fchmod(fd, 0o700); err != nil {
 		return beneath.PathError("fchmod", r.quarPath(""), err)
 	}
-	r.log.Info("took other users' rights from the quarantine")
+	r.log.Info("removed other users' rights from the quarantine")
 	return nil
 }
 

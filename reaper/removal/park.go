@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	errOther    = errors.New("another directory has taken its name")
-	errNoID     = errors.New("the plan does not say which directory was judged")
+	errOther    = errors.New("another directory has its name now")
+	errNoID     = errors.New("the plan does not name the directory that was judged")
 	errTaken    = errors.New("another directory lies in quarantine under this entry's name")
 	errTwoMount = errors.New("quarantine and pods directory are on two mounts; set --quarantine-dir to a directory on the mount of the pods directory")
 )

@@ -350,7 +350,7 @@ func TestQuarantineBehindLink(t *testing.T) {
 	tr.Must(err)
 	o := run1(t, r, tr.parkAction(uidA))
 	want(t, o, policy.Refused, policy.ReasonCannotMove)
-	if !strings.Contains(o.Err, "kubelet takes it for a pod") {
+	if !strings.Contains(o.Err, "kubelet treats it as a pod") {
 		t.Fatal(o.Err)
 	}
 }

@@ -90,7 +90,7 @@ func Open(cfg Config) (*Remover, error) {
 	case !filepath.IsAbs(quar) || quar == "/":
 		return nil, fmt.Errorf("cannot use %q as the quarantine: not an absolute path", cfg.QuarantineDir)
 	case quar == pods || strings.HasPrefix(quar, pods+"/"):
-		return nil, fmt.Errorf("cannot use %q as the quarantine: the kubelet takes whatever lies in %s for a pod", quar, pods)
+		return nil, fmt.Errorf("cannot use %q as the quarantine: the kubelet treats whatever lies in %s as a pod", quar, pods)
 	case strings.HasPrefix(pods, quar+"/"):
 		return nil, fmt.Errorf("cannot use %q as the quarantine: it holds %s", quar, pods)
 	}

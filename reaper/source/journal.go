@@ -297,7 +297,7 @@ func (j *Journal) adapt(ctx context.Context, err error) bool {
 	default:
 		return false
 	}
-	j.opts.Logger.InfoContext(ctx, "journalctl refused an option, going on without it", slog.String("stderr", e.stderr))
+	j.opts.Logger.InfoContext(ctx, "journalctl refused an option; it is left out", slog.String("stderr", e.stderr))
 	return true
 }
 

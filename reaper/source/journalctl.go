@@ -59,7 +59,7 @@ func nodesJournalctl(root, pidNamespace string) (Journalctl, error) {
 	}
 	var own, node unix.Stat_t
 	if err := unix.Stat("/", &own); err != nil {
-		return Journalctl{}, fmt.Errorf("cannot look at the root directory: %w", err)
+		return Journalctl{}, fmt.Errorf("cannot read the root directory: %w", err)
 	}
 	switch err := unix.Stat(root, &node); {
 	case errors.Is(err, fs.ErrPermission):

@@ -22,8 +22,8 @@ type DamagedError struct {
 
 // Error says which line and what to do.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s: line %d is damaged (%s): nothing was changed and nothing will be removed until a person has looked: "+
-		"keep a copy, then take that line out, or move the file away to begin a new one "+
+	return fmt.Sprintf("%s: line %d is damaged (%s): nothing was changed and nothing will be removed until it is repaired: "+
+		"keep a copy, then delete that line, or move the file away to begin a new one "+
 		"(what lies in quarantine is then left alone; each entry has a manifest beside it)", e.Path, e.Line, e.Reason)
 }
 

@@ -27,12 +27,12 @@ func (s *Store) Runner() (pid int, since time.Time, err error) {
 		return 0, time.Time{}, nil
 	}
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("cannot look at the daemon's lock: %w", err)
+		return 0, time.Time{}, fmt.Errorf("cannot read the daemon's lock: %w", err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	table, err := os.ReadFile(lockTable)
 	if err != nil || !ok {
-		return 0, time.Time{}, fmt.Errorf("cannot tell who holds the daemon's lock: %w", err)
+		return 0, time.Time{}, fmt.Errorf("cannot find out who holds the daemon's lock: %w", err)
 	}
 	signed, err := strconv.Atoi(s.holder(runLock))
 	if err != nil || !holds(table, signed, st.Ino) {

@@ -62,7 +62,7 @@ func (s *Store) openSent() error {
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("cannot tell which records the journal has got: all are shown again", errAttr(err))
+			s.log.Warn("cannot find out which records the journal has: all are written again", errAttr(err))
 		}
 		if err := s.writeFile(sentFile, fmt.Appendf(nil, sentFormat, 0)); err != nil {
 			return err

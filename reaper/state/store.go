@@ -227,7 +227,7 @@ func openDir(dir string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, root: disk{root}, log: opts.Log, opts: opts}
 	now, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, now) {
-		err = errors.New("another directory took its name")
+		err = errors.New("another directory has its name now")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the state directory %s: %w", dir, err), root.Close())
@@ -240,11 +240,11 @@ func openDir(dir string, opts Options) (*Store, error) {
 func (s *Store) checkOwner() error {
 	info, err := s.root.Stat(".")
 	if err != nil {
-		return fmt.Errorf("cannot look at the state directory: %w", err)
+		return fmt.Errorf("cannot read the state directory: %w", err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("cannot tell who owns %s", s.dir)
+		return fmt.Errorf("cannot find out who owns %s", s.dir)
 	}
 	if uid := os.Geteuid(); int(st.Uid) != uid {
 		return fmt.Errorf("cannot use %s as state directory: user %d owns it, and this process runs as user %d", s.dir, st.Uid, uid)
@@ -275,7 +275,7 @@ func (s *Store) readVersion() (int, error) {
 		return 0, fmt.Errorf("cannot read %s: it holds %.20q and should hold a number; if the directory is orphan-reaper's, write %d there", path, b, Version)
 	}
 	if v > Version {
-		return 0, fmt.Errorf("cannot use %s: version %d, and this program knows version %d: %w; "+
+		return 0, fmt.Errorf("cannot use %s: version %d, and this program reads version %d: %w; "+
 			"install that one, or name another --state-dir", s.dir, v, Version, ErrNewer)
 	}
 	return v, nil

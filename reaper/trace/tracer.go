@@ -132,7 +132,7 @@ func (t *Tracer) failed(err error) {
 	t.failing = true
 	t.mu.Unlock()
 	if !told {
-		t.cfg.Log.Warn("traces cannot be sent, and are dropped; the node is looked after as before, and this is told once",
+		t.cfg.Log.Warn("traces cannot be sent, and are dropped; the daemon works as before; this is logged once",
 			slog.String("endpoint", t.cfg.Endpoint), slog.Any("error", err))
 	}
 }

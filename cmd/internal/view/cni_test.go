@@ -71,8 +71,8 @@ func TestCNISums(t *testing.T) {
 	for want, totals := range map[string]cniTotalsView{
 		"": {},
 		"6 CNI files: 1 would be removed now; 2 wait; 1 is kept; 2 need you.": {Files: 6, Reap: 1, Wait: 2, Keep: 3, ForPerson: 2},
-		"1 CNI file: 1 needs you.":                                    {Files: 1, Keep: 1, ForPerson: 1},
-		"300,000 CNI files: 300,000 would be removed now.":                    {Files: 300000, Reap: 300000},
+		"1 CNI file: 1 needs you.":                         {Files: 1, Keep: 1, ForPerson: 1},
+		"300,000 CNI files: 300,000 would be removed now.": {Files: 300000, Reap: 300000},
 	} {
 		v := Report{CNITotals: totals}
 		if got := v.cniSums(); got != want {

@@ -70,7 +70,7 @@ func Reports(ctx context.Context, s *kube.Server, now time.Time, begin func(), e
 	reports := list{path: report.ResourcePath, as: "application/json", page: reportsAPage}
 	if err := readAll(ctx, a, reports, func() { begin(); c.reset() }, c.add); err != nil {
 		if kube.Refused(err, 404) {
-			return Doubt{}, errors.New("the cluster has no OrphanReports: nobody has applied their CustomResourceDefinition, which the chart has")
+			return Doubt{}, errors.New("the cluster has no OrphanReports: apply their CustomResourceDefinition, which the chart has")
 		}
 		return Doubt{}, fmt.Errorf("cannot list the OrphanReports: %w%s", err, advice(err, s.User, "list orphanreports ("+report.APIGroup+")"))
 	}
@@ -102,7 +102,7 @@ func ReadReports(r io.Reader, now time.Time, each Each) (Doubt, error) {
 	}}
 	if err := page.read(r); err != nil {
 		if page.size == 0 && errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("there is nothing: kubectl may have said why")
+			err = errors.New("there is nothing: kubectl may have printed the cause")
 		}
 		return Doubt{}, fmt.Errorf("cannot read the reports: %w", err)
 	}
@@ -153,7 +153,7 @@ func (c *census) add(i *item) error {
 	case age > staleAfter:
 		c.old[name] = fmt.Errorf("its last report is of %s, %s ago", r.At.UTC().Format(time.RFC3339), age.Round(time.Minute))
 	case age < -staleAfter:
-		c.old[name] = fmt.Errorf("its last report is of %s, which has not come yet: look at its clock", r.At.UTC().Format(time.RFC3339))
+		c.old[name] = fmt.Errorf("its last report is of %s, which lies in the future: check its clock", r.At.UTC().Format(time.RFC3339))
 	default:
 		c.fresh[name] = true
 		c.each(target(name), &r, nil)
@@ -190,7 +190,7 @@ func (c *census) doubt(why string) Doubt {
 	case len(c.fresh)+len(c.old) > 0:
 		return Doubt{Notes: []string{"A node that never wrote a report is missing here: " + why + "."}}
 	}
-	note := "No node has written a report, and which nodes there are is not known: " + why + ". Nothing tells whether a daemon runs."
+	note := "No node has written a report, and which nodes there are is not known: " + why + ". It is not known whether a daemon runs there."
 	return Doubt{Notes: []string{note}, Nobody: true}
 }
 

@@ -80,7 +80,7 @@ func TestReports(t *testing.T) {
 	}
 	bad := strings.Replace(reportOf("bad", 0), `"keep":1`, `"keep":-1`, 1)
 	const old = " silent: its last report is of 2026-05-01T09:00:00Z, 3h0m0s ago"
-	const ahead = " silent: its last report is of 2026-05-01T15:00:00Z, which has not come yet"
+	const ahead = " silent: its last report is of 2026-05-01T15:00:00Z, which lies in the future"
 	for name, c := range map[string]struct {
 		nodes string
 		pages []http.HandlerFunc
@@ -94,7 +94,7 @@ func TestReports(t *testing.T) {
 				reportOf("a", 0), reportOf("old", 3*time.Hour), reportOf("ahead", -3*time.Hour), bad,
 				`{"metadata":{"name":"text"},"report":"x"}`, reportOf("gone", 3*time.Hour), reportOf("new", 0))},
 			[]string{
-				"a", "new", "ahead" + ahead + ": look at its clock",
+				"a", "new", "ahead" + ahead + ": check its clock",
 				"bad silent: its report is none of orphan-reaper's: it counts less than nothing, or more than a node has",
 				"none silent: it has written no report", "old" + old,
 				"text silent: its report is none of orphan-reaper's: json: cannot unmarshal string into Go value of type report.Report",
@@ -128,7 +128,7 @@ func TestReportsNotRead(t *testing.T) {
 		h     http.HandlerFunc
 		want  string
 	}{
-		"no definition": {nodes, testkit.Refuse(404, "the server could not find the requested resource"), "nobody has applied their CustomResourceDefinition"},
+		"no definition": {nodes, testkit.Refuse(404, "the server could not find the requested resource"), "apply their CustomResourceDefinition"},
 		"no right":      {nodes, testkit.Refuse(403, "forbidden"), "somebody needs the right to list orphanreports (orphan-reaper.github.io)"},
 		"twice":         {nodes, testkit.Answer(itemsOf("OrphanReportList", "", reportOf("a", 0), reportOf("a", 0))), `"a" stands twice`},
 		"no name":       {nodes, testkit.Answer(itemsOf("OrphanReportList", "", reportOf("", 0))), "has no name"},
@@ -168,7 +168,7 @@ func TestReadReports(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                                       "kubectl may have said why",
+		"":                                       "kubectl may have printed the cause",
 		"NAME   MODE\na  enforce\n":              "invalid character",
 		itemsOf("List", "", `{"kind":"Secret"}`): `"Secret", which is neither`,
 		strings.TrimSuffix(itemsOf("List", "", reportOf("a", 0)), "]}"): "unexpected EOF",

@@ -37,7 +37,7 @@ func ParseTarget(text string) (report.Target, error) {
 	case u.User != nil:
 		return report.Target{}, fmt.Errorf("%q has a password in it, which others could read: use --user and --password-file", u.Redacted())
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return report.Target{}, fmt.Errorf("%q has a path: the address alone is asked for", text)
+		return report.Target{}, fmt.Errorf("%q has a path: give the address only", text)
 	}
 	t := report.Target{Node: node, URL: u.Scheme + "://" + u.Host, Named: node != ""}
 	if !t.Named {

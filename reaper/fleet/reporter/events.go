@@ -81,14 +81,14 @@ func (w *Writer) sendEvents(ctx context.Context, a *kube.Asker, n identity) {
 		}
 	}
 	if !e.breaker.at.IsZero() {
-		text := "A pod that everything told dead showed a sign of life after it had been parked. It was put back, and orphan-reaper takes nothing more on this " +
+		text := "A pod that was proved dead showed a sign of life in quarantine. It was put back, and orphan-reaper removes nothing more on this " +
 			"node. Find out why, then run orphan-reaper quarantine resume there."
 		if w.sendEvent(ctx, a, n, reasonBreaker, text, e.breaker.at) {
 			e.breaker = event{}
 		}
 	}
 	if !e.person.at.IsZero() && (e.last.IsZero() || now.Sub(e.last) >= eventEvery) {
-		text := fmt.Sprintf("Orphaned pods that wait for a person: %d more. kubectl get orphanreport %s -o yaml says which, and why.", e.person.count, n.name)
+		text := fmt.Sprintf("Orphaned pods that need an operator: %d more. kubectl get orphanreport %s -o yaml shows which, and why.", e.person.count, n.name)
 		if w.sendEvent(ctx, a, n, reasonPerson, text, e.person.at) {
 			e.person, e.last = event{}, now
 		}

@@ -41,7 +41,7 @@ func (s *apiServer) written(t *testing.T) (list []string) {
 		if e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name != "n1" || e.InvolvedObject.UID != "u1" || !strings.HasPrefix(e.Metadata.Name, "n1.") {
 			t.Errorf("%s", r.body)
 		}
-		_, n, _ := strings.Cut(e.Message, "a person: ")
+		_, n, _ := strings.Cut(e.Message, "an operator: ")
 		n, _, _ = strings.Cut(n, " more")
 		list = append(list, strings.TrimSpace(e.Reason+" "+n))
 	}

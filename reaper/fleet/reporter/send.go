@@ -136,7 +136,7 @@ const otherDefinition = "the cluster's definition of OrphanReport may be another
 // diagnose returns what kind of failure it is, and what to do about it.
 func diagnose(err error) (kind, mend string) {
 	for code, mend := range map[int]string{
-		http.StatusUnauthorized: "the API server does not know these credentials: look at the file that orphan_report names, or at the pod's token",
+		http.StatusUnauthorized: "the API server does not know these credentials: check the file that orphan_report names, or the pod's token",
 		http.StatusForbidden: "the account needs create and patch on orphanreports.orphan-reaper.github.io, and where the chart's " +
 			"ValidatingAdmissionPolicy is, a token that is bound to a pod of this node, whose name node_name then is",
 		http.StatusNotFound:              "the cluster has no OrphanReports: apply their definition (orphanReport.crd in the chart), or set orphan_report to none",

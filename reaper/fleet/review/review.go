@@ -38,7 +38,7 @@ var (
 	nobody  = Verdict{http.StatusUnauthorized, "the API server does not know the bearer token, or it is not for the audience " + Audience +
 		" (kubectl create token --audience " + Audience + ")"}
 	unknown = Verdict{http.StatusServiceUnavailable, "whose the bearer token is cannot be found out: the API server does not answer, or does not let " +
-		"the daemon ask. The daemon's log says more"}
+		"the daemon ask. The daemon's log has more"}
 	tooMany = Verdict{http.StatusTooManyRequests, "too many bearer tokens that are not known here yet; try again in a minute"}
 )
 
@@ -166,7 +166,7 @@ func (r *Reviewer) tell(ctx context.Context, token string, err error) {
 		return
 	}
 	r.told = text
-	r.log.WarnContext(ctx, "the API server cannot be asked whose a bearer token is, so no client is let in by one; the node is looked after as before",
+	r.log.WarnContext(ctx, "the API server cannot be asked about bearer tokens, so clients that use one are refused; the daemon works as before",
 		slog.String("error", text))
 }
 

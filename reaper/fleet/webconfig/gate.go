@@ -121,7 +121,7 @@ func (g *Gate) forClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c, err = g.config(f)
 	}
 	if err == nil && c == nil {
-		err = errors.New("tls_server_config is gone; to turn TLS off takes a restart")
+		err = errors.New("tls_server_config is gone; to turn TLS off, restart the daemon")
 	}
 	g.tell(&g.connections, err)
 	return c, err
@@ -138,7 +138,7 @@ func (g *Gate) tell(told *string, err error) {
 	*told = text
 	g.mu.Unlock()
 	if err != nil && isNew {
-		g.log.Error("the web configuration cannot be used: who asks over HTTP is refused until it can", slog.String("file", g.path), slog.Any("error", err))
+		g.log.Error("the web configuration cannot be used: HTTP requests are refused until it can", slog.String("file", g.path), slog.Any("error", err))
 	}
 }
 

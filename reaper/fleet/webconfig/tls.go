@@ -109,11 +109,11 @@ func (t *TLS) config(p *pems) (*tls.Config, error) {
 	}
 	if t.ClientCA+t.CAFile != "" {
 		if auth == tls.NoClientCert {
-			return nil, errors.New("tls_server_config names client authorities, and asks for no certificate: client_auth_type is missing")
+			return nil, errors.New("tls_server_config names client authorities, and requests no certificate: client_auth_type is missing")
 		}
 		c.ClientCAs = x509.NewCertPool()
 		if !c.ClientCAs.AppendCertsFromPEM(p.authorities) && auth == tls.RequireAndVerifyClientCert {
-			return nil, errors.New("there is no certificate in the client_ca_file or client_ca: nobody could connect")
+			return nil, errors.New("there is no certificate in the client_ca_file or client_ca: no client could connect")
 		}
 	}
 	if t.Names != nil && auth != tls.NoClientCert {

@@ -86,7 +86,7 @@ func tellRestored(e *policy.Evidence, was *policy.EntryState) {
 		e.Facts.Set(policy.FactRestored, policy.No, "ledger", "")
 		return
 	}
-	e.Facts.Set(policy.FactRestored, policy.Yes, "ledger", "a person restored it from quarantine")
+	e.Facts.Set(policy.FactRestored, policy.Yes, "ledger", "an operator restored it from quarantine")
 	if e.PodName == "" {
 		e.Namespace, e.PodName = was.Namespace, was.PodName
 	}

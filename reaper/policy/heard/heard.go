@@ -202,7 +202,7 @@ func (h *Heard) Tell(e *policy.Evidence, n policy.Node, now policy.Instant) {
 	}
 	var detail string
 	if !h.spoke() && !e.RuntimeOnly {
-		teardown, detail = policy.Unknown, "nothing was heard from the kubelet's log since its start, so it may work on a volume: is its log read? see --log-source"
+		teardown, detail = policy.Unknown, "no line of the kubelet was read since its start, so it may work on a volume: check that its log is read (--log-source)"
 	}
 	if h.Full && !h.over(Teardown{At: h.Dropped}) {
 		teardown, detail = policy.Unknown, "the log has more errors about volumes than can be kept, so one of this pod may have been dropped"

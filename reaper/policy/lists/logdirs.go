@@ -33,7 +33,7 @@ func (l *PodLogs) Fact(e *policy.Evidence, logless parsers.PodUID) policy.Fact {
 	case neverRan(e):
 		f.Truth = policy.No // such a pod has none, whoever cleans
 	case logless != "":
-		f.Detail = "the pod " + string(logless) + " runs and has no log directory there: somebody removes them, or they lie elsewhere"
+		f.Detail = "the pod " + string(logless) + " runs and has no log directory there: they are removed, or lie elsewhere"
 	default:
 		f.Truth = policy.No
 	}

@@ -103,17 +103,17 @@ func (l *KubeletList) Weigh() {
 	case !l.Proven:
 		l.weigh("the read-only port does not prove that it is the kubelet's")
 	case l.More: // no kubelet does so; but then this is a part
-		l.weigh("the kubelet's list goes on elsewhere")
+		l.weigh("the kubelet's list is continued elsewhere")
 	case l.Nameless > 0:
 		l.weigh("the kubelet's list has pods without a UID")
 	case l.FromAPI == 0:
 		l.weigh("the kubelet's list has no pod of the API server's: its sources may not be ready")
 	case l.Metrics != "":
-		l.weigh("it is not known whether the kubelet has taken in all of its pods since its start: /metrics not answered: " + l.Metrics)
+		l.weigh("it is not known whether the kubelet has admitted all of its pods since its start: /metrics not answered: " + l.Metrics)
 	case l.Gauges.Working == nil && l.Gauges.Uncleaned != nil:
 		l.weigh("the kubelet is still taking in its pods since its start, or does not show kubelet_working_pods (--disabled-metrics)")
 	case l.Gauges.Working == nil:
-		l.weigh("it is not known whether the kubelet has taken in all of its pods since its start: " +
+		l.weigh("it is not known whether the kubelet has admitted all of its pods since its start: " +
 			"it shows no kubelet_working_pods (1.27 and newer have it, unless disabled)")
 	default:
 		l.weigh("")

@@ -37,7 +37,7 @@ func TestKubeletListWhole(t *testing.T) {
 		"":                        func(*KubeletList) {},
 		"not asked":               func(l *KubeletList) { l.Silent = "not asked" },
 		"the read-only port":      func(l *KubeletList) { l.Proven = false },
-		"goes on elsewhere":       func(l *KubeletList) { l.More = true },
+		"is continued elsewhere":  func(l *KubeletList) { l.More = true },
 		"pods without a UID":      func(l *KubeletList) { l.Nameless = 1 },
 		"sources may not be":      func(l *KubeletList) { l.FromAPI = 0 },
 		"/metrics not answered":   func(l *KubeletList) { l.Metrics = "it answers 403" },

@@ -16,7 +16,7 @@ func Resources(l *policy.Look, e *policy.Evidence) policy.Fact {
 	case r.Silent != "":
 		return f
 	case !e.CertainName:
-		f.Detail = "it lists names, and nobody knows this pod's"
+		f.Detail = "it lists names, and this pod's is not known"
 		return f
 	}
 	f.Truth = policy.No

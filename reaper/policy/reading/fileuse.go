@@ -52,7 +52,7 @@ func (u FileUse) Fact(origin string) policy.Fact {
 
 // Refusal says that processes could not be asked, and what is missing.
 func Refusal(n int, first string) error {
-	return fmt.Errorf("processes that could not be read: %d, one of them PID %s; it takes CAP_SYS_PTRACE", n, first)
+	return fmt.Errorf("processes that could not be read: %d, one of them PID %s; CAP_SYS_PTRACE is needed", n, first)
 }
 
 // NewUse is what one source says on the use of a directory that was made again. What it says of

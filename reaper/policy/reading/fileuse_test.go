@@ -17,7 +17,7 @@ func TestFileUse(t *testing.T) {
 		"nobody uses it":       {FileUse{Read: 7}, policy.Fact{Truth: policy.No}},
 		"one refuses": {
 			FileUse{Read: 7, Refused: 1, First: "9 (app)"},
-			policy.Fact{Detail: "processes that could not be read: 1, one of them PID 9 (app); it takes CAP_SYS_PTRACE"},
+			policy.Fact{Detail: "processes that could not be read: 1, one of them PID 9 (app); CAP_SYS_PTRACE is needed"},
 		},
 		"PID 1 refuses":                 {FileUse{Read: 7, Init: "1 (init)"}, policy.Fact{Truth: policy.No, Detail: "PID 1 (init) could not be read"}},
 		"PID 1 and one more":            {FileUse{Read: 7, Init: "1 (init)", Refused: 1}, policy.Fact{Detail: Refusal(1, "").Error()}},

@@ -39,7 +39,7 @@ func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 	case n.Self:
 		f.Truth, f.Origin, f.Detail = policy.Yes, "--node-namespaces", "self: these namespaces are the node"
 	case n.PIDErr != nil:
-		f.Detail = fmt.Sprintf("cannot tell this process's PID namespace: %v", n.PIDErr)
+		f.Detail = fmt.Sprintf("cannot find out this process's PID namespace: %v", n.PIDErr)
 	case !n.Initial && !n.Kubelet:
 		f.Truth = policy.No
 		f.Detail = "this is neither the host's PID namespace nor one where a kubelet runs; run on the host " +
@@ -51,7 +51,7 @@ func (n *Namespaces) MayEnforce(origin string) policy.Fact {
 	case n.same():
 		f.Truth, f.Detail = policy.Yes, "the mount namespace of PID 1"
 	case n.PlacesErr != nil:
-		f.Detail = fmt.Sprintf("cannot tell on which mounts the directories lie that are changed: %v", n.PlacesErr)
+		f.Detail = fmt.Sprintf("cannot find out on which mounts the directories lie that are changed: %v", n.PlacesErr)
 	default:
 		f.Truth, f.Detail = n.follow()
 	}

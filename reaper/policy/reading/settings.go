@@ -54,10 +54,10 @@ func (s Settings) Agree(origin string, ours, others []Kubelet, doubt error) poli
 		f.Truth, f.Origin, f.Detail = policy.Yes, "--runtime-endpoint", "none: there is no kubelet to agree with"
 		return f
 	case doubt != nil && s.RootDirSet:
-		f.Detail = fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: %v", s.RootDir, doubt)
+		f.Detail = fmt.Sprintf("cannot find out whether the kubelet agrees with --root-dir %s: %v", s.RootDir, doubt)
 		return f
 	case doubt != nil:
-		f.Detail = fmt.Sprintf("cannot tell the kubelet's root directory: %v; set --root-dir", doubt)
+		f.Detail = fmt.Sprintf("cannot find the kubelet's root directory: %v; set --root-dir", doubt)
 		return f
 	}
 	if truth, words := s.rootAgrees(ours, others); truth != policy.Yes {
@@ -70,9 +70,9 @@ func (s Settings) Agree(origin string, ours, others []Kubelet, doubt error) poli
 			return f
 		}
 	}
-	f.Truth, f.Detail = policy.Yes, "no kubelet runs that could say otherwise"
+	f.Truth, f.Detail = policy.Yes, "no kubelet runs that could contradict"
 	if len(ours) > 0 {
-		f.Detail = "nothing that is set says otherwise than " + wordsOf(ours)
+		f.Detail = "no setting contradicts " + wordsOf(ours)
 	}
 	return f
 }
@@ -87,8 +87,8 @@ func (s Settings) rootAgrees(ours, others []Kubelet) (policy.Truth, string) {
 	case s.RootDirSet && len(ours) > 0:
 		return policy.Yes, "" // the operator has chosen among them
 	case s.RootDirSet && hidden:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet agrees with --root-dir %s: k3s hides its command line, and its configuration "+
-			"file says otherwise: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", s.RootDir, wordsOf(others), s.RootDir)
+		return policy.Unknown, fmt.Sprintf("cannot find out whether the kubelet agrees with --root-dir %s: k3s hides its command line, and its configuration "+
+			"file differs: %s; write kubelet-arg: [root-dir=%s] there, if that is its root directory", s.RootDir, wordsOf(others), s.RootDir)
 	case s.RootDirSet:
 		return policy.No, fmt.Sprintf("--root-dir is %s, and the kubelet that runs has another: %s; leave --root-dir out, or set it to the kubelet's",
 			s.RootDir, wordsOf(others))
@@ -111,12 +111,12 @@ func (s Settings) endpointAgrees(k Kubelet) (policy.Truth, string) {
 	case s.Endpoint == "":
 		return policy.Yes, ""
 	case e.Told == "" && e.Err != nil:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether the kubelet (PID %d) agrees with --runtime-endpoint %s: %v; %s",
+		return policy.Unknown, fmt.Sprintf("cannot find out whether the kubelet (PID %d) agrees with --runtime-endpoint %s: %v; %s",
 			k.PID, s.Endpoint, e.Err, AdviceReadable)
 	case e.Told == "":
 		return policy.Yes, ""
 	case e.Err != nil:
-		return policy.Unknown, fmt.Sprintf("cannot tell whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
+		return policy.Unknown, fmt.Sprintf("cannot find out whether --runtime-endpoint %s is the socket of the kubelet (PID %d), %s: %v",
 			s.Endpoint, k.PID, e.Told, e.Err)
 	case !e.Same:
 		return policy.No, fmt.Sprintf("--runtime-endpoint is %s, and the kubelet (PID %d) uses %s; leave --runtime-endpoint out, or set it to the kubelet's",

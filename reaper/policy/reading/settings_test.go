@@ -25,7 +25,7 @@ func TestSettingsAgree(t *testing.T) {
 	}{
 		"waived":                   {Settings{Waive: true}, nil, []Kubelet{b}, errors.New("x"), yes, "no kubelet to agree with", false},
 		"none runs":                {found, nil, nil, nil, yes, "no kubelet runs", false},
-		"found":                    {found, []Kubelet{a}, nil, nil, yes, "says otherwise than a", false},
+		"found":                    {found, []Kubelet{a}, nil, nil, yes, "no setting contradicts a", false},
 		"found, and another runs":  {found, []Kubelet{a}, []Kubelet{b}, nil, no, "several kubelets run, and --root-dir names none of them: a; b", false},
 		"set, and another runs":    {set, []Kubelet{a}, []Kubelet{b}, nil, yes, "a", false},
 		"set to another":           {set, nil, []Kubelet{b}, nil, no, "--root-dir is /a, and the kubelet that runs has another: b", false},

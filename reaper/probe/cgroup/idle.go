@@ -65,7 +65,7 @@ func processesIn(ctx context.Context, paths []string) (idle, busy bool) {
 func populated(ctx context.Context, path string) (bool, error) {
 	if text, err := os.ReadFile(filepath.Join(path, "cgroup.events")); err == nil {
 		if !bytes.Contains(text, []byte("populated ")) {
-			return false, errors.New("cgroup.events does not say whether it is populated")
+			return false, errors.New("cgroup.events does not show whether it is populated")
 		}
 		return !bytes.Contains(text, []byte("populated 0")), nil
 	}

@@ -271,7 +271,7 @@ func (f *chunkFacts) foreign(o *owner, file *cni.File) policy.Fact {
 	case o.sandbox:
 		return policy.Fact{Truth: policy.No, Origin: "engines"}
 	case file.Network == "":
-		return policy.Fact{Origin: dir, Detail: "no file tells its network"}
+		return policy.Fact{Origin: dir, Detail: "no file has its network"}
 	case conf.networks[file.Network], file.Network == loopback, f.s.podNets[file.Network]:
 		return policy.Fact{Truth: policy.No, Origin: dir}
 	case conf.err != nil:

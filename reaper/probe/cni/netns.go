@@ -139,8 +139,8 @@ func (f *chunkFacts) netns(o *owner, file *cnipolicy.File) policy.Fact {
 		fact.Truth = policy.No
 		if place := f.mayBeIn(file); place != "" {
 			fact.Truth = policy.Unknown
-			fact.Detail = "no cache file tells its network namespace, and " + clean.Name(place) + " is nobody's that is known: " +
-				"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, ip netns delete takes it away"
+			fact.Detail = "no cache file has its network namespace, and " + clean.Name(place) + " belongs to no known container: " +
+				"see ip netns pids and ip -n NAME address with NAME " + clean.Name(filepath.Base(place)) + "; if it is left over, remove it with ip netns delete"
 		}
 	}
 	return fact

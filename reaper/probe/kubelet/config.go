@@ -165,7 +165,7 @@ func (k Kubelet) manifestSource() (manifestSource, error) {
 	}
 	for _, path := range s.paths {
 		if !filepath.IsAbs(path) {
-			return manifestSource{}, fmt.Errorf("cannot tell where its static pods' path %q begins", path)
+			return manifestSource{}, fmt.Errorf("cannot find out where its static pods' path %q begins", path)
 		}
 	}
 	return s, nil

@@ -18,7 +18,7 @@ func (r *Reader) Sockets(usual []string) cri.Sockets {
 	if k, err := oneKubelet(r.ProcDir, r.RootDir); err == nil && k != nil {
 		endpoint, err := k.runtimeEndpoint()
 		if err != nil {
-			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not tell: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
+			return cri.Sockets{Err: fmt.Errorf("the kubelet (PID %d) does not show it: %w; %s", k.ID.PID, err, reading.AdviceReadable)}
 		}
 		if endpoint != "" {
 			return k.namedSocket(endpoint)

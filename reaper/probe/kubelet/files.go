@@ -44,12 +44,12 @@ func (s scanner) filesOf(pid int, start int64) (kubeletFiles, error) {
 	case err != nil && procfs.Vanished(err):
 		return files, procfs.ErrEnded
 	case err != nil:
-		files.err = fmt.Errorf("cannot tell which files it sees: %w", err)
+		files.err = fmt.Errorf("cannot find out which files it sees: %w", err)
 		return files, nil
 	}
 	ours, err := firstMount(filepath.Join(s.procDir, "self", "mountinfo"))
 	if err != nil {
-		files.err = fmt.Errorf("cannot tell which files this process sees: %w", err)
+		files.err = fmt.Errorf("cannot find out which files this process sees: %w", err)
 		return files, nil
 	}
 	files.apart = len(theirs) == 0 || !bytes.Equal(theirs, ours)

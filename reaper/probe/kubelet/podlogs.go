@@ -41,7 +41,7 @@ func (r *Reader) readPodLogs(running *Kubelet) *lists.PodLogs {
 		files = running.files
 		c, err := running.configured()
 		if err != nil { // the usual place is good enough for names
-			l.Err = fmt.Errorf("cannot tell where the kubelet keeps the pods' logs: %w", err)
+			l.Err = fmt.Errorf("cannot find out where the kubelet keeps the pods' logs: %w", err)
 		} else if c.PodLogsDir != "" {
 			l.Dir = c.PodLogsDir
 		}

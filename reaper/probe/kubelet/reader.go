@@ -85,7 +85,7 @@ func (r *Reader) Find(ctx context.Context) (a Answer) {
 	a.Running, a.Runs = running, policy.Fact{Origin: r.ProcDir}
 	switch {
 	case err != nil:
-		a.Runs.Detail = fmt.Sprintf("cannot tell which kubelet runs: %v", err)
+		a.Runs.Detail = fmt.Sprintf("cannot find out which kubelet runs: %v", err)
 	case running == nil:
 		a.Runs.Truth, a.Runs.Detail = policy.No, "no kubelet runs with the root directory "+r.RootDir
 		if len(f.ks.others) > 0 {
@@ -232,11 +232,11 @@ func anyKubelet(procDir string) (*Kubelet, error) {
 	first := ks[0]
 	for _, k := range ks {
 		if k.rootErr != nil {
-			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
+			return nil, fmt.Errorf("cannot find the root directory of %s (PID %d): %w", k.name, k.ID.PID, k.rootErr)
 		}
 		switch same, err := k.hasRoot(first.rootDir); {
 		case err != nil:
-			return nil, fmt.Errorf("cannot tell the root directory of %s (PID %d): %w", k.name, k.ID.PID, err)
+			return nil, fmt.Errorf("cannot find the root directory of %s (PID %d): %w", k.name, k.ID.PID, err)
 		case !same && k == first:
 			return nil, fmt.Errorf("%s: that is in a mount namespace of its own, and another directory than ours of that name", k)
 		case !same:

@@ -385,7 +385,7 @@ func TestCheckWaived(t *testing.T) {
 			{PID: 42, Parent: 41, Comm: "kubelet", Args: []string{"kubelet"}},
 		}, nil, "PID 42"},
 		{"a kubelet with another root", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=/elsewhere"}}}, nil, ""},
-		{"a kubelet whose root is not known", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=k"}}}, nil, "cannot tell"},
+		{"a kubelet whose root is not known", []testkit.FakeProc{{PID: 42, Comm: "kubelet", Args: []string{"kubelet", "--root-dir=k"}}}, nil, "cannot find out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := CheckWaived(t.Context(), testkit.ProcTree(t, c.procs...), root, c.sockets)

@@ -224,7 +224,7 @@ func (r *Reader) Door(ctx context.Context, k *Kubelet, secure bool) Door {
 	})
 	switch {
 	case err != nil:
-		d.Err, d.Silent = err, fmt.Sprintf("not asked: cannot tell the kubelet's port: %v", err)
+		d.Err, d.Silent = err, fmt.Sprintf("not asked: cannot find the kubelet's port: %v", err)
 	case d.Err != nil:
 		d.Silent = fmt.Sprintf("not asked: %v", d.Err)
 	}
@@ -234,10 +234,10 @@ func (r *Reader) Door(ctx context.Context, k *Kubelet, secure bool) Door {
 func (d *Door) readOnly(k *Kubelet) error {
 	port, err := k.readOnlyPort()
 	if err != nil {
-		return fmt.Errorf("cannot tell the kubelet's read-only port: %w", err)
+		return fmt.Errorf("cannot find the kubelet's read-only port: %w", err)
 	}
 	if port == 0 {
-		d.Silent = "not asked: the kubelet was told no read-only port, and we were given no credentials for its other one " +
+		d.Silent = "not asked: the kubelet has no read-only port, and no credentials were given for its other one " +
 			"(--kubelet-token-file, --kubelet-client-certificate)"
 		return nil
 	}
@@ -249,7 +249,7 @@ func (d *Door) readOnly(k *Kubelet) error {
 func (d *Door) secure(k *Kubelet) error {
 	port, err := k.securePort()
 	if err != nil {
-		return fmt.Errorf("cannot tell the kubelet's port: %w", err)
+		return fmt.Errorf("cannot find the kubelet's port: %w", err)
 	}
 	at, err := k.hostPort(port)
 	if err != nil {
@@ -258,7 +258,7 @@ func (d *Door) secure(k *Kubelet) error {
 	d.Base = "https://" + at
 	leafs, files, err := k.servingLeafs()
 	if err != nil {
-		return fmt.Errorf("cannot tell the kubelet's certificate: %w", err)
+		return fmt.Errorf("cannot find the kubelet's certificate: %w", err)
 	}
 	d.TLS = pinned(leafs, files)
 	return nil

@@ -46,7 +46,7 @@ func readStaticPods(k *Kubelet) *StaticPods {
 	s := &StaticPods{files: k.files, StaticPods: lists.StaticPods{Origin: k.String()}}
 	source, err := k.manifestSource()
 	if err != nil {
-		s.Err = fmt.Errorf("the kubelet (PID %d) does not tell where its static pods are: %w", k.ID.PID, err)
+		s.Err = fmt.Errorf("the kubelet (PID %d) does not show where its static pods are: %w", k.ID.PID, err)
 		return s
 	}
 	if len(source.paths) > 0 {

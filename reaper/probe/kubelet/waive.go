@@ -34,7 +34,7 @@ func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string)
 		return nil
 	})
 	if hung != nil {
-		err = fmt.Errorf("cannot tell whether a kubelet or a runtime is here: %w", hung)
+		err = fmt.Errorf("cannot find out whether a kubelet or a runtime is here: %w", hung)
 	}
 	if err != nil {
 		return fmt.Errorf("--runtime-endpoint none is refused: %w", err)
@@ -45,12 +45,12 @@ func CheckWaived(ctx context.Context, procDir, rootDir string, sockets []string)
 func noKubelet(procDir, rootDir string) error {
 	all, err := scanner{procDir: procDir, thorough: true}.kubelets()
 	if err != nil {
-		return fmt.Errorf("cannot tell whether a kubelet runs: %w", err)
+		return fmt.Errorf("cannot find out whether a kubelet runs: %w", err)
 	}
 	for _, k := range all {
 		same, err := k.hasRoot(rootDir)
 		if err != nil {
-			return fmt.Errorf("cannot tell whether a kubelet runs: %w", err)
+			return fmt.Errorf("cannot find out whether a kubelet runs: %w", err)
 		}
 		if same {
 			return fmt.Errorf("a kubelet runs here: %s", k)
@@ -65,7 +65,7 @@ func nobodyListens(ctx context.Context, path string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot tell whether a runtime is here: %w", err)
+		return fmt.Errorf("cannot find out whether a runtime is here: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return nil // nothing can listen there
 	}
@@ -74,7 +74,7 @@ func nobodyListens(ctx context.Context, path string) error {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot tell whether a runtime is here: %w", err)
+		return fmt.Errorf("cannot find out whether a runtime is here: %w", err)
 	}
 	_ = conn.Close() // nothing was sent
 	return fmt.Errorf("a runtime listens at %s", path)

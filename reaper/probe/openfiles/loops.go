@@ -63,7 +63,7 @@ func (s *scan) loops(part bool) error {
 // which the device was set up, which may have ended: so the device itself is asked for the
 // inode. Where that is not to be had, what the path leads to here is taken for the file.
 func (s *scan) loop(device, number, path string) error {
-	words := fmt.Sprintf("the loop device %s has %s; losetup -d %[1]s takes it away where nothing uses it", clean.Name(device), clean.Name(path))
+	words := fmt.Sprintf("the loop device %s has %s; remove it with losetup -d %[1]s if nothing uses it", clean.Name(device), clean.Name(path))
 	id, err := s.places.ask(device, func() answered { return statLoop(device, number) })
 	asked := !errors.Is(err, errDevice)
 	if asked && err != nil {
@@ -72,7 +72,7 @@ func (s *scan) loop(device, number, path string) error {
 	if s.kernelHolds(words, path, id, asked) || asked {
 		return nil
 	}
-	return fmt.Errorf("the loop device %s has %s, which is not there, and nobody knows whether that is a pod's, since %w; "+
+	return fmt.Errorf("the loop device %s has %s, which is not there, and it is not known whether that is a pod's, since %w; "+
 		"losetup --list shows it", clean.Name(device), clean.Name(path), errDevice)
 }
 

@@ -219,7 +219,7 @@ func (s *scan) hint(p *procfs.Process, l link, path, what string) {
 		}
 		if now == path {
 			for _, uid := range doubts {
-				s.doubt(p, uid, words()+", and nobody can tell whether that is this pod's")
+				s.doubt(p, uid, words()+", and it is not known whether that is this pod's")
 			}
 			return
 		}

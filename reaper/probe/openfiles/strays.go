@@ -112,7 +112,7 @@ func (a *Answer) addStrays(u *reading.FileUse, w *Walked) {
 			u.User = held.words(a.procDir)
 			return
 		case policy.Unknown:
-			u.Stray = held.words(a.procDir) + ", and nobody can tell whether that is this pod's"
+			u.Stray = held.words(a.procDir) + ", and it is not known whether that is this pod's"
 		case policy.No:
 		}
 	}

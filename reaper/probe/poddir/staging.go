@@ -78,7 +78,7 @@ func stagingOf(o *beneath.Opener, csi int, c *Content, recorded map[string]strin
 		for _, path := range sorted(texts) {
 			v, ok := parseVolData([]byte(texts[path]))
 			if !ok {
-				s.Unclear = path + " does not tell its volume"
+				s.Unclear = path + " does not name its volume"
 				continue
 			}
 			for _, at := range v.globalMounts() {

@@ -101,7 +101,7 @@ func (r *Reader) nodeName(c *kube.Server, told string) (string, error) {
 		err = errors.New("it has none")
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot tell this host's name: %w; set --node-name", err)
+		return "", fmt.Errorf("cannot find this host's name: %w; set --node-name", err)
 	}
 	return n, nil
 }

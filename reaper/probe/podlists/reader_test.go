@@ -24,7 +24,7 @@ func TestKubeconfigRefused(t *testing.T) {
 		{"proxy", good, `, proxy-url: "http://proxy:3128"`, "token: x", "reaches without a proxy", true},
 		{"impersonation", good, "", "token: x, as: admin", "use the credentials of that one itself", true},
 		{"groups", good, "", "token: x, as-groups: [system:masters]", "use the credentials of that one itself", true},
-		{"password", good, "", "username: a, password: b", "no API server takes since 1.19", true},
+		{"password", good, "", "username: a, password: b", "no API server accepts since 1.19", true},
 		{"plain HTTP", "http://10.0.0.1:8080", "", "token: x", `its server "http://10.0.0.1:8080" is not https`, true},
 		{"no server", "", "", "token: x", "is not https", true},
 		{"a password in the address", "https://u:p@h", "", "token: x", "is not https", true},

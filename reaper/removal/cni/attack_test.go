@@ -280,11 +280,11 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	// Of a name that is there again, the one aside is nobody's business but a person's.
 	x.Must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
 	c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
-	ended(t, x.take(c), policy.Refused, "cut off has left")
+	ended(t, x.take(c), policy.Refused, "interrupted run has left")
 	testkit.There(t, at, true)
 	testkit.There(t, at+asideSuffix, true)
 	x.Must(os.Remove(at))
-	ended(t, x.restore(c), policy.Refused, "cut off has left")
+	ended(t, x.restore(c), policy.Refused, "interrupted run has left")
 	// What a restore had begun is begun again.
 	x.Must(os.WriteFile(at+asideSuffix, c.Data[:2], 0o600))
 	ended(t, x.restore(c), policy.Done)

@@ -143,7 +143,7 @@ func flockEnd(fd int) {
 // lockHolder names the process that holds the lock of the file fd, as far as proc_locks(5)
 // tells: it may have ended and left the lock to a child, or be in another PID namespace.
 func lockHolder(fd int) string {
-	const unknown = "a process that cannot be told"
+	const unknown = "an unknown process"
 	st, statErr := beneath.Stat(fd)
 	table, err := os.ReadFile("/proc/locks")
 	if err != nil || statErr != nil {

@@ -441,7 +441,7 @@ func TestLockHolderElsewhere(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	flockEnd(h.lock)
-	if got := lockHolder(h.lock); !strings.Contains(got, "cannot be told") {
+	if got := lockHolder(h.lock); !strings.Contains(got, "unknown process") {
 		t.Errorf("%q has a lock that nobody has", got)
 	}
 }

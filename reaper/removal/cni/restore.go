@@ -160,7 +160,7 @@ func (d *dirHandle) dropPart(aside string, c *cni.Content) error {
 		return err
 	}
 	if !d.part(aside, &st, c) {
-		return fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
+		return fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
 	}
 	if result, err := d.unlink(aside); result != policy.Done && result != policy.Gone {
 		return err

@@ -174,7 +174,7 @@ func (d *dirHandle) remove(c *cni.Content) (policy.Result, error) {
 		return policy.Gone, nil
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return policy.Refused, fmt.Errorf("a run that was cut off has left %q; look at it and remove it", d.filePath(aside))
+		return policy.Refused, fmt.Errorf("an interrupted run has left %q; inspect it and remove it", d.filePath(aside))
 	}
 	if err != nil {
 		return d.left("renameat2", name, err)

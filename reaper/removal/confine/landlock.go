@@ -66,7 +66,7 @@ func (r *Runner) Landlock() policy.Fact {
 	case r.abiErr != nil:
 		return policy.Fact{Truth: policy.No, Detail: "the kernel has none, or a filter of system calls hides it: " + r.abiErr.Error()}
 	case r.abi < landlockABI:
-		return policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("ABI %d cannot allow a rename between directories, it takes ABI 2 (Linux 5.19)", r.abi)}
+		return policy.Fact{Truth: policy.No, Detail: fmt.Sprintf("ABI %d cannot allow a rename between directories; ABI 2 (Linux 5.19) is needed", r.abi)}
 	}
 	return policy.Fact{Truth: policy.Yes, Detail: fmt.Sprintf("ABI %d: a batch can change nothing but below the directories that it has opened", r.abi)}
 }

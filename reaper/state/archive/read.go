@@ -16,7 +16,7 @@ import (
 type NewerError struct{ Version int }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("version %d, and this program knows version %d", e.Version, version)
+	return fmt.Sprintf("version %d, and this program reads version %d", e.Version, version)
 }
 
 // ReadAbout reads the first member.
@@ -55,7 +55,7 @@ func (r *reader) about() (About, error) {
 	case a.Version > version:
 		return a, &NewerError{a.Version}
 	case a.Version < 1 || a.Files < 0:
-		return a, errors.New("its first member says nothing")
+		return a, errors.New("its first member is empty")
 	}
 	return a, nil
 }

@@ -30,7 +30,7 @@ func TestAfter(t *testing.T) {
 	}
 	n := policy.Node{Agrees: policy.Fact{Truth: policy.Yes}, MayEnforce: policy.Fact{Truth: policy.Yes}}
 	for want, taker := range map[string]Taker{
-		"It is removed when it ends.":                                TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
+		"It is removed when it ends.":                        TakerOf(n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "enforce"}, false, 0),
 		"It can be removed when it ends. Then run: do sweep": TakerOf(n, false, diagnosis.Daemon{Runs: policy.No}, false, 0),
 		"It can be removed when it ends. Nothing is removed after the wait: the daemon runs in mode observe.": TakerOf(
 			n, false, diagnosis.Daemon{Runs: policy.Yes, Mode: "observe"}, false, 0),

@@ -65,7 +65,7 @@ func TestClose(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for err, words := range map[error]string{
-		unix.EBUSY: "unmount it first", unix.EACCES: "lsattr", unix.EROFS: "read-only", unix.EDQUOT: "full", unix.EEXIST: "taken",
+		unix.EBUSY: "unmount it first", unix.EACCES: "lsattr", unix.EROFS: "read-only", unix.EDQUOT: "full", unix.EEXIST: "in use",
 		unix.ENOSYS: "without replacing", unix.EXDEV: "", unix.ENOENT: "",
 	} {
 		err = &fs.PathError{Op: "renameat2", Path: "a", Err: err}

@@ -27,7 +27,7 @@ func Explain(err error) error {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		hint = "the file system is full"
 	case errors.Is(err, unix.EEXIST):
-		hint = "the name is taken"
+		hint = "the name is in use"
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
 		hint = "this file system cannot rename without replacing"
 	default:
