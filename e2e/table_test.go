@@ -50,7 +50,7 @@ const aboutCNI = `
 ## What CNI left
 
 With Debian's bridge, host-local (IPv4 and IPv6) and loopback plugins. A sandbox is lost as in life: its containers are removed behind CRI's back,
-and containerd is killed and started again. [What CNI left](cni.md) says what is judged.
+and containerd is killed and started again. [What CNI left](cni.md) shows what is judged.
 
 | CNI left | kubelet | the runtime said | orphan-reaper | then |
 | --- | --- | --- | --- | --- |

@@ -1,25 +1,25 @@
 package main
 
-// manual says of each key of the configuration file what a person should know of it, beside
+// manual says of each key of the configuration file what an operator should know of it, beside
 // its default, its choices and its flag. It is the source of packaging/config.yaml and of
 // orphan-reaper.yaml(5). Paragraphs are apart by an empty line.
 var manual = map[string]string{
 	"root_dir": `The kubelet's root directory, as its --root-dir. If you leave it out, the kubelet that runs is asked. Name it only where several ` +
-		`kubelets run, to say which one you mean. If you name a directory that no running kubelet uses, nothing is taken (reason contradiction).`,
+		`kubelets run, to show which one you mean. If you name a directory that no running kubelet uses, nothing is removed (reason contradiction).`,
 	"mode": `enforce acts. observe looks, judges and records what would be done. It changes nothing, not even in quarantine.
 
 On a node that you do not know, start with observe, and read the journal before you enforce.`,
 	"hold": `How long the evidence against a pod must stay good. Two looks at least this far apart must agree, and the pod's directory must not have ` +
 		`changed for this time. With 0s one look is enough; use that on no node.`,
-	"hold_reported": `The hold of pods that the running kubelet reported as orphans, or that its complete list of pods omits: the kubelet itself has let these ` +
-		`go. It counts only where it is shorter than "hold". 0s is allowed only with "hold: 0s", for tests and demos.`,
-	"settle": `How long the kubelet must have run before anything is taken. After a restart of the kubelet living pods look dead until its sources are ` +
+	"hold_reported": `The hold of pods that the running kubelet reported as orphans, or that its complete list of pods omits: the kubelet itself has released ` +
+		`these. It counts only where it is shorter than "hold". 0s is allowed only with "hold: 0s", for tests and demos.`,
+	"settle": `How long the kubelet must have run before anything is moved. After a restart of the kubelet living pods look dead until its sources are ` +
 		`ready.`,
 	"confirm": `How long a pod that was moved to quarantine waits for a sign of life before anything of it is removed. A kubelet makes the directory of ` +
 		`a living pod again within 3 minutes, so less than that is no proof. 0s is allowed only with "hold: 0s", for tests and demos.`,
 	"retention": `How long emptyDir content stays in quarantine, and an archive of CNI files in the state directory. Where the disk nears the kubelet's ` +
-		`eviction thresholds, emptyDir content goes after 10 minutes. What may be data of a user never goes by itself.`,
-	"max_per_look": `The most pods that are taken in one look; 0 is no limit. Whatever is set here, after each start the first pod goes all the way before ` +
+		`eviction thresholds, emptyDir content is removed after 10 minutes. What may be data of a user is never removed by itself.`,
+	"max_per_look": `The most pods that are moved in one look; 0 is no limit. Whatever is set here, after each start the first pod is moved alone before ` +
 		`the next one is touched.`,
 	"quarantine_dir": `Where pods are moved to. It must be on the same mount as the pods directory, so that moving is one rename, and must not be in that ` +
 		`directory. While anything lies in one quarantine, another one is refused.`,
@@ -27,21 +27,21 @@ On a node that you do not know, start with observe, and read the journal before 
 		`be able to write to it. It is made if it is missing.`,
 	"log_sources": `Where the kubelet's log is read: journald, file, or both. auto is journald where it runs, else the files; on RKE2 also the file into ` +
 		`which its kubelet writes. For any other kubelet that writes a file of its own, set file here, and name that file in log_files. A line ` +
-		`only says when to look. Nothing is removed because of a line.`,
+		`only shows when to look. Nothing is removed because of a line.`,
 	"journal_units": `The units that run a kubelet. If systemd started the running kubelet in another service, that one is found, too. Lines ` +
 		`of other units ` +
 		`do not count. A list here replaces all of these.`,
 	"log_files": `The logs that are followed where files are read: those into which syslog writes the kubelet's lines, or the kubelet's own. They may be ` +
 		`rotated. A list here replaces this one.`,
-	"runtime_endpoint": `The container runtime's CRI socket. auto takes the one that the kubelet uses, else the usual places. If you name ` +
+	"runtime_endpoint": `The container runtime's CRI socket. auto uses the kubelet's, else the usual places. If you name ` +
 		`another socket than ` +
-		`the kubelet's, nothing is taken (reason contradiction).
+		`the kubelet's, nothing is removed (reason contradiction).
 
-none, only with "node_namespaces: self", says that there is neither kubelet nor runtime here: for tests and demos.`,
+none, only with "node_namespaces: self", states that there is neither kubelet nor runtime here: for tests and demos.`,
 	"node_namespaces": `auto acts only from the mount namespace of the node's first process, or from a slave of it: from any other the ` +
 		`node's mounts cannot be ` +
-		`seen. self says that this process's own namespaces are the node: for tests and demos.`,
-	"cgroup_root": `Where the cgroup file system is mounted. If the cgroups of the pods that run are not found there, nothing is taken.`,
+		`seen. self states that this process's own namespaces are the node: for tests and demos.`,
+	"cgroup_root": `Where the cgroup file system is mounted. If the cgroups of the pods that run are not found there, nothing is removed.`,
 	"kubelet_token_file": `A bearer token for the kubelet's own port. The kubelet is then asked for its pods at each look. The token must be ` +
 		`allowed to get ` +
 		`nodes/pods, nodes/metrics and nodes/healthz (Kubernetes 1.33 and later; before that nodes/proxy, which also lets its holder start ` +
@@ -52,7 +52,7 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"kubelet_client_key": `The key of that certificate. none if it is in the same file.`,
 	"kubeconfig": `A kubeconfig for the API server. The API server is then asked for the pods that are bound to this node. The node's own credentials may ` +
 		`do that: on nodes of kubeadm /etc/kubernetes/kubelet.conf. A kubeconfig that starts programs (exec) is refused.`,
-	"node_name": `The name under which the API server knows this node. auto takes it from the credentials, else from the kubelet, else from the host. ` +
+	"node_name": `The name under which the API server knows this node. auto reads it from the credentials, else from the kubelet, else from the host. ` +
 		`Used with kubeconfig, with orphan_report, and in what HTTP answers.`,
 	"api_unreachable": `What happens while the API server that kubeconfig names cannot be asked. keep: everything is kept. ignore: the other facts decide ` +
 		`alone.`,
@@ -64,13 +64,13 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"cni_older_than": `How old what CNI left must be before it is judged.`,
 	"metrics_file": `Where the metrics for the node exporter's textfile collector go. The name must end in .prom. auto writes orphan-reaper.prom into the ` +
 		`first usual directory that exists, such as /var/lib/prometheus/node-exporter. No directory is made. When the daemon is stopped, it removes the file. none writes no metrics.`,
-	"web.listen_addresses": `Where HTTP is answered, each as HOST:PORT. The word systemd takes the sockets that orphan-reaper.socket opens. ` +
+	"web.listen_addresses": `Where HTTP is answered, each as HOST:PORT. The word systemd stands for the sockets that orphan-reaper.socket opens. ` +
 		`Without an address no ` +
 		`port is open. /metrics, /healthz and /readyz answer everybody. /v1/orphans and POST /v1/sweep answer clients of this host, and clients ` +
 		`that have shown who they are by web.config_file. Nothing can be removed, restored or resumed over HTTP.`,
 	"web.config_file": `A web configuration of Prometheus: TLS, passwords (basic_auth_users) and client certificates, as for the node ` +
 		`exporter. A change in it ` +
-		`takes effect at the next request. none: plain HTTP, and clients need not show who they are.`,
+		`is used from the next request on. none: plain HTTP, without authentication.`,
 	"web.token_review": `The API server that is asked whose a client's bearer token is (TokenReview, for the audience orphan-reaper), and ` +
 		`whether that user may ` +
 		`get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster uses the service account of the pod in which the daemon runs; a ` +
@@ -83,17 +83,17 @@ none, only with "node_namespaces: self", says that there is neither kubelet nor 
 	"tracing.ca_file": `The certificates by which an https collector is known. The file is read for each trace. none: the system's certificates.`,
 	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows. in-cluster uses the service account of the pod in ` +
 		`which it runs; a path is a kubeconfig; none writes no report. The account needs create and patch on ` +
-		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: two kinds of events say that the breaker has ` +
-		`opened, and that pods wait for a person. Nothing on the node depends on it.`,
-	"log_level":  `The least level of the program's own log lines. The records of what was taken or kept have no level, and are always written.`,
+		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: two kinds of events state that the breaker has ` +
+		`opened, and that pods wait for an operator. Nothing on the node depends on it.`,
+	"log_level":  `The least level of the program's own log lines. The records of what was removed or kept have no level, and are always written.`,
 	"log_format": `How the program's log lines and records are written. auto is journal below systemd, text elsewhere. json is one object on each line.`,
 
 	"node_root": "The directory below which all usual places are: the directories of this file and the file itself, logs, the runtime's sockets, " +
-		"network namespaces. A path that another key names is taken as it is. With another directory than / nothing elsewhere on this machine is " +
+		"network namespaces. A path that another key names is used as it is. With another directory than / nothing elsewhere on this machine is " +
 		`read or changed. Only processes, mounts and block devices are seen as the kernel shows them. Allowed only with "node_namespaces: self", ` +
 		`for tests and demos.`,
 }
 
 const confDirMeaning = `Where the runtime has its network configurations (network_dir of CRI-O). ` +
 	`If you do not set it, those of K3s, RKE2 and MicroK8s, and those that containerd names, are read as well. ` +
-	`Addresses of a network that none of them names may be another engine's. They stay, unless a cache file says whose they are.`
+	`Addresses of a network that none of them names may be another engine's. They stay, unless a cache file shows whose they are.`

@@ -57,9 +57,9 @@ func TestTimeline(t *testing.T) {
 	d.begin(w, h, "TestTimeline", "What becomes of a dead pod, and when",
 		"A look finds the pod dead. For "+hold+" (hold) the evidence must stay good. After "+parked+" the directory is moved to quarantine, and the kubelet "+
 			"is quiet. For "+confirm+" (confirm) the pod may show a sign of life. After "+removed+" what holds no data is removed. emptyDir content stays for "+
-			retention+" more (retention), until "+purged+". What may be data stays until a person purges it. A sign of life during the hold keeps the pod, "+
-			"and the hold begins anew. During confirm it puts the directory back. Later it makes a conflict. Both open the breaker: nothing is taken until a "+
-			"person says otherwise.")
+			retention+" more (retention), until "+purged+". What may be data stays until an operator purges it. A sign of life during the hold keeps the pod, "+
+			"and the hold begins anew. During confirm it puts the directory back. Later it makes a conflict. Both open the breaker: nothing is removed until an "+
+			"operator resumes.")
 	d.text(30, 28, "name", "One dead pod, from the look that finds it to the last byte (with the default settings, not to scale)")
 	for i, part := range []struct{ class, name string }{
 		{"part", "hold: " + hold}, {"wait", "confirm: " + confirm}, {"go", "retention: " + retention}, {"zone", "until you purge it"},
@@ -84,12 +84,12 @@ func TestTimeline(t *testing.T) {
 	const row = bar + barH + 128
 	d.text(30, row-34, "zoneName", "A sign of life, at any time:")
 	d.box(at[0], row+8, at[1]-at[0]-20, "part", "it is kept", "the hold begins anew")
-	d.box(at[1], row+8, at[2]-at[1]-20, "stop", "it goes back", "the breaker opens")
+	d.box(at[1], row+8, at[2]-at[1]-20, "stop", "it is put back", "the breaker opens")
 	d.box(at[2], row+8, at[4]-at[2], "stop", "it stays in quarantine as a conflict, and the breaker opens",
-		"nothing of it goes by itself: you merge it, or purge it")
-	d.text(30, h-60, "", "While the breaker is open nothing is taken, until you say: orphan-reaper quarantine resume.")
+		"nothing of it is removed by itself: merge it, or purge it")
+	d.text(30, h-60, "", "While the breaker is open nothing is removed. To end that: orphan-reaper quarantine resume.")
 	d.text(30, h-40, "", "The kubelet must have run for "+words(c["settle"])+" (settle). A doubt about the node pauses the hold.")
-	d.text(30, h-20, "", "After each start of the daemon one pod goes first; the others are moved once it is confirmed, so after "+removed+".")
+	d.text(30, h-20, "", "After each start of the daemon one pod is moved first; the others follow once it is confirmed, so after "+removed+".")
 	d.drawn(t, "../../docs/timeline.svg")
 }
 
@@ -105,7 +105,7 @@ type question struct {
 func TestDecision(t *testing.T) {
 	c := defaults(t)
 	questions := []question{
-		{"yes", "Keep", "one yes is enough", "Does a fact say that it lives, or must stay?", [2]string{
+		{"yes", "Keep", "one yes is enough", "Does a fact show that it lives, or must stay?", [2]string{
 			"mounted, own_mount, sandbox, container, cgroup, kubelet_lists, api_lists,",
 			"kubelet_file, static_pod, staged, held, restored, directory, remade, used",
 		}},
@@ -113,15 +113,15 @@ func TestDecision(t *testing.T) {
 			"content; a list that most nodes do not have may be unknown",
 			"a doubt about the node pauses the hold, one about the pod begins it anew",
 		}},
-		{"no", "Keep", "kubelet-unknown", "Has the kubelet that runs now let it go?", [2]string{
+		{"no", "Keep", "kubelet-unknown", "Has the running kubelet released it?", [2]string{
 			"named: it named this pod; released: a whole list does not have it;",
 			"swept: it named another, and no pod_logs, pod_resources know this one",
 		}},
-		{"yes", "Wait", "goes by itself", "Is one of its files still in use?", [2]string{
+		{"yes", "Wait", "ends by itself", "Is one of its files still in use?", [2]string{
 			"in_use: open or mapped, a program, a working directory,",
 			"a file of an io_uring, a loop device or swap",
 		}},
-		{"no", "Wait", "goes by itself", "Has it been so for long enough?", [2]string{
+		{"no", "Wait", "ends by itself", "Has it been so for long enough?", [2]string{
 			"two looks agreed, and the directory is unchanged: " + words(c["hold"]) + " (hold)",
 			"the kubelet has run for " + words(c["settle"]) + " (settle)",
 		}},
@@ -136,7 +136,7 @@ func TestDecision(t *testing.T) {
 	height := top + len(questions)*step + 62
 	var d drawing
 	d.begin(w, height, "TestDecision", "How a verdict comes about",
-		"Six questions from top to bottom. A fact that says that the pod lives keeps it. An unknown fact keeps it. A kubelet that has not let it go keeps it. "+
+		"Six questions from top to bottom. A fact that shows that the pod lives keeps it. An unknown fact keeps it. A kubelet that has not released it keeps it. "+
 			"Files in use make it wait. Less than "+words(c["hold"])+" of good evidence make it wait. "+
 			"Mode observe, an open breaker or a contradiction keep it. "+
 			"What passes all six is moved to quarantine.")

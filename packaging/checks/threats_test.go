@@ -45,10 +45,10 @@ var threats = []threat{
 		{[]string{"what it learns opens the report and look now, no more", "its own report is all that it can forge"}, "HTTP"},
 	}, "from elsewhere"},
 	{"A pod with hostNetwork", []route{
-		{[]string{"by loopback: this node's report, one look in 10 s", "the port taken: looks go on as before"}, "HTTP"},
+		{[]string{"by loopback: this node's report, one look in 10 s", "the port blocked: looks continue"}, "HTTP"},
 	}, "on this node"},
 	{"Who writes log lines", []route{
-		{[]string{"whole lines of the kubelet that runs now", "one look in 5 s; being named lets nothing go that lives"}, "Log"},
+		{[]string{"whole lines of the kubelet that runs now", "one look in 5 s; being named releases nothing that lives"}, "Log"},
 	}, "on this node"},
 	{"An unprivileged pod", []route{
 		{[]string{"what is known to live is not walked", "what does not answer is left, and is unknown"}, "Look"},
@@ -93,7 +93,7 @@ func drawThreats() *drawing {
 	var d drawing
 	d.begin(drawingWidth, height, "TestThreats", "Who could attack orphan-reaper, and what stands between",
 		"Seven attackers on the left, the guards against each in the middle, and on the right the part of the daemon that each would reach. "+
-			"SECURITY.md says the same in words.")
+			"SECURITY.md has the same as text.")
 	d.text(attackerX, 24, "name", "Attackers")
 	d.text(guardX, 24, "name", "What stands between")
 	d.text(partX, 24, "name", "What they reach")
