@@ -127,5 +127,5 @@ func (h *Heard) TellParked(e *policy.Evidence, n policy.Node, s policy.EntryStat
 // clockSet reports whether the wall clock was set since then, by more than a clock that is kept right is slewed.
 func clockSet(since, now policy.Instant) bool {
 	age, ok := now.Since(since)
-	return ok && (now.Wall.Sub(since.Wall) - age).Abs() > staleSlack+age/1000
+	return ok && (now.Wall.Sub(since.Wall)-age).Abs() > staleSlack+age/1000
 }

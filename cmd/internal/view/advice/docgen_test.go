@@ -14,21 +14,21 @@ func reasonsDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Reasons
 
-A pod directory that is kept or waits has at least one reason. A reason is one word of this closed
-list. You find the same words in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and in a label
+A pod directory that is kept or waits has at least one reason. A reason is one name of this closed
+list. You find the same names in ` + "`scan`, `explain`" + `, in JSON, in the journal's records and in a label
 of the metrics. A pod may have several reasons, and each of them is enough to keep it: one source
-that says alive wins over all that say dead.
+that shows it alive outweighs all others.
 
 ` + "`orphan-reaper explain UID`" + ` shows the reasons of one pod. It also shows the fact and the detail that
-the texts below speak of: what was seen on this node. The commands that stand below a reason it shows
+the texts below mention: what was seen on this node. The commands that stand below a reason it shows
 with this pod's own UID, paths and names.
 
-"Attention" says whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason:
+"Attention" shows whether ` + "`scan` and `sweep`" + ` end with exit code 3 when a pod is kept for this reason:
 
 - *No, it lives*: a pod with this reason is alive, whatever other reasons it has. The reasons with
   *yes, whatever other reasons it has* are the exception.
 - A pod that only waits never asks for attention.
-- A conflict in quarantine always does, until a person has merged or purged it. ` + "`explain UID`" + ` says how.
+- A conflict in quarantine always does, until an operator has merged or purged it. ` + "`explain UID`" + ` shows how.
 
 `)
 	for _, a := range Reasons {
@@ -60,6 +60,6 @@ var (
 var outlookWords = map[policy.Outlook]string{
 	policy.OutlookPerson: "yes, if the pod is kept for it; no, while it only waits",
 	policy.OutlookAlive:  "no, it lives",
-	policy.OutlookQuiet:  "no, a person wanted it so",
+	policy.OutlookQuiet:  "no, an operator wanted it so",
 	policy.OutlookStuck:  "yes, whatever other reasons it has",
 }
