@@ -45,14 +45,9 @@ func (n *node) del(sandbox string) {
 	}
 }
 
-// lists reports whether the runtime has the sandbox, and whether something runs in it.
-func (f *cacheFile) lists() (listed, runs bool) {
-	for _, s := range f.pod.sandboxes {
-		if s.id == f.sandbox {
-			return true, s.ready || s.runs
-		}
-	}
-	return false, false
+// runs reports whether the sandbox is ready, or something runs in it.
+func (f *cacheFile) runs() bool {
+	return slices.ContainsFunc(f.pod.sandboxes, func(s sandbox) bool { return s.id == f.sandbox && (s.ready || s.runs) })
 }
 
 // cniRooms are the rooms that a sweep asks, changes and keeps its archives in.
@@ -102,7 +97,7 @@ func (c cniRooms) SweepCNI(bool) cnisweep.Looks {
 		file := cni.File{
 			Kind: cni.Cache, Dir: "results", Name: "net-" + f.sandbox, ID: cni.FileID{Ino: f.ino}, Container: f.sandbox, UID: f.pod.uid, Changed: f.changed,
 		}
-		_, runs := f.lists()
+		runs := f.runs()
 		truth := func(yes bool) policy.Truth { return known(yes, nil, "", "").Truth }
 		file.Set(cni.Tied, policy.Yes, "", "")
 		file.Facts[cni.Listed] = known(slices.Contains(look.Listed, f.sandbox), r.runtimeErr, "cri.sock", "")

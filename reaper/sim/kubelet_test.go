@@ -398,7 +398,6 @@ type runtime struct {
 	up      bool
 	emptied bool // its root was emptied: it lists nothing, and what ran still runs
 	network bool
-	ready   time.Duration
 	staged  map[int]bool
 	hidden  bool // a process hides what is mounted in its namespace
 }

@@ -12,13 +12,14 @@ import (
 // node is one machine, with all that is on it. Only run and pass move its clock.
 type node struct {
 	scenario
-	dice   *rand.Rand
-	now    time.Duration // since the machine was switched on for the first time
-	booted time.Duration
-	boots  int
-	skew   time.Duration // what the wall clock was set forward
-	queue  events
-	turned int // events so far, for a total order
+	dice    *rand.Rand
+	now     time.Duration // since the machine was switched on for the first time
+	booted  time.Duration
+	boots   int
+	skew    time.Duration // what the wall clock was set forward
+	stepped bool          // it was set
+	queue   events
+	turned  int // events so far, for a total order
 
 	pods       []*pod
 	byUID      map[parsers.PodUID]*pod

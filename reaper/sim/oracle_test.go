@@ -46,17 +46,16 @@ func (o *oracle) written(n *node, r policy.Record) {
 	case r.Entry != "":
 		delete(o.intents, r.Entry)
 	}
-	switch r.Kind {
-	case policy.KindBreaker:
+	switch {
+	case r.Kind == policy.KindBreaker:
 		o.open = true
 		if p := n.byUID[r.UID]; !o.excused && (!p.static || p.shown) && (n.skew == 0 || !n.kubelet.inFile[p.uid]) {
 			o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
 		}
-	case policy.KindResumed:
+	case r.Kind == policy.KindResumed:
 		o.open = false
-	case policy.KindRestored, policy.KindForgotten:
+	case r.Kind == policy.KindRestored, r.Kind == policy.KindForgotten:
 		n.byUID[r.UID].restored = r.Kind == policy.KindRestored
-	default:
 	}
 }
 
@@ -142,9 +141,8 @@ func (o *oracle) removes(n *node, d *dir, a policy.Action, class contents.Class,
 
 // unlinks judges that a file of CNI is removed.
 func (o *oracle) unlinks(n *node, f *cacheFile) {
-	_, runs := f.lists()
 	switch {
-	case runs:
+	case f.runs():
 		o.fail(n, "the CNI cache of a sandbox of %s, which runs, was removed", f.pod)
 	case n.observes || o.open:
 		o.fail(n, "a CNI cache of %s was removed, though the breaker is open or the mode is observe", f.pod)
@@ -186,7 +184,7 @@ func (n *node) patience() time.Duration {
 	if n.faults.refused {
 		d += 2 * time.Hour // what was refused is tried again at longer and longer intervals
 	}
-	if n.boots > 0 || n.skew < 0 {
+	if n.boots > 0 || n.stepped {
 		d += time.Hour // file times lie ahead of the clock
 	}
 	return d

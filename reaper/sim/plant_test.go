@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -80,7 +79,7 @@ var plants = map[string]func() plant{
 			for i := range all {
 				all[i].Static = false
 				if f := &all[i].Facts; !parked && f[policy.FactStaticPod].Truth == policy.Yes {
-					f[policy.FactStaticPod], f[policy.FactKubeletLists] = policy.Fact{Truth: policy.No}, policy.Fact{Truth: policy.Yes}
+					f[policy.FactStaticPod] = policy.Fact{Detail: "nobody remembers it"}
 				}
 			}
 		}
@@ -131,23 +130,23 @@ var plants = map[string]func() plant{
 func TestPlanted(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(plants)) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, n := found(t, name, rand.Uint64N(1<<32))
+			_, n := found(t, name)
 			t.Log(n.oracle.failed)
 		})
 	}
 }
 
-// found looks for a run that fails by a planted defect, and not without it, for a minute at the most.
-func found(t *testing.T, name string, seed uint64) (scenario, *node) {
+// found looks for a run that fails by a planted defect, and not without it. 20,000 seeds take a core a minute; SEED is the first.
+func found(t *testing.T, name string) (scenario, *node) {
 	t.Helper()
-	for first := time.Now(); time.Since(first) < time.Minute; seed++ {
+	first := uint64(number("SEED", 1))
+	for seed := first; seed < first+20_000; seed++ {
 		s := newScenario(seed, 10)
 		if n := simulate(s, plants[name](), false); n.oracle.failed != "" && simulate(s, plant{}, false).oracle.failed == "" {
-			t.Logf("seed %d, after %s", seed, time.Since(first).Round(time.Millisecond))
+			t.Logf("seed %d, after %d others", seed, seed-first)
 			return s, n
 		}
 	}
-	t.Fatal("not found within a minute")
+	t.Fatal("not found")
 	return scenario{}, nil
 }

@@ -116,7 +116,6 @@ type dir struct {
 	mounts  []mount
 	inUse   int // processes that have a file of it open
 	parked  time.Duration
-	by      string // who parked it: for the story
 }
 
 // mount is one in a pod's directory, in whatever namespace.
@@ -138,7 +137,7 @@ func (d *dir) stuck() bool {
 	return d.has[contents.ClassData]+d.has[contents.ClassEphemeral]+d.has[contents.ClassProjected]+d.has[contents.ClassSkeleton]+d.leaf > 0
 }
 
-// unmade reports whether nothing uses it: it has what a kubelet makes before there is any volume.
+// bare reports whether nothing uses it: it has what a kubelet makes before there is any volume.
 func (d *dir) bare() bool { return !d.volumes && !d.ran && len(d.mounts) == 0 && !d.stuck() }
 
 // residue is what a walk of it counts.
@@ -192,17 +191,4 @@ func (n *node) mountsOf(uid parsers.PodUID) (again, parked []mount) {
 		}
 	}
 	return again, parked
-}
-
-// directories are all that there are of a pod.
-func (n *node) find(inode uint64, uid parsers.PodUID) *dir {
-	if d := n.dirs[uid]; d != nil && d.id.Ino == inode {
-		return d
-	}
-	for _, d := range n.quarantine {
-		if d.id.Ino == inode {
-			return d
-		}
-	}
-	return nil
 }

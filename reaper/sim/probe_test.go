@@ -9,7 +9,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/contents"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/lists"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/reading"
 )
@@ -612,5 +611,3 @@ func (p prober) used(uid parsers.PodUID, since policy.Instant) policy.Fact {
 	r.tellRuntime(&e, pod)
 	return policy.Used(e, policy.Parked{At: since}, policy.Rules{}, p.Now())
 }
-
-var _ = contents.ClassData

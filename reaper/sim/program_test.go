@@ -188,12 +188,11 @@ func (l ledger) Append(records ...policy.Record) ([]policy.Record, error) {
 	written, err := l.Store.Append(records...)
 	for _, r := range written {
 		l.n.oracle.written(l.n, r)
-		switch r.Kind {
-		case policy.KindCNIRemoving:
+		if r.Kind == policy.KindCNIRemoving {
 			l.n.reach(stepSweep, "")
-		case policy.KindParking:
+		}
+		if r.Kind == policy.KindParking {
 			l.n.reach(stepIntent, r.UID)
-		default:
 		}
 	}
 	return written, err

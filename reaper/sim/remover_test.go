@@ -114,7 +114,7 @@ func (m remover) putBack(a policy.Action) policy.Outcome {
 		return refuse(a, policy.ReasonCannotMove, "another directory has taken its name")
 	}
 	if d != nil {
-		switch f := (prober{m.node}).used(a.UID, a.Parked); f.Truth {
+		switch f := prober(m).used(a.UID, a.Parked); f.Truth {
 		case policy.Yes:
 			return m.stays(a, f.Detail)
 		case policy.Unknown:

@@ -29,8 +29,10 @@ const (
 )
 
 func (s step) String() string {
-	return [...]string{"", "between two reads", "once a parking was written down", "at the last question", "right before a rename", "right after a rename",
-		"before something is removed", "before records are written", "in the middle of a write", "before files of CNI are removed"}[s]
+	return [...]string{
+		"", "between two reads", "once a parking was written down", "at the last question", "right before a rename", "right after a rename",
+		"before something is removed", "before records are written", "in the middle of a write", "before files of CNI are removed",
+	}[s]
 }
 
 // kind is what happens.
@@ -163,6 +165,9 @@ func newScenario(seed uint64, lives int) scenario {
 		a.lasts = []time.Duration{time.Second, 10 * time.Second, time.Minute, 6 * time.Minute, 20 * time.Minute}[chance.IntN(5)]
 		if one(2) {
 			a.step, a.skip = step(1+chance.IntN(int(numSteps)-1)), chance.IntN(6)
+		}
+		if a.kind == programKilled && one(3) {
+			a.step, a.skip = stepSweep, 0
 		}
 		s.acts = append(s.acts, a)
 	}
@@ -318,7 +323,8 @@ func (n *node) act(a act) {
 		for i := range 1 + a.arg%4 {
 			n.log.forge(p.uid, a.arg/4+i)
 		}
-	default:
+	case mountAppears, mountGoes, fileOpened, mountsHidden, sandboxesEvicted, logsCleaned, clockSet,
+		operatorRestores, operatorPurges, operatorResumes, operatorForgets, numKinds:
 		n.beside(a, p)
 	}
 }
@@ -358,6 +364,7 @@ func (n *node) beside(a act, p *pod) {
 		n.tell("somebody removes the log directory of %s", p)
 		p.logs = p.logs && p.runs()
 	case clockSet:
+		n.stepped = true
 		n.skew += time.Duration(a.arg-32) * time.Minute
 		n.faults.last = n.now
 		n.tell("the wall clock is set by %d minutes", a.arg-32)
@@ -367,8 +374,10 @@ func (n *node) beside(a act, p *pod) {
 		n.purge(p)
 	case operatorResumes:
 		n.resume()
-	default:
+	case operatorForgets:
 		n.forget(p)
+	case podStarts, podEnds, podCompletes, kubeletRestarts, runtimeRestarts, runtimeEmptied, networkFails, nodeReboots, programKilled,
+		readsFail, readsSlow, writesFail, ioFails, diskFull, linesLate, linesLost, linesForged, numKinds:
 	}
 }
 
