@@ -46,16 +46,15 @@ func (o *oracle) written(n *node, r policy.Record) {
 	case r.Entry != "":
 		delete(o.intents, r.Entry)
 	}
-	switch {
-	case r.Kind == policy.KindBreaker:
-		o.open = true
-		if p := n.byUID[r.UID]; !o.excused && (!p.static || p.shown) && (n.skew == 0 || !n.kubelet.inFile[p.uid]) {
-			o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", n.byUID[r.UID], r.Why)
-		}
-	case r.Kind == policy.KindResumed:
-		o.open = false
-	case r.Kind == policy.KindRestored, r.Kind == policy.KindForgotten:
+	if r.Kind == policy.KindBreaker || r.Kind == policy.KindResumed {
+		o.open = r.Kind == policy.KindBreaker
+	}
+	if r.Kind == policy.KindRestored || r.Kind == policy.KindForgotten {
 		n.byUID[r.UID].restored = r.Kind == policy.KindRestored
+	}
+	p := n.byUID[r.UID]
+	if r.Kind == policy.KindBreaker && !o.excused && (!p.static || p.shown) && (!n.stepped || !n.kubelet.inFile[p.uid]) {
+		o.fail(n, "the breaker opened, though no judgement was wrong: %s, %v", p, r.Why)
 	}
 }
 
