@@ -33,8 +33,8 @@ LINT_SUM := $(shell cksum <packaging/checks/golangci.sum | cut -d' ' -f1)
 LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
 # nfpm, which makes DEB and RPM, the same way.
 NFPM_MODULE = github.com/goreleaser/nfpm/v2
-NFPM_VERSION := $(shell sed -n 's|^.*$(NFPM_MODULE) \(v[^ ]*\).*|\1|p' packaging/nfpm.mod)
-NFPM = .cache/bin/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)-$(shell cksum <packaging/nfpm.sum | cut -d' ' -f1)
+NFPM_VERSION := $(shell sed -n 's|^.*$(NFPM_MODULE) \(v[^ ]*\).*|\1|p' packaging/tools/go.mod)
+NFPM = .cache/bin/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)-$(shell cksum <packaging/tools/go.sum | cut -d' ' -f1)
 
 # helm and kustomize the same way, and the tests of the chart.
 CHART_CHECKS = packaging/checks/manifests
@@ -251,7 +251,8 @@ lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
 	sh packaging/checks/lint-selftest.sh $(LINT)
 
 .PHONY: lint-packages
-lint-packages: packages ## Have lintian and rpmlint read the packages
+lint-packages: packages ## Have lintian and rpmlint read the packages, and test what makes the image
+	cd packaging/tools && go vet ./... && go test -count=1 $(TESTFLAGS) ./... && go mod tidy -diff
 	sh packaging/checks/lint-packages.sh dist
 
 .PHONY: chart-tools
@@ -281,7 +282,7 @@ $(LINT):
 
 $(NFPM):
 	@echo "building nfpm $(NFPM_VERSION), once; this takes a minute"
-	go build -modfile=packaging/nfpm.mod -trimpath -buildvcs=false -o $@ $(NFPM_MODULE)/cmd/nfpm
+	cd packaging/tools && go build -trimpath -buildvcs=false -o $(CURDIR)/$@ $(NFPM_MODULE)/cmd/nfpm
 
 $(HELM):
 	@echo "building $(@F), once; this takes some minutes"

@@ -41,7 +41,7 @@ man() {
 	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/man/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
 }
 
-GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/" ./packaging/about ./packaging/image
+GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/" ./packaging/about
 go list -m -f '{{.Path}} {{.Version}} {{.Dir}}' all >"$work/modules"
 for arch in amd64 arm64; do
 	program=$work/$arch/orphan-reaper
@@ -62,7 +62,7 @@ for arch in amd64 arm64; do
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-"$work/image" "$version" "$epoch" "$revision" "$work/amd64/image" "$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
+sh packaging/image.sh "$version" "$epoch" "$revision" "amd64=$work/amd64/image" "arm64=$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
 if [ "$1" = image ]; then
 	ls -l "$out"/*.oci.tar
 	exit

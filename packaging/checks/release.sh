@@ -144,7 +144,7 @@ version: $version
 appVersion: \"$version\"
 "* ]] || fail "the chart has another version"
 for label in version ref.name; do
-	grep -aq "\"org.opencontainers.image.$label\":\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
+	grep -aq "\"org.opencontainers.image.$label\": *\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
 done
 
 # A release that fails, at the last index or at the last renames, leaves what is served as it was. The packages are those of before.
