@@ -147,7 +147,7 @@ func TestManPages(t *testing.T) {
 			}
 			page = before + "\n.SH " + heading + "\n" + rest[:at] + body + rest[end+1:]
 		}
-		goldenFile(t, filepath.Join(manDir, name), page)
+		testkit.Golden(t, filepath.Join(manDir, name), page)
 	}
 }
 
