@@ -77,7 +77,7 @@ changelog() {
 for arch in amd64 arm64; do
 	program=$work/$arch/orphan-reaper
 	make -s build GOOS=linux GOARCH=$arch BIN="$program"
-	# Its own digests tell on what machine cyclonedx-gomod was built.
+	# Without the digests of cyclonedx-gomod itself, which depend on the machine that built it.
 	"$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -std -version "v$semver" "$program" |
 		sed -e '/^        "hashes": \[$/,/^        \],$/d' -e 's/^  "metadata": {$/&\n    "timestamp": "'"$date"'",/' >"$work/$arch.cdx.json"
 done
