@@ -22,7 +22,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 # out the symbols that no panic needs. All make the binary, and the idle daemon, smaller.
 GOBUILD = go build -trimpath -buildvcs=$(BUILDVCS) -tags=grpcnotrace,nethttpomithttp2 -ldflags='-s -w -X main.stamped=$(shell sh packaging/version.sh)'
 
-# Where packaging/checks/test-deps.sh puts Prometheus, promtool and the node exporter, and where mkfs lives.
+# Where packaging/checks/test-deps.sh puts promtool and the node exporter, and where mkfs lives.
 export PATH := $(PATH):$(CURDIR)/.cache/debian/usr/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 TOOL = go tool -modfile=packaging/checks/tools.mod
@@ -31,10 +31,8 @@ LINT_MODULE = github.com/golangci/golangci-lint/v2
 LINT_VERSION := $(shell sed -n 's|^.*$(LINT_MODULE) \(v[^ ]*\).*|\1|p' packaging/checks/golangci.mod)
 LINT_SUM := $(shell cksum <packaging/checks/golangci.sum | cut -d' ' -f1)
 LINT = .cache/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)-$(LINT_SUM)
-# nfpm, which makes DEB and RPM, the same way.
-NFPM_MODULE = github.com/goreleaser/nfpm/v2
-NFPM_VERSION := $(shell sed -n 's|^.*$(NFPM_MODULE) \(v[^ ]*\).*|\1|p' packaging/nfpm.mod)
-NFPM = .cache/bin/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)-$(shell cksum <packaging/nfpm.sum | cut -d' ' -f1)
+# nfpm, which makes DEB and RPM, and cyclonedx-gomod, the same way: a directory of both.
+TOOLS = .cache/bin/packaging-$(shell go env GOVERSION)-$(shell cksum <packaging/tools/go.sum | cut -d' ' -f1)
 
 # helm and kustomize the same way, and the tests of the chart.
 CHART_CHECKS = packaging/checks/manifests
@@ -64,8 +62,8 @@ demo: build ## Show the daemon at work on a node made for it, without root
 	@sh testdata/demo/run.sh
 
 .PHONY: packages
-packages: dated $(NFPM) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, chart, SBOM and checksums
-	sh packaging/packages.sh $(NFPM) dist
+packages: dated $(TOOLS) ## Make dist/: DEB, RPM, tarball and image for amd64 and arm64, chart, SBOM and checksums
+	sh packaging/packages.sh $(TOOLS) dist
 
 # Who releases sets RELEASE_URL, RELEASE_KEY and RELEASE_BUILDER; CONTRIBUTING.md has the steps.
 RELEASE_DIR ?= dist/release
@@ -75,26 +73,26 @@ RELEASE_BUILDER ?=
 export RELEASE_DIR RELEASE_URL RELEASE_KEY RELEASE_BUILDER
 
 .PHONY: release
-release: releasable $(NFPM) ## Make dist/release from a tag: packages, and signed APT and RPM repositories, to be served as they are
-	sh packaging/release.sh $(NFPM)
+release: releasable $(TOOLS) ## Make dist/release from a tag: packages, and signed APT and RPM repositories, to be served as they are
+	sh packaging/release.sh $(TOOLS)
 
-# Before nfpm is built, too.
+# Before the tools are built, too.
 .PHONY: releasable
 releasable:
 	@sh packaging/release.sh check
 
 .PHONY: image
-image: dated ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
-	sh packaging/packages.sh image dist
+image: dated $(TOOLS) ## Make only the container image in dist/: OCI layout for amd64 and arm64, without a registry
+	sh packaging/packages.sh $(TOOLS) dist image
 
-# Before nfpm is built, which takes a minute.
+# Before the tools are built, which takes minutes.
 .PHONY: dated
 dated:
 	@sh packaging/packages.sh dated
 
 .PHONY: repro
-repro: dated $(NFPM) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
-	sh packaging/checks/repro.sh $(CURDIR)/$(NFPM)
+repro: dated $(TOOLS) ## Make the packages of the committed tree twice, in two directories and two caches, and compare
+	sh packaging/checks/repro.sh $(CURDIR)/$(TOOLS)
 
 .PHONY: clean
 clean: ## Remove what was built; the caches in .cache stay
@@ -188,16 +186,16 @@ test-packages-trees: ## Get what make test-packages boots: a tree of each Debian
 # unshare(1): with it ends all that the suite has started, and all that it has mounted is gone.
 .PHONY: test-packages
 test-packages: test-packages-trees packages ## Install the packages on Debian releases that boot in containers (root, on Debian)
-	sh e2e/packages/next.sh $(NFPM) .cache/packages/next
+	sh e2e/packages/next.sh $(TOOLS) .cache/packages/next
 	cd e2e/packages && PACKAGES_RELEASES='$(RELEASES)' PACKAGES_DIST=$(CURDIR)/dist PACKAGES_NEXT=$(CURDIR)/.cache/packages/next \
 		go test -exec 'unshare --mount --propagation private --pid --fork --kill-child --mount-proc' \
 		-count=1 -parallel 6 -timeout 30m $(TESTFLAGS)
 
 # unshare(1): the same, and the layers over the trees are gone.
 .PHONY: test-release
-test-release: test-packages-trees $(NFPM) ## Make a release of the committed tree by a key made for it, and have apt and dnf install from it (root, on Debian)
+test-release: test-packages-trees $(TOOLS) ## Make a release of the committed tree by a key made for it, and have apt and dnf install from it (root, on Debian)
 	unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-		bash packaging/checks/release.sh $(NFPM) .cache/packages $(RELEASES)
+		bash packaging/checks/release.sh $(TOOLS) .cache/packages $(RELEASES)
 
 # unshare(1): the same.
 .PHONY: test-container
@@ -261,7 +259,8 @@ lint-selftest: $(LINT) ## Plant a fault for each ban and see that lint finds it
 	sh packaging/checks/lint-selftest.sh $(LINT)
 
 .PHONY: lint-packages
-lint-packages: packages ## Have lintian and rpmlint read the packages
+lint-packages: packages ## Have lintian and rpmlint read the packages, and test what makes the image
+	cd packaging/tools && go vet ./... && go test -count=1 $(TESTFLAGS) ./... && go mod tidy -diff
 	sh packaging/checks/lint-packages.sh dist
 
 .PHONY: chart-tools
@@ -289,9 +288,10 @@ $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once; this takes some minutes"
 	go build -modfile=packaging/checks/golangci.mod -trimpath -buildvcs=false -o $@ $(LINT_MODULE)/cmd/golangci-lint
 
-$(NFPM):
-	@echo "building nfpm $(NFPM_VERSION), once; this takes a minute"
-	go build -modfile=packaging/nfpm.mod -trimpath -buildvcs=false -o $@ $(NFPM_MODULE)/cmd/nfpm
+$(TOOLS):
+	@echo "building nfpm and cyclonedx-gomod, once; this takes some minutes"
+	cd packaging/tools && go build -trimpath -buildvcs=false -o $(CURDIR)/$@.new/ tool
+	rm -rf $@ && mv $@.new $@
 
 $(HELM):
 	@echo "building $(@F), once; this takes some minutes"

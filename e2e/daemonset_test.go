@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,8 @@ func writeDaemonImage(dir string) error {
 		return err
 	}
 	defer func() { _ = out.Close() }() // a short one fails its import
-	cmd := exec.Command("go", "run", "./packaging/image", daemonTag, "0", "", tree)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "..", out, os.Stderr
+	cmd := exec.Command("sh", "../packaging/image.sh", daemonTag, "0", "", runtime.GOARCH+"="+tree)
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()
 }

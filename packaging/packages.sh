@@ -1,9 +1,11 @@
 #!/bin/sh
 # Makes the packages from the tree that is checked out: make packages calls it.
 #
-#   packaging/packages.sh NFPM OUT
-#   packaging/packages.sh image OUT  only the container image, which is among the packages
-#   packaging/packages.sh dated      only say whether the commit, or who calls, gives a date
+#   packaging/packages.sh TOOLS OUT
+#   packaging/packages.sh TOOLS OUT image  only the container image, which is among the packages
+#   packaging/packages.sh dated            only check that the commit, or SOURCE_DATE_EPOCH, gives a date
+#
+# TOOLS is the directory with nfpm and cyclonedx-gomod (packaging/tools/go.mod).
 #
 # What goes in comes from the tree, the module files and the commit's date, so two builds of
 # one commit are the same, byte for byte (make repro). The version is that of packaging/version.sh;
@@ -16,12 +18,13 @@ if ! epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}; then
 fi
 [ "$1" != dated ] || exit 0
 repo=$PWD
-case $1 in /*) nfpm=$1 ;; *) nfpm=$repo/$1 ;; esac
+tools=$(cd "$1" && pwd)
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
 umask 022
-# The oldest machines that Go knows, whatever the builder is set to.
-export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=
+# The oldest machines that Go knows, and no dynamic linker, whatever the builder is set to.
+export LC_ALL=C TZ=UTC GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= CGO_ENABLED=0
+date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 maintainer=$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)
 
 # v1.2.3-rc.1 is 1.2.3~rc.1 as a package: ~ sorts before the end (deb-version(7), rpm-version(7)).
@@ -30,7 +33,8 @@ version=$(echo "$semver" | tr - '~')
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ "$1" = image ]; then rm -f "$out"/*.oci.tar; else rm -f "$out"/*; fi
+only=${3:-}
+if [ "$only" = image ]; then rm -f "$out"/*.oci.tar; else rm -f "$out"/*; fi
 root=$work/common # what both architectures share
 
 # put MODE FILE TO
@@ -41,18 +45,45 @@ man() {
 	sed "s/@DATE@/$(date -u -d "@$epoch" +%Y-%m-%d)/" "packaging/man/$1" | gzip -9n >"$root/usr/share/man/man$2/$1.gz"
 }
 
-GOOS='' GOARCH='' go build -trimpath -buildvcs=false -o "$work/" ./packaging/about ./packaging/image
-go list -m -f '{{.Path}} {{.Version}} {{.Dir}}' all >"$work/modules"
+# licenses PROGRAM: those of Go and of each module in it, with the notices. What has none may not be passed on.
+licenses() {
+	modules=$(go version -m "$1" | awk '$1 == "dep" { print $2 }')
+	# shellcheck disable=SC2086 # one word a module
+	go list -m -f '{{.Path}} {{.Version}} {{.Dir}}' $modules >"$work/modules"
+	echo "The licences of what is linked into orphan-reaper. Its own is Apache-2.0."
+	echo "Go $(go env GOVERSION) $(go env GOROOT)" | cat - "$work/modules" | while read -r module version dir; do
+		names=$(ls -p "$dir" | grep -ixE '(licen[cs]e|copying|notice)([.-][^/]*)?') || { echo "packages: $module has no licence in $dir" >&2; exit 1; }
+		for name in $names; do
+			printf '\n%s\n%s %s: %s\n\n' ------------------------------------------------------------------------------ "$module" "$version" "$name"
+			cat "$dir/$name"
+		done
+	done
+}
+
+# changelog VERSION: CHANGELOG.md as nfpm reads it. The first release that lists a change is the one that is packaged now.
+changelog() {
+	awk -v version="$1" -v date="$date" -v by="$maintainer" '
+		/^## / { release = $2; day = $4; item = 0 }
+		/^- / && release != "" {
+			gsub(/[][]/, "", release)
+			if (n++) { version = release; if (day ~ /^[0-9]/) date = day }
+			printf "- semver: \"%s\"\n  date: %s\n  packager: %s\n  deb: {distributions: [unstable], urgency: medium}\n  changes:\n", version, date, by
+			release = ""
+		}
+		/^- / { item = 1; print "    - note: >-" }
+		item && sub(/^(- | +)/, "") { gsub(/`|\*\*/, ""); print "        " $0 }' CHANGELOG.md
+}
+
 for arch in amd64 arm64; do
 	program=$work/$arch/orphan-reaper
 	make -s build GOOS=linux GOARCH=$arch BIN="$program"
-	# One program for every distribution: what has a dynamic section starts on few.
-	"$work/about" static "$program"
-	"$work/about" sbom "$program" "$version" "$epoch" >"$work/$arch.cdx.json"
+	# Without the digests of cyclonedx-gomod itself, which depend on the machine that built it.
+	"$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -std -version "v$semver" "$program" |
+		sed -e '/^        "hashes": \[$/,/^        \],$/d' -e 's/^  "metadata": {$/&\n    "timestamp": "'"$date"'",/' >"$work/$arch.cdx.json"
 done
 native=$work/$(go env GOHOSTARCH)/orphan-reaper
 put 0644 LICENSE /usr/share/doc/orphan-reaper/LICENSE
-"$work/about" licenses "$native" "$(go env GOROOT)" <"$work/modules" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
+licenses "$native" >"$root/usr/share/doc/orphan-reaper/third-party-licenses"
 
 # The image for both architectures: the program, what it is made of, and the licences that go with it.
 for arch in amd64 arm64; do
@@ -62,8 +93,8 @@ for arch in amd64 arm64; do
 	cp "$root/usr/share/doc/orphan-reaper/LICENSE" "$root/usr/share/doc/orphan-reaper/third-party-licenses" "$doc"
 done
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-"$work/image" "$version" "$epoch" "$revision" "$work/amd64/image" "$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
-if [ "$1" = image ]; then
+sh packaging/image.sh "$version" "$epoch" "$revision" "amd64=$work/amd64/image" "arm64=$work/arm64/image" >"$out/orphan-reaper-$version.oci.tar"
+if [ "$only" = image ]; then
 	ls -l "$out"/*.oci.tar
 	exit
 fi
@@ -80,14 +111,14 @@ put 0644 "$work/completion.zsh" /usr/share/zsh/_orphan-reaper
 put 0644 "$work/completion.fish" /usr/share/fish/vendor_completions.d/orphan-reaper.fish
 put 0644 packaging/orphan-reaper.catalog /usr/lib/systemd/catalog/orphan-reaper.catalog
 put 0644 packaging/prometheus/orphan-reaper.rules.yaml /usr/share/orphan-reaper/orphan-reaper.rules.yaml
-put 0644 packaging/prometheus/orphan-reaper-fleet.rules.yaml /usr/share/orphan-reaper/orphan-reaper-fleet.rules.yaml
-put 0644 packaging/grafana/orphan-reaper-fleet.json /usr/share/orphan-reaper/orphan-reaper-fleet.json
+put 0644 packaging/chart/files/orphan-reaper-fleet.rules.yaml /usr/share/orphan-reaper/orphan-reaper-fleet.rules.yaml
+put 0644 packaging/chart/files/orphan-reaper-fleet.json /usr/share/orphan-reaper/orphan-reaper-fleet.json
 put 0644 packaging/node-problem-detector/orphan-reaper-monitor.json /usr/share/orphan-reaper/orphan-reaper-monitor.json
 put 0644 packaging/copyright /usr/share/doc/orphan-reaper/copyright
 put 0644 CHANGELOG.md /usr/share/doc/orphan-reaper/CHANGELOG.md
 gzip -9nc "$root/usr/share/doc/orphan-reaper/third-party-licenses" >"$root/usr/share/doc/orphan-reaper/third-party-licenses.gz"
-"$work/about" changelog deb "$version" "$epoch" "$maintainer" <CHANGELOG.md | gzip -9n >"$root/usr/share/doc/orphan-reaper/changelog.gz"
-"$work/about" changelog rpm "$version-1" "$epoch" "$maintainer" <CHANGELOG.md >"$work/changelog.yaml"
+changelog "$version" >"$work/changelog.deb.yaml"
+changelog "$version-1" >"$work/changelog.rpm.yaml"
 put 0644 packaging/orphan-reaper.lintian-overrides /usr/share/lintian/overrides/orphan-reaper
 
 # pack DIRECTORY FILE: what is below DIRECTORY/orphan-reaper.
@@ -120,17 +151,16 @@ chart() (
 	pack "$work/chart" "$out/orphan-reaper-$semver.tgz"
 )
 
-date=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
 # package ARCH PACKAGER FILE
 package() (
 	cd "$work/$1"
-	sed "s|@ARCH@|$1|; s|@VERSION@|$version|; s|@MTIME@|$date|" "$repo/packaging/nfpm.yaml" >nfpm.yaml
+	sed "s|@ARCH@|$1|; s|@VERSION@|$version|; s|@MTIME@|$date|; s|@PACKAGER@|$2|" "$repo/packaging/nfpm.yaml" >nfpm.yaml
 	if [ "$2" = rpm ]; then
 		# An RPM has its summary apart, and fields that are none of a DEB's.
 		sed -i '/^description:/{n;d}' nfpm.yaml
-		printf '%s\n' 'license: Apache-2.0' 'changelog: ../changelog.yaml' >>nfpm.yaml
+		echo 'license: Apache-2.0' >>nfpm.yaml
 	fi
-	"$nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
+	"$tools/nfpm" package --config nfpm.yaml --packager "$2" --target "$out/$3" >nfpm.log || { cat nfpm.log >&2; exit 1; }
 )
 
 chart

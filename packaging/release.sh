@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a release from the tag of this commit: make release calls it.
 #
-#   packaging/release.sh NFPM   make it
+#   packaging/release.sh TOOLS  make it (packaging/packages.sh has more about TOOLS)
 #   packaging/release.sh check  only say whether it can be made
 #
 # Who calls sets, by make release NAME=VALUE or in the environment:
@@ -47,7 +47,9 @@ case ${RELEASE_URL:-} in
 http://* | https://* | file://*) url=${RELEASE_URL%/} ;;
 *) fail "set RELEASE_URL to where this will be served, as https://HOST/PATH" ;;
 esac
-[ -n "${RELEASE_BUILDER:-}" ] || fail "set RELEASE_BUILDER to a URI that names who builds, as https://HOST/PATH"
+case ${RELEASE_BUILDER:-} in
+'' | *[!A-Za-z0-9._~:/?#@%\&=+,-]*) fail "set RELEASE_BUILDER to a URI that names who builds, as https://HOST/PATH" ;;
+esac
 [ -n "${RELEASE_KEY:-}" ] || fail "set RELEASE_KEY to the fingerprint of the key that signs"
 gpg --batch --list-secret-keys "$RELEASE_KEY" >/dev/null 2>&1 ||
 	fail "gpg has no secret key $RELEASE_KEY: gpg --list-secret-keys shows what it has; GNUPGHOME says where it looks"
@@ -110,7 +112,26 @@ chmod 0755 "$work/orphan-reaper"
 	sha256sum -- * >"$work/SHA256SUMS"
 	mv "$work/SHA256SUMS" .
 )
-go run ./packaging/about provenance "$version" "$commit" "$RELEASE_BUILDER" "$work/orphan-reaper" "$1" <"$pool/SHA256SUMS" >"$pool/provenance.json"
+# An in-toto statement with SLSA's provenance: https://slsa.dev/spec/v1.0/provenance. The bills of materials, among the files, have the modules.
+home=https://github.com/orphan-reaper/orphan-reaper
+source=git+$home@refs/tags/$tag
+cat >"$pool/provenance.json" <<EOF
+{
+  "_type": "https://in-toto.io/Statement/v1",
+  "subject": [
+$(sed 's|^\([0-9a-f]*\)  \(.*\)|    {"name": "\2", "digest": {"sha256": "\1"}}|; $!s|$|,|' "$pool/SHA256SUMS")
+  ],
+  "predicateType": "https://slsa.dev/provenance/v1",
+  "predicate": {
+    "buildDefinition": {
+      "buildType": "$home/blob/$tag/packaging/release.sh",
+      "externalParameters": {"source": "$source"},
+      "resolvedDependencies": [{"uri": "$source", "digest": {"gitCommit": "$commit"}}]
+    },
+    "runDetails": {"builder": {"id": "$RELEASE_BUILDER"}}
+  }
+}
+EOF
 for file in SHA256SUMS provenance.json; do
 	sign --armor --output "$pool/$file.asc" --detach-sign "$pool/$file"
 done

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // foundOut are the keys whose default is found out on the node: to name one, even by the
@@ -113,7 +114,7 @@ func TestManual(t *testing.T) {
 
 // TestConfigDoc: the file that is installed is what the code says.
 func TestConfigDoc(t *testing.T) {
-	goldenFile(t, filepath.Join("..", "..", "packaging", "config.yaml"), configDoc())
+	testkit.Golden(t, filepath.Join("..", "..", "packaging", "config.yaml"), configDoc())
 }
 
 // commentedKey is a line of the file that holds a default, not words about one.

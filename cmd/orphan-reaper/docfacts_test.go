@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
 // docPages are the pages that people read: by path from the top, with their text.
@@ -45,7 +43,6 @@ var (
 	longFlag   = regexp.MustCompile(`(?:^|[^\w-])--([a-z][a-z0-9.-]*[a-z0-9])`)
 	calledWith = regexp.MustCompile(`^[a-z]+( [a-z]+)? (-|[A-Z]+$|[A-Z]+ -)`)
 	commandEnd = regexp.MustCompile(`&&|\|\||[|;]`)
-	snakeWord  = regexp.MustCompile(`^-{0,2}([a-z]+(?:[._-][a-z0-9]+)*)$`)
 )
 
 // docCode is what stands in code font: the lines of a page's blocks, and the spans in its words. Of a page that
@@ -133,68 +130,6 @@ func callFaults(root *cobra.Command, words []string) []string {
 	return faults
 }
 
-// otherWords are words with an underscore or a dot in code font that are neither keys of the configuration nor of JSON,
-// by whose they are.
-var otherWords = map[string]string{
-	"the kubelet's files": "allocated_pods_state actuated_pods_state memory_manager_state pod_status_manager_state cpu_manager_state dra_manager_state",
-	"the kubelet's":       "kubelet_working_pods kubelet_desired_pods kubelet_orphan_pod_cleaned_volumes_errors logging.format",
-	"CRI-O's":             "network_dir",
-	"the kernel's":        "open_tree open_by_handle_at backing_file",
-	"Prometheus'": "basic_auth_users tls_server_config http_server_config client_auth_type client_ca_file client_ca client_allowed_sans " +
-		"min_version max_version cipher_suites curve_preferences prefer_server_cipher_suites cert_file key_file rate_limit rule_files " +
-		"node_textfile_mtime_seconds",
-	"api-cni-cleanup's": "apicnicleanup_number_count apicnicleanup_size_bytes",
-	"the chart's": "web.expose web.configSecret web.tokenReview sweep.enabled sweep.schedule image.tag image.repository dashboard.annotations " +
-		"tracing.caConfigMap sweep.schedule orphanReport.enabled podMonitor.enabled",
-	"Grafana's":       "dashboard.enabled grafana_dashboard",
-	"Ansible's":       "ansible.builtin.dnf disable_gpg_check",
-	"dpkg's, rpm's":   "config.yaml.dpkg-dist config.yaml.rpmnew config.yaml.rpmsave",
-	"OpenTelemetry's": "service.version host.name service.name",
-	"a trace's": "orphan_reaper.look orphan_reaper.dropped_spans orphan_reaper.actions orphan_reaper.outcomes " +
-		"read kubelet_pods static_pods api_server pod_resources pod_logs idle_cgroups open_files block_devices state_files pod_directories made_again",
-	"labels of metrics": "on_disk in_runtime known_to_kubelet orphaned_on_disk orphaned_in_runtime not_asked",
-}
-
-// fileWord is the name of a file, or the beginning of a host's name.
-var fileWord = regexp.MustCompile(`\.(json|jsonl|yaml|yml|go|mod|txt|crt|key|pem|md|svg|service|socket|sock|deb|rpm|prom|conf|gz|unused|sh|d|io|leaf)$`)
-
-// knownWords are the words with an underscore or a dot that a page may have in code font.
-func knownWords() map[string]bool {
-	known := map[string]bool{}
-	for _, words := range otherWords {
-		for word := range strings.FieldsSeq(words) {
-			known[word] = true
-		}
-	}
-	for _, s := range config.Settings {
-		known[s.Key] = true
-		if _, last, ok := strings.Cut(s.Key, "."); ok {
-			known[last] = true
-		}
-	}
-	for n := range policy.NumFacts {
-		known[n.String()] = true
-	}
-	maps.Copy(known, allJSONKeys())
-	return known
-}
-
-// wordFaults are the words in code font that look like a key, and are none.
-func wordFaults(known map[string]bool, word string) (faults []string) {
-	key, _, isPair := strings.Cut(word, ": ")
-	m := snakeWord.FindStringSubmatch(key)
-	if m == nil || strings.HasPrefix(m[1], "orphan_reaper_") { // metrics: TestMetricsDoc
-		return nil
-	}
-	if !strings.ContainsAny(m[1], "_.") || strings.HasPrefix(key, "-") || fileWord.MatchString(key) || known[m[1]] {
-		return nil
-	}
-	if isPair {
-		return []string{"no key: " + word}
-	}
-	return []string{"no word of ours, nor one of others that is known: " + word}
-}
-
 // yamlFaults are the configurations of ours that are not good: a block that begins with a key of ours.
 func yamlFaults(t *testing.T, text string) (faults []string) {
 	t.Helper()
@@ -214,8 +149,8 @@ func yamlFaults(t *testing.T, text string) (faults []string) {
 	return faults
 }
 
-// factFaults are what a page says of commands, flags and keys that is not so.
-func factFaults(t *testing.T, root *cobra.Command, known map[string]bool, page, text string) []string {
+// factFaults are what a page has of commands, flags and configurations that is wrong.
+func factFaults(t *testing.T, root *cobra.Command, page, text string) []string {
 	t.Helper()
 	lines, words := docCode(page, text)
 	if filepath.Ext(page) != ".md" {
@@ -231,9 +166,6 @@ func factFaults(t *testing.T, root *cobra.Command, known map[string]bool, page, 
 	for _, code := range append(lines, words...) {
 		faults = append(faults, commandFaults(root, code)...)
 	}
-	for _, word := range words {
-		faults = append(faults, wordFaults(known, word)...)
-	}
 	return faults
 }
 
@@ -245,14 +177,14 @@ func quietRoot() *cobra.Command {
 	return root
 }
 
-// TestDocFacts: each command, flag and key that a page names is one of the program's, or another program's that is
+// TestDocFacts: each command, flag and configuration that a page names is one of the program's, or another program's that is
 // known to be meant.
 func TestDocFacts(t *testing.T) {
-	root, known := quietRoot(), knownWords()
+	root := quietRoot()
 	calls := 0
 	for page, text := range docPages(t) {
 		calls += strings.Count(text, "orphan-reaper ")
-		for _, fault := range factFaults(t, root, known, page, text) {
+		for _, fault := range factFaults(t, root, page, text) {
 			t.Errorf("%s: %s", page, fault)
 		}
 	}
@@ -263,12 +195,12 @@ func TestDocFacts(t *testing.T) {
 
 // TestDocFactsFinds: each kind of fault is found, and what is right is not.
 func TestDocFactsFinds(t *testing.T) {
-	root, known := quietRoot(), knownWords()
+	root := quietRoot()
 	for _, c := range []struct {
 		page, text string
 		want       int
 	}{
-		{"a.md", "`orphan-reaper scan --all`, `scan --all`, `--hold`, `hold`, `metrics_file`, `web.config_file`, `in_use`, `needs_person`", 0},
+		{"a.md", "`orphan-reaper scan --all`, `scan --all`, `--hold`", 0},
 		{"a.md", "```\nsudo orphan-reaper fleet sweep --user me  # asks\nhelm install orphan-reaper x --nothing of-ours\n```\n", 0},
 		{"a.md", "`quarantine restore UID`, `kubectl -n x exec POD -- /orphan-reaper scan --mode observe`", 0},
 		{"a.md", "`orphan-reaper look`", 1},
@@ -278,16 +210,13 @@ func TestDocFactsFinds(t *testing.T) {
 		{"a.md", "`scan --hold 5m --holding`", 1},
 		{"a.md", "`--holds`", 1},
 		{"a.md", "`kubectl exec POD -- /orphan-reaper scan --moods observe`", 1},
-		{"a.md", "`metrics_flie`", 1},
-		{"a.md", "`log_source: file`", 1},
-		{"a.md", "`web.config_files`", 1},
 		{"a.md", "```yaml\nmode: observe\nhold: 5m\n```\n", 0},
 		{"a.md", "```yaml\nmode: look\n```\n", 1},
 		{"a.md", "```\nweb:\n  listen_adresses: []\n```\n", 1},
 		{"config.yaml", "# Flag --hold. Flag --holds.", 1},
 		{"a.8", ".B --max-per-look N", 0},
 	} {
-		if faults := factFaults(t, root, known, c.page, c.text); len(faults) != c.want {
+		if faults := factFaults(t, root, c.page, c.text); len(faults) != c.want {
 			t.Errorf("%q: %q", c.text, faults)
 		}
 	}

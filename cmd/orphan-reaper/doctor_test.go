@@ -97,10 +97,6 @@ var doctored = map[string]func(*wire.Examination){
 		s.Now, s.Lines, s.LastHour, s.First, s.Last = false, 40, 0, testNow.Add(-11*time.Hour), testNow.Add(-9*time.Hour)
 		x.Case.Pods, x.Case.Verdicts = x.Case.Pods[1:], x.Case.Verdicts[1:]
 	},
-	"umountalone": func(x *wire.Examination) {
-		doctoredUmount(x)
-		x.Case.Daemon = diagnosis.Daemon{Runs: policy.No}
-	},
 	"aging": func(x *wire.Examination) {
 		x.Case.Aging = diagnosis.Aging{UIDs: []parsers.PodUID{uidHeld}, Bytes: 300 << 10, In: 24*time.Hour - time.Second}
 		x.Case.DataPods, x.Case.DataBytes = 2, 4096
@@ -143,10 +139,6 @@ var doctored = map[string]func(*wire.Examination){
 		complain(x)
 		keep(x, policy.ReasonYoung, "")
 		x.Case.Verdicts[0].Why = append(x.Case.Verdicts[0].Why, policy.Why{Reason: policy.ReasonRestored})
-	},
-	"restoredmore": func(x *wire.Examination) {
-		doctoredUmount(x)
-		keep(x, policy.ReasonRestored, "")
 	},
 	"nolog": func(x *wire.Examination) { x.Case.Sources = nil },
 	"deaf": func(x *wire.Examination) {

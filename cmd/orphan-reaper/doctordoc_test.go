@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
-	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -43,49 +40,4 @@ func TestSymptomForms(t *testing.T) {
 			t.Errorf("%t %+v: %s", ok, s, form)
 		}
 	}
-}
-
-// TestSymptomCommands: the commands of docs/symptom.md are there, and what it says of times and exit codes is
-// what holds.
-func TestSymptomCommands(t *testing.T) {
-	b, err := os.ReadFile("../../docs/symptom.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(b)
-	found := 0
-	for _, m := range regexp.MustCompile("(?m)^(?:sudo )?orphan-reaper ([a-z ]+[a-z])|`orphan-reaper ([a-z ]+[a-z])[ `]").FindAllStringSubmatch(page, -1) {
-		found++
-		var c *cobra.Command
-		if c, _, err = testRoot().Find(strings.Fields(m[1] + m[2])); err != nil || !c.Runnable() || c.HasSubCommands() {
-			t.Errorf("no command %s%s", m[1], m[2])
-		}
-	}
-	if found < 7 {
-		t.Errorf("%d commands", found)
-	}
-	if d := config.Default(); d.Hold.Minutes() != 5 || d.HoldReported.Minutes() != 1 || d.Confirm.Minutes() != 5 ||
-		!strings.Contains(page, "one minute for a pod that the kubelet reported (`hold_reported`), five for all others (`hold`)") {
-		t.Errorf("hold %v, hold_reported %v and confirm %v are other times than the page has", d.Hold, d.HoldReported, d.Confirm)
-	}
-	table := page[strings.Index(page, "| --- | --- |\n| A volume"):]
-	for _, says := range regexp.MustCompile(`(?m)^\| (?:… )?([A-Za-z][^|]*) \|`).FindAllStringSubmatch(table, -1) {
-		if !strings.Contains(doctorSays(t), says[1]) {
-			t.Errorf("doctor never says %q", says[1])
-		}
-	}
-}
-
-// doctorSays is the source of the sentences that doctor says.
-func doctorSays(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	for _, name := range []string{"plain.go", "screen.go", "text.go", "parked.go"} {
-		b, err := os.ReadFile("../internal/view/doctor/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Write(b)
-	}
-	return all.String()
 }

@@ -278,24 +278,7 @@ func call(t *testing.T, held string, args ...string) (code int, stdout, stderr s
 // golden compares with a file of testdata/golden; UPDATE_GOLDEN=1 writes it anew.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	goldenFile(t, filepath.Join("testdata", "golden", name), got)
-}
-
-func goldenFile(t *testing.T, path, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; UPDATE_GOLDEN=1 go test writes it anew:\n%s", path, testkit.Diff(string(want), got))
-	}
+	testkit.Golden(t, filepath.Join("testdata", "golden", name), got)
 }
 
 // fits fails on a line of more than 80 columns, or so many, and on spaces at a line's end. A row of a

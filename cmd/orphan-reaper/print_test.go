@@ -21,7 +21,7 @@ func TestTables(t *testing.T) {
 		args []string
 	}{
 		{"scan.txt", 3, []string{"scan"}},
-		{"scan.json", 3, []string{"scan", "-o", "json"}},
+		{"scan.json", 3, []string{"scan", "-o", "json", string(uidMounted)}},
 		{"explain-mounted.txt", 3, []string{"explain", string(uidMounted)}},
 		{"explain-reap.txt", 0, []string{"explain", string(uidReap)}},
 		{"explain-alive.txt", 0, []string{"explain", string(uidAlive)}},
@@ -99,30 +99,48 @@ func sweepReport() reaper.Report {
 func TestPrintSweep(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		json   bool
 		dryRun bool
 		report reaper.Report
 		code   int
 	}{
-		{"sweep.txt", false, false, sweepReport(), exit.FailedCode},
-		{"sweep.json", true, false, sweepReport(), exit.FailedCode},
-		{"sweep-dry-run.txt", false, true, testReport(), exit.AttentionCode},
-		{"sweep-nothing.txt", false, false, reaper.Report{}, exit.DoneCode},
+		{"sweep.txt", false, sweepReport(), exit.FailedCode},
+		{"sweep-dry-run.txt", true, testReport(), exit.AttentionCode},
+		{"sweep-nothing.txt", false, reaper.Report{}, exit.DoneCode},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "text"}
-			if c.json {
-				a.output = "json"
-			}
 			if code := exit.Code(a.printSweep(config.Default(), c.report, c.dryRun)); code != c.code {
 				t.Errorf("code %d, want %d", code, c.code)
 			}
-			if !c.json {
-				fits(t, c.name, out.String())
-			}
+			fits(t, c.name, out.String())
 			golden(t, c.name, out.String())
 		})
+	}
+}
+
+// TestSweepJSON: a sweep has the keys of a scan, and the outcome of each pod.
+func TestSweepJSON(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out, env: func(string) string { return "" }, deps: fakeDeps(func(string) string { return "" }), output: "json"}
+	if code := exit.Code(a.printSweep(config.Default(), sweepReport(), false)); code != exit.FailedCode {
+		t.Errorf("code %d", code)
+	}
+	var v struct {
+		Pods []struct{ UID, Outcome, Error string }
+	}
+	if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []string
+	for _, p := range v.Pods {
+		outcomes = append(outcomes, p.Outcome)
+		if failed := p.Outcome == "failed"; failed != strings.Contains(p.Error, "input/output error") {
+			t.Errorf("%s: %s, %q", p.UID, p.Outcome, p.Error)
+		}
+	}
+	if got := strings.Join(outcomes, " "); got != "removed kept kept kept kept kept quarantined failed kept quarantined kept removed quarantined" {
+		t.Error(got)
 	}
 }
 

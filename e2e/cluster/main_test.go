@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,8 +163,8 @@ func build() error {
 		return err
 	}
 	for _, version := range []string{tagBefore, tagAfter} {
-		cmd := exec.Command("go", "run", "./packaging/image", version, "0", "", content)
-		cmd.Dir, cmd.Stderr = "../..", os.Stderr
+		cmd := exec.Command("sh", "../../packaging/image.sh", version, "0", "", runtime.GOARCH+"="+content)
+		cmd.Stderr = os.Stderr
 		image, err := cmd.Output()
 		if err != nil {
 			return fmt.Errorf("cannot make the daemon's image: %w", err)

@@ -2,7 +2,7 @@
 # Makes what an upgrade is tried with: the packages of this tree with a higher version and
 # another default configuration, as a later release may have.
 #
-#   e2e/packages/next.sh NFPM OUT
+#   e2e/packages/next.sh TOOLS OUT
 set -eu
 cd "$(dirname "$0")/../.."
 repo=$PWD

@@ -3,12 +3,12 @@
 # dnf install from it as docs/install.md says, and refuse what somebody has changed. A web server
 # on loopback in a network of its own serves it; nothing of this machine changes but its packages.
 #
-#   unshare --mount ... packaging/checks/release.sh NFPM TREES RELEASE...   (make test-release)
+#   unshare --mount ... packaging/checks/release.sh TOOLS TREES RELEASE...   (make test-release)
 #
 # TREES/RELEASE is a Debian for apt, as e2e/packages/trees.sh makes it; the last one is dnf's, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-repo=$PWD nfpm=$(realpath "$1") trees=$(realpath "$2")
+repo=$PWD tools=$(realpath "$1") trees=$(realpath "$2")
 shift 2
 work=$(mktemp -d /var/tmp/release.XXXXXX)
 mount -t tmpfs -o mode=0755 tmpfs "$work" # overlayfs has no upper layer on another overlay
@@ -76,17 +76,18 @@ git -C "$one" tag -f "v$version" >/dev/null
 refused 'set RELEASE_URL' check
 export RELEASE_URL=http://127.0.0.1:8000/good
 refused 'set RELEASE_BUILDER' check
+refused 'set RELEASE_BUILDER' env RELEASE_BUILDER='https://builder.invalid/"one' sh "$one/packaging/release.sh" check
 export RELEASE_BUILDER=https://builder.invalid/one
 refused 'has no secret key 0123' env RELEASE_KEY=0123 sh "$one/packaging/release.sh" check
 
 # An earlier release, as far as it counts here.
 mkdir -p "$work/a/pool/0.0.1" "$work/b/pool"
 printf '%s\n' 'name: orphan-reaper' 'arch: amd64' 'version: 0.0.1' 'maintainer: a <a@b>' 'description: earlier' >"$work/nfpm.yaml"
-for packager in deb rpm; do "$nfpm" package --config "$work/nfpm.yaml" --packager $packager --target "$work/a/pool/0.0.1/" >/dev/null; done
+for packager in deb rpm; do "$tools/nfpm" package --config "$work/nfpm.yaml" --packager $packager --target "$work/a/pool/0.0.1/" >/dev/null; done
 (cd "$work/a/pool/0.0.1" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 sums=$work/a/pool/0.0.1/SHA256SUMS
 gpg --batch --quiet --armor --local-user "$theirs" --output "$sums.asc" --detach-sign "$sums"
-release() { (cd "$work/$1" && RELEASE_DIR=$work/$2 sh packaging/release.sh "$nfpm"); }
+release() { (cd "$work/$1" && RELEASE_DIR=$work/$2 sh packaging/release.sh "$tools"); }
 refused 'not as it was released' release one a
 gpg --batch --quiet --yes --armor --local-user "$RELEASE_KEY" --output "$sums.asc" --detach-sign "$sums"
 cp -a "$work/a/pool/0.0.1" "$work/b/pool/"
@@ -137,14 +138,13 @@ are = {n: hashlib.sha256(open(pool + "/" + n, "rb").read()).hexdigest() for n in
 of = s["predicate"]["buildDefinition"]["resolvedDependencies"]
 assert said == are, (said, are)
 assert of[0]["digest"]["gitCommit"] == commit and s["predicate"]["runDetails"]["builder"]["id"] == "https://builder.invalid/one", of[0]
-assert sum("dirHash" in m.get("digest", {}) for m in of) > 20 and any("goreleaser/nfpm" in m["uri"] for m in of), of
 PYTHON
 [[ $(tar -xzOf "$pool/orphan-reaper-$version.tgz" orphan-reaper/Chart.yaml) == *"
 version: $version
 appVersion: \"$version\"
 "* ]] || fail "the chart has another version"
 for label in version ref.name; do
-	grep -aq "\"org.opencontainers.image.$label\":\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
+	grep -aq "\"org.opencontainers.image.$label\": *\"$version\"" "$pool/orphan-reaper-$version.oci.tar" || fail "the image has another $label"
 done
 
 # A release that fails, at the last index or at the last renames, leaves what is served as it was. The packages are those of before.
@@ -175,4 +175,4 @@ BROKEN
 release one c >/dev/null
 cmp "$work/a/dists/stable/main/binary-amd64/Packages" "$work/c/dists/stable/main/binary-amd64/Packages"
 
-RELEASED=$work/a VERSION=$version THEIRS=$theirs WORK=$work NFPM=$nfpm TREES=$trees unshare --net bash "$repo/packaging/checks/released.sh" "$@"
+RELEASED=$work/a VERSION=$version THEIRS=$theirs WORK=$work TOOLS=$tools TREES=$trees unshare --net bash "$repo/packaging/checks/released.sh" "$@"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The second half of release.sh, in a network of its own: apt and dnf, and a server of files.
 #
-#   RELEASED=DIR VERSION=V THEIRS=KEY WORK=DIR NFPM=FILE TREES=DIR packaging/checks/released.sh RELEASE...
+#   RELEASED=DIR VERSION=V THEIRS=KEY WORK=DIR TOOLS=DIR TREES=DIR packaging/checks/released.sh RELEASE...
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() {
@@ -27,7 +27,7 @@ sign() { gpg --batch --quiet --yes --armor --local-user "$THEIRS" "$@"; }
 # What the RPM needs and an empty database of packages does not have.
 mkdir "$WORK/www/system"
 printf '%s\n' 'name: system' 'arch: amd64' 'version: 1' 'maintainer: a <a@b>' 'description: system' 'provides: [/bin/sh]' >"$WORK/system.yaml"
-"$NFPM" package --config "$WORK/system.yaml" --packager rpm --target "$WORK/www/system/" >/dev/null
+"$TOOLS/nfpm" package --config "$WORK/system.yaml" --packager rpm --target "$WORK/www/system/" >/dev/null
 createrepo_c --quiet "$WORK/www/system" 2>/dev/null
 ip link set lo up
 python3 -m http.server --bind 127.0.0.1 --directory "$WORK/www" 8000 >"$WORK/www.log" 2>&1 &

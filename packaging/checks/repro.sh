@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes the packages of the committed tree twice and compares all of dist: two clones with
 # paths of different lengths, each with an empty build cache, so that the second is not the
-# first's copy, and with another umask, time zone and language. NFPM is the tool for both.
+# first's copy, and with another umask, time zone and language. TOOLS is the directory of tools for both.
 set -eu
 cd "$(dirname "$0")/../.."
-nfpm=$1
+tools=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,7 +17,7 @@ git clone -q --no-local . "$work/one"
 
 # once COPY makes $work/COPY/dist.
 once() {
-	GOCACHE=$work/cache make -s -C "$work/$1" packages NFPM="$nfpm"
+	GOCACHE=$work/cache make -s -C "$work/$1" packages TOOLS="$tools"
 	rm -rf "$work/cache"
 }
 once one

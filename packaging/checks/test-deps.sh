@@ -6,7 +6,7 @@
 #   packaging/checks/test-deps.sh list      print "command package" pairs, one a line
 #   packaging/checks/test-deps.sh missing   print the packages that are missing
 #
-# Prometheus, promtool and the node exporter come out of their packages with dpkg-deb -x, into
+# promtool and the node exporter come out of their packages with dpkg-deb -x, into
 # .cache/debian: so no service is started, no user is made, and the host stays as it
 # was. The Makefile puts that directory at the end of PATH.
 set -eu
@@ -27,7 +27,6 @@ mandoc mandoc
 # Debian 13 has promtool in a package of its own, Debian 12 in that of prometheus.
 extracted='
 promtool promtool|prometheus
-prometheus prometheus
 prometheus-node-exporter prometheus-node-exporter
 '
 prefix=.cache/debian

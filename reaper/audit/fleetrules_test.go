@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,13 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-const fleetFile = "../../packaging/prometheus/orphan-reaper-fleet.rules.yaml"
+const (
+	fleetFile     = "../../packaging/chart/files/orphan-reaper-fleet.rules.yaml"
+	fleetTests    = "../../packaging/prometheus/orphan-reaper-fleet.test.yaml"
+	dashboardFile = "../../packaging/chart/files/orphan-reaper-fleet.json"
+)
+
+var recorded = regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
 
 // fleetRule is one rule of the file for many nodes: a sum or an alert.
 type fleetRule struct {
@@ -39,10 +46,9 @@ func fleetRules(t *testing.T) []fleetRule {
 // each alert says what to do, and has its case in the tests and its words in the docs.
 func TestFleetRules(t *testing.T) {
 	names := exported(t)
-	recorded := regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_]+:[a-z0-9_]+`)
 	made := map[string]bool{}
 	asked := map[string]bool{}
-	text, err := os.ReadFile(strings.Replace(fleetFile, ".rules.", ".test.", 1))
+	text, err := os.ReadFile(fleetTests)
 	testkit.Must(t, err)
 	alerts := 0
 	for _, r := range fleetRules(t) {
@@ -86,7 +92,58 @@ func TestFleetRules(t *testing.T) {
 }
 
 // TestFleetRulesFire runs Prometheus' own tests on the rules.
-func TestFleetRulesFire(t *testing.T) { rulesPass(t, fleetFile) }
+func TestFleetRulesFire(t *testing.T) { rulesPass(t, fleetFile, fleetTests) }
+
+// TestDashboard: each query is one that promtool reads, and asks for metrics that are exported and that the chart keeps at the scrape, and for
+// sums that are made. The chart keeps nothing else.
+func TestDashboard(t *testing.T) {
+	promtool := testkit.NeedCommand(t, "promtool")
+	text, err := os.ReadFile(dashboardFile)
+	testkit.Must(t, err)
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	testkit.Must(t, json.Unmarshal(text, &board))
+	text, err = os.ReadFile("../../packaging/chart/values.yaml")
+	testkit.Must(t, err)
+	var values struct {
+		PodMonitor struct{ Keep []string } `yaml:"podMonitor"`
+	}
+	testkit.Must(t, yaml.Unmarshal(text, &values))
+	var asked []string
+	sums := map[string]bool{}
+	for _, r := range fleetRules(t) {
+		sums[r.Record] = true
+		asked = append(asked, metricName.FindAllString(recorded.ReplaceAllString(r.Expr, ""), -1)...)
+	}
+	var b strings.Builder
+	b.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	variables := strings.NewReplacer("$job", ".+", "$node", "n1", "$__range_s", "86400", "$__range", "24h")
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			fmt.Fprintf(&b, "  - {record: query, expr: %q}\n", variables.Replace(target.Expr))
+			asked = append(asked, metricName.FindAllString(recorded.ReplaceAllString(target.Expr, ""), -1)...)
+			for _, name := range recorded.FindAllString(target.Expr, -1) {
+				if !sums[name] {
+					t.Errorf("the dashboard asks for %s, which no rule makes", name)
+				}
+			}
+		}
+	}
+	slices.Sort(asked)
+	if asked = slices.Compact(asked); !slices.Equal(asked, slices.Sorted(slices.Values(values.PodMonitor.Keep))) {
+		t.Errorf("the chart keeps\n%v\nand this is asked for:\n%v", values.PodMonitor.Keep, asked)
+	}
+	for _, name := range asked {
+		if !exported(t)[name] {
+			t.Errorf("the dashboard or a rule asks for %s, which nobody exports", name)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", "--lint=none", testkit.File(t, "queries.yaml", b.String())).CombinedOutput()
+	if err != nil || strings.Count(b.String(), "expr:") < 30 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
 
 // everyFault is what a node exports that has every fault at once; %d is its number, %s its version.
 var everyFault = []string{

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,20 +94,6 @@ func decodeNative(t *testing.T, b []byte) fields {
 		b = rest[8+n+1:]
 	}
 	return e
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		testkit.Must(t, os.MkdirAll("testdata", 0o755))
-		testkit.Must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	testkit.Must(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (make golden writes it anew):\n%s", path, testkit.Diff(string(want), string(got)))
-	}
 }
 
 // sample is a record of kind k with everything set.

@@ -96,7 +96,7 @@ func TestTexts(t *testing.T) {
 	for _, r := range []policy.Record{wait, one, said, newer, elder, quiet, many, still} {
 		fmt.Fprintf(&b, "%s\n  %s\n", r.Kind, Text(r))
 	}
-	golden(t, "texts.txt", []byte(b.String()))
+	testkit.Golden(t, "testdata/texts.txt", b.String())
 }
 
 func TestUntrustedNamesStayOnTheirLine(t *testing.T) {

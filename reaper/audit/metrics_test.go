@@ -127,7 +127,7 @@ func TestMetricsGolden(t *testing.T) {
 	for name, m := range map[string]*Metrics{"fresh.prom": NewMetrics("1.2.3"), "busy.prom": busy()} {
 		b, err := m.text()
 		testkit.Must(t, err)
-		golden(t, name, bytes.ReplaceAll(b, []byte(runtime.Version()), []byte("GOVERSION")))
+		testkit.Golden(t, "testdata/"+name, strings.ReplaceAll(string(b), runtime.Version(), "GOVERSION"))
 		problems, err := testutil.GatherAndLint(m.Registry())
 		testkit.Must(t, err)
 		for _, p := range problems {

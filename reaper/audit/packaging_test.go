@@ -94,7 +94,9 @@ func TestAlertRules(t *testing.T) {
 }
 
 // TestAlertRulesFire runs Prometheus' own tests on the rules.
-func TestAlertRulesFire(t *testing.T) { rulesPass(t, rulesFile) }
+func TestAlertRulesFire(t *testing.T) {
+	rulesPass(t, rulesFile, strings.Replace(rulesFile, ".rules.", ".test.", 1))
+}
 
 // TestOnlyObservesFires: the series of a daemon that observes, as it writes them, make both rules fire that
 // tell of it; those of one that enforces, or of which something else keeps the pods, do not.
@@ -146,11 +148,11 @@ func TestOnlyObservesFires(t *testing.T) {
 	}
 }
 
-// rulesPass has promtool check a file of rules, and run the tests beside it.
-func rulesPass(t *testing.T, file string) {
+// rulesPass has promtool check a file of rules, and run its tests.
+func rulesPass(t *testing.T, file, tests string) {
 	t.Helper()
 	promtool := testkit.NeedCommand(t, "promtool")
-	for _, args := range [][]string{{"check", "rules", file}, {"test", "rules", strings.Replace(file, ".rules.", ".test.", 1)}} {
+	for _, args := range [][]string{{"check", "rules", file}, {"test", "rules", tests}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "SUCCESS") {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)

@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/sys/unix"
 )
 
@@ -130,34 +130,17 @@ func reason(text string) string {
 	return last
 }
 
-// Diff returns the lines of two texts that differ, with - before one that is only in want and + before one that is only in got.
-func Diff(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	same := make([][]int, len(a)+1) // lines in common from here on
-	for i := range same {
-		same[i] = make([]int, len(b)+1)
+// Golden compares a text with a file, and writes that anew where UPDATE_GOLDEN is set.
+func Golden(tb testing.TB, path, got string) {
+	tb.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		Must(tb, os.WriteFile(path, []byte(got), 0o644))
 	}
-	for i, line := range slices.Backward(a) {
-		for j, other := range slices.Backward(b) {
-			if same[i][j] = max(same[i+1][j], same[i][j+1]); line == other {
-				same[i][j] = same[i+1][j+1] + 1
-			}
-		}
+	want, err := os.ReadFile(path)
+	Must(tb, err)
+	if d := diff.Diff(path, want, "now", []byte(got)); d != nil {
+		tb.Errorf("UPDATE_GOLDEN=1 go test writes this file anew:\n%s", d)
 	}
-	var out strings.Builder
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && same[i+1][j] >= same[i][j+1]:
-			out.WriteString("-" + a[i] + "\n")
-			i++
-		default:
-			out.WriteString("+" + b[j] + "\n")
-			j++
-		}
-	}
-	return out.String()
 }
 
 // OwnMounts has a command start in a mount namespace of its own, and in a user namespace

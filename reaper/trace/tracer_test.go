@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // told is a log that a test reads.
@@ -50,19 +50,7 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	body = append(body, '\n')
-	golden := filepath.Join("testdata", "request.json")
-	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		if err := os.WriteFile(golden, body, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(body) != string(want) {
-		t.Errorf("UPDATE_GOLDEN=1 writes it anew\n%s\nwant\n%s", body, want)
-	}
+	testkit.Golden(t, "testdata/request.json", string(body))
 }
 
 func TestRandomID(t *testing.T) {

@@ -9,8 +9,8 @@
 // daemon walks its whole way: it reads the log, finds the kubelet by the PID in it, asks the
 // runtime, reads the mounts of all namespaces, parks, confirms, removes.
 //
-// At the end each claim is checked on disk, and the picture of it all in the docs (picture.go); the
-// exit code is 0 only if all hold, so it is the smoke test of CI, too. With the namespaces
+// At the end each claim is checked on disk; the exit code is 0 only if all hold, so it is the smoke
+// test of CI, too. With the namespaces
 // everything goes, however the demo ends. Where the kernel allows none it says so and shows what
 // can be shown without: nothing is mounted then. REQUIRE_ROOT=1 makes that a failure.
 //

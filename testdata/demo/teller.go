@@ -23,19 +23,12 @@ type teller struct {
 	colour bool
 
 	mu      sync.Mutex
-	parts   []part
-	session []string  // all lines that were shown, without colour, as a terminal of the picture's width breaks them
+	shown   bool      // something was written
 	muted   bool      // the daemon's records are heard and not shown
 	began   time.Time // when the daemon did
 	heard   []string
 	changed chan struct{} // closed and replaced with each line heard
 	ended   chan struct{} // closed when the daemon has said its last
-}
-
-// part is a part of the story, and where in the session it begins.
-type part struct {
-	title string
-	line  int
 }
 
 func newTeller(out *os.File) *teller {
@@ -45,11 +38,7 @@ func newTeller(out *os.File) *teller {
 
 // part begins a part with a paragraph.
 func (t *teller) part(title, text string) {
-	t.write("\n")
-	t.mu.Lock()
-	t.parts = append(t.parts, part{title, len(t.session)})
-	t.mu.Unlock()
-	t.write(wrap("# ", "# ", title+". "+text))
+	t.say(title + ". " + text)
 }
 
 // say tells a paragraph.
@@ -69,38 +58,30 @@ func (t *teller) write(text string) {
 func (t *teller) put(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if line == "" && len(t.session) == 0 {
+		if line == "" && !t.shown {
 			continue // nothing to set apart yet
 		}
-		t.session = append(t.session, fold(line)...)
+		t.shown = true
 		_, _ = fmt.Fprintln(t.out, t.painted(line))
 	}
 }
 
 // kinds of lines by their looks, and each one's colour on a terminal (ECMA-48, 8.3.117).
 var kinds = []struct {
-	class, sgr string
-	looks      *regexp.Regexp
+	sgr   string
+	looks *regexp.Regexp
 }{
-	{"comment", "2", regexp.MustCompile(`^#`)},
-	{"prompt", "1", regexp.MustCompile(`^\$`)},
-	{"bad", "31", regexp.MustCompile(`^The kubelet complains|^  FAILED`)},
-	{"good", "32", regexp.MustCompile(`^You have nothing to do|^The kubelet's message about|^  ok `)},
-}
-
-// class is the kind of a line, "" for an ordinary one, and its colour.
-func class(line string) (class, sgr string) {
-	for _, k := range kinds {
-		if k.looks.MatchString(line) {
-			return k.class, k.sgr
-		}
-	}
-	return "", ""
+	{"2", regexp.MustCompile(`^#`)},
+	{"1", regexp.MustCompile(`^\$`)},
+	{"31", regexp.MustCompile(`^The kubelet complains|^  FAILED`)},
+	{"32", regexp.MustCompile(`^You have nothing to do|^The kubelet's message about|^  ok `)},
 }
 
 func (t *teller) painted(line string) string {
-	if _, sgr := class(line); t.colour && sgr != "" {
-		return "\x1b[" + sgr + "m" + line + "\x1b[0m"
+	for _, k := range kinds {
+		if t.colour && k.looks.MatchString(line) {
+			return "\x1b[" + k.sgr + "m" + line + "\x1b[0m"
+		}
 	}
 	return line
 }
@@ -207,13 +188,3 @@ func wrap(first, rest, text string) string {
 }
 
 func columns(s string) int { return utf8.RuneCountInString(s) }
-
-// fold breaks a line where a terminal does.
-func fold(line string) (rows []string) {
-	for runes := []rune(line); ; runes = runes[width:] {
-		if len(runes) <= width {
-			return append(rows, string(runes))
-		}
-		rows = append(rows, string(runes[:width]))
-	}
-}

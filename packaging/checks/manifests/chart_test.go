@@ -3,9 +3,7 @@ package manifests
 import (
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -377,7 +375,7 @@ func TestProbes(t *testing.T) {
 
 // TestPrometheus: the rules in the chart are those that are tested with promtool, and what is kept at the scrape is enough for them.
 func TestPrometheus(t *testing.T) {
-	source := copied(t, "prometheus/orphan-reaper-fleet.rules.yaml")
+	source := read(t, chart+"/files/orphan-reaper-fleet.rules.yaml")
 	all := rendered(t, values(t)["label"]...)
 	rules := kinds[*monitoringv1.PrometheusRule](all)
 	monitors := kinds[*monitoringv1.PodMonitor](all)
@@ -419,24 +417,10 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// copied reads a file of packaging that the chart has in its own files too.
-func copied(t *testing.T, name string) string {
-	t.Helper()
-	source := read(t, root+"/packaging/"+name)
-	own := chart + "/files/" + filepath.Base(name)
-	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		must(t, os.WriteFile(own, []byte(source), 0o644))
-	}
-	if read(t, own) != source {
-		t.Errorf("%s is not the one in packaging: run make golden-chart", own)
-	}
-	return source
-}
-
-// TestDashboard: the ConfigMap has the dashboard that is tested beside it, byte for byte, and the label by which Grafana's sidecar finds it. It
+// TestDashboard: the ConfigMap has the dashboard, byte for byte, and the label by which Grafana's sidecar finds it. It
 // is the only ConfigMap, and is not there by default.
 func TestDashboard(t *testing.T) {
-	source := copied(t, "grafana/orphan-reaper-fleet.json")
+	source := read(t, chart+"/files/orphan-reaper-fleet.json")
 	for name, args := range values(t) {
 		maps := kinds[*corev1.ConfigMap](rendered(t, args...))
 		if len(maps) != map[bool]int{true: 1}[name == "label"] {

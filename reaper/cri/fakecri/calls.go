@@ -21,13 +21,6 @@ func (s *Server) listPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandbo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id := r.GetFilter().GetId(); id != "" {
-		var found []*runtimeapi.PodSandbox
-		if i := s.find(id); i >= 0 {
-			found = s.sandboxes[i : i+1]
-		}
-		return &runtimeapi.ListPodSandboxResponse{Items: found}, nil
-	}
 	return &runtimeapi.ListPodSandboxResponse{Items: s.sandboxes}, nil
 }
 
@@ -37,15 +30,6 @@ func (s *Server) listContainers(ctx context.Context, r *runtimeapi.ListContainer
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id := r.GetFilter().GetPodSandboxId(); id != "" {
-		var found []*runtimeapi.Container
-		for _, c := range s.containers {
-			if strings.HasPrefix(c.GetPodSandboxId(), id) {
-				found = append(found, c)
-			}
-		}
-		return &runtimeapi.ListContainersResponse{Containers: found}, nil
-	}
 	return &runtimeapi.ListContainersResponse{Containers: s.containers}, nil
 }
 

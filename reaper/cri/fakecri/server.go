@@ -42,7 +42,6 @@ type Fault struct {
 	Hang  bool          // answer only when the caller is gone
 	Die   bool          // close every connection and the socket in the middle of the call
 	Err   error         // answer this; made by status.Error to have a code
-	Once  bool          // only the next call goes wrong
 }
 
 // Options are what cannot change while a server runs.
@@ -165,9 +164,6 @@ func (s *Server) enter(ctx context.Context, c Call, filtered bool) error {
 	s.calls[c]++
 	s.filtered = s.filtered || filtered
 	f := s.faults[c]
-	if f.Once {
-		s.faults[c] = Fault{}
-	}
 	s.mu.Unlock()
 	if f.Delay > 0 {
 		t := time.NewTimer(f.Delay)

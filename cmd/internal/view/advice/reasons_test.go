@@ -1,13 +1,12 @@
 package advice
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // TestReasonTable: every reason of the closed list is explained, once, and no other.
@@ -32,15 +31,7 @@ func TestReasonTable(t *testing.T) {
 
 // TestReasonsDoc: docs/reasons.md is what the table says.
 func TestReasonsDoc(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "..", "docs", "reasons.md")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(reasonsDoc()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if doc, err := os.ReadFile(path); err != nil || string(doc) != reasonsDoc() {
-		t.Errorf("%s is behind, %v; UPDATE_GOLDEN=1 go test writes it anew", path, err)
-	}
+	testkit.Golden(t, "../../../../docs/reasons.md", reasonsDoc())
 }
 
 // TestTodo: what to do about one pod has its UID, each command whole, and no mark.

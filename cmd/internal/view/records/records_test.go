@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -95,14 +94,7 @@ func TestScreen(t *testing.T) {
 	if strings.Contains(shown, string(uid(3))) {
 		t.Error("a pod with a name is told by its whole UID, too")
 	}
-	const file = "testdata/screen-80.txt"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		testkit.Must(t, os.MkdirAll("testdata", 0o755))
-		testkit.Must(t, os.WriteFile(file, []byte(shown), 0o644))
-	}
-	if want, err := os.ReadFile(file); err != nil || string(want) != shown {
-		t.Errorf("%v; %s is not what is shown (UPDATE_GOLDEN=1 writes it):\n%s", err, file, shown)
-	}
+	testkit.Golden(t, "testdata/screen-80.txt", shown)
 	all := onTerminal(t, plain, func(s *Screen) { s.Waiting = true; tell(s) })
 	if strings.Count(all, "Waiting with pod ") != 1 {
 		t.Errorf("--verbose does not show what waits:\n%s", all)
