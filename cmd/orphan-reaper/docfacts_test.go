@@ -145,13 +145,10 @@ var otherWords = map[string]string{
 		"node_textfile_mtime_seconds",
 	"api-cni-cleanup's": "apicnicleanup_number_count apicnicleanup_size_bytes",
 	"the chart's": "web.expose web.configSecret web.tokenReview sweep.enabled sweep.schedule image.tag image.repository dashboard.annotations " +
-		"tracing.caConfigMap sweep.schedule orphanReport.enabled podMonitor.enabled",
-	"Grafana's":       "dashboard.enabled grafana_dashboard",
-	"Ansible's":       "ansible.builtin.dnf disable_gpg_check",
-	"dpkg's, rpm's":   "config.yaml.dpkg-dist config.yaml.rpmnew config.yaml.rpmsave",
-	"OpenTelemetry's": "service.version host.name service.name",
-	"a trace's": "orphan_reaper.look orphan_reaper.dropped_spans orphan_reaper.actions orphan_reaper.outcomes " +
-		"read kubelet_pods static_pods api_server pod_resources pod_logs idle_cgroups open_files block_devices state_files pod_directories made_again",
+		"sweep.schedule orphanReport.enabled podMonitor.enabled",
+	"Grafana's":         "dashboard.enabled grafana_dashboard",
+	"Ansible's":         "ansible.builtin.dnf disable_gpg_check",
+	"dpkg's, rpm's":     "config.yaml.dpkg-dist config.yaml.rpmnew config.yaml.rpmsave",
 	"labels of metrics": "on_disk in_runtime known_to_kubelet orphaned_on_disk orphaned_in_runtime not_asked",
 }
 

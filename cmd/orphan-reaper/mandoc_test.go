@@ -161,6 +161,9 @@ func manPage() string {
 	m.paragraph("Every command that looks at a node or its quarantine takes the settings. Each is a key of the configuration file, too, where it is " +
 		"explained: see orphan-reaper.yaml(5).")
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
 		_, usage := pflag.UnquoteUsage(f)
 		if f.DefValue != "" {
 			usage += " (default " + f.DefValue + ")"

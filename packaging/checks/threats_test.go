@@ -33,7 +33,7 @@ var (
 		"Decision":   "doubt keeps; values in, values out",
 		"Removal":    "park, confirm, then remove",
 		"API server": "and the kubelets' lists of pods",
-		"Traces":     "counts and times; names no pod",
+		"Answers":    "facts beside others; doubt keeps",
 	}
 )
 
@@ -58,8 +58,8 @@ var threats = []threat{
 	{"Who has the daemon's token", []route{
 		{[]string{"no nodes/proxy, no secrets, no reports to read", "policy: its own node's report and events only"}, "API server"},
 	}, "from elsewhere"},
-	{"A collector of traces", []route{
-		{[]string{"10 s for a look, 4 KiB of an answer, no redirect", "no look waits for it; off by default"}, "Traces"},
+	{"A server that the daemon asks", []route{
+		{[]string{"it shows who it is before it gets a credential", "late, cut off, too long or not whole: nothing goes"}, "Answers"},
 	}, "from elsewhere"},
 }
 
@@ -109,7 +109,7 @@ func drawThreats() *drawing {
 			d.arrow("M%d %d L%d %d", guardX+guardW, y, partX-2, where(p.to))
 		}
 	}
-	for _, part := range append(slices.Clone(daemonParts), "API server", "Traces") {
+	for _, part := range append(slices.Clone(daemonParts), "API server", "Answers") {
 		d.box(partX, where(part), partW, "part", part, partWords[part])
 	}
 	// Who asks over HTTP gets a look, as the log does.

@@ -52,9 +52,8 @@ type Config struct {
 	// Reviews says whose bearer tokens are and what they may, nil where none is taken.
 	Reviews *review.Reviewer
 	Metrics prometheus.Gatherer
-	// Ask asks the daemon for a look, for a client with this header traceparent. It returns at once, or
-	// with an error when ctx ends.
-	Ask func(ctx context.Context, traceparent string) (Asked, error)
+	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
+	Ask func(ctx context.Context) (Asked, error)
 	// Stuck says for how long the pass under way has been running, and Hangs from when on that
 	// is not well.
 	Stuck func() time.Duration
@@ -286,11 +285,7 @@ func (s *Server) breakerOpen() bool {
 
 // sweep asks for a look. Two that ask at once get the same one.
 func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
-	var traceparent string
-	if given := r.Header.Values("Traceparent"); len(given) == 1 {
-		traceparent = given[0]
-	}
-	a, err := s.cfg.Ask(r.Context(), traceparent)
+	a, err := s.cfg.Ask(r.Context())
 	if err != nil {
 		http.Error(w, "the daemon stops: "+err.Error(), http.StatusServiceUnavailable)
 		return

@@ -51,7 +51,7 @@ func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, 
 	return New(Config{
 		Node: "n1", WebConfig: webConfig, Metrics: reg, Log: slog.New(slog.DiscardHandler), Hangs: time.Hour,
 		Now: func() time.Time { return *now }, Stuck: func() time.Duration { return 0 },
-		Ask: func(context.Context, string) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
+		Ask: func(context.Context) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
 	}), now, asks
 }
 
@@ -179,18 +179,7 @@ func TestSweep(t *testing.T) {
 	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
 		t.Errorf("the breaker is open: %s", w.Body)
 	}
-	var traceparent string
-	s.cfg.Ask = func(_ context.Context, header string) (Asked, error) { traceparent = header; return Asked{}, nil }
-	for _, headers := range [][]string{{"a"}, {"a", "b"}, nil} {
-		r := httptest.NewRequest("POST", "/v1/sweep", nil)
-		r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
-		r.Header["Traceparent"] = headers
-		s.handler.ServeHTTP(httptest.NewRecorder(), r)
-		if want := len(headers) == 1; (traceparent == "a") != want || !want && traceparent != "" {
-			t.Errorf("%q: %q", headers, traceparent) // two are as none, as W3C's Trace Context has it
-		}
-	}
-	s.cfg.Ask = func(context.Context, string) (Asked, error) { return Asked{}, errors.New("context canceled") }
+	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
 		t.Errorf("a daemon that stops: %d %s", w.Code, w.Body)
 	}
