@@ -26,7 +26,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit/webcases"
 )
 
 // onePod is a pass over one pod, which something keeps.
@@ -258,58 +257,6 @@ func TestAuthenticated(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-}
-
-// TestServesTLS: a client from elsewhere is let in by the certificate that its connection has shown, as the web configuration
-// is at the time; without TLS nothing is answered.
-func TestServesTLS(t *testing.T) {
-	dir := t.TempDir()
-	pems := webcases.PEMs(t)
-	pems["web.yaml"] = "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.crt}\n"
-	for name, text := range pems {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	s, _, asks := newTestServer(t, filepath.Join(dir, "web.yaml"))
-	testkit.Must(t, s.Check())
-	ctx, cancel := context.WithCancel(t.Context())
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	done := make(chan error)
-	go func() { done <- s.serve(ctx, fromElsewhere{l}) }()
-	post := func(scheme, client string) int {
-		t.Helper()
-		c := &tls.Config{InsecureSkipVerify: true}
-		if client != "" {
-			pair, err := tls.X509KeyPair([]byte(pems[client+".crt"]), []byte(pems[client+".key"]))
-			testkit.Must(t, err)
-			c.Certificates = []tls.Certificate{pair}
-		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+"://"+l.Addr().String()+"/v1/sweep", http.NoBody)
-		testkit.Must(t, err)
-		answer, err := (&http.Transport{TLSClientConfig: c, DisableKeepAlives: true}).RoundTrip(r)
-		if err != nil {
-			return 0
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode
-	}
-	for _, c := range []struct {
-		scheme, client string
-		code           int
-	}{{"https", "alice", 202}, {"https", "mallory", 0}, {"https", "", 0}, {"http", "", 400}} {
-		if code := post(c.scheme, c.client); code != c.code {
-			t.Errorf("%s by %q: %d, want %d", c.scheme, c.client, code, c.code)
-		}
-	}
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "web.yaml"), []byte("tls_server_config: {cert_file: server.crt, key_file: server.key}\n"), 0o600))
-	if code := post("https", "alice"); code != 403 {
-		t.Errorf("%d after the file came to want no certificate", code)
-	}
-	if *asks != 1 {
-		t.Errorf("%d looks were asked for", *asks)
-	}
-	cancel()
-	testkit.Must(t, <-done)
 }
 
 // TestCertificateOfTheConnection: a file that has come to demand certificates says nothing of a
