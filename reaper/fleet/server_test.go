@@ -306,9 +306,7 @@ func TestBearer(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":{"authenticated":%t,"allowed":true,"audiences":["orphan-reaper"],"user":{"username":"u"}}}`, kind, known)
 	})
 	s, now, asks := newTestServer(t, "")
-	open := func() (*kube.Server, error) {
-		return &kube.Server{Base: api.URL, TLS: &tls.Config{RootCAs: testkit.PoolOf(api)}}, nil
-	}
+	open := func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(api, ""), "we") }
 	s.cfg.Reviews = review.New(open, s.cfg.Now, s.cfg.Log)
 	s.Publish(onePod())
 	ask := func(method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {
