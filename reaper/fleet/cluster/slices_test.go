@@ -15,6 +15,7 @@ import (
 
 // serverOf is what a kubeconfig says of a server of the test.
 func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
+	t.Helper()
 	server, err := kube.NewServer(testkit.ConfigOf(s, "s3cret"), "somebody")
 	testkit.Must(t, err)
 	return server

@@ -88,6 +88,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
+	t.Helper()
 	server, err := kube.NewServer(testkit.ConfigOf(s, "ours"), "we")
 	testkit.Must(t, err)
 	return server
