@@ -273,11 +273,6 @@ lint-chart: chart-tools ## Check the Helm chart and the Kustomize base by the re
 	$(CHART_TEST)
 	cd $(CHART_CHECKS) && go mod tidy -diff
 
-# Prometheus' exporter-toolkit beside our reader of its file, in a module of their own.
-.PHONY: lint-web
-lint-web: ## Put our reader of Prometheus' web configuration beside Prometheus' own
-	cd packaging/checks/webconfig && go vet . && go test -count=1 $(TESTFLAGS) . && go mod tidy -diff
-
 .PHONY: golden-chart
 golden-chart: chart-tools ## Render the Kustomize base anew from the chart; read the diff
 	UPDATE_GOLDEN=1 && export UPDATE_GOLDEN && $(CHART_TEST)

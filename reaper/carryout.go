@@ -91,7 +91,6 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		return nil
 	}
 	now := r.Clock.Now()
-	began := now.Boot
 	intents := make([]policy.Record, 0, len(batch.Actions))
 	for i := range batch.Actions {
 		a := &batch.Actions[i]
@@ -105,14 +104,12 @@ func (r *Reaper) execute(ctx context.Context, rep *Report, batch policy.Batch) [
 		r.fail(rep, "cannot write to the ledger, so nothing is done: "+err.Error())
 		return nil
 	}
-	name := string(batch.Actions[0].Kind)
-	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", name, len(batch.Actions), batch.Actions[0].UID))
+	r.doing.Store(fmt.Sprintf("%s of %d, the first is pod %s", batch.Actions[0].Kind, len(batch.Actions), batch.Actions[0].UID))
 	outs := r.ask(ctx, rep, &batch)
 	if len(batch.Actions) > 0 {
 		outs = append(outs, r.Remover.Execute(ctx, permit, batch)...)
 	}
 	now = r.Clock.Now()
-	rep.Batches = append(rep.Batches, Batch{policy.Timing{Name: name, Begin: began, End: now.Boot}, outs})
 	var done []policy.Record
 	for _, o := range outs {
 		done = append(done, policy.Recorded(o, rep.Look.Node, now)...)

@@ -191,11 +191,9 @@ func (d *Daemon) recovered(now time.Duration) {
 }
 
 func (d *Daemon) pass(ctx context.Context, claims []heard.Claim) passed {
-	began := d.Clock.Now()
-	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: began.Boot >= d.cniDue})
-	rep.Began, rep.Ended = began, d.Clock.Now()
+	rep, err := d.Pass(ctx, Options{Claims: claims, CNI: d.Clock.Now().Boot >= d.cniDue})
 	if rep.CNI.Swept {
-		d.cniEnded = rep.Ended.Boot
+		d.cniEnded = d.Clock.Now().Boot
 		d.cniDue = d.cniEnded + rep.CNI.Due()
 	}
 	return passed{rep, claims, err}

@@ -112,22 +112,9 @@ type Report struct {
 	Stopped     bool                // by the breaker: a person must say go on
 	CNI         cnisweep.Report     // of the sweep over the CNI directories, where one was due
 	Means       policy.Means        // how the remover is kept to what it is to change
-	Batches     []Batch             // in the order in which they were carried out
 	byPerson    bool                // an operator's command
-	// Began and Ended are those of the whole pass; the daemon sets them.
-	Began, Ended policy.Instant
 	// Next is when time alone could change something, from the end of the pass; 0 is now.
 	Next time.Duration
 	// Pending is true where waiting for Next can take a pod further.
 	Pending bool
 }
-
-// Batch is when one batch was carried out, and how its actions ended. That of a sweep over the CNI
-// directories, BatchCNI, has none: Report.CNI counts them.
-type Batch struct {
-	policy.Timing
-	Outcomes []policy.Outcome
-}
-
-// BatchCNI is the name of the sweep over the CNI directories. Others have that of their first action's kind.
-const BatchCNI = "cni"

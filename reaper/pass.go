@@ -158,9 +158,7 @@ func (r *Reaper) sweepCNI(ctx context.Context, rep *Report, opt Options) {
 	}
 	r.does(ctx, "sweeping the files of CNI", "file")
 	sweep := cnisweep.Options{Rules: r.Rules, Only: opt.Only, DryRun: opt.DryRun, Node: rep.Look.Node, Stopped: r.stopped(), Files: opt.CNIFiles}
-	began := r.Clock.Now().Boot
 	rep.CNI = r.CNI.Sweep(ctx, sweep, &r.memory.CNI)
-	rep.Batches = append(rep.Batches, Batch{Timing: policy.Timing{Name: BatchCNI, Begin: began, End: r.Clock.Now().Boot}})
 	rep.Look.Errors = append(rep.Look.Errors, rep.CNI.Errors...)
 }
 

@@ -31,13 +31,12 @@ type app struct {
 	env            func(string) string
 	deps           deps
 
-	configFile  string              // --config
-	output      string              // --output
-	showVersion bool                // --version
-	given       map[string][]string // the settings' flags as they were given, by flag
-	quiet       bool                // --quiet
-	verbose     bool                // --verbose
-	tells       bool                // the command's own line says what its records do
+	configFile string              // --config
+	output     string              // --output
+	given      map[string][]string // the settings' flags as they were given, by flag
+	quiet      bool                // --quiet
+	verbose    bool                // --verbose
+	tells      bool                // the command's own line says what its records do
 
 	stopSignals, stopFollowing func()
 }

@@ -93,7 +93,7 @@ func TestFleetListNobody(t *testing.T) {
 	}
 }
 
-// TestFleetListCluster: by a kubeconfig, which may be one of programs: then the way around is told.
+// TestFleetListCluster: by a kubeconfig; where it cannot be used, the way around is told.
 func TestFleetListCluster(t *testing.T) {
 	nodes := "[" + strings.Split(strings.SplitN(reported(), "[", 2)[1], `,{"kind":"OrphanReport"`)[0] + "]"
 	list := reported()
@@ -110,8 +110,8 @@ func TestFleetListCluster(t *testing.T) {
 		len(got.Pods) != 1 || got.Pods[0].Node != "worker-1" || len(got.Silent) != 1 || got.Silent[0].Node != "worker-2" || got.Notes == nil {
 		t.Errorf("%d, %v, %s\n%s", code, err, said, out)
 	}
-	exec := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "exec: {command: aws}")
-	if code, _, said := call(t, "", "fleet", "list", "--kubeconfig", exec); code != 2 ||
+	old := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "auth-provider: {name: oidc}")
+	if code, _, said := call(t, "", "fleet", "list", "--kubeconfig", old); code != 2 ||
 		!strings.Contains(said, "hint: kubectl get nodes,orphans -o json | orphan-reaper fleet list --reports -") {
 		t.Errorf("%d %s", code, said)
 	}

@@ -61,6 +61,9 @@ func testRoot() *cobra.Command {
 
 // flagItem writes a flag with its names, its value and, where that is asked for, its default.
 func flagItem(f *pflag.Flag, withDefault bool) string {
+	if f.Hidden {
+		return ""
+	}
 	name := "--" + f.Name
 	if f.Shorthand != "" {
 		name = "-" + f.Shorthand + ", " + name

@@ -76,11 +76,6 @@ none, only with "node_namespaces: self", states that there is neither kubelet no
 		`get /v1/orphans or post /v1/sweep (SubjectAccessReview). in-cluster uses the service account of the pod in which the daemon runs; a ` +
 		`path is a kubeconfig. The account needs create on tokenreviews and subjectaccessreviews. Tokens are accepted by TLS only. none accepts ` +
 		`no tokens.`,
-	"tracing.endpoint": `An OpenTelemetry collector that gets a trace of each look by OTLP over HTTP: http://HOST:4318, or https. v1/traces ` +
-		`is added to the ` +
-		`path. A trace has counts and times, and names no pod. While the collector does not accept traces, they are dropped, and the daemon ` +
-		`works as before. No environment variable is read (OTEL_EXPORTER_OTLP_ENDPOINT). none sends nothing.`,
-	"tracing.ca_file": `The certificates by which an https collector is known. The file is read for each trace. none: the system's certificates.`,
 	"orphan_report": `Where the daemon writes this node's OrphanReport, which kubectl get orphans shows. in-cluster uses the service account of the pod in ` +
 		`which it runs; a path is a kubeconfig; none writes no report. The account needs create and patch on ` +
 		`orphanreports.orphan-reaper.github.io, and create on events in the namespace default: two kinds of events state that the breaker has ` +

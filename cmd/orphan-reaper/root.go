@@ -42,7 +42,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Use: "orphan-reaper", Short: "Remove the directories of orphaned pods, safely",
 		Long: rootLong, Example: rootExample,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: a.noCommandButVersion, RunE: func(*cobra.Command, []string) error { return a.versionFlag() },
+		Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, Version: version().Version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.before(cmd) },
 	}
 	root.SetIn(a.stdin)
@@ -53,9 +53,8 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	a.addFlags(root.PersistentFlags())
 	completeFlags(root)
-	// What people try first; the command says more. Not by cobra's template: with text/template the linker keeps every exported
-	// method of the program, which is 1.7 MB.
-	root.Flags().BoolVarP(&a.showVersion, "version", "v", false, "version for orphan-reaper")
+	root.InitDefaultVersionFlag() // what people try first; the command says more
+	root.SetVersionTemplate("orphan-reaper {{.Version}}\n")
 	root.AddCommand(
 		a.worksLong(newDoctorCommand(a)), newRunCommand(a), a.worksLong(newScanCommand(a)), a.worksLong(newExplainCommand(a)),
 		a.worksLong(newSweepCommand(a)), a.worksLong(newParseCommand(a)),
@@ -63,20 +62,6 @@ func newRootCommand(a *app) *cobra.Command {
 	)
 	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND]", Short: "Show a command's help", Args: cobra.ArbitraryArgs, RunE: helpCommand})
 	return root
-}
-
-// noCommandButVersion refuses the root without a command it knows; --version needs none.
-func (a *app) noCommandButVersion(cmd *cobra.Command, args []string) error {
-	if a.showVersion {
-		return nil
-	}
-	return noCommand(cmd, args)
-}
-
-// versionFlag is --version.
-func (a *app) versionFlag() error {
-	_, err := fmt.Fprintf(a.stdout, "orphan-reaper %s\n", version().Version)
-	return err
 }
 
 func helpCommand(cmd *cobra.Command, args []string) error {
@@ -121,9 +106,6 @@ func (v *choiceValue) Set(s string) error {
 
 // before runs ahead of every command.
 func (a *app) before(cmd *cobra.Command) error {
-	if a.showVersion {
-		return nil
-	}
 	a.tells = cmd.HasParent() && cmd.Parent().Name() == "quarantine"
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && a.configFile == "" {
 		return exit.Usagef("", "--config is empty") // not the usual file: somebody meant another

@@ -20,6 +20,6 @@
 //
 // /metrics, /healthz and /readyz name no pod. /v1/orphans names pods and /v1/sweep costs a look,
 // so both want either an authenticated client or one of this host (see trusted). TLS, passwords
-// and client certificates are those of Prometheus' web configuration (see webconfig);
+// and client certificates are those of Prometheus' web configuration, which its exporter-toolkit reads and enforces;
 // whose a bearer token is, and what it may, is asked of the API server (see review).
 package fleet

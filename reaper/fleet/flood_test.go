@@ -32,9 +32,7 @@ func TestTokenFlood(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":{"authenticated":%t,"allowed":true,"audiences":["orphan-reaper"],"user":{"username":"u"}}}`, kind, known)
 	})
 	s, now, _ := newTestServer(t, "")
-	s.cfg.Reviews = review.New(func() (*kube.Server, error) {
-		return &kube.Server{Base: api.URL, TLS: &tls.Config{RootCAs: testkit.PoolOf(api)}}, nil
-	}, s.cfg.Now, s.cfg.Log)
+	s.cfg.Reviews = review.New(func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(api, ""), "we") }, s.cfg.Now, s.cfg.Log)
 	s.Publish(onePod())
 	ask := func(from, token string) int {
 		t.Helper()

@@ -14,10 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/webconfig"
 )
 
 // What one request may take. A scrape of all metrics is some 50 KiB.
@@ -52,9 +52,8 @@ type Config struct {
 	// Reviews says whose bearer tokens are and what they may, nil where none is taken.
 	Reviews *review.Reviewer
 	Metrics prometheus.Gatherer
-	// Ask asks the daemon for a look, for a client with this header traceparent. It returns at once, or
-	// with an error when ctx ends.
-	Ask func(ctx context.Context, traceparent string) (Asked, error)
+	// Ask asks the daemon for a look. It returns at once, or with an error when ctx ends.
+	Ask func(ctx context.Context) (Asked, error)
 	// Stuck says for how long the pass under way has been running, and Hangs from when on that
 	// is not well.
 	Stuck func() time.Duration
@@ -66,10 +65,14 @@ type Config struct {
 // Server answers over HTTP what the daemon has found. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
-	gate    *webconfig.Gate
-	handler http.Handler  // with the gate before it
+	handler http.Handler
 	limits  limits        // of all listeners together
 	again   time.Duration // tryAgain, but in tests
+	checks  struct {      // of the web configuration while clients are refused
+		sync.Mutex
+		at   time.Time
+		last string // what was wrong
+	}
 
 	mu     sync.Mutex
 	report []byte // as JSON, nil before the first look
@@ -81,7 +84,7 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, again: tryAgain, limits: limits{now: cfg.Now}, gate: webconfig.New(cfg.WebConfig, cfg.Now, cfg.Log)}
+	s := &Server{cfg: cfg, again: tryAgain, limits: limits{now: cfg.Now}}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: 4, Timeout: requestTime,
@@ -91,29 +94,8 @@ func New(cfg Config) *Server {
 	mux.HandleFunc("GET /v1/orphans", s.trusted("get", "/v1/orphans", s.orphans))
 	mux.HandleFunc("POST /v1/sweep", s.trusted("post", "/v1/sweep", s.sweep))
 	// A web page that somebody has open may not ask either.
-	s.handler = s.gate.Handler(http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes))
+	s.handler = http.MaxBytesHandler(http.NewCrossOriginProtection().Handler(mux), bodyBytes)
 	return s
-}
-
-// Check says what is wrong with the web configuration.
-func (s *Server) Check() error {
-	if err := s.gate.Check(); err != nil || s.cfg.Reviews == nil {
-		return err
-	}
-	f, err := s.gate.File()
-	switch {
-	case err != nil:
-		return err
-	case f.WantsPassword():
-		return fmt.Errorf("%s has basic_auth_users: then every request has to bring a password, and none can bring a bearer token beside it; "+
-			"remove one of the two", s.cfg.WebConfig)
-	case f.WantsCertificate():
-		return fmt.Errorf("%s requires a certificate of every client (client_auth_type): then no bearer token is ever used; remove one of the two",
-			s.cfg.WebConfig)
-	case !f.HasTLS():
-		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
-	}
-	return nil
 }
 
 // Serve answers on all addresses until ctx ends. One that somebody else has is tried again and
@@ -172,28 +154,22 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	h := s.httpServer()
 	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
 	defer stop()
-	config, err := s.gate.TLS()
-	if err != nil {
+	if err := s.Check(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	s.cfg.Log.InfoContext(ctx, "HTTP is answered at an address", slog.String("address", l.Addr().String()), slog.Bool("tls", config != nil))
-	if l = (&limited{l, &s.limits}); config != nil {
-		h.TLSConfig = config
-		err = h.ServeTLS(l, "", "")
-	} else {
-		err = h.Serve(l)
-	}
+	s.cfg.Log.InfoContext(ctx, "HTTP is answered at an address", slog.String("address", l.Addr().String()))
+	err := web.Serve(&limited{l, &s.limits}, h, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfig}, slog.New(unanswered{s}))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return errors.Join(err, l.Close())
 }
 
-// httpServer makes what answers on one listener.
+// httpServer makes what answers on one listener; the toolkit puts its own handler before ours.
 func (s *Server) httpServer() *http.Server {
 	h := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
-		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(unanswered{s}, slog.LevelDebug),
 		Protocols: new(http.Protocols),
 	}
 	// One request a connection, so that what bounds connections bounds requests.
@@ -286,11 +262,7 @@ func (s *Server) breakerOpen() bool {
 
 // sweep asks for a look. Two that ask at once get the same one.
 func (s *Server) sweep(w http.ResponseWriter, r *http.Request) {
-	var traceparent string
-	if given := r.Header.Values("Traceparent"); len(given) == 1 {
-		traceparent = given[0]
-	}
-	a, err := s.cfg.Ask(r.Context(), traceparent)
+	a, err := s.cfg.Ask(r.Context())
 	if err != nil {
 		http.Error(w, "the daemon stops: "+err.Error(), http.StatusServiceUnavailable)
 		return

@@ -26,7 +26,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
-	"github.com/orphan-reaper/orphan-reaper/reaper/testkit/webcases"
 )
 
 // onePod is a pass over one pod, which something keeps.
@@ -51,7 +50,7 @@ func newTestServer(tb testing.TB, webConfig string) (s *Server, now *time.Time, 
 	return New(Config{
 		Node: "n1", WebConfig: webConfig, Metrics: reg, Log: slog.New(slog.DiscardHandler), Hangs: time.Hour,
 		Now: func() time.Time { return *now }, Stuck: func() time.Duration { return 0 },
-		Ask: func(context.Context, string) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
+		Ask: func(context.Context) (Asked, error) { *asks++; return Asked{Look: 7, In: 2 * time.Second}, nil },
 	}), now, asks
 }
 
@@ -179,18 +178,7 @@ func TestSweep(t *testing.T) {
 	if w := do(s, "POST", "/v1/sweep", here); !strings.Contains(w.Body.String(), `"breaker_open":true`) {
 		t.Errorf("the breaker is open: %s", w.Body)
 	}
-	var traceparent string
-	s.cfg.Ask = func(_ context.Context, header string) (Asked, error) { traceparent = header; return Asked{}, nil }
-	for _, headers := range [][]string{{"a"}, {"a", "b"}, nil} {
-		r := httptest.NewRequest("POST", "/v1/sweep", nil)
-		r.RemoteAddr, r.Host = here, "127.0.0.1:9477"
-		r.Header["Traceparent"] = headers
-		s.handler.ServeHTTP(httptest.NewRecorder(), r)
-		if want := len(headers) == 1; (traceparent == "a") != want || !want && traceparent != "" {
-			t.Errorf("%q: %q", headers, traceparent) // two are as none, as W3C's Trace Context has it
-		}
-	}
-	s.cfg.Ask = func(context.Context, string) (Asked, error) { return Asked{}, errors.New("context canceled") }
+	s.cfg.Ask = func(context.Context) (Asked, error) { return Asked{}, errors.New("context canceled") }
 	if w := do(s, "POST", "/v1/sweep", here); w.Code != 503 {
 		t.Errorf("a daemon that stops: %d %s", w.Code, w.Body)
 	}
@@ -271,58 +259,6 @@ func TestAuthenticated(t *testing.T) {
 	}
 }
 
-// TestServesTLS: a client from elsewhere is let in by the certificate that its connection has shown, as the web configuration
-// is at the time; without TLS nothing is answered.
-func TestServesTLS(t *testing.T) {
-	dir := t.TempDir()
-	pems := webcases.PEMs(t)
-	pems["web.yaml"] = "tls_server_config: {cert_file: server.crt, key_file: server.key, client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.crt}\n"
-	for name, text := range pems {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	s, _, asks := newTestServer(t, filepath.Join(dir, "web.yaml"))
-	testkit.Must(t, s.Check())
-	ctx, cancel := context.WithCancel(t.Context())
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	done := make(chan error)
-	go func() { done <- s.serve(ctx, fromElsewhere{l}) }()
-	post := func(scheme, client string) int {
-		t.Helper()
-		c := &tls.Config{InsecureSkipVerify: true}
-		if client != "" {
-			pair, err := tls.X509KeyPair([]byte(pems[client+".crt"]), []byte(pems[client+".key"]))
-			testkit.Must(t, err)
-			c.Certificates = []tls.Certificate{pair}
-		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+"://"+l.Addr().String()+"/v1/sweep", http.NoBody)
-		testkit.Must(t, err)
-		answer, err := (&http.Transport{TLSClientConfig: c, DisableKeepAlives: true}).RoundTrip(r)
-		if err != nil {
-			return 0
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode
-	}
-	for _, c := range []struct {
-		scheme, client string
-		code           int
-	}{{"https", "alice", 202}, {"https", "mallory", 0}, {"https", "", 0}, {"http", "", 400}} {
-		if code := post(c.scheme, c.client); code != c.code {
-			t.Errorf("%s by %q: %d, want %d", c.scheme, c.client, code, c.code)
-		}
-	}
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "web.yaml"), []byte("tls_server_config: {cert_file: server.crt, key_file: server.key}\n"), 0o600))
-	if code := post("https", "alice"); code != 403 {
-		t.Errorf("%d after the file came to want no certificate", code)
-	}
-	if *asks != 1 {
-		t.Errorf("%d looks were asked for", *asks)
-	}
-	cancel()
-	testkit.Must(t, <-done)
-}
-
 // TestCertificateOfTheConnection: a file that has come to demand certificates says nothing of a
 // connection that began without.
 func TestCertificateOfTheConnection(t *testing.T) {
@@ -370,9 +306,7 @@ func TestBearer(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"kind":%q,"status":{"authenticated":%t,"allowed":true,"audiences":["orphan-reaper"],"user":{"username":"u"}}}`, kind, known)
 	})
 	s, now, asks := newTestServer(t, "")
-	open := func() (*kube.Server, error) {
-		return &kube.Server{Base: api.URL, TLS: &tls.Config{RootCAs: testkit.PoolOf(api)}}, nil
-	}
+	open := func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(api, ""), "we") }
 	s.cfg.Reviews = review.New(open, s.cfg.Now, s.cfg.Log)
 	s.Publish(onePod())
 	ask := func(method, path, from, authorization string, state *tls.ConnectionState) *httptest.ResponseRecorder {

@@ -7,16 +7,19 @@ import (
 	"strings"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
-	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/webconfig"
 )
 
 // trusted lets through who is authenticated, and who asks from this host. A client that gets
-// here has passed the web configuration (webconfig.Gate); where that asks for nobody's name, passing it
+// here has passed the web configuration; where that asks for nobody's name, passing it
 // proves nothing. verb and path are what a bearer token's user must be allowed.
 func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f := webconfig.From(r.Context())
-		if f.WantsPassword() || f.WantsCertificate() && verified(r) || local(r) {
+		c, err := s.webConfig()
+		if err != nil {
+			http.Error(w, "cannot read the web configuration", http.StatusInternalServerError)
+			return
+		}
+		if len(c.Users) > 0 || wantsCertificate(c) && verified(r) || local(r) {
 			next(w, r)
 			return
 		}
@@ -38,6 +41,8 @@ func (s *Server) trusted(verb, path string, next http.HandlerFunc) http.HandlerF
 func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
 	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
+	case s.cfg.Reviews == nil && r.TLS != nil && r.TLS.DidResume:
+		return review.Verdict{Code: http.StatusForbidden, Words: "this TLS session was resumed, so it has shown no certificate; connect without a session ticket"}
 	case s.cfg.Reviews == nil:
 		return review.Verdict{Code: http.StatusForbidden, Words: "only for clients of this host, or authenticated ones: name basic_auth_users, or a " +
 			"client_auth_type that verifies against a client_ca_file, in the file that web.config_file names; or set web.token_review"}
@@ -54,8 +59,11 @@ func (s *Server) reviewed(r *http.Request, verb, path string) review.Verdict {
 }
 
 // verified reports whether this very connection has shown a certificate that was verified: the file
-// may have come to demand one after the connection, or the whole server, had begun without.
-func verified(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
+// may have come to demand one after the connection, or the whole server, had begun without. A resumed session shows none:
+// client_allowed_sans is not asked for it.
+func verified(r *http.Request) bool {
+	return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && !r.TLS.DidResume
+}
 
 // local reports whether the client is on this host: it came by loopback or by a Unix socket,
 // whose file says who may open it. By loopback it must ask for this host by address or as

@@ -17,34 +17,33 @@ import (
 // biggestHead bounds the head of an answer, and what is read of a refusal.
 const biggestHead = 64 << 10
 
-// Asker asks one server some questions, by one connection. It knows no proxy of the environment,
-// follows no redirect and takes no compressed answer, whose size nobody could tell beforehand.
-// Of HTTP it speaks version 1.1 only. Its owner closes it when the questions are over, so that
-// idling costs nothing.
+// userAgent is how requests name the program.
+const userAgent = "orphan-reaper"
+
+// Asker asks one server some questions, by one connection. It follows no redirect, which would take the credentials
+// elsewhere, and takes no compressed answer, whose size nobody could tell beforehand. Of HTTP it speaks version 1.1 only.
+// Its owner closes it when the questions are over, so that idling costs nothing.
 type Asker struct {
-	client *http.Client
-	base   string // scheme, host and port, and what comes before every path
-	token  string // a bearer token, "" for none
+	client    *http.Client
+	transport *http.Transport // below what adds the credentials
+	base      string          // scheme, host and port, and what comes before every path
+	token     string          // a bearer token, "" for none, or where the client adds it
 }
 
-// NewAsker makes what asks one server; it connects when it is asked for something.
+// NewAsker makes what asks one server without a proxy; it connects when it is asked for something.
 func NewAsker(base, token string, conf *tls.Config) *Asker {
 	version := new(http.Protocols)
 	version.SetHTTP1(true)
-	return &Asker{base: base, token: token, client: &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy: nil, TLSClientConfig: conf, Protocols: version, DisableCompression: true,
-			MaxConnsPerHost: 1, MaxResponseHeaderBytes: biggestHead,
-		},
+	t := &http.Transport{
+		TLSClientConfig: conf, Protocols: version, DisableCompression: true, MaxConnsPerHost: 1, MaxResponseHeaderBytes: biggestHead,
+	}
+	return &Asker{base: base, token: token, transport: t, client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: t,
 	}}
 }
 
-// Asker makes what asks the server with its credentials.
-func (s *Server) Asker() *Asker { return NewAsker(s.Base, s.Token, s.TLS) }
-
 // Close closes its connection.
-func (a *Asker) Close() { a.client.CloseIdleConnections() }
+func (a *Asker) Close() { a.transport.CloseIdleConnections() }
 
 // Get asks for a path and hands the body of the answer to take, which has its own bounds.
 // Time is bounded by ctx. What is not 200 is an error: see Refused.
@@ -75,7 +74,7 @@ func (a *Asker) try(ctx context.Context, method, path string, head http.Header, 
 		return err
 	}
 	req.Header = head
-	req.Header.Set("User-Agent", "orphan-reaper")
+	req.Header.Set("User-Agent", userAgent)
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}

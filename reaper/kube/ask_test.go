@@ -1,24 +1,30 @@
 package kube
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-// TestNoProxy: what the environment says of proxies is for others. net/http reads it once in
-// a process and never uses it for the loopback, so the field itself is looked at.
-func TestNoProxy(t *testing.T) {
-	a := NewAsker("https://127.0.0.1:1", "", nil)
-	if tr, ok := a.client.Transport.(*http.Transport); !ok || tr.Proxy != nil {
-		t.Error("a proxy may be asked")
+// TestProxy: the kubelet is asked without a proxy, an API server by that of the kubeconfig, else of the environment.
+func TestProxy(t *testing.T) {
+	if NewAsker("https://10.0.0.1", "", nil).transport.Proxy != nil {
+		t.Error("a kubelet may be asked by a proxy")
+	}
+	r := httptest.NewRequest(http.MethodGet, "https://10.0.0.1:6443", http.NoBody)
+	s, err := ReadConfig(testkit.KubeconfigOf(t, `https://10.0.0.1:6443", proxy-url: "http://proxy:3128`, "", "token: x"), testkit.Noon)
+	testkit.Must(t, err)
+	if u, err := s.asker.transport.Proxy(r); err != nil || u.Host != "proxy:3128" {
+		t.Errorf("by %v, %v", u, err)
+	}
+	s, err = ReadConfig(testkit.KubeconfigOf(t, "https://10.0.0.1:6443", "", "token: x"), testkit.Noon)
+	testkit.Must(t, err)
+	if s.asker.transport.Proxy == nil {
+		t.Error("the environment is not asked for a proxy")
 	}
 }
 
@@ -36,9 +42,8 @@ func TestSend(t *testing.T) {
 		_, _ = io.WriteString(w, told)
 	}))
 	defer s.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
-	server := Server{Base: s.URL, Token: "abc", TLS: &tls.Config{RootCAs: pool}}
+	server, err := NewServer(testkit.ConfigOf(s, "abc"), "")
+	testkit.Must(t, err)
 	a := server.Asker()
 	defer a.Close()
 	for _, code = range []int{200, 201, 202, 302, 403, 409, 422, 503} {
@@ -56,28 +61,13 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// TestInCluster: the environment and the two files are all there is to it, and what is missing is named.
+// TestInCluster: outside of a pod it says so, and in one without a service account it names the file.
 func TestInCluster(t *testing.T) {
-	dir := t.TempDir()
-	in := func(name string) string {
-		return map[string]string{"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}[name]
-	}
-	ca, _ := testkit.NewCert(t, "ca", testkit.Later)
-	for _, step := range []struct{ file, text, want string }{
-		{"", "", "authority"}, {"ca.crt", "x", "no certificate"}, {"ca.crt", ca, "cannot read the token"}, {"token", " \n", "holds no token"}, {"token", "abc\n", ""},
-	} {
-		if step.file != "" {
-			testkit.WriteText(t, filepath.Join(dir, step.file), step.text)
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	for host, want := range map[string]string{"": "name a kubeconfig", "fd00::1": "serviceaccount/token: no such file"} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", host)
+		if _, err := InCluster(testkit.Noon); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", host, err)
 		}
-		s, err := InCluster(dir, in)
-		if step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) || step.want == "" && err != nil {
-			t.Fatalf("%v: %v", step, err)
-		}
-		if err == nil && (s.Base != "https://[fd00::1]:443" || s.Token != "abc" || s.TLS.RootCAs == nil) {
-			t.Errorf("%+v", s)
-		}
-	}
-	if _, err := InCluster(dir, func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "name a kubeconfig") {
-		t.Errorf("outside of a cluster: %v", err)
 	}
 }

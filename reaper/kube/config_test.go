@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +18,11 @@ func TestKubeconfigCurrent(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "no current-context",
 		"current-context: a\n": `no context "a"`,
-		context:                `no cluster "c"`,
+		context:                `no cluster "c" or no user "u"`,
 		context + "clusters: [{name: c, cluster: {server: 'https://a'}}]\n":                   `no user "u"`,
 		context + "users: [{name: u}]\nclusters: [{name: d, cluster: {server: 'https://a'}}]": `no cluster "c"`,
-		"\tx: [":                 "cannot read",
-		"current-context: [1]\n": "cannot read",
+		"\tx: [":                 "error loading config file",
+		"current-context: [1]\n": "error loading config file",
 	} {
 		if _, err := ReadConfig(testkit.File(t, "k", text), testkit.Noon); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -44,9 +47,10 @@ func TestKubeconfigFiles(t *testing.T) {
 "users":[{"name":"u","user":{"client-certificate":"`+current+`","client-key":"pki/kubelet-client-current.pem","token":"inline","tokenFile":"token"}}]}`)
 	k, err := ReadConfig(path, testkit.Noon)
 	testkit.Must(t, err)
-	if k.Node() != "node-7" || k.Token != "abc" || k.TLS.ServerName != "kubernetes" || k.TLS.InsecureSkipVerify || len(k.TLS.Certificates) != 1 ||
-		k.TLS.RootCAs == nil || k.Base != "https://api.example:6443/k8s/clusters/c-1" {
-		t.Errorf("%+v, %+v", k, k.TLS)
+	conf := k.asker.transport.TLSClientConfig
+	if k.Node() != "node-7" || k.Token != "abc" || conf.ServerName != "kubernetes" || conf.InsecureSkipVerify || conf.GetClientCertificate == nil ||
+		conf.RootCAs == nil || k.Base != "https://api.example:6443/k8s/clusters/c-1" {
+		t.Errorf("%+v, %+v", k, conf)
 	}
 	testkit.WriteText(t, filepath.Join(dir, "token"), "new\n")
 	if k, err = ReadConfig(path, testkit.Noon); err != nil || k.Token != "new" {
@@ -57,6 +61,30 @@ func TestKubeconfigFiles(t *testing.T) {
 		"the client certificate expired at 2026-11-21T11:00:00Z; renew it") {
 		t.Errorf("expired: %v", err)
 	}
+}
+
+// TestPrograms: a program that gives credentials is started for the user of a command, never by the daemon.
+func TestPrograms(t *testing.T) {
+	s := testkit.TLSServer(t, "", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("Authorization")) })
+	dir := t.TempDir()
+	program := testkit.WriteText(t, filepath.Join(dir, "aws"), "#!/bin/sh\ntouch "+dir+"/started\n"+
+		`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"made"}}'`+"\n")
+	testkit.Must(t, os.Chmod(program, 0o700))
+	file := testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s),
+		"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "+program+"}")
+	_, err := ReadConfig(file, testkit.Noon)
+	if _, refused := errors.AsType[*RefusedError](err); !refused {
+		t.Errorf("the daemon: %v", err)
+	}
+	testkit.There(t, dir+"/started", false)
+	server, err := ReadPersonal(file, nil, testkit.Noon)
+	testkit.Must(t, err)
+	var got []byte
+	testkit.Must(t, server.Asker().Get(t.Context(), "/", "", func(r io.Reader) (err error) { got, err = io.ReadAll(r); return err }))
+	if string(got) != "Bearer made" {
+		t.Errorf("asked with %q", got)
+	}
+	server.Asker().Close()
 }
 
 // TestToken: a token that cannot be sent is not sent, and its text is not shown.

@@ -1,10 +1,10 @@
 // Package kube is the one client of the Kubernetes API server, and of the kubelet's own port, which
-// answers in the same way: what a kubeconfig or a pod's service account says of a server and of
-// the credentials for it, and requests by HTTP.
+// answers in the same way. Kubeconfigs, a pod's service account and the credentials are client-go's (its packages
+// clientcmd and rest); requests are ours, since client-go's read an answer whole.
 //
-// The server has to show who it is before it gets a token. What a kubeconfig says that would start
-// a program or leave out a check is refused. A request follows no redirect, uses no proxy, and its
-// answer is read by the caller, who bounds it.
+// The server has to show who it is before it gets a token, so a kubeconfig that leaves out that check is refused. One that
+// starts a program for its credentials is refused where it names the node's API server, and used in commands about a
+// cluster. A request follows no redirect, and its answer is read by the caller, who bounds it.
 //
 // It judges nothing and remembers nothing: what an answer means is for its callers.
 package kube

@@ -184,14 +184,6 @@ type Look struct {
 	// kubelet's list of the pods that it wants; nil is not known.
 	InRuntime, KubeletLists *int
 	Errors                  []string // what could not be read, in words, for people
-	// Timings say how long each part of the look took. No rule reads them.
-	Timings []Timing
-}
-
-// Timing is when a piece of work began and ended, on CLOCK_BOOTTIME of one boot.
-type Timing struct {
-	Name       string
-	Begin, End time.Duration
 }
 
 // Means says how what changes the disk is kept to what it is to change. It is for people:

@@ -27,7 +27,6 @@ func (l *gathering) split(all []policy.EntryState) (parked, resting []policy.Ent
 
 // readAgain looks into the directories that were made again of parked pods.
 func (l *gathering) readAgain(ctx context.Context, parked []policy.EntryState) {
-	defer l.took("made_again", l.now())
 	for _, e := range parked {
 		if _, ok := l.Kind(string(e.UID)); !ok {
 			continue

@@ -48,7 +48,6 @@ type gathering struct {
 	detached     []parsers.PodUID // that the runtime has and the pods directory has not, sorted
 	moved        error            // why nothing that was found here counts
 	errors       []string
-	timed        timed
 }
 
 // Look gathers the facts about every entry of the pods directory, or about those of only,
@@ -71,7 +70,6 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 		return policy.Look{At: at}, err
 	}
 	l := &gathering{probe: p, rootDir: p.cfg.RootDir, Dirs: dirs, wanted: parsers.PodSet{}, partial: len(only) > 0}
-	l.took("list", at.Boot)
 	defer l.Close()
 	pods := l.choose(only)
 	quarantine, csi := p.dirs.OpenBeside(ctx, l.Dirs)
@@ -102,7 +100,7 @@ func (p *Probe) Look(ctx context.Context, parked []policy.EntryState, only []par
 	look.Listed = l.allListed()
 	look.Resources, look.UIDs = l.listed, l.uids()
 	l.count(&look)
-	look.Errors, look.Timings = l.errors, l.timed.all
+	look.Errors = l.errors
 	p.cfg.Logger.DebugContext(ctx, "looked", slog.Int("pods", len(look.Pods)), slog.Int("parked", len(look.Parked)),
 		slog.Int("mount_namespaces", l.mounts.Namespaces()), slog.Int("errors", len(l.errors)))
 	return look, nil
@@ -149,42 +147,35 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	var wg, mounted sync.WaitGroup
 	var found kubelet.Answer
 	asked := make(chan struct{})
-	l.part(&wg, "runtime", nil, func() {
+	wg.Go(func() {
 		defer close(asked)
 		l.runtime = p.runtimes().Ask(ctx)
 		l.wantDetached()
 	})
 	wg.Go(func() {
-		kubelets, began := p.kubelets(), l.now()
+		kubelets := p.kubelets()
 		found = kubelets.Find(ctx)
-		l.took("kubelet", began)
 		running := found.Running
 		l.moved = found.Moved
-		l.part(&wg, "api_server", nil, func() { l.api = p.lists().API(ctx, running.NodeName()) })
+		wg.Go(func() { l.api = p.lists().API(ctx, running.NodeName()) })
 		// A pod that the runtime runs has its log directory already.
-		l.part(&wg, "pod_logs", asked, func() { l.logs = kubelets.PodLogs(ctx, running) })
-		began = l.now()
+		wg.Go(func() { <-asked; l.logs = kubelets.PodLogs(ctx, running) })
 		l.static = kubelets.StaticPods(ctx, running)
-		l.took("static_pods", began)
-		defer l.took("kubelet_pods", l.now())
 		l.podList = p.kubeletList(ctx, running)
 	})
 	listed := make(chan struct{})
 	wg.Go(func() {
 		defer close(listed)
-		began := l.now()
 		l.cgroups = p.cgroups().Pods(ctx)
-		l.took("cgroups", began)
 		<-asked
-		defer l.took("idle_cgroups", l.now())
 		p.cgroups().FindIdle(ctx, l.cgroups, l.wanted, l.runtime.Ready)
 	})
-	l.part(&wg, "pod_resources", nil, func() { l.listed = p.lists().Resources(ctx) })
+	wg.Go(func() { l.listed = p.lists().Resources(ctx) })
 	// These look for the pods that are wanted, and the runtime may add some.
-	l.part(&mounted, "mounts", asked, func() { l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
-	l.part(&wg, "state_files", asked, func() { l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
-	l.part(&wg, "open_files", asked, func() { l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
-	l.part(&wg, "block_devices", asked, func() { l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
+	mounted.Go(func() { <-asked; l.mounts = p.mounts.Read(ctx, l.wanted, l.runtime.Sockets) })
+	wg.Go(func() { <-asked; l.inStateFiles = p.dirs.StateFiles(ctx, l.Dirs, l.wanted) })
+	wg.Go(func() { <-asked; l.openFiles = p.openFiles().Read(ctx, l.Pods, l.Quarantine, l.wanted) })
+	wg.Go(func() { <-asked; l.blocks = p.dirs.Blocks(ctx, l.Dirs, l.wanted) })
 	if p.open.Fallback() != nil {
 		// Without openat2, holding the root of a dead mount may hang: pass such pods over.
 		mounted.Wait()
@@ -198,9 +189,7 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 	for i, d := range all {
 		all[i].Alive = l.life(d.UID).PassOver(l.partial, d.Parked)
 	}
-	began := l.now()
 	reads := p.dirs.Read(ctx, l.Dirs, all)
-	l.took("pod_directories", began)
 	mounted.Wait()
 	wg.Wait()
 	l.relate(ctx, found, reads)
@@ -211,7 +200,6 @@ func (l *gathering) gather(ctx context.Context, all []poddir.Dir) []*poddir.Answ
 
 // relate weighs what some have answered by the answers of others, and asks what only they tell.
 func (l *gathering) relate(ctx context.Context, found kubelet.Answer, reads []*poddir.Answer) {
-	defer l.took("relate", l.now())
 	p := l.probe
 	l.mounts = p.mounts.ReadHeld(ctx, l.mounts, l.openFiles.Namespaces(), l.wanted, l.runtime.Sockets)
 	l.openFiles.Name(l.logs.Names)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/orphan-reaper/orphan-reaper/parsers"
 )
 
@@ -24,6 +26,11 @@ func PoolOf(s *httptest.Server) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
 	return pool
+}
+
+// ConfigOf is client-go's configuration for the server.
+func ConfigOf(s *httptest.Server, token string) *rest.Config {
+	return &rest.Config{Host: s.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(CertOf(s))}}
 }
 
 // TLSServer is a server with TLS that lets in only who has the client certificate, where one

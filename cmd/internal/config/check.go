@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +38,6 @@ func (c *Config) paths() []namedPath {
 		{"cni-conf-dir", "cni_conf_dir", &c.CNIConfDir},
 		{"metrics-file", "metrics_file", &c.MetricsFile},
 		{"web-config-file", "web.config_file", &c.WebConfigFile},
-		{"tracing-ca-file", "tracing.ca_file", &c.TracingCAFile},
 	}
 	for _, server := range []namedPath{
 		{"web-token-review", "web.token_review", &c.WebTokenReview},
@@ -59,7 +56,7 @@ func (c *Config) paths() []namedPath {
 // mayBeNone are the paths' keys that take the word none.
 var mayBeNone = []string{
 	"kubelet_token_file", "kubelet_client_certificate", "kubelet_client_key", "kubeconfig", "metrics_file", "web.config_file",
-	"web.token_review", "tracing.ca_file", "orphan_report",
+	"web.token_review", "orphan_report",
 }
 
 // isPath reports whether a value that may be a path is one, and not a word that stands for
@@ -99,7 +96,6 @@ func (c *Config) check() error {
 	}
 	c.checkAsked(p)
 	c.checkWeb(p)
-	c.checkTracing(p)
 	if len(p.errs) == 0 {
 		return nil
 	}
@@ -178,7 +174,7 @@ const remakeTime = 3 * time.Minute
 
 // Notes says what is allowed and yet may not be what was meant.
 func (c Config) Notes() []string {
-	var notes []string
+	notes := slices.Clone(c.unused)
 	if c.Confirm < remakeTime && !c.Waive() {
 		notes = append(notes, fmt.Sprintf("confirm: %s is shorter than the %s within which a kubelet makes a living pod's directory again",
 			human.Span(c.Confirm), human.Span(remakeTime)))
@@ -271,26 +267,6 @@ func (c *Config) checkWeb(p *problems) {
 		p.add("web.token_review", "web.listen_addresses is empty")
 	case c.WebConfigFile == None:
 		p.add("web.token_review", "bearer tokens need TLS, and web.config_file names no file")
-	}
-}
-
-// bracketed matches an IPv4 address in brackets, as in isHost; an URL has none.
-var bracketed = regexp.MustCompile(`^(https?://)\[([0-9.]+)\]`)
-
-// checkTracing checks where traces go. The certificates are read with each trace: they may come later.
-func (c *Config) checkTracing(p *problems) {
-	c.TracingEndpoint = bracketed.ReplaceAllString(c.TracingEndpoint, "$1$2")
-	e := c.TracingEndpoint
-	u, err := url.Parse(e)
-	switch {
-	case e == None:
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || clean.Text(e) != e:
-		p.add("tracing.endpoint", "%s is neither http://HOST:PORT nor https://HOST:PORT nor none", strconv.Quote(e))
-	case u.User != nil || strings.ContainsAny(e, "?#"):
-		p.add("tracing.endpoint", "no user, password, query or fragment may stand in it")
-	}
-	if c.TracingCAFile != None && !strings.HasPrefix(e, "https://") {
-		p.add("tracing.ca_file", "tracing.endpoint is no https URL")
 	}
 }
 

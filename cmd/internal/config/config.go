@@ -53,8 +53,6 @@ type Config struct {
 	WebListenAddresses []string
 	WebConfigFile      string // none or a path
 	WebTokenReview     string // none, in-cluster or a kubeconfig's path
-	TracingEndpoint    string // none or a URL
-	TracingCAFile      string // none or a path
 	OrphanReport       string // none, in-cluster or a kubeconfig's path
 	LogLevel           string
 	LogFormat          string // auto, text, json or journal
@@ -66,6 +64,7 @@ type Config struct {
 	File string
 	// sources says where each value came from, by key.
 	sources map[string]valueOrigin
+	unused  []string // notes about flags and sections of the file that have no effect any more
 }
 
 // valueOrigin is where a value came from.
@@ -104,8 +103,6 @@ func Default() Config {
 		MetricsFile:     Auto,
 		WebConfigFile:   None,
 		WebTokenReview:  None,
-		TracingEndpoint: None,
-		TracingCAFile:   None,
 		OrphanReport:    None,
 		LogLevel:        "info",
 		LogFormat:       Auto,
@@ -247,6 +244,11 @@ func (c *Config) applyFlags(in Input) error {
 			return exit.Usagef("", "--%s: %w", s.Flag, err)
 		}
 		c.sources[s.Key] = valueOrigin{"flag --" + s.Flag, true}
+	}
+	for _, name := range retiredFlags {
+		if _, ok := in.Given[name]; ok {
+			c.unused = append(c.unused, "--"+name+": "+retiredNote)
+		}
 	}
 	for _, p := range c.paths() {
 		if _, flag := in.Given[p.flag]; !flag || !isPath(*p.value) {

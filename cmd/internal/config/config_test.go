@@ -49,7 +49,6 @@ func TestDefaults(t *testing.T) {
 		"kubelet_token_file": "none", "kubelet_client_certificate": "none", "kubelet_client_key": "none", "cni_cache_dir": "/var/lib/cni",
 		"cni_data_dir": "/var/lib/cni/networks", "cni_conf_dir": "/etc/cni/net.d", "cni_older_than": "24h", "metrics_file": "auto", "log_level": "info",
 		"log_format": "auto", "web.listen_addresses": "", "web.config_file": "none", "web.token_review": "none", "orphan_report": "none",
-		"tracing.endpoint": "none", "tracing.ca_file": "none",
 	}
 	for i := range Settings {
 		s := &Settings[i]
@@ -179,14 +178,6 @@ func TestBadFile(t *testing.T) {
 		{"orphan_report: auto\n", `:1: orphan_report: "auto" is not a path`},
 		{"kubeconfig: in-cluster\n", `:1: kubeconfig: "in-cluster" is not an absolute path`},
 		{"web: {listen_addresses: [systemd], config_file: web.yaml}\n", `:1: web.config_file: "web.yaml" is not an absolute path`},
-		{"tracing: {endpoint: ''}\n", `:1: tracing.endpoint: "" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
-		{"tracing: {endpoint: 'collector:4318'}\n", `:1: tracing.endpoint: "collector:4318" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
-		{"tracing: {endpoint: 'http://:4318'}\n", `:1: tracing.endpoint: "http://:4318" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
-		{"tracing: {endpoint: 'file:///etc/passwd'}\n", `:1: tracing.endpoint: "file:///etc/passwd" is neither http://HOST:PORT nor https://HOST:PORT nor none`},
-		{"tracing: {endpoint: 'http://me:secret@c:4318'}\n", `:1: tracing.endpoint: no user, password, query or fragment may stand in it`},
-		{"tracing: {endpoint: 'http://c:4318/?token=1'}\n", `:1: tracing.endpoint: no user, password, query or fragment may stand in it`},
-		{"tracing: {endpoint: 'http://c:4318', ca_file: /etc/ca.pem}\n", `:1: tracing.ca_file: tracing.endpoint is no https URL`},
-		{"tracing: {endpoint: 'https://c:4318', ca_file: ca.pem}\n", `:1: tracing.ca_file: "ca.pem" is not an absolute path`},
 		{"runtime_endpoint: none\n", `:1: runtime_endpoint: none works only with --node-namespaces self`},
 	} {
 		_, err := load(t, c.text, nil)
@@ -210,8 +201,6 @@ func TestGoodFile(t *testing.T) {
 		"runtime_endpoint: none\nnode_namespaces: self\n", "runtime_endpoint: unix:///run/x.sock\n", "metrics_file: none\n",
 		"metrics_file: /var/lib/node/x.prom\n", "log_sources: [file, journald]\n", "hold: 5m\r\nmode: observe\r\n", "log_sources: [file]\njournal_units: []\n",
 		"web: {listen_addresses: [systemd, ':9477', '127.0.0.1:9477', '[::1]:9477', 'localhost:9477', '[192.0.2.1]:9477'], config_file: /w.yaml}\n",
-		"tracing: {endpoint: 'http://[192.0.2.1]:4318'}\n",
-		"tracing: {endpoint: 'https://[2001:db8::1]:4318/otlp', ca_file: /ca.pem}\n",
 	} {
 		if _, err := load(t, text, nil); err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -268,13 +257,21 @@ func TestAllErrorsAtOnce(t *testing.T) {
 
 // TestSection: a key that stands below another, from the file and from the flag.
 func TestSection(t *testing.T) {
-	const key = "tracing.endpoint"
-	c, err := load(t, "hold: 10m\ntracing:\n  endpoint: http://127.0.0.1:4318\n", nil)
-	if err != nil || c.TracingEndpoint != "http://127.0.0.1:4318" || c.Source(key) != c.File+":3" {
-		t.Errorf("%v from %s: %v", c.TracingEndpoint, c.Source(key), err)
+	const key, text = "web.config_file", "hold: 10m\nweb:\n  config_file: /w\n  listen_addresses: [systemd]\n"
+	if c, err := load(t, text, nil); err != nil || c.WebConfigFile != "/w" || c.Source(key) != c.File+":3" {
+		t.Errorf("%v from %s: %v", c.WebConfigFile, c.Source(key), err)
 	}
-	if c, err := load(t, "tracing: {endpoint: 'http://127.0.0.1:4318'}\n", nil, "--tracing-endpoint=none"); err != nil || c.TracingEndpoint != None || c.Source(key) != "flag --tracing-endpoint" {
-		t.Errorf("%v from %s: %v", c.TracingEndpoint, c.Source(key), err)
+	if c, err := load(t, text, nil, "--web-config-file=none"); err != nil || c.WebConfigFile != None || c.Source(key) != "flag --web-config-file" {
+		t.Errorf("%v from %s: %v", c.WebConfigFile, c.Source(key), err)
+	}
+}
+
+// TestRetired: what sent traces has no effect, is no error, and is reported.
+func TestRetired(t *testing.T) {
+	c, err := load(t, "hold: 10m\ntracing:\n  endpoint: [anything]\n", nil, "--tracing-endpoint=http://x", "--tracing-ca-file", "y")
+	want := []string{c.File + ":2: tracing: " + retiredNote, "--tracing-endpoint: " + retiredNote, "--tracing-ca-file: " + retiredNote}
+	if err != nil || !slices.Equal(c.Notes(), want) {
+		t.Errorf("%q, %v", c.Notes(), err)
 	}
 }
 

@@ -65,6 +65,10 @@ func (c *Config) applyMapping(name, section string, root *yaml.Node, seen map[st
 			errs = append(errs, fmt.Errorf("%s:%d: "+format, append([]any{name, n.Line}, args...)...))
 		}
 		full := section + key.Value
+		if full == retiredSection {
+			c.unused = append(c.unused, fmt.Sprintf("%s:%d: %s: %s", name, key.Line, full, retiredNote))
+			continue
+		}
 		s := settingByKey(full)
 		isSection := section == "" && slices.Contains(sections(), key.Value)
 		switch first := seen[full]; {

@@ -26,6 +26,10 @@ func AddFlags(flags *pflag.FlagSet, given map[string][]string) {
 		}
 		flags.VarP(v, s.Flag, "", usage)
 	}
+	for _, name := range retiredFlags {
+		flags.Func(name, "", func(text string) error { given[name] = append(given[name], text); return nil })
+		_ = flags.MarkHidden(name) // it fails only for a flag that does not exist
+	}
 }
 
 // FlagValue collects what a setting's flag was given; pflag calls it.

@@ -182,15 +182,6 @@ var Settings = []Setting{
 		field: func(c *Config) any { return &c.WebTokenReview }, use: useRun,
 	},
 	{
-		Flag: "tracing-endpoint", Key: "tracing.endpoint", Meta: "URL",
-		usage: "send a trace of each look to this OpenTelemetry collector: http://HOST:4318, or https; none sends nothing",
-		field: func(c *Config) any { return &c.TracingEndpoint }, use: useRun,
-	},
-	{
-		Flag: "tracing-ca-file", Key: "tracing.ca_file", Meta: "FILE", usage: "the certificates that prove an https collector (default: the system's)",
-		field: func(c *Config) any { return &c.TracingCAFile }, use: useRun,
-	},
-	{
 		Flag: "orphan-report", Key: "orphan_report", Meta: "WHERE",
 		usage: "where to write this node's OrphanReport: none, in-cluster for a pod's service account, or a kubeconfig",
 		field: func(c *Config) any { return &c.OrphanReport }, use: useRun,
@@ -204,6 +195,16 @@ var Settings = []Setting{
 		Choices: []string{Auto, "text", "json", "journal"}, field: func(c *Config) any { return &c.LogFormat }, use: useNever,
 	},
 }
+
+// Earlier versions sent traces. Their flags and their section of the file have no effect, so that command lines and
+// files that still have them work.
+const (
+	retiredSection = "tracing"
+	retiredNote    = "no traces are sent any more; remove it"
+)
+
+// retiredFlags are the flags of that section.
+var retiredFlags = []string{"tracing-endpoint", "tracing-ca-file"}
 
 // List reports whether the setting takes several values.
 func (s *Setting) List() bool {

@@ -94,9 +94,7 @@ func RunDaemon(ctx context.Context, cfg config.Config, proc Process, reload func
 		Status:     func(text string) { notify("STATUS=" + text); giveBack() },
 		Checkpoint: func() { keep(store, logs.Positions(), log) },
 	}
-	tracer, stopTracing := startTracing(ctx, cfg, proc.Version, d, log)
-	defer stopTracing()
-	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, tracer, log)
+	stopWeb, err := serveWeb(ctx, cfg, proc.Version, d, metrics, log)
 	if err != nil {
 		return err
 	}

@@ -115,10 +115,7 @@ func TestService(t *testing.T) {
 func TestWhichAPIServer(t *testing.T) {
 	home := t.TempDir()
 	config := func(server string) string { return testkit.KubeconfigOf(t, server, "", "token: a") }
-	account := filepath.Dir(testkit.File(t, "token", "t"))
-	cert, _ := testkit.NewCert(t, "api", testkit.Later)
-	testkit.WriteText(t, filepath.Join(account, "ca.crt"), cert)
-	exec := testkit.KubeconfigOf(t, "https://10.0.0.9", "", "exec: {command: aws}")
+	half := testkit.File(t, "half", "users: [{name: u, user: {token: b}}]\n")
 	for name, c := range map[string]struct {
 		flag string
 		env  map[string]string
@@ -127,23 +124,26 @@ func TestWhichAPIServer(t *testing.T) {
 		"the flag":        {config("https://10.0.0.1"), map[string]string{"KUBECONFIG": config("https://10.0.0.2"), "HOME": home}, "https://10.0.0.1"},
 		"the environment": {"", map[string]string{"KUBECONFIG": config("https://10.0.0.2"), "HOME": home}, "https://10.0.0.2"},
 		"one of a list":   {"", map[string]string{"KUBECONFIG": ":" + config("https://10.0.0.2") + ":"}, "https://10.0.0.2"},
-		"a list":          {"", map[string]string{"KUBECONFIG": "/a:/b"}, "several files"},
+		"a list":          {"", map[string]string{"KUBECONFIG": "/nowhere:" + half + ":" + config("https://10.0.0.2")}, "https://10.0.0.2"},
 		"a pod": {
-			"", map[string]string{"HOME": t.TempDir(), "KUBERNETES_SERVICE_HOST": "10.0.0.3", "KUBERNETES_SERVICE_PORT": "443"}, "https://10.0.0.3:443",
+			"", map[string]string{"HOME": t.TempDir(), "KUBERNETES_SERVICE_HOST": "10.0.0.3", "KUBERNETES_SERVICE_PORT": "443"}, "serviceaccount/token: no such file",
 		},
 		"home":     {"", map[string]string{"HOME": home, "KUBERNETES_SERVICE_HOST": "10.0.0.3", "KUBERNETES_SERVICE_PORT": "443"}, "https://10.0.0.4"},
 		"nothing":  {"", nil, "no API server is named"},
 		"missing":  {"/nonexistent", nil, "no such file"},
-		"programs": {exec, nil, "exec"},
+		"insecure": {testkit.KubeconfigOf(t, `https://a", insecure-skip-tls-verify: true, x: "`, "", "token: a"), nil, "insecure-skip-tls-verify"},
 	} {
 		testkit.Must(t, os.MkdirAll(filepath.Join(home, ".kube"), 0o700))
 		testkit.Must(t, os.Rename(config("https://10.0.0.4"), filepath.Join(home, ".kube", "config")))
-		a := APIServer{Kubeconfig: c.flag, AccountDir: account, Env: func(key string) string { return c.env[key] }}
+		for _, key := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
+			t.Setenv(key, c.env[key])
+		}
+		a := APIServer{Kubeconfig: c.flag, Env: func(key string) string { return c.env[key] }}
 		s, err := a.open(testkit.Noon)
 		if err == nil && s.Base != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		if e, ok := errors.AsType[*exit.Error](err); name == "programs" && (!ok || !strings.Contains(e.Hint, "kubectl create token")) {
+		if e, ok := errors.AsType[*exit.Error](err); name == "insecure" && (!ok || !strings.Contains(e.Hint, "kubectl create token")) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/config"
@@ -23,7 +22,7 @@ func openAPIServer(ctx context.Context, guard *bounded.Guard, which string, now 
 		switch which {
 		case config.None:
 		case config.InCluster:
-			a.server, a.err = kube.InCluster(kube.ServiceAccountDir, os.Getenv)
+			a.server, a.err = kube.InCluster(now)
 		default:
 			a.server, a.err = kube.ReadConfig(which, now)
 		}

@@ -22,14 +22,11 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/review"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
-	"github.com/orphan-reaper/orphan-reaper/reaper/trace"
 )
 
 // serveWeb answers on the listening addresses, if there are any, until the returned function is
-// called, which waits for the end. The tracer learns who asks for looks.
-func serveWeb(
-	ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, tracer *trace.Tracer, log *slog.Logger,
-) (stop func(), err error) {
+// called, which waits for the end.
+func serveWeb(ctx context.Context, cfg config.Config, version string, d *reaper.Daemon, metrics *metricsFile, log *slog.Logger) (stop func(), err error) {
 	if len(cfg.WebListenAddresses) == 0 {
 		return func() {}, nil
 	}
@@ -40,9 +37,7 @@ func serveWeb(
 		Systemd:   slices.Contains(cfg.WebListenAddresses, config.Systemd),
 		Metrics:   metrics.Registry(), Now: time.Now, Log: log, Hangs: stuckAfter,
 		Stuck: func() time.Duration { return d.Stuck(d.Clock.Now().Boot) },
-		Ask: func(ctx context.Context, traceparent string) (fleet.Asked, error) {
-			return askLook(ctx, asks, func(a reaper.Asked) { tracer.Asked(a.Look, traceparent) })
-		},
+		Ask:   func(ctx context.Context) (fleet.Asked, error) { return askLook(ctx, asks) },
 	}
 	server := newServer(ctx, cfg, fc)
 	if err := server.Check(); err != nil {
@@ -95,32 +90,27 @@ func reviewServer(ctx context.Context, which string) func() (*kube.Server, error
 	}
 }
 
-// publish has take be told what each pass found.
+// publish also calls take with the result of each pass.
 func publish(d *reaper.Daemon, take func(*report.Pass)) {
-	tellToo(d, func(look uint64, rep reaper.Report, err error) { take(passOf(look, &rep, err, d.Rules.Observe)) })
-}
-
-// tellToo has one more told how each pass ended, beside those who are told already.
-func tellToo(d *reaper.Daemon, also func(look uint64, rep reaper.Report, err error)) {
 	before := d.Ended
 	d.Ended = func(look uint64, rep reaper.Report, err error) {
 		if before != nil {
 			before(look, rep, err)
 		}
-		also(look, rep, err)
+		take(passOf(look, &rep, err, d.Rules.Observe))
 	}
 }
 
 // askTime is how long a client waits for the daemon's answer, which never waits for a look.
 const askTime = 5 * time.Second
 
-// askLook asks the daemon for a look. The daemon calls took with its answer before that look ends.
-func askLook(ctx context.Context, asks chan<- func(reaper.Asked), took func(reaper.Asked)) (fleet.Asked, error) {
+// askLook asks the daemon for a look.
+func askLook(ctx context.Context, asks chan<- func(reaper.Asked)) (fleet.Asked, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errors.New("it does not answer"))
 	defer cancel()
 	answer := make(chan reaper.Asked, 1)
 	select {
-	case asks <- func(a reaper.Asked) { took(a); answer <- a }:
+	case asks <- func(a reaper.Asked) { answer <- a }:
 	case <-ctx.Done():
 		return fleet.Asked{}, context.Cause(ctx)
 	}

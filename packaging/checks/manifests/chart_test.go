@@ -121,7 +121,7 @@ func bound(t *testing.T, name string, all []metav1.Object) {
 }
 
 // mounts: every directory of the node is one of docs/fleet.md, follows the node's mounts, and lies in the pod where it lies
-// on the node; what else is mounted is the token, the web configuration and the collector's certificates.
+// on the node; what else is mounted is the token and the web configuration.
 func mounts(t *testing.T, name string, pod *corev1.PodSpec) {
 	t.Helper()
 	doc := block(t, "directories")
@@ -302,10 +302,6 @@ func TestSchema(t *testing.T) {
 		"extraArgs[0]=--settle=10ms":             "/extraArgs/0",
 		"extraArgs[0]=--confirm=0s":              "/extraArgs/0",
 		"extraArgs[0]=--api-unreachable=ignore":  "/extraArgs/0",
-		"extraArgs[0]=--tracing-ca-file=/x":      "/extraArgs/0",
-		"tracing.endpoint=collector:4318":        "/tracing/endpoint",
-		"tracing.endpoint=http://me:pw@c:4318":   "/tracing/endpoint",
-		"tracing.caConfigMap=ca":                 "/tracing/endpoint",
 		"maxUnavailable=0":                       "/maxUnavailable",
 		"maxUnavailable=0%":                      "/maxUnavailable",
 		"readHostJournal=maybe":                  "/readHostJournal",

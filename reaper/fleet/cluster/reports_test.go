@@ -63,7 +63,7 @@ func clusterOf(t *testing.T, nodes string, pages ...http.HandlerFunc) (list told
 			t.Errorf("asked for %s", r.URL)
 		}
 	})
-	doubt, err = Reports(t.Context(), serverOf(s), now, func() { list = nil }, list.each)
+	doubt, err = Reports(t.Context(), serverOf(t, s), now, func() { list = nil }, list.each)
 	return list, doubt, err
 }
 

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,8 +14,11 @@ import (
 )
 
 // serverOf is what a kubeconfig says of a server of the test.
-func serverOf(s *httptest.Server) *kube.Server {
-	return &kube.Server{Base: s.URL, Token: "s3cret", User: "somebody", TLS: &tls.Config{RootCAs: testkit.PoolOf(s)}}
+func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
+	t.Helper()
+	server, err := kube.NewServer(testkit.ConfigOf(s, "s3cret"), "somebody")
+	testkit.Must(t, err)
+	return server
 }
 
 var service = Service{"tools", "orphan-reaper"}
@@ -39,7 +41,7 @@ func listOf(more string, items ...string) string {
 // daemonsOf asks a server that answers so.
 func daemonsOf(t *testing.T, h http.HandlerFunc) (targets []string, err error) {
 	t.Helper()
-	found, err := Daemons(t.Context(), serverOf(testkit.TLSServer(t, "", h)), service, "https")
+	found, err := Daemons(t.Context(), serverOf(t, testkit.TLSServer(t, "", h)), service, "https")
 	for _, at := range found {
 		if !at.Named {
 			at.Node = "(" + at.Node + ")"

@@ -2,8 +2,6 @@ package reporter
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/fleet/report"
 	"github.com/orphan-reaper/orphan-reaper/reaper/kube"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
 // token makes a service account's token with the claims of Kubernetes 1.30.
@@ -66,14 +65,10 @@ func newAPIServer(t *testing.T) *apiServer {
 
 // writer returns a writer to this server, its log and its clock.
 func (s *apiServer) writer(tok string) (w *Writer, text *bytes.Buffer, now *time.Time) {
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
 	text, now = new(bytes.Buffer), new(time.Unix(1_800_000_000, 0))
 	return New(Config{
 		Host: "host", Version: "v1", Now: func() time.Time { return *now }, Log: slog.New(slog.NewTextHandler(text, nil)), Ended: func(time.Time, bool) {},
-		Open: func() (*kube.Server, error) {
-			return &kube.Server{Base: s.URL, Token: tok, TLS: &tls.Config{RootCAs: pool}}, nil
-		},
+		Open: func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(s.Server, tok), "we") },
 	}), text, now
 }
 
@@ -232,17 +227,12 @@ func TestCredentials(t *testing.T) {
 	s := newAPIServer(t)
 	tok := token("n1", "u1")
 	w, log, _ := s.writer(tok)
-	open := w.cfg.Open
 	w.cfg.Open = func() (*kube.Server, error) { return nil, fmt.Errorf("cannot read the token") }
 	publish(t, w, pass(1, 1))
 	if !strings.Contains(log.String(), "cannot read the token") {
 		t.Errorf("the log: %s", log)
 	}
-	w.cfg.Open = func() (*kube.Server, error) {
-		server, err := open()
-		server.Token += "x"
-		return server, err
-	}
+	w.cfg.Open = func() (*kube.Server, error) { return kube.NewServer(testkit.ConfigOf(s.Server, tok+"x"), "we") }
 	w.write(t.Context())
 	if r := s.requests[0]; r.authorization != "Bearer "+tok+"x" {
 		t.Errorf("asked with %s", r.authorization)

@@ -3,7 +3,6 @@ package review
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{api: &apiServer{token: knownToken, access: mayAccess}, at: testkit.Noon}
 	s := testkit.TLSServer(t, "", f.api.ServeHTTP)
-	f.Reviewer = New(func() (*kube.Server, error) { return serverOf(s), nil }, func() time.Time { return f.at }, slog.New(slog.NewTextHandler(&f.log, nil)))
+	f.Reviewer = New(func() (*kube.Server, error) { return serverOf(t, s), nil }, func() time.Time { return f.at }, slog.New(slog.NewTextHandler(&f.log, nil)))
 	t.Cleanup(func() {
 		if strings.Contains(f.log.String(), secret) {
 			t.Errorf("the log has the token: %s", &f.log)
@@ -88,8 +87,11 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func serverOf(s *httptest.Server) *kube.Server {
-	return &kube.Server{Base: s.URL, Token: "ours", User: "we", TLS: &tls.Config{RootCAs: testkit.PoolOf(s)}}
+func serverOf(t *testing.T, s *httptest.Server) *kube.Server {
+	t.Helper()
+	server, err := kube.NewServer(testkit.ConfigOf(s, "ours"), "we")
+	testkit.Must(t, err)
+	return server
 }
 
 func always(bool) bool { return true }

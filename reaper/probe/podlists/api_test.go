@@ -223,7 +223,7 @@ func TestAPIListReachable(t *testing.T) {
 			"forbidden to a node", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "client-certificate-data: "+data(mine)+", client-key-data: "+data(key)),
 			"system:node:node-7 needs the right to list pods with the field selector spec.nodeName=node-7",
 		},
-		{"no such file", "/nowhere/kubeconfig", "open /nowhere/kubeconfig: no such file"},
+		{"no such file", "/nowhere/kubeconfig", "/nowhere/kubeconfig: no such file"},
 		{"exec", testkit.KubeconfigOf(t, s.URL, testkit.CertOf(s), "exec: {command: aws}"), "no program is started for them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,8 @@
 // Each server has to show who it is before it gets a token: the kubelet by the very
 // certificate of its files, the API server by the kubeconfig's authority. What a kubeconfig
 // says that would start a program or leave out a check is refused. It keeps no connection
-// between two looks, follows no redirect, uses no proxy, and reads no answer without a bound.
+// between two looks, follows no redirect, uses a proxy only for the API server, and reads no
+// answer without a bound.
 //
 // Versions: /pods and /metrics of kubelets since 1.5 (the gauges since 1.27), pod-resources v1
 // since 1.20 and v1alpha1 since 1.13, PodsAPI v1alpha1 since 1.37, PartialObjectMetadataList since 1.15, and whole pods before.

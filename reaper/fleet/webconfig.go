@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v2"
+)
+
+// webConfig reads the web configuration as it is now, as the toolkit does for each request, into the toolkit's own type
+// and by the parser that it uses: what is trusted must be what the toolkit has checked.
+func (s *Server) webConfig() (*web.Config, error) {
+	c := new(web.Config)
+	if s.cfg.WebConfig == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(s.cfg.WebConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(text, c); err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n ", ""))
+	}
+	c.TLSConfig.SetDirectory(filepath.Dir(s.cfg.WebConfig))
+	return c, nil
+}
+
+// wantsCertificate reports whether every connection has to show a certificate of an authority that the file names:
+// without one any public certificate would do.
+func wantsCertificate(c *web.Config) bool {
+	return c.TLSConfig.ClientAuth == "RequireAndVerifyClientCert" && (c.TLSConfig.ClientCAsText != "" || c.TLSConfig.ClientCAs != "")
+}
+
+// Check says what is wrong with the web configuration.
+func (s *Server) Check() error {
+	if s.cfg.WebConfig == "" && s.cfg.Reviews == nil {
+		return nil
+	}
+	c, err := s.webConfig()
+	if err == nil {
+		err = readable(&c.TLSConfig)
+	}
+	if err == nil {
+		err = web.Validate(s.cfg.WebConfig)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot use the web configuration %s: %w", s.cfg.WebConfig, err)
+	case s.cfg.Reviews == nil:
+		return nil
+	case len(c.Users) > 0:
+		return fmt.Errorf("%s has basic_auth_users: then every request has to bring a password, and none can bring a bearer token beside it; "+
+			"take out one of the two", s.cfg.WebConfig)
+	case wantsCertificate(c):
+		return fmt.Errorf("%s wants a certificate of every client (client_auth_type): then no bearer token is ever asked for; take out one of the two",
+			s.cfg.WebConfig)
+	case !c.TLSConfig.IsEnabled():
+		return errors.New("bearer tokens come by TLS only: name a web configuration with a tls_server_config")
+	}
+	return nil
+}
+
+// readable returns the error of the first file that cannot be opened. The toolkit's own error does not wrap it, and
+// callers treat a file that may come later differently.
+func readable(c *web.TLSConfig) error {
+	for _, path := range []string{c.TLSCertPath, c.TLSKeyPath, c.ClientCAs} {
+		if path == "" {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		_ = f.Close() // nothing was read
+	}
+	return nil
+}
+
+// checkAgain is the shortest time between two checks of a web configuration that may have become wrong.
+const checkAgain = time.Minute
+
+// unanswered gets what net/http and the toolkit log about clients that were not answered. Any client can cause such a
+// line, so they have level debug. One cause is the operator's: a web configuration that became wrong is logged once, as
+// an error.
+type unanswered struct{ *Server }
+
+// Enabled reports that each line is looked at, whatever its level.
+func (unanswered) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle checks the web configuration and passes the line on.
+func (u unanswered) Handle(ctx context.Context, r slog.Record) error {
+	u.recheck(ctx)
+	if r.Level = slog.LevelDebug; !u.cfg.Log.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return u.cfg.Log.Handler().Handle(ctx, r)
+}
+
+// WithAttrs is part of slog.Handler; nobody here uses it.
+func (u unanswered) WithAttrs([]slog.Attr) slog.Handler { return u }
+
+// WithGroup is the same.
+func (u unanswered) WithGroup(string) slog.Handler { return u }
+
+// recheck logs what is wrong with the web configuration, once for each reason.
+func (s *Server) recheck(ctx context.Context) {
+	s.checks.Lock()
+	defer s.checks.Unlock()
+	now := s.cfg.Now()
+	if s.checks.at != (time.Time{}) && now.Sub(s.checks.at) < checkAgain {
+		return
+	}
+	s.checks.at = now
+	text, err := "", s.Check()
+	if err != nil {
+		text = err.Error()
+	}
+	if text != s.checks.last && err != nil {
+		s.cfg.Log.ErrorContext(ctx, "clients over HTTP are refused until the web configuration is right again", slog.Any("error", err))
+	}
+	s.checks.last = text
+}
