@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy/heard"
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
@@ -61,7 +60,7 @@ func (n *fakeCNI) leave(i int, age time.Duration) string {
 func (n *fakeCNI) reaper(t *testing.T, rules policy.Rules) *Reaper {
 	t.Helper()
 	r := n.fakeNode.reaper(t, rules)
-	r.CNI = &cnisweep.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
+	r.CNI = &cni.Sweeper{Prober: n, Remover: n, Archive: n, Ledger: n, Clock: n, Log: r.Log}
 	return r
 }
 
@@ -70,7 +69,7 @@ type fakeSweep struct {
 	names []string
 }
 
-func (n *fakeCNI) SweepCNI(bool) cnisweep.Looks {
+func (n *fakeCNI) SweepCNI(bool) cni.Looks {
 	return &fakeSweep{n, slices.Sorted(maps.Keys(n.there))}
 }
 
@@ -184,7 +183,7 @@ func cniRules() policy.Rules {
 	return r
 }
 
-func sweepOnce(t *testing.T, r *Reaper) cnisweep.Report {
+func sweepOnce(t *testing.T, r *Reaper) cni.Report {
 	t.Helper()
 	rep, err := r.Pass(context.Background(), Options{CNI: true})
 	if err != nil {

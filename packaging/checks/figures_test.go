@@ -31,7 +31,7 @@ var figures = []struct{ file, name, page, says string }{
 	{"reaper/probe/poddir/walk.go", "mostSkeleton", "docs/how-it-decides.md", "or more than {} in all such directories"},
 	{"reaper/probe/poddir/walk.go", "mostCounted", "docs/how-it-decides.md", "counts at most {} of them"},
 	{"cmd/internal/wire/hear.go", "recalling", "docs/how-it-decides.md", "for at most {}."},
-	{"reaper/cnisweep/take.go", "batchSize", "docs/cni.md", "a batch (at most {})"},
+	{"reaper/cni/take.go", "batchSize", "docs/cni.md", "a batch (at most {})"},
 	{"reaper/asked.go", "askedGap", "docs/http.md", "begins at least {} after the last one has ended"},
 	{"reaper/asked.go", "askedCNIGap", "docs/http.md", "at most every {}"},
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 )
 
 // ArchiveInfo is what is known of an archive without reading all of it.

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/state/archive"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni/archive"
 )
 
 // Archives lists what is archived, the oldest first. It reads the beginning of each; one

@@ -7,9 +7,8 @@ import (
 
 	"github.com/orphan-reaper/orphan-reaper/cmd/internal/human"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // cniView is one file that CNI wrote, in a cache or in host-local's store.
@@ -51,7 +50,7 @@ func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
 
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
-func viewCNI(r cnisweep.Report, dryRun, acted bool) []cniView {
+func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
 	ended := map[string]cni.Outcome{}
 	for _, o := range r.Outcomes {
 		ended[o.File.Path()] = o
@@ -120,7 +119,7 @@ type cniTotalsView struct {
 
 // totalCNI counts. What a sweep's earlier looks took is no longer among the verdicts of its
 // last one.
-func totalCNI(r *cnisweep.Report, listed int) cniTotalsView {
+func totalCNI(r *cni.Report, listed int) cniTotalsView {
 	c := &r.Census
 	t := cniTotalsView{
 		Reap: c.Verdicts[policy.Reap], Wait: c.Verdicts[policy.Wait], Keep: c.Verdicts[policy.Keep],

@@ -3,9 +3,8 @@ package view
 import (
 	"testing"
 
-	"github.com/orphan-reaper/orphan-reaper/reaper/cnisweep"
+	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
-	"github.com/orphan-reaper/orphan-reaper/reaper/policy/cni"
 )
 
 // TestCNITotals: the sum agrees with what the sweeps before it took, whenever the last look
@@ -50,7 +49,7 @@ func TestCNITotals(t *testing.T) {
 		for _, later := range c.sweeps[1:] {
 			sum = sum.Merge(later)
 		}
-		if got := cniTotals(totalCNI(&cnisweep.Report{Census: sum}, 6)); got != c.want {
+		if got := cniTotals(totalCNI(&cni.Report{Census: sum}, 6)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -60,7 +59,7 @@ func TestCNITotals(t *testing.T) {
 func TestCNIUndo(t *testing.T) {
 	sum := cni.NewCensus()
 	sum.Vanished = 1
-	got := cniTotals(totalCNI(&cnisweep.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1))
+	got := cniTotals(totalCNI(&cni.Report{Census: sum, Undo: []string{cni.Undo("cni-20260101-000000-000-012"), "b"}}, 1))
 	if want := "1 CNI file: 1 removed\nUndo: orphan-reaper quarantine restore --batch cni-20260101-000000-000\nUndo: b"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

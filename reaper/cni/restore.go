@@ -1,0 +1,148 @@
+package cni
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orphan-reaper/orphan-reaper/parsers"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
+	"github.com/orphan-reaper/orphan-reaper/reaper/policy/who"
+	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
+)
+
+// Drop drops one archive for ever, by a person's word.
+func (s *Sweeper) Drop(name string) error { return s.Archive.DropArchive(name) }
+
+// Restore writes back what an archive holds, by a person's word: all of one archive, or of
+// every archive what belonged to one pod, the youngest first.
+func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
+	if uid, isPod := parsers.ParsePodUID(which); isPod {
+		return s.restore(ctx, wanted{
+			which: which, doing: "looking for its CNI files in the archives",
+			from: func(string) bool { return true }, meant: func(c Content) bool { return c.File.UID == uid },
+		})
+	}
+	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
+}
+
+// RestoreBatch writes back what all archives of one sweep hold, by a person's word. Any of
+// them names it.
+func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, error) {
+	batch := BatchOf(which)
+	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return BatchOf(archive) == batch })
+}
+
+// restoreAll writes back all that some archives hold, which together are what.
+func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
+	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(Content) bool { return true }})
+	if err == nil && done.All() == 0 {
+		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
+	}
+	return done, err
+}
+
+// wanted is what a person wants back.
+type wanted struct {
+	which string // stands in the records; empty: each has its archive
+	doing string // for who waits
+	from  func(archive string) bool
+	meant func(Content) bool
+}
+
+// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down
+// before the next. An archive that cannot be read is no reason to leave the others.
+func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
+	r := restoring{Sweeper: s, wanted: want}
+	archives, err := s.Archive.Archives()
+	if err != nil {
+		return r.done, err
+	}
+	archives = slices.DeleteFunc(archives, func(a ArchiveState) bool { return !want.from(a.Name) })
+	work, files := progress.From(ctx), int64(0)
+	for _, a := range archives {
+		files += a.Files
+	}
+	work.Begin(want.doing, "file", files)
+	var errs []error
+	for i, a := range slices.Backward(archives) {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("interrupted: %d of %d archives were not read; the same command goes on from there", i+1, len(archives)))
+			break
+		}
+		errs = append(errs, r.archive(ctx, a.Name))
+	}
+	return r.done, errors.Join(append(errs, r.unwritten)...)
+}
+
+// restoring is one restore under way.
+type restoring struct {
+	*Sweeper
+	wanted
+	done Restored
+	// records tell of batches that could not be written down so far, because of unwritten.
+	records   []policy.Record
+	unwritten error
+}
+
+// archive writes back what is meant of one archive.
+func (r *restoring) archive(ctx context.Context, name string) error {
+	// What a crash cut short is not finished any more: a person wants it back.
+	if e := r.Ledger.Entries()[name]; e != nil && e.Phase == policy.PhaseCNIRemoving {
+		cut := RemovedRecord(name, nil, policy.Node{}, r.Clock.Now())
+		cut.By = who.Known(e.By)
+		if _, err := r.Ledger.Append(cut); err != nil {
+			return fmt.Errorf("cannot write to the ledger, so nothing of the archive %s was put back: %w", name, err)
+		}
+	}
+	work := progress.From(ctx)
+	return r.eachBatch(name, func(c Content) bool {
+		if !r.meant(c) {
+			work.Add(1)
+			return false
+		}
+		return true
+	}, func(files []Content) {
+		outs := r.Remover.RestoreCNI(ctx, policy.Standing{ByPerson: true}.Gate(), files)
+		r.done.Add(outs)
+		r.write(outs, cmp.Or(r.which, name))
+		work.Add(int64(len(files)))
+	})
+}
+
+// write writes down what became of a batch, and of those before it that could not be. What was there already is
+// nothing that a record could tell.
+func (r *restoring) write(outs []Outcome, which string) {
+	var batch Restored
+	if batch.Add(outs); batch.Done+batch.Failed == 0 {
+		return
+	}
+	r.records = append(r.records, batch.Record(which, r.Clock.Now()))
+	if _, err := r.Ledger.Append(r.records...); err != nil {
+		r.unwritten = fmt.Errorf("cannot write to the ledger what was put back: %w", err)
+		return
+	}
+	r.records, r.unwritten = nil, nil
+}
+
+// eachBatch reads the files of an archive that are meant, some at a time.
+func (s *Sweeper) eachBatch(name string, meant func(Content) bool, do func([]Content)) error {
+	var files []Content
+	err := s.Archive.ReadArchive(name, func(c Content) error {
+		if !meant(c) {
+			return nil
+		}
+		if files = append(files, c); len(files) == batchSize {
+			do(files)
+			files = files[:0]
+		}
+		return nil
+	})
+	if len(files) > 0 {
+		do(files)
+	}
+	return err
+}
