@@ -136,7 +136,7 @@ func testCNI() cni.Report {
 		f.ID.Size = 1536
 		v := policy.Verdict{UID: f.UID, Name: f.Name, Decision: d, Why: why}
 		r.Files, r.Verdicts = append(r.Files, f), append(r.Verdicts, v)
-		r.Census.Judged(f, v)
+		r.Census.Judged(&f, v)
 	}
 	id := strings.Repeat("0af1", 16)
 	add(cni.File{

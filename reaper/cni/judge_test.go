@@ -41,7 +41,7 @@ func goneFile() *scene {
 	return c
 }
 
-func (s *scene) judge() policy.Verdict { return Judge(s.f, s.node, s.l, s.r, s.now) }
+func (s *scene) judge() policy.Verdict { return Judge(&s.f, s.node, s.l, s.r, s.now) }
 
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestCNIDoubtKeeps(t *testing.T) {
 			}
 		}
 	}
-	if v := Judge(File{}, policy.Node{}, Listing{}, policy.Rules{}, policy.Instant{}); v.Decision != policy.Keep {
+	if v := Judge(&File{}, policy.Node{}, Listing{}, policy.Rules{}, policy.Instant{}); v.Decision != policy.Keep {
 		t.Errorf("nothing is known, and the verdict is %s", v.Decision)
 	}
 }
@@ -218,21 +218,22 @@ func TestListings(t *testing.T) {
 // TestSweptRecord: one record for a batch, whatever its files are called, and with the runtime
 // that the broken ones of it hinder.
 func TestSweptRecord(t *testing.T) {
-	file := func(name, pod, runtime string) File {
+	file := func(name, pod, runtime string, r policy.Result, err string) File {
 		return File{
+			Result: r, Err: err,
 			Kind: Cache, Dir: "/var/lib/cni/results", Name: name, Namespace: "shop", PodName: pod,
 			ID: FileID{Size: 10}, Broken: runtime != "", Runtime: runtime,
 		}
 	}
-	outs := []Outcome{
-		{File: file("a", "web-0", ""), Result: policy.Done},
-		{File: file("b", "web-1", "containerd 1.6.20"), Result: policy.Done},
-		{File: file("c", "", "containerd 1.6.20"), Result: policy.Done},
-		{File: file("d\nMESSAGE=forged\x1b[2J", "web-2", ""), Result: policy.Refused, Err: "it was changed"},
-		{File: file("e", "web-3", "cri-o 1.30.1"), Result: policy.Failed, Err: "EIO"},
-		{File: file("f", "web-4", ""), Result: policy.Gone},
+	ended := []File{
+		file("a", "web-0", "", policy.Done, ""),
+		file("b", "web-1", "containerd 1.6.20", policy.Done, ""),
+		file("c", "", "containerd 1.6.20", policy.Done, ""),
+		file("d\nMESSAGE=forged\x1b[2J", "web-2", "", policy.Refused, "it was changed"),
+		file("e", "web-3", "cri-o 1.30.1", policy.Failed, "EIO"),
+		file("f", "web-4", "", policy.Gone, ""),
 	}
-	r := RemovedRecord("cni-1", outs, policy.Node{}, policy.Instant{})
+	r := RemovedRecord("cni-1", ended, policy.Node{}, policy.Instant{})
 	if got := r.Taken[string(Cache)]; got.Entries != 3 || got.Bytes != 30 || !slices.Equal(r.Pods, []string{"shop/web-0", "shop/web-1"}) {
 		t.Errorf("taken %+v of %q", got, r.Pods)
 	}

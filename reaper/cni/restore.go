@@ -14,23 +14,19 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/progress"
 )
 
-// Drop drops one archive for ever, by a person's word.
-func (s *Sweeper) Drop(name string) error { return s.Archive.DropArchive(name) }
-
-// Restore writes back what an archive holds, by a person's word: all of one archive, or of
-// every archive what belonged to one pod, the youngest first.
+// Restore writes back, for a person, what an archive holds: all of one archive, or of every archive what belonged to one pod, the
+// youngest first. The caller holds the ledger's lock.
 func (s *Sweeper) Restore(ctx context.Context, which string) (Restored, error) {
 	if uid, isPod := parsers.ParsePodUID(which); isPod {
 		return s.restore(ctx, wanted{
 			which: which, doing: "looking for its CNI files in the archives",
-			from: func(string) bool { return true }, meant: func(c Content) bool { return c.File.UID == uid },
+			from: func(string) bool { return true }, meant: func(f *File) bool { return f.UID == uid },
 		})
 	}
 	return s.restoreAll(ctx, "archive", which, func(archive string) bool { return archive == which })
 }
 
-// RestoreBatch writes back what all archives of one sweep hold, by a person's word. Any of
-// them names it.
+// RestoreBatch writes back, for a person, what all archives of one sweep hold. Any of them names it.
 func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, error) {
 	batch := BatchOf(which)
 	return s.restoreAll(ctx, "batch", batch, func(archive string) bool { return BatchOf(archive) == batch })
@@ -38,7 +34,7 @@ func (s *Sweeper) RestoreBatch(ctx context.Context, which string) (Restored, err
 
 // restoreAll writes back all that some archives hold, which together are what.
 func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(archive string) bool) (Restored, error) {
-	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(Content) bool { return true }})
+	done, err := s.restore(ctx, wanted{doing: "putting CNI files back", from: from, meant: func(*File) bool { return true }})
 	if err == nil && done.All() == 0 {
 		return done, fmt.Errorf("cannot find the %s %s: orphan-reaper quarantine list shows what is there", what, strings.TrimSpace(which))
 	}
@@ -47,14 +43,14 @@ func (s *Sweeper) restoreAll(ctx context.Context, what, which string, from func(
 
 // wanted is what a person wants back.
 type wanted struct {
-	which string // stands in the records; empty: each has its archive
-	doing string // for who waits
+	which string // is in the records; empty: each has its archive
+	doing string // for the progress line
 	from  func(archive string) bool
-	meant func(Content) bool
+	meant func(*File) bool
 }
 
-// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down
-// before the next. An archive that cannot be read is no reason to leave the others.
+// restore writes back what is meant of some archives, a batch of files at a time, and writes each batch down before the next. An
+// archive that cannot be read is no reason to leave the others.
 func (s *Sweeper) restore(ctx context.Context, want wanted) (Restored, error) {
 	r := restoring{Sweeper: s, wanted: want}
 	archives, err := s.Archive.Archives()
@@ -83,7 +79,7 @@ type restoring struct {
 	*Sweeper
 	wanted
 	done Restored
-	// records tell of batches that could not be written down so far, because of unwritten.
+	// records are of batches that could not be written down so far, because of unwritten.
 	records   []policy.Record
 	unwritten error
 }
@@ -99,25 +95,24 @@ func (r *restoring) archive(ctx context.Context, name string) error {
 		}
 	}
 	work := progress.From(ctx)
-	return r.eachBatch(name, func(c Content) bool {
-		if !r.meant(c) {
+	return r.eachBatch(name, func(f *File) bool {
+		if !r.meant(f) {
 			work.Add(1)
 			return false
 		}
 		return true
-	}, func(files []Content) {
-		outs := r.Remover.RestoreCNI(ctx, policy.Standing{ByPerson: true}.Gate(), files)
-		r.done.Add(outs)
-		r.write(outs, cmp.Or(r.which, name))
+	}, func(files []File) {
+		ended := r.Remover.RestoreCNI(ctx, policy.Standing{ByPerson: true}.Gate(), files)
+		r.done.Add(ended)
+		r.write(ended, cmp.Or(r.which, name))
 		work.Add(int64(len(files)))
 	})
 }
 
-// write writes down what became of a batch, and of those before it that could not be. What was there already is
-// nothing that a record could tell.
-func (r *restoring) write(outs []Outcome, which string) {
+// write writes down how a batch ended, and those before it that could not be. What was there already needs no record.
+func (r *restoring) write(ended []File, which string) {
 	var batch Restored
-	if batch.Add(outs); batch.Done+batch.Failed == 0 {
+	if batch.Add(ended); batch.Done+batch.Failed == 0 {
 		return
 	}
 	r.records = append(r.records, batch.Record(which, r.Clock.Now()))
@@ -129,13 +124,13 @@ func (r *restoring) write(outs []Outcome, which string) {
 }
 
 // eachBatch reads the files of an archive that are meant, some at a time.
-func (s *Sweeper) eachBatch(name string, meant func(Content) bool, do func([]Content)) error {
-	var files []Content
-	err := s.Archive.ReadArchive(name, func(c Content) error {
-		if !meant(c) {
+func (s *Sweeper) eachBatch(name string, meant func(*File) bool, do func([]File)) error {
+	var files []File
+	err := s.Archive.ReadArchive(name, func(f File) error {
+		if !meant(&f) {
 			return nil
 		}
-		if files = append(files, c); len(files) == batchSize {
+		if files = append(files, f); len(files) == batchSize {
 			do(files)
 			files = files[:0]
 		}

@@ -2,6 +2,7 @@ package cni
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -18,12 +19,12 @@ const batchSize = 2048
 type batch struct {
 	archive string
 	node    policy.Node
-	outs    chan []Outcome
+	ended   chan []File
 }
 
-// begin archives a batch and writes it down, waits for the one before it, and begins to remove it:
-// while one is removed the next is archived, since both wait for the disk.
-func (w *sweep) begin(ctx context.Context, files []Content, n policy.Node) {
+// begin archives a batch and writes it down, waits for the one before it, and begins to remove it: while one is removed the next is
+// archived, since both wait for the disk.
+func (w *sweep) begin(ctx context.Context, files []File, n policy.Node) {
 	permit := w.permit(n)
 	if !permit.Removes() {
 		return // judge has kept them already, unless the breaker opened since
@@ -38,7 +39,7 @@ func (w *sweep) begin(ctx context.Context, files []Content, n policy.Node) {
 		w.name = w.batchName(now)
 	}
 	w.archives++
-	name := BatchArchive(w.name, w.archives)
+	name := batchArchive(w.name, w.archives)
 	if err := w.Archive.Archive(name, keep); err != nil {
 		w.fail(ctx, keep, "cannot write the archive "+name, err)
 		return
@@ -48,19 +49,19 @@ func (w *sweep) begin(ctx context.Context, files []Content, n policy.Node) {
 		w.fail(ctx, keep, "cannot write to the ledger", err)
 		return
 	}
-	w.under = &batch{archive: name, node: n, outs: make(chan []Outcome, 1)}
-	go func(outs chan<- []Outcome) { outs <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.outs)
+	w.under = &batch{archive: name, node: n, ended: make(chan []File, 1)}
+	go func(ended chan<- []File) { ended <- w.Remover.RemoveCNI(ctx, permit, keep) }(w.under.ended)
 }
 
-// whole returns the files of which everything was read, and that still are what was; the others stay.
-func (w *sweep) whole(files []Content) []Content {
-	keep := make([]Content, 0, len(files)) // its own: the chunk's other contents end with the look
-	for _, c := range files {
-		if c.Err != "" {
-			w.ended([]Outcome{{File: c.File, Result: policy.Refused, Err: c.Err}})
-			continue
+// whole returns the files of which everything was read, and that still are what was; the others are kept.
+func (w *sweep) whole(files []File) []File {
+	keep := make([]File, 0, len(files)) // its own: the chunk's other contents end with the look
+	for i := range files {
+		if f := &files[i]; f.Err != "" {
+			w.ended(Ended(files[i:i+1], policy.Refused, errors.New(f.Err)))
+		} else {
+			keep = append(keep, *f)
 		}
-		keep = append(keep, c)
 	}
 	return keep
 }
@@ -71,67 +72,55 @@ func (w *sweep) wait() {
 		return
 	}
 	b := w.under
-	outs := <-b.outs
+	files := <-b.ended
 	w.under = nil
-	if _, err := w.Ledger.Append(RemovedRecord(b.archive, outs, b.node, w.Clock.Now())); err != nil {
+	if _, err := w.Ledger.Append(RemovedRecord(b.archive, files, b.node, w.Clock.Now())); err != nil {
 		w.errorf("cannot write to the ledger what was removed; the archive "+b.archive+" has it", err)
 	}
-	if untouched(outs) {
-		// All that is in it is where it was. Where a dead writer holds a lock for ever,
-		// every sweep would leave another such archive.
+	if !slices.ContainsFunc(files, func(f File) bool { return f.Result != policy.Refused }) {
+		// All that is in it is where it was. Where a dead writer holds a lock for ever, every sweep would leave another such archive.
 		if err := w.Archive.DropArchive(b.archive); err != nil {
 			w.errorf("cannot drop the archive "+b.archive+", of which nothing was removed", err)
 		}
 	}
-	w.took(b.archive, outs)
-	w.ended(outs)
+	w.took(b.archive, files)
 }
 
-// took takes in by which command comes back what was removed.
-func (w *sweep) took(archive string, outs []Outcome) {
-	removed := slices.ContainsFunc(outs, func(o Outcome) bool { return o.Result == policy.Done })
+// took adds the results of files that have an archive, and the command that brings back what was removed.
+func (w *sweep) took(archive string, files []File) {
+	removed := slices.ContainsFunc(files, func(f File) bool { return f.Result == policy.Done })
 	if undo := Undo(archive); removed && !slices.Contains(w.rep.Undo, undo) {
 		w.rep.Undo = append(w.rep.Undo, undo)
 	}
-}
-
-// untouched says that nothing was changed of any of the files.
-func untouched(outs []Outcome) bool {
-	return !slices.ContainsFunc(outs, func(o Outcome) bool { return o.Result != policy.Refused })
+	w.ended(files)
 }
 
 func (w *sweep) errorf(what string, err error) {
 	w.rep.Errors = append(w.rep.Errors, what+": "+err.Error())
 }
 
-// fail ends the taking where it cannot be undone or told: the files of the batch stay, and so
-// does all that comes after it, since the next archive would fare no better and the disk that
-// is full would be filled again and again.
-func (w *sweep) fail(ctx context.Context, keep []Content, what string, err error) {
+// fail ends the removal where it cannot be undone or recorded: the files of the batch are kept, and so is all that comes after it, since
+// the next archive would fare no better and the disk that is full would be filled again and again.
+func (w *sweep) fail(ctx context.Context, keep []File, what string, err error) {
 	w.over = true
 	text := what + ", so nothing more of CNI is taken: " + err.Error()
-	outs := make([]Outcome, len(keep))
-	for i := range keep {
-		outs[i] = Outcome{File: keep[i].File, Result: policy.Failed, Err: what}
-	}
-	w.ended(outs)
+	w.ended(Ended(keep, policy.Failed, errors.New(what)))
 	w.rep.Errors = append(w.rep.Errors, text)
 	w.Log.ErrorContext(ctx, "the sweep over the CNI directories was cut short", slog.String("error", text))
 }
 
-// finish ends what a crash cut short: the ledger has the intent and not the outcome. What
-// is still what was archived goes now, since it was proved dead and its container's ID never
-// comes back; the rest stays.
+// finish ends what a crash cut short: the ledger has the intent and not the outcome. What is still what was archived goes now, since
+// it was proved dead and its container's ID never comes back; the rest is kept.
 func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 	for name, e := range w.Ledger.Entries() {
 		if e.Phase != policy.PhaseCNIRemoving {
 			continue
 		}
-		var outs []Outcome
-		err := w.eachBatch(name, func(Content) bool { return true }, func(files []Content) {
-			outs = append(outs, w.Remover.RemoveCNI(ctx, permit, files)...)
+		var ended []File
+		err := w.eachBatch(name, func(*File) bool { return true }, func(files []File) {
+			ended = append(ended, w.Remover.RemoveCNI(ctx, permit, files)...)
 		})
-		rec := RemovedRecord(name, outs, policy.Node{}, w.Clock.Now())
+		rec := RemovedRecord(name, ended, policy.Node{}, w.Clock.Now())
 		rec.By = who.Known(e.By)
 		if err != nil {
 			rec.Err = err.Error()
@@ -141,13 +130,12 @@ func (w *sweep) finish(ctx context.Context, permit policy.Permit) {
 			w.errorf("cannot write to the ledger what was removed; the archive "+name+" has it", err)
 			return
 		}
-		w.took(name, outs)
-		w.ended(outs)
+		w.took(name, ended)
 	}
 }
 
-// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come
-// within one millisecond, and the clock may be set back.
+// batchName names the archives of a sweep by their time, and no two sweeps alike: they may come within one millisecond, and the clock
+// may be set back.
 func (s *Sweeper) batchName(now policy.Instant) string {
 	at := now.Wall.Truncate(time.Millisecond)
 	if !at.After(s.lastArchive) {
@@ -157,7 +145,8 @@ func (s *Sweeper) batchName(now policy.Instant) string {
 	return ArchivePrefix + strings.ReplaceAll(at.UTC().Format("20060102-150405.000"), ".", "-")
 }
 
-// dropOld drops the archives that are older than the retention.
+// dropOld drops the archives that are older than the retention: they hold caches of sandboxes long gone. One that cannot be read
+// has no age.
 func (w *sweep) dropOld() {
 	archives, err := w.Archive.Archives()
 	if err != nil {
@@ -166,7 +155,7 @@ func (w *sweep) dropOld() {
 	}
 	now := w.Clock.Now()
 	for _, a := range archives {
-		if !a.Expired(w.opt.Rules, now) {
+		if a.Err != "" || now.Wall.Sub(a.At) < w.opt.Rules.Retention {
 			continue
 		}
 		if err := w.Archive.DropArchive(a.Name); err != nil {

@@ -43,7 +43,7 @@ func (p *Probe) CNIDirs() []string {
 
 // StillCNI looks at files once more before they are archived, and sets Err of those that are gone, or
 // others by now.
-func (p *Probe) StillCNI(ctx context.Context, files []cni.Content) {
+func (p *Probe) StillCNI(ctx context.Context, files []cni.File) {
 	p.cni(nil).Still(ctx, files)
 }
 

@@ -119,17 +119,17 @@ func Open(cfg Config) (*Remover, error) {
 
 // RemoveCNI removes files that CNI wrote and the caller has archived: see remove.Remover. It and
 // Execute wait for each other.
-func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
+func (r *Remover) RemoveCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	if !permit.Removes() {
-		return cni.Refused(files, errNoPermit)
+		return cni.Ended(files, policy.Refused, errNoPermit)
 	}
 	return r.cni.Remove(ctx, files)
 }
 
 // RestoreCNI writes files back that RemoveCNI has removed.
-func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.Content) []cni.Outcome {
+func (r *Remover) RestoreCNI(ctx context.Context, permit policy.Permit, files []cni.File) []cni.File {
 	if !permit.Undoes() {
-		return cni.Refused(files, errNoPermit)
+		return cni.Ended(files, policy.Refused, errNoPermit)
 	}
 	return r.cni.Restore(ctx, files)
 }

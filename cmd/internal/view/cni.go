@@ -34,7 +34,7 @@ type cniView struct {
 // cniFactsView is the facts on one file, by name; encoding/json sorts them.
 type cniFactsView map[string]policy.Fact
 
-func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
+func viewCNIFile(f *cni.File, d policy.Decision, why []policy.Why) cniView {
 	v := cniView{
 		Path: f.Path(), Kind: f.Kind, UID: string(f.UID), ContainerID: f.Container, Namespace: f.Namespace, Name: f.PodName,
 		Network: f.Network, Verdict: d, Reasons: []policy.Reason{}, Why: list(why), Facts: cniFactsView{}, Bytes: f.ID.Size, Broken: f.Broken, Runtime: f.Runtime,
@@ -51,13 +51,13 @@ func viewCNIFile(f cni.File, d policy.Decision, why []policy.Why) cniView {
 // viewCNI shows what a sweep over the CNI directories found, sorted by path. Outcomes are of
 // earlier sweeps as well, whose files the last one no longer saw.
 func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
-	ended := map[string]cni.Outcome{}
-	for _, o := range r.Outcomes {
-		ended[o.File.Path()] = o
+	ended := map[string]*cni.File{}
+	for i := range r.Outcomes {
+		ended[r.Outcomes[i].Path()] = &r.Outcomes[i]
 	}
 	views := []cniView{}
-	for i, f := range r.Files {
-		v := viewCNIFile(f, r.Verdicts[i].Decision, r.Verdicts[i].Why)
+	for i := range r.Files {
+		v := viewCNIFile(&r.Files[i], r.Verdicts[i].Decision, r.Verdicts[i].Why)
 		o, done := ended[v.Path]
 		delete(ended, v.Path)
 		switch {
@@ -72,7 +72,7 @@ func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
 		views = append(views, v)
 	}
 	for _, o := range ended {
-		v := viewCNIFile(o.File, policy.Reap, nil)
+		v := viewCNIFile(o, policy.Reap, nil)
 		v.end(o)
 		views = append(views, v)
 	}
@@ -80,7 +80,7 @@ func viewCNI(r cni.Report, dryRun, acted bool) []cniView {
 	return views
 }
 
-func (v *cniView) end(o cni.Outcome) {
+func (v *cniView) end(o *cni.File) {
 	switch o.Result {
 	case policy.Done, policy.Gone:
 		v.Outcome = outcomeRemoved

@@ -11,7 +11,7 @@ import (
 // came. One that came after the removal finds only what was kept, and read "3 CNI files: 3
 // removed" where two more were kept.
 func TestCNITotals(t *testing.T) {
-	file := func(i int) cni.File { return cni.File{Kind: cni.Cache, Name: string(rune('a' + i))} }
+	file := func(i int, r policy.Result) *cni.File { return &cni.File{Kind: cni.Cache, Name: string(rune('a' + i)), Result: r} }
 	// sweep judges as many files of each decision, and ends some of those that were to go.
 	sweep := func(reap, wait, keep int, ended ...policy.Result) cni.Census {
 		c := cni.NewCensus()
@@ -20,17 +20,17 @@ func TestCNITotals(t *testing.T) {
 			d policy.Decision
 		}{{reap, policy.Reap}, {wait, policy.Wait}, {keep, policy.Keep}} {
 			for i := range j.n {
-				c.Judged(file(i), policy.Verdict{Decision: j.d})
+				c.Judged(file(i, ""), policy.Verdict{Decision: j.d})
 			}
 		}
 		for i, r := range ended {
-			c.Ended(cni.Outcome{File: file(i), Result: r})
+			c.Ended(file(i, r))
 		}
 		return c
 	}
 	done, gone, failed, refused := policy.Done, policy.Gone, policy.Failed, policy.Refused
 	finished := cni.NewCensus() // what a crash had cut short, before anything was judged
-	finished.Ended(cni.Outcome{File: file(9), Result: done})
+	finished.Ended(file(9, done))
 	for _, c := range []struct {
 		want   string
 		sweeps []cni.Census

@@ -14,9 +14,9 @@ import (
 
 // TestIndex: index and files must be of one another, and a bomb is not unpacked.
 func TestIndex(t *testing.T) {
-	files := []cni.Content{
-		{File: cni.File{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-1-eth0"}, Data: []byte("one")},
-		{File: cni.File{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-2-eth0"}, Data: []byte("two")},
+	files := []cni.File{
+		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-1-eth0", Data: []byte("one")},
+		{Kind: cni.Cache, Dir: "/var/lib/cni/results", Name: "n-2-eth0", Data: []byte("two")},
 	}
 	head, index, err := describe(time.Unix(1_700_000_000, 0), files)
 	testkit.Must(t, err)
@@ -43,8 +43,8 @@ func TestIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			testkit.Must(t, write(&b))
-			var got []cni.Content
-			err := Read(&b, func(c cni.Content) error { got = append(got, c); return nil })
+			var got []cni.File
+			err := Read(&b, func(c cni.File) error { got = append(got, c); return nil })
 			switch {
 			case name != "whole" && err == nil:
 				t.Error("took it")

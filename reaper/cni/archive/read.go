@@ -25,7 +25,7 @@ func ReadAbout(from io.Reader) (About, error) { return (&reader{from: from}).abo
 // Read gives each file of an archive to each, in the order in which they were archived, and
 // stops at its first error. What it gave before an error counts for nothing: the checksum
 // comes at the end.
-func Read(from io.Reader, each func(cni.Content) error) error {
+func Read(from io.Reader, each func(cni.File) error) error {
 	return (&reader{from: from}).walk(each)
 }
 
@@ -83,7 +83,7 @@ func (r *reader) data(h *tar.Header, most int64) ([]byte, error) {
 	return b, nil
 }
 
-func (r *reader) walk(each func(cni.Content) error) error {
+func (r *reader) walk(each func(cni.File) error) error {
 	a, err := r.about()
 	if err != nil {
 		return err
@@ -94,15 +94,16 @@ func (r *reader) walk(each func(cni.Content) error) error {
 	}
 	lines := json.NewDecoder(bytes.NewReader(index))
 	for range a.Files {
-		var line archived
+		var f cni.File
+		line := archived{File: &f}
 		if err := lines.Decode(&line); err != nil {
 			return fmt.Errorf("its index is damaged: %w", err)
 		}
-		c, err := r.content(&line)
-		if err != nil {
+		f.Mtime, f.Changed = line.Mtime.time(), line.Changed.time()
+		if err := r.content(&f); err != nil {
 			return err
 		}
-		if err := each(c); err != nil {
+		if err := each(f); err != nil {
 			return err
 		}
 	}
@@ -125,27 +126,18 @@ func (r *reader) walk(each func(cni.Content) error) error {
 	return err
 }
 
-func (r *reader) content(line *archived) (cni.Content, error) {
-	var c cni.Content
+// content reads the next member, which is the content of f.
+func (r *reader) content(f *cni.File) error {
 	h, err := r.tar.Next()
 	if err != nil {
-		return c, err
+		return err
 	}
-	data, err := r.data(h, mostFile)
-	if err != nil {
-		return c, err
+	if f.Data, err = r.data(h, mostFile); err != nil {
+		return err
 	}
-	dir, name := splitName(h.Name)
-	c = cni.Content{
-		File: cni.File{
-			Kind: line.Kind, Dir: dir, Name: name, ID: line.ID, Container: line.Container, Network: line.Network,
-			IfName: line.IfName, UID: line.UID, Namespace: line.Namespace, PodName: line.PodName,
-			Changed: line.Changed.time(), Broken: line.Broken, Runtime: line.Runtime, Reaped: line.Reaped,
-		},
-		Mode: line.Mode, Owner: line.Owner, Mtime: line.Mtime.time(), Label: line.Label, Data: data,
+	f.Dir, f.Name = splitName(h.Name)
+	if memberName(f) != h.Name {
+		return fmt.Errorf("%.100q is no path of a file", h.Name)
 	}
-	if memberName(&c.File) != h.Name {
-		return c, fmt.Errorf("%.100q is no path of a file", h.Name)
-	}
-	return c, nil
+	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orphan-reaper/orphan-reaper/parsers"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
 )
 
@@ -48,26 +47,13 @@ type About struct {
 	Bytes   int64     `json:"bytes"`
 }
 
-// archived is a line of the second member. Path is for people: JSON cannot hold each byte
-// that a name may, so the name comes from the tar header.
+// archived is a line of the second member. Path is for people: JSON cannot hold each byte that a name may, so the name comes from the
+// tar header. The two times hide those of File.
 type archived struct {
-	Path      string         `json:"path"`
-	Kind      cni.Kind       `json:"kind"`
-	ID        cni.FileID     `json:"id"`
-	Mode      uint32         `json:"mode"`
-	Owner     [2]uint32      `json:"owner"`
-	Mtime     stamp          `json:"mtime"`
-	Changed   stamp          `json:"changed,omitzero"`
-	Label     string         `json:"label,omitempty"`
-	Container string         `json:"container,omitempty"`
-	Network   string         `json:"network,omitempty"`
-	IfName    string         `json:"ifname,omitempty"`
-	UID       parsers.PodUID `json:"uid,omitempty"`
-	Namespace string         `json:"namespace,omitempty"`
-	PodName   string         `json:"pod,omitempty"`
-	Broken    bool           `json:"broken,omitempty"`
-	Runtime   string         `json:"runtime,omitempty"`
-	Reaped    bool           `json:"reaped,omitempty"`
+	Path string `json:"path"`
+	*cni.File
+	Mtime   stamp `json:"mtime"`
+	Changed stamp `json:"changed,omitzero"`
 }
 
 // stamp is seconds and nanoseconds: a file's time may be of any year, and JSON's may not.
@@ -91,28 +77,23 @@ func (s stamp) time() time.Time {
 const usualLine = 800
 
 // describe makes the first two members.
-func describe(at time.Time, files []cni.Content) (head, index []byte, err error) {
+func describe(at time.Time, files []cni.File) (head, index []byte, err error) {
 	a := About{Version: version, At: at, Files: len(files)}
 	var lines bytes.Buffer
 	lines.Grow(len(files) * usualLine)
 	enc := json.NewEncoder(&lines)
 	enc.SetEscapeHTML(false)
 	for i := range files {
-		c := &files[i]
-		f := &c.File
+		f := &files[i]
 		name := memberName(f)
 		switch {
 		case name == "":
 			return nil, nil, fmt.Errorf("%q in %q is no file of a directory", f.Name, f.Dir)
-		case len(c.Data) > mostFile:
-			return nil, nil, fmt.Errorf("%q is too large, %d bytes", name, len(c.Data))
+		case len(f.Data) > mostFile:
+			return nil, nil, fmt.Errorf("%q is too large, %d bytes", name, len(f.Data))
 		}
-		a.Bytes += int64(len(c.Data))
-		if err := enc.Encode(archived{
-			Path: name, Kind: f.Kind, ID: f.ID, Mode: c.Mode, Owner: c.Owner, Mtime: stampOf(c.Mtime), Changed: stampOf(f.Changed), Label: c.Label,
-			Container: f.Container, Network: f.Network, IfName: f.IfName, UID: f.UID, Namespace: f.Namespace, PodName: f.PodName,
-			Broken: f.Broken, Runtime: f.Runtime, Reaped: f.Reaped,
-		}); err != nil {
+		a.Bytes += int64(len(f.Data))
+		if err := enc.Encode(archived{name, f, stampOf(f.Mtime), stampOf(f.Changed)}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -141,11 +122,11 @@ func splitName(member string) (dir, name string) {
 // Archive is what is to be written.
 type Archive struct {
 	head, index []byte
-	files       []cni.Content
+	files       []cni.File
 }
 
 // New makes an archive of the files, as of the given time. It checks all of them.
-func New(at time.Time, files []cni.Content) (*Archive, error) {
+func New(at time.Time, files []cni.File) (*Archive, error) {
 	head, index, err := describe(at, files)
 	return &Archive{head, index, files}, err
 }
@@ -177,10 +158,10 @@ func (a *Archive) Write(to io.Writer) error {
 		return err
 	}
 	for i := range a.files {
-		c := &a.files[i]
+		f := &a.files[i]
 		err := member(tar.Header{
-			Name: memberName(&c.File), Mode: int64(c.Mode), Uid: int(c.Owner[0]), Gid: int(c.Owner[1]), ModTime: c.Mtime.Truncate(time.Second),
-		}, c.Data)
+			Name: memberName(f), Mode: int64(f.Mode), Uid: int(f.Owner[0]), Gid: int(f.Owner[1]), ModTime: f.Mtime.Truncate(time.Second),
+		}, f.Data)
 		if err != nil {
 			return err
 		}

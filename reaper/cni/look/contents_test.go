@@ -3,6 +3,7 @@ package look
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,9 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/testkit"
 )
 
-func (n *cniNode) files() []cni.Content {
+func (n *cniNode) files() []cni.File {
 	n.t.Helper()
-	var files []cni.Content
+	var files []cni.File
 	for _, l := range n.sweep() {
 		files = append(files, l.Files...)
 	}
@@ -50,12 +51,12 @@ func TestContents(t *testing.T) {
 			if c.Err != "" || string(c.Data) != string(want) {
 				t.Errorf("%s: error %q, data %q", c.Name, c.Err, c.Data)
 			}
-			if c.File.Kind == cni.Address {
+			if c.Kind == cni.Address {
 				if c.Mode != 0o640 || !c.Mtime.Equal(at) || c.Owner != owner {
 					t.Errorf("mode %o, owner %v, %s", c.Mode, c.Owner, c.Mtime)
 				}
 			} else if c.Mode != 0o600 {
-				t.Errorf("%s: mode %o", c.File.Name, c.Mode)
+				t.Errorf("%s: mode %o", c.Name, c.Mode)
 			}
 		}
 	}
@@ -70,7 +71,7 @@ func TestContentsBounded(t *testing.T) {
 	const count = 10
 	for i := range count {
 		ifName := "eth" + string(rune('0'+i))
-		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", longCache-4096))
+		n.write("cni/results/cbr0-"+id("gone")+"-"+ifName, strings.ReplaceAll(text, "%", ifName)+strings.Repeat(" ", cni.MaxFile-4096))
 	}
 	seen := map[string]int{}
 	looks := n.sweep()
@@ -81,7 +82,7 @@ func TestContentsBounded(t *testing.T) {
 			held += len(f.Data)
 		}
 		// Each of the workers may be at one file when the room is used up.
-		if held == 0 || held > mostContent+4*longCache {
+		if held == 0 || held > mostContent+4*cni.MaxFile {
 			t.Errorf("a chunk holds %d bytes", held)
 		}
 	}
@@ -111,7 +112,7 @@ func TestContentsPostponed(t *testing.T) {
 			c := id(fmt.Sprint("gone", i))
 			n.address("cbr0", fmt.Sprintf("10.244.0.%d", i+2), c)
 			uid := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
-			n.write("cni/results/cbr0-"+c+"-eth0", cacheText("cbr0", c, "eth0", uid, "/proc/300/ns/net")+strings.Repeat(" ", longCache-8192))
+			n.write("cni/results/cbr0-"+c+"-eth0", cacheText("cbr0", c, "eth0", uid, "/proc/300/ns/net")+strings.Repeat(" ", cni.MaxFile-8192))
 		}
 		facts[contents] = map[string]cni.File{}
 		looks := n.sweep()
@@ -121,17 +122,18 @@ func TestContentsPostponed(t *testing.T) {
 		for _, l := range looks {
 			for _, f := range l.Files {
 				if f.Kind == cni.Address {
-					f.Dir, f.ID, f.Changed = "", cni.FileID{}, time.Time{}
+					f.Dir, f.ID, f.Changed, f.Mtime, f.Data = "", cni.FileID{}, time.Time{}, time.Time{}, nil
+					f.Mode, f.Owner, f.Label = 0, [2]uint32{}, ""
 					for i := range f.Facts {
 						f.Facts[i].Origin, f.Facts[i].Detail = "", ""
 					}
-					facts[contents][f.Name] = f.File
+					facts[contents][f.Name] = f
 				}
 			}
 		}
 	}
 	for name, f := range facts[false] {
-		if f.Facts[cni.Netns].Truth != policy.Yes || f != facts[true][name] {
+		if f.Facts[cni.Netns].Truth != policy.Yes || !reflect.DeepEqual(f, facts[true][name]) {
 			t.Errorf("%s: with contents %+v, without %+v", name, facts[true][name], f)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/parse"
 )
 
 // cacheDirs are the caches below a cache directory: libcni's own; that of the kubelet's
@@ -131,7 +130,7 @@ type netConf struct {
 const (
 	mostConfs    = 1000
 	mostDataDirs = 256
-	longConf     = parse.MaxFile
+	longConf     = cni.MaxFile
 )
 
 // usualConfDirs are where distributions that bring their own runtime have the network
@@ -239,23 +238,23 @@ func (c *netConf) readAll(dir int, network string) (folders []string) {
 		if err == nil && len(bytes.TrimSpace(text)) == 0 {
 			continue // it names nothing
 		}
-		var networks []parse.Network
+		var networks []cni.Network
 		if err == nil {
-			networks, err = parse.ParseNetConf(text, network)
+			networks, err = cni.ParseNetConf(text, network)
 		}
 		c.fail(d.Name, err)
 		for _, n := range networks {
 			c.networks[n.Name] = true
-			if len(n.Plugins) == 0 {
+			if n.Folder {
 				folders = append(folders, n.Name)
 			}
-			for _, i := range n.IPAM {
+			for _, dir := range n.DataDirs {
 				switch {
-				case i.DataDir == "" || slices.Contains(c.dataDirs, i.DataDir):
+				case slices.Contains(c.dataDirs, dir):
 				case len(c.dataDirs) == mostDataDirs:
 					c.fail(d.Name, fmt.Errorf("more than %d directories of host-local", mostDataDirs))
 				default:
-					c.dataDirs = append(c.dataDirs, i.DataDir)
+					c.dataDirs = append(c.dataDirs, dir)
 				}
 			}
 		}

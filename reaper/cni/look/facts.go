@@ -24,11 +24,11 @@ type owner struct {
 	disagree       bool // two files name two pods
 }
 
-func (o *owner) add(f *cni.File, x *fileExtra) {
-	// Nobody but the kubelet's runtime calls Multus.
-	o.tells, o.sandbox = o.tells || x.tells, o.sandbox || x.sandbox || f.UID != "" || f.Kind == cni.Multus
-	if x.netns != "" && !slices.Contains(o.netns, x.netns) {
-		o.netns = append(o.netns, x.netns)
+func (o *owner) add(f *cni.File) {
+	// Only the kubelet's runtime calls Multus.
+	o.tells, o.sandbox = o.tells || f.V1, o.sandbox || f.Sandbox || f.UID != "" || f.Kind == cni.Multus
+	if f.NetNS != "" && !slices.Contains(o.netns, f.NetNS) {
+		o.netns = append(o.netns, f.NetNS)
 	}
 	switch {
 	case f.UID == "":
@@ -66,12 +66,9 @@ func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look
 	}
 	kept := c.files[:0]
 	for i := range c.files {
-		file, x := c.files[i], &c.extra[i]
-		if x.gone {
-			continue
-		}
+		file := &c.files[i]
 		if file.Facts[cni.Tied].Truth == policy.Yes {
-			if f.lives(&file.File) {
+			if f.lives(file) {
 				t := look.Live[file.Kind]
 				t.Add(policy.Tally{Entries: 1, Bytes: file.ID.Size})
 				look.Live[file.Kind] = t
@@ -80,9 +77,9 @@ func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look
 				}
 				continue
 			}
-			f.fill(&file.File)
+			f.fill(file)
 		}
-		kept = append(kept, file)
+		kept = append(kept, *file)
 	}
 	look.Files = kept
 	look.Errors, s.errors = s.errors, nil
@@ -93,16 +90,16 @@ func (s *Sweep) judgeable(ctx context.Context, c *Chunk, k *chunkKnown) cni.Look
 // wanted, where some are.
 func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 	for i := range c.files {
-		file, x := &c.files[i], &c.extra[i]
-		if x.gone || file.Facts[cni.Tied].Truth != policy.Yes {
+		file := &c.files[i]
+		if file.Facts[cni.Tied].Truth != policy.Yes {
 			continue
 		}
-		if place, ok := f.k.netns.place(x.netns); ok {
+		if place, ok := f.k.netns.place(file.NetNS); ok {
 			if _, there := f.k.netns.have[place]; there {
 				f.s.claims[place] = true
 			}
 		}
-		if x.sandbox && len(f.s.podNets) < mostNetworks {
+		if file.Sandbox && len(f.s.podNets) < mostNetworks {
 			f.s.podNets[file.Network] = true
 		}
 		if wanted != nil && !wanted[file.Container] {
@@ -113,7 +110,7 @@ func (f *chunkFacts) add(c *Chunk, wanted map[string]bool) {
 			o = &owner{}
 			f.owners[file.Container] = o
 		}
-		o.add(&file.File, x)
+		o.add(file)
 	}
 }
 
@@ -201,7 +198,7 @@ func (s *Sweep) lookUpIn(ctx context.Context, c *Chunk, d directory, wanted func
 // hinders its teardown.
 func (f *chunkFacts) lives(file *cni.File) bool {
 	_, listed := f.k.runtime.ids[file.Container]
-	return listed && (!file.Broken || file.Kind != cni.Cache)
+	return listed && !file.BrokenCache()
 }
 
 // fill sets the facts of a file that is tied to a container.
@@ -214,7 +211,7 @@ func (f *chunkFacts) fill(file *cni.File) {
 		return
 	}
 	file.UID, file.Namespace, file.PodName = o.uid, o.namespace, o.pod
-	if brokenCache(file) {
+	if file.BrokenCache() {
 		file.Runtime = f.k.runtime.version(file.Container)
 	}
 	file.Facts[cni.Listed], file.Facts[cni.Ready] = f.k.runtime.facts(file.Container)

@@ -232,7 +232,7 @@ func cniFile(t *testing.T, looks []cni.Look, name string) cni.File {
 	for _, l := range looks {
 		for _, f := range l.Files {
 			if f.Name == name {
-				found = append(found, f.File)
+				found = append(found, f)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
 	k, r := &chunkKnown{node: a.Node, cgroups: a.Cgroups, runtime: listedIDs(a)}, s.r
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if slices.ContainsFunc(c.files, func(f cni.Content) bool { return brokenCache(&f.File) }) {
+		if slices.ContainsFunc(c.files, func(f cni.File) bool { return f.BrokenCache() }) {
 			r.askVersions(ctx, &k.runtime)
 		}
 	})
@@ -74,8 +74,6 @@ func (s *Sweep) ask(ctx context.Context, c *Chunk, a Asked) *chunkKnown {
 	s.complain(k.runtime.err, k.cgroups.Err, k.tasks.err, k.stores.err, k.netns.err)
 	return k
 }
-
-func brokenCache(f *cni.File) bool { return f.Broken && f.Kind == cni.Cache }
 
 // idDirs are the container IDs that some directories have an entry for.
 type idDirs struct {

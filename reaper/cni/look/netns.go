@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/parse"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 	"github.com/orphan-reaper/orphan-reaper/reaper/probe/procfs"
 )
@@ -283,11 +282,7 @@ func (f *chunkFacts) findUnclaimed() {
 // One that was made long after the file is another's; so is, to an address, one that does not
 // have it.
 func (f *chunkFacts) mayBeIn(file *cni.File) string {
-	var address netip.Addr
-	if file.Kind == cni.Address {
-		told, _ := parse.ParseHostLocal(file.Name, nil)
-		address = told.Addr.Unmap()
-	}
+	address := file.Addr()
 	for i := range f.unclaimed {
 		u := &f.unclaimed[i]
 		if !file.Changed.IsZero() && u.since.After(file.Changed.Add(netnsMargin)) {

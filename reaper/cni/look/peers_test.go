@@ -117,7 +117,7 @@ func judgeLater(looks []cni.Look, name string) policy.Decision {
 			}
 			node := l.Node
 			node.Kubelet = policy.Fact{Truth: policy.Yes}
-			return cni.Judge(f.File, node, listings.Older, rules, later(25*time.Hour)).Decision
+			return cni.Judge(&f, node, listings.Older, rules, later(25*time.Hour)).Decision
 		}
 	}
 	return policy.Keep

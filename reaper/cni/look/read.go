@@ -17,7 +17,6 @@ import (
 	"github.com/orphan-reaper/orphan-reaper/reaper/bounded"
 	"github.com/orphan-reaper/orphan-reaper/reaper/clean"
 	"github.com/orphan-reaper/orphan-reaper/reaper/cni"
-	"github.com/orphan-reaper/orphan-reaper/reaper/cni/parse"
 	"github.com/orphan-reaper/orphan-reaper/reaper/policy"
 )
 
@@ -25,34 +24,28 @@ import (
 // from a disk that takes ten milliseconds for each.
 const batchSize = 512
 
-// The longest files that are read; a reservation has 70 bytes or so.
-const (
-	longCache   = parse.MaxFile
-	longAddress = 4 << 10
-)
-
 // mostContent bounds the contents that one chunk holds in memory: 5,000 usual cache files.
 const mostContent = 8 << 20
 
-// fileExtra is what was read of a file besides what policy is told.
-type fileExtra struct {
-	netns   string // the path of its network namespace, where it tells
-	gone    bool
-	later   bool // the chunk holds enough without it: it is read with the next
-	sandbox bool // the runtime that wrote it calls its container a pod's sandbox
-	tells   bool // it is of the format that tells these where they are
-}
+// fate is what became of a name that was to be read.
+type fate byte
+
+const (
+	read  fate = iota
+	gone       // it is not there any more
+	later      // the chunk holds enough without it: it is read with the next
+)
 
 // readBatch is a batch that was read.
 type readBatch struct {
-	files []cni.Content
-	extra []fileExtra
+	files []cni.File
+	fates []fate
 }
 
 // readChunk reads the files of the chunk.
 func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
-	c.files = make([]cni.Content, len(c.names))
-	c.extra = make([]fileExtra, len(c.names))
+	c.files = make([]cni.File, len(c.names))
+	fates := make([]fate, len(c.names))
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	starts := batches(c.names)
@@ -61,29 +54,31 @@ func (s *Sweep) readChunk(ctx context.Context, c *Chunk) {
 		wg.Go(func() {
 			for i := int(next.Add(1) - 1); i < len(starts)-1; i = int(next.Add(1) - 1) {
 				from, to := starts[i], starts[i+1]
-				s.r.readBatch(ctx, c, from, to, worker, hung)
+				s.r.readBatch(ctx, c, fates, from, to, worker, hung)
 			}
 		})
 	}
 	wg.Wait()
 	s.complain(hung.errs...)
-	s.postpone(c)
+	s.postpone(c, fates)
 }
 
-// postpone leaves to the next chunk what this one had no room for.
-func (s *Sweep) postpone(c *Chunk) {
+// postpone leaves to the next chunk what this one had no room for, and drops what is gone.
+func (s *Sweep) postpone(c *Chunk, fates []fate) {
 	n := 0
 	for i, e := range c.names {
-		if c.extra[i].later {
+		switch fates[i] {
+		case read:
+			c.files[n] = c.files[i]
+			n++
+		case later:
 			s.later = append(s.later, e)
 			e.dir.Ref()
-			continue
+		case gone:
 		}
-		c.names[n], c.files[n], c.extra[n] = e, c.files[i], c.extra[i]
-		n++
 	}
 	c.caches = c.caches && len(s.later) == 0 // what a cache file tells is looked up
-	c.names, c.files, c.extra = c.names[:n], c.files[:n], c.extra[:n]
+	c.names, c.files = nil, c.files[:n]
 }
 
 // batches cuts the names into batches of one directory each.
@@ -124,22 +119,24 @@ func (h *hungDirs) add(d *dirHandle, err error) {
 }
 
 // readBatch reads the files of names[from:to], all of one directory.
-func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, hung *hungDirs) {
+func (r *Reader) readBatch(ctx context.Context, c *Chunk, fates []fate, from, to, worker int, hung *hungDirs) {
 	d := c.names[from].dir
 	names := c.names[from:to]
 	room := c.room // a read that hangs must not see what becomes of the chunk
-	var read readBatch
+	var got readBatch
 	err := hung.of(d)
 	if err == nil {
 		key := fmt.Sprintf("cni files %d %s", worker, d.path)
-		read, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
-			b := readBatch{make([]cni.Content, len(names)), make([]fileExtra, len(names))}
+		got, err = bounded.On(ctx, r.Guard, key, d.Handle, func(fd int) readBatch {
+			b := readBatch{make([]cni.File, len(names)), make([]fate, len(names))}
 			var buf []byte
 			for i, e := range names {
-				if b.extra[i].later = room != nil && room.Load() <= 0; b.extra[i].later {
+				if room != nil && room.Load() <= 0 {
+					b.fates[i] = later
 					continue
 				}
-				buf = r.readFile(fd, &d.directory, e.Entry, buf, &b.files[i], &b.extra[i], room)
+				b.files[i] = cni.File{Kind: d.kind, Dir: d.path, Name: e.Name}
+				buf, b.fates[i] = r.readFile(fd, e.Entry, buf, &b.files[i], room)
 			}
 			return b
 		})
@@ -148,48 +145,46 @@ func (r *Reader) readBatch(ctx context.Context, c *Chunk, from, to, worker int, 
 		}
 	}
 	if err == nil {
-		copy(c.files[from:], read.files)
-		copy(c.extra[from:], read.extra)
+		copy(c.files[from:], got.files)
+		copy(fates[from:], got.fates)
 		return
 	}
 	for i, e := range names {
 		f := &c.files[from+i]
-		f.File = cni.File{Kind: d.kind, Dir: d.path, Name: e.Name}
+		*f = cni.File{Kind: d.kind, Dir: d.path, Name: e.Name}
 		f.Set(cni.Tied, policy.Unknown, d.path, err.Error())
 	}
 }
 
-// readFile reads one file and says whose it is. buf is scratch, which it gives back.
-func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte, c *cni.Content, x *fileExtra, room *atomic.Int64) []byte {
-	f := &c.File
-	f.Kind, f.Dir, f.Name = d.kind, d.path, e.Name
-	if _, ok := parse.ParseHostLocal(e.Name, nil); d.kind == cni.Address && !ok {
+// readFile reads one file and parses it. buf is scratch, which it gives back.
+func (r *Reader) readFile(dir int, e beneath.Entry, buf []byte, f *cni.File, room *atomic.Int64) ([]byte, fate) {
+	if f.Kind == cni.Address && !f.Addr().IsValid() {
 		// A dataDir is whatever a configuration says: what is no reservation is not opened.
 		st, err := beneath.StatName(dir, e.Name)
-		x.gone = beneath.Gone(err)
+		if beneath.Gone(err) {
+			return buf, gone
+		}
 		f.ID, f.Changed = fileID(&st), fileChanged(&st)
-		tie(f, x, nil)
-		return buf
+		f.Parse(nil)
+		return buf, read
 	}
 	fd, st, err := r.Open.RootFile(dir, e.Name, e.Kind)
-	switch {
-	case beneath.Gone(err):
-		x.gone = true
-		return buf
-	case err != nil:
-		f.ID, f.Changed = fileID(&st), fileChanged(&st)
+	if beneath.Gone(err) {
+		return buf, gone
+	}
+	f.ID, f.Changed = fileID(&st), fileChanged(&st)
+	if err != nil {
 		truth := policy.Unknown
 		if _, ok := errors.AsType[beneath.NotRegularError](err); ok {
 			truth = policy.No
 		}
-		f.Set(cni.Tied, truth, d.path, err.Error())
-		return buf
+		f.Set(cni.Tied, truth, f.Dir, err.Error())
+		return buf, read
 	}
 	defer beneath.Close(fd)
-	f.ID, f.Changed = fileID(&st), fileChanged(&st)
-	limit := int64(longCache)
-	if d.kind == cni.Address {
-		limit = longAddress
+	limit := int64(cni.MaxFile)
+	if f.Kind == cni.Address {
+		limit = cni.MaxAddress
 	}
 	if buf == nil {
 		buf = make([]byte, 0, 16<<10)
@@ -197,25 +192,25 @@ func (r *Reader) readFile(dir int, d *directory, e beneath.Entry, buf []byte, c 
 	text, err := beneath.ReadInto(fd, buf[:0], int64(min(st.Size, 1<<40)), limit)
 	if err != nil {
 		// What is too long for any runtime, or cannot be read, might be anybody's.
-		f.Set(cni.Tied, policy.Unknown, d.path, err.Error())
-		return buf
+		f.Set(cni.Tied, policy.Unknown, f.Dir, err.Error())
+		return buf, read
 	}
-	if tie(f, x, text); room != nil && f.Facts[cni.Tied].Truth == policy.Yes {
-		hold(c, fd, &st, text)
+	if f.Parse(text); room != nil && f.Facts[cni.Tied].Truth == policy.Yes {
+		hold(f, fd, &st, text)
 		room.Add(-int64(len(text)))
 	}
-	return text
+	return text, read
 }
 
 // hold keeps what a restore needs. The remover compares all of it again before the file goes.
-func hold(c *cni.Content, fd int, st *unix.Statx_t, text []byte) {
+func hold(f *cni.File, fd int, st *unix.Statx_t, text []byte) {
 	label, err := label(fd)
 	if err != nil {
-		c.Err = err.Error()
+		f.Err = err.Error()
 	}
-	c.Mode, c.Owner = uint32(st.Mode&0o7777), [2]uint32{st.Uid, st.Gid}
-	c.Mtime = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
-	c.Label, c.Data = label, bytes.Clone(text)
+	f.Mode, f.Owner = uint32(st.Mode&0o7777), [2]uint32{st.Uid, st.Gid}
+	f.Mtime = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
+	f.Label, f.Data = label, bytes.Clone(text)
 }
 
 // label returns the file's SELinux label, "" where it has none.

@@ -18,7 +18,7 @@ var errChanged = errors.New("it is no longer what was judged")
 // Still looks at files once more before they are archived, and sets Err of those that are gone, or
 // others by now. A plugin's DEL may have removed them since they were read: an undo would bring back
 // what nobody took. It asks by name and opens no file.
-func (r *Reader) Still(ctx context.Context, files []cni.Content) {
+func (r *Reader) Still(ctx context.Context, files []cni.File) {
 	for from := 0; from < len(files); {
 		to := from + 1
 		for to < len(files) && to-from < batchSize && files[to].Dir == files[from].Dir && files[to].Kind == files[from].Kind {
@@ -38,8 +38,8 @@ func (r *Reader) Still(ctx context.Context, files []cni.Content) {
 }
 
 // stillIn looks at files of one directory.
-func (r *Reader) stillIn(ctx context.Context, files []cni.Content) ([]error, error) {
-	d, err := r.dirOf(&files[0].File)
+func (r *Reader) stillIn(ctx context.Context, files []cni.File) ([]error, error) {
+	d, err := r.dirOf(&files[0])
 	if err != nil {
 		return nil, err
 	}

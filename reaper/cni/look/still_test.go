@@ -61,7 +61,7 @@ func TestStill(t *testing.T) {
 // TestStillElsewhere: a file is looked at in no directory but those of the sweep.
 func TestStillElsewhere(t *testing.T) {
 	n := newCNINode(t)
-	files := []cni.Content{{File: cni.File{Kind: cni.Cache, Dir: "/etc", Name: "passwd"}}}
+	files := []cni.File{{Kind: cni.Cache, Dir: "/etc", Name: "passwd"}}
 	if n.reader().Still(t.Context(), files); !strings.Contains(files[0].Err, "below no cache directory") {
 		t.Errorf("%q", files[0].Err)
 	}

@@ -125,8 +125,7 @@ type Chunk struct {
 	at     policy.Instant
 	dirs   []*dirHandle
 	names  []chunkName
-	files  []cni.Content
-	extra  []fileExtra   // of the file of the same index
+	files  []cni.File
 	room   *atomic.Int64 // bytes of content for which it has room yet, nil where it holds none
 	caches bool          // it holds everything that libcni's caches hold
 }

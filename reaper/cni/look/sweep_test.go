@@ -67,7 +67,7 @@ func TestSweepCNI(t *testing.T) {
 		if f.ID.Ino == 0 || f.ID.Size == 0 || time.Since(f.Changed) > time.Minute || f.Broken {
 			t.Errorf("%s: %+v, changed %s, broken %v", f.Name, f.ID, f.Changed, f.Broken)
 		}
-		checkCNI(t, f.File, goneFacts(nil))
+		checkCNI(t, f, goneFacts(nil))
 	}
 	for kind, left := range want {
 		if left != 0 || got[kind] == 0 {
@@ -301,7 +301,7 @@ func TestSweepCNIChunks(t *testing.T) {
 			if f.UID != uid[f.Container] || f.PodName != "db-0" {
 				t.Errorf("%s %s is of the pod %q", f.Kind, f.Name, f.UID)
 			}
-			checkCNI(t, f.File, goneFacts(nil))
+			checkCNI(t, f, goneFacts(nil))
 		}
 	}
 	for name, times := range seen {
@@ -334,7 +334,7 @@ func TestSweepCNIUntied(t *testing.T) {
 	n.write("cni/results/cbr0-"+a[:63]+"-eth0", "")  // no whole ID
 	n.write("cni/results/cbr0-cnitool-77383ca0-eth0", cacheText("cbr0", "cnitool-77383ca0", "eth0", "", ""))
 	n.write("cni/results/bomb", strings.Repeat("[", 1<<20))
-	n.write("cni/results/cbr0-"+a+"-huge", strings.Repeat("x", longCache+1))
+	n.write("cni/results/cbr0-"+a+"-huge", strings.Repeat("x", cni.MaxFile+1))
 	n.write("cni/multus/"+strings.ToUpper(a), "[]")
 	n.write("cni/networks/cbr0/10.244.0.3", "")
 	n.write("cni/networks/cbr0/10.244.0.4", a[:12]+"\r\neth0")
@@ -447,7 +447,7 @@ func TestSweepCNIUnreadable(t *testing.T) {
 		t.Fatalf("%d looks, %d files, errors %q", len(looks), len(looks[0].Files), looks[0].Errors)
 	}
 	for _, f := range looks[0].Files {
-		checkCNI(t, f.File, goneFacts(nil))
+		checkCNI(t, f, goneFacts(nil))
 	}
 	for _, part := range []string{
 		"cni/results: open results: it is a symlink", "link: open link: it is a symlink",
@@ -509,7 +509,7 @@ func TestSweepCNIWhileRemoving(t *testing.T) {
 	for look, ok := s.Next(t.Context()); ok; look, ok = s.Next(t.Context()) {
 		for _, f := range look.Files {
 			files++
-			checkCNI(t, f.File, goneFacts(nil))
+			checkCNI(t, f, goneFacts(nil))
 			if f.UID != uid {
 				t.Errorf("%s is of the pod %q", f.Name, f.UID)
 			}
@@ -536,7 +536,7 @@ func TestSweepCNIRecorded(t *testing.T) {
 		t.Fatalf("%+v", looks)
 	}
 	for _, f := range looks[0].Files {
-		checkCNI(t, f.File, goneFacts(nil))
+		checkCNI(t, f, goneFacts(nil))
 		if f.UID != "6f1c2d3e-4a5b-4c6d-8e7f-00112233aa02" || f.Namespace != "default" || f.PodName != "two-labnode" {
 			t.Errorf("%s is of %s %s/%s", f.Name, f.UID, f.Namespace, f.PodName)
 		}

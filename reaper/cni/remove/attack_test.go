@@ -37,7 +37,7 @@ func TestCacheMadeAnew(t *testing.T) {
 				t.Run(way+"/"+how+"/"+before, func(t *testing.T) {
 					x := newCNI(t, no)
 					c := x.cache(1)
-					at := x.results + "/" + c.File.Name
+					at := x.results + "/" + c.Name
 					done := false
 					x.r.guards.before = testkit.Outside(func(op, _ string) {
 						if op == before && !done {
@@ -69,7 +69,7 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 			x := newCNI(t, false)
 			x.r.guards.aside = false
 			c := x.cache(1)
-			at := x.results + "/" + c.File.Name
+			at := x.results + "/" + c.Name
 			x.r.guards.before = testkit.Outside(func(op, _ string) {
 				if op == "unlinkat" {
 					x.Must(write(at, "new"))
@@ -86,7 +86,7 @@ func TestCacheMadeAnewWithoutAside(t *testing.T) {
 func TestCacheMadeAnewTwice(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
-	at := x.results + "/" + c.File.Name
+	at := x.results + "/" + c.Name
 	n := 0
 	x.r.guards.before = testkit.Outside(func(op, _ string) {
 		if op == "renameat2" {
@@ -115,7 +115,7 @@ func TestCacheUnderAttack(t *testing.T) {
 			x := newCNI(t, no)
 			results := map[policy.Result]int{}
 			begin, done := make(chan int), make(chan error)
-			at := x.results + "/" + x.cache(1).File.Name
+			at := x.results + "/" + x.cache(1).Name
 			go func() {
 				for spin := range begin {
 					for i := range spin {
@@ -130,7 +130,7 @@ func TestCacheUnderAttack(t *testing.T) {
 				want := fmt.Sprint("new ", i)
 				x.Must(os.WriteFile(at+".new", []byte(want), 0o600))
 				begin <- rand.IntN(60_000)
-				o := x.r.Remove(context.Background(), []cni.Content{c})[0]
+				o := x.r.Remove(context.Background(), []cni.File{c})[0]
 				x.Must(<-done)
 				results[o.Result]++
 				if b, err := os.ReadFile(at); string(b) != want || err != nil || o.Result == policy.Failed {
@@ -154,7 +154,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 	for way, no := range testkit.Ways {
 		t.Run(way, func(t *testing.T) {
 			x := newCNI(t, no)
-			name := x.cache(1).File.Name
+			name := x.cache(1).Name
 			x.Canary(x.Outside + "/" + name)
 			dir, err := os.Open(x.results)
 			x.Must(err)
@@ -181,7 +181,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 				// link can save it.
 				c, err := readCNI(cni.Cache, x.results, name)
 				if err == nil {
-					results[x.r.Remove(context.Background(), []cni.Content{c})[0].Result]++
+					results[x.r.Remove(context.Background(), []cni.File{c})[0].Result]++
 				}
 			}
 			close(stop)
@@ -197,7 +197,7 @@ func TestDirectoryUnderAttack(t *testing.T) {
 
 // cutOff is what the helper process is to do, and before which change it is to die.
 type cutOff struct {
-	Files   []cni.Content
+	Files   []cni.File
 	Dir     string
 	Restore bool
 	Kill    int
@@ -227,15 +227,15 @@ func TestCNICutOff(t *testing.T) {
 	testkit.OnTmpfs(t)
 	for _, restore := range []bool{false, true} {
 		t.Run(fmt.Sprint("restore=", restore), func(t *testing.T) {
-			build := func() (*cniTree, []cni.Content) {
+			build := func() (*cniTree, []cni.File) {
 				x := newCNI(t, false)
-				files := []cni.Content{x.cache(1), x.cache(2), x.address(1, "10.0.0.7"), x.address(1, "fd00::7"), x.address(2, "10.0.0.8")}
+				files := []cni.File{x.cache(1), x.cache(2), x.address(1, "10.0.0.7"), x.address(1, "fd00::7"), x.address(2, "10.0.0.8")}
 				if restore {
 					ended(t, x.take(files...), policy.Done)
 				}
 				return x, files
 			}
-			act := func(x *cniTree, files []cni.Content) []string {
+			act := func(x *cniTree, files []cni.File) []string {
 				f := x.take
 				if restore {
 					f = x.restore
@@ -270,7 +270,7 @@ func TestCNICutOff(t *testing.T) {
 func TestCutOffWithNewcomer(t *testing.T) {
 	x := newCNI(t, false)
 	c := x.cache(1)
-	at := x.results + "/" + c.File.Name
+	at := x.results + "/" + c.Name
 	x.Must(os.Remove(at))
 	x.Must(os.WriteFile(at+asideSuffix, []byte("new"), 0o600))
 	ended(t, x.take(c), policy.Refused, "changed or replaced")
@@ -279,7 +279,7 @@ func TestCutOffWithNewcomer(t *testing.T) {
 	}
 	// Of a name that is there again, the one aside is nobody's business but a person's.
 	x.Must(os.WriteFile(at+asideSuffix, []byte("old"), 0o600))
-	c = x.read(c.File.Kind, c.File.Dir, c.File.Name)
+	c = x.read(c.Kind, c.Dir, c.Name)
 	ended(t, x.take(c), policy.Refused, "cut off has left")
 	testkit.There(t, at, true)
 	testkit.There(t, at+asideSuffix, true)

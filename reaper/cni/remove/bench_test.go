@@ -27,7 +27,7 @@ func BenchmarkRemoveCNI(b *testing.B) {
 	for range b.N * testkit.Size(3, 1) {
 		x := newCNI(b, os.Getenv("BENCH_NO_OPENAT2") == "1")
 		x.Mkdir(x.Base + "/rm")
-		files := make([]cni.Content, n)
+		files := make([]cni.File, n)
 		for i := range n {
 			name := fmt.Sprintf("podnet-%064x-eth0", uint32(i)*2654435761)
 			x.Must(os.WriteFile(x.Base+"/rm/"+name, content, 0o600))
@@ -74,7 +74,7 @@ func BenchmarkRemoveAddresses(b *testing.B) {
 	var ours []float64
 	for range b.N * testkit.Size(3, 1) {
 		x := newCNI(b, false)
-		files := make([]cni.Content, n)
+		files := make([]cni.File, n)
 		for i := range n {
 			files[i] = x.address(i, fmt.Sprintf("10.0.%d.%d", i/256, i%256))
 		}

@@ -27,7 +27,7 @@ func TestConfineFails(t *testing.T) {
 	testkit.Set(x.r.run, "handled", uint64(1<<63))
 	c := x.cache(1)
 	ended(t, x.take(c), policy.Refused, "Landlock")
-	testkit.There(t, c.File.Dir+"/"+c.File.Name, true)
+	testkit.There(t, c.Dir+"/"+c.Name, true)
 }
 
 // TestConfinedCNI: where CNI's files are taken, files may be made and removed, and nothing
@@ -49,7 +49,7 @@ func TestConfinedCNI(t *testing.T) {
 			"mkdir":           unix.Mkdir(x.results+"/new", 0o700),
 			"mknod":           unix.Mknod(x.results+"/new", unix.S_IFIFO|0o600, 0),
 			"unlink away":     unix.Unlink(away.Dir + "/f"),
-			"rename away":     unix.Rename(x.results+"/"+c.File.Name, away.Dir+"/g"),
+			"rename away":     unix.Rename(x.results+"/"+c.Name, away.Dir+"/g"),
 			"unlink in pods":  unix.Unlink(x.Pods + "/" + string(testkit.PodB) + "/volumes/kubernetes.io~csi/db/mount/beside"),
 			"another CNI dir": unix.Unlink(x.network + "/lock"),
 		} {

@@ -198,11 +198,11 @@ func TestCNILockHeld(t *testing.T) {
 	for _, held := range []string{"lock", "."} {
 		t.Run(held, func(t *testing.T) {
 			x := newCNI(t, false)
-			files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.cache(1)}
+			files := []cni.File{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.cache(1)}
 			other := x.address(3, "10.0.0.9")
 			x.Mkdir(x.cni + "/networks/other")
 			x.Must(os.Rename(x.network+"/10.0.0.9", x.cni+"/networks/other/10.0.0.9"))
-			other = x.read(other.File.Kind, x.cni+"/networks/other", "10.0.0.9")
+			other = x.read(other.Kind, x.cni+"/networks/other", "10.0.0.9")
 			x.Must(os.WriteFile(x.network+"/lock", nil, 0o600))
 			cmd, out := startPlugin(t, "hold "+x.network+"/"+held)
 			if !out.Scan() {
@@ -347,7 +347,7 @@ func TestCNILockSaves(t *testing.T) {
 // another, so that the plugin never waits for a whole batch.
 func TestCNIOneSection(t *testing.T) {
 	x := newCNI(t, false)
-	files := []cni.Content{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
+	files := []cni.File{x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8"), x.address(1, "fd00::7")}
 	var order []string
 	x.r.guards.before = testkit.Outside(func(op, name string) {
 		if op == "unlinkat" {
@@ -396,7 +396,7 @@ func TestCNIStream(t *testing.T) {
 			continue
 		default:
 		}
-		var files []cni.Content
+		var files []cni.File
 		entries, err := os.ReadDir(x.network)
 		x.Must(err)
 		for _, e := range entries {
@@ -408,7 +408,7 @@ func TestCNIStream(t *testing.T) {
 			if err != nil || !bytes.HasPrefix(id, []byte("dead-")) {
 				continue
 			}
-			c.File.Container = string(id)
+			c.Container = string(id)
 			files = append(files, c)
 		}
 		for _, o := range x.r.Remove(context.Background(), files) {

@@ -49,15 +49,15 @@ func plugin(ctx context.Context, dataDir, command, id string) (string, error) {
 }
 
 // dead reads what containers that are dead have in the network.
-func (x *cniTree) dead() []cni.Content {
+func (x *cniTree) dead() []cni.File {
 	x.T.Helper()
 	entries, err := os.ReadDir(x.network)
 	x.Must(err)
-	var files []cni.Content
+	var files []cni.File
 	for _, e := range entries {
 		c, err := readCNI(cni.Address, x.network, e.Name())
 		if id, _, ok := bytes.Cut(c.Data, []byte("\r\n")); err == nil && ok && bytes.HasPrefix(id, []byte("dead")) {
-			c.File.Container, c.File.IfName = string(id), "eth0"
+			c.Container, c.IfName = string(id), "eth0"
 			files = append(files, c)
 		}
 	}

@@ -70,7 +70,7 @@ func New(dirs func() []string, open *beneath.Opener, run *confine.Runner) *Remov
 //
 // The context, and a file system that does not answer, end it as they end Runner.Run of package
 // confine.
-func (r *Remover) Remove(ctx context.Context, files []cni.Content) []cni.Outcome {
+func (r *Remover) Remove(ctx context.Context, files []cni.File) []cni.File {
 	return r.batch(ctx, files, false)
 }
 
@@ -78,38 +78,31 @@ func (r *Remover) Remove(ctx context.Context, files []cni.Content) []cni.Outcome
 // time and SELinux label. It never replaces anything and makes no directory. No file has its
 // name before its content is on the disk. An address is written back only if it is still free,
 // under the lock. One that is there as it was is Gone: it is synced, and that is all.
-func (r *Remover) Restore(ctx context.Context, files []cni.Content) []cni.Outcome {
+func (r *Remover) Restore(ctx context.Context, files []cni.File) []cni.File {
 	return r.batch(ctx, files, true)
 }
 
-func (r *Remover) batch(ctx context.Context, files []cni.Content, restore bool) []cni.Outcome {
-	all := func(result policy.Result, err error) []cni.Outcome {
-		out := make([]cni.Outcome, len(files))
-		for i := range files {
-			out[i] = cni.Outcome{File: files[i].File, Result: result, Err: err.Error()}
-		}
-		return out
-	}
+func (r *Remover) batch(ctx context.Context, files []cni.File, restore bool) []cni.File {
 	if len(files) == 0 {
 		return nil
 	}
-	b := &batch{r: r, files: files, restore: restore, out: all(policy.Refused, confine.ErrNotBegun), patience: r.lockWait}
+	b := &batch{r: r, files: files, restore: restore, out: cni.Ended(files, policy.Refused, confine.ErrNotBegun), patience: r.lockWait}
 	switch err := r.run.Run(ctx, func() { b.run(ctx) }); {
 	case err == nil:
 		return b.out
 	case errors.Is(err, confine.ErrNoAnswer):
-		return all(policy.Failed, err)
+		return cni.Ended(files, policy.Failed, err)
 	default:
-		return all(policy.Refused, err)
+		return cni.Ended(files, policy.Refused, err)
 	}
 }
 
 // batch is one Take or Restore on its thread.
 type batch struct {
 	r       *Remover
-	files   []cni.Content
+	files   []cni.File
 	restore bool
-	out     []cni.Outcome
+	out     []cni.File
 	bases   []string
 	// patience is what is left of the time for which locks are waited for.
 	patience time.Duration
@@ -130,10 +123,10 @@ func (b *batch) run(ctx context.Context) {
 		case err != nil:
 			b.set(i, policy.Refused, err)
 		default:
-			if byDir[f.File.Dir] == nil {
-				dirs = append(dirs, f.File.Dir)
+			if byDir[f.Dir] == nil {
+				dirs = append(dirs, f.Dir)
 			}
-			byDir[f.File.Dir] = append(byDir[f.File.Dir], i)
+			byDir[f.Dir] = append(byDir[f.Dir], i)
 		}
 	}
 	b.confined(ctx, dirs, byDir)
@@ -174,8 +167,8 @@ func asideName(name string) string {
 }
 
 // checkName checks the name, which comes from a directory listing or from an archive.
-func checkName(c *cni.Content) error {
-	name := c.File.Name
+func checkName(c *cni.File) error {
+	name := c.Name
 	switch {
 	case name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00"):
 		return fmt.Errorf("%q is no file's name", name)
@@ -236,7 +229,7 @@ func (d *dirHandle) each(ctx context.Context, files []int, step step) {
 }
 
 // step is what is done with one file.
-type step func(c *cni.Content) (policy.Result, error)
+type step func(c *cni.File) (policy.Result, error)
 
 // sections parts the files that need no lock, by inode as the walker takes entries, from
 // the addresses, one section for each sandbox and interface.
@@ -244,7 +237,7 @@ func (b *batch) sections(files []int) (free []int, sections [][]int) {
 	type key struct{ container, ifname string }
 	at := map[key]int{}
 	for _, i := range files {
-		f := &b.files[i].File
+		f := &b.files[i]
 		if f.Kind != cni.Address {
 			free = append(free, i)
 			continue
@@ -258,7 +251,7 @@ func (b *batch) sections(files []int) (free []int, sections [][]int) {
 		}
 		sections[n] = append(sections[n], i)
 	}
-	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(b.files[x].File.ID.Ino, b.files[y].File.ID.Ino) })
+	slices.SortStableFunc(free, func(x, y int) int { return cmp.Compare(b.files[x].ID.Ino, b.files[y].ID.Ino) })
 	return free, sections
 }
 

@@ -24,7 +24,7 @@ func (d *dirHandle) restore(ctx context.Context, files []int) {
 		var now, later []int
 		taken := map[string]bool{}
 		for _, i := range files {
-			if aside := asideName(d.b.files[i].File.Name); !taken[aside] {
+			if aside := asideName(d.b.files[i].Name); !taken[aside] {
 				taken[aside] = true
 				now = append(now, i)
 			} else {
@@ -56,37 +56,37 @@ func (d *dirHandle) restoreTogether(ctx context.Context, files []int) {
 	d.each(ctx, slices.DeleteFunc(slices.Clone(written), func(i int) bool { return d.b.out[i].Result != begun }), d.giveName)
 	for _, i := range written {
 		if d.b.out[i].Result != policy.Done {
-			_, _ = d.unlink(asideName(d.b.files[i].File.Name))
+			_, _ = d.unlink(asideName(d.b.files[i].Name))
 		}
 	}
 	d.sync("fsync", files)
 }
 
 // begin writes a file under its other name.
-func (d *dirHandle) begin(c *cni.Content) (policy.Result, error) {
-	if result, err := d.vacant(c.File.Name, c); result != "" {
+func (d *dirHandle) begin(c *cni.File) (policy.Result, error) {
+	if result, err := d.vacant(c.Name, c); result != "" {
 		return result, err
 	}
-	if err := d.write(asideName(c.File.Name), c); err != nil {
-		return d.left("write", c.File.Name, err)
+	if err := d.write(asideName(c.Name), c); err != nil {
+		return d.left("write", c.Name, err)
 	}
 	return begun, nil
 }
 
 // giveName gives a file its own name. Nothing that has it is replaced.
-func (d *dirHandle) giveName(c *cni.Content) (policy.Result, error) {
-	err := d.rename(asideName(c.File.Name), c.File.Name)
+func (d *dirHandle) giveName(c *cni.File) (policy.Result, error) {
+	err := d.rename(asideName(c.Name), c.Name)
 	if errors.Is(err, unix.EEXIST) {
-		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(c.File.Name))
+		return policy.Refused, fmt.Errorf("%s was made meanwhile", d.filePath(c.Name))
 	}
 	if err != nil {
-		return d.left("renameat2", c.File.Name, err)
+		return d.left("renameat2", c.Name, err)
 	}
 	return policy.Done, nil
 }
 
 // vacant says what is there, or "" where nothing is.
-func (d *dirHandle) vacant(name string, c *cni.Content) (policy.Result, error) {
+func (d *dirHandle) vacant(name string, c *cni.File) (policy.Result, error) {
 	st, err := beneath.StatName(d.fd, name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", nil
@@ -106,7 +106,7 @@ func (d *dirHandle) vacant(name string, c *cni.Content) (policy.Result, error) {
 		// Who has it open may be about to write the rest, so it stays.
 		words = fmt.Sprintf("a file with only the first %d of its %d bytes", st.Size, len(c.Data))
 		todo = "; a power cut can leave such a file: if no program is writing it, remove it and give the command again"
-	case c.File.Kind == cni.Address:
+	case c.Kind == cni.Address:
 		words = "another reservation: the address is in use"
 	default:
 		words = fmt.Sprintf("another file of %d bytes", st.Size)
@@ -116,7 +116,7 @@ func (d *dirHandle) vacant(name string, c *cni.Content) (policy.Result, error) {
 }
 
 // part reports whether name is a file that holds the beginning of what is to be written, or all of it.
-func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.Content) bool {
+func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.File) bool {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(len(c.Data)) {
 		return false
 	}
@@ -125,7 +125,7 @@ func (d *dirHandle) part(name string, st *unix.Statx_t, c *cni.Content) bool {
 }
 
 // write writes the whole file under its other name.
-func (d *dirHandle) write(aside string, c *cni.Content) error {
+func (d *dirHandle) write(aside string, c *cni.File) error {
 	fd, err := d.create(aside)
 	if errors.Is(err, unix.EEXIST) {
 		if err := d.dropPart(aside, c); err != nil {
@@ -154,7 +154,7 @@ func (d *dirHandle) create(name string) (int, error) {
 
 // dropPart removes what a run that was cut off had written of the same file. Anything else
 // under that name stays.
-func (d *dirHandle) dropPart(aside string, c *cni.Content) error {
+func (d *dirHandle) dropPart(aside string, c *cni.File) error {
 	st, err := beneath.StatName(d.fd, aside)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (d *dirHandle) dropPart(aside string, c *cni.Content) error {
 }
 
 // dress gives the file the owner, mode, label and modification time that it had.
-func dress(fd int, c *cni.Content) error {
+func dress(fd int, c *cni.File) error {
 	if err := unix.Fchown(fd, int(c.Owner[0]), int(c.Owner[1])); err != nil {
 		return err
 	}

@@ -31,17 +31,17 @@ func (x *cniTree) ops() *[]string {
 // what that one may not have.
 func TestRestoreCNISyncs(t *testing.T) {
 	x := newCNI(t, false)
-	for _, files := range [][]cni.Content{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")}} {
+	for _, files := range [][]cni.File{{x.cache(1), x.cache(2)}, {x.address(1, "10.0.0.7"), x.address(2, "10.0.0.8")}} {
 		ended(t, x.take(files...), policy.Done)
 		ops := x.ops()
 		ended(t, x.restore(files...), policy.Done)
 		if want := []string{"openat", "openat", "syncfs", "renameat2", "renameat2", "fsync"}; !slices.Equal(*ops, want) {
-			t.Errorf("%s: %v, want %v", files[0].File.Kind, *ops, want)
+			t.Errorf("%s: %v, want %v", files[0].Kind, *ops, want)
 		}
 		ops = x.ops()
 		ended(t, x.restore(files...), policy.Gone)
 		if want := []string{"syncfs", "fsync"}; !slices.Equal(*ops, want) {
-			t.Errorf("again, %s: %v, want %v", files[0].File.Kind, *ops, want)
+			t.Errorf("again, %s: %v, want %v", files[0].Kind, *ops, want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 	testkit.NeedRoot(t)
 	x := newCNI(t, false)
 	d := x.disk()
-	files := []cni.Content{x.cache(1), x.cache(2), x.cache(3)}
+	files := []cni.File{x.cache(1), x.cache(2), x.cache(3)}
 	ended(t, x.take(files...), policy.Done)
 	for step := 1; ; step++ {
 		n := 0
@@ -109,7 +109,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 		d.unmount()
 		d.mount()
 		for _, f := range files {
-			got, err := os.ReadFile(x.results + "/" + f.File.Name)
+			got, err := os.ReadFile(x.results + "/" + f.Name)
 			if err == nil && string(got) != string(f.Data) || err != nil && !os.IsNotExist(err) {
 				t.Errorf("cut before step %d: %d of %d bytes, %v", step, len(got), len(f.Data), err)
 			}
@@ -129,7 +129,7 @@ func TestRestoreCNIPowerCut(t *testing.T) {
 			break
 		}
 		for i, f := range files {
-			files[i] = x.read(f.File.Kind, f.File.Dir, f.File.Name)
+			files[i] = x.read(f.Kind, f.Dir, f.Name)
 		}
 		ended(t, x.take(files...), policy.Done)
 	}
@@ -153,7 +153,7 @@ func TestRestoreCNINotSynced(t *testing.T) {
 			ended(t, x.restore(files...), policy.Failed, words) // the one that was there, too
 			d.unmount()
 			d.mount()
-			if _, err := os.Lstat(x.results + "/" + files[0].File.Name); at == "syncfs" && !os.IsNotExist(err) {
+			if _, err := os.Lstat(x.results + "/" + files[0].Name); at == "syncfs" && !os.IsNotExist(err) {
 				t.Errorf("it has its name: %v", err)
 			}
 		})
@@ -165,9 +165,9 @@ func TestRestoreCNINotSynced(t *testing.T) {
 func TestRestoreCNIHalf(t *testing.T) {
 	for _, size := range []int{0, 5} {
 		x := newCNI(t, false)
-		for _, c := range []cni.Content{x.cache(1), x.address(1, "10.0.0.7")} {
+		for _, c := range []cni.File{x.cache(1), x.address(1, "10.0.0.7")} {
 			ended(t, x.take(c), policy.Done)
-			at := c.File.Dir + "/" + c.File.Name
+			at := c.Dir + "/" + c.Name
 			x.Must(os.WriteFile(at, c.Data[:size], 0o600))
 			before := testkit.Listing(t, x.cni)
 			ended(t, x.restore(c), policy.Refused, "with only the first", "power cut", "remove it and give the command again")
@@ -184,14 +184,14 @@ func TestRestoreCNIHalf(t *testing.T) {
 func TestRestoreCNILongNames(t *testing.T) {
 	x := newCNI(t, false)
 	long := strings.Repeat("x", unix.NAME_MAX-1)
-	files := []cni.Content{x.file(cni.Cache, x.results, long+"1", "the same", 1), x.file(cni.Cache, x.results, long+"2", "the same, and more", 2)}
-	if asideName(files[0].File.Name) != asideName(files[1].File.Name) {
+	files := []cni.File{x.file(cni.Cache, x.results, long+"1", "the same", 1), x.file(cni.Cache, x.results, long+"2", "the same, and more", 2)}
+	if asideName(files[0].Name) != asideName(files[1].Name) {
 		t.Fatal("their other names differ")
 	}
 	ended(t, x.take(files...), policy.Done)
 	ended(t, x.restore(files...), policy.Done)
 	for _, f := range files {
-		if got, err := os.ReadFile(x.results + "/" + f.File.Name); string(got) != string(f.Data) || err != nil {
+		if got, err := os.ReadFile(x.results + "/" + f.Name); string(got) != string(f.Data) || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 	}

@@ -118,17 +118,17 @@ func explain(err error) error {
 }
 
 // take removes a file.
-func (d *dirHandle) take(c *cni.Content) (policy.Result, error) {
-	if c.File.Kind == cni.Address {
+func (d *dirHandle) take(c *cni.File) (policy.Result, error) {
+	if c.Kind == cni.Address {
 		return d.removeLocked(c)
 	}
 	return d.remove(c)
 }
 
 // removeLocked removes an address. Who writes there has to have the lock, and we have it.
-func (d *dirHandle) removeLocked(c *cni.Content) (policy.Result, error) {
-	name := c.File.Name
-	_, err := d.known(name, c.File.ID, c.Data)
+func (d *dirHandle) removeLocked(c *cni.File) (policy.Result, error) {
+	name := c.Name
+	_, err := d.known(name, c.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
 	}
@@ -156,9 +156,9 @@ func (d *dirHandle) unlink(name string) (policy.Result, error) {
 //
 //  1. moved aside: no NAME, and the archived file under its other name: on to its end;
 //  2. removed: neither: Gone.
-func (d *dirHandle) remove(c *cni.Content) (policy.Result, error) {
-	name := c.File.Name
-	st, err := d.known(name, c.File.ID, c.Data)
+func (d *dirHandle) remove(c *cni.File) (policy.Result, error) {
+	name := c.Name
+	st, err := d.known(name, c.ID, c.Data)
 	if errors.Is(err, unix.ENOENT) {
 		return d.finish(c, name)
 	}
@@ -168,7 +168,7 @@ func (d *dirHandle) remove(c *cni.Content) (policy.Result, error) {
 	if !d.b.r.guards.aside {
 		return d.unlink(name)
 	}
-	aside := asideName(c.File.Name)
+	aside := asideName(c.Name)
 	err = d.rename(name, aside)
 	if errors.Is(err, unix.ENOENT) {
 		return policy.Gone, nil
@@ -214,9 +214,9 @@ func (d *dirHandle) putBack(name, aside string) (policy.Result, error) {
 }
 
 // finish ends what a run that was cut off had begun, for a name that is not there.
-func (d *dirHandle) finish(c *cni.Content, name string) (policy.Result, error) {
-	aside := asideName(c.File.Name)
-	want := c.File.ID
+func (d *dirHandle) finish(c *cni.File, name string) (policy.Result, error) {
+	aside := asideName(c.Name)
+	want := c.ID
 	want.Ctime = 0
 	_, err := d.known(aside, want, c.Data)
 	switch {

@@ -1,8 +1,10 @@
-package parse
+package cni
 
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
+	"path"
 	"strings"
 	"testing"
 
@@ -28,22 +30,19 @@ func FuzzCache(f *testing.F) {
 	f.Add("a-b-c", []byte(`{"kind":"cniCacheV1","containerId":"b","ifName":"c","networkName":"a"}`))
 	f.Add(boxID, []byte("[]"))
 	f.Fuzz(func(t *testing.T, name string, content []byte) {
-		got := ParseCache(name, content)
+		got := parsedCache(name, content)
 		consistent(t, name, got)
-		scratch := ParseScratch(name, content)
+		scratch := parsedScratch(name, content)
 		consistent(t, name, scratch)
-		for _, g := range []File{got, scratch} {
-			if (g.Kind == Empty) != (len(content) == 0 && g.Untied != UntiedSize) {
-				t.Errorf("kind %v of %d bytes", g.Kind, len(content))
+		for _, g := range []told{got, scratch} {
+			if g.Untied != untiedSize && g.Broken == json.Valid(content) {
+				t.Errorf("broken %v: %q", g.Broken, content)
 			}
-			if len(content) > 0 && g.Untied != UntiedSize && (g.Kind == Unreadable) == json.Valid(content) {
-				t.Errorf("kind %v of %q", g.Kind, content)
-			}
-			if g.Untied == UntiedSize && len(content) <= MaxFile && bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxJSONDepth {
+			if g.Untied == untiedSize && len(content) <= MaxFile && bytes.Count(content, []byte("["))+bytes.Count(content, []byte("{")) <= maxDepth {
 				t.Errorf("neither long nor deep: %q", content)
 			}
 		}
-		if got.Kind == CacheV1 && got.Untied == "" {
+		if got.V1 && got.Untied == "" {
 			sameAsJSON(t, content, got)
 		}
 		// The same content below the name that libcni would look for.
@@ -52,7 +51,7 @@ func FuzzCache(f *testing.F) {
 			return
 		}
 		name = file.NetworkName + "-" + file.ContainerID + "-" + file.IfName
-		got = ParseCache(name, content)
+		got = parsedCache(name, content)
 		consistent(t, name, got)
 		if got.Untied == "" {
 			sameAsJSON(t, content, got)
@@ -61,14 +60,14 @@ func FuzzCache(f *testing.F) {
 }
 
 // consistent reports what no content may lead to.
-func consistent(t *testing.T, name string, f File) {
+func consistent(t *testing.T, name string, f told) {
 	t.Helper()
 	if (f.Untied == "") != (f.ContainerID != "") {
 		t.Errorf("tied and untied: %+v", f)
 	}
 	if f.Untied != "" {
-		f.Kind, f.Untied, f.PodNamespace, f.PodName = 0, "", "", ""
-		if f != (File{}) {
+		f.V1, f.Broken, f.Untied, f.PodNamespace, f.PodName = false, false, "", "", ""
+		if f != (told{}) {
 			t.Errorf("tied to nobody, but %+v", f)
 		}
 		return
@@ -79,7 +78,7 @@ func consistent(t *testing.T, name string, f File) {
 	if !IsName(f.ContainerID) || strings.ContainsAny(f.ContainerID, "/\x00\n ") {
 		t.Errorf("ID %q", f.ContainerID)
 	}
-	if f.Kind != CacheV1 && (!parsers.IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
+	if !f.V1 && (!parsers.IsContainerID(f.ContainerID) || f.PodUID != "" || f.Sandbox || f.NetNS != "" || f.PodName != "" || f.PodNamespace != "") {
 		t.Errorf("by its name alone: %+v", f)
 	}
 	if uid, ok := parsers.ParsePodUID(string(f.PodUID)); f.PodUID != "" && (!ok || uid != f.PodUID) {
@@ -88,7 +87,7 @@ func consistent(t *testing.T, name string, f File) {
 }
 
 // sameAsJSON compares f with what encoding/json reads from the same content.
-func sameAsJSON(t *testing.T, content []byte, f File) {
+func sameAsJSON(t *testing.T, content []byte, f told) {
 	t.Helper()
 	var want struct {
 		Kind, ContainerID, IfName, NetworkName, NetNS string
@@ -138,28 +137,25 @@ func sameAsJSON(t *testing.T, content []byte, f File) {
 	}
 }
 
-// FuzzHostLocal holds that a reservation is tied only by what the plugin itself would
-// compare, or by the form that says that it would not.
+// FuzzHostLocal holds that a reservation is tied only by what the plugin itself would compare, or a fork.
 func FuzzHostLocal(f *testing.F) {
 	f.Add("10.0.0.1", []byte(boxID+"\r\neth0"))
 	f.Add("2001:db8::1", []byte(boxID))
 	f.Add("::ffff:1.2.3.4", []byte(boxID+"\neth0\n"))
 	f.Add("lock", []byte(""))
 	f.Fuzz(func(t *testing.T, name string, content []byte) {
-		got, ok := ParseHostLocal(name, content)
-		if ok != got.Addr.IsValid() || !ok && got != (HostLocalFile{}) {
-			t.Errorf("%q: %+v, %v", name, got, ok)
-		}
-		if ok && (got.Untied == "") != (got.ContainerID != "") {
+		got := parsed(Address, name, content)
+		if (got.Untied == "") != (got.ContainerID != "") {
 			t.Errorf("tied and untied: %+v", got)
 		}
 		if got.ContainerID == "" {
 			return
 		}
-		between := map[HostLocalForm]string{HostLocalCRLF: "\r\n", HostLocalLF: "\n", HostLocalID: ""}[got.Form]
-		if strings.TrimSpace(string(content)) != got.ContainerID+between+got.IfName || (got.IfName == "") != (got.Form == HostLocalID) ||
-			got.Form == HostLocalUnknown {
-			t.Errorf("%q: %+v", content, got)
+		text := strings.TrimSpace(string(content))
+		one := text == got.ContainerID && got.IfName == "" && parsers.IsContainerID(text)
+		two := got.IfName != "" && (text == got.ContainerID+"\r\n"+got.IfName || text == got.ContainerID+"\n"+got.IfName)
+		if addr, err := netip.ParseAddr(name); err != nil || addr.Zone() != "" || !one && !two {
+			t.Errorf("%q, %q: %+v", name, content, got)
 		}
 	})
 }
@@ -180,9 +176,9 @@ func FuzzNetConf(f *testing.F) {
 				t.Errorf("network %q", n.Name)
 			}
 			seen[n.Name] = true
-			for _, ipam := range n.IPAM {
-				if ipam.Type == "" || (ipam.Type == hostLocal) != strings.HasPrefix(ipam.DataDir, "/") {
-					t.Errorf("IPAM %+v", ipam)
+			for _, dir := range n.DataDirs {
+				if dir != path.Clean(dir) || !path.IsAbs(dir) {
+					t.Errorf("dataDir %q", dir)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package parse
+package cni
 
 import (
 	"reflect"
@@ -7,34 +7,33 @@ import (
 )
 
 func TestParseNetConf(t *testing.T) {
-	local := func(dir string) []IPAM { return []IPAM{{Type: "host-local", DataDir: dir}} }
 	for what, test := range map[string]struct {
 		content, network string
 		want             []Network
 	}{
 		"a list": {
 			content: `{"cniVersion":"0.4.0","name":"labnet","plugins":[{"type":"bridge","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/24"}]]}},{"type":"portmap","capabilities":{"portMappings":true}}]}`,
-			want:    []Network{{Name: "labnet", Plugins: []string{"bridge", "portmap"}, IPAM: local(HostLocalDir)}},
+			want:    []Network{{Name: "labnet", DataDirs: []string{HostLocalDir}}},
 		},
 		"one plugin": {
 			content: `{"cniVersion":"0.3.1","name":"a-b.c_d","type":"ptp","ipam":{"type":"host-local","dataDir":"/run/cni/../ipam/"}}`,
-			want:    []Network{{Name: "a-b.c_d", Plugins: []string{"ptp"}, IPAM: local("/run/ipam")}},
+			want:    []Network{{Name: "a-b.c_d", DataDirs: []string{"/run/ipam"}}},
 		},
 		"another IPAM": {
 			content: `{"name":"calico","plugins":[{"type":"calico","ipam":{"type":"calico-ipam","dataDir":"relative"}}]}`,
-			want:    []Network{{Name: "calico", Plugins: []string{"calico"}, IPAM: []IPAM{{Type: "calico-ipam"}}}},
+			want:    []Network{{Name: "calico"}},
 		},
 		"no IPAM": {
 			content: `{"name":"lo","plugins":[{"type":"loopback","ipam":{}}]}`,
-			want:    []Network{{Name: "lo", Plugins: []string{"loopback"}}},
+			want:    []Network{{Name: "lo"}},
 		},
 		"flannel": {
 			content: `{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"hairpinMode":true,"isDefaultGateway":true}},{"type":"portmap"}]}`,
-			want:    []Network{{Name: "cbr0", Plugins: []string{"flannel", "portmap"}, IPAM: local(HostLocalDir)}},
+			want:    []Network{{Name: "cbr0", DataDirs: []string{HostLocalDir}}},
 		},
 		"flannel with a dataDir": {
 			content: `{"name":"cbr0","type":"flannel","ipam":{"dataDir":"/run/ipam"},"delegate":{"type":"ipvlan"}}`,
-			want:    []Network{{Name: "cbr0", Plugins: []string{"flannel", "ipvlan"}, IPAM: local("/run/ipam")}},
+			want:    []Network{{Name: "cbr0", DataDirs: []string{"/run/ipam"}}},
 		},
 		"multus": {
 			content: `{"name":"multus-cni-network","type":"multus","kubeconfig":"/x","delegates":[
@@ -42,28 +41,19 @@ func TestParseNetConf(t *testing.T) {
 				{"name":"macvlan","type":"macvlan","ipam":{"type":"host-local","dataDir":"/run/ipam"}},
 				{"type":"sriov","ipam":{"type":"whereabouts"}}]}`,
 			want: []Network{
-				{Name: "multus-cni-network", Plugins: []string{"multus", "sriov"}, IPAM: []IPAM{{Type: "whereabouts"}}},
-				{Name: "labnet", Plugins: []string{"bridge"}, IPAM: local(HostLocalDir)},
-				{Name: "macvlan", Plugins: []string{"macvlan"}, IPAM: local("/run/ipam")},
+				{Name: "multus-cni-network"},
+				{Name: "labnet", DataDirs: []string{HostLocalDir}},
+				{Name: "macvlan", DataDirs: []string{"/run/ipam"}},
 			},
 		},
 		"two of the same IPAM, and another": {
 			content: `{"name":"n","plugins":[{"type":"a","ipam":{"type":"host-local"}},{"type":"b","ipam":{"type":"host-local","dataDir":"/var/lib/cni/networks/"}},{"type":"c","ipam":{"type":"host-local","dataDir":"/d"}}]}`,
-			want:    []Network{{Name: "n", Plugins: []string{"a", "b", "c"}, IPAM: append(local(HostLocalDir), local("/d")...)}},
+			want:    []Network{{Name: "n", DataDirs: []string{HostLocalDir, "/d"}}},
 		},
-		"GC disabled": {
-			content: `{"name":"n","disableGC":true,"plugins":[{"type":"a"}]}`,
-			want:    []Network{{Name: "n", Plugins: []string{"a"}, DisableGC: true}},
-		},
-		"GC disabled by a string": {
-			content: `{"name":"n","disableGC":"True","plugins":[{"type":"a"}]}`,
-			want:    []Network{{Name: "n", Plugins: []string{"a"}, DisableGC: true}},
-		},
-		"GC not disabled":     {content: `{"name":"n","disableGC":"false","plugins":[{"type":"a"}]}`, want: []Network{{Name: "n", Plugins: []string{"a"}}}},
-		"plugins in a folder": {content: `{"name":"n","cniVersion":"1.1.0"}`, want: []Network{{Name: "n"}}},
+		"plugins in a folder": {content: `{"name":"n","cniVersion":"1.1.0"}`, want: []Network{{Name: "n", Folder: true}}},
 		"a folder's plugin": {
 			content: `{"type":"bridge","name":"x","ipam":{"type":"host-local"}}`, network: "n",
-			want: []Network{{Name: "n", Plugins: []string{"bridge"}, IPAM: local(HostLocalDir)}},
+			want: []Network{{Name: "n", DataDirs: []string{HostLocalDir}}},
 		},
 	} {
 		got, err := ParseNetConf([]byte(test.content), test.network)
@@ -91,8 +81,6 @@ func TestBadNetConf(t *testing.T) {
 		`{"name":"n","plugins":[null]}`:    "null where",
 		`{"name":"n","plugins":["x"]}`:     "cannot unmarshal",
 		`{"name":"n","ipam":"host-local"}`: "cannot unmarshal",
-		`{"name":"n","disableGC":1}`:       "disableGC 1",
-		`{"name":"n","disableGC":"yes"}`:   "disableGC yes",
 		`{"name":"n","delegates":[{"name":"a b"}]}`:                                    `network name "a b"`,
 		`{"name":"n","ipam":{"type":"host-local","dataDir":"d"}}`:                      `dataDir "d"`,
 		`{"name":"n","ipam":{"type":"host-local","dataDir":"/\u0000"}}`:                "absolute path",

@@ -1,4 +1,4 @@
-package parse
+package cni
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func BenchmarkCache(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if ParseCache(name, data).PodUID == "" {
+			if parsedCache(name, data).PodUID == "" {
 				b.Fatal("no pod")
 			}
 		}
@@ -22,7 +22,7 @@ func BenchmarkCache(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			ParseCache(name, nil)
+			parsedCache(name, nil)
 		}
 	})
 	b.Run("annotations", func(b *testing.B) {
@@ -32,7 +32,7 @@ func BenchmarkCache(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if ParseCache(name, data).PodUID == "" {
+			if parsedCache(name, data).PodUID == "" {
 				b.Fatal("no pod")
 			}
 		}
@@ -43,7 +43,7 @@ func BenchmarkHostLocal(b *testing.B) {
 	data := []byte(boxID + "\r\neth0")
 	b.ReportAllocs()
 	for b.Loop() {
-		if f, ok := ParseHostLocal("10.244.0.8", data); !ok || f.Untied != "" {
+		if f := parsed(Address, "10.244.0.8", data); f.Untied != "" {
 			b.Fatal("untied")
 		}
 	}

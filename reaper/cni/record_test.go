@@ -13,14 +13,14 @@ import (
 func TestRestoredBounded(t *testing.T) {
 	var done Restored
 	for i := range 5 * MostRestored {
-		o := Outcome{File: File{Kind: Cache, Dir: "/d", Name: fmt.Sprint(i), ID: FileID{Size: 10}}, Result: policy.Done}
+		o := File{Kind: Cache, Dir: "/d", Name: fmt.Sprint(i), ID: FileID{Size: 10}, Result: policy.Done}
 		switch {
 		case i >= 4*MostRestored:
 			o.Result, o.Err = policy.Refused, "another file is there"
 		case i >= 3*MostRestored:
 			o.Result = policy.Gone
 		}
-		done.Add([]Outcome{o})
+		done.Add([]File{o})
 	}
 	told := map[policy.Result]int{}
 	for _, o := range done.Outcomes {

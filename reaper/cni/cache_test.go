@@ -1,4 +1,4 @@
-package parse
+package cni
 
 import (
 	"bytes"
@@ -19,10 +19,29 @@ const (
 	podNS   = "/var/run/netns/cni-05f97e31-df8a-4d5c-120b-e9e26d85e3ab"
 )
 
+// told is what a file says, for tests.
+type told struct {
+	V1, Broken, Sandbox                 bool
+	Untied                              untied
+	ContainerID, Network, IfName, NetNS string
+	PodUID                              parsers.PodUID
+	PodNamespace, PodName               string
+}
+
+func parsed(kind Kind, name string, content []byte) told {
+	f := File{Kind: kind, Dir: "/d", Name: name}
+	why := f.parse(content)
+	return told{f.V1, f.Broken, f.Sandbox, why, f.Container, f.Network, f.IfName, f.NetNS, f.UID, f.Namespace, f.PodName}
+}
+
+func parsedCache(name string, content []byte) told { return parsed(Cache, name, content) }
+
+func parsedScratch(name string, content []byte) told { return parsed(Multus, name, content) }
+
 // recordedCNI returns a recorded cache file and its name.
 func recordedCNI(tb testing.TB, ifname string) (string, []byte) {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "recorded", "cni", ifname+".json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "recorded", "cni", ifname+".json"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,11 +88,11 @@ func newCNIFile() *libcniFile {
 func TestRecordedCNICaches(t *testing.T) {
 	for ifname, network := range map[string]string{"eth0": "labnet", "lo": "cni-loopback"} {
 		name, data := recordedCNI(t, ifname)
-		want := File{
-			Kind: CacheV1, ContainerID: boxID, Network: network, IfName: ifname, Sandbox: true,
+		want := told{
+			V1: true, ContainerID: boxID, Network: network, IfName: ifname, Sandbox: true,
 			PodUID: podUID, PodNamespace: "default", PodName: "two-labnode", NetNS: podNS,
 		}
-		if got := ParseCache(name, data); got != want {
+		if got := parsedCache(name, data); got != want {
 			t.Errorf("%s:\n got %+v\nwant %+v", ifname, got, want)
 		}
 		if !parsers.IsContainerID(want.ContainerID) {
@@ -87,11 +106,8 @@ func TestRecordedCNICaches(t *testing.T) {
 func TestCutOffCNICache(t *testing.T) {
 	name, data := recordedCNI(t, "eth0")
 	for n := range data {
-		got := ParseCache(name, data[:n])
-		want := File{Kind: Unreadable, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
-		if n == 0 {
-			want.Kind = Empty
-		}
+		got := parsedCache(name, data[:n])
+		want := told{Broken: true, ContainerID: boxID, Network: "labnet", IfName: "eth0"}
 		if got != want {
 			t.Fatalf("cut at %d: %+v", n, got)
 		}
@@ -108,7 +124,7 @@ func TestChangedCNICache(t *testing.T) {
 		for _, c := range []byte("\"\\{}[],:a0-/\x00\xff ") {
 			changed := bytes.Clone(data)
 			changed[i] = c
-			got := ParseCache(name, changed)
+			got := parsedCache(name, changed)
 			if got.ContainerID != "" && got.ContainerID != boxID {
 				t.Errorf("byte %d to %q: container %q", i, c, got.ContainerID)
 			}
@@ -125,17 +141,17 @@ func TestCNICacheNames(t *testing.T) {
 			f := newCNIFile()
 			f.NetworkName, f.IfName = network, ifname
 			name, data := f.write(t)
-			got := ParseCache(name, data)
+			got := parsedCache(name, data)
 			if got.Untied != "" || got.ContainerID != boxID || got.Network != network || got.IfName != ifname {
 				t.Errorf("%s: %+v", name, got)
 			}
-			empty := ParseCache(name, nil)
+			empty := parsedCache(name, nil)
 			if strings.HasPrefix(network, "x-") {
 				// Two IDs between dashes: the name alone says nothing.
-				if empty.ContainerID != "" || empty.Untied != UntiedName {
+				if empty.ContainerID != "" || empty.Untied != untiedName {
 					t.Errorf("empty %s: %+v", name, empty)
 				}
-			} else if empty != (File{Kind: Empty, ContainerID: boxID, Network: network, IfName: ifname}) {
+			} else if empty != (told{Broken: true, ContainerID: boxID, Network: network, IfName: ifname}) {
 				t.Errorf("empty %s: %+v", name, empty)
 			}
 		}
@@ -147,7 +163,7 @@ func TestCNICacheNames(t *testing.T) {
 		"nn-" + boxID + "-eth0", "n-" + otherID + "-eth0", "n_" + boxID + "-eth0", "n-" + boxID + "_eth0", "n-" + boxID[:63] + "-eth0",
 		"n-" + boxID + "-eth0.bak", ".n-" + boxID + "-eth0", "n-" + strings.ToUpper(boxID) + "-eth0",
 	} {
-		if got := ParseCache(name, data); got.ContainerID != "" || got.PodUID != "" || got.Untied != UntiedName {
+		if got := parsedCache(name, data); got.ContainerID != "" || got.PodUID != "" || got.Untied != untiedName {
 			t.Errorf("%q: %+v", name, got)
 		}
 	}
@@ -156,7 +172,7 @@ func TestCNICacheNames(t *testing.T) {
 		"n-" + strings.ToUpper(boxID) + "-eth0", "n-" + boxID + "-" + boxID + "-eth0", "n-" + boxID + "-sixteen-bytes-xx", "n-" + boxID + "-..",
 		"n-" + boxID + "-a b", "n_" + boxID + "_eth0",
 	} {
-		if got := ParseCache(name, nil); got != (File{Kind: Empty, Untied: UntiedName}) {
+		if got := parsedCache(name, nil); got != (told{Broken: true, Untied: untiedName}) {
 			t.Errorf("empty %q: %+v", name, got)
 		}
 	}
@@ -168,21 +184,21 @@ func TestCNIArgs(t *testing.T) {
 	for _, test := range []struct {
 		what   string
 		more   [][2]string
-		change func(*File)
+		change func(*told)
 	}{
-		{"multus' copies", podArgs(), func(*File) {}},
-		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *File) { f.Untied = UntiedContradiction }},
-		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *File) { f.Untied = UntiedContradiction }},
-		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *File) { f.Untied = UntiedContradiction }},
+		{"multus' copies", podArgs(), func(*told) {}},
+		{"another UID", [][2]string{{"K8S_POD_UID", otherPod}}, func(f *told) { f.Untied = untiedContradiction }},
+		{"an empty UID", [][2]string{{"K8S_POD_UID", ""}}, func(f *told) { f.Untied = untiedContradiction }},
+		{"another sandbox", [][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}}, func(f *told) { f.Untied = untiedContradiction }},
 		{
 			"another sandbox and back",
 			[][2]string{{"K8S_POD_INFRA_CONTAINER_ID", otherID}, {"K8S_POD_INFRA_CONTAINER_ID", boxID}},
-			func(f *File) { f.Untied = UntiedContradiction },
+			func(f *told) { f.Untied = untiedContradiction },
 		},
-		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *File) { f.PodName = "" }},
-		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *File) { f.PodNamespace = "" }},
-		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*File) {}},
-		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*File) {}},
+		{"another name", [][2]string{{"K8S_POD_NAME", "other"}}, func(f *told) { f.PodName = "" }},
+		{"another namespace", [][2]string{{"K8S_POD_NAMESPACE", "other"}}, func(f *told) { f.PodNamespace = "" }},
+		{"other keys twice", [][2]string{{"MAC", "a"}, {"MAC", "b"}}, func(*told) {}},
+		{"a key in small letters", [][2]string{{"k8s_pod_uid", otherPod}}, func(*told) {}},
 	} {
 		for seed := range uint64(20) {
 			f := newCNIFile()
@@ -190,14 +206,14 @@ func TestCNIArgs(t *testing.T) {
 			if seed > 0 {
 				rand.New(rand.NewPCG(seed, 1)).Shuffle(len(f.CniArgs), func(i, j int) { f.CniArgs[i], f.CniArgs[j] = f.CniArgs[j], f.CniArgs[i] })
 			}
-			want := File{
-				Kind: CacheV1, ContainerID: boxID, Network: "n", IfName: "eth0", Sandbox: true,
+			want := told{
+				V1: true, ContainerID: boxID, Network: "n", IfName: "eth0", Sandbox: true,
 				PodUID: podUID, PodNamespace: "default", PodName: "two-labnode",
 			}
 			if test.change(&want); want.Untied != "" {
-				want = File{Kind: CacheV1, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
+				want = told{V1: true, Untied: want.Untied, PodNamespace: "default", PodName: "two-labnode"}
 			}
-			if got := ParseCache(f.write(t)); got != want {
+			if got := parsedCache(f.write(t)); got != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", test.what, got, want)
 			}
 		}
@@ -208,25 +224,25 @@ func TestCNIArgs(t *testing.T) {
 func TestOtherWritersOfCNICaches(t *testing.T) {
 	podman := newCNIFile()
 	podman.CniArgs = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "web"}}
-	if got := ParseCache(podman.write(t)); got.ContainerID != boxID || got.Sandbox || got.PodUID != "" {
+	if got := parsedCache(podman.write(t)); got.ContainerID != boxID || got.Sandbox || got.PodUID != "" {
 		t.Errorf("podman: %+v", got)
 	}
 	old := newCNIFile()
 	old.CniArgs = old.CniArgs[:4]
-	if got := ParseCache(old.write(t)); got.ContainerID != boxID || !got.Sandbox || got.PodUID != "" || got.PodName != "two-labnode" {
+	if got := parsedCache(old.write(t)); got.ContainerID != boxID || !got.Sandbox || got.PodUID != "" || got.PodName != "two-labnode" {
 		t.Errorf("containerd 1.5: %+v", got)
 	}
 	for _, uid := range []string{"lost+found", "../..", "", strings.ToUpper(podUID), podUID + "\n"} {
 		f := newCNIFile()
 		f.CniArgs[4][1] = uid
-		if got := ParseCache(f.write(t)); got.ContainerID != boxID || got.PodUID != "" {
+		if got := parsedCache(f.write(t)); got.ContainerID != boxID || got.PodUID != "" {
 			t.Errorf("UID %q: %+v", uid, got)
 		}
 	}
 	for _, name := range []string{"Web", "a b", "a/b", "a\x1b[2J", strings.Repeat("a", 254), ""} {
 		f := newCNIFile()
 		f.CniArgs[1][1], f.CniArgs[2][1] = name, name
-		if got := ParseCache(f.write(t)); got.ContainerID != boxID || got.PodName != "" || got.PodNamespace != "" {
+		if got := parsedCache(f.write(t)); got.ContainerID != boxID || got.PodName != "" || got.PodNamespace != "" {
 			t.Errorf("name %q: %+v", name, got)
 		}
 	}
@@ -236,8 +252,8 @@ func TestOtherWritersOfCNICaches(t *testing.T) {
 	} {
 		f := newCNIFile()
 		f.ContainerID, f.CniArgs[3][1] = id, id
-		got := ParseCache(f.write(t))
-		if good && (got.ContainerID != id || parsers.IsContainerID(got.ContainerID)) || !good && (got.ContainerID != "" || got.Untied != UntiedContent) {
+		got := parsedCache(f.write(t))
+		if good && (got.ContainerID != id || parsers.IsContainerID(got.ContainerID)) || !good && (got.ContainerID != "" || got.Untied != untiedContent) {
 			t.Errorf("ID %q: %+v", id, got)
 		}
 	}
@@ -255,24 +271,24 @@ func TestCNICacheNetNS(t *testing.T) {
 		netns  string
 		result map[string]any
 		want   string
-		untied Untied
+		untied untied
 	}{
 		{want: ""},
 		{netns: podNS, want: podNS},
 		{result: face(podNS), want: podNS},
 		{netns: podNS, result: face(podNS, podNS), want: podNS},
 		{netns: podNS, result: face("", "0", 5, nil), want: podNS},
-		{netns: podNS, result: face("/run/netns/other"), untied: UntiedContradiction},
-		{result: face(podNS, "/run/netns/other"), untied: UntiedContradiction},
-		{netns: podNS, result: face("/run/netns/other", podNS), untied: UntiedContradiction},
-		{netns: "run/netns/x", untied: UntiedContent},
-		{netns: "/run/netns/x\x00", untied: UntiedContent},
-		{netns: "/run/netns/\xff", untied: UntiedContent},
-		{netns: "/" + strings.Repeat("x", 4096), untied: UntiedContent},
+		{netns: podNS, result: face("/run/netns/other"), untied: untiedContradiction},
+		{result: face(podNS, "/run/netns/other"), untied: untiedContradiction},
+		{netns: podNS, result: face("/run/netns/other", podNS), untied: untiedContradiction},
+		{netns: "run/netns/x", untied: untiedContent},
+		{netns: "/run/netns/x\x00", untied: untiedContent},
+		{netns: "/run/netns/\xff", untied: untiedContent},
+		{netns: "/" + strings.Repeat("x", 4096), untied: untiedContent},
 	} {
 		f := newCNIFile()
 		f.NetNS, f.RawResult = test.netns, test.result
-		got := ParseCache(f.write(t))
+		got := parsedCache(f.write(t))
 		if got.NetNS != test.want || got.Untied != test.untied {
 			t.Errorf("%q %v: %+v", test.netns, test.result, got)
 		}
