@@ -197,10 +197,24 @@ func TestDirectoryUnderAttack(t *testing.T) {
 
 // cutOff is what the helper process is to do, and before which change it is to die.
 type cutOff struct {
-	Files   []cni.File
+	Files   []passed
 	Dir     string
 	Restore bool
 	Kill    int
+}
+
+// passed is a file with what its JSON leaves out.
+type passed struct {
+	File      cni.File
+	Dir, Name string
+	Data      []byte
+}
+
+func pass(files []cni.File) (all []passed) {
+	for _, f := range files {
+		all = append(all, passed{f, f.Dir, f.Name, f.Data})
+	}
+	return all
 }
 
 // cutOffHelper takes or restores, and kills itself before its Kill-th change.
@@ -214,10 +228,15 @@ func cutOffHelper() int {
 		return 2
 	}
 	r.guards.before = testkit.KillBefore(c.Kill)
+	var files []cni.File
+	for _, p := range c.Files {
+		p.File.Dir, p.File.Name, p.File.Data = p.Dir, p.Name, p.Data
+		files = append(files, p.File)
+	}
 	if c.Restore {
-		r.Restore(context.Background(), c.Files)
+		r.Restore(context.Background(), files)
 	} else {
-		r.Remove(context.Background(), c.Files)
+		r.Remove(context.Background(), files)
 	}
 	return 0
 }
@@ -250,7 +269,7 @@ func TestCNICutOff(t *testing.T) {
 			end := act(build())
 			for kill := 1; ; kill++ {
 				x, files := build()
-				died := testkit.Dies(t, envCutOff, cutOff{Files: files, Dir: x.cni, Restore: restore, Kill: kill}, 0)
+				died := testkit.Dies(t, envCutOff, cutOff{Files: pass(files), Dir: x.cni, Restore: restore, Kill: kill}, 0)
 				if got := act(x, files); !slices.Equal(got, end) {
 					t.Errorf("killed before change %d:\n%s\nwant:\n%s", kill, strings.Join(got, "\n"), strings.Join(end, "\n"))
 				}
