@@ -1,7 +1,6 @@
 package cni
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -38,27 +37,41 @@ func (n *copies) UnmarshalJSON([]byte) error {
 	return nil
 }
 
-// text is the value of a key that wants a string.
-type text struct {
+// value is a string of which there may be copies.
+type value struct {
 	copies
-	value string
-	odd   bool // a copy is no string
-	lost  bool // it is not UTF-8, for which encoding/json puts U+FFFD
-	// differ: the copies have different values.
+	last   string
 	differ bool
 }
 
+func (v *value) add(s string) {
+	v.differ = v.differ || v.copies > 0 && s != v.last
+	v.last = s
+	v.copies++
+}
+
+// get returns the string that all copies are, and false where there is none or they differ.
+func (v *value) get() (string, bool) { return v.last, v.copies > 0 && !v.differ }
+
+// pod returns a pod's name or namespace, where all copies agree on one.
+func (v *value) pod() string {
+	if s, ok := v.get(); ok && isPodText(s) {
+		return s
+	}
+	return ""
+}
+
+// text is the value of a key that wants a string.
+type text struct {
+	value
+	odd bool // a copy is no string, or not UTF-8, for which encoding/json puts U+FFFD
+}
+
 func (t *text) UnmarshalJSON(b []byte) error {
-	var s text
-	switch {
-	case b[0] != '"':
-		s.odd, s.value = true, string(b)
-	case !utf8.Valid(b):
-		s.lost, s.value = true, string(b[1:len(b)-1])
-	case bytes.IndexByte(b, '\\') < 0:
-		s.value = string(b[1 : len(b)-1])
-	default:
-		if err := json.Unmarshal(b, &s.value); err != nil {
+	t.odd = t.odd || b[0] != '"' || !utf8.Valid(b)
+	s := strings.Trim(string(b), `"`)
+	if b[0] == '"' && strings.Contains(s, `\`) {
+		if err := json.Unmarshal(b, &s); err != nil {
 			return err
 		}
 	}
@@ -66,49 +79,29 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (t *text) add(s text) {
-	t.differ = t.differ || s.differ || t.copies > 0 && (s.value != t.value || s.lost != t.lost)
-	t.value, t.lost, t.odd = s.value, s.lost, t.odd || s.odd
-	t.copies++
-}
-
-// get returns the string that all copies are, and false where there is none or they differ.
 func (t *text) get() (string, bool) {
-	return t.value, t.copies > 0 && !t.odd && !t.lost && !t.differ
-}
-
-// is reports whether there is a copy and all are want.
-func (t *text) is(want string) bool {
-	s, ok := t.get()
-	return ok && s == want
-}
-
-// pod returns a pod's name or namespace, where all copies agree on one.
-func (t *text) pod() string {
-	if s, ok := t.get(); ok && isPodText(s) {
-		return s
-	}
-	return ""
+	s, ok := t.value.get()
+	return s, ok && !t.odd
 }
 
 // args are the keys of cniArgs that the kubelet's runtimes set. They come in any order, and twice where Multus has added its own:
 // copies must agree.
 type args struct {
 	copies
-	odd                           bool // not a list of pairs of strings: libcni cannot read it either
-	uid, sandbox, namespace, name text
+	odd                           bool // not a list of pairs of strings, which libcni cannot read either, or not UTF-8
+	uid, sandbox, namespace, name value
 }
 
 func (a *args) UnmarshalJSON(b []byte) error {
 	a.copies++
-	var pairs [][]text
-	a.odd = a.odd || json.Unmarshal(b, &pairs) != nil || b[0] != '['
+	var pairs [][]string
+	a.odd = a.odd || json.Unmarshal(b, &pairs) != nil || b[0] != '[' || !utf8.Valid(b)
 	for _, p := range pairs {
-		if len(p) != 2 || p[0].odd || p[1].odd {
+		if len(p) != 2 {
 			a.odd = true
 			continue
 		}
-		switch p[0].value {
+		switch p[0] {
 		case "K8S_POD_UID":
 			a.uid.add(p[1])
 		case "K8S_POD_INFRA_CONTAINER_ID":
@@ -137,9 +130,9 @@ func (r *result) UnmarshalJSON(b []byte) error {
 	var v struct{ Interfaces faces }
 	_ = json.Unmarshal(b, &v) // what is not as it should be names no namespace
 	for _, f := range v.Interfaces {
-		s := &f.Sandbox
-		if s.differ || s.copies > 0 && !s.odd && strings.HasPrefix(s.value, "/") {
-			r.sandboxes.add(*s)
+		if s := &f.Sandbox; s.differ || strings.HasPrefix(s.last, "/") {
+			r.sandboxes.add(s.last)
+			r.sandboxes.differ, r.sandboxes.odd = r.sandboxes.differ || s.differ, r.sandboxes.odd || s.odd
 		}
 	}
 	return nil
@@ -202,12 +195,14 @@ func (v *cacheV1) tie(f *File) untied {
 
 // tiePod takes the pod and the namespace over, unless their copies contradict each other.
 func (v *cacheV1) tiePod(f *File) untied {
-	a, netns := &v.CNIArgs, v.NetNS
+	a, netns, faces := &v.CNIArgs, v.NetNS, &v.Result.sandboxes
 	f.Sandbox = a.sandbox.copies > 0
-	if s := &v.Result.sandboxes; s.copies > 0 {
-		netns.add(*s)
+	if faces.copies > 0 {
+		netns.add(faces.last)
+		netns.odd = netns.odd || faces.odd
 	}
-	if f.Sandbox && !a.sandbox.is(f.Container) || a.uid.differ || netns.differ {
+	sandbox, ok := a.sandbox.get()
+	if f.Sandbox && (!ok || sandbox != f.Container) || a.uid.differ || netns.differ || faces.differ {
 		return untiedContradiction
 	}
 	if uid, ok := a.uid.get(); ok {

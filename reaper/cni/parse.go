@@ -95,8 +95,9 @@ func (f *File) parseCache(content []byte) untied {
 		f.Broken = true
 		return f.byName()
 	}
+	kind, ok := v.Kind.get()
 	switch {
-	case v.Kind.is("cniCacheV1"):
+	case ok && kind == "cniCacheV1":
 		f.V1 = true
 		return v.tie(f)
 	case !v.any() && isResult(content):
